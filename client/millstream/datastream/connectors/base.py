@@ -1,0 +1,187 @@
+"""The interfaces that every connector implements.
+
+A source is made of splits. Its `SplitEnumerator` runs once per job, in the job's coordinator process, and hands splits
+to the `SourceReader`s, one in each subtask of the source. Readers are polled by the slot worker's loop and must not
+block: one that waits for something outside uses a thread of its own and calls `context.wake_up()` when it has records.
+A sink makes one `SinkWriter` in each subtask.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from enum import Enum
+from typing import Any, Generic, TypeVar
+
+from millstream.core.batches import Batch
+from millstream.core.types import PICKLED, TypeInformation
+from millstream.datastream.functions import RuntimeContext
+
+SplitT = TypeVar("SplitT")
+
+
+class Boundedness(Enum):
+    """Whether a source ends."""
+
+    BOUNDED = "BOUNDED"
+    CONTINUOUS_UNBOUNDED = "CONTINUOUS_UNBOUNDED"
+
+
+class PollStatus(Enum):
+    """What a reader answers when it has no batch."""
+
+    NOTHING_AVAILABLE = "nothing available"  # poll again after wake_up, new splits, or poll_again_at
+    END_OF_INPUT = "end of input"
+
+
+class SourceReaderContext(ABC):
+    """What a reader can do. `wake_up` may be called from any thread, the rest only from the reader's calls."""
+
+    runtime_context: RuntimeContext
+
+    @abstractmethod
+    def send_split_request(self) -> None:
+        """Asks the enumerator for a split; `add_splits` or `notify_no_more_splits` follows."""
+
+    @abstractmethod
+    def send_source_event(self, event: Any) -> None:
+        """Sends anything picklable to the enumerator."""
+
+    @abstractmethod
+    def wake_up(self) -> None:
+        """Has the reader polled again. Thread-safe."""
+
+    @abstractmethod
+    def poll_again_in(self, seconds: float) -> None:
+        """Has the reader polled again after this time, for readers that keep to a rate."""
+
+
+class SourceReader(ABC, Generic[SplitT]):
+    """Reads splits in one subtask."""
+
+    def start(self) -> None:  # noqa: B027  # a hook: most readers need none
+        """Called once, before anything else. The place for the first split request."""
+
+    @abstractmethod
+    def poll_next(self, max_rows: int) -> Batch | PollStatus:
+        """Answers the next batch of at most `max_rows` rows without blocking, or why there is none."""
+
+    @abstractmethod
+    def add_splits(self, splits: list[SplitT]) -> None:
+        """Called when the enumerator assigned splits."""
+
+    @abstractmethod
+    def notify_no_more_splits(self) -> None:
+        """Called when no further splits will come; the reader ends after those that it has."""
+
+    @abstractmethod
+    def snapshot_state(self, checkpoint_id: int) -> list[SplitT]:
+        """The splits that are not read to their end, each with its position."""
+
+    def handle_source_event(self, event: Any) -> None:  # noqa: B027  # a hook
+        """Called with what the enumerator sent."""
+
+    def close(self) -> None:  # noqa: B027  # a hook
+        """Called once, also after a failure."""
+
+
+class SplitEnumeratorContext(ABC, Generic[SplitT]):
+    """What an enumerator can do. All calls come from, and are made on, the coordinator's one thread."""
+
+    @abstractmethod
+    def current_parallelism(self) -> int:
+        """The number of readers."""
+
+    @abstractmethod
+    def registered_readers(self) -> set[int]:
+        """The subtasks whose readers have started."""
+
+    @abstractmethod
+    def assign_splits(self, splits: list[SplitT], subtask: int) -> None:
+        """Gives splits to a reader."""
+
+    @abstractmethod
+    def signal_no_more_splits(self, subtask: int) -> None:
+        """Tells a reader that it has all its splits."""
+
+    @abstractmethod
+    def send_event_to_reader(self, subtask: int, event: Any) -> None:
+        """Sends anything picklable to a reader."""
+
+    @abstractmethod
+    def call_async(self, work: Callable[[], Any], then: Callable[[Any, BaseException | None], None]) -> None:
+        """Runs blocking `work` on another thread, then `then(result, error)` on the coordinator's."""
+
+
+class SplitEnumerator(ABC, Generic[SplitT]):
+    """Finds splits and hands them out."""
+
+    def start(self) -> None:  # noqa: B027  # a hook
+        """Called once, before anything else."""
+
+    @abstractmethod
+    def handle_split_request(self, subtask: int, host: str) -> None:
+        """A reader asks for a split: assign one, or signal that there are none, now or later."""
+
+    @abstractmethod
+    def add_splits_back(self, splits: list[SplitT], subtask: int) -> None:
+        """A reader failed before these splits were part of a checkpoint: hand them out again."""
+
+    def add_reader(self, subtask: int) -> None:  # noqa: B027  # a hook
+        """A reader has started."""
+
+    def handle_source_event(self, subtask: int, event: Any) -> None:  # noqa: B027  # a hook
+        """A reader sent an event."""
+
+    @abstractmethod
+    def snapshot_state(self, checkpoint_id: int) -> Any:
+        """What `Source.restore_enumerator` needs, picklable: the splits not assigned yet, for most."""
+
+    def close(self) -> None:  # noqa: B027  # a hook
+        """Called once, also after a failure."""
+
+
+class Source(ABC, Generic[SplitT]):
+    """A source. Picklable; shared by the coordinator and the readers, which get a copy each."""
+
+    @abstractmethod
+    def get_boundedness(self) -> Boundedness:
+        """Whether it ends."""
+
+    @abstractmethod
+    def create_enumerator(self, context: SplitEnumeratorContext[SplitT]) -> SplitEnumerator[SplitT]:
+        """Called in the coordinator for a fresh start."""
+
+    @abstractmethod
+    def restore_enumerator(self, context: SplitEnumeratorContext[SplitT], state: Any) -> SplitEnumerator[SplitT]:
+        """Called in the coordinator with what `snapshot_state` answered."""
+
+    @abstractmethod
+    def create_reader(self, context: SourceReaderContext) -> SourceReader[SplitT]:
+        """Called in each subtask."""
+
+    def get_produced_type(self) -> TypeInformation:
+        """The type of its records."""
+        return PICKLED
+
+
+class SinkWriter(ABC):
+    """Writes in one subtask."""
+
+    @abstractmethod
+    def write(self, batch: Batch) -> None:
+        """Called with each batch. Blocking here is backpressure."""
+
+    def flush(self, end_of_input: bool) -> None:  # noqa: B027  # a hook
+        """Called when everything written has to be out: at the end of the input, before `close`."""
+
+    def close(self) -> None:  # noqa: B027  # a hook
+        """Called once, also after a failure or when the job is cancelled; without `flush` before it, the input did not end."""
+
+
+class Sink(ABC):
+    """A sink. Picklable; each subtask gets a copy."""
+
+    @abstractmethod
+    def create_writer(self, context: RuntimeContext) -> SinkWriter:
+        """Called in each subtask."""

@@ -1,0 +1,1 @@
+"""What all sides of Millstream agree on. Nothing in here imports the API or a service."""

@@ -1,0 +1,58 @@
+"""What flows through a channel: batches of records, and the signals between them. Order is never broken.
+
+A batch is a `RowBatch` (Python objects) or a `ColumnBatch` (an Arrow record batch), each with optional event
+timestamps beside the records. Batches are handed on by reference and never changed after they were emitted.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+class RowBatch:
+    """A list of records, and their timestamps when they have any."""
+
+    __slots__ = ("rows", "timestamps")
+
+    def __init__(self, rows: list[Any], timestamps: list[int] | None = None) -> None:
+        self.rows = rows
+        self.timestamps = timestamps
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __repr__(self) -> str:
+        return f"RowBatch({len(self.rows)} rows)"
+
+
+class ColumnBatch:
+    """An Arrow record batch, and an int64 array of timestamps when the records have any."""
+
+    __slots__ = ("data", "timestamps")
+
+    def __init__(self, data: pa.RecordBatch, timestamps: Any | None = None) -> None:
+        self.data = data
+        self.timestamps = timestamps
+
+    def __len__(self) -> int:
+        return int(self.data.num_rows)
+
+    def __repr__(self) -> str:
+        return f"ColumnBatch({self.data.num_rows} rows, {self.data.schema.names})"
+
+
+Batch = RowBatch | ColumnBatch
+
+
+@dataclass(frozen=True, slots=True)
+class EndOfInput:
+    """The producer finished: nothing follows on this channel."""
+
+
+Signal = EndOfInput
+Element = Batch | Signal
+END_OF_INPUT = EndOfInput()

@@ -1,0 +1,23 @@
+"""Errors whose message is meant for the user: one line that says what was wrong, where, and what would be right."""
+
+from __future__ import annotations
+
+
+class MillstreamError(Exception):
+    """Base of every error that the command line prints as one line, and REST answers as its message."""
+
+
+class ConfigurationError(MillstreamError):
+    """An option is unknown, or its value does not fit."""
+
+
+class InvalidProgramError(MillstreamError):
+    """The job cannot be built from the user's program as it is."""
+
+
+class UnreachableError(MillstreamError):
+    """A peer service did not answer in time."""
+
+
+class JobExecutionError(MillstreamError):
+    """The job ended without finishing; the message is the root cause as the user should read it."""

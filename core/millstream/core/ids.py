@@ -1,0 +1,31 @@
+"""Identifiers, as types. All are strings of hexadecimal digits or readable names, made once and never parsed."""
+
+from __future__ import annotations
+
+import hashlib
+import uuid
+from typing import NewType
+
+JobId = NewType("JobId", str)
+OperatorId = NewType("OperatorId", str)
+VertexId = NewType("VertexId", str)
+AttemptId = NewType("AttemptId", str)
+AllocationId = NewType("AllocationId", str)
+TaskManagerId = NewType("TaskManagerId", str)
+JobManagerId = NewType("JobManagerId", str)
+ChannelId = NewType("ChannelId", int)
+
+
+def new_id() -> str:
+    """A fresh random id of 32 hexadecimal digits, the shape of Flink's ids."""
+    return uuid.uuid4().hex
+
+
+def stable_id(*parts: str) -> str:
+    """The same 32 hexadecimal digits for the same parts, in every process and version."""
+    digest = hashlib.blake2b(digest_size=16)
+    for part in parts:
+        encoded = part.encode()
+        digest.update(len(encoded).to_bytes(4, "big"))
+        digest.update(encoded)
+    return digest.hexdigest()

@@ -1,0 +1,98 @@
+"""Every option that Millstream knows: key, type, default, description. The documentation is generated from this table.
+
+Keys, meanings and value syntax are Flink's wherever Flink has the option; a default that differs says so.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+
+class OptionType(StrEnum):
+    """How a value is written and what it becomes."""
+
+    STRING = "string"
+    INT = "int"
+    BOOL = "bool"
+    DURATION = "duration"  # seconds, as a float
+    MEMORY = "memory"  # bytes, as an int
+    ENUM = "enum"
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """One row of the table."""
+
+    key: str
+    type: OptionType
+    default: Any
+    description: str
+    choices: tuple[str, ...] = ()
+
+
+_T = OptionType
+_ROWS = [
+    # services
+    Option("dispatcher.rpc.address", _T.STRING, "127.0.0.1", "Where the dispatcher's gRPC service is reached."),
+    Option("dispatcher.rpc.port", _T.INT, 6122, "The dispatcher's gRPC port; 0 picks a free one."),
+    Option("jobmanager.rpc.address", _T.STRING, "127.0.0.1", "Where the job manager's gRPC service is reached."),
+    Option("jobmanager.rpc.port", _T.INT, 6123, "The job manager's gRPC port; 0 picks a free one."),
+    Option("resourcemanager.rpc.address", _T.STRING, "127.0.0.1", "Where the resource manager's gRPC service is reached."),
+    Option("resourcemanager.rpc.port", _T.INT, 6124, "The resource manager's gRPC port; 0 picks a free one."),
+    Option("taskmanager.host", _T.STRING, "127.0.0.1", "The address under which a task manager and its slot workers listen and are reached."),
+    Option("taskmanager.rpc.port", _T.INT, 0, "The task manager's gRPC port; 0 picks a free one."),
+    Option("rest.address", _T.STRING, "127.0.0.1", "Where clients reach the REST API."),
+    Option("rest.bind-address", _T.STRING, "127.0.0.1", "The address that the REST API listens on."),
+    Option("rest.port", _T.INT, 8081, "The REST API's port; 0 picks a free one."),
+    Option("heartbeat.interval", _T.DURATION, 10.0, "How often the two ends of a session between services send a heartbeat."),
+    Option("heartbeat.timeout", _T.DURATION, 50.0, "Silence after which a peer counts as lost."),
+    Option("registration.timeout", _T.DURATION, 300.0, "How long a service tries to reach a peer that it needs before it gives up and exits."),
+    Option("security.allow-insecure", _T.BOOL, False, "Allows listening on addresses other than loopback without TLS. Anyone who reaches such a port can run code."),
+    Option("security.ssl.internal.enabled", _T.BOOL, False, "Mutual TLS for all gRPC traffic."),
+    Option("security.ssl.internal.cert", _T.STRING, "", "PEM file with this service's certificate."),
+    Option("security.ssl.internal.key", _T.STRING, "", "PEM file with this service's private key."),
+    Option("security.ssl.internal.ca", _T.STRING, "", "PEM file with the authority that signs all services' certificates."),
+    Option("security.ssl.rest.enabled", _T.BOOL, False, "HTTPS for the REST API."),
+    Option("security.ssl.rest.cert", _T.STRING, "", "PEM file with the REST API's certificate."),
+    Option("security.ssl.rest.key", _T.STRING, "", "PEM file with the REST API's private key."),
+    Option("io.tmp.dirs", _T.STRING, "", "Where services keep artifacts, environments and logs; empty: a folder under the system's temporary directory."),
+    Option("logging.level", _T.ENUM, "INFO", "What the services log.", ("DEBUG", "INFO", "WARNING", "ERROR")),
+    Option("logging.format", _T.ENUM, "text", "One line of text or one JSON object an event.", ("text", "json")),
+    # submission
+    Option("web.upload.dir", _T.STRING, "", "Where uploaded wheels are kept; empty: under io.tmp.dirs."),
+    Option("web.upload.max-size", _T.MEMORY, 512 * 1024 * 1024, "The largest wheel that is accepted."),
+    Option("web.submit.timeout", _T.DURATION, 300.0, "How long a wheel's entry point may take to build its job when run over REST."),
+    Option("jobstore.max-capacity", _T.INT, 1000, "How many ended jobs the dispatcher remembers."),
+    Option("python.executable", _T.STRING, "", "The interpreter that job environments are made from; empty: the service's own."),
+    # slots and scheduling
+    Option("taskmanager.numberOfTaskSlots", _T.INT, 1, "How many slots a task manager offers."),
+    Option("slot.request.timeout", _T.DURATION, 300.0, "How long a job waits for its slots before it fails."),
+    Option("resourcemanager.provider", _T.ENUM, "standalone", "Where task managers come from: they are started by someone else, or as processes on this host on demand.", ("standalone", "process")),
+    Option("resourcemanager.taskmanager-timeout", _T.DURATION, 30.0, "A task manager that the process provider started is stopped after being idle for this long."),
+    Option("slotmanager.number-of-slots.max", _T.INT, 64, "The most slots that the process provider makes available."),
+    Option("parallelism.default", _T.INT, 1, "The parallelism of jobs that set none."),
+    Option("pipeline.max-parallelism", _T.INT, -1, "The number of key groups; -1: derived from the parallelism as Flink does."),
+    Option("pipeline.name", _T.STRING, "", "The job's name when the program gives none."),
+    Option("pipeline.operator-chaining.enabled", _T.BOOL, True, "Whether operators are fused into one task where they can be."),
+    Option("task.cancellation.interval", _T.DURATION, 1.0, "How often a user function that does not return from a cancelled task is interrupted. Flink: 30 s."),
+    Option("task.cancellation.timeout", _T.DURATION, 30.0, "After this long a slot worker whose task does not cancel is killed. Flink: 180 s, and the whole task manager."),
+    Option("worker.start.timeout", _T.DURATION, 60.0, "How long a slot worker may take from its start until it is ready."),
+    # execution
+    Option("execution.buffer-timeout.interval", _T.DURATION, 0.010, "The longest time that a record waits for its buffer to fill; 0 flushes after every batch. Flink: 100 ms."),
+    Option("execution.batch.max-rows", _T.INT, 2048, "The most rows that a source hands on in one batch."),
+    Option("execution.local.in-process", _T.BOOL, False, "Local mode runs the tasks in the client's own process, for debuggers."),
+    Option("execution.attached", _T.BOOL, True, "Whether submitting waits for the job to end."),
+    Option("execution.target", _T.ENUM, "local", "Where a program's jobs run: embedded in its own process, or on a cluster.", ("local", "remote")),
+    # data plane
+    Option("taskmanager.memory.segment-size", _T.MEMORY, 256 * 1024, "The size of a network buffer. Flink: 32 kb."),
+    Option("taskmanager.network.memory.buffers-per-channel", _T.INT, 2, "Exclusive credit of each remote channel."),
+    Option("taskmanager.network.memory.floating-buffers-per-gate", _T.INT, 8, "Credit that an input shares among its channels by their backlog."),
+    Option("taskmanager.network.memory.output-buffers", _T.INT, 8, "How many full buffers a task's output holds, beside two a channel, before the task waits."),
+    Option("taskmanager.network.compression.codec", _T.ENUM, "NONE", "Compression of buffers between slot workers.", ("NONE", "LZ4")),
+    Option("taskmanager.network.connect.timeout", _T.DURATION, 30.0, "How long a slot worker tries to reach a peer."),
+    Option("metrics.fetcher.update-interval", _T.DURATION, 1.0, "How often tasks report their metrics."),
+]
+
+OPTIONS: dict[str, Option] = {row.key: row for row in _ROWS}

@@ -1,0 +1,173 @@
+"""A session: one long-lived bidirectional gRPC stream between two services, with heartbeats both ways.
+
+Both ends only exchange messages: what arrives is handed to `on_message` in order, what is sent never blocks the
+sender. A session ends once, with a reason: the peer closed it, the stream broke (at once when a process dies), or the
+peer was silent for `heartbeat.timeout`. The end that dials (`Dialer`) tries again for as long as it is asked to.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import Any, Generic, Protocol, TypeVar
+
+import grpc
+
+from millstream.core.configuration import Configuration
+from millstream.core.rpc import Stub, explain, open_channel
+from millstream.proto.session_pb2 import Heartbeat
+
+S = TypeVar("S")
+R = TypeVar("R")
+log = logging.getLogger(__name__)
+
+
+class _Stream(Protocol):
+    async def read(self) -> Any: ...
+
+    async def write(self, message: Any) -> None: ...
+
+
+class Session(Generic[S, R]):
+    """One end of a session. Owned by one asyncio loop."""
+
+    def __init__(self, stream: _Stream, message_type: Callable[..., S], peer: str, configuration: Configuration) -> None:
+        self.peer = peer
+        self._stream = stream
+        self._message_type = message_type
+        self._interval = configuration.seconds("heartbeat.interval")
+        self._timeout = configuration.seconds("heartbeat.timeout")
+        self._outbox: asyncio.Queue[S] = asyncio.Queue()
+        self._ended: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+        self._heard_at = asyncio.get_running_loop().time()
+
+    def send(self, message: S) -> None:
+        """Queues a message; after the end it goes nowhere."""
+        if not self._ended.done():
+            self._outbox.put_nowait(message)
+
+    def close(self, reason: str) -> None:
+        """Ends the session from this side."""
+        if not self._ended.done():
+            self._ended.set_result(reason)
+
+    @property
+    def is_open(self) -> bool:
+        """Whether messages can still arrive."""
+        return not self._ended.done()
+
+    async def run(self, on_message: Callable[[R], None]) -> str:
+        """Delivers messages until the session ends; answers why it ended."""
+        loop = asyncio.get_running_loop()
+        tasks = [loop.create_task(step) for step in (self._write(), self._read(on_message), self._beat())]
+        try:
+            return await self._ended
+        finally:
+            self.close("cancelled")
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _write(self) -> None:
+        try:
+            while True:
+                await self._stream.write(await self._outbox.get())
+        except (grpc.RpcError, asyncio.InvalidStateError) as error:
+            self.close(f"connection to {self.peer} lost: {_reason(error)}")
+
+    async def _read(self, on_message: Callable[[R], None]) -> None:
+        try:
+            while True:
+                message = await self._stream.read()
+                if message is grpc.aio.EOF:
+                    self.close(f"{self.peer} closed the connection")
+                    return
+                self._heard_at = asyncio.get_running_loop().time()
+                if message.WhichOneof("kind") not in (None, "heartbeat"):
+                    on_message(message)
+        except (grpc.RpcError, asyncio.InvalidStateError) as error:
+            self.close(f"connection to {self.peer} lost: {_reason(error)}")
+        except asyncio.CancelledError:
+            self.close(f"connection to {self.peer} lost")
+            raise
+        except Exception as error:
+            log.exception("handling a message from %s failed", self.peer)
+            self.close(f"handling a message from {self.peer} failed: {error!r}")
+
+    async def _beat(self) -> None:
+        while True:
+            await asyncio.sleep(self._interval)
+            self.send(self._message_type(heartbeat=Heartbeat()))
+            if asyncio.get_running_loop().time() - self._heard_at > self._timeout:
+                self.close(f"no heartbeat from {self.peer} for {self._timeout:g} s")
+
+
+def _reason(error: Exception) -> str:
+    return explain(error) if isinstance(error, grpc.RpcError) else type(error).__name__
+
+
+async def serve_session(
+    context: Any,
+    message_type: Callable[..., S],
+    peer: str,
+    configuration: Configuration,
+    started: Callable[[Session[S, R]], Callable[[R], None]],
+) -> str:
+    """The serving end, awaited by a stream-stream method. `started` gets the session and answers its handler."""
+    session: Session[S, R] = Session(context, message_type, peer, configuration)
+    await context.send_initial_metadata(())  # what the dialling end waits for
+    reason = await session.run(started(session))
+    log.debug("session with %s ended: %s", peer, reason)
+    return reason
+
+
+class Dialer:
+    """Keeps a session to one peer alive: dials, runs, and dials again until stopped."""
+
+    RETRY_AFTER = 0.2
+
+    def __init__(self, address: str, service: Any, method: str, configuration: Configuration) -> None:
+        self.address = address
+        self._service = service
+        self._method = method
+        self._configuration = configuration
+
+    async def dial_once(
+        self, message_type: Callable[..., S], peer: str, started: Callable[[Session[S, R]], Callable[[R], None]]
+    ) -> tuple[bool, str]:
+        """One session from start to end: whether it ever connected, and why it ended."""
+        async with open_channel(self.address, self._configuration) as channel:
+            call = getattr(Stub(channel, self._service), self._method)(wait_for_ready=False)
+            try:
+                await call.wait_for_connection()
+            except (grpc.RpcError, asyncio.InvalidStateError) as error:
+                return False, f"{peer} at {self.address} is unreachable: {_reason(error)}"
+            session: Session[S, R] = Session(call, message_type, f"{peer} at {self.address}", self._configuration)
+            try:
+                return True, await session.run(started(session))
+            finally:
+                call.cancel()
+
+    async def keep_connected(
+        self,
+        message_type: Callable[..., S],
+        peer: str,
+        started: Callable[[Session[S, R]], Callable[[R], None]],
+        ended: Callable[[str], None],
+        give_up_after: float | None,
+    ) -> str:
+        """Dials until the peer stays unreachable for `give_up_after` seconds; answers the last reason.
+
+        `ended` is called after each session that had connected.
+        """
+        loop = asyncio.get_running_loop()
+        reachable_at = loop.time()
+        while True:
+            connected, reason = await self.dial_once(message_type, peer, started)
+            if connected:
+                reachable_at = loop.time()
+                ended(reason)
+            elif give_up_after is not None and loop.time() - reachable_at > give_up_after:
+                return f"{reason} (tried for {give_up_after:g} s)"
+            await asyncio.sleep(self.RETRY_AFTER)

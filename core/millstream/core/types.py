@@ -1,0 +1,263 @@
+"""Type information: what is known of a record's type, and so how it is encoded and which columns it becomes.
+
+A type answers three questions: which Python type MessagePack decodes it to (None: it has to be pickled), which Arrow
+type a column of it has (None: no columns), and how it is written for people. It never looks at a record.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+import decimal
+import typing
+from dataclasses import dataclass
+from types import NoneType, UnionType
+from typing import Any, Union
+
+
+class TypeInformation:
+    """Base of all types."""
+
+    def wire_type(self) -> Any | None:
+        """The type for msgspec's decoder, or None when records have to be pickled."""
+        return None
+
+    def arrow_type(self) -> Any | None:
+        """The pyarrow type of a column, or None."""
+        return None
+
+    def field_names(self) -> list[str] | None:
+        """The names of the columns that a record of this type becomes, or None for a single value."""
+        return None
+
+    def describe(self) -> str:
+        """The type in words, as in `Tuple<String, Long>`."""
+        raise NotImplementedError
+
+    def __repr__(self) -> str:
+        return self.describe()
+
+    __str__ = __repr__
+
+
+@dataclass(frozen=True, repr=False)
+class BasicType(TypeInformation):
+    """A primitive: its name in Flink, its Python type, and the name of pyarrow's factory."""
+
+    name: str
+    python_type: type
+    arrow_factory: str | None
+
+    def wire_type(self) -> Any | None:
+        """MessagePack reads it as its Python type, or None inside a nullable field."""
+        return self.python_type | None if self.python_type is not NoneType else None
+
+    def arrow_type(self) -> Any | None:
+        """By pyarrow's factory."""
+        import pyarrow as pa
+
+        if self.arrow_factory is None:
+            return None
+        if self.arrow_factory == "timestamp":
+            return pa.timestamp("us")
+        if self.arrow_factory == "decimal128":
+            return pa.decimal128(38, 18)
+        if self.arrow_factory == "time64":
+            return pa.time64("us")
+        return getattr(pa, self.arrow_factory)()
+
+    def describe(self) -> str:
+        """Its name in Flink."""
+        return self.name
+
+
+@dataclass(frozen=True, repr=False)
+class PickledType(TypeInformation):
+    """Anything: pickled, never looked into."""
+
+    def describe(self) -> str:
+        """PyFlink's name."""
+        return "PickledByteArray"
+
+
+@dataclass(frozen=True, repr=False)
+class TupleType(TypeInformation):
+    """A tuple of known types."""
+
+    fields: tuple[TypeInformation, ...]
+
+    def wire_type(self) -> Any | None:
+        """A fixed tuple."""
+        inner = [f.wire_type() for f in self.fields]
+        return None if any(t is None for t in inner) else tuple[tuple(inner)]  # type: ignore[misc]  # built at run time
+
+    def arrow_type(self) -> Any | None:
+        """A struct of f0, f1, ..."""
+        return _struct([f"f{i}" for i in range(len(self.fields))], self.fields)
+
+    def field_names(self) -> list[str] | None:
+        """Flink's names for tuple fields."""
+        return [f"f{i}" for i in range(len(self.fields))]
+
+    def describe(self) -> str:
+        """As Flink writes it."""
+        return f"Tuple{len(self.fields)}<{', '.join(f.describe() for f in self.fields)}>"
+
+
+@dataclass(frozen=True, repr=False)
+class RowType(TypeInformation):
+    """A `Row`, with or without names."""
+
+    fields: tuple[TypeInformation, ...]
+    names: tuple[str, ...] | None = None
+
+    def arrow_type(self) -> Any | None:
+        """A struct of its fields."""
+        return _struct(self.field_names() or [], self.fields)
+
+    def field_names(self) -> list[str] | None:
+        """Its names, else f0, f1, ..."""
+        return list(self.names) if self.names is not None else [f"f{i}" for i in range(len(self.fields))]
+
+    def get_field_names(self) -> list[str] | None:
+        """PyFlink's accessor."""
+        return self.field_names()
+
+    def get_field_types(self) -> list[TypeInformation]:
+        """PyFlink's accessor."""
+        return list(self.fields)
+
+    def describe(self) -> str:
+        """As Flink writes it."""
+        inner = ", ".join(f"{n}: {f.describe()}" for n, f in zip(self.field_names() or [], self.fields, strict=True))
+        return f"Row({inner})"
+
+
+@dataclass(frozen=True, repr=False)
+class ListType(TypeInformation):
+    """A list of one element type; arrays are lists too."""
+
+    element: TypeInformation
+
+    def wire_type(self) -> Any | None:
+        """A list."""
+        inner = self.element.wire_type()
+        return None if inner is None else list[inner] | None  # type: ignore[valid-type]  # built at run time
+
+    def arrow_type(self) -> Any | None:
+        """A list column."""
+        import pyarrow as pa
+
+        inner = self.element.arrow_type()
+        return None if inner is None else pa.list_(inner)
+
+    def describe(self) -> str:
+        """As Flink writes it."""
+        return f"List<{self.element.describe()}>"
+
+
+@dataclass(frozen=True, repr=False)
+class MapType(TypeInformation):
+    """A dict of one key and one value type."""
+
+    key: TypeInformation
+    value: TypeInformation
+
+    def wire_type(self) -> Any | None:
+        """A dict."""
+        key, value = self.key.wire_type(), self.value.wire_type()
+        return None if key is None or value is None else dict[key, value] | None  # type: ignore[valid-type]  # built at run time
+
+    def arrow_type(self) -> Any | None:
+        """A map column."""
+        import pyarrow as pa
+
+        key, value = self.key.arrow_type(), self.value.arrow_type()
+        return None if key is None or value is None else pa.map_(key, value)
+
+    def describe(self) -> str:
+        """As Flink writes it."""
+        return f"Map<{self.key.describe()}, {self.value.describe()}>"
+
+
+@dataclass(frozen=True, repr=False)
+class DataclassType(TypeInformation):
+    """Instances of exactly one dataclass."""
+
+    cls: type
+
+    def wire_type(self) -> Any | None:
+        """The class itself: msgspec writes and reads dataclasses."""
+        return self.cls
+
+    def field_types(self) -> list[TypeInformation]:
+        """Its fields' types, from their annotations."""
+        hints = typing.get_type_hints(self.cls)
+        return [from_hint(hints[f.name]) for f in dataclasses.fields(self.cls)]
+
+    def arrow_type(self) -> Any | None:
+        """A struct of its fields."""
+        return _struct(self.field_names() or [], self.field_types())
+
+    def field_names(self) -> list[str] | None:
+        """Its fields' names."""
+        return [f.name for f in dataclasses.fields(self.cls)]
+
+    def describe(self) -> str:
+        """The class's name and fields."""
+        inner = ", ".join(
+            f"{n}: {t.describe()}" for n, t in zip(self.field_names() or [], self.field_types(), strict=True)
+        )
+        return f"{self.cls.__qualname__}({inner})"
+
+
+def _struct(names: list[str], fields: typing.Iterable[TypeInformation]) -> Any | None:
+    import pyarrow as pa
+
+    inner = [f.arrow_type() for f in fields]
+    return None if any(t is None for t in inner) else pa.struct(list(zip(names, inner, strict=True)))
+
+
+STRING = BasicType("String", str, "string")
+BOOLEAN = BasicType("Boolean", bool, "bool_")
+BYTE = BasicType("Byte", int, "int8")
+SHORT = BasicType("Short", int, "int16")
+INT = BasicType("Integer", int, "int32")
+LONG = BasicType("Long", int, "int64")
+FLOAT = BasicType("Float", float, "float32")
+DOUBLE = BasicType("Double", float, "float64")
+BIG_INT = BasicType("BigInteger", int, None)
+BIG_DEC = BasicType("BigDecimal", decimal.Decimal, "decimal128")
+BYTES = BasicType("Bytes", bytes, "binary")
+INSTANT = BasicType("Instant", datetime.datetime, "timestamp")
+DATE = BasicType("Date", datetime.date, "date32")
+TIME = BasicType("Time", datetime.time, "time64")
+TIMESTAMP = BasicType("Timestamp", datetime.datetime, "timestamp")
+PICKLED = PickledType()
+
+_FROM_PYTHON: dict[Any, TypeInformation] = {
+    str: STRING, bool: BOOLEAN, int: LONG, float: DOUBLE, bytes: BYTES, decimal.Decimal: BIG_DEC,
+    datetime.datetime: TIMESTAMP, datetime.date: DATE, datetime.time: TIME,
+}  # fmt: skip
+
+
+def from_hint(hint: Any) -> TypeInformation:
+    """The type that a Python annotation declares; what cannot be told is pickled."""
+    if isinstance(hint, TypeInformation):
+        return hint
+    if hint in _FROM_PYTHON:
+        return _FROM_PYTHON[hint]
+    if isinstance(hint, type) and dataclasses.is_dataclass(hint):
+        return DataclassType(hint)
+    origin, arguments = typing.get_origin(hint), typing.get_args(hint)
+    if origin is tuple and arguments and arguments[-1] is not Ellipsis:
+        return TupleType(tuple(from_hint(a) for a in arguments))
+    if origin is list and len(arguments) == 1:
+        return ListType(from_hint(arguments[0]))
+    if origin is dict and len(arguments) == 2:
+        return MapType(from_hint(arguments[0]), from_hint(arguments[1]))
+    if origin in (Union, UnionType):
+        concrete = [a for a in arguments if a is not NoneType]
+        inner = from_hint(concrete[0]) if len(concrete) == 1 else PICKLED
+        return inner if isinstance(inner, BasicType | ListType | MapType) else PICKLED
+    return PICKLED
