@@ -1,1 +1,1 @@
-"""Millstream."""
+"""The `millstream` command."""

@@ -1,1 +1,43 @@
-"""Millstream."""
+"""What every program needs, with PyFlink's names: types, rows, configuration, and what a job answers.
+
+`JobClient` and `JobExecutionResult` belong to how jobs are executed (`millstream.datastream.execution`), which lies
+above this package; they are looked up by name when first asked for.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+from millstream.common.configuration import Configuration
+from millstream.common.typeinfo import TypeInformation, Types
+from millstream.core.errors import (
+    ConfigurationError,
+    InvalidProgramError,
+    JobExecutionError,
+    MillstreamError,
+)
+from millstream.core.row import Row
+from millstream.core.states import JobStatus
+
+__all__ = [
+    "Configuration",
+    "ConfigurationError",
+    "InvalidProgramError",
+    "JobClient",
+    "JobExecutionError",
+    "JobExecutionResult",
+    "JobStatus",
+    "MillstreamError",
+    "Row",
+    "TypeInformation",
+    "Types",
+]
+
+_EXECUTION = ("JobClient", "JobExecutionResult")
+
+
+def __getattr__(name: str) -> Any:
+    if name in _EXECUTION:
+        return getattr(importlib.import_module("millstream.datastream.execution"), name)
+    raise AttributeError(f"module '{__name__}' has no attribute '{name}'")

@@ -30,6 +30,11 @@ class Row:
         """The fields in order."""
         return self._values
 
+    @property
+    def names(self) -> tuple[str, ...] | None:
+        """The names in order, or None."""
+        return self._names
+
     def get_fields_names(self) -> list[str] | None:
         """The names, or None (PyFlink's spelling of this method)."""
         return list(self._names) if self._names is not None else None

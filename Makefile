@@ -1,0 +1,38 @@
+# Every target sets up .venv/ by itself; nothing has to be installed beforehand but Python 3.11 or later and make.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+CONTRACTS := $(wildcard proto/millstream/proto/*.proto)
+
+.PHONY: demo test test-long lint bench docs clean
+
+$(READY): pyproject.toml hatch_build.py $(CONTRACTS)
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[all,bench,dev]'
+	touch $@
+
+demo: $(READY)  ## a local cluster of separate processes, a wheel submitted over REST, its result checked
+	$(BIN)/python examples/demo.py
+
+lint: $(READY)
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+test: lint  ## everything that CI runs
+	$(BIN)/pytest -m 'not long'
+
+test-long: lint  ## the same with the long versions of the chaos and load tests
+	$(BIN)/pytest
+
+bench: $(READY)  ## measured comparisons; writes benchmarks/RESULTS.md
+	$(BIN)/python benchmarks/run.py
+
+docs: $(READY)  ## regenerates docs/configuration.md from the table of options
+	$(BIN)/python docs/generate.py
+
+clean:
+	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -f proto/millstream/proto/*_pb2.py proto/millstream/proto/*_pb2.pyi

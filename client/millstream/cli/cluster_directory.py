@@ -1,0 +1,105 @@
+"""The directory of a local cluster: its configuration, its logs, and which processes it consists of.
+
+    conf/config.yaml    the configuration of all its services
+    run/<service>-<n>.json    a record of each process (millstream.resourcemanager.process_records)
+    log/<service>-<n>.log, .out    what it wrote to stderr and stdout
+    tmp/    what the services keep, unless io.tmp.dirs says otherwise
+
+A process belongs to the cluster when it is recorded here, was recorded by the cluster's resource manager, or carries
+the directory in its environment: everything that a service starts inherits that, so nothing is out of reach after a
+crash.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from millstream.core.configuration import Configuration
+from millstream.core.errors import MillstreamError
+from millstream.resourcemanager.process_records import ProcessRecord, processes_with, read_records
+
+MARK = "MILLSTREAM_CLUSTER_MEMBER"  # not the variable that users set to choose a directory: their shell has that one
+
+
+class ClusterDirectory:
+    """Names and reads the files of one directory; creates nothing until asked."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.conf = root / "conf"
+        self.run = root / "run"
+        self.log = root / "log"
+
+    def create(self) -> None:
+        """Makes the folders, private to this user."""
+        try:
+            for folder in (self.root, self.conf, self.run, self.log):
+                folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        except OSError as error:
+            raise MillstreamError(f"cannot create the cluster's directory {self.root}: {error.strerror}") from error
+
+    @contextlib.contextmanager
+    def locked(self) -> Iterator[None]:
+        """Held while a cluster is started or stopped. Refuses at once when someone else does."""
+        with (self.root / ".lock").open("w") as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError:
+                raise MillstreamError(f"the cluster in {self.root} is being started or stopped right now") from None
+            yield
+
+    def configuration(self) -> Configuration:
+        """The configuration that the cluster was started with; empty when there is none."""
+        path = self.conf / "config.yaml"
+        return Configuration.from_yaml(path) if path.exists() else Configuration()
+
+    def write_configuration(self, configuration: Configuration) -> None:
+        """Keeps the effective configuration for the services and for `status`, `stop` and clients."""
+        import yaml
+
+        path = self.conf / "config.yaml"
+        path.touch(mode=0o600)
+        path.write_text("# Written by `millstream cluster start`.\n" + yaml.safe_dump(configuration.to_dict()))
+
+    def services(self) -> dict[str, ProcessRecord]:
+        """The services that were started, by name, whether they run or not."""
+        return {path.stem: record for path, record in read_records(self.run).items()}
+
+    def is_running(self) -> bool:
+        """Whether any of the services runs."""
+        return any(record.is_running() for record in self.services().values())
+
+    def members(self) -> list[ProcessRecord]:
+        """Every running process of the cluster, whoever started it."""
+        found = {record.pid: record for record in processes_with(MARK, str(self.root))}
+        found.update({record.pid: record for record in self._provided().values()})
+        found.update({record.pid: record for record in self.services().values()})
+        return [record for record in found.values() if record.is_running()]
+
+    def forget(self) -> None:
+        """Removes the records of processes that no longer run."""
+        for path, record in [*read_records(self.run).items(), *self._provided().items()]:
+            if not record.is_running():
+                path.unlink(missing_ok=True)
+
+    def address_of(self, name: str) -> str:
+        """Where a service said that it listens, from its log; empty when it did not say."""
+        try:
+            with (self.log / f"{name}.log").open(errors="replace") as file:
+                found = [match.group(1) for line in file if (match := re.search(r" is up at ([^\s\"]+)", line))]
+        except OSError:
+            return ""
+        return found[-1] if found else ""
+
+    def _provided(self) -> dict[Path, ProcessRecord]:
+        if not (self.conf / "config.yaml").exists():
+            return {}
+        options = self.configuration()
+        temporary = options.string("io.tmp.dirs")
+        owner = f"{options.string('resourcemanager.rpc.address')}:{options.integer('resourcemanager.rpc.port')}"
+        records = read_records(Path(temporary) / "run") if temporary else {}
+        return {path: record for path, record in records.items() if record.details.get("owner") == owner}

@@ -1,0 +1,31 @@
+"""The four services as commands in the foreground."""
+
+from __future__ import annotations
+
+import importlib
+
+import click
+from millstream.cli.failures import Command
+from millstream.cli.options import configuration_options
+from millstream.core.configuration import Configuration
+
+
+def _daemon(name: str, class_name: str, description: str) -> click.Command:
+    @click.command(name, cls=Command, help=description)
+    @configuration_options
+    def command(config_dir: str | None, overrides: tuple[str, ...]) -> int:
+        configuration = Configuration.load(config_dir, overrides)
+        from millstream.core.daemon import run_service
+
+        service = getattr(importlib.import_module(f"millstream.{name}.service"), class_name)
+        return run_service(name, lambda options: service(options), configuration)
+
+    return command
+
+
+DAEMONS = [
+    _daemon("dispatcher", "DispatcherService", "Run the dispatcher: REST, artifacts and the life of jobs."),
+    _daemon("jobmanager", "JobManagerService", "Run a job manager: it schedules jobs and watches over them."),
+    _daemon("resourcemanager", "ResourceManagerService", "Run the resource manager: who has which slots."),
+    _daemon("taskmanager", "TaskManagerService", "Run a task manager: it offers slots and runs tasks in them."),
+]

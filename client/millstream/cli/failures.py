@@ -1,0 +1,71 @@
+"""How commands fail: one line on stderr that begins with the command, and the exit status. Details with -v."""
+
+from __future__ import annotations
+
+import sys
+import traceback
+from typing import Any
+
+import click
+from millstream.core.errors import MillstreamError
+
+FAILED = 1
+MISUSED = 2
+INTERRUPTED = 130
+
+
+class CommandFailedError(Exception):
+    """A user's error on its way out, with the command that it came from. The cause is the error."""
+
+    def __init__(self, command_path: str, verbose: bool) -> None:
+        super().__init__(command_path)
+        self.command_path = command_path
+        self.verbose = verbose
+
+
+class Command(click.Command):
+    """A command whose errors remember where they came from."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Runs the command; its answer is the exit status."""
+        try:
+            return super().invoke(ctx)
+        except MillstreamError as error:
+            raise CommandFailedError(ctx.command_path, bool(ctx.params.get("verbose"))) from error
+
+
+class Group(click.Group):
+    """A group of such commands."""
+
+    command_class = Command
+    group_class = type
+
+
+def run(group: click.Group, arguments: list[str] | None) -> int:
+    """Runs the command line to its exit status, printing what failed."""
+    try:
+        status = group.main(args=arguments, prog_name="millstream", standalone_mode=False)
+    except CommandFailedError as failed:
+        if failed.verbose and failed.__cause__ is not None:
+            traceback.print_exception(failed.__cause__, file=sys.stderr)
+        _say(failed.command_path, str(failed.__cause__))
+        return FAILED
+    except click.exceptions.NoArgsIsHelpError as error:
+        click.echo(error.format_message())
+        return MISUSED
+    except click.UsageError as error:
+        _say(error.ctx.command_path if error.ctx else "millstream", error.format_message())
+        return MISUSED
+    except click.ClickException as error:
+        _say("millstream", error.format_message())
+        return FAILED
+    except (click.Abort, KeyboardInterrupt):
+        return INTERRUPTED
+    except BrokenPipeError:
+        sys.stderr.close()
+        return FAILED
+    return status if isinstance(status, int) else 0
+
+
+def _say(command_path: str, message: str) -> None:
+    print(f"{command_path}: {' '.join(message.split())}", file=sys.stderr)

@@ -1,0 +1,92 @@
+"""Commands about jobs on a cluster: `list` and `cancel`."""
+
+from __future__ import annotations
+
+import json
+import time
+from datetime import datetime
+from typing import Any
+
+import click
+from millstream.cli.failures import Command
+from millstream.cli.options import client_configuration, client_options
+from millstream.cli.rest import RestClient
+from millstream.cli.tables import duration, print_table
+from millstream.core.errors import MillstreamError
+
+SCHEDULED = frozenset({"CREATED", "INITIALIZING"})
+ENDED = frozenset({"FINISHED", "FAILED", "CANCELED"})
+_POLL = 0.2
+
+
+@click.command("list", cls=Command)
+@client_options
+@click.option("-r", "--running", is_flag=True, help="Only jobs that run.")
+@click.option("-s", "--scheduled", is_flag=True, help="Only jobs that wait to run.")
+@click.option("-a", "--all", "everything", is_flag=True, help="Ended jobs too.")
+@click.option("--json", "as_json", is_flag=True, help="Prints JSON.")
+def list_jobs(
+    config_dir: str | None,
+    overrides: tuple[str, ...],
+    address: str | None,
+    verbose: bool,
+    running: bool,
+    scheduled: bool,
+    everything: bool,
+    as_json: bool,
+) -> int:
+    """List the jobs of a cluster: those that run or wait to run, unless asked otherwise."""
+    client = RestClient(client_configuration(config_dir, overrides, address))
+    found = client.get("/jobs/overview")["jobs"]
+    jobs = [job for job in found if _wanted(job["state"], running, scheduled, everything)]
+    jobs.sort(key=lambda job: job["start-time"])
+    if as_json:
+        click.echo(json.dumps(jobs, indent=2))
+    elif jobs:
+        print_table(["JOB ID", "NAME", "STATE", "STARTED", "DURATION"], [_row(job) for job in jobs])
+    else:
+        click.echo("No jobs." if everything else "No running or scheduled jobs.")
+    return 0
+
+
+def _wanted(state: str, running: bool, scheduled: bool, everything: bool) -> bool:
+    if everything:
+        return True
+    if state in ENDED:
+        return False
+    if running == scheduled:
+        return True
+    return (state in SCHEDULED) == scheduled
+
+
+def _row(job: dict[str, Any]) -> list[str]:
+    started = datetime.fromtimestamp(job["start-time"] / 1000).strftime("%Y-%m-%d %H:%M:%S")
+    return [job["jid"], job["name"], job["state"], started, duration(job["duration"])]
+
+
+@click.command(cls=Command)
+@client_options
+@click.option("--wait", is_flag=True, help="Waits until the job has ended.")
+@click.argument("job_id", metavar="JOBID")
+def cancel(
+    config_dir: str | None,
+    overrides: tuple[str, ...],
+    address: str | None,
+    verbose: bool,
+    wait: bool,
+    job_id: str,
+) -> int:
+    """Cancel a job."""
+    if not job_id.isalnum():
+        raise click.UsageError(f"'{job_id}' is not a job id; `millstream list` shows them")
+    client = RestClient(client_configuration(config_dir, overrides, address))
+    client.patch(f"/jobs/{job_id}?mode=cancel")
+    if not wait:
+        click.echo(f"Asked job {job_id} to cancel.")
+        return 0
+    while (state := client.get(f"/jobs/{job_id}")["state"]) not in ENDED:
+        time.sleep(_POLL)
+    if state != "CANCELED":
+        raise MillstreamError(f"job {job_id} was not cancelled: it is {state}")
+    click.echo(f"Job {job_id} is {state}.")
+    return 0

@@ -1,0 +1,39 @@
+"""The command line's entry. Commands import what is heavy only when they run, so that help is instant."""
+
+from __future__ import annotations
+
+import sys
+
+import click
+from millstream.cli import failures
+from millstream.cli.cluster import cluster
+from millstream.cli.daemons import DAEMONS
+from millstream.cli.jobs import cancel, list_jobs
+from millstream.cli.programs import info, run
+
+
+def _print_version(ctx: click.Context, parameter: click.Parameter, wanted: bool) -> None:
+    if wanted:
+        from importlib.metadata import version
+
+        click.echo(f"millstream {version('millstream')}")
+        ctx.exit()
+
+
+@click.group(cls=failures.Group, context_settings={"help_option_names": ["-h", "--help"]})
+@click.option("--version", is_flag=True, expose_value=False, is_eager=True, callback=_print_version, help="And exit.")
+def millstream() -> None:
+    """Run stateful stream processing jobs written in Python."""
+
+
+for _command in (run, info, list_jobs, cancel, cluster, *DAEMONS):
+    millstream.add_command(_command)
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run the command line; the answer is the exit status."""
+    return failures.run(millstream, arguments)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,84 @@
+"""Options that several commands share, and the configuration that they make together."""
+
+from __future__ import annotations
+
+import functools
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+from millstream.core.configuration import Configuration
+from millstream.core.errors import ConfigurationError
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+CLUSTER_DIR_VARIABLE = "MILLSTREAM_CLUSTER_DIR"
+
+
+def configuration_options(command: F) -> F:
+    """`--configDir` and `-D`, as the parameters `config_dir` and `overrides`."""
+    for option in (
+        click.option("-D", "overrides", multiple=True, metavar="KEY=VALUE", help="Sets an option; may be repeated."),
+        click.option(
+            "--configDir", "config_dir", metavar="DIR", help="Where config.yaml is; default $MILLSTREAM_CONF_DIR."
+        ),
+    ):
+        command = option(command)
+    return command
+
+
+def client_options(command: F) -> F:
+    """What clients of a cluster take: the configuration's options, `-m`, and `-v`."""
+    command = configuration_options(command)
+    command = click.option("-m", "--address", metavar="HOST:PORT", help="The cluster's REST address.")(command)
+    return verbose_option(command)
+
+
+def verbose_option(command: F) -> F:
+    """`-v`: details of failures and progress."""
+    return click.option("-v", "--verbose", is_flag=True, help="Shows details.")(command)
+
+
+def dir_option(command: F) -> F:
+    """`--dir`, as the parameter `directory`."""
+    help_text = f"The cluster's directory; default ${CLUSTER_DIR_VARIABLE} or ~/.millstream/cluster."
+    return click.option("--dir", "directory", metavar="DIR", help=help_text)(command)
+
+
+def cluster_directory(directory: str | None) -> Path:
+    """The directory that was asked for, or the default one, as an absolute path."""
+    chosen = directory or os.environ.get(CLUSTER_DIR_VARIABLE) or str(Path.home() / ".millstream" / "cluster")
+    return Path(os.path.abspath(Path(chosen).expanduser()))
+
+
+def client_configuration(config_dir: str | None, overrides: tuple[str, ...], address: str | None) -> Configuration:
+    """A client's options, with `rest.address` and `rest.port` as they are to be used.
+
+    Without `-m`, a configured address or a configuration directory, the cluster that `millstream cluster start` runs
+    in the default directory is taken, with its configuration.
+    """
+    configuration = Configuration.load(config_dir, overrides)
+    if address is not None:
+        return configuration.merged(_rest_address(address))
+    named = any(configuration.is_set(key) for key in ("rest.address", "rest.port"))
+    if config_dir or named or "MILLSTREAM_CONF_DIR" in os.environ:
+        return configuration
+    local = _running_cluster()
+    return Configuration.load(local, overrides) if local is not None else configuration
+
+
+def _rest_address(address: str) -> dict[str, str]:
+    host, separator, port = address.removeprefix("http://").removeprefix("https://").rstrip("/").rpartition(":")
+    if not separator or not host or not port.isdigit() or not 0 < int(port) < 65536:
+        raise ConfigurationError(f"-m {address}: write it as -m host:port")
+    return {"rest.address": host, "rest.port": port}
+
+
+@functools.cache
+def _running_cluster() -> Path | None:
+    from millstream.cli.cluster_directory import ClusterDirectory
+
+    cluster = ClusterDirectory(cluster_directory(None))
+    return cluster.conf if cluster.is_running() and (cluster.conf / "config.yaml").exists() else None

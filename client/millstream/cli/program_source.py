@@ -1,0 +1,126 @@
+"""What `run` and `info` are to run, from their options: the program, and the files that make its environment."""
+
+from __future__ import annotations
+
+import os
+import zipfile
+from dataclasses import dataclass
+from pathlib import Path
+
+import click
+from millstream.core.configuration import Configuration
+from millstream.core.errors import InvalidProgramError
+from millstream.core.graph import ArtifactKind
+
+
+@dataclass(frozen=True, slots=True)
+class ArtifactFile:
+    """A local file and what the job's environment does with it. `name` may differ from the file's."""
+
+    path: Path
+    kind: ArtifactKind
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class ProgramSource:
+    """The arguments of `millstream.client.program` before the program's own, and the files."""
+
+    selector: tuple[str, str]
+    files: tuple[ArtifactFile, ...]
+    arguments: tuple[str, ...]
+
+    @property
+    def imports_working_directory(self) -> bool:
+        """Whether the directory that the user is in belongs on the import path, as with `python -m`."""
+        return self.selector[0] == "--module"
+
+
+@dataclass(frozen=True, slots=True)
+class ProgramOptions:
+    """The options of `run` and `info` as they were given."""
+
+    entry: str | None
+    python_file: str | None
+    module: str | None
+    python_files: str | None
+    requirements: str | None
+    archives: str | None
+    arguments: tuple[str, ...]
+
+
+def program_source(options: ProgramOptions, configuration: Configuration, scratch: Path) -> ProgramSource:
+    """Checks the options against the files that they name. Folders are packed into `scratch`."""
+    job, arguments = _job_and_arguments(options)
+    files = list(_dependencies(options, scratch))
+    if options.module is not None:
+        return ProgramSource(("--module", options.module), tuple(files), arguments)
+    assert job is not None
+    path = _existing(job)
+    if path.suffix == ".whl":
+        from millstream.core.artifacts import validate_wheel
+
+        wheel = validate_wheel(path, configuration.integer("web.upload.max-size"))
+        files.insert(0, ArtifactFile(path, ArtifactKind.WHEEL, path.name))
+        return ProgramSource(("--entry", wheel.entry(options.entry)), tuple(files), arguments)
+    if path.suffix != ".py":
+        raise InvalidProgramError(f"{job} is neither a wheel (.whl) nor a Python file (.py)")
+    if options.entry is not None:
+        raise click.UsageError("-c names an entry point of a wheel; a Python file is run as a whole")
+    return ProgramSource(("--file", str(path)), tuple(files), arguments)
+
+
+def _job_and_arguments(options: ProgramOptions) -> tuple[str | None, tuple[str, ...]]:
+    if options.module is not None and options.python_file is not None:
+        raise click.UsageError("-py and -pym exclude each other")
+    if options.module is not None:
+        if options.entry is not None:
+            raise click.UsageError("-c names an entry point of a wheel; -pym runs a module as a whole")
+        return None, options.arguments
+    if options.python_file is not None:
+        return options.python_file, options.arguments
+    if not options.arguments:
+        raise click.UsageError("nothing to run: name a wheel or a Python file, or use -py or -pym")
+    return options.arguments[0], options.arguments[1:]
+
+
+def _dependencies(options: ProgramOptions, scratch: Path) -> list[ArtifactFile]:
+    found: list[ArtifactFile] = []
+    for text in _split(options.python_files):
+        path = _existing(text, folders=True)
+        if path.is_dir():
+            path = _pack(path, scratch / str(len(found)) / f"{path.resolve().name}.zip")
+        elif path.suffix not in (".py", ".zip", ".whl"):
+            raise InvalidProgramError(f"-pyfs {text}: expected a .py, .zip or .whl file, or a folder")
+        found.append(ArtifactFile(path, ArtifactKind.PYTHON_FILE, path.name))
+    if options.requirements is not None:
+        path = _existing(options.requirements)
+        found.append(ArtifactFile(path, ArtifactKind.REQUIREMENTS, path.name))
+    for text in _split(options.archives):
+        name, _, target = text.partition("#")
+        path = _existing(name)
+        found.append(ArtifactFile(path, ArtifactKind.ARCHIVE, f"{path.name}#{target}" if target else path.name))
+    return found
+
+
+def _split(text: str | None) -> list[str]:
+    return [part.strip() for part in (text or "").split(",") if part.strip()]
+
+
+def _existing(text: str, folders: bool = False) -> Path:
+    path = Path(text)
+    if path.is_file() or (folders and path.is_dir()):
+        return path
+    raise InvalidProgramError(f"{text} is a folder, not a file" if path.is_dir() else f"no such file: {text}")
+
+
+def _pack(folder: Path, target: Path) -> Path:
+    """A zip of the folder's content, equal for equal content, so that it is uploaded and unpacked once."""
+    target.parent.mkdir(parents=True)
+    with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as archive:
+        for base, folders, names in os.walk(folder):
+            folders[:] = sorted(name for name in folders if name != "__pycache__")
+            for name in sorted(names):
+                path = Path(base, name)
+                archive.writestr(zipfile.ZipInfo(str(path.relative_to(folder))), path.read_bytes())
+    return target

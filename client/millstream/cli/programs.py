@@ -1,0 +1,152 @@
+"""Commands about programs: `run` submits the jobs of one to a cluster, `info` shows the plan of one."""
+
+from __future__ import annotations
+
+import json
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+from millstream.cli.failures import Command
+from millstream.cli.options import client_configuration, client_options, configuration_options, verbose_option
+from millstream.cli.progress import progress_on_terminal
+from millstream.core.configuration import Configuration
+from millstream.core.errors import InvalidProgramError, MillstreamError
+
+if TYPE_CHECKING:
+    from millstream.cli.program_source import ProgramSource
+    from millstream.cli.rest import RestClient
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+_PASS_ON = {"allow_interspersed_args": False}  # everything after the program's name is the program's
+
+
+def _program_options(command: F) -> F:
+    for option in (
+        click.argument("arguments", nargs=-1, type=click.UNPROCESSED, metavar="[JOB.whl|JOB.py] [ARGS]..."),
+        click.option("-pyexec", "python", metavar="PYTHON", help="The interpreter that the job runs with."),
+        click.option("-pyarch", "archives", metavar="A,B#NAME", help="Archives to unpack where the job works."),
+        click.option("-pyreq", "requirements", metavar="FILE", help="A requirements.txt to install."),
+        click.option("-pyfs", "python_files", metavar="A,B", help="Files or folders for the job's import path."),
+        click.option("-pym", "module", metavar="MODULE", help="Runs a module."),
+        click.option("-py", "python_file", metavar="FILE", help="Runs a Python file."),
+        click.option("-c", "--class", "entry", metavar="PKG.MODULE:MAIN", help="The entry point of a wheel."),
+        click.option("-p", "--parallelism", type=click.IntRange(min=1), help="The parallelism of the job."),
+    ):
+        command = option(command)
+    return command
+
+
+@click.command(cls=Command, context_settings=_PASS_ON)
+@client_options
+@_program_options
+@click.option("-d", "--detached", is_flag=True, help="Returns once the job is accepted.")
+def run(
+    config_dir: str | None,
+    overrides: tuple[str, ...],
+    address: str | None,
+    verbose: bool,
+    detached: bool,
+    parallelism: int | None,
+    python: str | None,
+    **program: Any,
+) -> int:
+    """Run a program's jobs on a cluster: a wheel, a Python file or a module. Ctrl-C cancels."""
+    import asyncio
+
+    from millstream.cli.program_process import run_program
+    from millstream.cli.rest import RestClient
+
+    configuration = _with_options(client_configuration(config_dir, overrides, address), parallelism, python)
+    configuration.set("execution.target", "remote")
+    if detached:
+        configuration.set("execution.attached", False)
+    with tempfile.TemporaryDirectory(prefix="millstream-") as scratch:
+        source = _source(program, configuration, Path(scratch))
+        client = RestClient(configuration)
+        configuration = configuration.merged(_dispatcher_of(client, configuration))
+        with progress_on_terminal(verbose) as progress:
+            environment, artifacts = asyncio.run(_submit_artifacts(source, configuration, progress))
+        return run_program(environment, source, configuration, artifacts)
+
+
+@click.command(cls=Command, context_settings=_PASS_ON)
+@configuration_options
+@verbose_option
+@_program_options
+def info(
+    config_dir: str | None,
+    overrides: tuple[str, ...],
+    verbose: bool,
+    parallelism: int | None,
+    python: str | None,
+    **program: Any,
+) -> int:
+    """Print the plan of a program's job as JSON. Needs no cluster."""
+    import asyncio
+
+    from millstream.cli.program_process import prepare_environment, run_program
+    from millstream.core.graph import JobGraph
+    from millstream.core.plan_json import plan_json
+    from millstream.proto import graph_pb2
+
+    configuration = _with_options(Configuration.load(config_dir, overrides), parallelism, python)
+    with tempfile.TemporaryDirectory(prefix="millstream-") as scratch:
+        source = _source(program, configuration, Path(scratch))
+        with progress_on_terminal(verbose) as progress:
+            environment, artifacts = asyncio.run(prepare_environment(source.files, configuration, progress))
+        plan_file = Path(scratch) / "plan"
+        variables = {"MILLSTREAM_PLAN_FILE": str(plan_file)}
+        status = run_program(environment, source, configuration, artifacts, variables, stdout=sys.stderr.fileno())
+        if status != 0:
+            return status
+        if not plan_file.exists():
+            raise InvalidProgramError("the program built no job: it never called execute()")
+        graph = JobGraph.from_proto(graph_pb2.JobGraph.FromString(plan_file.read_bytes()))
+    click.echo(json.dumps(plan_json(graph), indent=2))
+    return 0
+
+
+def _source(program: dict[str, Any], configuration: Configuration, scratch: Path) -> ProgramSource:
+    from millstream.cli.program_source import ProgramOptions, program_source
+
+    return program_source(ProgramOptions(**program), configuration, scratch)
+
+
+def _with_options(configuration: Configuration, parallelism: int | None, python: str | None) -> Configuration:
+    more = {"parallelism.default": parallelism, "python.executable": python}
+    return configuration.merged({key: value for key, value in more.items() if value is not None})
+
+
+def _dispatcher_of(client: RestClient, configuration: Configuration) -> dict[str, str]:
+    """Where the cluster's dispatcher takes jobs: as its REST API says, else as configured."""
+    host, separator, port = str(client.get("/config").get("dispatcher-rpc-address", "")).rpartition(":")
+    if separator:
+        return {"dispatcher.rpc.address": host, "dispatcher.rpc.port": port}
+    if configuration.is_set("dispatcher.rpc.port") and configuration.integer("dispatcher.rpc.port"):
+        return {}
+    raise MillstreamError(
+        f"{client.address} does not say where its dispatcher takes jobs: is it a Millstream cluster?"
+        " If so, set dispatcher.rpc.address and dispatcher.rpc.port"
+    )
+
+
+async def _submit_artifacts(
+    source: ProgramSource, configuration: Configuration, progress: Callable[[str], None]
+) -> tuple[Any, list[Any]]:
+    """Uploads what the job consists of, and makes its environment on this host."""
+    from millstream.cli.program_process import prepare_environment
+    from millstream.core.artifacts import upload_artifact
+    from millstream.core.rpc import open_channel
+
+    if source.files:
+        dispatcher = f"{configuration.string('dispatcher.rpc.address')}:{configuration.integer('dispatcher.rpc.port')}"
+        async with open_channel(dispatcher, configuration) as channel:
+            for file in source.files:
+                progress(f"uploading {file.name}")
+                await upload_artifact(channel, file.path, file.kind)
+    return await prepare_environment(source.files, configuration, progress)

@@ -1,0 +1,84 @@
+"""A client of the cluster's REST API. Every failure is a `MillstreamError` that names the address."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import ssl
+from typing import Any
+
+from millstream.core.configuration import Configuration
+from millstream.core.errors import MillstreamError, UnreachableError
+
+
+class RestError(MillstreamError):
+    """The cluster answered with an error; the message is its own."""
+
+    def __init__(self, message: str, status: int) -> None:
+        super().__init__(message)
+        self.status = status
+
+
+class RestClient:
+    """One request, one connection. Blocks for at most `timeout` seconds a step."""
+
+    def __init__(self, configuration: Configuration, timeout: float = 30.0) -> None:
+        host, port = configuration.string("rest.address"), configuration.integer("rest.port")
+        self.address = f"{host}:{port}"
+        self._host = host
+        self._port = port
+        self._timeout = timeout
+        self._tls = _tls(configuration)
+
+    def get(self, path: str) -> Any:
+        """The JSON that the path answers."""
+        return self._request("GET", path)
+
+    def patch(self, path: str) -> Any:
+        """The JSON that the path answers to PATCH without a body."""
+        return self._request("PATCH", path)
+
+    def _connection(self) -> http.client.HTTPConnection:
+        if self._tls is not None:
+            return http.client.HTTPSConnection(self._host, self._port, timeout=self._timeout, context=self._tls)
+        return http.client.HTTPConnection(self._host, self._port, timeout=self._timeout)
+
+    def _request(self, method: str, path: str) -> Any:
+        connection = self._connection()
+        try:
+            connection.request(method, path, headers={"Accept": "application/json"})
+            response = connection.getresponse()
+            body = response.read()
+        except (OSError, http.client.HTTPException) as error:
+            reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
+            raise UnreachableError(f"cannot reach the cluster at {self.address}: {reason}") from error
+        finally:
+            connection.close()
+        if response.status >= 400:
+            raise RestError(self._reason(response.status, response.reason, body), response.status)
+        try:
+            return json.loads(body) if body.strip() else {}
+        except ValueError as error:
+            raise MillstreamError(f"{self.address} answers {path} with no JSON: is it a Millstream cluster?") from error
+
+    def _reason(self, status: int, phrase: str, body: bytes) -> str:
+        try:
+            errors = [str(text).strip() for text in json.loads(body)["errors"]]
+        except (ValueError, KeyError, TypeError):
+            errors = []
+        first = next((text for text in errors if text), "")
+        return first.splitlines()[0] if first else f"{self.address} answered {status} {phrase}"
+
+
+def _tls(configuration: Configuration) -> ssl.SSLContext | None:
+    if not configuration.boolean("security.ssl.rest.enabled"):
+        return None
+    context = ssl.create_default_context()
+    certificate = configuration.string("security.ssl.rest.cert")
+    if certificate:
+        try:
+            context.load_verify_locations(certificate)
+        except OSError as error:
+            reason = error.strerror or error
+            raise MillstreamError(f"option 'security.ssl.rest.cert': cannot read {certificate}: {reason}") from error
+    return context

@@ -1,0 +1,35 @@
+"""Tables for people: drawn on a terminal, plain aligned columns when the output goes elsewhere."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+
+
+def print_table(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """Prints to stdout. Nothing is ever cut off."""
+    if sys.stdout.isatty():
+        from rich.console import Console
+        from rich.table import Table
+
+        table = Table(box=None, header_style="bold", pad_edge=False)
+        for header in headers:
+            table.add_column(header, overflow="fold")
+        for row in rows:
+            table.add_row(*row)
+        Console().print(table)
+        return
+    widths = [max(len(row[column]) for row in [headers, *rows]) for column in range(len(headers))]
+    for row in [headers, *rows]:
+        print("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
+
+
+def duration(milliseconds: int) -> str:
+    """`1 h 02 min`, `3 min 04 s`, `5.6 s`."""
+    seconds = milliseconds / 1000
+    if seconds < 60:
+        return f"{seconds:.1f} s"
+    minutes, rest = divmod(int(seconds), 60)
+    if minutes < 60:
+        return f"{minutes} min {rest:02} s"
+    return f"{minutes // 60} h {minutes % 60:02} min"

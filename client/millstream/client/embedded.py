@@ -1,0 +1,51 @@
+"""The embedded cluster: the real services in this process, for `python job.py` with nothing started beforehand.
+
+They listen on free loopback ports and speak gRPC as they do between hosts; slot workers are child processes, or threads
+with `execution.local.in-process`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+from millstream.core.configuration import Configuration
+from millstream.core.daemon import Service
+from millstream.dispatcher.service import DispatcherService
+from millstream.jobmanager.service import JobManagerService
+from millstream.resourcemanager.service import ResourceManagerService
+from millstream.taskmanager.service import TaskManagerService
+
+
+class EmbeddedCluster:
+    """A dispatcher, a resource manager, a job manager and one task manager. Owned by one asyncio loop."""
+
+    def __init__(self, configuration: Configuration, slots: int) -> None:
+        loopback = {f"{s}.rpc.address": "127.0.0.1" for s in ("dispatcher", "jobmanager", "resourcemanager")}
+        ports = {f"{s}.rpc.port": 0 for s in ("dispatcher", "jobmanager", "resourcemanager", "taskmanager")}
+        own = {"taskmanager.host": "127.0.0.1", "taskmanager.numberOfTaskSlots": slots}
+        self._configuration = configuration.merged({**loopback, **ports, **own, "resourcemanager.provider": "standalone"})
+        self._services: list[Service] = []
+
+    async def start(self) -> str:
+        """Starts all services; answers the dispatcher's address."""
+        dispatcher = DispatcherService(self._configuration, with_rest=False)
+        resource_manager = ResourceManagerService(self._configuration)
+        for service in (dispatcher, resource_manager):
+            self._services.append(service)
+            await service.start()
+        found = self._configuration.merged(
+            {
+                "dispatcher.rpc.port": dispatcher.address.rsplit(":", 1)[1],
+                "resourcemanager.rpc.port": resource_manager.address.rsplit(":", 1)[1],
+            }
+        )
+        peers: list[Service] = [JobManagerService(found), TaskManagerService(found)]
+        self._services += peers
+        await asyncio.gather(*(peer.start() for peer in peers))
+        return dispatcher.address
+
+    async def stop(self) -> None:
+        """Stops all services, workers first."""
+        for service in reversed(self._services):
+            await service.stop()
+        self._services.clear()

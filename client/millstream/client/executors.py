@@ -1,0 +1,106 @@
+"""Runs job graphs: on a cluster, or on one embedded in this process."""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+from pathlib import Path
+
+import grpc
+
+from millstream.client.embedded import EmbeddedCluster
+from millstream.client.job_client import ClusterJobClient
+from millstream.client.loop_thread import LoopThread
+from millstream.core.artifacts import upload_artifact
+from millstream.core.configuration import Configuration
+from millstream.core.errors import MillstreamError, UnreachableError
+from millstream.core.graph import JobGraph
+from millstream.core.rpc import Stub, explain, open_channel
+from millstream.datastream.execution import Executor, JobClient
+from millstream.proto import dispatcher_pb2 as dp
+
+logging.getLogger("millstream").addHandler(logging.NullHandler())  # a library: silent unless the program logs
+_SERVICE = dp.DESCRIPTOR.services_by_name["Dispatcher"]
+
+
+def make_executor(configuration: Configuration) -> Executor:
+    """The executor for `execution.target`."""
+    if configuration.string("execution.target") == "remote":
+        return RemoteExecutor(configuration)
+    return LocalExecutor(configuration)
+
+
+class RemoteExecutor:
+    """Submits to the dispatcher at `dispatcher.rpc.address`."""
+
+    def __init__(self, configuration: Configuration) -> None:
+        self._configuration = configuration
+
+    def submit(self, graph: JobGraph, artifact_paths: dict[str, str] | None = None) -> JobClient:
+        """Uploads what the cluster does not have, then submits."""
+        host = self._configuration.string("dispatcher.rpc.address")
+        address = f"{host}:{self._configuration.integer('dispatcher.rpc.port')}"
+        loop = LoopThread("millstream client")
+        try:
+            client = _submit(loop, address, graph, artifact_paths or {}, self._configuration, loop.close)
+        except BaseException:
+            loop.close()
+            raise
+        record = os.environ.get("MILLSTREAM_SUBMITTED_FILE")
+        if record:
+            with Path(record).open("a") as file:
+                file.write(f"{graph.job_id}\n")
+        return client
+
+
+class LocalExecutor:
+    """Starts an embedded cluster with as many slots as the job needs, and ends it with the job."""
+
+    def __init__(self, configuration: Configuration) -> None:
+        self._configuration = configuration
+
+    def submit(self, graph: JobGraph, artifact_paths: dict[str, str] | None = None) -> JobClient:
+        """Runs the job here."""
+        from dataclasses import replace
+
+        slots = max(graph.slots_required(), self._configuration.integer("taskmanager.numberOfTaskSlots"))
+        loop = LoopThread("millstream")
+        cluster = EmbeddedCluster(self._configuration, slots)
+
+        def release() -> None:
+            try:
+                loop.call(cluster.stop())
+            finally:
+                loop.close()
+
+        try:
+            address = loop.call(cluster.start())
+            local = replace(graph, python_path=tuple(dict.fromkeys([*graph.python_path, *map(os.path.abspath, sys.path)])))
+            return _submit(loop, address, local, artifact_paths or {}, self._configuration, release)
+        except BaseException:
+            release()
+            raise
+
+
+def _submit(
+    loop: LoopThread, address: str, graph: JobGraph, paths: dict[str, str], configuration: Configuration, release: object
+) -> JobClient:
+    async def submit() -> Stub:
+        channel = open_channel(address, configuration)
+        stub = Stub(channel, _SERVICE)
+        try:
+            for artifact in graph.artifacts:
+                if artifact.sha256 in paths:
+                    await upload_artifact(channel, paths[artifact.sha256], artifact.kind)
+            await stub.submit_job(dp.SubmitJobRequest(graph=graph.to_proto()))
+        except grpc.RpcError as error:
+            await channel.close()
+            if isinstance(error, grpc.aio.AioRpcError) and error.code() == grpc.StatusCode.UNAVAILABLE:
+                raise UnreachableError(f"no dispatcher answers at {address}: {explain(error)}") from None
+            raise MillstreamError(f"the dispatcher refused the job: {explain(error)}") from None
+        return stub
+
+    stub = loop.call(submit())
+    assert callable(release)
+    return ClusterJobClient(graph.job_id, stub, loop, configuration, release)

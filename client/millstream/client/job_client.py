@@ -1,0 +1,173 @@
+"""A submitted job, for the program that submitted it; speaks to the dispatcher over gRPC."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import pickle
+import sys
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import grpc
+
+from millstream.client.failure_text import failure_text
+from millstream.client.loop_thread import LoopThread
+from millstream.core.configuration import Configuration
+from millstream.core.errors import JobExecutionError, UnreachableError
+from millstream.core.rpc import Stub, explain
+from millstream.core.states import JobStatus
+from millstream.datastream.execution import JobExecutionResult
+from millstream.datastream.functions import Accumulator
+from millstream.proto import dispatcher_pb2 as dp
+from millstream.proto import status_pb2
+
+log = logging.getLogger(__name__)
+_RETRY_AFTER = 0.2
+_COLLECT_AGAIN_AFTER = 0.02
+
+
+class ClusterJobClient:
+    """A `millstream.datastream.execution.JobClient`."""
+
+    def __init__(
+        self, job_id: str, stub: Stub, loop: LoopThread, configuration: Configuration, release: Callable[[], None]
+    ) -> None:
+        self._job_id = job_id
+        self._stub = stub
+        self._loop = loop
+        self._patience = configuration.seconds("heartbeat.timeout")
+        self._release = release
+        self._closed = False
+
+    def get_job_id(self) -> str:
+        """The job's id."""
+        return self._job_id
+
+    def get_job_status(self) -> JobStatus:
+        """The state at this moment."""
+        return JobStatus(self._loop.call(self._details()).state)
+
+    def cancel(self) -> None:
+        """Asks for the job to be cancelled."""
+        self._loop.call(self._call(self._stub.cancel_job))
+
+    def get_job_execution_result(self) -> JobExecutionResult:
+        """Waits for the end; Ctrl-C cancels the job and waits for that."""
+        try:
+            details = self._loop.call(self._wait())
+        except KeyboardInterrupt:
+            self._cancel_after_interrupt()
+            raise
+        finally:
+            self.close()
+        if details.state != JobStatus.FINISHED:
+            raise JobExecutionError(failure_text(details))
+        return JobExecutionResult(self._job_id, details.end_time - details.start_time, _merged(details))
+
+    def collect(self, operator_id: str) -> Iterator[Any]:
+        """The results of a collect sink as they come; leaving early cancels the job."""
+        finished = False
+        try:
+            yield from self._collect(operator_id)
+            finished = True
+            self.get_job_execution_result()
+        finally:
+            if not finished:
+                self._cancel_after_interrupt()
+                self.close()
+
+    def close(self) -> None:
+        """Releases the connection and, in local mode, the embedded cluster."""
+        if not self._closed:
+            self._closed = True
+            self._release()
+
+    def _collect(self, operator_id: str) -> Iterator[Any]:
+        request = dp.CollectRequest(job_id=self._job_id, operator_id=operator_id)
+        while True:
+            response = self._loop.call(self._ask(request))
+            if response is None:
+                return
+            if response.version != request.version:
+                request.version, request.offset = response.version, response.offset
+            for batch in response.batches:
+                results = pickle.loads(batch)
+                skipped = request.offset - response.offset
+                request.offset = response.offset + len(results)
+                yield from results[skipped:]
+            if response.finished:
+                self._loop.call(self._ask(request))  # the last results are confirmed: the task may end
+                return
+
+    async def _ask(self, request: dp.CollectRequest) -> dp.CollectResponse | None:
+        """The next results, waiting until there are some; None when the job has ended."""
+        while True:
+            try:
+                response: dp.CollectResponse = await self._stub.collect(request)
+            except grpc.RpcError as error:
+                response = dp.CollectResponse(error=explain(error))
+            if not response.error and (response.batches or response.finished):
+                return response
+            if response.error and JobStatus((await self._details()).state).is_terminal:
+                return None
+            await asyncio.sleep(_COLLECT_AGAIN_AFTER)
+
+    def _cancel_after_interrupt(self) -> None:
+        try:
+            self._loop.call(self._call(self._stub.cancel_job))
+            self._loop.call(self._wait(), timeout=self._patience)
+        except (UnreachableError, JobExecutionError, TimeoutError) as error:
+            print(f"cancelling the job: {error}", file=sys.stderr)
+
+    async def _details(self) -> status_pb2.JobDetails:
+        return await self._call(self._stub.get_job)  # type: ignore[no-any-return]  # by the contract
+
+    async def _call(self, method: Callable[..., Any]) -> Any:
+        deadline = asyncio.get_running_loop().time() + self._patience
+        while True:
+            try:
+                return await method(dp.JobRequest(job_id=self._job_id))
+            except grpc.RpcError as error:
+                await self._wait_or_give_up(error, deadline)
+
+    async def _wait(self) -> status_pb2.JobDetails:
+        """The details at the job's end."""
+        last: status_pb2.JobDetails | None = None
+        deadline = asyncio.get_running_loop().time() + self._patience
+        while True:
+            try:
+                async for last in self._stub.watch_job(dp.JobRequest(job_id=self._job_id)):
+                    deadline = asyncio.get_running_loop().time() + self._patience
+                    if last.message:
+                        log.info("%s", last.message)
+                if last is not None and JobStatus(last.state).is_terminal:
+                    return last
+            except grpc.RpcError as error:
+                await self._wait_or_give_up(error, deadline)
+
+    async def _wait_or_give_up(self, error: grpc.RpcError, deadline: float) -> None:
+        code = error.code() if isinstance(error, grpc.aio.AioRpcError) else None
+        if code == grpc.StatusCode.NOT_FOUND:
+            raise JobExecutionError(f"the dispatcher does not know job {self._job_id} any more") from error
+        if asyncio.get_running_loop().time() > deadline:
+            raise UnreachableError(f"the dispatcher is unreachable: {explain(error)}") from error
+        await asyncio.sleep(_RETRY_AFTER)
+
+
+def _merged(details: status_pb2.JobDetails) -> dict[str, Any]:
+    merged: dict[str, Accumulator[Any]] = {}
+    for accumulator in details.accumulators:
+        value: Accumulator[Any] = pickle.loads(accumulator.value)
+        if accumulator.name in merged:
+            merged[accumulator.name].merge(value)
+        else:
+            merged[accumulator.name] = value
+    results: dict[str, Any] = {name: a.get_local_value() for name, a in merged.items()}
+    for vertex in details.vertices:
+        for subtask in vertex.subtasks:
+            for name, count in subtask.metrics.counters.items():
+                results.setdefault(name, 0)
+                if name not in merged:
+                    results[name] += count
+    return results

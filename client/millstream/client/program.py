@@ -1,0 +1,144 @@
+"""Runs a user's program in the process that the command line or the dispatcher started for it.
+
+    python -m millstream.client.program --entry pkg.module:main -- arguments
+    python -m millstream.client.program --file job.py -- arguments
+    python -m millstream.client.program --module pkg.module -- arguments
+
+The process is in the job's own environment. How the program's jobs are to be run is in environment variables that the
+API and its executor read. The exit status is 0 when the program returned or was only to be planned; an exception is
+shown as the traceback of the user's own frames, with status 1.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import inspect
+import os
+import runpy
+import sys
+import traceback
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from types import FrameType, TracebackType
+from typing import Any
+
+import millstream
+from millstream.core.errors import InvalidProgramError
+from millstream.datastream.planning import ProgramPlanned
+
+INTERRUPTED = 130
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Runs what the arguments name; answers the exit status."""
+    parser = argparse.ArgumentParser(prog="millstream.client.program", allow_abbrev=False)
+    what = parser.add_mutually_exclusive_group(required=True)
+    what.add_argument("--entry", metavar="PKG.MODULE:CALLABLE")
+    what.add_argument("--file", metavar="JOB.PY")
+    what.add_argument("--module", metavar="PKG.MODULE")
+    parser.add_argument("arguments", nargs="*")
+    options = parser.parse_args(argv)
+    try:
+        if options.entry is not None:
+            run_entry(options.entry, options.arguments)
+        elif options.file is not None:
+            run_file(options.file, options.arguments)
+        else:
+            run_module(options.module, options.arguments)
+    except ProgramPlanned:
+        return 0
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except InvalidProgramError as error:
+        if not _user_frames(error.__traceback__):
+            print(error, file=sys.stderr)
+            return 1
+        sys.stderr.write(format_user_traceback(error))
+        return 1
+    except Exception as error:
+        sys.stderr.write(format_user_traceback(error))
+        return 1
+    return 0
+
+
+def run_entry(entry: str, arguments: Sequence[str]) -> None:
+    """Calls `pkg.module:callable`, with the list of arguments when it takes a parameter."""
+    module_name, _, attribute = entry.partition(":")
+    sys.argv = [entry, *arguments]
+    target: Any = importlib.import_module(module_name)
+    for name in (attribute or "main").split("."):
+        try:
+            target = getattr(target, name)
+        except AttributeError:
+            raise InvalidProgramError(f"the entry point {entry} does not exist: no '{name}' in {module_name}") from None
+    if not callable(target):
+        raise InvalidProgramError(f"the entry point {entry} is a {type(target).__name__}, not a function")
+    if _takes_arguments(target):
+        target(list(arguments))
+    else:
+        target()
+
+
+def run_file(path: str, arguments: Sequence[str]) -> None:
+    """Runs a script as `python job.py` does: as `__main__`, with its folder first on the import path."""
+    if not Path(path).is_file():
+        raise InvalidProgramError(f"no such file: {path}")
+    sys.argv = [path, *arguments]
+    sys.path[0] = str(Path(path).resolve().parent)
+    runpy.run_path(path, run_name="__main__")
+
+
+def run_module(name: str, arguments: Sequence[str]) -> None:
+    """Runs a module as `python -m` does."""
+    sys.argv = [name, *arguments]
+    runpy.run_module(name, run_name="__main__", alter_sys=True)
+
+
+def _takes_arguments(target: Callable[..., Any]) -> bool:
+    try:
+        parameters = inspect.signature(target).parameters.values()
+    except (TypeError, ValueError):
+        return False
+    return any(p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD) for p in parameters)
+
+
+def format_user_traceback(error: BaseException) -> str:
+    """The traceback with the frames of the user's code and of libraries, without Millstream's and the runner's."""
+    seen: set[int] = set()
+    pending: list[BaseException | None] = [error]
+    while pending:
+        current = pending.pop()
+        if current is not None and id(current) not in seen:
+            seen.add(id(current))
+            current.__traceback__ = _user_frames(current.__traceback__)
+            pending += [current.__cause__, current.__context__]
+            pending += current.exceptions if isinstance(current, BaseExceptionGroup) else []
+    return "".join(traceback.format_exception(error))
+
+
+def _user_frames(trace: TracebackType | None) -> TracebackType | None:
+    kept: list[TracebackType] = []
+    while trace is not None:
+        if not _is_framework(trace.tb_frame):
+            kept.append(trace)
+        trace = trace.tb_next
+    chain: TracebackType | None = None
+    for link in reversed(kept):
+        chain = TracebackType(chain, link.tb_frame, link.tb_lasti, link.tb_lineno)
+    return chain
+
+
+_FRAMEWORK_FOLDERS = tuple(os.path.join(os.path.abspath(folder), "") for folder in millstream.__path__)
+_RUNNER_MODULES = {"runpy", "importlib", "importlib._bootstrap", "importlib._bootstrap_external"}
+
+
+def _is_framework(frame: FrameType) -> bool:
+    file = frame.f_code.co_filename
+    if file.startswith("<frozen ") and file[len("<frozen ") : -1] in _RUNNER_MODULES:
+        return True
+    return frame.f_globals.get("__name__") in _RUNNER_MODULES or os.path.abspath(file).startswith(_FRAMEWORK_FOLDERS)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,118 @@
+"""JSON lines: a record for each line, as plain dicts and lists, or as the declared type."""
+
+from __future__ import annotations
+
+import codecs
+from collections.abc import Callable
+from typing import Any, TypedDict
+
+import msgspec
+
+from millstream.core.batches import RowBatch
+from millstream.core.row import Row
+from millstream.core.types import PICKLED, ListType, MapType, RowType, TypeInformation, from_hint
+from millstream.datastream.connectors.errors import ConnectorError
+from millstream.datastream.connectors.file_system.lines import LineReader, cut_lines
+from millstream.datastream.connectors.file_system.paths import FoundFile
+from millstream.datastream.connectors.file_system.splits import FileSplit, FormatReader
+from millstream.datastream.connectors.file_system.text_format import StreamFormat
+
+
+class JsonLinesFormat(StreamFormat):
+    """One JSON value a line; empty lines are passed over. A field that the declared type lacks is dropped."""
+
+    def __init__(self, type_info: Any = PICKLED) -> None:
+        self._type = from_hint(type_info)
+
+    def cut(self, file: FoundFile, block_size: int) -> list[FileSplit]:
+        """Byte ranges."""
+        return cut_lines(file, block_size)
+
+    def open(self, split: FileSplit) -> FormatReader:
+        """Decodes each line."""
+        return _JsonLines(split, self._type)
+
+    def produced_type(self) -> TypeInformation:
+        """The declared type."""
+        return self._type
+
+
+class _JsonLines(FormatReader):
+    def __init__(self, split: FileSplit, type: TypeInformation) -> None:
+        self._type = type
+        self._decode = _decoder(type)
+        self._lines = LineReader(split)
+
+    def read(self, max_rows: int) -> RowBatch | None:
+        """The values of the next lines."""
+        before = self._lines.position()
+        lines = self._lines.take(max_rows)
+        if not lines:
+            return None
+        if before == 0:
+            lines[0] = lines[0].removeprefix(codecs.BOM_UTF8)
+        decode = self._decode
+        rows: list[Any] = []
+        offset = before
+        try:
+            for line in lines:
+                if line and not line.isspace():
+                    rows.append(decode(line))
+                offset += len(line) + 1
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            expected = "" if self._type == PICKLED else f" of {self._type.describe()}"
+            raise ConnectorError(
+                f"file source: {self._lines.path}, line {self._lines.line_number(offset)}: "
+                f"not valid JSON{expected}: {error}"
+            ) from error
+        return RowBatch(rows)
+
+    def position(self) -> int:
+        """A byte offset."""
+        return self._lines.position()
+
+    def close(self) -> None:
+        """Closes the file."""
+        self._lines.close()
+
+
+def _decoder(type: TypeInformation) -> Callable[[bytes], Any]:
+    decode = msgspec.json.Decoder(_json_type(type)).decode
+    finish = _finisher(type)
+    return decode if finish is None else lambda line: finish(decode(line))
+
+
+def _json_type(type: TypeInformation) -> Any:
+    """What msgspec decodes and checks; rows are read as dicts first."""
+    if isinstance(type, RowType):
+        fields = {name: _json_type(field) for name, field in zip(type.field_names() or [], type.fields, strict=True)}
+        return TypedDict("Row", fields, total=False) | None  # type: ignore[operator]  # built at run time
+    if isinstance(type, ListType):
+        return list[_json_type(type.element)] | None  # type: ignore[misc]  # built at run time
+    if isinstance(type, MapType):
+        return dict[_json_type(type.key), _json_type(type.value)] | None  # type: ignore[misc]  # built at run time
+    return type.wire_type() or Any
+
+
+def _finisher(type: TypeInformation) -> Callable[[Any], Any] | None:
+    """What makes rows of dicts, at any depth; None when there are none."""
+    if isinstance(type, RowType):
+        names = type.field_names() or []
+        finishers = [_finisher(field) for field in type.fields]
+
+        def finish(value: dict[str, Any] | None) -> Row | None:
+            if value is None:
+                return None
+            fields = [value.get(name) for name in names]
+            return Row.of_names(
+                type.names, [f if inner is None else inner(f) for f, inner in zip(fields, finishers, strict=True)]
+            )
+
+        return finish
+    if isinstance(type, ListType):
+        element = _finisher(type.element)
+        return None if element is None else lambda value: None if value is None else [element(v) for v in value]
+    if isinstance(type, MapType):
+        item = _finisher(type.value)
+        return None if item is None else lambda value: None if value is None else {k: item(v) for k, v in value.items()}
+    return None

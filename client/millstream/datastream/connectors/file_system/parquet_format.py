@@ -1,0 +1,74 @@
+"""Parquet files as Arrow batches, cut between row groups."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from millstream.core.types import PICKLED, TypeInformation, from_hint
+from millstream.datastream.connectors.errors import ConnectorError
+from millstream.datastream.connectors.file_system.column_reader import ColumnReader
+from millstream.datastream.connectors.file_system.paths import FoundFile
+from millstream.datastream.connectors.file_system.splits import FileFormat, FileSplit, FormatReader
+
+_READ_ROWS = 65536
+
+
+class ParquetFormat(FileFormat):
+    """All columns, or the named ones. The position is a number of rows from the split's first row group on."""
+
+    def __init__(self, columns: Sequence[str] | None = None, type_info: Any = PICKLED) -> None:
+        self._type = from_hint(type_info)
+        self._columns = list(columns) if columns is not None else self._type.field_names()
+
+    def cut(self, file: FoundFile, block_size: int) -> list[FileSplit]:
+        """Neighbouring row groups together up to the block size."""
+        with _open(file.path) as parquet:
+            metadata = parquet.metadata
+            sizes = [metadata.row_group(i).total_byte_size for i in range(metadata.num_row_groups)]
+        splits: list[FileSplit] = []
+        start = held = 0
+        for i, size in enumerate(sizes):
+            if i > start and held + size > block_size:
+                splits.append(FileSplit(file.path, start, i))
+                start, held = i, 0
+            held += size
+        if start < len(sizes):
+            splits.append(FileSplit(file.path, start, len(sizes)))
+        return splits
+
+    def open(self, split: FileSplit) -> FormatReader:
+        """Starts at the row group that holds the position."""
+        parquet = _open(split.path)
+        try:
+            names = parquet.schema_arrow.names
+            missing = [name for name in self._columns or () if name not in names]
+            if missing:
+                raise ConnectorError(
+                    f"file source: {split.path}: no column {', '.join(missing)}; it has {', '.join(names)}"
+                )
+            resume_at, first_row, group = split.position or 0, 0, split.start
+            while group < split.end and first_row + parquet.metadata.row_group(group).num_rows <= resume_at:
+                first_row += parquet.metadata.row_group(group).num_rows
+                group += 1
+            batches = parquet.iter_batches(
+                _READ_ROWS, row_groups=list(range(group, split.end)), columns=self._columns, use_threads=False
+            )
+        except BaseException:
+            parquet.close()
+            raise
+        return ColumnReader(split.path, batches, parquet.close, first_row, resume_at)
+
+    def produced_type(self) -> TypeInformation:
+        """The declared type."""
+        return self._type
+
+
+def _open(path: str) -> Any:
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    try:
+        return parquet.ParquetFile(path)
+    except (pa.ArrowException, OSError) as error:
+        raise ConnectorError(f"file source: {path}: {' '.join(str(error).split())}") from error

@@ -1,0 +1,185 @@
+"""How a file sink writes row formats: text lines, JSON lines and CSV. Each batch is written in one call."""
+
+from __future__ import annotations
+
+import io
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import Any, BinaryIO
+
+import msgspec
+
+from millstream.core.batches import Batch, RowBatch
+from millstream.core.conversion import VALUE_COLUMN, record_batch_to_rows, rows_to_record_batch
+from millstream.core.row import Row
+from millstream.core.types import PICKLED, TypeInformation
+from millstream.datastream.connectors.errors import ConnectorError
+
+
+class PartWriter(ABC):
+    """Writes one part file into a stream that the sink opens and closes."""
+
+    @abstractmethod
+    def write(self, batch: Batch) -> None:
+        """Writes or holds a batch."""
+
+    def held_bytes(self) -> int:
+        """About how much is held in memory."""
+        return 0
+
+    def finish(self) -> None:  # noqa: B027  # a hook
+        """Writes what is held and what ends the file."""
+
+
+class PartFormat(ABC):
+    """Makes writers. Picklable."""
+
+    @abstractmethod
+    def open(self, stream: BinaryIO) -> PartWriter:
+        """A writer for a new part file."""
+
+
+class Encoder:
+    """Makes the bytes of a record; PyFlink's name. `Encoder(function)` takes a function that answers str or bytes."""
+
+    def __init__(self, encode: Callable[[Any], str | bytes] = str, charset_name: str = "UTF-8") -> None:
+        self._encode = encode
+        self._charset = charset_name
+
+    @staticmethod
+    def simple_string_encoder(charset_name: str = "UTF-8") -> Encoder:
+        """`str(record)` in the character set, a line each."""
+        return Encoder(str, charset_name)
+
+    def lines(self, rows: list[Any]) -> bytes:
+        """The records, each ended by a line feed."""
+        encode = self._encode
+        if encode is str:
+            return "".join([f"{row}\n" for row in rows]).encode(self._charset)
+        texts = [encode(row) for row in rows]
+        return b"".join([(t if isinstance(t, bytes) else t.encode(self._charset)) + b"\n" for t in texts])
+
+
+def _as_rows(batch: Batch) -> list[Any]:
+    if isinstance(batch, RowBatch):
+        return batch.rows
+    return record_batch_to_rows(batch.data, PICKLED)
+
+
+class TextFormat(PartFormat):
+    """A line for each record. Of a batch with the single column `value`, the values are the records."""
+
+    def __init__(self, encoder: Encoder) -> None:
+        self._encoder = encoder
+
+    def open(self, stream: BinaryIO) -> PartWriter:
+        """Writes lines."""
+        return _TextWriter(stream, self._encoder)
+
+
+class _TextWriter(PartWriter):
+    def __init__(self, stream: BinaryIO, encoder: Encoder) -> None:
+        self._stream = stream
+        self._encoder = encoder
+
+    def write(self, batch: Batch) -> None:
+        """Lines."""
+        rows = _as_rows(batch)
+        if not isinstance(batch, RowBatch) and batch.data.schema.names == [VALUE_COLUMN]:
+            rows = [row[0] for row in rows]
+        self._stream.write(self._encoder.lines(rows))
+
+
+class JsonLinesPartFormat(PartFormat):
+    """A JSON value for each record: rows and dataclasses as objects, tuples and rows without names as arrays."""
+
+    def open(self, stream: BinaryIO) -> PartWriter:
+        """Writes JSON."""
+        return _JsonWriter(stream)
+
+
+class _JsonWriter(PartWriter):
+    def __init__(self, stream: BinaryIO) -> None:
+        self._stream = stream
+        self._encoder = msgspec.json.Encoder(enc_hook=_json_value)
+
+    def write(self, batch: Batch) -> None:
+        """Lines of JSON."""
+        rows = _as_rows(batch)
+        try:
+            self._stream.write(self._encoder.encode_lines(rows))
+        except (TypeError, ValueError, OverflowError, msgspec.MsgspecError) as error:
+            raise ConnectorError(f"file sink: {_first_unwritable(self._encoder, rows)!r:.200}: {error}") from error
+
+
+def _json_value(value: Any) -> Any:
+    if isinstance(value, Row):
+        return list(value.values) if value.get_fields_names() is None else value.as_dict()
+    if hasattr(value, "item") and getattr(value, "shape", None) == ():
+        return value.item()
+    if hasattr(value, "tolist"):
+        return value.tolist()
+    raise TypeError(f"a {type(value).__qualname__} cannot be written as JSON; map it to plain values first")
+
+
+def _first_unwritable(encoder: msgspec.json.Encoder, rows: list[Any]) -> Any:
+    for row in rows:
+        try:
+            encoder.encode(row)
+        except (TypeError, ValueError, OverflowError, msgspec.MsgspecError):
+            return row
+    return None
+
+
+class CsvPartFormat(PartFormat):
+    """Columns by the records' fields, with an optional header line in each part file."""
+
+    def __init__(self, type: TypeInformation, header: bool, delimiter: str) -> None:
+        self._type = type
+        self._header = header
+        self._delimiter = delimiter
+
+    def open(self, stream: BinaryIO) -> PartWriter:
+        """Writes CSV."""
+        return _CsvWriter(stream, self._type, self._header, self._delimiter)
+
+
+class _CsvWriter(PartWriter):
+    def __init__(self, stream: BinaryIO, type: TypeInformation, header: bool, delimiter: str) -> None:
+        self._stream = stream
+        self._type = type
+        self._header = header
+        self._delimiter = delimiter
+        self._names: list[str] | None = None
+
+    def write(self, batch: Batch) -> None:
+        """Lines of CSV; each batch must have the columns of the first."""
+        import pyarrow as pa
+        from pyarrow import csv
+
+        if not len(batch):
+            return
+        data = rows_to_record_batch(batch.rows, self._type) if isinstance(batch, RowBatch) else batch.data
+        names = data.schema.names
+        if self._names is None:
+            self._names = names
+            if self._header:
+                self._stream.write(self._delimiter.join(map(self._quoted, names)).encode() + b"\n")
+        elif names != self._names:
+            if set(names) != set(self._names):
+                raise ConnectorError(
+                    f"file sink: the CSV file has the columns {', '.join(self._names)}, but a batch has "
+                    f"{', '.join(names)}; declare type_info=... or make all records alike"
+                )
+            data = data.select(self._names)
+        block = io.BytesIO()
+        try:
+            csv.write_csv(data, block, csv.WriteOptions(include_header=False, delimiter=self._delimiter))
+        except pa.ArrowException as error:
+            raise ConnectorError(f"file sink: cannot write as CSV: {' '.join(str(error).split())}") from error
+        self._stream.write(block.getbuffer())
+
+    def _quoted(self, name: str) -> str:
+        if any(character in name for character in (self._delimiter, '"', "\n", "\r")):
+            return '"' + name.replace('"', '""') + '"'
+        return name

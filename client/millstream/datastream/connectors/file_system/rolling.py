@@ -1,0 +1,107 @@
+"""When a file sink starts a new part file, and what its part files are called. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import timedelta
+
+from millstream.core.errors import InvalidProgramError
+
+
+@dataclass(frozen=True, slots=True)
+class RollingPolicy:
+    """Limits of one part file; None is no limit. They are checked when records are written."""
+
+    part_size: int | None = None
+    rollover_seconds: float | None = None
+    inactivity_seconds: float | None = None
+
+    @staticmethod
+    def default_rolling_policy(
+        part_size: int = 128 * 1024 * 1024,
+        rollover_interval: int | timedelta = 60 * 1000,
+        inactivity_interval: int | timedelta = 60 * 1000,
+    ) -> RollingPolicy:
+        """By size in bytes, by age, and by time without records; intervals in milliseconds or as timedeltas."""
+        if part_size < 1:
+            raise InvalidProgramError(f"a rolling policy's part_size must be at least 1 byte, got {part_size}")
+        return RollingPolicy(part_size, _seconds(rollover_interval), _seconds(inactivity_interval))
+
+    @staticmethod
+    def on_checkpoint_rolling_policy() -> RollingPolicy:
+        """Only when everything written has to be out."""
+        return RollingPolicy()
+
+    def is_full(self, size: int) -> bool:
+        """Whether a part of this size takes no more records."""
+        return self.part_size is not None and size >= self.part_size
+
+    def is_over(self, opened: float, last_write: float, now: float) -> bool:
+        """Whether a part opened and last written to at these times takes no more records."""
+        return (self.rollover_seconds is not None and now - opened >= self.rollover_seconds) or (
+            self.inactivity_seconds is not None and now - last_write >= self.inactivity_seconds
+        )
+
+
+def _seconds(interval: int | timedelta) -> float:
+    seconds = interval.total_seconds() if isinstance(interval, timedelta) else interval / 1000
+    if seconds <= 0:
+        raise InvalidProgramError(f"a rolling policy's interval must be above 0, got {interval}")
+    return seconds
+
+
+@dataclass(frozen=True, slots=True)
+class OutputFileConfig:
+    """A part file is called `<prefix>-<subtask>-<number><suffix>`."""
+
+    part_prefix: str = "part"
+    part_suffix: str = ""
+
+    def __post_init__(self) -> None:
+        for name in (self.part_prefix, self.part_suffix):
+            if "/" in name or "\0" in name:
+                raise InvalidProgramError(f"a part file's prefix and suffix cannot hold a path, got {name!r}")
+        if not self.part_prefix or self.part_prefix.startswith((".", "_")):
+            raise InvalidProgramError(
+                f"a part file's prefix must not be empty or start with '.' or '_' (such files are passed over when "
+                f"read), got {self.part_prefix!r}"
+            )
+
+    @staticmethod
+    def builder() -> OutputFileConfigBuilder:
+        """PyFlink's builder."""
+        return OutputFileConfigBuilder()
+
+    def part_name(self, subtask: int, number: int) -> str:
+        """The name of a finished part."""
+        return f"{self.part_prefix}-{subtask}-{number}{self.part_suffix}"
+
+    def part_number(self, name: str, subtask: int) -> int | None:
+        """The number in a name that `part_name` made for this subtask, else None."""
+        start = f"{self.part_prefix}-{subtask}-"
+        if not name.startswith(start) or not name.endswith(self.part_suffix):
+            return None
+        digits = name[len(start) : len(name) - len(self.part_suffix)]
+        return int(digits) if digits.isascii() and digits.isdigit() else None
+
+
+class OutputFileConfigBuilder:
+    """PyFlink's way to make an `OutputFileConfig`."""
+
+    def __init__(self) -> None:
+        self._prefix = "part"
+        self._suffix = ""
+
+    def with_part_prefix(self, prefix: str) -> OutputFileConfigBuilder:
+        """Sets the prefix."""
+        self._prefix = prefix
+        return self
+
+    def with_part_suffix(self, suffix: str) -> OutputFileConfigBuilder:
+        """Sets the suffix."""
+        self._suffix = suffix
+        return self
+
+    def build(self) -> OutputFileConfig:
+        """The configuration."""
+        return OutputFileConfig(self._prefix, self._suffix)

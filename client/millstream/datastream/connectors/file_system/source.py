@@ -1,0 +1,144 @@
+"""The file source: bounded, over text lines, JSON lines, CSV and Parquet."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from millstream.core.batches import Batch
+from millstream.core.errors import InvalidProgramError
+from millstream.core.types import PICKLED, TypeInformation
+from millstream.datastream.connectors.base import (
+    Boundedness,
+    Source,
+    SourceReader,
+    SourceReaderContext,
+    SplitEnumerator,
+    SplitEnumeratorContext,
+)
+from millstream.datastream.connectors.file_system.csv_format import CsvFormat
+from millstream.datastream.connectors.file_system.json_format import JsonLinesFormat
+from millstream.datastream.connectors.file_system.parquet_format import ParquetFormat
+from millstream.datastream.connectors.file_system.paths import PathLike, absolute, find_files
+from millstream.datastream.connectors.file_system.splits import FileFormat, FileSplit, FormatReader
+from millstream.datastream.connectors.file_system.text_format import StreamFormat
+from millstream.datastream.connectors.split_queue import DiscoveringEnumerator, OneSplitReader, QueueEnumerator
+
+DEFAULT_BLOCK_SIZE = 64 * 1024 * 1024
+
+
+class FileSource(Source[FileSplit]):
+    """Reads files, directories (with their subdirectories; names that start with `.` or `_` are passed over) and globs.
+
+    The factory methods answer a source that is ready to use; `build()` is there for PyFlink's builder style and answers
+    the source itself. Files are listed when the job starts; later changes to them are not noticed.
+    """
+
+    def __init__(self, file_format: FileFormat, *paths: PathLike, block_size: int = DEFAULT_BLOCK_SIZE) -> None:
+        if not paths:
+            raise InvalidProgramError("a file source needs at least one path")
+        if block_size < 1:
+            raise InvalidProgramError(f"a file source's block size must be at least 1 byte, got {block_size}")
+        self._format = file_format
+        self._paths = [absolute(path) for path in paths]
+        self._block_size = block_size
+
+    @staticmethod
+    def for_record_stream_format(stream_format: StreamFormat, *paths: PathLike) -> FileSource:
+        """By a stream format, such as `StreamFormat.text_line_format()`."""
+        return FileSource(stream_format, *paths)
+
+    @staticmethod
+    def for_csv(
+        *paths: PathLike,
+        columns: Sequence[str] | None = None,
+        types: Any = None,
+        header: bool = True,
+        delimiter: str = ",",
+        quote: str | None = '"',
+        null_values: Sequence[str] | None = None,
+        charset: str = "UTF-8",
+    ) -> FileSource:
+        """CSV files as column batches.
+
+        With a header, `columns` chooses some of its columns; without one, it names all of them (f0, f1, ... when it is
+        not given). `types` maps columns to types, or is a row, tuple or dataclass type with the columns as its fields.
+        """
+        return FileSource(CsvFormat(columns, types, header, delimiter, quote, null_values, charset), *paths)
+
+    @staticmethod
+    def for_json_lines(*paths: PathLike, type_info: Any = PICKLED) -> FileSource:
+        """JSON lines as plain dicts and lists, or as the declared type (a dataclass, a type hint, `Types....`)."""
+        return FileSource(JsonLinesFormat(type_info), *paths)
+
+    @staticmethod
+    def for_parquet(
+        *paths: PathLike, columns: Sequence[str] | None = None, type_info: Any = PICKLED
+    ) -> FileSource:
+        """Parquet files as column batches, with all columns or the named ones."""
+        return FileSource(ParquetFormat(columns, type_info), *paths)
+
+    def with_block_size(self, block_size: int) -> FileSource:
+        """A source that cuts files into splits of about this many bytes, where the format can be cut."""
+        return FileSource(self._format, *self._paths, block_size=block_size)
+
+    def process_static_file_set(self) -> FileSource:
+        """Reads the files that are there when the job starts: the only mode."""
+        return self
+
+    def build(self) -> FileSource:
+        """The source itself."""
+        return self
+
+    def get_boundedness(self) -> Boundedness:
+        """It ends."""
+        return Boundedness.BOUNDED
+
+    def _discover(self) -> list[FileSplit]:
+        files = find_files(self._paths)
+        return [split for file in files for split in self._format.cut(file, self._block_size)]
+
+    def create_enumerator(self, context: SplitEnumeratorContext[FileSplit]) -> SplitEnumerator[FileSplit]:
+        """Lists and cuts the files."""
+        return DiscoveringEnumerator(context, self._discover)
+
+    def restore_enumerator(self, context: SplitEnumeratorContext[FileSplit], state: Any) -> SplitEnumerator[FileSplit]:
+        """The splits not handed out."""
+        return self.create_enumerator(context) if state is None else QueueEnumerator(context, state)
+
+    def create_reader(self, context: SourceReaderContext) -> SourceReader[FileSplit]:
+        """Reads a split at a time."""
+        return _FileReader(context, self._format)
+
+    def get_produced_type(self) -> TypeInformation:
+        """The format's."""
+        return self._format.produced_type()
+
+
+class _FileReader(OneSplitReader[FileSplit]):
+    def __init__(self, context: SourceReaderContext, file_format: FileFormat) -> None:
+        super().__init__(context)
+        self._format = file_format
+        self._split = FileSplit("", 0, 0)
+        self._reader: FormatReader | None = None
+
+    def open_split(self, split: FileSplit) -> None:
+        """Opens the file."""
+        self._reader = self._format.open(split)
+        self._split = split
+
+    def read(self, max_rows: int) -> Batch | None:
+        """The format's next batch."""
+        return self._reader.read(max_rows) if self._reader else None
+
+    def current_split(self) -> FileSplit:
+        """The split at the reader's position."""
+        split = self._split
+        position = self._reader.position() if self._reader else split.position
+        return FileSplit(split.path, split.start, split.end, position)
+
+    def close_split(self) -> None:
+        """Closes the file."""
+        if self._reader is not None:
+            self._reader.close()
+            self._reader = None

@@ -1,0 +1,58 @@
+"""A part of a file, and the interface of the formats that cut and read them."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+
+from millstream.core.batches import Batch
+from millstream.core.types import TypeInformation
+from millstream.datastream.connectors.file_system.paths import FoundFile
+
+WHOLE = -1
+
+
+@dataclass(frozen=True, slots=True)
+class FileSplit:
+    """From `start` to before `end` of a file, in the format's own unit: bytes, or row groups.
+
+    `end` is `WHOLE` when only reading can tell where the file ends. `position` is None before the first read, then
+    where to go on: a byte offset or the number of rows already read, as the format defines.
+    """
+
+    path: str
+    start: int
+    end: int
+    position: int | None = None
+
+
+class FormatReader(ABC):
+    """Reads one split."""
+
+    @abstractmethod
+    def read(self, max_rows: int) -> Batch | None:
+        """The next batch, or None at the end of the split."""
+
+    @abstractmethod
+    def position(self) -> int:
+        """Where a new reader has to go on to neither lose nor repeat a record."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Closes the file. May be called twice."""
+
+
+class FileFormat(ABC):
+    """How files are cut and read. Picklable."""
+
+    @abstractmethod
+    def cut(self, file: FoundFile, block_size: int) -> list[FileSplit]:
+        """The splits of a file, none for an empty one. May read the file."""
+
+    @abstractmethod
+    def open(self, split: FileSplit) -> FormatReader:
+        """Starts or resumes a split. Raises ConnectorError naming the file when it cannot."""
+
+    @abstractmethod
+    def produced_type(self) -> TypeInformation:
+        """The type of the records."""

@@ -1,0 +1,56 @@
+"""All whole numbers of a range, bounded, in parallel."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from millstream.core.batches import RowBatch
+from millstream.core.errors import InvalidProgramError
+from millstream.core.types import LONG, TypeInformation
+from millstream.datastream.connectors.base import (
+    Boundedness,
+    Source,
+    SourceReaderContext,
+    SplitEnumerator,
+    SplitEnumeratorContext,
+)
+from millstream.datastream.connectors.index_split import IndexReader, IndexSplit, cut_range
+from millstream.datastream.connectors.split_queue import QueueEnumerator
+
+
+class NumberSequenceSource(Source[IndexSplit]):
+    """The numbers from `start` to `end`, both included; in order within a subtask."""
+
+    def __init__(self, start: int, end: int) -> None:
+        if start > end + 1:
+            raise InvalidProgramError(f"a number sequence cannot go from {start} down to {end}")
+        self._start = start
+        self._end = end
+
+    def get_boundedness(self) -> Boundedness:
+        """It ends."""
+        return Boundedness.BOUNDED
+
+    def create_enumerator(self, context: SplitEnumeratorContext[IndexSplit]) -> SplitEnumerator[IndexSplit]:
+        """A contiguous part of the range for each subtask."""
+        return QueueEnumerator(context, cut_range(self._start, self._end + 1, context.current_parallelism()))
+
+    def restore_enumerator(
+        self, context: SplitEnumeratorContext[IndexSplit], state: Any
+    ) -> SplitEnumerator[IndexSplit]:
+        """The parts not handed out."""
+        return QueueEnumerator(context, state)
+
+    def create_reader(self, context: SourceReaderContext) -> IndexReader:
+        """Lists the numbers of its parts."""
+        return _NumberReader(context)
+
+    def get_produced_type(self) -> TypeInformation:
+        """Whole numbers."""
+        return LONG
+
+
+class _NumberReader(IndexReader):
+    def make(self, indices: range) -> RowBatch:
+        """The indices are the records."""
+        return RowBatch(list(indices))

@@ -1,0 +1,96 @@
+"""Text from a TCP socket, for trying things out: what was read before a failure cannot be read again."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from millstream.core.batches import Batch, RowBatch
+from millstream.core.errors import InvalidProgramError
+from millstream.core.types import STRING, TypeInformation
+from millstream.datastream.connectors.base import (
+    Boundedness,
+    PollStatus,
+    Source,
+    SourceReader,
+    SourceReaderContext,
+    SplitEnumerator,
+    SplitEnumeratorContext,
+)
+from millstream.datastream.connectors.line_socket import LineSocket, SocketOptions
+from millstream.datastream.connectors.split_queue import OneSplitReader, QueueEnumerator
+
+
+@dataclass(frozen=True, slots=True)
+class SocketSplit:
+    """The one connection."""
+
+    host: str
+    port: int
+
+
+class SocketTextSource(Source[SocketSplit]):
+    r"""The records of one connection, cut at the delimiter; one subtask reads, the others end at once.
+
+    The source ends with the stream. A connection that is refused or breaks fails it. Both are tried again up to
+    `max_retry` times, half a second apart; -1 tries for ever. With the delimiter `\n`, a `\r` before it is removed.
+    """
+
+    def __init__(self, host: str, port: int, delimiter: str = "\n", max_retry: int = 0) -> None:
+        if not 0 < port < 65536:
+            raise InvalidProgramError(f"a socket source's port must be from 1 to 65535, got {port}")
+        if not delimiter:
+            raise InvalidProgramError("a socket source's delimiter must not be empty")
+        if max_retry < -1:
+            raise InvalidProgramError(f"a socket source's max_retry must be -1 (for ever) or more, got {max_retry}")
+        self._options = SocketOptions(host, port, delimiter, max_retry)
+
+    def get_boundedness(self) -> Boundedness:
+        """Nobody knows when the stream ends."""
+        return Boundedness.CONTINUOUS_UNBOUNDED
+
+    def create_enumerator(self, context: SplitEnumeratorContext[SocketSplit]) -> SplitEnumerator[SocketSplit]:
+        """One split."""
+        return QueueEnumerator(context, [SocketSplit(self._options.host, self._options.port)])
+
+    def restore_enumerator(
+        self, context: SplitEnumeratorContext[SocketSplit], state: Any
+    ) -> SplitEnumerator[SocketSplit]:
+        """The split when no reader has it."""
+        return QueueEnumerator(context, state)
+
+    def create_reader(self, context: SourceReaderContext) -> SourceReader[SocketSplit]:
+        """Connects when it gets the split."""
+        return _SocketReader(context, self._options)
+
+    def get_produced_type(self) -> TypeInformation:
+        """Text."""
+        return STRING
+
+
+class _SocketReader(OneSplitReader[SocketSplit]):
+    def __init__(self, context: SourceReaderContext, options: SocketOptions) -> None:
+        super().__init__(context)
+        self._options = options
+        self._socket: LineSocket | None = None
+
+    def open_split(self, split: SocketSplit) -> None:
+        """Connects, on the socket's own thread."""
+        self._socket = LineSocket(self._options, self.context.wake_up)
+
+    def read(self, max_rows: int) -> Batch | PollStatus | None:
+        """What has arrived."""
+        records = self._socket.take(max_rows) if self._socket else None
+        if records is None:
+            return None
+        return RowBatch(records) if records else PollStatus.NOTHING_AVAILABLE
+
+    def current_split(self) -> SocketSplit:
+        """A restored reader connects again."""
+        return SocketSplit(self._options.host, self._options.port)
+
+    def close_split(self) -> None:
+        """Ends the thread."""
+        if self._socket is not None:
+            self._socket.close()
+            self._socket = None

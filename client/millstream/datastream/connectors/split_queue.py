@@ -1,0 +1,157 @@
+"""The usual way to hand out splits: a queue in the coordinator, and readers that ask for one split at a time.
+
+A reader asks for its next split when it has none left; each request is answered with a split or with the news that
+there are no more. A split is in exactly one place at any time: in the queue, on its way, or in a reader.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections import deque
+from collections.abc import Callable, Iterable
+from typing import Any, TypeVar
+
+from millstream.core.batches import Batch
+from millstream.datastream.connectors.base import (
+    PollStatus,
+    SourceReader,
+    SourceReaderContext,
+    SplitEnumerator,
+    SplitEnumeratorContext,
+)
+
+SplitT = TypeVar("SplitT")
+
+
+class QueueEnumerator(SplitEnumerator[SplitT]):
+    """Hands out a fixed list of splits in order. Its state is the list of those not handed out."""
+
+    def __init__(self, context: SplitEnumeratorContext[SplitT], splits: Iterable[SplitT]) -> None:
+        self._context = context
+        self._pending = deque(splits)
+
+    def handle_split_request(self, subtask: int, host: str) -> None:
+        """Assigns the next split, or says that there are none."""
+        if self._pending:
+            self._context.assign_splits([self._pending.popleft()], subtask)
+        else:
+            self._context.signal_no_more_splits(subtask)
+
+    def add_splits_back(self, splits: list[SplitT], subtask: int) -> None:
+        """Puts them first in the queue, in their order."""
+        self._pending.extendleft(reversed(splits))
+
+    def snapshot_state(self, checkpoint_id: int) -> list[SplitT]:
+        """The splits not handed out."""
+        return list(self._pending)
+
+
+class DiscoveringEnumerator(QueueEnumerator[SplitT]):
+    """Finds its splits with blocking work off the coordinator's thread; requests wait until they are found.
+
+    Its state is None until then, so that a restored enumerator searches again.
+    """
+
+    def __init__(self, context: SplitEnumeratorContext[SplitT], discover: Callable[[], list[SplitT]]) -> None:
+        super().__init__(context, ())
+        self._discover = discover
+        self._found = False
+        self._waiting: list[tuple[int, str]] = []
+
+    def start(self) -> None:
+        """Begins the search."""
+        self._context.call_async(self._discover, self._discovered)
+
+    def _discovered(self, splits: list[SplitT] | None, error: BaseException | None) -> None:
+        if error is not None:
+            raise error
+        self._pending.extend(splits or ())
+        self._found = True
+        waiting, self._waiting = self._waiting, []
+        for subtask, host in waiting:
+            self.handle_split_request(subtask, host)
+
+    def handle_split_request(self, subtask: int, host: str) -> None:
+        """Assigns the next split now, or once the splits are found."""
+        if self._found:
+            super().handle_split_request(subtask, host)
+        else:
+            self._waiting.append((subtask, host))
+
+    def snapshot_state(self, checkpoint_id: int) -> Any:
+        """The splits not handed out, or None while they are not found."""
+        return super().snapshot_state(checkpoint_id) if self._found else None
+
+
+class OneSplitReader(SourceReader[SplitT]):
+    """Reads its splits one after the other, asking for the next one when it has none.
+
+    A subclass opens a split, reads from it until it answers None, and can tell the open split with its position at
+    any time between two reads.
+    """
+
+    def __init__(self, context: SourceReaderContext) -> None:
+        self.context = context
+        self._queue: deque[SplitT] = deque()
+        self._is_open = False
+        self._requested = False
+        self._no_more = False
+
+    @abstractmethod
+    def open_split(self, split: SplitT) -> None:
+        """Starts or resumes a split at its position."""
+
+    @abstractmethod
+    def read(self, max_rows: int) -> Batch | PollStatus | None:
+        """The next batch of the open split, NOTHING_AVAILABLE, or None at its end."""
+
+    @abstractmethod
+    def current_split(self) -> SplitT:
+        """The open split with its position, so that `open_split` with it goes on after the last batch."""
+
+    def close_split(self) -> None:
+        """Releases what the open split holds; called at its end, and when the reader is closed."""
+
+    def start(self) -> None:
+        """Asks for the first split."""
+        self._request()
+
+    def _request(self) -> None:
+        if not self._requested and not self._no_more:
+            self._requested = True
+            self.context.send_split_request()
+
+    def poll_next(self, max_rows: int) -> Batch | PollStatus:
+        """The next batch of the open split, or of the next one."""
+        while True:
+            if not self._is_open:
+                if not self._queue:
+                    self._request()
+                    return PollStatus.END_OF_INPUT if self._no_more else PollStatus.NOTHING_AVAILABLE
+                self.open_split(self._queue.popleft())
+                self._is_open = True
+            result = self.read(max_rows)
+            if result is None:
+                self._is_open = False
+                self.close_split()
+            elif isinstance(result, PollStatus) or len(result):
+                return result
+
+    def add_splits(self, splits: list[SplitT]) -> None:
+        """Queues them."""
+        self._requested = False
+        self._queue.extend(splits)
+
+    def notify_no_more_splits(self) -> None:
+        """Ends the reader after the splits that it has."""
+        self._no_more = True
+
+    def snapshot_state(self, checkpoint_id: int) -> list[SplitT]:
+        """The open split with its position, then the queued ones."""
+        return ([self.current_split()] if self._is_open else []) + list(self._queue)
+
+    def close(self) -> None:
+        """Closes the open split."""
+        if self._is_open:
+            self._is_open = False
+            self.close_split()

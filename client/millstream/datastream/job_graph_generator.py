@@ -1,0 +1,135 @@
+"""From the stream graph to the job graph: chains become vertices, the edges between them job edges, code bytes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from millstream.core.graph import Artifact, JobEdge, JobGraph, JobVertex, OperatorInfo
+from millstream.core.ids import JobId, VertexId, new_id
+from millstream.core.plan import (
+    STRATEGY_NAMES,
+    Chain,
+    ChainedOperator,
+    ChainedOutput,
+    CollectSpec,
+    CustomPartitioner,
+    EdgeSpec,
+    HashPartitioner,
+    KeyedProcessSpec,
+    OperatorSpec,
+    Partitioner,
+    ReduceSpec,
+    SinkSpec,
+    SourceSpec,
+)
+from millstream.datastream.chaining import NodeChain, build_chains
+from millstream.datastream.pickling import pickled
+from millstream.datastream.stream_graph import StreamEdge, StreamGraph, StreamNode
+
+
+def build_job_graph(
+    graph: StreamGraph,
+    name: str,
+    configuration: dict[str, str] | None = None,
+    artifacts: tuple[Artifact, ...] = (),
+) -> JobGraph:
+    """The job, under a new job id. Everything else in it is the same for the same program."""
+    chains = build_chains(graph)
+    chain_by_head = {chain.head.index: chain for chain in chains}
+    edges = [
+        _make_edge(chain, edge, output, chain_by_head)
+        for chain in chains
+        for output, edge in enumerate(chain.outgoing())
+    ]
+    return JobGraph(
+        job_id=JobId(new_id()),
+        name=name,
+        vertices=tuple(_make_vertex(chain) for chain in chains),
+        edges=tuple(edges),
+        configuration=dict(configuration or {}),
+        artifacts=artifacts,
+    )
+
+
+def vertex_id(chain: NodeChain) -> VertexId:
+    """A vertex has the id of its head operator."""
+    return VertexId(chain.head.id)
+
+
+def _make_vertex(chain: NodeChain) -> JobVertex:
+    head = chain.head
+    source = b""
+    if isinstance(head.operator.spec, SourceSpec):
+        source = pickled(head.operator.spec.source, head.name, head.operator.spec.source)
+    return JobVertex(
+        id=vertex_id(chain),
+        name=chain.name(),
+        parallelism=head.parallelism,
+        max_parallelism=head.max_parallelism,
+        slot_sharing_group=head.slot_sharing_group,
+        operators=tuple(OperatorInfo(node.id, node.operator.uid or "", node.name) for node in chain.nodes),
+        chain=_pickle_chain(chain),
+        source=source,
+    )
+
+
+def _pickle_chain(chain: NodeChain) -> bytes:
+    operators = _chained_operators(chain)
+    try:
+        return pickled(Chain(operators), chain.name(), None)
+    except Exception:
+        for operator in operators:
+            pickled(operator, operator.name, _user_part(operator.spec))
+        raise
+
+
+def _chained_operators(chain: NodeChain) -> tuple[ChainedOperator, ...]:
+    numbers = {id(edge): output for output, edge in enumerate(chain.outgoing())}
+
+    def output_of(edge: StreamEdge) -> ChainedOutput:
+        if chain.contains_edge(edge):
+            return ChainedOutput(operator=chain.positions[edge.target.index], tag=edge.tag)
+        return ChainedOutput(output=numbers[id(edge)], tag=edge.tag)
+
+    def operator_of(node: StreamNode) -> ChainedOperator:
+        outputs = tuple(output_of(edge) for edge in node.outputs)
+        return ChainedOperator(node.id, node.name, node.operator.spec, node.operator.output_type, outputs)
+
+    return tuple(operator_of(node) for node in chain.nodes)
+
+
+def _make_edge(chain: NodeChain, edge: StreamEdge, output: int, chain_by_head: dict[int, NodeChain]) -> JobEdge:
+    target = chain_by_head[edge.target.index]
+    spec = EdgeSpec(edge.partitioner, edge.type, target.head.max_parallelism, edge.source.buffer_timeout)
+    return JobEdge(
+        source=vertex_id(chain),
+        target=vertex_id(target),
+        output=output,
+        input=0,
+        strategy=STRATEGY_NAMES[type(edge.partitioner)],
+        spec=pickled(spec, edge.target.name, _partitioner_part(edge.partitioner)),
+    )
+
+
+def _user_part(spec: OperatorSpec) -> Any:
+    match spec:
+        case SourceSpec():
+            return spec.source
+        case SinkSpec():
+            return spec.sink
+        case CollectSpec():
+            return None
+        case KeyedProcessSpec() | ReduceSpec():
+            return (spec.function, spec.key_selector.function)
+        case _:
+            return spec.function
+
+
+def _partitioner_part(partitioner: Partitioner) -> Any:
+    match partitioner:
+        case HashPartitioner():
+            return partitioner.key_selector.function
+        case CustomPartitioner():
+            return (partitioner.partitioner, partitioner.key_selector.function)
+        case _:
+            return None

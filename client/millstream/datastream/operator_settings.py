@@ -1,0 +1,101 @@
+"""What can be set on an operator: its name, uid, parallelism, where it runs and with whom it is chained.
+
+Shared by streams and sinks. A stream that is no operator's output (a keyed or partitioned stream, a union) refuses.
+"""
+
+from __future__ import annotations
+
+import datetime
+from typing import Any, Self
+
+from millstream.core.errors import InvalidProgramError
+from millstream.core.key_groups import HIGHEST_MAX_PARALLELISM
+from millstream.datastream.transformations import ChainingStrategy, OperatorTransformation, Transformation
+
+
+def checked_parallelism(method: str, parallelism: Any) -> int:
+    """A whole number of at least 1."""
+    if isinstance(parallelism, bool) or not isinstance(parallelism, int) or parallelism < 1:
+        raise InvalidProgramError(f"{method}: a parallelism is a whole number of at least 1, not {parallelism!r}")
+    return parallelism
+
+
+def checked_max_parallelism(method: str, max_parallelism: Any) -> int:
+    """A parallelism within the number of key groups that there can be."""
+    checked = checked_parallelism(method, max_parallelism)
+    if checked > HIGHEST_MAX_PARALLELISM:
+        raise InvalidProgramError(f"{method}: {checked} is more than the highest, {HIGHEST_MAX_PARALLELISM}")
+    return checked
+
+
+def checked_buffer_timeout(method: str, timeout: Any) -> float:
+    """Seconds from milliseconds or a timedelta; negative (-1): only when full."""
+    if isinstance(timeout, datetime.timedelta):
+        return timeout.total_seconds()
+    if isinstance(timeout, bool) or not isinstance(timeout, int | float) or (timeout < 0 and timeout != -1):
+        raise InvalidProgramError(
+            f"{method}: a buffer timeout is a number of milliseconds, 0 to flush after every batch, or -1 to flush "
+            f"only full buffers; not {timeout!r}"
+        )
+    return -1.0 if timeout < 0 else timeout / 1000
+
+
+class OperatorSettings:
+    """The setters, each of which answers the object that it was called on."""
+
+    def __init__(self, transformation: Transformation) -> None:
+        self._transformation = transformation
+
+    def _operator(self, method: str) -> OperatorTransformation:
+        if isinstance(self._transformation, OperatorTransformation):
+            return self._transformation
+        raise InvalidProgramError(
+            f"{method}() applies to an operator, and this stream is only a way of reading others (a key_by, a "
+            "partitioning, a union or a side output); call it on the stream before or after"
+        )
+
+    def get_name(self) -> str:
+        """The operator's name."""
+        return self._operator("get_name").name
+
+    def name(self, name: str) -> Self:
+        """Names the operator, for people."""
+        self._operator("name").name = str(name)
+        return self
+
+    def uid(self, uid: str) -> Self:
+        """Gives the operator an id that stays the same when the program changes around it."""
+        if not isinstance(uid, str) or not uid:
+            raise InvalidProgramError(f"uid(): expected a text that is not empty, got {uid!r}")
+        self._operator("uid").uid = uid
+        return self
+
+    def set_parallelism(self, parallelism: int) -> Self:
+        """How many subtasks run the operator."""
+        operator = self._operator("set_parallelism")
+        checked = checked_parallelism("set_parallelism", parallelism)
+        if operator.non_parallel and checked != 1:
+            raise InvalidProgramError(f"operator '{operator.full_name}' cannot run in parallel: its parallelism is 1")
+        operator.parallelism = checked
+        return self
+
+    def set_max_parallelism(self, max_parallelism: int) -> Self:
+        """The operator's number of key groups, and so the most that it can ever be scaled to."""
+        checked = checked_max_parallelism("set_max_parallelism", max_parallelism)
+        self._operator("set_max_parallelism").max_parallelism = checked
+        return self
+
+    def slot_sharing_group(self, slot_sharing_group: str) -> Self:
+        """Puts the operator into a group; only tasks of one group share slots."""
+        if not isinstance(slot_sharing_group, str) or not slot_sharing_group:
+            raise InvalidProgramError(f"slot_sharing_group(): expected a group's name, got {slot_sharing_group!r}")
+        self._operator("slot_sharing_group").slot_sharing_group = slot_sharing_group
+        return self
+
+    def disable_chaining(self) -> Self:
+        """Gives the operator a task of its own."""
+        self._operator("disable_chaining").chaining = ChainingStrategy.NEVER
+        return self
+
+    def __reduce__(self) -> Any:
+        raise TypeError(f"a {type(self).__name__} exists only while the program is being built; no function can use it")

@@ -1,0 +1,262 @@
+"""`StreamExecutionEnvironment`: where a program starts, and what turns it into a job.
+
+Options come from, each over the one before: `config.yaml`, the program runner, the program's `Configuration`, and the
+environment's own setters. What an operator sets for itself wins over all of them.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from millstream.common.configuration import Configuration
+from millstream.core import configuration as core
+from millstream.core.errors import InvalidProgramError
+from millstream.core.graph import ArtifactKind, JobGraph
+from millstream.core.plan import OperatorSpec, SourceSpec
+from millstream.core.plan_json import plan_json
+from millstream.core.types import PICKLED, TypeInformation
+from millstream.datastream.artifacts import LocalFile, local_file, resolve_artifacts
+from millstream.datastream.collecting import CloseableIterator
+from millstream.datastream.collection_elements import conformed
+from millstream.datastream.connectors.base import Source
+from millstream.datastream.data_stream import DataStream
+from millstream.datastream.execution import JobClient, JobExecutionResult, load_executor
+from millstream.datastream.job_graph_generator import build_job_graph
+from millstream.datastream.operator_settings import (
+    checked_buffer_timeout,
+    checked_max_parallelism,
+    checked_parallelism,
+)
+from millstream.datastream.planning import stop_if_only_planned
+from millstream.datastream.program_settings import initial_configuration, uploaded_artifacts
+from millstream.datastream.runtime_execution_mode import RuntimeExecutionMode
+from millstream.datastream.signatures import declared_type
+from millstream.datastream.stream_graph import GraphDefaults, StreamGraph, build_stream_graph
+from millstream.datastream.transformations import OperatorKind, OperatorTransformation, Transformation
+
+DEFAULT_JOB_NAME = "Millstream Streaming Job"
+
+
+@dataclass(frozen=True, slots=True)
+class GeneratedJob:
+    """A job, the stream graph behind it, and the local files that it needs, by their sha256."""
+
+    graph: JobGraph
+    stream_graph: StreamGraph
+    artifact_paths: dict[str, str]
+
+
+class StreamExecutionEnvironment:
+    """Makes sources, holds the program's operators and options, and executes the job."""
+
+    def __init__(self, configuration: core.Configuration | None = None) -> None:
+        self._configuration = initial_configuration()
+        if configuration is not None:
+            self._configuration.add_all(configuration)
+        self._explicit = Configuration()
+        self._buffer_timeout: float | None = None
+        self._uploaded = uploaded_artifacts()
+        self._local_files: list[LocalFile] = []
+        self._operators: list[OperatorTransformation] = []
+        self._numbers = itertools.count()
+
+    @staticmethod
+    def get_execution_environment(configuration: core.Configuration | None = None) -> StreamExecutionEnvironment:
+        """A new environment: local when the program runs by itself, else as the program runner says."""
+        return StreamExecutionEnvironment(configuration)
+
+    def configure(self, configuration: core.Configuration) -> StreamExecutionEnvironment:
+        """Adds options; what this environment's setters set explicitly stays."""
+        self._configuration.add_all(configuration)
+        return self
+
+    def get_configuration(self) -> Configuration:
+        """A copy of all options that hold."""
+        return Configuration(self._configuration.merged(self._explicit))
+
+    def set_parallelism(self, parallelism: int) -> StreamExecutionEnvironment:
+        """The parallelism of operators that set none themselves."""
+        self._explicit.set("parallelism.default", checked_parallelism("set_parallelism", parallelism))
+        return self
+
+    def get_parallelism(self) -> int:
+        """The parallelism of operators that set none themselves."""
+        return checked_parallelism("parallelism.default", self.get_configuration().integer("parallelism.default"))
+
+    def set_max_parallelism(self, max_parallelism: int) -> StreamExecutionEnvironment:
+        """The number of key groups of operators that set none themselves."""
+        self._explicit.set("pipeline.max-parallelism", checked_max_parallelism("set_max_parallelism", max_parallelism))
+        return self
+
+    def get_max_parallelism(self) -> int:
+        """The number of key groups; -1: each operator's follows from its parallelism."""
+        return self.get_configuration().integer("pipeline.max-parallelism")
+
+    def disable_operator_chaining(self) -> StreamExecutionEnvironment:
+        """Gives every operator a task of its own."""
+        self._explicit.set("pipeline.operator-chaining.enabled", False)
+        return self
+
+    def is_chaining_enabled(self) -> bool:
+        """Whether operators share tasks where they can."""
+        return self.get_configuration().boolean("pipeline.operator-chaining.enabled")
+
+    def set_buffer_timeout(self, timeout_millis: Any) -> StreamExecutionEnvironment:
+        """How long records wait for company: milliseconds or a timedelta; 0: not at all; -1: until a buffer is full."""
+        self._buffer_timeout = checked_buffer_timeout("set_buffer_timeout", timeout_millis)
+        return self
+
+    def get_buffer_timeout(self) -> int:
+        """Milliseconds; -1: until a buffer is full."""
+        seconds = self._buffer_timeout
+        if seconds is None:
+            seconds = self.get_configuration().seconds("execution.buffer-timeout.interval")
+        return -1 if seconds < 0 else round(seconds * 1000)
+
+    def set_runtime_mode(self, execution_mode: RuntimeExecutionMode) -> StreamExecutionEnvironment:
+        """Jobs run as streams, bounded ones until their input ends; batch execution is refused."""
+        if execution_mode is RuntimeExecutionMode.BATCH:
+            raise InvalidProgramError("set_runtime_mode: BATCH is not available; bounded jobs end in STREAMING too")
+        return self
+
+    def add_python_file(self, file_path: str | os.PathLike[str]) -> None:
+        """Ships a .py, .zip or .whl file that the job's functions import."""
+        self._local_files.append(local_file(file_path, ArtifactKind.PYTHON_FILE, "add_python_file"))
+
+    def set_python_requirements(
+        self, requirements_file_path: str | os.PathLike[str], requirements_cache_dir: str | None = None
+    ) -> None:
+        """Ships a requirements.txt that the job's environment is made from, in place of one set before."""
+        if requirements_cache_dir is not None:
+            raise InvalidProgramError("set_python_requirements: a cache folder is not available; ship wheels instead")
+        file = local_file(requirements_file_path, ArtifactKind.REQUIREMENTS, "set_python_requirements")
+        self._local_files = [f for f in self._local_files if f.kind is not ArtifactKind.REQUIREMENTS]
+        self._local_files.append(file)
+
+    def add_python_archive(self, archive_path: str | os.PathLike[str], target_dir: str | None = None) -> None:
+        """Ships an archive that is unpacked into the tasks' working directory."""
+        if target_dir is not None:
+            raise InvalidProgramError("add_python_archive: a target folder is not available; put it into the archive")
+        self._local_files.append(local_file(archive_path, ArtifactKind.ARCHIVE, "add_python_archive"))
+
+    def set_python_executable(self, python_exec: str | os.PathLike[str]) -> None:
+        """The interpreter that the job's environment is made from."""
+        self._explicit.set("python.executable", os.fspath(python_exec))
+
+    def from_collection(self, collection: Iterable[Any], type_info: Any = None) -> DataStream:
+        """A stream of the elements, in their order. With ROW types, tuples and dicts become rows."""
+        from millstream.datastream.connectors.collection import CollectionSource
+
+        if isinstance(collection, str | bytes) or not isinstance(collection, Iterable):
+            raise InvalidProgramError(f"from_collection: expected a list of records, got a {type(collection).__name__}")
+        kind = PICKLED if type_info is None else declared_type(type_info)
+        source = CollectionSource(conformed(list(collection), kind))
+        return self.from_source(source, None, "Collection Source", kind).set_parallelism(1)
+
+    def from_source(
+        self, source: Source[Any], watermark_strategy: Any = None, source_name: str | None = None, type_info: Any = None
+    ) -> DataStream:
+        """A stream of what a source reads."""
+        if not isinstance(source, Source):
+            raise InvalidProgramError(f"from_source: expected a Source, got {type(source).__qualname__}")
+        if watermark_strategy is not None:
+            raise InvalidProgramError("from_source: event time is not available; pass None as the watermark strategy")
+        kind = source.get_produced_type() if type_info is None else declared_type(type_info)
+        name = source_name or type(source).__name__
+        operator = self.add_operator(OperatorKind.SOURCE, name, None, SourceSpec(source), kind)
+        return DataStream(self, operator, kind)
+
+    def from_sequence(self, start: int, end: int) -> DataStream:
+        """The whole numbers from start to end, both included; in order only with parallelism 1."""
+        from millstream.datastream.connectors.number_sequence import NumberSequenceSource
+
+        return self.from_source(NumberSequenceSource(start, end), None, "Sequence Source")
+
+    def read_text_file(self, file_path: str | os.PathLike[str], charset_name: str = "UTF-8") -> DataStream:
+        """The lines of a text file, or of the files in a folder."""
+        from millstream.datastream.connectors.file_system import FileSource, StreamFormat
+
+        default = charset_name.upper() == "UTF-8"
+        format_ = StreamFormat.text_line_format() if default else StreamFormat.text_line_format(charset_name)
+        source = FileSource.for_record_stream_format(format_, os.fspath(file_path)).build()
+        return self.from_source(source, None, "File Source")
+
+    def socket_text_stream(self, host: str, port: int) -> DataStream:
+        """The lines that a server on the network sends, until it closes the connection."""
+        from millstream.datastream.connectors.socket import SocketTextSource
+
+        return self.from_source(SocketTextSource(host, port), None, "Socket Stream").force_non_parallel()
+
+    def execute(self, job_name: str | None = None) -> JobExecutionResult:
+        """Runs the job and waits for its end. Raises JobExecutionError when it fails or is cancelled."""
+        from millstream.datastream.detached import DetachedJobExecutionResult
+
+        client = self.execute_async(job_name)
+        configuration = self.get_configuration()
+        try:
+            if configuration.string("execution.target") != "local" and not configuration.boolean("execution.attached"):
+                return DetachedJobExecutionResult(client.get_job_id())
+            return client.get_job_execution_result()
+        finally:
+            client.close()
+
+    def execute_async(self, job_name: str | None = None) -> JobClient:
+        """Submits the job and answers a client for it as soon as it is accepted."""
+        return self._submit(self._take_job(job_name))
+
+    def collect_from(self, operator: OperatorTransformation, job_name: str | None) -> CloseableIterator:
+        """Runs the job and answers what one of its collect operators gets."""
+        job = self._take_job(job_name)
+        return CloseableIterator(self._submit(job), job.stream_graph.node_of(operator).id)
+
+    def get_execution_plan(self) -> str:
+        """The plan of the job as it stands, as JSON in Flink's shape."""
+        return json.dumps(plan_json(self.generate_job().graph))
+
+    def generate_job(self, job_name: str | None = None) -> GeneratedJob:
+        """The job of everything that was built since the last execution."""
+        configuration = self.get_configuration()
+        max_parallelism = configuration.integer("pipeline.max-parallelism")
+        defaults = GraphDefaults(
+            parallelism=self.get_parallelism(),
+            max_parallelism=None if max_parallelism == -1 else max_parallelism,
+            chaining=self.is_chaining_enabled(),
+            buffer_timeout=self._buffer_timeout,
+        )
+        stream_graph = build_stream_graph(self._operators, defaults)
+        artifacts, paths = resolve_artifacts(self._uploaded, self._local_files)
+        name = job_name or configuration.string("pipeline.name") or DEFAULT_JOB_NAME
+        return GeneratedJob(
+            build_job_graph(stream_graph, name, configuration.to_dict(), artifacts), stream_graph, paths
+        )
+
+    def add_operator(
+        self,
+        kind: OperatorKind,
+        name: str,
+        input_: Transformation | None,
+        spec: OperatorSpec,
+        output_type: TypeInformation,
+    ) -> OperatorTransformation:
+        """Adds an operator to the program; called by streams."""
+        operator = OperatorTransformation(next(self._numbers), kind, name, input_, spec, output_type)
+        self._operators.append(operator)
+        return operator
+
+    def _take_job(self, job_name: str | None) -> GeneratedJob:
+        job = self.generate_job(job_name)
+        self._operators.clear()
+        stop_if_only_planned(job.graph)
+        return job
+
+    def _submit(self, job: GeneratedJob) -> JobClient:
+        executor = load_executor(self.get_configuration())
+        return executor.submit(job.graph, artifact_paths=job.artifact_paths)
+
+    def __reduce__(self) -> Any:
+        raise TypeError("a StreamExecutionEnvironment exists only while the program is being built")

@@ -1,0 +1,134 @@
+"""The stream graph: a program's operators with everything that was left open decided, and the edges between them.
+
+Decided here: parallelism, number of key groups, slot sharing group, operator id, and each edge's partitioner. Nodes are
+in topological order.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from millstream.core.errors import InvalidProgramError
+from millstream.core.ids import OperatorId
+from millstream.core.key_groups import HIGHEST_MAX_PARALLELISM, default_max_parallelism
+from millstream.core.plan import ForwardPartitioner, Partitioner, RebalancePartitioner
+from millstream.core.types import TypeInformation
+from millstream.datastream.operator_ids import assign_operator_ids
+from millstream.datastream.transformations import OperatorTransformation, PhysicalInput, physical_inputs, reachable
+
+DEFAULT_SLOT_SHARING_GROUP = "default"
+NO_OPERATORS = "No operators defined in streaming topology. Cannot execute."
+
+
+@dataclass(frozen=True, slots=True)
+class GraphDefaults:
+    """What holds for operators that set nothing themselves."""
+
+    parallelism: int = 1
+    max_parallelism: int | None = None
+    chaining: bool = True
+    buffer_timeout: float | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class StreamEdge:
+    """Records of one node's main or side output, on their way to another node."""
+
+    source: StreamNode
+    target: StreamNode
+    partitioner: Partitioner
+    tag: str | None
+    type: TypeInformation
+
+
+@dataclass(slots=True, eq=False)
+class StreamNode:
+    """One operator."""
+
+    index: int
+    operator: OperatorTransformation
+    id: OperatorId
+    parallelism: int
+    max_parallelism: int
+    slot_sharing_group: str
+    buffer_timeout: float | None
+    inputs: list[StreamEdge] = field(default_factory=list)
+    outputs: list[StreamEdge] = field(default_factory=list)
+
+    @property
+    def name(self) -> str:
+        """As people see it."""
+        return self.operator.full_name
+
+
+@dataclass(frozen=True, slots=True)
+class StreamGraph:
+    """All nodes, inputs before consumers."""
+
+    nodes: tuple[StreamNode, ...]
+    chaining: bool
+
+    def node_of(self, operator: OperatorTransformation) -> StreamNode:
+        """The node that an operator became."""
+        return next(node for node in self.nodes if node.operator is operator)
+
+
+def build_stream_graph(ends: list[OperatorTransformation], defaults: GraphDefaults) -> StreamGraph:
+    """The graph of everything that the given operators depend on, and of themselves."""
+    if not ends:
+        raise InvalidProgramError(NO_OPERATORS)
+    operators = reachable(ends)
+    inputs = {operator.number: physical_inputs(operator.input) for operator in operators}
+    ids = assign_operator_ids(operators, inputs)
+    nodes: dict[int, StreamNode] = {}
+    for index, operator in enumerate(operators):
+        producers = [nodes[found.operator.number] for found in inputs[operator.number]]
+        node = _make_node(index, operator, ids[operator.number], producers, defaults)
+        for producer, found in zip(producers, inputs[operator.number], strict=True):
+            edge = _make_edge(producer, node, found)
+            producer.outputs.append(edge)
+            node.inputs.append(edge)
+        nodes[operator.number] = node
+    return StreamGraph(tuple(nodes.values()), defaults.chaining)
+
+
+def _make_node(
+    index: int,
+    operator: OperatorTransformation,
+    operator_id: OperatorId,
+    producers: list[StreamNode],
+    defaults: GraphDefaults,
+) -> StreamNode:
+    parallelism = operator.parallelism or defaults.parallelism
+    wanted = operator.max_parallelism or defaults.max_parallelism
+    max_parallelism = wanted or default_max_parallelism(parallelism)
+    if parallelism > max_parallelism:
+        limit = "the highest that there is" if max_parallelism == HIGHEST_MAX_PARALLELISM else "its max parallelism"
+        raise InvalidProgramError(
+            f"operator '{operator.full_name}': its parallelism {parallelism} is more than {limit}, {max_parallelism}"
+        )
+    buffer_timeout = defaults.buffer_timeout if operator.buffer_timeout is None else operator.buffer_timeout
+    group = _slot_sharing_group(operator, producers)
+    return StreamNode(index, operator, operator_id, parallelism, max_parallelism, group, buffer_timeout)
+
+
+def _slot_sharing_group(operator: OperatorTransformation, producers: list[StreamNode]) -> str:
+    if operator.slot_sharing_group is not None:
+        return operator.slot_sharing_group
+    groups = {producer.slot_sharing_group for producer in producers}
+    return groups.pop() if len(groups) == 1 else DEFAULT_SLOT_SHARING_GROUP
+
+
+def _make_edge(producer: StreamNode, node: StreamNode, found: PhysicalInput) -> StreamEdge:
+    partitioner = found.partitioner
+    if partitioner is None:
+        same = producer.parallelism == node.parallelism
+        partitioner = ForwardPartitioner() if same else RebalancePartitioner()
+    elif isinstance(partitioner, ForwardPartitioner) and producer.parallelism != node.parallelism:
+        raise InvalidProgramError(
+            f"forward() from '{producer.name}' to '{node.name}': it needs the same parallelism on both sides, but they "
+            f"have {producer.parallelism} and {node.parallelism}; use rebalance() or rescale(), or set one parallelism"
+        )
+    if found.tag is None:
+        return StreamEdge(producer, node, partitioner, None, producer.operator.output_type)
+    return StreamEdge(producer, node, partitioner, found.tag.tag_id, found.tag.type)

@@ -1,0 +1,366 @@
+"""Job environments: what a job's artifacts install, made once per content on each host and shared by its processes.
+
+A folder below the cache's root holds one environment, named after a hash of the artifacts and of the runtime that it
+is made from. It is built in place under a file lock, so that several processes on a host make it once; a marker that
+is written last says that it is whole, and a folder without it is made again.
+
+The environment is a virtual environment without pip. The runtime's own site folders follow its own on the import
+path: Millstream and its dependencies are visible, and whatever the job installs comes first. What Millstream itself
+needs is handed to pip as constraints, so that a job that cannot live with it fails with pip's reason.
+
+A job's wheel may carry its dependencies. Members that match `**/wheels/*.whl` are bundled wheels: those that fit the
+interpreter are installed, and pip prefers them to any index. A member named `requirements.txt` at the wheel's root, in
+the root of a package or in its dist-info is installed from as well.
+
+An archive is unpacked into a folder of the working directory that has the archive's file name, or the name after a
+`#` at the end of it, as in Flink. Processes of jobs with equal artifacts share the working directory.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import fcntl
+import json
+import os
+import shutil
+import signal
+import sys
+import tarfile
+import zipfile
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from dataclasses import dataclass
+from itertools import product
+from pathlib import Path, PurePosixPath
+
+from millstream.core.errors import MillstreamError
+from millstream.core.graph import Artifact, ArtifactKind
+from millstream.core.ids import stable_id
+
+_READY = ".ready"
+_LOCK_POLL = 0.1
+_PROBE = """
+import json, os, re, site, sys
+from importlib.metadata import distributions, requires, version
+folders = site.getsitepackages() + ([site.getusersitepackages()] if site.ENABLE_USER_SITE else [])
+folders = [folder for folder in folders if os.path.isdir(folder)]
+named = [(d.metadata["Name"], d.version) for d in distributions()]
+installed = {re.sub(r"[-_.]+", "-", name).lower(): version for name, version in reversed(named) if name}
+try:
+    needs = ["millstream==" + version("millstream")] + [r for r in requires("millstream") or () if "extra ==" not in r]
+except Exception:
+    needs = []
+try:
+    from pip._vendor.packaging.tags import sys_tags
+    tags = [str(t) for t in sys_tags()]
+except ImportError:
+    tags = None
+print(json.dumps({"version": sys.version, "folders": folders, "installed": installed, "needs": needs, "tags": tags}))
+"""
+
+Fetch = Callable[[Artifact, Path], Awaitable[None]]
+Progress = Callable[[str], None]
+
+
+class EnvironmentFailedError(MillstreamError):
+    """A job's environment cannot be made; the message is pip's reason, or why an artifact cannot be used."""
+
+
+@dataclass(frozen=True, slots=True)
+class Environment:
+    """What a process of the job is started with."""
+
+    python: str
+    python_path: tuple[str, ...]
+    working_directory: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Runtime:
+    """The interpreter that environments are made from, as it describes itself."""
+
+    python: str
+    version: str
+    folders: tuple[str, ...]
+    installed: dict[str, str]
+    needs: tuple[str, ...]
+    tags: frozenset[str] | None
+
+    def fingerprint(self) -> str:
+        packages = (f"{name}=={version}" for name, version in sorted(self.installed.items()))
+        return stable_id(self.python, self.version, *self.folders, *packages)
+
+
+class EnvironmentCache:
+    """Makes and finds environments below `root`. Safe to share a root among processes of one host."""
+
+    def __init__(self, root: Path, python: str | None = None) -> None:
+        self._root = root
+        self._python = python or sys.executable
+        self._runtime: _Runtime | None = None
+
+    async def prepare(self, artifacts: Sequence[Artifact], fetch: Fetch, progress: Progress) -> Environment:
+        """The environment of these artifacts, made now when it does not exist yet.
+
+        `fetch` writes an artifact's content to a path; it is called only when the environment has to be made.
+        `progress` is called with lines for the user. Raises EnvironmentFailedError. Cancelling it stops pip.
+        """
+        if not artifacts:
+            return Environment(self._python, (), None)
+        installs = any(a.kind in (ArtifactKind.WHEEL, ArtifactKind.REQUIREMENTS) for a in artifacts)
+        runtime = await self._probe() if installs else None
+        key = stable_id(
+            runtime.fingerprint() if runtime else self._python,
+            *(part for a in artifacts for part in (a.kind.name, a.sha256, a.name)),
+        )
+        folder = self._root / key
+        if not (folder / _READY).exists():
+            self._root.mkdir(mode=0o700, parents=True, exist_ok=True)
+            progress("waiting for the job's environment")
+            async with _lock(self._root / f"{key}.lock"):
+                if not (folder / _READY).exists():
+                    await asyncio.to_thread(self._remove_partial, key)
+                    await self._make(folder, artifacts, runtime, fetch, progress)
+        return _describe(folder, artifacts, self._python, installs)
+
+    async def _make(
+        self, folder: Path, artifacts: Sequence[Artifact], runtime: _Runtime | None, fetch: Fetch, progress: Progress
+    ) -> None:
+        try:
+            for index, artifact in enumerate(artifacts):
+                path = _fetched(folder, index, artifact)
+                path.parent.mkdir(mode=0o700, parents=True)
+                progress(f"fetching {artifact.name}")
+                await fetch(artifact, path)
+            if runtime is not None:
+                await _install(runtime, folder, artifacts, progress)
+            for index, artifact in enumerate(artifacts):
+                if artifact.kind is ArtifactKind.ARCHIVE:
+                    target = _work(folder) / _archive_target(artifact.name)
+                    progress(f"unpacking {artifact.name}")
+                    await asyncio.to_thread(_unpack, _fetched(folder, index, artifact), artifact.name, target)
+            (folder / _READY).touch()
+        except BaseException:
+            await asyncio.shield(asyncio.to_thread(shutil.rmtree, folder, True))
+            raise
+
+    async def _probe(self) -> _Runtime:
+        if self._runtime is None:
+            status, lines = await _run([self._python, "-c", _PROBE], lambda _: None)
+            if status != 0 or not lines:
+                raise EnvironmentFailedError(f"cannot run the interpreter {self._python}: {_last(lines)}")
+            found = json.loads(lines[-1])
+            self._runtime = _Runtime(
+                python=self._python,
+                version=found["version"],
+                folders=tuple(found["folders"]),
+                installed=found["installed"],
+                needs=tuple(found["needs"]),
+                tags=frozenset(found["tags"]) if found["tags"] is not None else None,
+            )
+        return self._runtime
+
+    def _remove_partial(self, own_key: str) -> None:
+        """Removes this environment's remains, and those of others that nobody is making."""
+        shutil.rmtree(self._root / own_key, ignore_errors=True)
+        for folder in self._root.iterdir():
+            if folder.is_dir() and folder.name != own_key and not (folder / _READY).exists():
+                with open(self._root / f"{folder.name}.lock", "w") as held, contextlib.suppress(OSError):
+                    fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    if not (folder / _READY).exists():
+                        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _fetched(folder: Path, index: int, artifact: Artifact) -> Path:
+    name = Path(artifact.name.partition("#")[0]).name
+    if not name or name in (".", ".."):
+        raise EnvironmentFailedError(f"an artifact cannot be named '{artifact.name}'; it needs a file name")
+    return folder / "artifacts" / str(index) / name
+
+
+def _work(folder: Path) -> Path:
+    return folder / "work"
+
+
+def _describe(folder: Path, artifacts: Sequence[Artifact], python: str, installs: bool) -> Environment:
+    python_path: list[str] = []
+    for index, artifact in enumerate(artifacts):
+        if artifact.kind is ArtifactKind.PYTHON_FILE:
+            path = _fetched(folder, index, artifact)
+            python_path.append(str(path.parent if path.suffix == ".py" else path))
+    unpacks = any(a.kind is ArtifactKind.ARCHIVE for a in artifacts)
+    return Environment(
+        python=str(folder / "venv" / "bin" / "python") if installs else python,
+        python_path=tuple(python_path),
+        working_directory=str(_work(folder)) if unpacks else None,
+    )
+
+
+@contextlib.asynccontextmanager
+async def _lock(path: Path) -> AsyncIterator[None]:
+    """Holds the file's lock against every other holder on this host. Waits without blocking the loop."""
+    with path.open("w") as held:
+        while True:
+            try:
+                fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                await asyncio.sleep(_LOCK_POLL)
+        yield
+
+
+async def _install(runtime: _Runtime, folder: Path, artifacts: Sequence[Artifact], progress: Progress) -> None:
+    names = ", ".join(a.name for a in artifacts if a.kind in (ArtifactKind.WHEEL, ArtifactKind.REQUIREMENTS))
+    if runtime.tags is None:
+        raise EnvironmentFailedError(f"cannot install {names}: the interpreter {runtime.python} has no pip")
+    progress(f"installing {names}: creating the environment")
+    venv = folder / "venv"
+    status, lines = await _run([runtime.python, "-m", "venv", "--without-pip", str(venv)], lambda _: None)
+    if status != 0:
+        raise EnvironmentFailedError(f"cannot create an environment with {runtime.python}: {_last(lines)}")
+    _link_runtime(venv, runtime)
+
+    wheels, requirements = await asyncio.to_thread(_collect, runtime.tags, folder, artifacts)
+    constraints = folder / "constraints.txt"
+    constraints.write_text("".join(f"{need}\n" for need in runtime.needs))
+    pip = [runtime.python, "-m", "pip", "--python", str(venv / "bin" / "python"), "install"]
+    pip += ["--no-input", "--disable-pip-version-check", "--progress-bar", "off", "--no-warn-script-location"]
+
+    def show(line: str) -> None:
+        progress(f"installing {names}: {line.strip()}")
+
+    # pip skips a wheel of which it sees the same version installed, and it sees the runtime's packages.
+    hidden = [w for w in wheels if runtime.installed.get(_distribution(w)[0]) == _distribution(w)[1]]
+    if hidden:
+        await _pip([*pip, "--no-deps", "--force-reinstall", *map(str, hidden)], names, show)
+    arguments = ["--constraint", str(constraints), "--find-links", str(folder / "bundled")]
+    for path in requirements:
+        arguments += ["--requirement", str(path)]
+    await _pip([*pip, *arguments, *map(str, wheels)], names, show)
+
+
+def _link_runtime(venv: Path, runtime: _Runtime) -> None:
+    (site_packages,) = venv.glob("lib/python*/site-packages")
+    lines = [f"import site; site.addsitedir({folder!r})\n" for folder in runtime.folders]
+    (site_packages / "_millstream_runtime.pth").write_text("".join(lines))
+
+
+def _collect(tags: frozenset[str], folder: Path, artifacts: Sequence[Artifact]) -> tuple[list[Path], list[Path]]:
+    """The wheels and the requirement files to install: the artifacts themselves and what the wheels carry."""
+    bundled = folder / "bundled"
+    bundled.mkdir()
+    wheels: list[Path] = []
+    requirements: list[Path] = []
+    for index, artifact in enumerate(artifacts):
+        path = _fetched(folder, index, artifact)
+        if artifact.kind is ArtifactKind.REQUIREMENTS:
+            requirements.append(path)
+        elif artifact.kind is ArtifactKind.WHEEL:
+            wheels.append(path)
+            try:
+                carried = _extract_carried(path, bundled, path.parent / "carried")
+            except (zipfile.BadZipFile, OSError, NotImplementedError) as error:
+                raise EnvironmentFailedError(f"{artifact.name} is not a readable wheel: {error}") from error
+            wheels += [w for w in carried if w.suffix == ".whl" and _fits(w, tags) and w not in wheels]
+            requirements += [r for r in carried if r.suffix == ".txt"]
+    return wheels, requirements
+
+
+def _extract_carried(wheel: Path, bundled: Path, requirements: Path) -> list[Path]:
+    extracted: list[Path] = []
+    with zipfile.ZipFile(wheel) as archive:
+        for member in archive.infolist():
+            parts = PurePosixPath(member.filename).parts
+            if member.is_dir() or not parts:
+                continue
+            if len(parts) >= 2 and parts[-2] == "wheels" and parts[-1].endswith(".whl"):
+                target = bundled / parts[-1]
+            elif len(parts) <= 2 and parts[-1] == "requirements.txt":
+                target = requirements / f"{len(extracted)}-requirements.txt"
+            else:
+                continue
+            target.parent.mkdir(exist_ok=True)
+            with archive.open(member) as source, open(target, "wb") as sink:
+                shutil.copyfileobj(source, sink)
+            extracted.append(target)
+    return extracted
+
+
+def _fits(wheel: Path, tags: frozenset[str]) -> bool:
+    parts = wheel.stem.split("-")
+    if len(parts) not in (5, 6):
+        raise EnvironmentFailedError(f"the bundled wheel {wheel.name} has no valid wheel file name")
+    return any("-".join(tag) in tags for tag in product(*(part.split(".") for part in parts[-3:])))
+
+
+def _distribution(wheel: Path) -> tuple[str, str]:
+    name, _, rest = wheel.stem.partition("-")
+    return name.lower().replace("_", "-").replace(".", "-"), rest.partition("-")[0]
+
+
+def _archive_target(name: str) -> str:
+    target = name.partition("#")[2] or Path(name).name
+    if PurePosixPath(target).is_absolute() or ".." in PurePosixPath(target).parts:
+        raise EnvironmentFailedError(f"the archive {name} cannot be unpacked outside of the working directory")
+    return target
+
+
+def _unpack(path: Path, name: str, target: Path) -> None:
+    target.mkdir(parents=True, exist_ok=True)
+    try:
+        if zipfile.is_zipfile(path):
+            with zipfile.ZipFile(path) as archive:
+                for member in archive.infolist():
+                    parts = PurePosixPath(member.filename.replace("\\", "/"))
+                    if parts.is_absolute() or ".." in parts.parts:
+                        raise EnvironmentFailedError(f"the archive {name} has a member outside it: {member.filename}")
+                    extracted = archive.extract(member, target)
+                    if not member.is_dir() and member.external_attr >> 16 & 0o777:
+                        os.chmod(extracted, member.external_attr >> 16 & 0o777)
+        else:
+            with tarfile.open(path) as tar:
+                tar.extractall(target, filter="data")
+    except tarfile.FilterError as error:
+        raise EnvironmentFailedError(f"the archive {name} has a member outside of it: {error}") from error
+    except (zipfile.BadZipFile, tarfile.TarError, OSError, EOFError) as error:
+        raise EnvironmentFailedError(f"the archive {name} is neither a readable zip nor tar file: {error}") from error
+
+
+async def _pip(command: list[str], names: str, show: Progress) -> None:
+    status, lines = await _run(command, show)
+    if status != 0:
+        errors = [line.removeprefix("ERROR:").strip() for line in lines if line.startswith("ERROR:")]
+        raise EnvironmentFailedError(f"cannot install {names}: {'; '.join(errors) or _last(lines)}")
+
+
+async def _run(command: Sequence[str], show: Progress) -> tuple[int, list[str]]:
+    """Runs a command to its end: its status and its output by line. Cancelling kills it and what it started."""
+    try:
+        process = await asyncio.create_subprocess_exec(
+            *command,
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.STDOUT,
+            start_new_session=True,
+            limit=1 << 20,
+        )
+    except OSError as error:
+        raise EnvironmentFailedError(f"cannot run {command[0]}: {error.strerror}") from error
+    assert process.stdout is not None
+    lines: list[str] = []
+    try:
+        async for raw in process.stdout:
+            line = raw.decode(errors="replace").rstrip()
+            if line:
+                lines.append(line)
+                show(line)
+        return await process.wait(), lines
+    finally:
+        if process.returncode is None:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            await asyncio.shield(process.wait())
+
+
+def _last(lines: Iterable[str]) -> str:
+    return next(reversed([line.strip() for line in lines if line.strip()]), "it printed no reason")

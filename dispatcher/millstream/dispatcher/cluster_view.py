@@ -1,0 +1,60 @@
+"""What the dispatcher shows of the rest of the cluster: task managers and slots, asked of the resource manager."""
+
+from __future__ import annotations
+
+import logging
+
+import grpc
+
+from millstream.core.configuration import Configuration
+from millstream.core.errors import UnreachableError
+from millstream.core.rpc import Stub, explain, open_channel
+from millstream.proto import resourcemanager_pb2, taskmanager_pb2
+from millstream.proto.session_pb2 import Empty
+
+log = logging.getLogger(__name__)
+_TIMEOUT = 2.0
+_LOG_TIMEOUT = 10.0
+
+
+class ClusterView:
+    """A client of the resource manager and of task managers. An unreachable resource manager is an empty cluster."""
+
+    def __init__(self, configuration: Configuration) -> None:
+        self._configuration = configuration
+        host = configuration.string("resourcemanager.rpc.address")
+        self._address = f"{host}:{configuration.integer('resourcemanager.rpc.port')}"
+        self._channel: grpc.aio.Channel | None = None
+        self._reachable = True
+
+    async def overview(self) -> resourcemanager_pb2.Overview:
+        """Task managers and pending slots at this moment."""
+        if self._channel is None:
+            self._channel = open_channel(self._address, self._configuration)
+        stub = Stub(self._channel, resourcemanager_pb2.DESCRIPTOR.services_by_name["ResourceManager"])
+        try:
+            overview = await stub.get_overview(Empty(), timeout=_TIMEOUT)
+        except grpc.RpcError as error:
+            if self._reachable:
+                log.warning("the resource manager at %s does not answer: %s", self._address, explain(error))
+            self._reachable = False
+            return resourcemanager_pb2.Overview()
+        self._reachable = True
+        assert isinstance(overview, resourcemanager_pb2.Overview)
+        return overview
+
+    async def read_log(self, address: str, name: str) -> bytes:
+        """A log file of the task manager at this address. Raises UnreachableError."""
+        async with open_channel(address, self._configuration) as channel:
+            stub = Stub(channel, taskmanager_pb2.DESCRIPTOR.services_by_name["TaskManager"])
+            try:
+                content = await stub.read_log(taskmanager_pb2.ReadLogRequest(name=name), timeout=_LOG_TIMEOUT)
+            except grpc.RpcError as error:
+                raise UnreachableError(f"the task manager at {address} does not answer: {explain(error)}") from error
+        return bytes(content.content)
+
+    async def close(self) -> None:
+        """Releases the connection."""
+        if self._channel is not None:
+            await self._channel.close()
+            self._channel = None

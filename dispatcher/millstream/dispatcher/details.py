@@ -1,0 +1,72 @@
+"""What the dispatcher says about a job by itself: before a job manager has reported, and when it decides an end."""
+
+from __future__ import annotations
+
+from millstream.core.graph import JobGraph
+from millstream.core.states import ExecutionState, JobStatus
+from millstream.proto import status_pb2 as pb
+
+
+def plan_of(graph: JobGraph) -> list[pb.PlanNode]:
+    """The plan's nodes, in the graph's order."""
+    nodes = []
+    for vertex in graph.vertices:
+        inputs = [
+            pb.PlanInput(id=edge.source, ship_strategy=edge.strategy, input=edge.input)
+            for edge in graph.edges
+            if edge.target == vertex.id
+        ]
+        nodes.append(
+            pb.PlanNode(id=vertex.id, description=vertex.name, parallelism=vertex.parallelism, inputs=inputs)
+        )
+    return nodes
+
+
+def submitted_details(graph: JobGraph, now_ms: int) -> pb.JobDetails:
+    """A job that was accepted and waits to be started."""
+    created = ExecutionState.CREATED.value
+    return pb.JobDetails(
+        job_id=graph.job_id,
+        name=graph.name,
+        state=JobStatus.INITIALIZING,
+        start_time=now_ms,
+        state_times={JobStatus.INITIALIZING: now_ms},
+        vertices=[
+            pb.VertexStatus(
+                id=v.id,
+                name=v.name,
+                parallelism=v.parallelism,
+                max_parallelism=v.max_parallelism,
+                slot_sharing_group=v.slot_sharing_group,
+                subtasks=[
+                    pb.Subtask(index=index, state=created, state_times={created: now_ms})
+                    for index in range(v.parallelism)
+                ],
+            )
+            for v in graph.vertices
+        ],
+        plan=plan_of(graph),
+        configuration=graph.configuration,
+        slots_required=graph.slots_required(),
+        message="waiting for a job manager",
+    )
+
+
+def ended_details(before: pb.JobDetails, status: JobStatus, reason: str, now_ms: int) -> pb.JobDetails:
+    """The same job after an end that no job manager reported."""
+    details = pb.JobDetails()
+    details.CopyFrom(before)
+    details.state = status
+    details.end_time = now_ms
+    details.state_times[status] = now_ms
+    details.message = ""
+    details.slots_held = 0
+    for vertex in details.vertices:
+        for subtask in vertex.subtasks:
+            if not ExecutionState(subtask.state).is_terminal:
+                subtask.state = ExecutionState.CANCELED
+                subtask.end_time = now_ms
+                subtask.state_times[ExecutionState.CANCELED] = now_ms
+    if status is JobStatus.FAILED:
+        details.failures.add(job_id=details.job_id, exception=reason, traceback=reason, timestamp=now_ms)
+    return details

@@ -1,0 +1,309 @@
+"""The dispatcher's table of jobs: which wait, which job manager runs which, which have ended. Pure.
+
+Rules:
+- a job is queued until a job manager is registered, then belongs to one for good;
+- a job manager that is disconnected keeps its jobs for a grace time; when it has not registered again by then, those
+  that have not ended fail;
+- a job manager that registers with a job nobody knows brings it along (the dispatcher was restarted);
+- a job that has ended never changes again: a job manager that still runs it is told to cancel it;
+- only the most recent ended jobs are remembered.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import NewType, assert_never
+
+from millstream.core.ids import JobId, JobManagerId
+from millstream.core.states import JobStatus
+
+SessionId = NewType("SessionId", int)
+
+
+class Phase(Enum):
+    """Where a job is, as far as the dispatcher is concerned."""
+
+    QUEUED = "queued"
+    ASSIGNED = "assigned"
+    ENDED = "ended"
+
+
+@dataclass(frozen=True, slots=True)
+class Submitted:
+    """A client submitted a job under a new id."""
+
+    job_id: JobId
+
+
+@dataclass(frozen=True, slots=True)
+class CancelRequested:
+    """A client wants a job cancelled."""
+
+    job_id: JobId
+
+
+@dataclass(frozen=True, slots=True)
+class ManagerRegistered:
+    """A job manager opened a session and said what it is running."""
+
+    manager: JobManagerId
+    session: SessionId
+    jobs: Mapping[JobId, JobStatus]
+
+
+@dataclass(frozen=True, slots=True)
+class ManagerDisconnected:
+    """A session ended."""
+
+    manager: JobManagerId
+    session: SessionId
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class JobReported:
+    """A job manager reported the state of a job over its session."""
+
+    session: SessionId
+    job_id: JobId
+    status: JobStatus
+
+
+@dataclass(frozen=True, slots=True)
+class TimePassed:
+    """The deadline that `next_deadline` named may have come."""
+
+
+Event = Submitted | CancelRequested | ManagerRegistered | ManagerDisconnected | JobReported | TimePassed
+
+
+@dataclass(frozen=True, slots=True)
+class StartJob:
+    """Tell the job manager to run the job."""
+
+    session: SessionId
+    job_id: JobId
+
+
+@dataclass(frozen=True, slots=True)
+class CancelJob:
+    """Tell the job manager to cancel the job."""
+
+    session: SessionId
+    job_id: JobId
+
+
+@dataclass(frozen=True, slots=True)
+class ForgetJob:
+    """Tell the job manager that the job's end is recorded."""
+
+    session: SessionId
+    job_id: JobId
+
+
+@dataclass(frozen=True, slots=True)
+class RecordReport:
+    """What was just reported about the job is what is known about it now."""
+
+    job_id: JobId
+
+
+@dataclass(frozen=True, slots=True)
+class EndJob:
+    """The job ends by the dispatcher's own decision, not by a report."""
+
+    job_id: JobId
+    status: JobStatus
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class DropJob:
+    """The ended job is no longer remembered."""
+
+    job_id: JobId
+
+
+Effect = StartJob | CancelJob | ForgetJob | RecordReport | EndJob | DropJob
+
+
+@dataclass(slots=True)
+class _Job:
+    phase: Phase = Phase.QUEUED
+    manager: JobManagerId | None = None
+    status: JobStatus = JobStatus.INITIALIZING
+    reported: bool = False
+    cancel_requested: bool = False
+
+
+@dataclass(slots=True)
+class _Manager:
+    session: SessionId | None
+    lost_at: float = 0.0
+    reason: str = ""
+    jobs: set[JobId] = field(default_factory=set)
+
+
+class JobTable:
+    """The state machine. `grace` is how long a disconnected job manager may take to come back."""
+
+    def __init__(self, grace: float, capacity: int) -> None:
+        self._grace = grace
+        self._capacity = max(capacity, 0)
+        self._jobs: dict[JobId, _Job] = {}
+        self._ended: dict[JobId, None] = {}
+        self._managers: dict[JobManagerId, _Manager] = {}
+
+    def __contains__(self, job_id: JobId) -> bool:
+        return job_id in self._jobs
+
+    def phase(self, job_id: JobId) -> Phase:
+        """Where a known job is."""
+        return self._jobs[job_id].phase
+
+    def session_of(self, job_id: JobId) -> SessionId | None:
+        """The session of the job manager that runs the job, when there is one now."""
+        job = self._jobs.get(job_id)
+        if job is None or job.phase is not Phase.ASSIGNED or job.manager is None:
+            return None
+        return self._managers[job.manager].session
+
+    def next_deadline(self) -> float | None:
+        """When `TimePassed` is due, on the clock of `now`."""
+        return min((m.lost_at for m in self._managers.values() if m.session is None), default=None)
+
+    def handle(self, event: Event, now: float) -> list[Effect]:
+        """Takes one event; answers what has to be done, in order."""
+        match event:
+            case Submitted(job_id):
+                return self._submitted(job_id)
+            case CancelRequested(job_id):
+                return self._cancel_requested(job_id)
+            case ManagerRegistered(manager, session, jobs):
+                return self._registered(manager, session, jobs)
+            case ManagerDisconnected(manager, session, reason):
+                self._disconnected(manager, session, reason, now)
+                return []
+            case JobReported(session, job_id, status):
+                return self._reported(session, job_id, status)
+            case TimePassed():
+                return self._time_passed(now)
+            case _:
+                assert_never(event)
+
+    def _submitted(self, job_id: JobId) -> list[Effect]:
+        assert job_id not in self._jobs, f"job {job_id} was submitted before"
+        self._jobs[job_id] = _Job()
+        return self._assign_queued()
+
+    def _assign_queued(self) -> list[Effect]:
+        effects: list[Effect] = []
+        connected = [(key, m, m.session) for key, m in self._managers.items() if m.session is not None]
+        for job_id, job in self._jobs.items():
+            if job.phase is Phase.QUEUED and connected:
+                key, manager, session = min(connected, key=lambda entry: len(entry[1].jobs))
+                job.phase, job.manager = Phase.ASSIGNED, key
+                manager.jobs.add(job_id)
+                effects.append(StartJob(session, job_id))
+        return effects
+
+    def _cancel_requested(self, job_id: JobId) -> list[Effect]:
+        job = self._jobs.get(job_id)
+        if job is None or job.phase is Phase.ENDED:
+            return []
+        if job.phase is Phase.QUEUED:
+            return self._end(job_id, JobStatus.CANCELED, "cancelled before it started")
+        job.cancel_requested = True
+        session = self.session_of(job_id)
+        return [CancelJob(session, job_id)] if session is not None else []
+
+    def _registered(self, key: JobManagerId, session: SessionId, running: Mapping[JobId, JobStatus]) -> list[Effect]:
+        manager = self._managers.setdefault(key, _Manager(session))
+        manager.session = session
+        effects: list[Effect] = []
+        for job_id in [j for j in self._jobs if j in manager.jobs and j not in running]:
+            job = self._jobs[job_id]
+            if job.reported:
+                effects += self._end(job_id, JobStatus.FAILED, f"job manager {key} no longer runs it")
+            elif job.cancel_requested:
+                effects += self._end(job_id, JobStatus.CANCELED, "cancelled before it started")
+            else:
+                effects.append(StartJob(session, job_id))
+        for job_id, status in running.items():
+            effects += self._found_running(key, manager, session, job_id, status)
+        return effects + self._assign_queued()
+
+    def _found_running(
+        self, key: JobManagerId, manager: _Manager, session: SessionId, job_id: JobId, status: JobStatus
+    ) -> list[Effect]:
+        job = self._jobs.get(job_id)
+        if job is None:
+            job = self._jobs[job_id] = _Job(Phase.ASSIGNED, key)
+            manager.jobs.add(job_id)
+        if job.phase is Phase.QUEUED:
+            job.phase, job.manager = Phase.ASSIGNED, key
+            manager.jobs.add(job_id)
+        if job.manager != key or job.phase is Phase.ENDED:
+            return [ForgetJob(session, job_id) if status.is_terminal else CancelJob(session, job_id)]
+        effects = self._reported(session, job_id, status)
+        if job.cancel_requested and job.phase is Phase.ASSIGNED:
+            effects.append(CancelJob(session, job_id))
+        return effects
+
+    def _disconnected(self, key: JobManagerId, session: SessionId, reason: str, now: float) -> None:
+        manager = self._managers.get(key)
+        if manager is None or manager.session != session:
+            return
+        manager.session, manager.lost_at, manager.reason = None, now + self._grace, reason
+
+    def _reported(self, session: SessionId, job_id: JobId, status: JobStatus) -> list[Effect]:
+        job = self._jobs.get(job_id)
+        if job is None or self.session_of(job_id) != session:
+            return [ForgetJob(session, job_id)] if status.is_terminal else []
+        job.status, job.reported = status, True
+        if not status.is_terminal:
+            return [RecordReport(job_id)]
+        return [RecordReport(job_id), ForgetJob(session, job_id), *self._record_end(job_id)]
+
+    def _time_passed(self, now: float) -> list[Effect]:
+        effects: list[Effect] = []
+        for key, manager in list(self._managers.items()):
+            if manager.session is None and manager.lost_at <= now:
+                for job_id in [j for j in self._jobs if j in manager.jobs]:
+                    reason = f"job manager {key} was lost: {manager.reason}"
+                    effects += self._end(job_id, JobStatus.FAILED, reason)
+                del self._managers[key]
+        return effects
+
+    def _end(self, job_id: JobId, status: JobStatus, reason: str) -> list[Effect]:
+        self._jobs[job_id].status = status
+        return [EndJob(job_id, status, reason), *self._record_end(job_id)]
+
+    def _record_end(self, job_id: JobId) -> list[Effect]:
+        job = self._jobs[job_id]
+        job.phase = Phase.ENDED
+        if job.manager is not None:
+            self._managers[job.manager].jobs.discard(job_id)
+        self._ended[job_id] = None
+        effects: list[Effect] = []
+        while len(self._ended) > self._capacity:
+            oldest = next(iter(self._ended))
+            del self._ended[oldest]
+            del self._jobs[oldest]
+            effects.append(DropJob(oldest))
+        return effects
+
+    def validate(self) -> None:
+        """Raises AssertionError when an invariant does not hold. For tests."""
+        for job_id, job in self._jobs.items():
+            assert (job.phase is Phase.ENDED) == job.status.is_terminal == (job_id in self._ended), (job_id, job)
+            owners = [key for key, manager in self._managers.items() if job_id in manager.jobs]
+            assert owners == ([job.manager] if job.phase is Phase.ASSIGNED else []), (job_id, job, owners)
+            if job.phase is Phase.QUEUED:
+                assert all(m.session is None for m in self._managers.values()), "queued beside a job manager"
+        assert self._ended.keys() <= self._jobs.keys()
+        assert len(self._ended) <= self._capacity
+        for manager in self._managers.values():
+            assert manager.jobs <= self._jobs.keys()

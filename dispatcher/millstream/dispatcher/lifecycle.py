@@ -1,0 +1,264 @@
+"""The asyncio shell around the table of jobs: sessions of job managers, what each job was last reported as, watchers.
+
+Owned by one asyncio loop. A `JobDetails` that is stored or handed out is never changed afterwards, only replaced.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import logging
+from collections.abc import AsyncGenerator, Mapping
+from dataclasses import dataclass, field
+from typing import assert_never
+
+from millstream.core.clock import Clock
+from millstream.core.configuration import Configuration
+from millstream.core.errors import MillstreamError
+from millstream.core.graph import JobGraph
+from millstream.core.ids import JobId, JobManagerId, new_id
+from millstream.core.session import Session
+from millstream.core.states import JobStatus
+from millstream.dispatcher import jobs
+from millstream.dispatcher.details import ended_details, submitted_details
+from millstream.dispatcher.jobs import JobTable, SessionId
+from millstream.proto import dispatcher_pb2 as pb
+from millstream.proto import status_pb2 as status_pb
+
+log = logging.getLogger(__name__)
+COLLECT_TIMEOUT = 30.0
+
+ManagerSession = Session[pb.DispatcherMessage, pb.JobManagerMessage]
+
+
+class UnknownJobError(MillstreamError):
+    """No job of this id is known, or no longer."""
+
+    def __init__(self, job_id: str) -> None:
+        super().__init__(f"job {job_id} could not be found")
+
+
+class JobEndedError(MillstreamError):
+    """A job cannot be cancelled because it ended otherwise."""
+
+
+@dataclass(slots=True)
+class _Record:
+    details: status_pb.JobDetails
+    changed_ms: int
+    graph: JobGraph | None = None
+    watchers: set[asyncio.Queue[status_pb.JobDetails]] = field(default_factory=set)
+
+
+class JobLifecycle:
+    """Submits, cancels, shows and watches jobs, and keeps the sessions of job managers."""
+
+    def __init__(self, configuration: Configuration, clock: Clock) -> None:
+        self._clock = clock
+        capacity = configuration.integer("jobstore.max-capacity")
+        self._table = JobTable(configuration.seconds("heartbeat.timeout"), capacity)
+        self._records: dict[JobId, _Record] = {}
+        self._sessions: dict[SessionId, ManagerSession] = {}
+        self._session_ids = itertools.count(1)
+        self._collecting: dict[str, tuple[SessionId, asyncio.Future[pb.CollectResponse]]] = {}
+        self._timer: asyncio.TimerHandle | None = None
+        self._closed = False
+
+    def submit(self, graph: JobGraph) -> None:
+        """Takes a valid job under an id that is not in use."""
+        now = self._clock.now_ms()
+        self._records[graph.job_id] = _Record(submitted_details(graph, now), now, graph)
+        log.info("job %s (%s) was submitted", graph.job_id, graph.name)
+        self._handle(jobs.Submitted(graph.job_id))
+
+    def cancel(self, job_id: str) -> None:
+        """Asks for the job to be cancelled. Raises when it is unknown, or has ended otherwise."""
+        status = JobStatus(self.details(job_id).state)
+        if status.is_terminal and status is not JobStatus.CANCELED:
+            raise JobEndedError(f"job {job_id} cannot be cancelled: it is already {status}")
+        self._handle(jobs.CancelRequested(JobId(job_id)))
+
+    def knows(self, job_id: str) -> bool:
+        """Whether the id is in use."""
+        return job_id in self._records
+
+    def details(self, job_id: str) -> status_pb.JobDetails:
+        """What is known about a job."""
+        return self._record(job_id).details
+
+    def changed_ms(self, job_id: str) -> int:
+        """When the job's state or message last changed."""
+        return self._record(job_id).changed_ms
+
+    def all(self) -> list[status_pb.JobDetails]:
+        """All jobs, in the order of their submission."""
+        return [record.details for record in self._records.values()]
+
+    async def watch(self, job_id: str) -> AsyncGenerator[status_pb.JobDetails, None]:
+        """The job's details now and after each change of its state or message, up to its end."""
+        record = self._record(job_id)
+        updates: asyncio.Queue[status_pb.JobDetails] = asyncio.Queue()
+        updates.put_nowait(record.details)
+        record.watchers.add(updates)
+        try:
+            while True:
+                details = await updates.get()
+                yield details
+                if JobStatus(details.state).is_terminal:
+                    return
+        finally:
+            record.watchers.discard(updates)
+
+    async def collect(self, request: pb.CollectRequest) -> pb.CollectResponse:
+        """Passes a request for results on to the job manager. What keeps it from being answered is in the answer."""
+        details = self.details(request.job_id)
+        session_id = self._table.session_of(JobId(request.job_id))
+        if session_id is None:
+            return pb.CollectResponse(error=f"no job manager runs job {request.job_id}, it is {details.state}")
+        relayed = pb.CollectRequest()
+        relayed.CopyFrom(request)
+        relayed.request_id = new_id()
+        answer: asyncio.Future[pb.CollectResponse] = asyncio.get_running_loop().create_future()
+        self._collecting[relayed.request_id] = (session_id, answer)
+        try:
+            self._sessions[session_id].send(pb.DispatcherMessage(collect=relayed))
+            async with asyncio.timeout(COLLECT_TIMEOUT):
+                response = pb.CollectResponse()
+                response.CopyFrom(await answer)
+                response.request_id = request.request_id
+                return response
+        except TimeoutError:
+            return pb.CollectResponse(error=f"the job manager did not answer within {COLLECT_TIMEOUT:g} s")
+        finally:
+            del self._collecting[relayed.request_id]
+
+    def close(self) -> None:
+        """Ends all sessions; running jobs go on without the dispatcher."""
+        self._closed = True
+        self._set_timer()
+        for session in list(self._sessions.values()):
+            session.close("the dispatcher is stopping")
+
+    def _record(self, job_id: str) -> _Record:
+        record = self._records.get(JobId(job_id))
+        if record is None:
+            raise UnknownJobError(job_id)
+        return record
+
+    # The job managers' side.
+
+    def connected(self, session: ManagerSession) -> ManagerConnection:
+        """A job manager opened a session."""
+        return ManagerConnection(self, session, SessionId(next(self._session_ids)))
+
+    def register(self, connection: ManagerConnection, message: pb.RegisterJobManager) -> None:
+        """A job manager said who it is and what it is running."""
+        connection.manager = JobManagerId(message.job_manager_id)
+        self._sessions[connection.id] = connection.session
+        log.info("job manager %s at %s registered with %d jobs", connection.manager, message.address, len(message.jobs))
+        running = {JobId(details.job_id): JobStatus(details.state) for details in message.jobs}
+        reports = {JobId(details.job_id): details for details in message.jobs}
+        self._handle(jobs.ManagerRegistered(connection.manager, connection.id, running), reports)
+
+    def reported(self, session: SessionId, details: status_pb.JobDetails) -> None:
+        """A job manager reported a job."""
+        job_id = JobId(details.job_id)
+        self._handle(jobs.JobReported(session, job_id, JobStatus(details.state)), {job_id: details})
+
+    def collected(self, response: pb.CollectResponse) -> None:
+        """A job manager answered a request for results."""
+        _, answer = self._collecting.get(response.request_id, (None, None))
+        if answer is not None and not answer.done():
+            answer.set_result(response)
+
+    def disconnected(self, connection: ManagerConnection, reason: str) -> None:
+        """A session ended, whether it had registered or not."""
+        if connection.manager is None or self._sessions.pop(connection.id, None) is None:
+            return
+        log.warning("job manager %s is disconnected: %s", connection.manager, reason)
+        for session_id, answer in self._collecting.values():
+            if session_id == connection.id and not answer.done():
+                answer.set_result(pb.CollectResponse(error=f"the job manager is disconnected: {reason}"))
+        self._handle(jobs.ManagerDisconnected(connection.manager, connection.id, reason))
+
+    def _update(self, job_id: JobId, details: status_pb.JobDetails) -> None:
+        record = self._records[job_id]
+        before, record.details = record.details, details
+        if (before.state, before.message) == (details.state, details.message):
+            return
+        record.changed_ms = self._clock.now_ms()
+        if before.state != details.state:
+            log.info("job %s (%s) is %s", job_id, details.name, details.state)
+        for watcher in record.watchers:
+            watcher.put_nowait(details)
+
+    def _handle(self, event: jobs.Event, reports: Mapping[JobId, status_pb.JobDetails] | None = None) -> None:
+        for effect in self._table.handle(event, self._clock.monotonic()):
+            match effect:
+                case jobs.RecordReport(job_id):
+                    details = (reports or {})[job_id]
+                    self._records.setdefault(job_id, _Record(details, self._clock.now_ms()))
+                    self._update(job_id, details)
+                case jobs.StartJob(session, job_id):
+                    self._start(session, job_id)
+                case jobs.CancelJob(session, job_id):
+                    self._send(session, pb.DispatcherMessage(cancel_job=pb.JobRequest(job_id=job_id)))
+                case jobs.ForgetJob(session, job_id):
+                    self._send(session, pb.DispatcherMessage(forget_job=pb.JobRequest(job_id=job_id)))
+                case jobs.EndJob(job_id, status, reason):
+                    log.warning("job %s ends as %s: %s", job_id, status, reason)
+                    before = self._records[job_id].details
+                    self._update(job_id, ended_details(before, status, reason, self._clock.now_ms()))
+                case jobs.DropJob(job_id):
+                    del self._records[job_id]
+                case _:
+                    assert_never(effect)
+        self._set_timer()
+
+    def _start(self, session: SessionId, job_id: JobId) -> None:
+        record = self._records[job_id]
+        assert record.graph is not None, f"job {job_id} was not submitted here"
+        started = status_pb.JobDetails()
+        started.CopyFrom(record.details)
+        started.message = "starting"
+        self._update(job_id, started)
+        self._send(session, pb.DispatcherMessage(start_job=pb.StartJob(graph=record.graph.to_proto())))
+
+    def _send(self, session: SessionId, message: pb.DispatcherMessage) -> None:
+        if session in self._sessions:
+            self._sessions[session].send(message)
+
+    def _set_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        deadline = self._table.next_deadline()
+        if deadline is not None and not self._closed:
+            delay = max(deadline - self._clock.monotonic(), 0.0)
+            self._timer = asyncio.get_running_loop().call_later(delay, self._handle, jobs.TimePassed())
+
+
+class ManagerConnection:
+    """One session of a job manager, from its start to its end. Its first message must be the registration."""
+
+    def __init__(self, lifecycle: JobLifecycle, session: ManagerSession, session_id: SessionId) -> None:
+        self.id = session_id
+        self.session = session
+        self.manager: JobManagerId | None = None
+        self._lifecycle = lifecycle
+
+    def on_message(self, message: pb.JobManagerMessage) -> None:
+        """Handles one message."""
+        kind = message.WhichOneof("kind")
+        if kind == "register":
+            self._lifecycle.register(self, message.register)
+        elif self.manager is None:
+            self.session.close(f"{self.session.peer} sent {kind} before it registered")
+        elif kind == "job_details":
+            self._lifecycle.reported(self.id, message.job_details)
+        elif kind == "collected":
+            self._lifecycle.collected(message.collected)
+
+    def ended(self, reason: str) -> None:
+        """Called once, at the end of the session."""
+        self._lifecycle.disconnected(self, reason)

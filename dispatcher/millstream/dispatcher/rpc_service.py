@@ -1,0 +1,147 @@
+"""The dispatcher's gRPC service, as `dispatcher.proto` has it. Errors become status codes here."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import AsyncIterator, Callable
+from typing import NoReturn
+
+import grpc
+
+from millstream.core.configuration import Configuration
+from millstream.core.errors import MillstreamError
+from millstream.core.graph import Artifact, JobGraph
+from millstream.core.session import serve_session
+from millstream.dispatcher.admission import check_graph
+from millstream.dispatcher.artifact_store import ArtifactStore
+from millstream.dispatcher.lifecycle import (
+    JobEndedError,
+    JobLifecycle,
+    ManagerConnection,
+    ManagerSession,
+    UnknownJobError,
+)
+from millstream.proto import dispatcher_pb2 as pb
+from millstream.proto import graph_pb2, session_pb2, status_pb2
+
+Context = grpc.aio.ServicerContext[object, object]
+
+
+class DispatcherRpc:
+    """One method for each of the contract."""
+
+    def __init__(self, configuration: Configuration, lifecycle: JobLifecycle, artifacts: ArtifactStore) -> None:
+        self._configuration = configuration
+        self._lifecycle = lifecycle
+        self._artifacts = artifacts
+
+    async def submit_job(self, request: pb.SubmitJobRequest, context: Context) -> pb.SubmitJobResponse:
+        """Accepts a job, or refuses it with INVALID_ARGUMENT."""
+        try:
+            graph = JobGraph.from_proto(request.graph)
+            check_graph(graph, self._lifecycle.knows, self._artifacts.has)
+        except (MillstreamError, ValueError) as error:
+            await _abort(context, error)
+        self._lifecycle.submit(graph)
+        return pb.SubmitJobResponse(job_id=graph.job_id)
+
+    async def cancel_job(self, request: pb.JobRequest, context: Context) -> session_pb2.Empty:
+        """Returns once the cancellation is asked for, not once it is done."""
+        try:
+            self._lifecycle.cancel(request.job_id)
+        except MillstreamError as error:
+            await _abort(context, error)
+        return session_pb2.Empty()
+
+    async def get_job(self, request: pb.JobRequest, context: Context) -> status_pb2.JobDetails:
+        """One job."""
+        try:
+            return self._lifecycle.details(request.job_id)
+        except MillstreamError as error:
+            await _abort(context, error)
+
+    async def list_jobs(self, request: session_pb2.Empty, context: Context) -> pb.JobList:
+        """All jobs that are remembered."""
+        return pb.JobList(jobs=self._lifecycle.all())
+
+    async def watch_job(self, request: pb.JobRequest, context: Context) -> AsyncIterator[status_pb2.JobDetails]:
+        """The job's details now and whenever its state or message changes, up to its end."""
+        try:
+            self._lifecycle.details(request.job_id)
+        except MillstreamError as error:
+            await _abort(context, error)
+        async with contextlib.aclosing(self._lifecycle.watch(request.job_id)) as updates:
+            async for details in updates:
+                yield details
+
+    async def collect(self, request: pb.CollectRequest, context: Context) -> pb.CollectResponse:
+        """Results of a sink, relayed."""
+        try:
+            return await self._lifecycle.collect(request)
+        except MillstreamError as error:
+            await _abort(context, error)
+
+    async def has_artifact(self, request: pb.ArtifactRequest, context: Context) -> pb.ArtifactStatus:
+        """Whether an upload can be saved."""
+        try:
+            return pb.ArtifactStatus(present=self._artifacts.has(request.sha256))
+        except MillstreamError as error:
+            await _abort(context, error)
+
+    async def upload_artifact(self, chunks: AsyncIterator[pb.ArtifactChunk], context: Context) -> graph_pb2.Artifact:
+        """Stores an artifact; the first chunk names it."""
+        first = await anext(aiter(chunks), None)
+        if first is None or not first.HasField("artifact"):
+            await _abort(context, MillstreamError("the first chunk of an upload has to name the artifact"))
+        try:
+            artifact = Artifact.from_proto(first.artifact)
+            await self._artifacts.store(artifact, _data(first, chunks))
+        except (MillstreamError, ValueError) as error:
+            await _abort(context, error)
+        return artifact.to_proto()
+
+    async def download_artifact(
+        self, request: pb.ArtifactRequest, context: Context
+    ) -> AsyncIterator[pb.ArtifactChunk]:
+        """An artifact's content."""
+        try:
+            self._artifacts.path(request.sha256)
+        except MillstreamError as error:
+            await context.abort(grpc.StatusCode.NOT_FOUND, str(error))
+        async with contextlib.aclosing(self._artifacts.read(request.sha256)) as pieces:
+            async for data in pieces:
+                yield pb.ArtifactChunk(data=data)
+
+    async def connect_job_manager(self, _: object, context: Context) -> None:
+        """A job manager's session."""
+        connection: ManagerConnection | None = None
+
+        def started(session: ManagerSession) -> Callable[[pb.JobManagerMessage], None]:
+            nonlocal connection
+            connection = self._lifecycle.connected(session)
+            return connection.on_message
+
+        reason = "the session was cancelled"
+        peer = f"job manager ({context.peer()})"
+        try:
+            reason = await serve_session(context, pb.DispatcherMessage, peer, self._configuration, started)
+        finally:
+            if connection is not None:
+                connection.ended(reason)
+
+
+async def _data(first: pb.ArtifactChunk, rest: AsyncIterator[pb.ArtifactChunk]) -> AsyncIterator[bytes]:
+    yield first.data
+    async for chunk in rest:
+        yield chunk.data
+
+
+async def _abort(context: Context, error: Exception) -> NoReturn:
+    if isinstance(error, UnknownJobError):
+        code = grpc.StatusCode.NOT_FOUND
+    elif isinstance(error, JobEndedError):
+        code = grpc.StatusCode.FAILED_PRECONDITION
+    else:
+        code = grpc.StatusCode.INVALID_ARGUMENT
+    await context.abort(code, " ".join(str(error).split()))
+    raise AssertionError("abort always raises")

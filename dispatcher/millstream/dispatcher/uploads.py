@@ -1,0 +1,97 @@
+"""Wheels that were uploaded over REST: files named `<uuid>_<file name>` in `web.upload.dir`, as Flink keeps jars."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import uuid
+from dataclasses import dataclass
+from pathlib import Path
+
+from millstream.core.artifacts import WheelInfo, validate_wheel
+from millstream.core.configuration import Configuration
+from millstream.core.directories import work_directory
+from millstream.core.errors import ConfigurationError, InvalidProgramError, MillstreamError
+
+_ID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}_([^/\\]+\.whl)\Z")
+_PARTIAL = ".partial-"
+_LONGEST_NAME = 200
+
+
+class UnknownWheelError(MillstreamError):
+    """No uploaded wheel has this id."""
+
+
+@dataclass(frozen=True, slots=True)
+class UploadedWheel:
+    """A wheel that was found valid when it came."""
+
+    id: str
+    name: str
+    path: Path
+    uploaded_ms: int
+    info: WheelInfo
+
+
+class UploadedWheels:
+    """The folder of uploaded wheels. What is listed is what the folder holds, also after a restart."""
+
+    def __init__(self, configuration: Configuration) -> None:
+        chosen = configuration.string("web.upload.dir")
+        self.max_size = configuration.integer("web.upload.max-size")
+        self._folder = Path(chosen) if chosen else work_directory(configuration, "uploads")
+        self._infos: dict[str, WheelInfo] = {}
+        try:
+            self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            for left_over in self._folder.glob(f"{_PARTIAL}*"):
+                left_over.unlink(missing_ok=True)
+        except OSError as error:
+            raise ConfigurationError(f"option 'web.upload.dir': cannot use {self._folder}: {error.strerror}") from error
+
+    def partial(self) -> Path:
+        """A path to write an upload to before it is added."""
+        return self._folder / f"{_PARTIAL}{uuid.uuid4()}"
+
+    async def add(self, partial: Path, name: str) -> UploadedWheel:
+        """Checks the upload and gives it an id. Raises InvalidProgramError with the reason of a refusal."""
+        if len(name) > _LONGEST_NAME:
+            raise InvalidProgramError(f"the file name has {len(name)} characters, more than {_LONGEST_NAME}")
+        info = await asyncio.to_thread(validate_wheel, partial, self.max_size, name)
+        path = await asyncio.to_thread(partial.rename, self._folder / f"{uuid.uuid4()}_{name}")
+        self._infos[path.name] = info
+        return self._describe(path, info)
+
+    def get(self, wheel_id: str) -> UploadedWheel:
+        """One wheel. Raises UnknownWheelError."""
+        path = self._folder / wheel_id
+        if not _ID.match(wheel_id) or not path.is_file():
+            raise UnknownWheelError(f"no uploaded wheel has the id {wheel_id}")
+        info = self._infos.get(wheel_id)
+        if info is None:
+            info = self._infos[wheel_id] = validate_wheel(path, self.max_size, _file_name(wheel_id))
+        return self._describe(path, info)
+
+    def all(self) -> list[UploadedWheel]:
+        """All wheels, the newest first. Files that are no valid wheels are left out."""
+        wheels = []
+        for path in self._folder.iterdir():
+            if _ID.match(path.name):
+                try:
+                    wheels.append(self.get(path.name))
+                except MillstreamError:
+                    continue
+        return sorted(wheels, key=lambda wheel: (-wheel.uploaded_ms, wheel.id))
+
+    def delete(self, wheel_id: str) -> None:
+        """Removes a wheel. Jobs that were made from it keep their own copy."""
+        self.get(wheel_id).path.unlink(missing_ok=True)
+        self._infos.pop(wheel_id, None)
+
+    def _describe(self, path: Path, info: WheelInfo) -> UploadedWheel:
+        return UploadedWheel(path.name, _file_name(path.name), path, int(path.stat().st_mtime * 1000), info)
+
+
+def _file_name(wheel_id: str) -> str:
+    match = _ID.match(wheel_id)
+    assert match is not None, wheel_id
+    return match.group(1)

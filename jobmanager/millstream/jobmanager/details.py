@@ -1,0 +1,70 @@
+"""The state of a job as others see it."""
+
+from __future__ import annotations
+
+from millstream.core.states import ExecutionState
+from millstream.jobmanager.execution_graph import Execution
+from millstream.jobmanager.job_master import JobMaster
+from millstream.proto import status_pb2 as pb
+
+
+def job_details(master: JobMaster) -> pb.JobDetails:
+    """Everything that REST and the client show of a job."""
+    graph = master.graph
+    ended = master.status.is_terminal
+    return pb.JobDetails(
+        job_id=graph.job_id,
+        name=graph.name,
+        state=master.status,
+        start_time=min(master.state_times.values()),
+        end_time=master.state_times[master.status] if ended else -1,
+        state_times=master.state_times,
+        vertices=[
+            pb.VertexStatus(
+                id=vertex.id,
+                name=vertex.name,
+                parallelism=vertex.parallelism,
+                max_parallelism=vertex.max_parallelism,
+                slot_sharing_group=vertex.slot_sharing_group,
+                subtasks=[
+                    _subtask(master, e) for e in master.execution_graph.executions if e.vertex.id == vertex.id
+                ],
+            )
+            for vertex in graph.vertices
+        ],
+        plan=[
+            pb.PlanNode(
+                id=vertex.id,
+                description=vertex.name,
+                parallelism=vertex.parallelism,
+                inputs=[
+                    pb.PlanInput(id=edge.source, ship_strategy=edge.strategy, input=edge.input)
+                    for edge in graph.edges
+                    if edge.target == vertex.id
+                ],
+            )
+            for vertex in graph.vertices
+        ],
+        failures=master.failures,
+        message=master.message,
+        accumulators=[a for e in master.execution_graph.executions for a in e.accumulators] if ended else [],
+        configuration=graph.configuration,
+        slots_required=master.slots_required,
+        slots_held=len(master.slots),
+    )
+
+
+def _subtask(master: JobMaster, execution: Execution) -> pb.Subtask:
+    slot = master.slots.get(execution.slot_key)
+    times = execution.state_times
+    return pb.Subtask(
+        index=execution.subtask,
+        state=execution.state,
+        attempt=execution.attempt,
+        task_manager=slot.task_manager if slot is not None else "",
+        host=slot.host if slot is not None else "",
+        start_time=times.get(ExecutionState.DEPLOYING, -1),
+        end_time=times[execution.state] if execution.state.is_terminal else -1,
+        state_times=times,
+        metrics=execution.metrics,
+    )

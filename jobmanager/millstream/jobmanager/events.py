@@ -1,0 +1,188 @@
+"""What can happen to a job, and what the JobMaster wants done about it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from millstream.core.ids import AllocationId, AttemptId, TaskManagerId
+from millstream.proto import status_pb2
+from millstream.proto import taskmanager_pb2 as pb
+
+
+@dataclass(frozen=True, slots=True)
+class SlotOffered:
+    """A task manager has a slot for the job."""
+
+    allocation_id: AllocationId
+    task_manager: TaskManagerId
+    host: str
+
+
+@dataclass(frozen=True, slots=True)
+class NotEnoughSlots:
+    """The resource manager cannot give what was declared, at this moment."""
+
+    available: int
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerProgressed:
+    """A slot worker's environment is being made."""
+
+    allocation_id: AllocationId
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerReadied:
+    """A slot worker listens at its address."""
+
+    allocation_id: AllocationId
+    data_address: str
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerLost:
+    """A slot worker died or could not be started."""
+
+    allocation_id: AllocationId
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class TaskManagerLost:
+    """A task manager's session ended."""
+
+    task_manager: TaskManagerId
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class TaskChanged:
+    """A task reports its state."""
+
+    update: pb.TaskUpdate
+
+
+@dataclass(frozen=True, slots=True)
+class MetricsReported:
+    """Tasks report their metrics."""
+
+    report: pb.TaskMetricsReport
+
+
+@dataclass(frozen=True, slots=True)
+class CancelRequested:
+    """The user wants the job to end."""
+
+
+@dataclass(frozen=True, slots=True)
+class CoordinatorReadied:
+    """The coordinator process runs the sources' enumerators."""
+
+
+@dataclass(frozen=True, slots=True)
+class CoordinatorFailed:
+    """An enumerator raised, or the coordinator process died."""
+
+    failure: status_pb2.TaskFailure
+
+
+@dataclass(frozen=True, slots=True)
+class Tick:
+    """Time passed."""
+
+
+Event = (
+    SlotOffered
+    | NotEnoughSlots
+    | WorkerProgressed
+    | WorkerReadied
+    | WorkerLost
+    | TaskManagerLost
+    | TaskChanged
+    | MetricsReported
+    | CancelRequested
+    | CoordinatorReadied
+    | CoordinatorFailed
+    | Tick
+)
+
+
+@dataclass(frozen=True, slots=True)
+class DeclareSlots:
+    """Tell the resource manager how many slots the job wants in all."""
+
+    slots: int
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerOffer:
+    """Take a slot, or not."""
+
+    allocation_id: AllocationId
+    task_manager: TaskManagerId
+    accepted: bool
+
+
+@dataclass(frozen=True, slots=True)
+class StartCoordinator:
+    """Start the process for the sources' enumerators."""
+
+
+@dataclass(frozen=True, slots=True)
+class StartWorker:
+    """Have the slot's worker started in the job's environment."""
+
+    allocation_id: AllocationId
+    task_manager: TaskManagerId
+
+
+@dataclass(frozen=True, slots=True)
+class Deploy:
+    """Have tasks run in a slot."""
+
+    allocation_id: AllocationId
+    task_manager: TaskManagerId
+    tasks: tuple[pb.TaskDeployment, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class CancelTasks:
+    """Have tasks cancelled."""
+
+    allocation_id: AllocationId
+    task_manager: TaskManagerId
+    attempts: tuple[AttemptId, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class FreeSlot:
+    """Give a slot back."""
+
+    allocation_id: AllocationId
+    task_manager: TaskManagerId
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class ReportDetails:
+    """The job's state, message or failures changed."""
+
+
+@dataclass(frozen=True, slots=True)
+class JobEnded:
+    """The job reached its terminal state; everything that it held has been given back."""
+
+
+Effect = (
+    DeclareSlots
+    | AnswerOffer
+    | StartCoordinator
+    | StartWorker
+    | Deploy
+    | CancelTasks
+    | FreeSlot
+    | ReportDetails
+    | JobEnded
+)

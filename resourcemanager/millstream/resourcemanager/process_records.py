@@ -1,0 +1,101 @@
+"""Processes that were started in the background, as files that whoever stops them later can trust.
+
+A record names a process by its id and its start time, so an id that the system gave to another process in the
+meantime is never mistaken for it. Linux only: both are read from `/proc`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessRecord:
+    """One started process: the service that it runs, who it is, and what its starter wants to remember of it."""
+
+    service: str
+    pid: int
+    start_time: int
+    details: dict[str, str] = field(default_factory=dict)
+
+    @staticmethod
+    def of(service: str, pid: int, details: dict[str, str] | None = None) -> ProcessRecord:
+        """Records a process that this one just started and has not waited for."""
+        return ProcessRecord(service, pid, start_time(pid) or 0, details or {})
+
+    def is_running(self) -> bool:
+        """Whether this very process exists and is not merely waiting to be reaped."""
+        stat = _stat(self.pid)
+        return stat is not None and stat[0] not in "ZX" and stat[1] == self.start_time
+
+    def signal_group(self, number: signal.Signals) -> None:
+        """Signals the process and its group, when it leads one; nothing happens when it is gone."""
+        if not self.is_running():
+            return
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            if os.getpgid(self.pid) == self.pid:
+                os.killpg(self.pid, number)
+            else:
+                os.kill(self.pid, number)
+
+    def write(self, path: Path) -> None:
+        """Replaces the file as a whole, readable by this user only."""
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        temporary = path.with_suffix(f".{os.getpid()}.tmp")
+        temporary.touch(mode=0o600)
+        temporary.write_text(json.dumps(asdict(self)))
+        temporary.replace(path)
+
+    @staticmethod
+    def read(path: Path) -> ProcessRecord | None:
+        """What the file holds; None when it is gone or is no record."""
+        try:
+            content = json.loads(path.read_text())
+            return ProcessRecord(
+                str(content["service"]), int(content["pid"]), int(content["start_time"]), dict(content["details"])
+            )
+        except (OSError, ValueError, KeyError, TypeError):
+            return None
+
+
+def read_records(directory: Path) -> dict[Path, ProcessRecord]:
+    """Every record in a directory, by file, in order of the files' names."""
+    records = {path: ProcessRecord.read(path) for path in sorted(directory.glob("*.json"))}
+    return {path: record for path, record in records.items() if record is not None}
+
+
+def processes_with(variable: str, value: str) -> list[ProcessRecord]:
+    """The processes of this user that were started with this environment variable, this process excepted."""
+    wanted = f"{variable}={value}".encode()
+    found = []
+    for entry in Path("/proc").iterdir():
+        if not entry.name.isdigit() or int(entry.name) == os.getpid():
+            continue
+        began = start_time(int(entry.name))
+        try:
+            environment = (entry / "environ").read_bytes().split(b"\0")
+        except OSError:
+            continue  # another user's, or gone
+        if began is not None and wanted in environment:
+            found.append(ProcessRecord("unknown", int(entry.name), began))
+    return [record for record in found if record.is_running()]
+
+
+def start_time(pid: int) -> int | None:
+    """When the process started, in ticks since the machine did; None when there is no such process."""
+    stat = _stat(pid)
+    return None if stat is None else stat[1]
+
+
+def _stat(pid: int) -> tuple[str, int] | None:
+    try:
+        text = Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return None
+    fields = text[text.rindex(")") + 2 :].split()
+    return fields[0], int(fields[19])

@@ -1,0 +1,319 @@
+"""Who holds which slot, who wants how many, and what to do about it. Pure: events and time in, effects out.
+
+A slot is free, pending (an allocation was sent and is not answered yet) or allocated (the task manager says so). A
+task manager is the authority on its slots with one exception: a report that shows a pending slot free may have been
+sent before the allocation arrived, so the slot stays pending until it is confirmed, refused or overdue.
+
+Requirements are declarative: a job gets slots while those that it holds or has pending are fewer than it wants, in the
+order in which jobs first declared themselves. Task managers are filled one after the other, in the order in which they
+registered.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import assert_never
+
+from millstream.core.ids import AllocationId, JobId, JobManagerId, TaskManagerId
+from millstream.resourcemanager.slot_events import (
+    AllocateSlot,
+    Effect,
+    Event,
+    JobManagerLost,
+    JobManagerRegistered,
+    NotifyNotEnoughSlots,
+    ReleaseTaskManager,
+    RequestTaskManagers,
+    RequirementDeclared,
+    SlotRefused,
+    SlotReport,
+    SlotRequirement,
+    SlotsReported,
+    TaskManagerLost,
+    TaskManagerRegistered,
+    Tick,
+)
+
+
+class SlotState(Enum):
+    """The life of a slot, which goes round: free, pending, allocated, free."""
+
+    FREE = "free"
+    PENDING = "pending"
+    ALLOCATED = "allocated"
+
+
+@dataclass(frozen=True, slots=True)
+class Provisioning:
+    """What a resource provider can add: task managers of one size, up to a number of slots in the whole cluster."""
+
+    slots_per_task_manager: int
+    max_slots: int
+    idle_timeout: float
+
+
+@dataclass(frozen=True, slots=True)
+class Timing:
+    """How long an allocation may stay unanswered, and how long a slot rests after its task manager refused one."""
+
+    allocation_timeout: float = 10.0
+    rest_after_refusal: float = 0.5
+
+
+@dataclass(slots=True)
+class _Slot:
+    index: int
+    state: SlotState = SlotState.FREE
+    allocation_id: AllocationId | None = None
+    job_id: JobId | None = None
+    since: float = 0.0
+    rests_until: float = 0.0
+
+    def set_free(self, now: float, rest: float = 0.0) -> None:
+        self.state, self.allocation_id, self.job_id = SlotState.FREE, None, None
+        self.since, self.rests_until = now, now + rest
+
+    def take(self, state: SlotState, allocation_id: AllocationId, job_id: JobId, now: float) -> None:
+        self.state, self.allocation_id, self.job_id, self.since = state, allocation_id, job_id, now
+
+
+@dataclass(slots=True)
+class _TaskManager:
+    id: TaskManagerId
+    provided: bool
+    idle_since: float
+    slots: dict[int, _Slot] = field(default_factory=dict)
+    releasing: bool = False
+
+    def is_idle(self) -> bool:
+        return all(slot.state is SlotState.FREE for slot in self.slots.values())
+
+
+@dataclass(slots=True)
+class _Requirement:
+    job_manager_id: JobManagerId
+    slots: int
+    notified: tuple[int, int] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SlotView:
+    """One slot as the resource manager sees it."""
+
+    index: int
+    state: SlotState
+    allocation_id: AllocationId | None
+    job_id: JobId | None
+
+
+class SlotManager:
+    """Decides; owned by one thread. `handle` is called for each event, with a clock that never goes back."""
+
+    def __init__(
+        self,
+        new_allocation_id: Callable[[], AllocationId],
+        provisioning: Provisioning | None = None,
+        timing: Timing | None = None,
+    ) -> None:
+        self._new_allocation_id = new_allocation_id
+        self._provisioning = provisioning
+        self._timing = timing or Timing()
+        self._task_managers: dict[TaskManagerId, _TaskManager] = {}
+        self._job_managers: dict[JobManagerId, str] = {}
+        self._requirements: dict[JobId, _Requirement] = {}
+        self._wanted_task_managers = 0
+
+    def handle(self, event: Event, now: float) -> list[Effect]:
+        """Takes one event in and answers what is to be done, in order."""
+        match event:
+            case TaskManagerRegistered():
+                self._register_task_manager(event, now)
+            case TaskManagerLost(task_manager_id):
+                self._task_managers.pop(task_manager_id, None)
+            case SlotsReported(task_manager_id, slots):
+                if task_manager_id in self._task_managers:
+                    self._take_report(self._task_managers[task_manager_id], slots, now)
+            case SlotRefused(task_manager_id, allocation_id):
+                self._refuse(task_manager_id, allocation_id, now)
+            case JobManagerRegistered():
+                self._register_job_manager(event)
+            case RequirementDeclared(job_manager_id, requirement):
+                if job_manager_id in self._job_managers:
+                    self._require(job_manager_id, requirement)
+            case JobManagerLost(job_manager_id):
+                self._job_managers.pop(job_manager_id, None)
+                self._drop_requirements(job_manager_id)
+            case Tick():
+                self._expire(now)
+            case _:
+                assert_never(event)
+        effects: list[Effect] = []
+        self._allocate(now, effects)
+        self._provide(effects, repeat=isinstance(event, TaskManagerRegistered | TaskManagerLost))
+        if isinstance(event, Tick):
+            self._release_idle(now, effects)
+        self._notify(effects)
+        return effects
+
+    def slots_of(self, task_manager_id: TaskManagerId) -> tuple[SlotView, ...]:
+        """The slots of a task manager in order of their index; none when it is not registered."""
+        task_manager = self._task_managers.get(task_manager_id)
+        if task_manager is None:
+            return ()
+        slots = sorted(task_manager.slots.values(), key=lambda slot: slot.index)
+        return tuple(SlotView(slot.index, slot.state, slot.allocation_id, slot.job_id) for slot in slots)
+
+    def missing_slots(self) -> int:
+        """How many slots jobs want beyond those that they hold or have pending."""
+        return sum(max(0, wanted.slots - self.held_by(job)) for job, wanted in self._requirements.items())
+
+    def held_by(self, job_id: JobId) -> int:
+        """How many slots a job holds or has pending."""
+        return sum(1 for _, slot in self._slots() if slot.job_id == job_id)
+
+    def validate(self) -> None:
+        """Raises AssertionError when the state contradicts itself; called by tests after every event."""
+        allocations: set[AllocationId] = set()
+        for task_manager, slot in self._slots():
+            where = f"{task_manager.id}/{slot.index}"
+            taken = slot.state is not SlotState.FREE
+            assert (slot.allocation_id is not None) == taken, f"{where}: {slot}"
+            assert (slot.job_id is not None) == taken, f"{where}: {slot}"
+            assert task_manager.slots[slot.index] is slot, where
+            if slot.state is SlotState.PENDING:
+                assert slot.allocation_id is not None
+                assert slot.allocation_id not in allocations, f"{where}: {slot.allocation_id} is elsewhere too"
+                allocations.add(slot.allocation_id)
+        for job_id, requirement in self._requirements.items():
+            assert requirement.slots > 0, job_id
+            assert requirement.job_manager_id in self._job_managers, job_id
+            missing = self.held_by(job_id) < requirement.slots
+            assert (requirement.notified is not None) == missing, f"{job_id}: {requirement}"
+
+    def _slots(self) -> Iterator[tuple[_TaskManager, _Slot]]:
+        for task_manager in self._task_managers.values():
+            for slot in task_manager.slots.values():
+                yield task_manager, slot
+
+    def _register_task_manager(self, event: TaskManagerRegistered, now: float) -> None:
+        known = self._task_managers.get(event.task_manager_id)
+        if known is None:
+            known = _TaskManager(event.task_manager_id, event.provided, now)
+            self._task_managers[event.task_manager_id] = known
+        known.provided, known.releasing, known.idle_since = event.provided, False, now
+        known.slots = {report.index: _Slot(report.index) for report in sorted(event.slots, key=lambda r: r.index)}
+        self._take_report(known, event.slots, now)
+
+    def _take_report(self, task_manager: _TaskManager, reports: Iterable[SlotReport], now: float) -> None:
+        for report in reports:
+            slot = task_manager.slots.get(report.index)
+            if slot is None:
+                continue
+            if report.allocation_id is None or report.job_id is None:
+                if slot.state is SlotState.ALLOCATED:
+                    slot.set_free(now)
+            else:
+                slot.take(SlotState.ALLOCATED, report.allocation_id, report.job_id, now)
+        self._note_idleness(task_manager, now)
+
+    def _refuse(self, task_manager_id: TaskManagerId, allocation_id: AllocationId, now: float) -> None:
+        task_manager = self._task_managers.get(task_manager_id)
+        for slot in task_manager.slots.values() if task_manager else ():
+            if slot.allocation_id == allocation_id:
+                slot.set_free(now, self._timing.rest_after_refusal)
+        if task_manager is not None:
+            self._note_idleness(task_manager, now)
+
+    def _note_idleness(self, task_manager: _TaskManager, now: float) -> None:
+        if not task_manager.is_idle():
+            task_manager.idle_since = float("inf")
+        elif task_manager.idle_since == float("inf"):
+            task_manager.idle_since = now
+
+    def _register_job_manager(self, event: JobManagerRegistered) -> None:
+        self._job_managers[event.job_manager_id] = event.address
+        kept = {requirement.job_id for requirement in event.requirements}
+        for job_id in [j for j, r in self._requirements.items() if r.job_manager_id == event.job_manager_id]:
+            if job_id not in kept:
+                del self._requirements[job_id]
+        for requirement in event.requirements:
+            self._require(event.job_manager_id, requirement)
+            if requirement.job_id in self._requirements:
+                self._requirements[requirement.job_id].notified = None
+
+    def _require(self, job_manager_id: JobManagerId, requirement: SlotRequirement) -> None:
+        current = self._requirements.get(requirement.job_id)
+        if requirement.slots <= 0:
+            if current is not None and current.job_manager_id == job_manager_id:
+                del self._requirements[requirement.job_id]
+        elif current is None:
+            self._requirements[requirement.job_id] = _Requirement(job_manager_id, requirement.slots)
+        else:
+            if current.job_manager_id != job_manager_id:
+                current.notified = None
+            current.job_manager_id, current.slots = job_manager_id, requirement.slots
+
+    def _drop_requirements(self, job_manager_id: JobManagerId) -> None:
+        self._requirements = {j: r for j, r in self._requirements.items() if r.job_manager_id != job_manager_id}
+
+    def _expire(self, now: float) -> None:
+        for task_manager, slot in self._slots():
+            if slot.state is SlotState.PENDING and now - slot.since >= self._timing.allocation_timeout:
+                slot.set_free(now)
+                self._note_idleness(task_manager, now)
+
+    def _allocate(self, now: float, effects: list[Effect]) -> None:
+        free = [
+            (task_manager, slot)
+            for task_manager, slot in self._slots()
+            if slot.state is SlotState.FREE and not task_manager.releasing and slot.rests_until <= now
+        ]
+        available = iter(free)
+        for job_id, requirement in self._requirements.items():
+            for _ in range(requirement.slots - self.held_by(job_id)):
+                chosen = next(available, None)
+                if chosen is None:
+                    return
+                task_manager, slot = chosen
+                allocation_id = self._new_allocation_id()
+                slot.take(SlotState.PENDING, allocation_id, job_id, now)
+                task_manager.idle_since = float("inf")
+                address = self._job_managers[requirement.job_manager_id]
+                effects.append(AllocateSlot(task_manager.id, slot.index, allocation_id, job_id, address))
+
+    def _provide(self, effects: list[Effect], repeat: bool) -> None:
+        provisioning = self._provisioning
+        if provisioning is None:
+            return
+        resting = sum(
+            1 for manager, slot in self._slots() if slot.state is SlotState.FREE and not manager.releasing
+        )  # a slot that rests after a refusal comes back by itself
+        registered = sum(len(task_manager.slots) for task_manager in self._task_managers.values())
+        size = provisioning.slots_per_task_manager
+        needed = -(-max(0, self.missing_slots() - resting) // size)
+        wanted = min(needed, max(0, provisioning.max_slots - registered) // size)
+        if wanted != self._wanted_task_managers or (repeat and wanted):
+            self._wanted_task_managers = wanted
+            effects.append(RequestTaskManagers(wanted))
+
+    def _release_idle(self, now: float, effects: list[Effect]) -> None:
+        if self._provisioning is None or self.missing_slots():
+            return
+        for task_manager in self._task_managers.values():
+            idle_for = now - task_manager.idle_since
+            if task_manager.provided and not task_manager.releasing and idle_for >= self._provisioning.idle_timeout:
+                task_manager.releasing = True
+                effects.append(ReleaseTaskManager(task_manager.id))
+
+    def _notify(self, effects: list[Effect]) -> None:
+        for job_id, requirement in self._requirements.items():
+            available = self.held_by(job_id)
+            if available >= requirement.slots:
+                requirement.notified = None
+            elif requirement.notified != (available, requirement.slots):
+                requirement.notified = (available, requirement.slots)
+                effects.append(
+                    NotifyNotEnoughSlots(requirement.job_manager_id, job_id, available, requirement.slots)
+                )

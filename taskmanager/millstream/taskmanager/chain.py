@@ -1,0 +1,163 @@
+"""Builds the operators of a task from its chain and wires them: each emits straight into the next."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, assert_never
+
+from millstream.core import plan
+from millstream.core.batches import Batch, RowBatch
+from millstream.core.types import TypeInformation
+from millstream.datastream.functions import RuntimeContext
+from millstream.taskmanager.operators.base import Emit, Operator
+from millstream.taskmanager.operators.functional import FilterOperator, FlatMapOperator, MapOperator
+from millstream.taskmanager.operators.map_batches import MapBatchesOperator
+from millstream.taskmanager.operators.process import ProcessOperator
+from millstream.taskmanager.operators.reduce import ReduceOperator
+from millstream.taskmanager.operators.sinks import CollectOperator, SinkOperator
+from millstream.taskmanager.operators.source import ReaderContext, SourceOperator
+from millstream.taskmanager.state.backend import KeyedStateBackend
+
+
+class OperatorChain:
+    """The operators of one task, in topological order. Opened and closed from the last to the first, as Flink does."""
+
+    def __init__(self, operators: list[Operator], ids: list[str]) -> None:
+        self.operators = operators
+        self.ids = ids
+
+    @property
+    def head(self) -> Operator:
+        """The one that takes the task's input."""
+        return self.operators[0]
+
+    def open(self) -> None:
+        """Consumers before producers."""
+        for operator in reversed(self.operators):
+            operator.open()
+
+    def finish(self) -> None:
+        """Producers before consumers: what one emits at its end, the next still processes."""
+        for operator in self.operators:
+            operator.finish()
+
+    def close(self) -> list[Exception]:
+        """Closes all, whatever happens; answers what went wrong."""
+        errors: list[Exception] = []
+        for operator in self.operators:
+            try:
+                operator.close()
+            except Exception as error:
+                errors.append(error)
+        return errors
+
+
+class ChainBuilder:
+    """What a task hands in to have its chain built."""
+
+    def __init__(
+        self,
+        task_outputs: list[Emit],
+        input_type: TypeInformation,
+        make_context: Callable[[str], RuntimeContext],
+        make_reader_context: Callable[[RuntimeContext], ReaderContext],
+        make_backend: Callable[[], KeyedStateBackend],
+        max_rows: int,
+    ) -> None:
+        self._task_outputs = task_outputs
+        self._input_type = input_type
+        self._make_context = make_context
+        self._make_reader_context = make_reader_context
+        self._make_backend = make_backend
+        self._max_rows = max_rows
+
+    def build(self, chain: plan.Chain) -> OperatorChain:
+        """Builds consumers first, so that every producer finds where to emit."""
+        specs = chain.operators
+        input_types = self._input_types(chain)
+        built: dict[int, Operator] = {}
+        for index in reversed(range(len(specs))):
+            chained = specs[index]
+            operator = self._operator(chained, input_types[index], self._emit(chained, None, built))
+            for tag in {output.tag for output in chained.outputs} - {None}:
+                assert tag is not None
+                operator.emit_side[tag] = self._emit(chained, tag, built)
+            built[index] = operator
+        return OperatorChain([built[i] for i in range(len(specs))], [s.operator_id for s in specs])
+
+    def _input_types(self, chain: plan.Chain) -> list[TypeInformation]:
+        types = [self._input_type] * len(chain.operators)
+        for chained in chain.operators:
+            for output in chained.outputs:
+                if output.operator is not None:
+                    types[output.operator] = chained.output_type
+        return types
+
+    def _emit(self, chained: plan.ChainedOperator, tag: str | None, built: dict[int, Operator]) -> Emit:
+        targets: list[Emit] = []
+        for output in chained.outputs:
+            if output.tag != tag:
+                continue
+            if output.operator is not None:
+                targets.append(built[output.operator].process)
+            else:
+                assert output.output is not None
+                targets.append(self._task_outputs[output.output])
+        if len(targets) == 1:
+            return _in_slices(targets[0], self._max_rows)
+        if not targets:
+            return lambda batch: None
+        return _in_slices(_to_all(targets), self._max_rows)
+
+    def _operator(self, chained: plan.ChainedOperator, input_type: TypeInformation, emit: Emit) -> Operator:
+        name, spec = chained.name, chained.spec
+        context = self._make_context(name)
+        common: tuple[Any, ...] = (name, context, input_type, emit)
+        match spec:
+            case plan.SourceSpec(source):
+                return SourceOperator(
+                    name, context, chained.output_type, emit, source, self._make_reader_context(context), self._max_rows
+                )
+            case plan.MapSpec(function):
+                return MapOperator(*common, function)
+            case plan.FlatMapSpec(function):
+                return FlatMapOperator(*common, function)
+            case plan.FilterSpec(function):
+                return FilterOperator(*common, function)
+            case plan.ProcessSpec(function):
+                return ProcessOperator(*common, function)
+            case plan.KeyedProcessSpec(function, selector):
+                return ProcessOperator(*common, function, selector)
+            case plan.ReduceSpec():
+                return ReduceOperator(*common, spec, self._make_backend())
+            case plan.MapBatchesSpec(function, batch_format):
+                return MapBatchesOperator(*common, function, batch_format)
+            case plan.SinkSpec(sink):
+                return SinkOperator(*common, sink)
+            case plan.CollectSpec():
+                return CollectOperator(*common)
+        assert_never(spec)
+
+
+def _to_all(targets: list[Emit]) -> Emit:
+    def emit(batch: Batch) -> None:
+        for target in targets:
+            target(batch)
+
+    return emit
+
+
+def _in_slices(target: Emit, max_rows: int) -> Emit:
+    """Cuts the large batches that a flat map or a process function may make."""
+    most = 4 * max_rows
+
+    def emit(batch: Batch) -> None:
+        if len(batch) <= most or not isinstance(batch, RowBatch):
+            target(batch)
+            return
+        for start in range(0, len(batch), max_rows):
+            end = start + max_rows
+            times = batch.timestamps[start:end] if batch.timestamps is not None else None
+            target(RowBatch(batch.rows[start:end], times))
+
+    return emit

@@ -1,0 +1,1 @@
+"""The data plane between slot workers: codecs, credit, channels and the gRPC exchange."""

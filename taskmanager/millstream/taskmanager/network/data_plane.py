@@ -1,0 +1,285 @@
+"""The gRPC exchange: one stream for each pair of slot workers, on a thread of its own.
+
+Of two workers, the one whose address sorts first dials. The exchange moves bytes only: frames to send are handed over by
+the worker's loop, frames that arrive are put into its mailbox as `FrameArrived`, and the end of a stream as `PeerLost`.
+Nothing is retried here: a lost stream is a lost peer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import threading
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import grpc
+from google.protobuf.message import DecodeError
+
+from millstream.core.configuration import Configuration
+from millstream.core.rpc import explain
+from millstream.core.security import channel_credentials, check_listen, server_credentials
+from millstream.proto import dataplane_pb2 as pb
+
+log = logging.getLogger(__name__)
+_SERVICE = pb.DESCRIPTOR.services_by_name["DataPlane"].full_name
+_HEADROOM = 64 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class FrameArrived:
+    """A well-formed frame of a known peer."""
+
+    peer: str
+    frame: pb.Frame
+
+
+@dataclass(frozen=True, slots=True)
+class PeerLost:
+    """The stream to a peer ended, or never came to be."""
+
+    peer: str
+    reason: str
+
+
+class _Refused(Exception):
+    """This stream cannot go on; the reason is for the peer."""
+
+
+class _Peer:
+    """One stream, once it stands. Owned by the exchange's loop, but for `outbox`."""
+
+    def __init__(self, address: str) -> None:
+        self.address = address
+        self.outbox: deque[bytes] = deque()
+        self.wake = asyncio.Event()
+        self.attached = asyncio.Event()
+        self.refuse: str | None = None
+        self.lost = False
+
+
+class DataPlane:
+    """One slot worker's end of the data plane. Public methods may be called from any thread after `start`."""
+
+    def __init__(self, job_id: str, host: str, configuration: Configuration, post: Callable[[Any], None]) -> None:
+        self.address = ""
+        self._job_id = job_id
+        self._host = host
+        self._configuration = configuration
+        self._post = post
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._run, name="data-plane", daemon=True)
+        self._peers: dict[str, _Peer] = {}
+        self._dials: set[asyncio.Task[None]] = set()
+        self._server: grpc.aio.Server | None = None
+        limit = configuration.integer("taskmanager.memory.segment-size") + _HEADROOM
+        self._options = [
+            ("grpc.max_receive_message_length", limit),
+            ("grpc.max_send_message_length", limit),
+            ("grpc.so_reuseport", 0),
+            ("grpc.use_local_subchannel_pool", 1),
+        ]
+
+    def start(self) -> None:
+        """Listens on a free port; `address` is known afterwards."""
+        check_listen(self._host, self._configuration, "security.ssl.internal.enabled", "taskmanager.host")
+        self._thread.start()
+        asyncio.run_coroutine_threadsafe(self._listen(), self._loop).result()
+
+    def stop(self) -> None:
+        """Ends all streams and the thread."""
+        if self._thread.is_alive():
+            asyncio.run_coroutine_threadsafe(self._close(), self._loop).result(10)
+            self._loop.call_soon_threadsafe(self._loop.stop)
+            self._thread.join(10)
+
+    def connect(self, peer: str) -> None:
+        """Makes sure that there is, or soon will be, a stream to the peer."""
+        self._loop.call_soon_threadsafe(self._expect, peer)
+
+    def send(self, peer: str, frame: bytes) -> None:
+        """Hands a frame over. Order per peer is kept."""
+        entry = self._peers.get(peer)
+        if entry is None:
+            self._loop.call_soon_threadsafe(self._send_new, peer, frame)
+            return
+        entry.outbox.append(frame)
+        if len(entry.outbox) == 1:
+            self._loop.call_soon_threadsafe(entry.wake.set)
+
+    def refuse(self, peer: str, reason: str) -> None:
+        """Closes the stream to a peer that broke the protocol, telling it why."""
+        self._loop.call_soon_threadsafe(self._refuse, peer, reason)
+
+    def _run(self) -> None:
+        asyncio.set_event_loop(self._loop)
+        self._loop.run_forever()
+        self._loop.run_until_complete(self._loop.shutdown_asyncgens())
+        self._loop.close()
+
+    async def _listen(self) -> None:
+        handler = grpc.stream_stream_rpc_method_handler(self._accept)
+        self._server = grpc.aio.server(options=self._options)
+        self._server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(_SERVICE, {"Exchange": handler}),))
+        credentials = server_credentials(self._configuration)
+        where = f"{self._host}:0"
+        add = self._server
+        port = add.add_insecure_port(where) if credentials is None else add.add_secure_port(where, credentials)
+        await self._server.start()
+        self.address = f"{self._host}:{port}"
+
+    async def _close(self) -> None:
+        for peer in self._peers.values():
+            peer.lost = True
+        for dial in self._dials:
+            dial.cancel()
+        await asyncio.gather(*self._dials, return_exceptions=True)
+        if self._server is not None:
+            await self._server.stop(None)
+
+    def _expect(self, address: str) -> _Peer:
+        peer = self._peers.get(address)
+        if peer is None:
+            peer = self._peers[address] = _Peer(address)
+            serve = self._dial(peer) if self.address < address else self._await_dial(peer)
+            task = self._loop.create_task(serve)
+            self._dials.add(task)
+            task.add_done_callback(self._dials.discard)
+        return peer
+
+    def _send_new(self, address: str, frame: bytes) -> None:
+        peer = self._expect(address)
+        peer.outbox.append(frame)
+        peer.wake.set()
+
+    def _refuse(self, address: str, reason: str) -> None:
+        peer = self._peers.get(address)
+        if peer is not None:
+            peer.refuse = reason
+            peer.wake.set()
+
+    def _lose(self, peer: _Peer, reason: str) -> None:
+        if not peer.lost:
+            peer.lost = True
+            self._post(PeerLost(peer.address, reason))
+
+    async def _await_dial(self, peer: _Peer) -> None:
+        timeout = self._configuration.seconds("taskmanager.network.connect.timeout")
+        try:
+            await asyncio.wait_for(peer.attached.wait(), timeout)
+        except TimeoutError:
+            self._lose(peer, f"it did not connect within {timeout:g} s")
+
+    async def _dial(self, peer: _Peer) -> None:
+        credentials = channel_credentials(self._configuration)
+        if credentials is None:
+            channel = grpc.aio.insecure_channel(peer.address, options=self._options)
+        else:
+            channel = grpc.aio.secure_channel(peer.address, credentials, options=self._options)
+        timeout = self._configuration.seconds("taskmanager.network.connect.timeout")
+        async with channel:
+            try:
+                await asyncio.wait_for(channel.channel_ready(), timeout)
+            except TimeoutError:
+                self._lose(peer, f"no connection within {timeout:g} s")
+                return
+            call = channel.stream_stream(f"/{_SERVICE}/Exchange")()
+            try:
+                await call.write(self._hello())
+                first = await call.read()
+                if first is grpc.aio.EOF:
+                    raise _Refused("it closed the connection")
+                self._check_hello(first)
+                await self._exchange(peer, call)
+            except _Refused as refused:
+                self._lose(peer, str(refused))
+            except grpc.RpcError as error:
+                self._lose(peer, explain(error))
+            except asyncio.InvalidStateError:
+                self._lose(peer, "the connection was closed")
+            finally:
+                call.cancel()
+
+    async def _accept(self, _requests: Any, context: Any) -> None:
+        """The serving end of one stream. A stranger's nonsense ends this stream and touches nothing else."""
+        peer: _Peer | None = None
+        try:
+            first = await context.read()
+            if first is grpc.aio.EOF:
+                return
+            hello = self._check_hello(first)
+            if hello.worker_address >= self.address:
+                raise _Refused(f"{hello.worker_address} must wait to be dialled by {self.address}")
+            peer = self._expect(hello.worker_address)
+            if peer.attached.is_set():
+                raise _Refused(f"there is a stream from {hello.worker_address} already")
+            peer.attached.set()
+            await context.write(self._hello())
+            await self._exchange(peer, context)
+        except _Refused as refused:
+            if peer is not None:
+                self._lose(peer, str(refused))
+            else:
+                log.warning("refused a data stream from %s: %s", context.peer(), refused)
+            await context.abort(grpc.StatusCode.INVALID_ARGUMENT, str(refused))
+        except (grpc.RpcError, asyncio.InvalidStateError) as error:
+            if peer is not None:
+                self._lose(peer, explain(error) if isinstance(error, grpc.RpcError) else "the connection was closed")
+        finally:
+            if peer is not None:
+                self._lose(peer, "the connection was closed")
+
+    async def _exchange(self, peer: _Peer, stream: Any) -> None:
+        reading = self._loop.create_task(self._read(peer, stream))
+        writing = self._loop.create_task(self._write(peer, stream))
+        try:
+            done, _ = await asyncio.wait((reading, writing), return_when=asyncio.FIRST_COMPLETED)
+            for task in done:
+                task.result()
+            self._lose(peer, "it closed the connection")
+        finally:
+            for task in (reading, writing):
+                task.cancel()
+            with contextlib.suppress(Exception):
+                await asyncio.gather(reading, writing, return_exceptions=True)
+
+    async def _read(self, peer: _Peer, stream: Any) -> None:
+        post, address = self._post, peer.address
+        while (raw := await stream.read()) is not grpc.aio.EOF:
+            post(FrameArrived(address, _parse(raw)))
+
+    async def _write(self, peer: _Peer, stream: Any) -> None:
+        outbox = peer.outbox
+        while True:
+            while outbox:
+                await stream.write(outbox[0])
+                outbox.popleft()  # only now: `send` wakes this loop when it finds the outbox empty
+            if peer.refuse is not None:
+                raise _Refused(peer.refuse)
+            peer.wake.clear()
+            if not outbox and peer.refuse is None:
+                await peer.wake.wait()
+
+    def _hello(self) -> bytes:
+        return pb.Frame(hello=pb.Hello(job_id=self._job_id, worker_address=self.address)).SerializeToString()
+
+    def _check_hello(self, raw: bytes) -> pb.Hello:
+        frame = _parse(raw)
+        if frame.WhichOneof("kind") != "hello":
+            raise _Refused("the first frame has to be a hello")
+        if frame.hello.job_id != self._job_id:
+            raise _Refused(f"this worker runs job {self._job_id}, not {frame.hello.job_id}")
+        return frame.hello
+
+
+def _parse(raw: bytes) -> pb.Frame:
+    try:
+        frame = pb.Frame.FromString(raw)
+    except DecodeError as error:
+        raise _Refused("malformed frame") from error
+    if frame.WhichOneof("kind") is None:
+        raise _Refused("unexpected frame: it has no kind")
+    return frame

@@ -1,0 +1,164 @@
+"""The receiving side of a task: channels, and the gate that takes their elements in turn.
+
+Owned by the worker's loop. A local channel holds elements by reference; a remote one holds buffers, decoded when the
+task takes them, so that credit returns only when there is room again.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+from millstream.core.batches import Element
+from millstream.proto import dataplane_pb2 as pb
+from millstream.taskmanager.network.codecs import ElementCodec, decompress
+from millstream.taskmanager.network.credit import CreditReceiver, CreditViolationError
+
+
+class ProtocolError(Exception):
+    """A peer sent a frame that does not fit: its stream has to be closed."""
+
+
+class InputChannel:
+    """One producer's elements for one task."""
+
+    __slots__ = ("channel_id", "ended", "name", "queue")
+
+    def __init__(self, channel_id: int, name: str) -> None:
+        self.channel_id = channel_id
+        self.name = name
+        self.queue: deque[Any] = deque()
+        self.ended = False
+
+
+class LocalInputChannel(InputChannel):
+    """Elements from a task of the same worker."""
+
+    __slots__ = ()
+    CAPACITY = 8  # elements; a batch is at most execution.batch.max-rows rows
+
+    @property
+    def has_room(self) -> bool:
+        """Whether the producer may go on."""
+        return len(self.queue) < self.CAPACITY
+
+
+class RemoteInputChannel(InputChannel):
+    """Buffers from a task of another worker."""
+
+    __slots__ = ("_incomplete", "_sequence", "peer")
+
+    def __init__(self, channel_id: int, name: str, peer: str) -> None:
+        super().__init__(channel_id, name)
+        self.peer = peer
+        self._sequence = 0
+        self._incomplete = 0
+
+    def arrived(self, data: pb.Data) -> None:
+        """Takes a buffer in. Raises ProtocolError when it is out of sequence."""
+        if data.sequence != self._sequence:
+            raise ProtocolError(
+                f"buffer {data.sequence} on channel {self.channel_id}, where {self._sequence} was to come"
+            )
+        self._sequence += 1
+        self.queue.append(data)
+        self._incomplete = self._incomplete + 1 if data.more else 0
+
+    @property
+    def has_element(self) -> bool:
+        """Whether a whole element has arrived."""
+        return len(self.queue) > self._incomplete
+
+
+class InputGate:
+    """All channels of one input of a task."""
+
+    def __init__(
+        self,
+        channels: list[InputChannel],
+        codec: ElementCodec,
+        credit: CreditReceiver,
+        grant: Callable[[RemoteInputChannel, int], None],
+    ) -> None:
+        self._channels = channels
+        self._remote = {c.channel_id: c for c in channels if isinstance(c, RemoteInputChannel)}
+        self._codec = codec
+        self._credit = credit
+        self._grant = grant
+        self._turn = 0
+        self._open = len(channels)
+        self.bytes_in = 0
+
+    def start(self) -> None:
+        """Grants the first credit."""
+        self._send(self._credit.start())
+
+    @property
+    def channels(self) -> list[InputChannel]:
+        """In the order of the deployment."""
+        return self._channels
+
+    @property
+    def all_ended(self) -> bool:
+        """Whether every channel has ended."""
+        return self._open == 0
+
+    def arrived(self, channel: RemoteInputChannel, data: pb.Data) -> None:
+        """A buffer came over the network."""
+        try:
+            grants = self._credit.arrived(channel.channel_id, data.backlog)
+        except CreditViolationError as error:
+            raise ProtocolError(str(error)) from None
+        channel.arrived(data)
+        self._send(grants)
+        if data.more:
+            # A batch that is larger than the channel's credit must keep coming: its fragments do not wait for the task.
+            self._send(self._credit.consumed(channel.channel_id))
+
+    def announced(self, channel_id: int, backlog: int) -> None:
+        """A sender told its backlog."""
+        self._send(self._credit.announced(channel_id, backlog))
+
+    def poll(self) -> tuple[InputChannel, Element] | None:
+        """The next element, channels taking turns; None when none is there."""
+        channels = self._channels
+        count = len(channels)
+        for offset in range(count):
+            channel = channels[(self._turn + offset) % count]
+            if not channel.queue:
+                continue
+            if isinstance(channel, RemoteInputChannel):
+                if not channel.has_element:
+                    continue
+                self._turn = (self._turn + offset + 1) % count
+                return channel, self._take(channel)
+            self._turn = (self._turn + offset + 1) % count
+            return channel, channel.queue.popleft()
+        return None
+
+    def end(self, channel: InputChannel) -> None:
+        """The channel's end of input was taken."""
+        channel.ended = True
+        self._open -= 1
+        if channel.channel_id in self._remote:
+            self._send(self._credit.closed(channel.channel_id))
+
+    def _take(self, channel: RemoteInputChannel) -> Element:
+        data: pb.Data = channel.queue.popleft()
+        payload = data.payload
+        if data.more:
+            parts = [payload]
+            while data.more:
+                data = channel.queue.popleft()
+                parts.append(data.payload)
+            payload = b"".join(parts)
+        self.bytes_in += len(payload)
+        self._send(self._credit.consumed(channel.channel_id))
+        if data.compressed:
+            payload = decompress(payload)
+        return self._codec.decode(data.codec, payload)
+
+    def _send(self, grants: list[tuple[int, int]]) -> None:
+        for channel_id, buffers in grants:
+            self._grant(self._remote[channel_id], buffers)

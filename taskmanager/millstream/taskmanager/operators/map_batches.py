@@ -1,0 +1,37 @@
+"""Vectorised functions: one call a batch, over Arrow record batches or pandas data frames."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from millstream.core.batches import Batch, ColumnBatch
+from millstream.core.conversion import rows_to_record_batch, to_record_batch
+from millstream.core.types import TypeInformation
+from millstream.datastream.functions import RuntimeContext, as_callable
+from millstream.taskmanager.operators.base import NO_RECORD, Emit, FunctionOperator, OperatorError
+
+
+class MapBatchesOperator(FunctionOperator):
+    """Columns in, columns out. Rows are turned into columns first, by their declared type."""
+
+    def __init__(
+        self, name: str, context: RuntimeContext, input_type: TypeInformation, emit: Emit, function: Any,
+        batch_format: str,
+    ):  # fmt: skip
+        super().__init__(name, context, input_type, emit, function)
+        self._call = as_callable(function, "map_batches")
+        self._pandas = batch_format == "pandas"
+
+    def process(self, batch: Batch) -> None:
+        """Calls the function once. None means that nothing follows from the batch."""
+        try:
+            columns = batch.data if isinstance(batch, ColumnBatch) else rows_to_record_batch(batch.rows, self.input_type)
+            result = self._call(columns.to_pandas() if self._pandas else columns)
+            if result is None:
+                return
+            converted = to_record_batch(result)
+        except Exception as error:
+            raise OperatorError(self.name, NO_RECORD, error) from error
+        if converted.num_rows:
+            same = batch.timestamps is not None and converted.num_rows == len(batch)
+            self.emit(ColumnBatch(converted, batch.timestamps if same else None))

@@ -1,0 +1,78 @@
+"""Process functions, keyed and not: per record, with a context and side outputs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from millstream.core import plan
+from millstream.core.batches import Batch, RowBatch
+from millstream.core.types import TypeInformation
+from millstream.datastream.functions import Context, KeyedContext, OutputTag, RuntimeContext
+from millstream.taskmanager.operators.base import Emit, FunctionOperator
+from millstream.taskmanager.partitioning import key_function
+
+
+class _Context(Context):
+    current: int | None = None
+
+    def timestamp(self) -> int | None:
+        return self.current
+
+
+class _KeyedContext(KeyedContext):
+    current: int | None = None
+    key: Any = None
+
+    def timestamp(self) -> int | None:
+        return self.current
+
+    def get_current_key(self) -> Any:
+        return self.key
+
+
+class ProcessOperator(FunctionOperator):
+    """Runs a ProcessFunction, or a KeyedProcessFunction when a key selector is given."""
+
+    def __init__(
+        self, name: str, context: RuntimeContext, input_type: TypeInformation, emit: Emit, function: Any,
+        key_selector: plan.KeySelector | None = None,
+    ):  # fmt: skip
+        super().__init__(name, context, input_type, emit, function)
+        self._key_of: Callable[[Any], Any] | None = key_function(key_selector) if key_selector is not None else None
+        self._context = _Context() if self._key_of is None else _KeyedContext()
+
+    def process(self, batch: Batch) -> None:
+        """Each record in turn; the main output's results of a batch leave together, before its side outputs."""
+        rows, times = self.rows_of(batch), self.timestamps_of(batch)
+        call, ctx, key_of = self.function.process_element, self._context, self._key_of
+        out: list[Any] = []
+        out_times: list[int] = []
+        side: dict[str, RowBatch] = {}
+        source = iter(rows)
+        try:
+            for position, row in enumerate(source):
+                if key_of is not None and isinstance(ctx, _KeyedContext):
+                    ctx.key = key_of(row)
+                ctx.current = times[position] if times is not None else None
+                results = call(row, ctx)
+                if results is None:
+                    continue
+                for result in results:
+                    if type(result) is tuple and len(result) == 2 and isinstance(result[0], OutputTag):
+                        bucket = side.setdefault(result[0].tag_id, RowBatch([], None if times is None else []))
+                        bucket.rows.append(result[1])
+                        if bucket.timestamps is not None and ctx.current is not None:
+                            bucket.timestamps.append(ctx.current)
+                    else:
+                        out.append(result)
+                if times is not None:
+                    out_times += [times[position]] * (len(out) - len(out_times))
+        except Exception as error:
+            raise self.failed(error, rows, source) from error
+        if out:
+            self.emit(RowBatch(out, out_times if times is not None else None))
+        for tag, bucket in side.items():
+            emit = self.emit_side.get(tag)
+            if emit is not None:
+                emit(bucket)

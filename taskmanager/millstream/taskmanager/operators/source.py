@@ -1,0 +1,97 @@
+"""The source operator: polls a reader and speaks with its enumerator through the worker."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import Any
+
+from millstream.core.batches import Batch
+from millstream.core.types import TypeInformation
+from millstream.datastream.connectors.base import PollStatus, Source, SourceReader, SourceReaderContext
+from millstream.datastream.functions import RuntimeContext
+from millstream.taskmanager.operators.base import NO_RECORD, Emit, Operator, OperatorError
+
+log = logging.getLogger(__name__)
+
+
+class ReaderContext(SourceReaderContext):
+    """What the reader can do; the worker hands the ways in."""
+
+    def __init__(
+        self,
+        runtime_context: RuntimeContext,
+        send_event: Callable[[str, Any], None],
+        wake_up: Callable[[], None],
+        wake_up_in: Callable[[float], None],
+    ) -> None:
+        self.runtime_context = runtime_context
+        self._send_event = send_event
+        self._wake_up = wake_up
+        self._wake_up_in = wake_up_in
+
+    def send_split_request(self) -> None:
+        """Through the task manager and the job manager to the coordinator."""
+        self._send_event("split_request", None)
+
+    def send_source_event(self, event: Any) -> None:
+        """The same way."""
+        self._send_event("custom", event)
+
+    def wake_up(self) -> None:
+        """From any thread."""
+        self._wake_up()
+
+    def poll_again_in(self, seconds: float) -> None:
+        """By a timer of the worker's loop."""
+        self._wake_up_in(seconds)
+
+
+class SourceOperator(Operator):
+    """The head of a source task. `poll` replaces `process`."""
+
+    def __init__(
+        self, name: str, context: RuntimeContext, output_type: TypeInformation, emit: Emit, source: Source[Any],
+        reader_context: ReaderContext, max_rows: int,
+    ):  # fmt: skip
+        super().__init__(name, context, output_type, emit)
+        self._source = source
+        self._reader_context = reader_context
+        self._max_rows = max_rows
+        self._reader: SourceReader[Any] | None = None
+
+    def open(self) -> None:
+        """Creates and starts the reader."""
+        try:
+            self._reader = self._source.create_reader(self._reader_context)
+            self._reader.start()
+        except Exception as error:
+            raise OperatorError(self.name, NO_RECORD, error) from error
+
+    def poll(self) -> Batch | PollStatus:
+        """The reader's next batch, or why there is none."""
+        return self._guarded(lambda reader: reader.poll_next(self._max_rows))  # type: ignore[no-any-return]  # by the reader's contract
+
+    def add_splits(self, splits: list[Any]) -> None:
+        """From the enumerator."""
+        self._guarded(lambda reader: reader.add_splits(splits))
+
+    def no_more_splits(self) -> None:
+        """From the enumerator."""
+        self._guarded(lambda reader: reader.notify_no_more_splits())
+
+    def source_event(self, event: Any) -> None:
+        """From the enumerator."""
+        self._guarded(lambda reader: reader.handle_source_event(event))
+
+    def close(self) -> None:
+        """Closes the reader."""
+        if self._reader is not None:
+            self._guarded(lambda reader: reader.close())
+
+    def _guarded(self, call: Callable[[SourceReader[Any]], Any]) -> Any:
+        assert self._reader is not None, "the reader is created in open"
+        try:
+            return call(self._reader)
+        except Exception as error:
+            raise OperatorError(self.name, NO_RECORD, error) from error

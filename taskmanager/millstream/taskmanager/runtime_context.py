@@ -1,0 +1,85 @@
+"""The runtime context of one operator in one subtask, with its metrics and accumulators."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from millstream.datastream.functions import Accumulator, Counter, MetricGroup, RuntimeContext
+from millstream.proto import taskmanager_pb2 as pb
+
+
+class TaskMetricGroup(MetricGroup):
+    """Counters by dotted name, shared by all groups of a task."""
+
+    def __init__(self, counters: dict[str, Counter], prefix: str = "") -> None:
+        self._counters = counters
+        self._prefix = prefix
+
+    def counter(self, name: str) -> Counter:
+        """The counter of this name below this group."""
+        return self._counters.setdefault(self._prefix + name, Counter())
+
+    def add_group(self, name: str, extra: str | None = None) -> MetricGroup:
+        """A group below this one."""
+        path = f"{name}." if extra is None else f"{name}.{extra}."
+        return TaskMetricGroup(self._counters, self._prefix + path)
+
+
+class TaskRuntimeContext(RuntimeContext):
+    """What a function can ask about its task."""
+
+    def __init__(
+        self,
+        deployment: pb.TaskDeployment,
+        operator_name: str,
+        configuration: dict[str, str],
+        counters: dict[str, Counter],
+        accumulators: dict[str, Accumulator[Any]],
+    ) -> None:
+        self._deployment = deployment
+        self._name = operator_name
+        self._configuration = configuration
+        self._metrics = TaskMetricGroup(counters, f"{operator_name}.")
+        self._accumulators = accumulators
+
+    def get_job_id(self) -> str:
+        """The job's id."""
+        return self._deployment.job_id
+
+    def get_task_name(self) -> str:
+        """The operator's name."""
+        return self._name
+
+    def get_number_of_parallel_subtasks(self) -> int:
+        """The operator's parallelism."""
+        return self._deployment.parallelism
+
+    def get_max_number_of_parallel_subtasks(self) -> int:
+        """The number of key groups."""
+        return self._deployment.max_parallelism
+
+    def get_index_of_this_subtask(self) -> int:
+        """From 0."""
+        return self._deployment.subtask
+
+    def get_attempt_number(self) -> int:
+        """0 for the first attempt."""
+        return self._deployment.attempt
+
+    def get_job_parameter(self, key: str, default_value: str | None = None) -> str | None:
+        """An option of the job's configuration."""
+        return self._configuration.get(key, default_value)
+
+    def get_metrics_group(self) -> MetricGroup:
+        """Where to register metrics."""
+        return self._metrics
+
+    def add_accumulator(self, name: str, accumulator: Accumulator[Any]) -> None:
+        """Registers an accumulator for this subtask."""
+        if name in self._accumulators:
+            raise ValueError(f"this task has an accumulator '{name}' already")
+        self._accumulators[name] = accumulator
+
+    def get_accumulator(self, name: str) -> Accumulator[Any]:
+        """The accumulator of this name."""
+        return self._accumulators[name]

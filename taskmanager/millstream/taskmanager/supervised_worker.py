@@ -1,0 +1,138 @@
+"""One slot worker, as its supervisor sees it: the environment is made, the worker started, watched and ended."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Callable
+
+from millstream.core.child import Child, ChildThread
+from millstream.core.configuration import Configuration
+from millstream.core.errors import MillstreamError
+from millstream.core.graph import Artifact
+from millstream.core.job_process import start_job_process
+from millstream.core.states import ExecutionState
+from millstream.proto import taskmanager_pb2 as pb
+
+log = logging.getLogger(__name__)
+_STOP_GRACE = 5.0
+
+
+class SupervisedWorker:
+    """Owned by the supervisor's loop. `run` lives as long as the worker does."""
+
+    def __init__(
+        self,
+        start: pb.StartWorker,
+        host: str,
+        configuration: Configuration,
+        on_message: Callable[[pb.WorkerMessage], None],
+        on_progress: Callable[[str], None],
+    ) -> None:
+        self.allocation_id = start.allocation_id
+        self._start = start
+        self._host = host
+        self._configuration = configuration
+        self._on_message = on_message
+        self._on_progress = on_progress
+        self._child: Child | None = None
+        self._running: set[str] = set()
+        self._stopping = False
+        self._ready = asyncio.Event()
+        self._killed_because = ""
+
+    async def run(self) -> str:
+        """From the environment to the worker's end; answers why it ended."""
+        try:
+            self._child = await self._launch()
+        except MillstreamError as error:
+            return str(error)
+        except OSError as error:
+            return f"the slot worker could not be started: {error}"
+        child = self._child
+        child.send(pb.WorkerCommand(start=self._start).SerializeToString())
+        watch = asyncio.create_task(self._watch_start())
+        try:
+            await child.receive(self._received)
+            reason = await child.wait()
+        except asyncio.CancelledError:
+            child.kill()
+            await child.wait()
+            raise
+        finally:
+            watch.cancel()
+            child.kill()  # what the worker itself started and left behind
+        return self._killed_because or f"slot worker {reason}"
+
+    def send(self, command: pb.WorkerCommand) -> None:
+        """Passes a command on."""
+        if self._child is not None:
+            self._child.send(command.SerializeToString())
+
+    def deploy(self, deploy: pb.DeployTasks) -> None:
+        """Passes tasks on, and remembers them."""
+        self._running.update(task.attempt_id for task in deploy.tasks)
+        self.send(pb.WorkerCommand(deploy=deploy))
+
+    async def cancel(self, cancel: pb.CancelTasks) -> None:
+        """Has tasks cancelled, and kills the worker when they do not end in time."""
+        self.send(pb.WorkerCommand(cancel=cancel))
+        timeout = self._configuration.seconds("task.cancellation.timeout")
+        await asyncio.sleep(timeout)
+        stuck = self._running & set(cancel.attempt_ids)
+        if stuck:
+            self.kill(f"{len(stuck)} tasks did not end within task.cancellation.timeout ({timeout:g} s)")
+
+    async def stop(self) -> None:
+        """Ends the worker: in order while it can, else by force."""
+        if self._stopping:
+            return
+        self._stopping = True
+        if self._child is None:
+            return
+        command = pb.WorkerCommand()
+        command.stop.SetInParent()
+        self.send(command)
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._child.wait(), _STOP_GRACE)
+            return
+        self.kill("it did not stop in time")
+
+    def kill(self, reason: str) -> None:
+        """Ends the worker at once."""
+        self._killed_because = f"slot worker was killed: {reason}"
+        log.warning("%s (%s)", self._killed_because, self.allocation_id)
+        if self._child is not None:
+            self._child.kill()
+
+    def _received(self, raw: bytes) -> None:
+        message = pb.WorkerMessage.FromString(raw)
+        match message.WhichOneof("kind"):
+            case "ready":
+                self._ready.set()
+            case "task_update" if ExecutionState(message.task_update.state).is_terminal:
+                self._running.discard(message.task_update.attempt_id)
+        self._on_message(message)
+
+    async def _watch_start(self) -> None:
+        timeout = self._configuration.seconds("worker.start.timeout")
+        try:
+            await asyncio.wait_for(self._ready.wait(), timeout)
+        except TimeoutError:
+            self.kill(f"it was not ready within worker.start.timeout ({timeout:g} s)")
+
+    async def _launch(self) -> Child:
+        if self._configuration.boolean("execution.local.in-process"):
+            from millstream.taskmanager.worker import run_worker
+
+            return await ChildThread.start(lambda pipe: run_worker(pipe, self._host), "slot worker")
+        return await start_job_process(
+            "millstream.taskmanager.worker",
+            ["--host", self._host],
+            [Artifact.from_proto(a) for a in self._start.artifacts],
+            self._start.artifact_address,
+            list(self._start.python_path),
+            self._configuration,
+            self._on_progress,
+        )

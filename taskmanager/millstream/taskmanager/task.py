@@ -1,0 +1,210 @@
+"""One attempt of one subtask: its inputs, its chain, its outputs, and one bounded step at a time.
+
+Owned by the worker's loop. A step takes one element (or one poll of a source) through the whole chain. A task whose
+outputs have no room takes no step: that is backpressure. Batches are cut so that one step's output stays near the
+configured batch size even when a flat map multiplies its input.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import Any
+
+import cloudpickle
+
+from millstream.core.batches import END_OF_INPUT, Batch, RowBatch
+from millstream.core.states import ExecutionState, check_task_transition
+from millstream.datastream.connectors.base import PollStatus
+from millstream.datastream.functions import Accumulator, Counter
+from millstream.proto import status_pb2, taskmanager_pb2
+from millstream.taskmanager.chain import OperatorChain
+from millstream.taskmanager.network.inputs import InputChannel, InputGate
+from millstream.taskmanager.network.outputs import ResultPartition
+from millstream.taskmanager.operators.sinks import CollectOperator
+from millstream.taskmanager.operators.source import SourceOperator
+
+
+class StepResult(Enum):
+    """What came of a step."""
+
+    WORKED = "worked"
+    IDLE = "idle"  # no input
+    BACKPRESSURED = "backpressured"  # no room for output
+    ENDED = "ended"
+
+
+class Task:
+    """A running attempt."""
+
+    def __init__(
+        self,
+        deployment: taskmanager_pb2.TaskDeployment,
+        gates: list[InputGate],
+        partitions: list[ResultPartition],
+        max_rows: int,
+    ) -> None:
+        self.deployment = deployment
+        self.attempt_id = deployment.attempt_id
+        self.gates = gates
+        self.partitions = partitions
+        self.state = ExecutionState.DEPLOYING
+        self.counters: dict[str, Counter] = {}
+        self.accumulators: dict[str, Accumulator[Any]] = {}
+        self.records_in = 0
+        self.busy = self.idle = self.backpressured = 0.0
+        self.last_result = StepResult.IDLE
+        self._chain: OperatorChain | None = None
+        self._source: SourceOperator | None = None
+        self._collect: list[CollectOperator] = []
+        self._max_rows = max_rows
+        self._slice_rows = max_rows
+        self._rest: RowBatch | None = None
+        self._ending = False
+        self._ready = True
+        self._opened = False
+
+    def attach(self, chain: OperatorChain) -> None:
+        """Gives the task its operators, before it is opened."""
+        self._chain = chain
+        self._source = chain.head if isinstance(chain.head, SourceOperator) else None
+        self._collect = [o for o in chain.operators if isinstance(o, CollectOperator)]
+
+    @property
+    def chain(self) -> OperatorChain:
+        """The operators."""
+        assert self._chain is not None, "the chain is attached before the task is used"
+        return self._chain
+
+    @property
+    def source(self) -> SourceOperator | None:
+        """The head, when it is a source."""
+        return self._source
+
+    def move_to(self, state: ExecutionState) -> None:
+        """A checked step of the task's life."""
+        check_task_transition(self.state, state)
+        self.state = state
+
+    def open(self) -> None:
+        """Opens the operators and grants the first credit."""
+        self._opened = True
+        self.chain.open()
+        for gate in self.gates:
+            gate.start()
+
+    def wake_up(self) -> None:
+        """The source has something to poll for."""
+        self._ready = True
+
+    def collector(self, operator_id: str) -> CollectOperator | None:
+        """The collect operator of this id."""
+        for identity, operator in zip(self.chain.ids, self.chain.operators, strict=True):
+            if identity == operator_id and isinstance(operator, CollectOperator):
+                return operator
+        return None
+
+    def step(self) -> StepResult:
+        """One bounded step."""
+        if self._ending:
+            return self._drain()
+        if not self._has_room():
+            return StepResult.BACKPRESSURED
+        return self._poll_source(self._source) if self._source is not None else self._take_input()
+
+    def close(self) -> list[Exception]:
+        """Closes the operators, once, when they were opened."""
+        if not self._opened or self._chain is None:
+            return []
+        self._opened = False
+        return self._chain.close()
+
+    def metrics(self) -> status_pb2.TaskMetrics:
+        """The task's counts so far."""
+        return status_pb2.TaskMetrics(
+            records_in=self.records_in,
+            records_out=sum(p.records_out for p in self.partitions),
+            bytes_in=sum(g.bytes_in for g in self.gates),
+            bytes_out=sum(p.bytes_out for p in self.partitions),
+            busy_ms=round(self.busy * 1000),
+            idle_ms=round(self.idle * 1000),
+            backpressured_ms=round(self.backpressured * 1000),
+            counters={name: counter.get_count() for name, counter in self.counters.items()},
+        )
+
+    def accumulated(self) -> list[status_pb2.Accumulator]:
+        """The accumulators, for the job's result."""
+        return [
+            status_pb2.Accumulator(name=name, kind=type(a).__name__, value=cloudpickle.dumps(a))
+            for name, a in self.accumulators.items()
+        ]
+
+    def _has_room(self) -> bool:
+        for partition in self.partitions:
+            if not partition.has_room():
+                return False
+        return all(c.has_room for c in self._collect)
+
+    def _poll_source(self, source: SourceOperator) -> StepResult:
+        if not self._ready:
+            return StepResult.IDLE
+        result = source.poll()
+        if result is PollStatus.END_OF_INPUT:
+            return self._end()
+        if result is PollStatus.NOTHING_AVAILABLE:
+            self._ready = False
+            return StepResult.IDLE
+        assert not isinstance(result, PollStatus)
+        if len(result):
+            source.emit(result)
+        return StepResult.WORKED
+
+    def _take_input(self) -> StepResult:
+        if self._rest is not None:
+            self._process(self._rest)
+            return StepResult.WORKED
+        for gate in self.gates:
+            taken = gate.poll()
+            if taken is None:
+                continue
+            channel, element = taken
+            if element is END_OF_INPUT:
+                return self._end_channel(gate, channel)
+            assert not isinstance(element, type(END_OF_INPUT))
+            self.records_in += len(element)
+            self._process(element)
+            return StepResult.WORKED
+        return StepResult.IDLE
+
+    def _process(self, batch: Batch) -> None:
+        limit = self._slice_rows
+        if isinstance(batch, RowBatch) and len(batch) > limit:
+            times = batch.timestamps
+            self._rest = RowBatch(batch.rows[limit:], times[limit:] if times is not None else None)
+            batch = RowBatch(batch.rows[:limit], times[:limit] if times is not None else None)
+        else:
+            self._rest = None
+        before = sum(p.records_out for p in self.partitions)
+        self.chain.head.process(batch)
+        produced = sum(p.records_out for p in self.partitions) - before
+        if produced > 4 * self._max_rows:
+            self._slice_rows = max(1, limit // 2)
+        elif produced < self._max_rows and limit < 4 * self._max_rows:
+            self._slice_rows = limit * 2
+
+    def _end_channel(self, gate: InputGate, channel: InputChannel) -> StepResult:
+        gate.end(channel)
+        if all(g.all_ended for g in self.gates):
+            return self._end()
+        return StepResult.WORKED
+
+    def _end(self) -> StepResult:
+        self.chain.finish()
+        for partition in self.partitions:
+            partition.end()
+        self._ending = True
+        return self._drain()
+
+    def _drain(self) -> StepResult:
+        if all(p.is_drained() for p in self.partitions) and all(c.is_drained for c in self._collect):
+            return StepResult.ENDED
+        return StepResult.BACKPRESSURED

@@ -1,0 +1,111 @@
+"""The main of a slot worker: `python -m millstream.taskmanager.worker --control-fd N --host H`.
+
+The main thread runs the loop, so that a user function which does not return can be interrupted by a signal when its
+task is cancelled. The control thread reads the supervisor's commands; when the supervisor is gone, it ends the process.
+In local mode for debuggers the same runs on a thread, without signals.
+"""
+
+from __future__ import annotations
+
+import argparse
+import queue
+import signal
+import socket
+import sys
+import threading
+from collections.abc import Callable
+from types import FrameType
+
+from millstream.core.clock import SystemClock
+from millstream.core.configuration import Configuration
+from millstream.core.control_pipe import ControlPipe, end_with_parent
+from millstream.core.logs import set_up_logging
+from millstream.proto import taskmanager_pb2 as pb
+from millstream.taskmanager.slot_worker import SlotWorker, TaskInterrupted
+
+SWITCH_INTERVAL = 0.001  # seconds; Python's 5 ms let the network thread wait too long for the interpreter lock
+
+
+class Interrupter:
+    """Interrupts the main thread while it is inside a task that is being cancelled."""
+
+    def __init__(self, worker: SlotWorker, interval: float) -> None:
+        self._worker = worker
+        self._interval = interval
+        signal.signal(signal.SIGUSR1, self._raise)
+
+    def cancel(self, attempt_ids: frozenset[str]) -> None:
+        """Has these tasks interrupted, again and again, while they do not return. Called on other threads."""
+        timer = threading.Timer(self._interval, self._check, (attempt_ids,))
+        timer.daemon = True
+        timer.start()
+
+    def _check(self, attempt_ids: frozenset[str]) -> None:
+        current = self._worker.current
+        if current is not None and current.attempt_id in attempt_ids:
+            signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGUSR1)
+            self.cancel(attempt_ids)
+
+    def _raise(self, _number: int, _frame: FrameType | None) -> None:
+        current = self._worker.current
+        if current is not None and current.attempt_id in self._worker.cancelling:
+            raise TaskInterrupted
+
+
+def run_worker(pipe: ControlPipe, host: str, on_end: Callable[[], None] | None = None) -> None:
+    """Waits for the start command, then runs the loop until told to stop or until the supervisor is gone.
+
+    `on_end` replaces the orderly stop when the supervisor is gone; a process passes its own end here.
+    """
+    commands: queue.SimpleQueue[pb.WorkerCommand] = queue.SimpleQueue()
+    pipe.start(
+        lambda raw: commands.put(pb.WorkerCommand.FromString(raw)), on_end or (lambda: commands.put(_stop_command()))
+    )
+    first = commands.get()
+    if first.WhichOneof("kind") != "start":
+        return
+    configuration = Configuration(first.start.configuration)
+    in_process = on_end is None
+    if not in_process:
+        set_up_logging("worker", configuration)
+    worker = SlotWorker(first.start, host, SystemClock(), lambda message: pipe.send(message.SerializeToString()))
+    interval = configuration.seconds("task.cancellation.interval")
+    interrupter = None if in_process else Interrupter(worker, interval)
+    threading.Thread(target=_forward, args=(commands, worker, interrupter), name="commands", daemon=True).start()
+    worker.run()
+
+
+def _stop_command() -> pb.WorkerCommand:
+    command = pb.WorkerCommand()
+    command.stop.SetInParent()
+    return command
+
+
+def _forward(
+    commands: queue.SimpleQueue[pb.WorkerCommand], worker: SlotWorker, interrupter: Interrupter | None
+) -> None:
+    while True:
+        command = commands.get()
+        if command.WhichOneof("kind") == "cancel":
+            worker.cancelling.update(command.cancel.attempt_ids)
+            if interrupter is not None:
+                interrupter.cancel(frozenset(command.cancel.attempt_ids))
+        worker.mailbox.put(command)
+        if command.WhichOneof("kind") == "stop":
+            return
+
+
+def main() -> int:
+    """Runs the worker in this process."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--control-fd", type=int, required=True)
+    parser.add_argument("--host", required=True)
+    arguments = parser.parse_args()
+    sys.setswitchinterval(SWITCH_INTERVAL)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    run_worker(ControlPipe(socket.socket(fileno=arguments.control_fd)), arguments.host, end_with_parent)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

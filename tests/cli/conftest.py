@@ -1,0 +1,158 @@
+"""A fake cluster for the command line: REST answers from a table, and the dispatcher's artifact service."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import AsyncIterator, Callable, Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+from millstream.core.configuration import Configuration
+from millstream.core.rpc import serve, service_handler
+from millstream.proto import dispatcher_pb2 as pb
+from millstream.proto import graph_pb2
+
+Answer = tuple[int, Any] | Callable[[], tuple[int, Any]]
+DEADLINE = 60
+
+
+class FakeCluster:
+    """`answers` maps "METHOD /path?query" to a status and a body; requests are remembered."""
+
+    def __init__(self, address: str) -> None:
+        self.address = address
+        self.answers: dict[str, Answer] = {}
+        self.requests: list[str] = []
+        self.artifacts: dict[str, bytes] = {}
+
+
+class FakeDispatcher:
+    """Stores artifacts; every other method of the contract is missing here."""
+
+    def __init__(self, cluster: FakeCluster) -> None:
+        self._cluster = cluster
+
+    async def has_artifact(self, request: pb.ArtifactRequest, context: Any) -> pb.ArtifactStatus:
+        return pb.ArtifactStatus(present=request.sha256 in self._cluster.artifacts)
+
+    async def upload_artifact(self, chunks: AsyncIterator[pb.ArtifactChunk], context: Any) -> graph_pb2.Artifact:
+        parts = [chunk async for chunk in chunks]
+        content = b"".join(part.data for part in parts)
+        assert hashlib.sha256(content).hexdigest() == parts[0].artifact.sha256
+        self._cluster.artifacts[parts[0].artifact.sha256] = content
+        return parts[0].artifact
+
+    def __getattr__(self, name: str) -> Any:
+        async def missing(*_: Any) -> None:
+            raise NotImplementedError(name)
+
+        return missing
+
+
+@pytest.fixture
+def fake_cluster() -> Iterator[FakeCluster]:
+    class Handler(BaseHTTPRequestHandler):
+        def _answer(self) -> None:
+            request = f"{self.command} {self.path}"
+            cluster.requests.append(request)
+            answer = cluster.answers.get(request, (404, {"errors": [f"Not found: {self.path}"]}))
+            status, body = answer() if callable(answer) else answer
+            content = body if isinstance(body, bytes) else json.dumps(body).encode()
+            self.send_response(status)
+            self.send_header("Content-Length", str(len(content)))
+            self.end_headers()
+            self.wfile.write(content)
+
+        do_GET = do_PATCH = _answer  # noqa: N815 - the names that http.server looks for
+
+        def log_message(self, format: str, *args: Any) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    cluster = FakeCluster(f"127.0.0.1:{server.server_address[1]}")
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
+    thread.start()
+    try:
+        yield cluster
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+@pytest.fixture
+def fake_dispatcher(fake_cluster: FakeCluster) -> Iterator[FakeCluster]:
+    """The fake cluster with a dispatcher that takes artifacts, named by /config."""
+    ready: list[int] = []
+    started = threading.Event()
+    loop = asyncio.new_event_loop()
+    stop = asyncio.Event()
+
+    async def serving() -> None:
+        handler = service_handler(pb.DESCRIPTOR.services_by_name["Dispatcher"], FakeDispatcher(fake_cluster))
+        server, port = await serve("127.0.0.1", 0, [handler], Configuration(), "dispatcher.rpc.port")
+        ready.append(port)
+        started.set()
+        await stop.wait()
+        await server.stop(None)
+
+    thread = threading.Thread(target=lambda: loop.run_until_complete(serving()))
+    thread.start()
+    try:
+        assert started.wait(DEADLINE)
+        fake_cluster.answers["GET /config"] = (200, {"dispatcher-rpc-address": f"127.0.0.1:{ready[0]}"})
+        yield fake_cluster
+    finally:
+        loop.call_soon_threadsafe(stop.set)
+        thread.join()
+        loop.close()
+
+
+class Cli:
+    """Runs `millstream` as users do, in a directory and with a home of its own."""
+
+    def __init__(self, home: Path) -> None:
+        self.home = home
+        dropped = ("MILLSTREAM_CONF_DIR", "MILLSTREAM_CLUSTER_DIR", "PYTHONPATH")
+        self.environment = {k: v for k, v in os.environ.items() if k not in dropped} | {
+            "HOME": str(home),
+            "TMPDIR": str(home),
+        }
+
+    def command(self, *arguments: str) -> list[str]:
+        return [sys.executable, "-m", "millstream.cli.main", *arguments]
+
+    def start(self, *arguments: str) -> subprocess.Popen[str]:
+        return subprocess.Popen(
+            self.command(*arguments), cwd=self.home, env=self.environment, text=True, start_new_session=True,
+            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        )  # fmt: skip
+
+    def __call__(self, *arguments: str, timeout: float = DEADLINE) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            self.command(*arguments), cwd=self.home, env=self.environment, text=True, check=False, timeout=timeout,
+            stdin=subprocess.DEVNULL, capture_output=True,
+        )  # fmt: skip
+
+    def fails(self, *arguments: str, status: int = 1) -> str:
+        """The one line that a failing command prints."""
+        done = self(*arguments)
+        assert done.returncode == status, done
+        lines = done.stderr.splitlines()
+        assert len(lines) == 1, done.stderr
+        return lines[0]
+
+
+@pytest.fixture
+def cli(tmp_path: Path) -> Cli:
+    home = tmp_path / "home"
+    home.mkdir()
+    return Cli(home)

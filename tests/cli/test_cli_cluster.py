@@ -1,0 +1,166 @@
+"""`cluster start|status|stop` with the real services."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from millstream.cli.cluster_directory import MARK, ClusterDirectory
+from millstream.cli.cluster_start import with_ports
+from millstream.cli.cluster_stop import stop_cluster
+from millstream.core.configuration import Configuration
+from millstream.core.errors import MillstreamError
+from millstream.resourcemanager.process_records import ProcessRecord, processes_with
+
+PORTS = [f"-D{service}.port=0" for service in ("dispatcher.rpc", "jobmanager.rpc", "resourcemanager.rpc", "rest")]
+DEADLINE = 30.0
+
+
+@pytest.fixture
+def directory(tmp_path: Path) -> Iterator[ClusterDirectory]:
+    cluster = ClusterDirectory(tmp_path / "cluster")
+    yield cluster
+    if cluster.root.exists():
+        stop_cluster(cluster, timeout=0)
+
+
+def until(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + DEADLINE
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+def start(cli: Any, directory: ClusterDirectory, *options: str) -> subprocess.CompletedProcess[str]:
+    done = cli("cluster", "start", "--dir", str(directory.root), *PORTS, *options, timeout=110)
+    assert isinstance(done, subprocess.CompletedProcess)
+    return done
+
+
+def test_starts_shows_and_stops(cli: Any, directory: ClusterDirectory) -> None:
+    done = start(cli, directory, "--taskmanagers", "2", "--slots", "2")
+    assert done.returncode == 0, done.stderr
+    assert "2 task managers, 4 slots" in done.stdout
+    options = directory.configuration()
+    assert options.integer("rest.port") > 0
+    assert options.integer("taskmanager.numberOfTaskSlots") == 2
+    assert options.string("io.tmp.dirs") == str(directory.root / "tmp")
+
+    shown = cli("cluster", "status", "--dir", str(directory.root), "--json")
+    assert shown.returncode == 0, shown.stderr
+    status = json.loads(shown.stdout)
+    names = ["dispatcher-1", "jobmanager-1", "resourcemanager-1", "taskmanager-1", "taskmanager-2"]
+    assert [service["service"] for service in status["services"]] == names
+    assert all(service["up"] and service["address"].startswith("127.0.0.1:") for service in status["services"])
+    assert (status["overview"]["taskmanagers"], status["overview"]["slots-total"]) == (2, 4)
+
+    again = start(cli, directory)
+    assert again.returncode == 1
+    assert len(again.stderr.splitlines()) == 1
+    assert "already running" in again.stderr
+
+    members = directory.members()
+    stopped = cli("cluster", "stop", "--dir", str(directory.root))
+    assert stopped.returncode == 0, stopped.stderr
+    assert not any(record.is_running() for record in members)
+    assert processes_with(MARK, str(directory.root)) == []
+    assert directory.services() == {}
+    assert "no cluster is running" in cli.fails("cluster", "status", "--dir", str(directory.root))
+
+
+def test_clients_find_the_cluster_in_the_default_directory(cli: Any, directory: ClusterDirectory) -> None:
+    cli.environment["MILLSTREAM_CLUSTER_DIR"] = str(directory.root)
+    done = cli("cluster", "start", *PORTS, timeout=110)
+    assert done.returncode == 0, done.stderr
+    assert cli("list").stdout == "No running or scheduled jobs.\n"
+    assert "Stopped" in cli("cluster", "stop").stdout
+
+
+def test_stops_what_a_crash_left(cli: Any, directory: ClusterDirectory) -> None:
+    done = start(cli, directory, "--slots", "1")
+    assert done.returncode == 0, done.stderr
+    services = directory.services()
+    os.kill(services["jobmanager-1"].pid, signal.SIGKILL)
+    os.kill(services["taskmanager-1"].pid, signal.SIGKILL)
+    (directory.run / "resourcemanager-1.json").unlink()
+    until(lambda: not services["taskmanager-1"].is_running())
+    shown = cli("cluster", "status", "--dir", str(directory.root))
+    assert shown.returncode == 1
+    assert "down" in shown.stdout
+    assert cli("cluster", "stop", "--dir", str(directory.root)).returncode == 0
+    assert not any(record.is_running() for record in services.values())
+    assert processes_with(MARK, str(directory.root)) == []
+
+
+def test_a_service_that_cannot_start_is_named_and_nothing_is_left(cli: Any, directory: ClusterDirectory) -> None:
+    done = start(cli, directory, "-D", "taskmanager.host=0.0.0.0")
+    assert done.returncode == 1
+    (line,) = done.stderr.splitlines()
+    assert line.startswith("millstream cluster start: taskmanager-1 ended with exit status 1: ")
+    assert "refusing to listen on 0.0.0.0" in line
+    assert processes_with(MARK, str(directory.root)) == []
+    assert directory.services() == {}
+
+
+def test_a_port_that_is_taken_is_named_before_anything_starts(cli: Any, directory: ClusterDirectory) -> None:
+    import socket
+
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        line = cli.fails("cluster", "start", "--dir", str(directory.root), *PORTS, f"-Drest.port={port}")
+    assert f"cannot listen on 127.0.0.1:{port} (rest.port)" in line
+    assert directory.services() == {}
+
+
+def test_free_ports_differ() -> None:
+    keys = ["dispatcher.rpc.port", "jobmanager.rpc.port", "resourcemanager.rpc.port", "rest.port"]
+    chosen = with_ports(Configuration(dict.fromkeys(keys, 0)))
+    assert len({chosen.integer(key) for key in keys} | {0}) == 5
+
+
+def test_one_starts_or_stops_at_a_time(directory: ClusterDirectory) -> None:
+    directory.create()
+    other = ClusterDirectory(directory.root)
+    with directory.locked(), pytest.raises(MillstreamError, match="started or stopped right now"), other.locked():
+        pass
+
+
+def test_a_stubborn_member_is_killed_and_a_reused_process_id_is_not(directory: ClusterDirectory) -> None:
+    directory.create()
+    program = "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('ready', flush=True); signal.pause()"
+    marked = {**os.environ, MARK: str(directory.root)}
+    with (
+        subprocess.Popen(
+            [sys.executable, "-c", program], env=marked, stdout=subprocess.PIPE, start_new_session=True
+        ) as stubborn,
+        subprocess.Popen([sys.executable, "-c", "import signal; signal.pause()"], start_new_session=True) as bystander,
+    ):
+        try:
+            assert stubborn.stdout is not None
+            assert stubborn.stdout.readline() == b"ready\n"
+            ProcessRecord("dispatcher", bystander.pid, start_time=1).write(directory.run / "dispatcher-1.json")
+            assert stop_cluster(directory, timeout=0.2) == 1
+            assert stubborn.wait(DEADLINE) == -signal.SIGKILL
+            assert bystander.poll() is None
+            assert directory.services() == {}
+        finally:
+            stubborn.kill()
+            bystander.kill()
+
+
+def test_a_shell_that_chose_the_directory_is_no_member(directory: ClusterDirectory) -> None:
+    directory.create()
+    chosen = {**os.environ, "MILLSTREAM_CLUSTER_DIR": str(directory.root)}
+    with subprocess.Popen([sys.executable, "-c", "import signal; signal.pause()"], env=chosen) as shell:
+        try:
+            assert directory.members() == []
+        finally:
+            shell.kill()

@@ -1,0 +1,100 @@
+"""Programs on a real local cluster, from the command line: run, list, cancel, Ctrl-C."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from millstream.cli.cluster_directory import MARK, ClusterDirectory
+from millstream.cli.cluster_stop import stop_cluster
+from millstream.resourcemanager.process_records import processes_with
+from tiny_wheel import make_wheel
+
+PORTS = [f"-D{service}.port=0" for service in ("dispatcher.rpc", "jobmanager.rpc", "resourcemanager.rpc", "rest")]
+DEADLINE = 60.0
+ENVIRONMENT = """
+from millstream.datastream import StreamExecutionEnvironment
+env = StreamExecutionEnvironment.get_execution_environment()
+"""
+SHORT = f"{ENVIRONMENT}\nprint(sorted(env.from_collection([1, 2, 3]).map(lambda x: x * 2).execute_and_collect()))\n"
+ENDLESS = f"""
+import time
+{ENVIRONMENT}
+def wait(x):
+    time.sleep(600)
+    return x
+
+env.from_collection([1, 2, 3]).map(wait).print()
+env.execute("endless")
+"""
+
+
+@pytest.fixture
+def cluster(cli: Any, tmp_path: Path) -> Iterator[ClusterDirectory]:
+    directory = ClusterDirectory(tmp_path / "cluster")
+    cli.environment["MILLSTREAM_CLUSTER_DIR"] = str(directory.root)
+    done = cli("cluster", "start", "--slots", "2", *PORTS, timeout=110)
+    try:
+        assert done.returncode == 0, done.stderr
+        yield directory
+    finally:
+        stop_cluster(directory, timeout=10)
+    assert processes_with(MARK, str(directory.root)) == []
+
+
+def jobs(cli: Any) -> list[dict[str, Any]]:
+    found = json.loads(cli("list", "-a", "--json").stdout)
+    assert isinstance(found, list)
+    return found
+
+
+def until(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + DEADLINE
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+def test_runs_a_file_and_a_wheel_to_their_ends(cli: Any, cluster: ClusterDirectory) -> None:
+    (cli.home / "job.py").write_text(SHORT)
+    done = cli("run", "-p", "2", "job.py")
+    assert (done.returncode, done.stdout) == (0, "[2, 4, 6]\n"), done.stderr
+    body = "".join(f"    {line}\n" for line in SHORT.splitlines())
+    wheel = make_wheel(cli.home, f"def main():\n{body}")
+    done = cli("run", wheel.name, timeout=110)
+    assert (done.returncode, done.stdout) == (0, "[2, 4, 6]\n"), done.stderr
+
+
+def test_a_failing_job_fails_the_command_with_the_users_error(cli: Any, cluster: ClusterDirectory) -> None:
+    (cli.home / "job.py").write_text(SHORT.replace("x * 2", "x / 0"))
+    done = cli("run", "job.py")
+    assert done.returncode == 1
+    assert "ZeroDivisionError" in done.stderr
+
+
+def test_cancels_a_detached_job_and_one_that_is_interrupted(cli: Any, cluster: ClusterDirectory) -> None:
+    (cli.home / "job.py").write_text(ENDLESS)
+    done = cli("run", "-d", "job.py")
+    assert done.returncode == 0, done.stderr
+    (job,) = jobs(cli)
+    cancelled = cli("cancel", "--wait", job["jid"])
+    assert cancelled.returncode == 0, cancelled.stderr
+    assert [job["state"] for job in jobs(cli)] == ["CANCELED"]
+
+    process = cli.start("run", "job.py")
+    try:
+        until(lambda: any(job["state"] == "RUNNING" for job in jobs(cli)))
+        os.killpg(process.pid, signal.SIGINT)
+        process.communicate(timeout=DEADLINE)
+        assert process.returncode not in (0, None)
+        until(lambda: [job["state"] for job in jobs(cli)] == ["CANCELED", "CANCELED"])
+    finally:
+        if process.poll() is None:
+            process.kill()
+            process.communicate()

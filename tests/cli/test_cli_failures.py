@@ -1,0 +1,55 @@
+"""Whatever goes wrong is one line on stderr with the right exit status."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import pytest
+
+
+@pytest.mark.parametrize(
+    ("arguments", "line"),
+    [
+        (["frobnicate"], "millstream: No such command 'frobnicate'."),
+        (["list", "--bogus"], "millstream list: No such option '--bogus'"),
+        (["run"], "millstream run: nothing to run: name a wheel or a Python file, or use -py or -pym"),
+        (["run", "-py", "a.py", "-pym", "b"], "millstream run: -py and -pym exclude each other"),
+        (["resourcemanager", "extra"], "millstream resourcemanager: Got unexpected extra argument (extra)"),
+        (["cluster", "start", "--slots", "0"], "millstream cluster start: Invalid value for '--slots'"),
+        (["cancel", "no/job"], "millstream cancel: 'no/job' is not a job id"),
+    ],
+)
+def test_misuse(cli: Any, arguments: list[str], line: str) -> None:
+    assert cli.fails(*arguments, status=2).startswith(line)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "line"),
+    [
+        (["list", "-m", "nonsense"], "millstream list: -m nonsense: write it as -m host:port"),
+        (["list", "-m", "127.0.0.1:1"], "millstream list: cannot reach the cluster at 127.0.0.1:1: Connection refused"),
+        (["run", "no.whl"], "millstream run: no such file: no.whl"),
+        (["run", "-D", "rest.prt=1", "a.py"], "millstream run: unknown option 'rest.prt'; did you mean 'rest.port'?"),
+        (["info", "-D", "oops", "a.py"], "millstream info: -D oops: write it as -D key=value"),
+        (["cluster", "status", "--dir", "/no/such"], "millstream cluster status: no cluster is running in /no/such"),
+        (
+            ["resourcemanager", "-D", "resourcemanager.rpc.address=0.0.0.0"],
+            "millstream resourcemanager: resourcemanager.rpc.port: refusing to listen on 0.0.0.0 without security",
+        ),
+        *(
+            ([daemon, "-D", "rest.port=many"], f"millstream {daemon}: option 'rest.port': 'many' is not a whole number")
+            for daemon in ("dispatcher", "jobmanager", "resourcemanager", "taskmanager")
+        ),
+        (["taskmanager", "--configDir", "/no/such"], "millstream taskmanager: no config.yaml in the configuration"),
+    ],
+)
+def test_failure(cli: Any, arguments: list[str], line: str) -> None:
+    assert cli.fails(*arguments).startswith(line)
+
+
+def test_help_and_version_are_instant(cli: Any) -> None:
+    began = time.monotonic()
+    assert "cluster" in cli("--help").stdout
+    assert cli("--version").stdout.startswith("millstream 0.")
+    assert time.monotonic() - began < 10

@@ -1,0 +1,89 @@
+"""`list` and `cancel` against a fake REST API."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+
+def job(ident: str, state: str, start: int = 0) -> dict[str, Any]:
+    return {"jid": ident, "name": f"job {ident}", "state": state, "start-time": start, "duration": 61000}
+
+
+@pytest.fixture
+def jobs(fake_cluster: Any) -> Any:
+    states = ["RUNNING", "CREATED", "FINISHED", "FAILED", "CANCELED", "CANCELLING"]
+    found = [job(state[:3].lower() + str(n), state, 10 - n) for n, state in enumerate(states)]
+    fake_cluster.answers["GET /jobs/overview"] = (200, {"jobs": found})
+    return fake_cluster
+
+
+@pytest.mark.parametrize(
+    ("flags", "expected"),
+    [
+        ([], ["can5", "cre1", "run0"]),
+        (["-r"], ["can5", "run0"]),
+        (["-s"], ["cre1"]),
+        (["-r", "-s"], ["can5", "cre1", "run0"]),
+        (["-a"], ["can5", "can4", "fai3", "fin2", "cre1", "run0"]),
+    ],
+)
+def test_lists_what_is_asked_for(cli: Any, jobs: Any, flags: list[str], expected: list[str]) -> None:
+    done = cli("list", "-m", jobs.address, *flags, "--json")
+    assert done.returncode == 0
+    assert [entry["jid"] for entry in json.loads(done.stdout)] == expected
+    header, *lines = cli("list", "-m", jobs.address, *flags).stdout.splitlines()
+    assert header.split("  ")[0] == "JOB ID"
+    assert [line.split()[0] for line in lines] == expected
+    assert all("1 min 01 s" in line for line in lines)
+
+
+def test_lists_nothing(cli: Any, fake_cluster: Any) -> None:
+    fake_cluster.answers["GET /jobs/overview"] = (200, {"jobs": []})
+    assert cli("list", "-m", fake_cluster.address).stdout == "No running or scheduled jobs.\n"
+
+
+def test_the_address_comes_from_the_configuration(cli: Any, jobs: Any) -> None:
+    port = jobs.address.rpartition(":")[2]
+    assert cli("list", "-D", f"rest.port={port}").returncode == 0
+    (cli.home / "config.yaml").write_text(f"rest:\n  port: {port}\n")
+    assert cli("list", "--configDir", str(cli.home)).returncode == 0
+
+
+def test_cancels(cli: Any, fake_cluster: Any) -> None:
+    fake_cluster.answers["PATCH /jobs/abc?mode=cancel"] = (202, {})
+    done = cli("cancel", "-m", fake_cluster.address, "abc")
+    assert (done.returncode, done.stdout) == (0, "Asked job abc to cancel.\n")
+    assert fake_cluster.requests == ["PATCH /jobs/abc?mode=cancel"]
+
+
+@pytest.mark.parametrize(("last", "status"), [("CANCELED", 0), ("FINISHED", 1)])
+def test_waits_for_the_end(cli: Any, fake_cluster: Any, last: str, status: int) -> None:
+    states = iter(["RUNNING", "CANCELLING", last])
+    fake_cluster.answers["PATCH /jobs/abc?mode=cancel"] = (202, b"")
+    fake_cluster.answers["GET /jobs/abc"] = lambda: (200, {"state": next(states)})
+    done = cli("cancel", "-m", fake_cluster.address, "--wait", "abc")
+    assert done.returncode == status
+    assert last in (done.stdout if status == 0 else done.stderr)
+
+
+def test_shows_the_first_line_of_what_the_cluster_says(cli: Any, fake_cluster: Any) -> None:
+    errors = ["Job abc not found\n  at some.place", "<stack>"]
+    fake_cluster.answers["PATCH /jobs/abc?mode=cancel"] = (404, {"errors": errors})
+    assert cli.fails("cancel", "-m", fake_cluster.address, "abc") == "millstream cancel: Job abc not found"
+
+
+def test_something_that_is_no_cluster(cli: Any, fake_cluster: Any) -> None:
+    fake_cluster.answers["GET /jobs/overview"] = (200, b"<html>")
+    assert "is it a Millstream cluster?" in cli.fails("list", "-m", fake_cluster.address)
+    fake_cluster.answers["GET /jobs/overview"] = (502, b"oops")
+    assert "answered 502 Bad Gateway" in cli.fails("list", "-m", fake_cluster.address)
+
+
+def test_details_with_v(cli: Any) -> None:
+    done = cli("list", "-v", "-m", "127.0.0.1:1")
+    assert done.returncode == 1
+    assert "Traceback" in done.stderr
+    assert done.stderr.splitlines()[-1].startswith("millstream list: cannot reach")

@@ -1,0 +1,147 @@
+"""`run` against a fake cluster, with programs that only show what they were given."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import signal
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tiny_wheel import make_wheel
+
+SHOW = """
+import json, os, sys
+print(json.dumps({
+    "argv": sys.argv[1:],
+    "configuration": json.loads(os.environ["MILLSTREAM_PROGRAM_CONFIGURATION"]),
+    "artifacts": json.loads(os.environ["MILLSTREAM_PROGRAM_ARTIFACTS"]),
+    "cwd": os.getcwd(),
+}))
+"""
+
+
+def shown(done: Any) -> dict[str, Any]:
+    assert done.returncode == 0, done.stderr
+    answer = json.loads(done.stdout)
+    assert isinstance(answer, dict)
+    return answer
+
+
+def test_runs_a_file_with_its_options(cli: Any, fake_dispatcher: Any) -> None:
+    (cli.home / "job.py").write_text(SHOW)
+    done = cli(
+        "run", "-d", "-p", "3", "-m", fake_dispatcher.address, "-Dpipeline.name=x", "job.py", "-p", "9", "--", "rest"
+    )  # fmt: skip
+    answer = shown(done)
+    assert answer["argv"] == ["-p", "9", "--", "rest"]
+    assert answer["artifacts"] == []
+    assert Path(answer["cwd"]).samefile(cli.home)
+    options = answer["configuration"]
+    dispatcher = fake_dispatcher.answers["GET /config"][1]["dispatcher-rpc-address"]
+    assert f"{options['dispatcher.rpc.address']}:{options['dispatcher.rpc.port']}" == dispatcher
+    assert options["execution.target"] == "remote"
+    assert options["execution.attached"] == "false"
+    assert options["parallelism.default"] == "3"
+    assert options["pipeline.name"] == "x"
+
+
+def test_runs_a_module_from_python_files(cli: Any, fake_dispatcher: Any) -> None:
+    package = cli.home / "lib" / "shop"
+    package.mkdir(parents=True)
+    (package / "__init__.py").write_text("")
+    (package / "job.py").write_text(SHOW + "import extra")
+    (cli.home / "extra.py").write_text("")
+    done = cli("run", "-m", fake_dispatcher.address, "-pyfs", "lib,extra.py", "-pym", "shop.job", "a")
+    answer = shown(done)
+    assert answer["argv"] == ["a"]
+    assert [a["name"] for a in answer["artifacts"]] == ["lib.zip", "extra.py"]
+    assert {a["kind"] for a in answer["artifacts"]} == {"PYTHON_FILE"}
+    assert set(fake_dispatcher.artifacts) == {a["sha256"] for a in answer["artifacts"]}
+    again = shown(cli("run", "-m", fake_dispatcher.address, "-pyfs", "lib,extra.py", "-pym", "shop.job", "a"))
+    assert again["artifacts"] == answer["artifacts"]
+
+
+def test_runs_a_wheel_in_an_environment_of_its_own(cli: Any, fake_dispatcher: Any) -> None:
+    source = f"def main(arguments):\n    exec({SHOW!r})\n    assert arguments == ['x']\n    print(__file__)\n"
+    wheel = make_wheel(cli.home, source)
+    (cli.home / "tinyjob.py").write_text("raise Exception('this is not the one in the wheel')")
+    with zipfile.ZipFile(cli.home / "data.zip", "w") as archive:
+        archive.writestr("words.txt", "hello")
+    done = cli("run", "-m", fake_dispatcher.address, "-pyarch", "data.zip#data", wheel.name, "x")
+    assert done.returncode == 0, done.stderr
+    answer, file = done.stdout.splitlines()
+    assert "environments" in file
+    artifacts = json.loads(answer)["artifacts"]
+    assert [(a["name"], a["kind"]) for a in artifacts] == [(wheel.name, "WHEEL"), ("data.zip#data", "ARCHIVE")]
+    assert hashlib.sha256(wheel.read_bytes()).hexdigest() in fake_dispatcher.artifacts
+
+
+@pytest.mark.parametrize(
+    ("entry_points", "options", "line"),
+    [
+        ("", [], "millstream run: tinyjob 1.0 names no entry point"),
+        ("[millstream.jobs]\na = m:a\nb = m:b\n", [], "millstream run: tinyjob 1.0 has several entry points (a, b)"),
+        ("", ["-c", "not an entry"], "millstream run: 'not an entry' is not an entry point"),
+    ],
+)
+def test_a_wheel_without_a_usable_entry_point(cli: Any, entry_points: str, options: list[str], line: str) -> None:
+    wheel = make_wheel(cli.home, "", entry_points)
+    assert cli.fails("run", "-m", "127.0.0.1:1", *options, wheel.name).startswith(line)
+
+
+def test_files_that_cannot_be_run(cli: Any) -> None:
+    (cli.home / "job.txt").write_text("")
+    assert cli.fails("run", "job.txt").endswith("job.txt is neither a wheel (.whl) nor a Python file (.py)")
+    (cli.home / "x-1.0-py3-none-any.whl").write_text("no zip")
+    assert "is not a wheel" in cli.fails("run", "x-1.0-py3-none-any.whl")
+    (cli.home / "job.py").write_text("")
+    assert "no such file: nope" in cli.fails("run", "-pyfs", "nope", "job.py")
+    assert "-pyfs job.txt: expected a .py" in cli.fails("run", "-pyfs", "job.txt", "job.py")
+    assert "-c names an entry point of a wheel" in cli.fails("run", "-c", "a:b", "job.py", status=2)
+    assert "no such file: req.txt" in cli.fails("run", "-pyreq", "req.txt", "job.py")
+
+
+def test_the_cluster_is_named_when_it_cannot_be_reached(cli: Any, fake_cluster: Any) -> None:
+    (cli.home / "job.py").write_text("")
+    assert "cannot reach the cluster at 127.0.0.1:1:" in cli.fails("run", "-m", "127.0.0.1:1", "job.py")
+    fake_cluster.answers["GET /config"] = (200, {"refresh-interval": 3000})
+    assert "does not say where its dispatcher takes jobs" in cli.fails("run", "-m", fake_cluster.address, "job.py")
+    fake_cluster.answers["GET /config"] = (200, {"dispatcher-rpc-address": "127.0.0.1:1"})
+    (cli.home / "lib.py").write_text("")
+    line = cli.fails("run", "-m", fake_cluster.address, "-pyfs", "lib.py", "job.py")
+    assert line.startswith("millstream run: cannot upload lib.py: ")
+
+
+def test_the_exit_status_is_the_programs(cli: Any, fake_dispatcher: Any) -> None:
+    (cli.home / "job.py").write_text("import sys\nsys.exit(int(sys.argv[1]))")
+    assert cli("run", "-m", fake_dispatcher.address, "job.py", "7").returncode == 7
+    (cli.home / "bug.py").write_text("def f():\n    raise ValueError('mine')\nf()")
+    done = cli("run", "-m", fake_dispatcher.address, "bug.py")
+    assert done.returncode == 1
+    assert done.stderr.startswith("Traceback")
+    assert done.stderr.endswith("ValueError: mine\n")
+    assert "millstream" not in done.stderr
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_signals_reach_the_program_once(cli: Any, fake_dispatcher: Any, number: signal.Signals) -> None:
+    (cli.home / "job.py").write_text(
+        "import signal, sys\n"
+        "def end(number, frame):\n    print('got', number, flush=True)\n    sys.exit(5)\n"
+        "for n in (signal.SIGINT, signal.SIGTERM):\n    signal.signal(n, end)\n"
+        "print('ready', flush=True)\nsignal.pause()\n"
+    )
+    process = cli.start("run", "-m", fake_dispatcher.address, "job.py")
+    try:
+        assert process.stdout.readline() == "ready\n"
+        os.killpg(process.pid, number)
+        output, errors = process.communicate(timeout=60)
+        assert (process.returncode, output, errors) == (5, f"got {number}\n", "")
+    finally:
+        if process.poll() is None:
+            process.kill()
+            process.communicate()

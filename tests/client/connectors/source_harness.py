@@ -1,0 +1,231 @@
+"""Runs a source in memory: one enumerator, its readers, and the messages between them, one step at a time.
+
+The caller chooses every step, so any interleaving of polls, messages and background work can be tried and replayed.
+`snapshot` answers what a checkpoint would hold; a harness made from it goes on from there.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from millstream.core.batches import Batch, RowBatch
+from millstream.core.conversion import record_batch_to_rows
+from millstream.core.types import PICKLED
+from millstream.datastream.connectors.base import (
+    PollStatus,
+    Source,
+    SourceReader,
+    SourceReaderContext,
+    SplitEnumeratorContext,
+)
+from millstream.datastream.functions import Accumulator, MetricGroup, RuntimeContext
+
+
+class FakeRuntimeContext(RuntimeContext):
+    def __init__(self, subtask: int = 0, parallelism: int = 1) -> None:
+        self._subtask = subtask
+        self._parallelism = parallelism
+
+    def get_job_id(self) -> str:
+        return "job"
+
+    def get_task_name(self) -> str:
+        return "task"
+
+    def get_number_of_parallel_subtasks(self) -> int:
+        return self._parallelism
+
+    def get_max_number_of_parallel_subtasks(self) -> int:
+        return 128
+
+    def get_index_of_this_subtask(self) -> int:
+        return self._subtask
+
+    def get_attempt_number(self) -> int:
+        return 0
+
+    def get_job_parameter(self, key: str, default_value: str | None = None) -> str | None:
+        return default_value
+
+    def get_metrics_group(self) -> MetricGroup:
+        raise AssertionError("connectors register no metrics")
+
+    def add_accumulator(self, name: str, accumulator: Accumulator[Any]) -> None:
+        raise AssertionError("connectors register no accumulators")
+
+    def get_accumulator(self, name: str) -> Accumulator[Any]:
+        raise AssertionError("connectors register no accumulators")
+
+
+class FakeReaderContext(SourceReaderContext):
+    """Counts what the reader asks for; hands requests to `on_request`."""
+
+    def __init__(
+        self, subtask: int = 0, parallelism: int = 1, on_request: Callable[[], None] | None = None
+    ) -> None:
+        self.runtime_context = FakeRuntimeContext(subtask, parallelism)
+        self.requests = 0
+        self.waits: list[float] = []
+        self.on_wake_up: Callable[[], None] = lambda: None
+        self._on_request = on_request
+
+    def send_split_request(self) -> None:
+        self.requests += 1
+        if self._on_request is not None:
+            self._on_request()
+
+    def send_source_event(self, event: Any) -> None:
+        raise AssertionError("no source sends events")
+
+    def wake_up(self) -> None:
+        self.on_wake_up()
+
+    def poll_again_in(self, seconds: float) -> None:
+        self.waits.append(seconds)
+
+
+class _EnumeratorContext(SplitEnumeratorContext[Any]):
+    def __init__(self, harness: SourceHarness) -> None:
+        self._harness = harness
+
+    def current_parallelism(self) -> int:
+        return self._harness.parallelism
+
+    def registered_readers(self) -> set[int]:
+        return set(range(self._harness.parallelism))
+
+    def assign_splits(self, splits: list[Any], subtask: int) -> None:
+        self._harness.to_reader[subtask].append(pickle.loads(pickle.dumps(splits)))
+
+    def signal_no_more_splits(self, subtask: int) -> None:
+        self._harness.to_reader[subtask].append(None)
+
+    def send_event_to_reader(self, subtask: int, event: Any) -> None:
+        raise AssertionError("no enumerator sends events")
+
+    def call_async(self, work: Callable[[], Any], then: Callable[[Any, BaseException | None], None]) -> None:
+        self._harness.background.append((work, then))
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """A checkpoint: the enumerator's state, all unfinished splits, and what was emitted before it."""
+
+    enumerator: Any
+    splits: list[Any]
+    emitted: list[Any]
+
+
+@dataclass
+class SourceHarness:
+    source: Source[Any]
+    parallelism: int
+    restored: Snapshot | None = None
+    emitted: list[Any] = field(default_factory=list)
+    by_subtask: list[list[Any]] = field(default_factory=list)
+    to_reader: list[deque[list[Any] | None]] = field(default_factory=list)
+    background: deque[tuple[Callable[[], Any], Callable[[Any, BaseException | None], None]]] = field(
+        default_factory=deque
+    )
+
+    def __post_init__(self) -> None:
+        source = pickle.loads(pickle.dumps(self.source))
+        self.to_reader = [deque() for _ in range(self.parallelism)]
+        self.by_subtask = [[] for _ in range(self.parallelism)]
+        self.requests: deque[int] = deque()
+        self.ended = [False] * self.parallelism
+        context = _EnumeratorContext(self)
+        if self.restored is None:
+            self.enumerator = source.create_enumerator(context)
+        else:
+            self.enumerator = source.restore_enumerator(context, self.restored.enumerator)
+            self.emitted = list(self.restored.emitted)
+        self.enumerator.start()
+        self.readers: list[SourceReader[Any]] = []
+        for subtask in range(self.parallelism):
+            request = lambda subtask=subtask: self.requests.append(subtask)  # noqa: E731  # bound in the loop
+            reader_source = pickle.loads(pickle.dumps(self.source))
+            reader = reader_source.create_reader(FakeReaderContext(subtask, self.parallelism, request))
+            self.readers.append(reader)
+            self.enumerator.add_reader(subtask)
+            reader.start()
+        for number, split in enumerate(self.restored.splits if self.restored else ()):
+            self.readers[number % self.parallelism].add_splits([split])
+
+    def step(self, choice: int, max_rows: int) -> bool:
+        """One step out of those possible now; false when the source has ended."""
+        steps: list[Callable[[], None]] = [
+            *(lambda s=s: self._poll(s, max_rows) for s in range(self.parallelism) if not self.ended[s]),
+            *(lambda s=s: self._deliver(s) for s in range(self.parallelism) if self.to_reader[s]),
+        ]
+        if self.requests:
+            steps.append(lambda: self.enumerator.handle_split_request(self.requests.popleft(), "127.0.0.1"))
+        if self.background:
+            steps.append(self._work)
+        if all(self.ended):
+            return False
+        steps[choice % len(steps)]()
+        return True
+
+    def _work(self) -> None:
+        work, then = self.background.popleft()
+        try:
+            result = work()
+        except Exception as error:
+            then(None, error)
+        else:
+            then(result, None)
+
+    def _deliver(self, subtask: int) -> None:
+        splits = self.to_reader[subtask].popleft()
+        if splits is None:
+            self.readers[subtask].notify_no_more_splits()
+        else:
+            self.readers[subtask].add_splits(splits)
+
+    def _poll(self, subtask: int, max_rows: int) -> None:
+        result = self.readers[subtask].poll_next(max_rows)
+        if isinstance(result, PollStatus):
+            self.ended[subtask] = result is PollStatus.END_OF_INPUT
+            return
+        assert 0 < len(result) <= max_rows
+        rows = rows_of(result)
+        self.emitted.extend(rows)
+        self.by_subtask[subtask].extend(rows)
+
+    def run_to_end(self, max_rows: int = 1000) -> list[Any]:
+        """Takes every kind of step in turn until the source ends; answers all that was emitted."""
+        for choice in range(100_000):
+            if not self.step(choice, max_rows):
+                return self.emitted
+        raise AssertionError("the source does not end")
+
+    def snapshot(self) -> Snapshot:
+        """What a checkpoint at this moment holds. Splits on their way belong to the readers that they go to."""
+        splits = [split for reader in self.readers for split in reader.snapshot_state(1)]
+        splits += [split for queue in self.to_reader for message in queue if message for split in message]
+        state = pickle.loads(pickle.dumps((self.enumerator.snapshot_state(1), splits)))
+        return Snapshot(state[0], state[1], list(self.emitted))
+
+    def close(self) -> None:
+        for reader in self.readers:
+            reader.close()
+        self.enumerator.close()
+
+
+def rows_of(batch: Batch) -> list[Any]:
+    """The records of either kind of batch."""
+    return list(batch.rows) if isinstance(batch, RowBatch) else record_batch_to_rows(batch.data, PICKLED)
+
+
+def read_all(source: Source[Any], parallelism: int = 1, max_rows: int = 1000) -> list[Any]:
+    """Everything that a bounded source reads."""
+    harness = SourceHarness(source, parallelism)
+    try:
+        return harness.run_to_end(max_rows)
+    finally:
+        harness.close()

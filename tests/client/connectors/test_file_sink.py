@@ -1,0 +1,206 @@
+"""Names, rolling and errors of the file sink."""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from source_harness import FakeRuntimeContext
+
+from millstream.core.batches import ColumnBatch, RowBatch
+from millstream.core.clock import ManualClock
+from millstream.core.errors import InvalidProgramError
+from millstream.core.row import Row
+from millstream.datastream.connectors.errors import ConnectorError
+from millstream.datastream.connectors.file_system import Encoder, FileSink, OutputFileConfig, RollingPolicy
+from millstream.datastream.connectors.file_system import parquet_part
+
+
+def _write(sink: FileSink, *batches: list[Any], subtask: int = 0) -> None:
+    writer = sink.create_writer(FakeRuntimeContext(subtask, 4))
+    try:
+        for rows in batches:
+            writer.write(RowBatch(rows))
+        writer.flush(end_of_input=True)
+    finally:
+        writer.close()
+
+
+def _names(folder: Path) -> list[str]:
+    return sorted(p.name for p in folder.iterdir())
+
+
+def test_names_follow_the_configuration(tmp_path: Path) -> None:
+    config = OutputFileConfig.builder().with_part_prefix("out").with_part_suffix(".txt").build()
+    sink = FileSink.for_row_format(tmp_path, Encoder.simple_string_encoder()).with_output_file_config(config).build()
+    _write(sink, [1], subtask=2)
+    _write(FileSink.for_csv(tmp_path).with_output_file_config("c"), [{"a": 1}])
+    _write(FileSink.for_json_lines(tmp_path).with_output_file_config("j", ".ndjson"), [1])
+    assert _names(tmp_path) == ["c-0-0.csv", "j-0-0.ndjson", "out-2-0.txt"]
+
+
+def test_a_hidden_file_is_written_first(tmp_path: Path) -> None:
+    writer = FileSink.for_row_format(tmp_path).create_writer(FakeRuntimeContext(3, 4))
+    writer.write(RowBatch(["x"]))
+    (name,) = _names(tmp_path)
+    assert name.startswith(".part-3-0.inprogress.")
+    writer.flush(end_of_input=True)
+    writer.close()
+    assert _names(tmp_path) == ["part-3-0"]
+    assert (tmp_path / "part-3-0").read_text() == "x\n"
+
+
+def test_parts_roll_by_size(tmp_path: Path) -> None:
+    sink = FileSink.for_row_format(tmp_path).with_rolling_policy(RollingPolicy.default_rolling_policy(part_size=4))
+    _write(sink, ["a"], ["b"], ["c"])
+    assert [(tmp_path / name).read_text() for name in _names(tmp_path)] == ["a\nb\n", "c\n"]
+
+
+def test_parts_roll_by_age_and_inactivity(tmp_path: Path) -> None:
+    clock = ManualClock()
+    policy = RollingPolicy.default_rolling_policy(
+        rollover_interval=10_000, inactivity_interval=datetime.timedelta(seconds=4)
+    )
+    writer = (
+        FileSink.for_row_format(tmp_path).with_rolling_policy(policy).with_clock(clock).create_writer(FakeRuntimeContext())
+    )
+    for seconds, row in ((0, "a"), (3, "b"), (3, "c"), (3, "d"), (3, "e"), (5, "f")):
+        clock.advance(seconds)
+        writer.write(RowBatch([row]))
+    writer.flush(end_of_input=True)
+    writer.close()
+    assert [(tmp_path / name).read_text() for name in _names(tmp_path)] == ["a\nb\nc\nd\n", "e\n", "f\n"]
+
+
+def test_a_policy_without_limits_keeps_one_part(tmp_path: Path) -> None:
+    sink = FileSink.for_row_format(tmp_path).with_rolling_policy(RollingPolicy.on_checkpoint_rolling_policy())
+    _write(sink, ["a" * 1000], ["b" * 1000])
+    assert _names(tmp_path) == ["part-0-0"]
+
+
+def test_a_part_that_someone_else_made_is_not_overwritten(tmp_path: Path) -> None:
+    writer = FileSink.for_row_format(tmp_path).create_writer(FakeRuntimeContext())
+    writer.write(RowBatch(["mine"]))
+    (tmp_path / "part-0-0").write_text("theirs\n")
+    writer.flush(end_of_input=True)
+    writer.close()
+    assert (tmp_path / "part-0-0").read_text() == "theirs\n"
+    assert (tmp_path / "part-0-1").read_text() == "mine\n"
+
+
+def test_an_encoder_of_ones_own(tmp_path: Path) -> None:
+    _write(FileSink.for_row_format(tmp_path, Encoder(lambda row: b"<%d>" % row)), [1, 2])
+    assert (tmp_path / "part-0-0").read_bytes() == b"<1>\n<2>\n"
+
+
+def test_csv_text(tmp_path: Path) -> None:
+    rows = [{"a, b": 1, "s": 'say "x"\n'}, {"a, b": None, "s": ""}]
+    _write(FileSink.for_csv(tmp_path / "with"), rows[:1], rows[1:])
+    _write(FileSink.for_csv(tmp_path / "without", header=False, delimiter=";"), rows)
+    assert (tmp_path / "with/part-0-0.csv").read_text() == '"a, b",s\n1,"say ""x""\n"\n,""\n'
+    assert (tmp_path / "without/part-0-0.csv").read_text() == '1;"say ""x""\n"\n;""\n'
+
+
+def test_csv_columns_may_come_in_another_order_but_must_be_the_same(tmp_path: Path) -> None:
+    _write(FileSink.for_csv(tmp_path / "a"), [{"a": 1, "b": 2}], [{"b": 4, "a": 3.5}])
+    assert (tmp_path / "a/part-0-0.csv").read_text() == "a,b\n1,2\n3.5,4\n"
+    with pytest.raises(ConnectorError, match=r"has the columns a, but a batch has b"):
+        _write(FileSink.for_csv(tmp_path / "b"), [{"a": 1}], [{"b": 1}])
+    assert _names(tmp_path / "b") == []
+
+
+def test_nested_values_are_refused_in_csv(tmp_path: Path) -> None:
+    with pytest.raises(ConnectorError, match="cannot write as CSV"):
+        _write(FileSink.for_csv(tmp_path), [{"a": [1]}])
+
+
+def test_json_of_everything(tmp_path: Path) -> None:
+    @dataclasses.dataclass
+    class Point:
+        x: int
+
+    rows = [Row(1, "a"), Row(a=Row(b=1)), Point(1), (1, None), np.int64(3), np.array([1, 2]), datetime.date(2024, 1, 2)]
+    _write(FileSink.for_json_lines(tmp_path), rows)
+    assert [json.loads(line) for line in (tmp_path / "part-0-0.jsonl").read_text().splitlines()] == [
+        [1, "a"], {"a": {"b": 1}}, {"x": 1}, [1, None], 3, [1, 2], "2024-01-02",
+    ]  # fmt: skip
+
+
+def test_what_is_no_json_is_named(tmp_path: Path) -> None:
+    with pytest.raises(ConnectorError, match=r"\{'a': <object.*: a object cannot be written as JSON"):
+        _write(FileSink.for_json_lines(tmp_path), [1, {"a": object()}])
+
+
+def test_columns_as_json_are_objects(tmp_path: Path) -> None:
+    writer = FileSink.for_json_lines(tmp_path).create_writer(FakeRuntimeContext())
+    maps = pa.array([[("k", 1)]], pa.map_(pa.string(), pa.int64()))
+    writer.write(ColumnBatch(pa.RecordBatch.from_arrays([pa.array([{"x": 1}]), maps], names=["s", "m"])))
+    writer.flush(end_of_input=True)
+    writer.close()
+    assert json.loads((tmp_path / "part-0-0.jsonl").read_text()) == {"s": {"x": 1}, "m": {"k": 1}}
+
+
+def test_parquet_gathers_batches_into_row_groups(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    _write(FileSink.for_parquet(tmp_path / "a"), *[[{"i": i}] for i in range(100)])
+    assert pq.read_metadata(tmp_path / "a/part-0-0.parquet").num_row_groups == 1
+    monkeypatch.setattr(parquet_part, "ROW_GROUP_ROWS", 30)
+    _write(FileSink.for_parquet(tmp_path / "b"), *[[{"i": i}] for i in range(100)])
+    assert pq.read_metadata(tmp_path / "b/part-0-0.parquet").num_row_groups == 4
+    assert pq.read_table(tmp_path / "b").to_pydict() == {"i": list(range(100))}
+
+
+def test_an_inferred_parquet_schema_covers_the_first_row_group(tmp_path: Path) -> None:
+    _write(FileSink.for_parquet(tmp_path), [{"a": None, "b": 1}], [{"a": "x", "b": 2.5}], [{"b": 3}])
+    assert pq.read_table(tmp_path).to_pydict() == {"a": [None, "x", None], "b": [1.0, 2.5, 3.0]}
+
+
+@pytest.mark.parametrize(
+    ("second", "message"),
+    [({"a": 1, "z": 2}, r"columns a, but a batch has also z"), ({"a": "x"}, r"column 'a' does not fit int64")],
+)
+def test_rows_that_do_not_fit_the_parquet_file_are_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, second: dict[str, Any], message: str
+) -> None:
+    monkeypatch.setattr(parquet_part, "ROW_GROUP_ROWS", 1)
+    with pytest.raises(ConnectorError, match=message):
+        _write(FileSink.for_parquet(tmp_path), [{"a": 1}], [second])
+    assert _names(tmp_path) == []
+
+
+def test_a_directory_that_cannot_be_made_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(ConnectorError, match=r"cannot make the directory .*file"):
+        FileSink.for_row_format(tmp_path / "file").create_writer(FakeRuntimeContext())
+
+
+def test_a_write_that_fails_names_the_file(tmp_path: Path) -> None:
+    writer = FileSink.for_row_format(tmp_path / "gone").create_writer(FakeRuntimeContext())
+    (tmp_path / "gone").rmdir()
+    with pytest.raises(ConnectorError, match=r"gone/\.part-0-0\.inprogress\..*No such file"):
+        writer.write(RowBatch(["x"]))
+    writer.close()
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: OutputFileConfig(".hidden"),
+        lambda: OutputFileConfig("a/b"),
+        lambda: OutputFileConfig(""),
+        lambda: RollingPolicy.default_rolling_policy(part_size=0),
+        lambda: RollingPolicy.default_rolling_policy(rollover_interval=0),
+        lambda: FileSink.for_csv("x", delimiter=""),
+        lambda: FileSink.for_parquet("x", schema=5),
+        lambda: FileSink.for_row_format("hdfs://x/y"),
+    ],
+)
+def test_bad_options_are_refused_at_once(make: Any) -> None:
+    with pytest.raises(InvalidProgramError):
+        make()

@@ -1,0 +1,149 @@
+"""What every file sink promises: after the end of the input exactly what was written, before it nothing."""
+
+from __future__ import annotations
+
+import pickle
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from source_harness import FakeRuntimeContext, read_all
+
+from millstream.core.batches import Batch, ColumnBatch, RowBatch
+from millstream.core.conversion import rows_to_record_batch
+from millstream.core.row import Row
+from millstream.core.types import LONG, STRING, RowType, TypeInformation
+from millstream.datastream.connectors.base import Source
+from millstream.datastream.connectors.file_system import FileSink, FileSource, RollingPolicy, StreamFormat
+
+_ROW = RowType((LONG, STRING), ("i", "s"))
+
+
+@dataclass(frozen=True)
+class Record:
+    i: int
+    s: str
+
+
+@dataclass(frozen=True)
+class _Case:
+    sink: Callable[[Path], FileSink]
+    source: Callable[[Path], Source[Any]]
+    seen: Callable[[int, str], Any]
+    make: Callable[[int, str], Any]
+    type: TypeInformation = _ROW
+
+
+def _as_dict(i: int, s: str) -> dict[str, Any]:
+    return {"i": i, "s": s}
+
+
+def _as_row(i: int, s: str) -> Row:
+    return Row(i=i, s=s)
+
+
+def _text_source(folder: Path) -> Source[Any]:
+    return FileSource.for_record_stream_format(StreamFormat.text_line_format(), folder)
+
+
+def _csv_source(folder: Path) -> Source[Any]:
+    return FileSource.for_csv(folder, types={"i": int, "s": str})
+
+
+_SCHEMA = pa.schema([("i", pa.int64()), ("s", pa.string())])
+_CASES: dict[str, _Case] = {
+    "text of values": _Case(FileSink.for_row_format, _text_source, "{} {}".format, "{} {}".format, STRING),
+    "text of rows": _Case(FileSink.for_row_format, _text_source, lambda i, s: str(_as_row(i, s)), _as_row),
+    "csv of dicts": _Case(FileSink.for_csv, _csv_source, _as_row, _as_dict),
+    "csv of a type": _Case(lambda p: FileSink.for_csv(p, Record), _csv_source, _as_row, Record),
+    "csv of tuples": _Case(lambda p: FileSink.for_csv(p, _ROW), _csv_source, _as_row, lambda i, s: (i, s)),
+    "json of dicts": _Case(FileSink.for_json_lines, FileSource.for_json_lines, _as_dict, _as_dict),
+    "json of dataclasses": _Case(
+        FileSink.for_json_lines, lambda p: FileSource.for_json_lines(p, type_info=Record), Record, Record
+    ),
+    "json of rows": _Case(
+        FileSink.for_json_lines, lambda p: FileSource.for_json_lines(p, type_info=_ROW), _as_row, _as_row
+    ),
+    "parquet of dicts": _Case(FileSink.for_parquet, FileSource.for_parquet, _as_row, _as_dict),
+    "parquet of a type": _Case(
+        lambda p: FileSink.for_parquet(p, Record), FileSource.for_parquet, _as_row, Record
+    ),
+    "parquet of a schema": _Case(
+        lambda p: FileSink.for_parquet(p, _SCHEMA), FileSource.for_parquet, _as_row, _as_row
+    ),
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module", params=_CASES)
+def case(request: pytest.FixtureRequest) -> _Case:
+    return _CASES[request.param]
+
+
+def _visible(folder: Path) -> list[str]:
+    return sorted(p.name for p in folder.iterdir() if not p.name.startswith("."))
+
+
+_line = st.text(st.characters(exclude_categories=["Cs", "Cc"]), max_size=6)
+_inputs = st.lists(
+    st.tuples(st.booleans(), st.lists(st.tuples(st.integers(-(2**40), 2**40), _line), max_size=8)), max_size=6
+)
+
+
+def _batch(case: _Case, as_columns: bool, records: list[tuple[int, str]]) -> Batch:
+    rows = [case.make(i, s) for i, s in records]
+    if as_columns and rows:
+        return ColumnBatch(rows_to_record_batch(rows, case.type))
+    return RowBatch(rows)
+
+
+@settings(max_examples=30, deadline=None)
+@given(inputs=_inputs, part_size=st.sampled_from([1, 40, 10**6]))
+def test_the_end_of_the_input_shows_exactly_what_was_written(
+    case: _Case, inputs: list[tuple[bool, list[tuple[int, str]]]], part_size: int
+) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        _write_and_read(case, Path(folder), inputs, part_size)
+
+
+def _write_and_read(
+    case: _Case, folder: Path, inputs: list[tuple[bool, list[tuple[int, str]]]], part_size: int
+) -> None:
+    sink = case.sink(folder).with_rolling_policy(RollingPolicy.default_rolling_policy(part_size=part_size)).build()
+    writer = pickle.loads(pickle.dumps(sink)).create_writer(FakeRuntimeContext())
+    for as_columns, records in inputs:
+        writer.write(_batch(case, as_columns, records))
+    writer.flush(end_of_input=True)
+    writer.close()
+    written = [record for _, records in inputs for record in records]
+    assert not [p.name for p in folder.iterdir() if p.name.startswith(".")]
+    filled = sum(1 for _, records in inputs if records)
+    assert len(_visible(folder)) == {1: filled, 10**6: min(filled, 1)}.get(part_size, len(_visible(folder)))
+    assert sorted(map(repr, read_all(case.source(folder)))) == sorted(repr(case.seen(i, s)) for i, s in written)
+
+
+def test_nothing_is_visible_before_the_end_and_a_close_leaves_nothing(case: _Case, tmp_path: Path) -> None:
+    writer = case.sink(tmp_path / "out").create_writer(FakeRuntimeContext())
+    writer.write(_batch(case, False, [(1, "a"), (2, "b")]))
+    writer.flush(end_of_input=False)
+    assert _visible(tmp_path / "out") == []
+    assert read_all(case.source(tmp_path / "out")) == []
+    writer.close()
+    assert list((tmp_path / "out").iterdir()) == []
+
+
+def test_a_second_run_adds_to_the_first(case: _Case, tmp_path: Path) -> None:
+    for run in range(2):
+        for subtask in range(2):
+            writer = case.sink(tmp_path).create_writer(FakeRuntimeContext(subtask, 2))
+            writer.write(_batch(case, False, [(run, str(subtask))]))
+            writer.flush(end_of_input=True)
+            writer.close()
+    assert len(_visible(tmp_path)) == 4
+    expected = [case.seen(run, str(subtask)) for run in range(2) for subtask in range(2)]
+    assert sorted(map(repr, read_all(case.source(tmp_path)))) == sorted(map(repr, expected))

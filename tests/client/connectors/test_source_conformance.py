@@ -1,0 +1,168 @@
+"""What every bounded source promises: each record exactly once, in any interleaving, across snapshots."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from source_harness import SourceHarness
+
+from millstream.core.row import Row
+from millstream.datastream.connectors.base import Boundedness, Source
+from millstream.datastream.connectors.collection import CollectionSource
+from millstream.datastream.connectors.datagen import ColumnDataGeneratorSource, DataGeneratorSource
+from millstream.datastream.connectors.file_system import FileSource, StreamFormat
+from millstream.datastream.connectors.number_sequence import NumberSequenceSource
+
+_LINES = [f"line {i} {'é' * (i % 7)}" for i in range(60)] + ["", "after an empty line", "", ""] + ["x" * 300]
+_Case = tuple[Source[Any], list[Any]]
+
+
+def _double(index: int) -> int:
+    return index * 2
+
+
+def _columns(start: int, n: int) -> dict[str, list[int]]:
+    return {"i": list(range(start, start + n))}
+
+
+def _text(folder: Path) -> _Case:
+    (folder / "sub").mkdir()
+    (folder / "a.txt").write_text("\n".join(_LINES) + "\n", "utf-8")
+    (folder / "sub" / "no-end.txt").write_text("\n".join(_LINES), "utf-8")
+    (folder / "empty.txt").write_text("")
+    (folder / ".hidden").write_text("hidden\n")
+    (folder / "_SUCCESS").write_text("hidden\n")
+    source = FileSource.for_record_stream_format(StreamFormat.text_line_format(), folder).build()
+    return source.with_block_size(37), _LINES * 2
+
+
+def _gzip(folder: Path) -> _Case:
+    for name in ("a.txt.gz", "b.txt.gz"):
+        with gzip.open(folder / name, "wt", encoding="utf-8") as file:
+            file.write("\n".join(_LINES) + "\n")
+    source = FileSource.for_record_stream_format(StreamFormat.text_line_format(), folder / "*.gz").build()
+    return source.with_block_size(16), _LINES * 2
+
+
+def _utf16(folder: Path) -> _Case:
+    (folder / "a.txt").write_bytes("\r\n".join(_LINES).encode("utf-16"))
+    source = FileSource.for_record_stream_format(StreamFormat.text_line_format("UTF-16"), str(folder / "a.txt"))
+    return source.with_block_size(16), _LINES
+
+
+def _json(folder: Path) -> _Case:
+    records = [{"i": i, "s": "é\n" * (i % 5)} for i in range(70)]
+    lines = [json.dumps(r, ensure_ascii=i % 2 == 0) for i, r in enumerate(records)]
+    (folder / "a.jsonl").write_text("\n".join(lines[:40]) + "\n\n \n" + "\r\n".join(lines[40:]), "utf-8")
+    return FileSource.for_json_lines(folder).with_block_size(50), records
+
+
+def _csv(folder: Path) -> _Case:
+    for part in range(3):
+        body = "".join(f'{i},"text {i}\nwith ""a"" line, end"\n' for i in range(part * 30, part * 30 + 30))
+        (folder / f"{part}.csv").write_text("i,s\n" + body)
+    expected = [Row(i=i, s=f'text {i}\nwith "a" line, end') for i in range(90)]
+    return FileSource.for_csv(folder).with_block_size(20), expected
+
+
+def _parquet(folder: Path) -> _Case:
+    for part in range(2):
+        table = pa.table({"i": range(part * 50, part * 50 + 50), "s": [str(i) for i in range(50)]})
+        pq.write_table(table, folder / f"{part}.parquet", row_group_size=7)
+    expected = [Row(i=i, s=str(i % 50)) for i in range(100)]
+    return FileSource.for_parquet(folder).with_block_size(150), expected
+
+
+_CASES: dict[str, Callable[[Path], _Case]] = {
+    "numbers": lambda _: (NumberSequenceSource(-5, 94), list(range(-5, 95))),
+    "one number": lambda _: (NumberSequenceSource(3, 3), [3]),
+    "collection": lambda _: (CollectionSource([{"n": i} for i in range(50)]), [{"n": i} for i in range(50)]),
+    "empty collection": lambda _: (CollectionSource([]), []),
+    "generated rows": lambda _: (DataGeneratorSource(_double, 101), [i * 2 for i in range(101)]),
+    "generated columns": lambda _: (
+        ColumnDataGeneratorSource(_columns, 101, rows_per_batch=8),
+        [Row(i=i) for i in range(101)],
+    ),
+    "text": _text,
+    "gzip text": _gzip,
+    "utf-16 text": _utf16,
+    "json lines": _json,
+    "csv": _csv,
+    "parquet": _parquet,
+}
+
+
+@pytest.fixture(scope="module", params=_CASES)
+def case(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> _Case:
+    return _CASES[request.param](tmp_path_factory.mktemp("source"))
+
+
+def _counted(rows: list[Any]) -> Counter[str]:
+    return Counter(map(repr, rows))
+
+
+_steps = st.lists(st.tuples(st.integers(0, 20), st.integers(1, 40)), max_size=60)
+
+
+def test_it_says_that_it_ends(case: _Case) -> None:
+    assert case[0].get_boundedness() is Boundedness.BOUNDED
+
+
+def test_one_reader_reads_in_order(case: _Case) -> None:
+    source, expected = case
+    harness = SourceHarness(source, 1)
+    try:
+        assert harness.run_to_end() == expected
+    finally:
+        harness.close()
+
+
+@settings(max_examples=25, deadline=None)
+@given(parallelism=st.sampled_from([1, 2, 3]), steps=_steps, max_rows=st.integers(1, 50))
+def test_every_record_comes_exactly_once(
+    case: _Case, parallelism: int, steps: list[tuple[int, int]], max_rows: int
+) -> None:
+    source, expected = case
+    harness = SourceHarness(source, parallelism)
+    try:
+        for choice, rows in steps:
+            harness.step(choice, rows)
+        assert _counted(harness.run_to_end(max_rows)) == _counted(expected)
+    finally:
+        harness.close()
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    parallelism=st.sampled_from([1, 2, 3]),
+    phases=st.lists(st.tuples(_steps, _steps, st.sampled_from([1, 2, 3])), min_size=1, max_size=3),
+)
+def test_a_restore_loses_and_repeats_nothing(
+    case: _Case,
+    parallelism: int,
+    phases: list[tuple[list[tuple[int, int]], list[tuple[int, int]], int]],
+) -> None:
+    source, expected = case
+    harness = SourceHarness(source, parallelism)
+    try:
+        for before, after, next_parallelism in phases:
+            for choice, rows in before:
+                harness.step(choice, rows)
+            snapshot = harness.snapshot()
+            for choice, rows in after:
+                harness.step(choice, rows)
+            harness.close()
+            harness = SourceHarness(source, next_parallelism, snapshot)
+        assert _counted(harness.run_to_end()) == _counted(expected)
+    finally:
+        harness.close()

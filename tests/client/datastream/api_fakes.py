@@ -1,0 +1,72 @@
+"""Fakes that the tests of the API share: an executor that keeps what it is given, and its jobs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from millstream.core.configuration import Configuration
+from millstream.core.graph import JobGraph
+from millstream.core.states import JobStatus
+from millstream.datastream.execution import JobExecutionResult
+
+
+class FakeJobClient:
+    """A job that finishes, or fails, as soon as it is asked."""
+
+    def __init__(self, graph: JobGraph, records: list[Any], failure: Exception | None) -> None:
+        self.graph = graph
+        self.records = records
+        self.failure = failure
+        self.status = JobStatus.RUNNING
+        self.cancelled = 0
+        self.closed = 0
+        self.collected: list[str] = []
+
+    def get_job_id(self) -> str:
+        return self.graph.job_id
+
+    def get_job_status(self) -> JobStatus:
+        return self.status
+
+    def cancel(self) -> None:
+        self.cancelled += 1
+        self.status = JobStatus.CANCELLING
+
+    def get_job_execution_result(self) -> JobExecutionResult:
+        if self.failure is not None:
+            self.status = JobStatus.FAILED
+            raise self.failure
+        self.status = JobStatus.FINISHED
+        return JobExecutionResult(self.graph.job_id, 1, {"n": 1})
+
+    def collect(self, operator_id: str) -> Iterator[Any]:
+        self.collected.append(operator_id)
+        yield from self.records
+        if self.failure is not None:
+            self.status = JobStatus.FAILED
+            raise self.failure
+
+    def close(self) -> None:
+        self.closed += 1
+
+
+class FakeExecutor:
+    """Remembers what was submitted, and how."""
+
+    def __init__(self) -> None:
+        self.configurations: list[Configuration] = []
+        self.clients: list[FakeJobClient] = []
+        self.artifact_paths: list[dict[str, str] | None] = []
+        self.records: list[Any] = []
+        self.failure: Exception | None = None
+
+    def make_executor(self, configuration: Configuration) -> FakeExecutor:
+        self.configurations.append(configuration)
+        return self
+
+    def submit(self, graph: JobGraph, artifact_paths: dict[str, str] | None = None) -> FakeJobClient:
+        client = FakeJobClient(graph, self.records, self.failure)
+        self.clients.append(client)
+        self.artifact_paths.append(artifact_paths)
+        return client

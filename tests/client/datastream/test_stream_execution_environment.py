@@ -1,0 +1,257 @@
+from __future__ import annotations
+
+import datetime
+import hashlib
+import json
+import pathlib
+from typing import Any
+
+import pytest
+from api_fakes import FakeExecutor
+
+from millstream.common import Configuration, ConfigurationError, InvalidProgramError, JobExecutionError, Row, Types
+from millstream.core.graph import Artifact, ArtifactKind, JobGraph
+from millstream.core.types import LONG, PICKLED, STRING
+from millstream.datastream import RuntimeExecutionMode, StreamExecutionEnvironment
+from millstream.datastream.planning import ProgramPlanned
+from millstream.proto import graph_pb2
+
+
+def new_environment(configuration: Configuration | None = None) -> StreamExecutionEnvironment:
+    return StreamExecutionEnvironment.get_execution_environment(configuration)
+
+
+def test_options_come_from_files_the_runner_the_program_and_setters(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path
+) -> None:
+    (tmp_path / "config.yaml").write_text("parallelism.default: 2\nrest.port: 1\npipeline.name: file\n")
+    monkeypatch.setenv("MILLSTREAM_CONF_DIR", str(tmp_path))
+    assert new_environment().get_parallelism() == 2
+    monkeypatch.setenv("MILLSTREAM_PROGRAM_CONFIGURATION", '{"parallelism.default": "3", "pipeline.name": "runner"}')
+    assert new_environment().get_parallelism() == 3
+    env = new_environment(Configuration().set_integer("parallelism.default", 4))
+    assert env.get_parallelism() == 4
+    env.set_parallelism(5).configure(Configuration().set_integer("parallelism.default", 6))
+    assert env.get_parallelism() == 5
+    env.from_collection([1]).map(str).set_parallelism(7)
+    graph = env.generate_job().graph
+    assert [vertex.parallelism for vertex in graph.vertices] == [1, 7]
+    assert graph.name == "runner"
+    assert graph.configuration == {"parallelism.default": "5", "pipeline.name": "runner", "rest.port": "1"}
+
+
+def test_setters_and_getters(env: StreamExecutionEnvironment) -> None:
+    assert env.get_parallelism() == 1
+    assert env.get_max_parallelism() == -1
+    assert env.set_max_parallelism(64).get_max_parallelism() == 64
+    assert env.is_chaining_enabled()
+    assert not env.disable_operator_chaining().is_chaining_enabled()
+    assert env.get_buffer_timeout() == 10
+    assert env.set_buffer_timeout(-1).get_buffer_timeout() == -1
+    assert env.set_buffer_timeout(datetime.timedelta(milliseconds=3)).get_buffer_timeout() == 3
+    assert env.set_runtime_mode(RuntimeExecutionMode.STREAMING) is env
+    env.set_python_executable(pathlib.Path("/usr/bin/python3"))
+    assert env.get_configuration().get_string("python.executable") == "/usr/bin/python3"
+    with pytest.raises(InvalidProgramError, match="BATCH is not available"):
+        env.set_runtime_mode(RuntimeExecutionMode.BATCH)
+    with pytest.raises(InvalidProgramError, match="set_parallelism: a parallelism is a whole number"):
+        env.set_parallelism(0)
+    with pytest.raises(InvalidProgramError, match="more than the highest, 32768"):
+        env.set_max_parallelism(32769)
+
+
+def test_a_parallelism_that_makes_no_sense_in_the_configuration_is_named() -> None:
+    with pytest.raises(InvalidProgramError, match=r"parallelism\.default"):
+        new_environment(Configuration({"parallelism.default": 0})).get_parallelism()
+
+
+@pytest.mark.parametrize(
+    ("variable", "text", "message"),
+    [
+        ("MILLSTREAM_PROGRAM_CONFIGURATION", "{", "not JSON"),
+        ("MILLSTREAM_PROGRAM_CONFIGURATION", "[]", "expected a JSON object"),
+        ("MILLSTREAM_PROGRAM_CONFIGURATION", '{"no.such": "1"}', "unknown option"),
+        ("MILLSTREAM_PROGRAM_ARTIFACTS", "[{}]", "expected a JSON list"),
+        ("MILLSTREAM_PROGRAM_ARTIFACTS", '[{"sha256": "a", "name": "b", "kind": "EGG"}]', "EGG"),
+    ],
+)
+def test_bad_settings_from_outside_are_named(
+    monkeypatch: pytest.MonkeyPatch, variable: str, text: str, message: str
+) -> None:
+    monkeypatch.setenv(variable, text)
+    with pytest.raises(ConfigurationError, match=message):
+        new_environment()
+
+
+def test_sources(env: StreamExecutionEnvironment, tmp_path: pathlib.Path) -> None:
+    (tmp_path / "lines.txt").write_text("a\n")
+    env.set_parallelism(4)
+    collection = env.from_collection([1])
+    assert (collection.get_name(), collection.get_type()) == ("Collection Source", PICKLED)
+    assert env.from_collection((i for i in range(3)), int).get_type() == LONG
+    sequence = env.from_sequence(1, 10)
+    assert (sequence.get_name(), sequence.get_type()) == ("Sequence Source", LONG)
+    lines = env.read_text_file(tmp_path / "lines.txt")
+    assert (lines.get_name(), lines.get_type()) == ("File Source", STRING)
+    sockets = env.socket_text_stream("127.0.0.1", 9)
+    assert (sockets.get_name(), sockets.get_type()) == ("Socket Stream", STRING)
+    with pytest.raises(InvalidProgramError, match="cannot run in parallel"):
+        sockets.set_parallelism(2)
+    graph = env.generate_job().graph
+    assert [vertex.parallelism for vertex in graph.vertices] == [1, 1, 4, 4, 1]
+
+
+def test_from_collection_checks_its_elements(env: StreamExecutionEnvironment) -> None:
+    with pytest.raises(InvalidProgramError, match="element 1"):
+        env.from_collection([1, "x"], Types.INT())
+    with pytest.raises(InvalidProgramError, match="expected a list of records, got a str"):
+        env.from_collection("abc")
+    with pytest.raises(InvalidProgramError, match="expected a list of records, got a int"):
+        env.from_collection(3)  # type: ignore[arg-type]
+    assert env.from_collection([(1,)], Types.ROW([int])).get_type() == Types.ROW([int])
+    assert Row(1) == Row(1)
+
+
+def test_from_source_takes_sources_and_no_watermarks(env: StreamExecutionEnvironment) -> None:
+    source: Any = env.from_sequence(1, 2).transformation.spec.source  # type: ignore[union-attr]
+    stream = env.from_source(source, None, "mine", type_info=Types.STRING())
+    assert (stream.get_name(), stream.get_type()) == ("mine", STRING)
+    assert env.from_source(source).get_name() == "NumberSequenceSource"
+    with pytest.raises(InvalidProgramError, match="event time is not available"):
+        env.from_source(source, "watermarks", "mine")
+    with pytest.raises(InvalidProgramError, match="expected a Source, got list"):
+        env.from_source([])  # type: ignore[arg-type]
+
+
+def test_execute_waits_and_closes_and_starts_afresh(env: StreamExecutionEnvironment, executor: FakeExecutor) -> None:
+    stream = env.from_collection([1])
+    stream.print()
+    result = env.execute("first")
+    [client] = executor.clients
+    assert result.get_job_id() == client.graph.job_id
+    assert (client.graph.name, client.closed) == ("first", 1)
+    with pytest.raises(InvalidProgramError, match="No operators defined"):
+        env.execute()
+    stream.map(str).print()
+    env.execute()
+    assert executor.clients[1].graph.name == "Millstream Streaming Job"
+    assert executor.clients[1].graph.vertices[0].name == "Source: Collection Source -> Map -> Sink: Print to Std. Out"
+    assert executor.clients[1].graph.job_id != client.graph.job_id
+
+
+def test_a_failure_reaches_the_program_and_the_client_is_closed(
+    env: StreamExecutionEnvironment, executor: FakeExecutor
+) -> None:
+    executor.failure = JobExecutionError("boom")
+    env.from_collection([1]).print()
+    with pytest.raises(JobExecutionError, match="boom"):
+        env.execute()
+    assert executor.clients[0].closed == 1
+
+
+def test_detached_jobs_are_not_waited_for(executor: FakeExecutor) -> None:
+    options = {"execution.attached": "false", "execution.target": "remote"}
+    env = new_environment(Configuration(options))
+    env.from_collection([1]).print()
+    result = env.execute()
+    [client] = executor.clients
+    assert (result.get_job_id(), client.closed, client.status.value) == (client.graph.job_id, 1, "RUNNING")
+    for ask in (
+        result.get_net_runtime,
+        result.get_all_accumulator_results,
+        lambda: result.get_accumulator_result("n"),
+    ):
+        with pytest.raises(InvalidProgramError, match="detached"):
+            ask()
+    assert repr(result) == f"DetachedJobExecutionResult({client.graph.job_id})"
+
+
+def test_a_local_job_is_waited_for_even_when_detached(executor: FakeExecutor) -> None:
+    env = new_environment(Configuration({"execution.attached": "false"}))
+    env.from_collection([1]).print()
+    assert env.execute().get_all_accumulator_results() == {"n": 1}
+
+
+def test_execute_async_answers_the_client(env: StreamExecutionEnvironment, executor: FakeExecutor) -> None:
+    env.from_collection([1]).print()
+    client = env.execute_async("later")
+    assert client is executor.clients[0]
+    assert executor.clients[0].closed == 0
+    assert executor.configurations == [env.get_configuration()]
+
+
+def test_files_are_shipped_by_content(
+    env: StreamExecutionEnvironment, executor: FakeExecutor, tmp_path: pathlib.Path
+) -> None:
+    helper, old, requirements, archive = (tmp_path / name for name in ("h.py", "old.txt", "r.txt", "data.zip"))
+    for path in (helper, old, requirements, archive):
+        path.write_text(path.name)
+    env.add_python_file(helper)
+    env.add_python_file(str(helper))
+    env.set_python_requirements(old)
+    env.set_python_requirements(requirements)
+    env.add_python_archive(archive)
+    env.from_collection([1])
+    env.execute()
+
+    def sha(path: pathlib.Path) -> str:
+        return hashlib.sha256(path.read_bytes()).hexdigest()
+
+    assert executor.clients[0].graph.artifacts == (
+        Artifact(sha(helper), "h.py", ArtifactKind.PYTHON_FILE),
+        Artifact(sha(requirements), "r.txt", ArtifactKind.REQUIREMENTS),
+        Artifact(sha(archive), "data.zip", ArtifactKind.ARCHIVE),
+    )
+    assert executor.artifact_paths == [{sha(path): str(path) for path in (helper, requirements, archive)}]
+
+
+def test_uploaded_artifacts_come_first_and_are_not_uploaded_again(
+    monkeypatch: pytest.MonkeyPatch, executor: FakeExecutor, tmp_path: pathlib.Path
+) -> None:
+    wheel = tmp_path / "job.whl"
+    wheel.write_bytes(b"wheel")
+    sha = hashlib.sha256(b"wheel").hexdigest()
+    entry = {"sha256": sha, "name": "job.whl", "kind": "WHEEL"}
+    monkeypatch.setenv("MILLSTREAM_PROGRAM_ARTIFACTS", json.dumps([entry]))
+    env = new_environment()
+    env.add_python_file(wheel)
+    env.from_collection([1])
+    env.execute()
+    kinds = [artifact.kind for artifact in executor.clients[0].graph.artifacts]
+    assert kinds == [ArtifactKind.WHEEL, ArtifactKind.PYTHON_FILE]
+    assert executor.artifact_paths == [{}]
+
+
+def test_files_that_cannot_be_shipped_are_named(env: StreamExecutionEnvironment, tmp_path: pathlib.Path) -> None:
+    with pytest.raises(InvalidProgramError, match=r"add_python_file: there is no file .*missing\.py"):
+        env.add_python_file(tmp_path / "missing.py")
+    with pytest.raises(InvalidProgramError, match="is a folder; pack it"):
+        env.add_python_file(tmp_path)
+    gone = tmp_path / "gone.zip"
+    gone.write_text("")
+    with pytest.raises(InvalidProgramError, match="target folder"):
+        env.add_python_archive(gone, "d")
+    with pytest.raises(InvalidProgramError, match="cache folder"):
+        env.set_python_requirements(gone, "d")
+    env.add_python_archive(gone)
+    gone.unlink()
+    env.from_collection([1])
+    with pytest.raises(InvalidProgramError, match=r"cannot ship .*gone\.zip: No such file"):
+        env.generate_job()
+
+
+@pytest.mark.parametrize("way", ["execute", "execute_async", "execute_and_collect"])
+def test_only_the_plan_may_be_wanted(
+    monkeypatch: pytest.MonkeyPatch, executor: FakeExecutor, tmp_path: pathlib.Path, way: str
+) -> None:
+    target = tmp_path / "plan"
+    monkeypatch.setenv("MILLSTREAM_PLAN_FILE", str(target))
+    env = new_environment()
+    stream = env.from_collection([1])
+    stream.print()
+    with pytest.raises(ProgramPlanned):
+        stream.execute_and_collect("planned") if way == "execute_and_collect" else getattr(env, way)("planned")
+    graph = JobGraph.from_proto(graph_pb2.JobGraph.FromString(target.read_bytes()))
+    assert graph.name == "planned"
+    assert executor.clients == []
+    assert not issubclass(ProgramPlanned, Exception)

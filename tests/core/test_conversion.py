@@ -1,0 +1,206 @@
+"""Records to Arrow and back, by declared type and without one."""
+
+from __future__ import annotations
+
+import datetime
+import decimal
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from millstream.core import types as t
+from millstream.core.conversion import (
+    ConversionError,
+    arrow_schema,
+    record_batch_to_rows,
+    rows_to_record_batch,
+    to_record_batch,
+)
+from millstream.core.row import Row
+
+
+@dataclass(frozen=True)
+class Point:
+    x: int
+    y: float
+
+
+@dataclass
+class Shape:
+    name: str
+    corners: list[Point]
+    centre: Point
+    tags: dict[str, int]
+    at: tuple[int, str]
+
+
+@dataclass(kw_only=True)
+class Labelled:
+    label: str
+    length: int = field(init=False, default=0)
+
+    def __post_init__(self) -> None:
+        self.length = len(self.label)
+
+
+_int64 = st.integers(-(2**63), 2**63 - 1)
+_text = st.text(st.characters(exclude_categories=["Cs"]))
+_floats = st.floats(allow_nan=False)
+_points = st.builds(Point, _int64, _floats)
+_CASES: list[tuple[t.TypeInformation, st.SearchStrategy[Any]]] = [
+    (t.LONG, st.none() | _int64),
+    (t.STRING, st.none() | _text),
+    (t.BIG_DEC, st.decimals(-(10**9), 10**9, places=3)),
+    (t.TIMESTAMP, st.datetimes()),
+    (t.DATE, st.dates()),
+    (t.TupleType((t.LONG, t.STRING)), st.tuples(_int64, _text)),
+    (t.RowType((t.LONG, t.BOOLEAN)), st.builds(Row, _int64, st.booleans())),
+    (t.RowType((t.LONG, t.BYTES), ("a", "b")), st.builds(lambda a, b: Row(a=a, b=b), _int64, st.binary())),
+    (t.DataclassType(Point), _points),
+    (t.DataclassType(Labelled), st.builds(lambda s: Labelled(label=s), _text)),
+    (t.ListType(t.DataclassType(Point)), st.none() | st.lists(_points, max_size=3)),
+    (t.MapType(t.STRING, t.TupleType((t.LONG,))), st.dictionaries(_text, st.tuples(_int64), max_size=3)),
+    (
+        t.DataclassType(Shape),
+        st.builds(
+            Shape,
+            _text,
+            st.lists(_points, max_size=3),
+            _points,
+            st.dictionaries(_text, _int64, max_size=3),
+            st.tuples(_int64, _text),
+        ),
+    ),
+]
+
+
+@pytest.mark.parametrize(("type_info", "records"), _CASES, ids=[c[0].describe() for c in _CASES])
+@settings(deadline=None)
+@given(data=st.data())
+def test_a_declared_type_survives_both_ways(
+    type_info: t.TypeInformation, records: st.SearchStrategy[Any], data: st.DataObject
+) -> None:
+    rows = data.draw(st.lists(records, max_size=5))
+    batch = rows_to_record_batch(rows, type_info)
+    assert batch.num_rows == len(rows)
+    assert batch.schema == arrow_schema(type_info)
+    assert record_batch_to_rows(batch, type_info) == rows
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        [(1, "a"), (2, "b")],
+        [Row(1, "a"), Row(2, "b")],
+        [Row(f1="a", f0=1), Row(f1="b", f0=2)],
+        [{"f0": 1, "f1": "a"}, {"f1": "b", "f0": 2}],
+        [(1, "a"), Row(2, "b")],
+    ],
+)
+def test_any_kind_of_record_fills_the_declared_columns(rows: list[Any]) -> None:
+    batch = rows_to_record_batch(rows, t.TupleType((t.LONG, t.STRING)))
+    assert batch.to_pydict() == {"f0": [1, 2], "f1": ["a", "b"]}
+
+
+@pytest.mark.parametrize(
+    ("rows", "expected"),
+    [
+        ([{"a": 1}, {"b": "x"}], {"a": [1, None], "b": [None, "x"]}),
+        ([Point(1, 2.0)], {"x": [1], "y": [2.0]}),
+        ([Row(a=1, b=Row(c=2))], {"a": [1], "b": [{"c": 2}]}),
+        ([(1, (2, "z"))], {"f0": [1], "f1": [{"f0": 2, "f1": "z"}]}),
+        ([1, 2], {"value": [1, 2]}),
+        ([[Point(1, 2.0)]], {"value": [[{"x": 1, "y": 2.0}]]}),
+        ([], {"value": []}),
+    ],
+)
+def test_columns_of_an_unknown_type_come_from_the_records(rows: list[Any], expected: dict[str, Any]) -> None:
+    assert rows_to_record_batch(rows, t.PICKLED).to_pydict() == expected
+
+
+def test_records_of_an_unknown_type_are_named_rows() -> None:
+    batch = pa.RecordBatch.from_pydict(
+        {"a": [1, None], "m": pa.array([[("k", 1)], None], pa.map_(pa.string(), pa.int64()))}
+    )
+    assert record_batch_to_rows(batch, t.PICKLED) == [Row(a=1, m={"k": 1}), Row(a=None, m=None)]
+
+
+def test_columns_are_found_by_name_and_for_tuples_by_position() -> None:
+    batch = pa.RecordBatch.from_pydict({"b": ["x"], "a": [1], "extra": [0]})
+    assert record_batch_to_rows(batch, t.RowType((t.LONG, t.STRING), ("a", "b"))) == [Row(a=1, b="x")]
+    two = pa.RecordBatch.from_pydict({"word": ["x"], "n": [1]})
+    assert record_batch_to_rows(two, t.TupleType((t.STRING, t.LONG))) == [("x", 1)]
+
+
+def test_columns_are_cast_to_the_declared_type() -> None:
+    batch = pa.RecordBatch.from_pydict({"value": [1, 2]})
+    values = record_batch_to_rows(batch, t.DOUBLE)
+    assert values == [1.0, 2.0]
+    assert type(values[0]) is float
+
+
+def test_nanoseconds_become_python_datetimes() -> None:
+    nanos = pa.array([1_000_000_001], pa.timestamp("ns"))
+    (value,) = record_batch_to_rows(pa.RecordBatch.from_arrays([nanos], names=["value"]), t.TIMESTAMP)
+    assert type(value) is datetime.datetime
+
+
+@pytest.mark.parametrize(
+    ("rows", "type_info", "message"),
+    [
+        ([1, "x"], t.LONG, r"column 'value', row 1: 'x' is not a Long"),
+        ([(1, 2), (1,)], t.TupleType((t.LONG, t.LONG)), r"row 1 has 1 fields, expected 2"),
+        ([Row(z=1)], t.RowType((t.LONG,), ("a",)), r"row 0 does not have the fields a"),
+        ([300], t.BYTE, r"column 'value', row 0: 300 is not a Byte"),
+        ([1, "x"], t.PICKLED, r"column 'value': its values do not share a type"),
+    ],
+)
+def test_records_that_do_not_fit_are_named(rows: list[Any], type_info: t.TypeInformation, message: str) -> None:
+    with pytest.raises(ConversionError, match=message):
+        rows_to_record_batch(rows, type_info)
+
+
+@pytest.mark.parametrize(
+    ("columns", "type_info", "message"),
+    [
+        ({"a": [1], "b": [2]}, t.LONG, r"columns a, b cannot become records of the single value Long"),
+        ({"a": [1]}, t.DataclassType(Point), r"columns a cannot become Point\(.*one column for each of x, y"),
+        ({"value": ["x"]}, t.LONG, r"column 'value' of string does not fit Long"),
+    ],
+)
+def test_columns_that_do_not_fit_are_named(
+    columns: dict[str, Any], type_info: t.TypeInformation, message: str
+) -> None:
+    with pytest.raises(ConversionError, match=message):
+        record_batch_to_rows(pa.RecordBatch.from_pydict(columns), type_info)
+
+
+def test_a_declared_decimal_keeps_its_value() -> None:
+    batch = rows_to_record_batch([decimal.Decimal("1.5")], t.BIG_DEC)
+    assert record_batch_to_rows(batch, t.BIG_DEC) == [decimal.Decimal("1.5")]
+
+
+def test_every_columnar_result_becomes_one_batch() -> None:
+    pandas = pytest.importorskip("pandas")
+    expected = {"a": [1, 2]}
+    chunked = pa.table({"a": pa.chunked_array([[1], [2]])})
+    for result in (
+        pa.RecordBatch.from_pydict(expected),
+        chunked,
+        pandas.DataFrame(expected, index=[7, 8]),
+        expected,
+        {"a": chunked["a"]},
+        {"a": pa.array([1, 2])},
+    ):
+        assert to_record_batch(result).to_pydict() == expected
+    assert to_record_batch(chunked.slice(0, 0)).schema.names == ["a"]
+
+
+@pytest.mark.parametrize("result", [None, [1, 2], "text", 3, {"a": [1], "b": [1, 2]}, {"a": 1}])
+def test_any_other_result_is_refused(result: Any) -> None:
+    with pytest.raises(ConversionError):
+        to_record_batch(result)

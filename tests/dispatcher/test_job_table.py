@@ -1,0 +1,256 @@
+"""The dispatcher's table of jobs, by example and against random histories."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+
+from millstream.core.ids import JobId, JobManagerId
+from millstream.core.states import JobStatus
+from millstream.dispatcher.jobs import (
+    CancelJob,
+    CancelRequested,
+    DropJob,
+    Effect,
+    EndJob,
+    Event,
+    ForgetJob,
+    JobReported,
+    JobTable,
+    ManagerDisconnected,
+    ManagerRegistered,
+    Phase,
+    RecordReport,
+    SessionId,
+    StartJob,
+    Submitted,
+    TimePassed,
+)
+
+A, B = JobId("a"), JobId("b")
+ONE, TWO = JobManagerId("one"), JobManagerId("two")
+S1, S2, S3 = SessionId(1), SessionId(2), SessionId(3)
+
+
+def table(capacity: int = 10) -> JobTable:
+    return JobTable(grace=5.0, capacity=capacity)
+
+
+def play(machine: JobTable, *events: Event, now: float = 0.0) -> list[Effect]:
+    effects: list[Effect] = []
+    for event in events:
+        effects = machine.handle(event, now)
+        machine.validate()
+    return effects
+
+
+def test_a_job_waits_for_a_job_manager() -> None:
+    machine = table()
+    assert play(machine, Submitted(A)) == []
+    assert machine.phase(A) is Phase.QUEUED
+    assert play(machine, ManagerRegistered(ONE, S1, {})) == [StartJob(S1, A)]
+    assert machine.session_of(A) == S1
+
+
+def test_jobs_are_spread_over_job_managers() -> None:
+    machine = table()
+    play(machine, ManagerRegistered(ONE, S1, {}), ManagerRegistered(TWO, S2, {}))
+    assert play(machine, Submitted(A)) == [StartJob(S1, A)]
+    assert play(machine, Submitted(B)) == [StartJob(S2, B)]
+
+
+def test_a_queued_job_is_cancelled_at_once() -> None:
+    machine = table()
+    play(machine, Submitted(A))
+    assert play(machine, CancelRequested(A)) == [EndJob(A, JobStatus.CANCELED, "cancelled before it started")]
+    assert play(machine, ManagerRegistered(ONE, S1, {})) == []
+
+
+def test_the_end_is_recorded_then_forgotten_then_dropped() -> None:
+    machine = table(capacity=0)
+    play(machine, ManagerRegistered(ONE, S1, {}), Submitted(A))
+    assert play(machine, JobReported(S1, A, JobStatus.RUNNING)) == [RecordReport(A)]
+    ended = play(machine, JobReported(S1, A, JobStatus.FINISHED))
+    assert ended == [RecordReport(A), ForgetJob(S1, A), DropJob(A)]
+    assert A not in machine
+
+
+def test_a_lost_job_manager_fails_its_jobs_after_the_grace_time() -> None:
+    machine = table()
+    play(machine, ManagerRegistered(ONE, S1, {}), Submitted(A))
+    play(machine, ManagerDisconnected(ONE, S1, "it died"), now=1.0)
+    assert machine.next_deadline() == 6.0
+    assert play(machine, TimePassed(), now=5.9) == []
+    assert play(machine, TimePassed(), now=6.0) == [EndJob(A, JobStatus.FAILED, "job manager one was lost: it died")]
+    assert machine.next_deadline() is None
+    assert play(machine, ManagerRegistered(ONE, S2, {A: JobStatus.RUNNING})) == [CancelJob(S2, A)]
+    assert play(machine, JobReported(S2, A, JobStatus.CANCELED)) == [ForgetJob(S2, A)]
+
+
+def test_a_job_manager_that_comes_back_keeps_its_jobs_and_hears_of_cancellations() -> None:
+    machine = table()
+    play(machine, ManagerRegistered(ONE, S1, {}), Submitted(A), JobReported(S1, A, JobStatus.RUNNING))
+    play(machine, ManagerDisconnected(ONE, S1, "cut"))
+    assert play(machine, CancelRequested(A)) == []
+    effects = play(machine, ManagerRegistered(ONE, S2, {A: JobStatus.RUNNING}))
+    assert effects == [RecordReport(A), CancelJob(S2, A)]
+
+
+def test_a_start_that_never_arrived_is_sent_again() -> None:
+    machine = table()
+    play(machine, ManagerRegistered(ONE, S1, {}), Submitted(A), ManagerDisconnected(ONE, S1, "cut"))
+    assert play(machine, ManagerRegistered(ONE, S2, {})) == [StartJob(S2, A)]
+
+
+def test_a_job_that_its_job_manager_no_longer_has_fails() -> None:
+    machine = table()
+    play(machine, ManagerRegistered(ONE, S1, {}), Submitted(A), JobReported(S1, A, JobStatus.RUNNING))
+    effects = play(machine, ManagerRegistered(ONE, S2, {}))
+    assert effects == [EndJob(A, JobStatus.FAILED, "job manager one no longer runs it")]
+
+
+def test_a_newer_session_replaces_an_older_one() -> None:
+    machine = table()
+    play(machine, ManagerRegistered(ONE, S1, {}), ManagerRegistered(ONE, S2, {}))
+    play(machine, ManagerDisconnected(ONE, S1, "old"))
+    assert machine.next_deadline() is None
+    assert play(machine, Submitted(A)) == [StartJob(S2, A)]
+    assert play(machine, JobReported(S1, A, JobStatus.RUNNING)) == []
+
+
+def test_a_restarted_dispatcher_adopts_running_jobs() -> None:
+    machine = table()
+    assert play(machine, ManagerRegistered(ONE, S1, {A: JobStatus.RUNNING, B: JobStatus.FINISHED})) == [
+        RecordReport(A),
+        RecordReport(B),
+        ForgetJob(S1, B),
+    ]
+
+
+def test_submitting_twice_is_a_bug_of_the_caller() -> None:
+    machine = table()
+    play(machine, Submitted(A))
+    with pytest.raises(AssertionError):
+        machine.handle(Submitted(A), 0.0)
+
+
+class JobTableHistories(RuleBasedStateMachine):
+    """Random submissions, cancellations, reports, losses and returns of up to three job managers.
+
+    The model holds what each job manager really runs; the table must end every job exactly once, start a job at one
+    job manager only, and never change a job that has ended for as long as it remembers it.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.capacity = 3
+        self.machine = JobTable(grace=5.0, capacity=self.capacity)
+        self.now = 0.0
+        self.sessions: dict[JobManagerId, SessionId] = {}
+        self.running: dict[JobManagerId, dict[JobId, JobStatus]] = {}
+        self.used: set[JobId] = set()
+        self.submitted: set[JobId] = set()
+        self.started: dict[JobId, JobManagerId] = {}
+        self.ended: set[JobId] = set()
+        self.next_session = 0
+
+    def apply(self, event: Event, deliver: bool = True) -> None:
+        for effect in self.machine.handle(event, self.now):
+            match effect:
+                case StartJob(session, job_id):
+                    manager = self.manager_of(session)
+                    assert self.started.setdefault(job_id, manager) == manager, "started at two job managers"
+                    assert job_id not in self.ended
+                    if deliver:
+                        self.running[manager].setdefault(job_id, JobStatus.INITIALIZING)
+                case CancelJob(session, job_id):
+                    manager = self.manager_of(session)
+                    if job_id in self.running[manager]:
+                        self.running[manager][job_id] = JobStatus.CANCELLING
+                case ForgetJob(session, job_id):
+                    self.running[self.manager_of(session)].pop(job_id, None)
+                case RecordReport(job_id):
+                    assert job_id not in self.ended, "a job changed after its end"
+                    self.submitted.add(job_id)
+                    if isinstance(event, JobReported) and event.status.is_terminal:
+                        self.ended.add(job_id)
+                    if isinstance(event, ManagerRegistered) and event.jobs[job_id].is_terminal:
+                        self.ended.add(job_id)
+                case EndJob(job_id, status, reason):
+                    assert status.is_terminal
+                    assert reason
+                    assert job_id not in self.ended, "a job ended twice"
+                    self.ended.add(job_id)
+                case DropJob(job_id):
+                    assert job_id not in self.machine
+                    self.ended.remove(job_id)
+                    self.submitted.remove(job_id)
+                    self.started.pop(job_id, None)
+
+    def manager_of(self, session: SessionId) -> JobManagerId:
+        (manager,) = [key for key, value in self.sessions.items() if value == session]
+        return manager
+
+    @rule(number=st.integers(0, 20), deliver=st.booleans())
+    def submit(self, number: int, deliver: bool) -> None:
+        job_id = JobId(f"job-{number}")
+        if job_id not in self.used:
+            self.used.add(job_id)
+            self.submitted.add(job_id)
+            self.apply(Submitted(job_id), deliver)
+
+    @precondition(lambda self: self.submitted)
+    @rule(data=st.data())
+    def cancel(self, data: st.DataObject) -> None:
+        self.apply(CancelRequested(data.draw(st.sampled_from(sorted(self.submitted)))))
+
+    @rule(name=st.sampled_from(["x", "y", "z"]), deliver=st.booleans())
+    def register(self, name: str, deliver: bool) -> None:
+        key = JobManagerId(name)
+        self.next_session += 1
+        self.sessions[key] = SessionId(self.next_session)
+        running = self.running.setdefault(key, {})
+        self.apply(ManagerRegistered(key, self.sessions[key], dict(running)), deliver)
+
+    @precondition(lambda self: self.sessions)
+    @rule(data=st.data())
+    def disconnect(self, data: st.DataObject) -> None:
+        key = data.draw(st.sampled_from(sorted(self.sessions)))
+        self.apply(ManagerDisconnected(key, self.sessions.pop(key), "cut"))
+
+    @precondition(lambda self: any(self.running.get(key) for key in self.sessions))
+    @rule(data=st.data(), status=st.sampled_from([s for s in JobStatus if s is not JobStatus.INITIALIZING]))
+    def report(self, data: st.DataObject, status: JobStatus) -> None:
+        key = data.draw(st.sampled_from(sorted(k for k in self.sessions if self.running.get(k))))
+        job_id = data.draw(st.sampled_from(sorted(self.running[key])))
+        if not self.running[key][job_id].is_terminal:
+            self.running[key][job_id] = status
+            self.apply(JobReported(self.sessions[key], job_id, status))
+
+    @rule(name=st.sampled_from(["x", "y", "z"]))
+    def crash(self, name: str) -> None:
+        key = JobManagerId(name)
+        self.running.pop(key, None)
+        if key in self.sessions:
+            self.apply(ManagerDisconnected(key, self.sessions.pop(key), "crashed"))
+
+    @rule(seconds=st.floats(0.1, 6.0))
+    def let_time_pass(self, seconds: float) -> None:
+        self.now += seconds
+        self.apply(TimePassed())
+        deadline = self.machine.next_deadline()
+        assert deadline is None or deadline > self.now
+
+    @invariant()
+    def is_consistent(self) -> None:
+        self.machine.validate()
+        for job_id in self.submitted - self.ended:
+            assert job_id in self.machine, "a job that has not ended was dropped"
+        assert all(job_id in self.machine for job_id in self.ended)
+        assert len(self.ended) <= self.capacity
+
+
+TestJobTableHistories = JobTableHistories.TestCase
+TestJobTableHistories.settings = settings(max_examples=100, stateful_step_count=30, deadline=None)

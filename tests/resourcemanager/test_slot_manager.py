@@ -1,0 +1,205 @@
+"""The slot manager, event by event."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable
+
+import pytest
+from millstream.core.ids import AllocationId, JobId, JobManagerId, TaskManagerId
+from millstream.resourcemanager.slot_events import (
+    AllocateSlot,
+    Effect,
+    Event,
+    JobManagerLost,
+    JobManagerRegistered,
+    NotifyNotEnoughSlots,
+    ReleaseTaskManager,
+    RequestTaskManagers,
+    RequirementDeclared,
+    SlotRefused,
+    SlotReport,
+    SlotRequirement,
+    SlotsReported,
+    TaskManagerLost,
+    TaskManagerRegistered,
+    Tick,
+)
+from millstream.resourcemanager.slot_manager import Provisioning, SlotManager, SlotState, Timing
+
+JM = JobManagerId("jm")
+JOB = JobId("job")
+OTHER = JobId("other")
+TM1, TM2 = TaskManagerId("tm1"), TaskManagerId("tm2")
+
+
+class Driver:
+    """A slot manager with readable allocation ids, validated after each event."""
+
+    def __init__(self, provisioning: Provisioning | None = None) -> None:
+        numbers = itertools.count(1)
+        self.manager = SlotManager(
+            lambda: AllocationId(f"a{next(numbers)}"), provisioning, Timing(allocation_timeout=10, rest_after_refusal=1)
+        )
+        self.now = 0.0
+
+    def __call__(self, event: Event, after: float = 0.0) -> list[Effect]:
+        self.now += after
+        effects = self.manager.handle(event, self.now)
+        self.manager.validate()
+        return effects
+
+    def states(self, task_manager: TaskManagerId) -> list[SlotState]:
+        return [slot.state for slot in self.manager.slots_of(task_manager)]
+
+
+def free(number: int) -> tuple[SlotReport, ...]:
+    return tuple(SlotReport(index) for index in range(number))
+
+
+def held(index: int, allocation: str, job: JobId = JOB) -> SlotReport:
+    return SlotReport(index, AllocationId(allocation), job)
+
+
+def wants(number: int, job: JobId = JOB) -> RequirementDeclared:
+    return RequirementDeclared(JM, SlotRequirement(job, number))
+
+
+def allocations(effects: Iterable[Effect]) -> list[tuple[TaskManagerId, int, str]]:
+    return [(e.task_manager_id, e.slot_index, e.allocation_id) for e in effects if isinstance(e, AllocateSlot)]
+
+
+@pytest.fixture
+def driver() -> Driver:
+    driver = Driver()
+    assert driver(JobManagerRegistered(JM, "127.0.0.1:1", ())) == []
+    return driver
+
+
+def test_fills_task_managers_one_after_the_other(driver: Driver) -> None:
+    driver(TaskManagerRegistered(TM1, free(2)))
+    driver(TaskManagerRegistered(TM2, free(2)))
+    effects = driver(wants(3))
+    assert allocations(effects) == [(TM1, 0, "a1"), (TM1, 1, "a2"), (TM2, 0, "a3")]
+    assert effects[0] == AllocateSlot(TM1, 0, AllocationId("a1"), JOB, "127.0.0.1:1")
+    assert driver.states(TM2) == [SlotState.PENDING, SlotState.FREE]
+
+
+def test_tells_what_is_missing_whenever_it_changes(driver: Driver) -> None:
+    assert driver(wants(3)) == [NotifyNotEnoughSlots(JM, JOB, 0, 3)]
+    assert driver(Tick(), after=1) == []
+    assert driver(TaskManagerRegistered(TM1, free(1)))[-1] == NotifyNotEnoughSlots(JM, JOB, 1, 3)
+    assert driver(wants(4)) == [NotifyNotEnoughSlots(JM, JOB, 1, 4)]
+    assert allocations(driver(TaskManagerRegistered(TM2, free(5)))) == [(TM2, 0, "a2"), (TM2, 1, "a3"), (TM2, 2, "a4")]
+    assert driver(Tick(), after=1) == []
+
+
+def test_a_report_sent_before_the_allocation_arrived_does_not_free_the_slot(driver: Driver) -> None:
+    driver(TaskManagerRegistered(TM1, free(1)))
+    driver(wants(1))
+    assert driver(SlotsReported(TM1, free(1))) == []
+    assert driver.states(TM1) == [SlotState.PENDING]
+    driver(SlotsReported(TM1, (held(0, "a1"),)))
+    assert driver.states(TM1) == [SlotState.ALLOCATED]
+    assert allocations(driver(SlotsReported(TM1, free(1)))) == [(TM1, 0, "a2")]
+
+
+def test_a_refused_slot_rests_before_it_is_tried_again(driver: Driver) -> None:
+    driver(TaskManagerRegistered(TM1, free(1)))
+    driver(wants(1))
+    assert driver(SlotRefused(TM1, AllocationId("a1"))) == [NotifyNotEnoughSlots(JM, JOB, 0, 1)]
+    assert driver(Tick(), after=0.5) == []
+    assert allocations(driver(Tick(), after=0.5)) == [(TM1, 0, "a2")]
+    assert driver(SlotRefused(TM1, AllocationId("a1"))) == []
+    assert driver.states(TM1) == [SlotState.PENDING]
+
+
+def test_an_allocation_that_is_never_answered_expires(driver: Driver) -> None:
+    driver(TaskManagerRegistered(TM1, free(1)))
+    driver(wants(1))
+    assert driver(Tick(), after=9) == []
+    assert allocations(driver(Tick(), after=1)) == [(TM1, 0, "a2")]
+
+
+def test_the_task_manager_knows_best_who_has_its_slot(driver: Driver) -> None:
+    driver(TaskManagerRegistered(TM1, free(1)))
+    driver(wants(1))
+    assert driver(SlotsReported(TM1, (held(0, "theirs", OTHER),))) == [NotifyNotEnoughSlots(JM, JOB, 0, 1)]
+    assert driver.manager.slots_of(TM1)[0].job_id == OTHER
+
+
+def test_a_lost_job_manager_keeps_its_slots_and_declares_again(driver: Driver) -> None:
+    driver(TaskManagerRegistered(TM1, free(2)))
+    driver(wants(2))
+    driver(SlotsReported(TM1, (held(0, "a1"), held(1, "a2"))))
+    driver(JobManagerLost(JM))
+    assert driver.states(TM1) == [SlotState.ALLOCATED] * 2
+    assert driver.manager.missing_slots() == 0
+    assert driver(wants(5)) == []
+    again = JobManagerRegistered(JM, "127.0.0.1:2", (SlotRequirement(JOB, 3),))
+    assert driver(again) == [NotifyNotEnoughSlots(JM, JOB, 2, 3)]
+
+
+def test_registering_again_replaces_what_was_required_and_known(driver: Driver) -> None:
+    driver(TaskManagerRegistered(TM1, free(1)))
+    driver(wants(1))
+    driver(wants(1, OTHER))
+    assert allocations(driver(JobManagerRegistered(JM, "127.0.0.1:2", (SlotRequirement(OTHER, 1),)))) == []
+    effects = driver(TaskManagerRegistered(TM1, free(1)))
+    assert effects == [AllocateSlot(TM1, 0, AllocationId("a2"), OTHER, "127.0.0.1:2")]
+
+
+def test_a_lost_task_manager_is_replaced_by_another(driver: Driver) -> None:
+    driver(TaskManagerRegistered(TM1, free(1)))
+    driver(wants(1))
+    driver(TaskManagerRegistered(TM2, free(1)))
+    assert allocations(driver(TaskManagerLost(TM1))) == [(TM2, 0, "a2")]
+
+
+def test_a_requirement_that_shrinks_takes_nothing_away(driver: Driver) -> None:
+    driver(TaskManagerRegistered(TM1, free(2)))
+    driver(wants(2))
+    assert driver(wants(0)) == []
+    assert driver.states(TM1) == [SlotState.PENDING] * 2
+    driver(SlotsReported(TM1, (held(0, "a1"), held(1, "a2"))))
+    assert driver(SlotsReported(TM1, free(2))) == []
+    assert driver.states(TM1) == [SlotState.FREE] * 2
+
+
+class TestProvisioning:
+    @pytest.fixture
+    def driver(self) -> Driver:
+        driver = Driver(Provisioning(slots_per_task_manager=2, max_slots=5, idle_timeout=30))
+        driver(JobManagerRegistered(JM, "127.0.0.1:1", ()))
+        return driver
+
+    def test_requests_as_many_as_are_needed_within_the_limit(self, driver: Driver) -> None:
+        assert RequestTaskManagers(1) in driver(wants(1))
+        assert RequestTaskManagers(2) in driver(wants(3))
+        assert RequestTaskManagers(2) not in driver(wants(9))
+        assert RequestTaskManagers(1) in driver(TaskManagerRegistered(TM1, free(2), provided=True))
+        assert RequestTaskManagers(0) in driver(wants(2))
+
+    def test_asks_again_when_one_is_lost(self, driver: Driver) -> None:
+        driver(wants(2))
+        assert RequestTaskManagers(0) in driver(TaskManagerRegistered(TM1, free(2), provided=True))
+        assert RequestTaskManagers(1) in driver(TaskManagerLost(TM1))
+
+    def test_a_slot_that_rests_needs_no_replacement(self, driver: Driver) -> None:
+        driver(TaskManagerRegistered(TM1, free(2), provided=True))
+        driver(wants(1))
+        effects = driver(SlotRefused(TM1, AllocationId("a1")))
+        assert not [e for e in effects if isinstance(e, RequestTaskManagers)]
+
+    def test_releases_only_its_own_and_only_after_a_time_of_idleness(self, driver: Driver) -> None:
+        driver(TaskManagerRegistered(TM1, free(2), provided=True))
+        driver(TaskManagerRegistered(TM2, free(2), provided=False))
+        driver(wants(1))
+        driver(SlotsReported(TM1, (held(0, "a1"), SlotReport(1))))
+        assert driver(Tick(), after=100) == []
+        driver(wants(0))
+        driver(SlotsReported(TM1, free(2)))
+        assert driver(Tick(), after=29) == []
+        assert driver(Tick(), after=1) == [ReleaseTaskManager(TM1)]
+        assert driver(Tick(), after=100) == []
+        assert allocations(driver(wants(1))) == [(TM2, 0, "a2")]

@@ -1,0 +1,192 @@
+"""The slot manager against simulated task managers whose messages travel late, and job managers that come and go."""
+
+from __future__ import annotations
+
+import itertools
+from collections import deque
+from dataclasses import dataclass, field
+
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+from millstream.core.ids import AllocationId, JobId, JobManagerId, TaskManagerId
+from millstream.resourcemanager.slot_events import (
+    AllocateSlot,
+    Event,
+    JobManagerLost,
+    JobManagerRegistered,
+    ReleaseTaskManager,
+    RequestTaskManagers,
+    RequirementDeclared,
+    SlotRefused,
+    SlotReport,
+    SlotRequirement,
+    SlotsReported,
+    TaskManagerLost,
+    TaskManagerRegistered,
+    Tick,
+)
+from millstream.resourcemanager.slot_manager import Provisioning, SlotManager, SlotState, Timing
+
+TASK_MANAGERS = [TaskManagerId(f"tm{n}") for n in range(3)]
+JOB_MANAGERS = [JobManagerId("jm0"), JobManagerId("jm1")]
+JOBS = [JobId(f"job{n}") for n in range(4)]
+IDLE = 30.0
+
+
+@dataclass
+class FakeTaskManager:
+    """The truth about its slots, an inbox of allocations and an outbox of reports that have not arrived yet."""
+
+    id: TaskManagerId
+    slots: list[tuple[AllocationId, JobId] | None]
+    provided: bool
+    inbox: deque[AllocateSlot] = field(default_factory=deque)
+    outbox: deque[Event] = field(default_factory=deque)
+
+    def reports(self) -> tuple[SlotReport, ...]:
+        return tuple(SlotReport(i, *(slot or (None, None))) for i, slot in enumerate(self.slots))
+
+    def process_one(self, refuse: bool) -> None:
+        if not self.inbox:
+            return
+        order = self.inbox.popleft()
+        if refuse or self.slots[order.slot_index] is not None:
+            self.outbox.append(SlotRefused(self.id, order.allocation_id))
+        else:
+            self.slots[order.slot_index] = (order.allocation_id, order.job_id)
+            self.outbox.append(SlotsReported(self.id, self.reports()))
+
+    def free(self, index: int) -> None:
+        if self.slots[index] is not None:
+            self.slots[index] = None
+            self.outbox.append(SlotsReported(self.id, self.reports()))
+
+
+class SlotManagerMachine(RuleBasedStateMachine):
+    """Whatever the order of messages: no slot goes to two, no job gets more than it wants, all is given in the end."""
+
+    @initialize(provisioned=st.booleans())
+    def set_up(self, provisioned: bool) -> None:
+        numbers = itertools.count(1)
+        self.provisioning = Provisioning(2, 4, IDLE) if provisioned else None
+        self.manager = SlotManager(lambda: AllocationId(f"a{next(numbers)}"), self.provisioning, Timing(10.0, 0.5))
+        self.now = 0.0
+        self.task_managers: dict[TaskManagerId, FakeTaskManager] = {}
+        self.wanted: dict[JobManagerId, dict[JobId, int]] = {}
+        self.requested = 0
+        self.given: set[AllocationId] = set()
+
+    def tell(self, event: Event) -> None:
+        held_before = {job: self.manager.held_by(job) for job in JOBS}
+        effects = self.manager.handle(event, self.now)
+        self.manager.validate()
+        for effect in effects:
+            if isinstance(effect, AllocateSlot):
+                assert effect.allocation_id not in self.given
+                self.given.add(effect.allocation_id)
+                self.task_managers[effect.task_manager_id].inbox.append(effect)
+            elif isinstance(effect, RequestTaskManagers):
+                assert self.provisioning is not None
+                self.requested = effect.number
+            elif isinstance(effect, ReleaseTaskManager):
+                assert self.task_managers[effect.task_manager_id].provided
+        places = [(e.task_manager_id, e.slot_index) for e in effects if isinstance(e, AllocateSlot)]
+        assert len(places) == len(set(places))
+        for job in {e.job_id for e in effects if isinstance(e, AllocateSlot)}:
+            assert self.manager.held_by(job) <= max(self.requirement(job), held_before[job])
+
+    def requirement(self, job: JobId) -> int:
+        return sum(jobs.get(job, 0) for jobs in self.wanted.values())
+
+    def owner(self, job: JobId) -> JobManagerId:
+        return JOB_MANAGERS[JOBS.index(job) % len(JOB_MANAGERS)]
+
+    @rule(ident=st.sampled_from(TASK_MANAGERS), number=st.integers(1, 3), provided=st.booleans())
+    def task_manager_comes(self, ident: TaskManagerId, number: int, provided: bool) -> None:
+        known = self.task_managers.get(ident)
+        fresh = FakeTaskManager(ident, known.slots if known else [None] * number, provided)
+        self.task_managers[ident] = fresh
+        self.tell(TaskManagerRegistered(ident, fresh.reports(), provided))
+
+    @rule(ident=st.sampled_from(TASK_MANAGERS))
+    def task_manager_goes(self, ident: TaskManagerId) -> None:
+        self.task_managers.pop(ident, None)
+        self.tell(TaskManagerLost(ident))
+
+    @rule(ident=st.sampled_from(TASK_MANAGERS), refuse=st.booleans())
+    def task_manager_processes(self, ident: TaskManagerId, refuse: bool) -> None:
+        if ident in self.task_managers:
+            self.task_managers[ident].process_one(refuse)
+
+    @rule(ident=st.sampled_from(TASK_MANAGERS), index=st.integers(0, 2))
+    def slot_becomes_free(self, ident: TaskManagerId, index: int) -> None:
+        if ident in self.task_managers and index < len(self.task_managers[ident].slots):
+            self.task_managers[ident].free(index)
+
+    @rule(ident=st.sampled_from(TASK_MANAGERS))
+    def task_manager_repeats_itself(self, ident: TaskManagerId) -> None:
+        if ident in self.task_managers:
+            manager = self.task_managers[ident]
+            manager.outbox.append(SlotsReported(ident, manager.reports()))
+
+    @rule(ident=st.sampled_from(TASK_MANAGERS))
+    def report_arrives(self, ident: TaskManagerId) -> None:
+        if ident in self.task_managers and self.task_managers[ident].outbox:
+            self.tell(self.task_managers[ident].outbox.popleft())
+
+    @rule(ident=st.sampled_from(JOB_MANAGERS), numbers=st.lists(st.integers(0, 4), min_size=4, max_size=4))
+    def job_manager_comes(self, ident: JobManagerId, numbers: list[int]) -> None:
+        jobs = {job: n for job, n in zip(JOBS, numbers, strict=True) if self.owner(job) == ident}
+        self.wanted[ident] = jobs
+        self.tell(JobManagerRegistered(ident, "address", tuple(SlotRequirement(j, n) for j, n in jobs.items())))
+
+    @rule(ident=st.sampled_from(JOB_MANAGERS))
+    def job_manager_goes(self, ident: JobManagerId) -> None:
+        self.wanted.pop(ident, None)
+        self.tell(JobManagerLost(ident))
+
+    @rule(job=st.sampled_from(JOBS), number=st.integers(0, 5))
+    def job_declares(self, job: JobId, number: int) -> None:
+        owner = self.owner(job)
+        if owner in self.wanted:
+            self.wanted[owner][job] = number
+        self.tell(RequirementDeclared(owner, SlotRequirement(job, number)))
+
+    @rule(seconds=st.sampled_from([0.1, 1.0, 11.0, IDLE + 1]))
+    def time_passes(self, seconds: float) -> None:
+        self.now += seconds
+        self.tell(Tick())
+
+    @rule()
+    def all_messages_arrive(self) -> None:
+        """With nothing under way, every job has what it wants, or there is no slot to be had."""
+        released = {i for i, m in self.task_managers.items() if m.provided and self.provisioning}
+        for _ in range(3):
+            self.now += 1.0
+            self.tell(Tick())
+            while any(m.inbox or m.outbox for m in self.task_managers.values()):
+                for manager in self.task_managers.values():
+                    manager.process_one(refuse=False)
+                    while manager.outbox:
+                        self.tell(manager.outbox.popleft())
+        usable = [
+            slot
+            for ident in self.task_managers
+            if ident not in released
+            for slot in self.manager.slots_of(ident)
+            if slot.state is SlotState.FREE
+        ]
+        missing = {job: self.requirement(job) - self.manager.held_by(job) for job in JOBS}
+        assert not usable or all(number <= 0 for number in missing.values()), (usable, missing)
+        assert self.manager.missing_slots() == sum(max(0, number) for number in missing.values())
+
+    @invariant()
+    def requests_stay_within_the_limit(self) -> None:
+        if self.provisioning:
+            registered = sum(len(m.slots) for m in self.task_managers.values())
+            assert self.requested == 0 or self.requested * 2 + registered <= self.provisioning.max_slots
+
+
+TestSlotManagerMachine = SlotManagerMachine.TestCase
+TestSlotManagerMachine.settings = settings(max_examples=150, stateful_step_count=40, deadline=None)
