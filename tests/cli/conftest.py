@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from millstream.core.configuration import Configuration
 from millstream.core.rpc import serve, service_handler
 from millstream.proto import dispatcher_pb2 as pb

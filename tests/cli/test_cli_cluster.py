@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from millstream.cli.cluster_directory import MARK, ClusterDirectory
 from millstream.cli.cluster_start import with_ports
 from millstream.cli.cluster_stop import stop_cluster

@@ -11,10 +11,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tiny_wheel import make_wheel
+
 from millstream.cli.cluster_directory import MARK, ClusterDirectory
 from millstream.cli.cluster_stop import stop_cluster
 from millstream.resourcemanager.process_records import processes_with
-from tiny_wheel import make_wheel
 
 PORTS = [f"-D{service}.port=0" for service in ("dispatcher.rpc", "jobmanager.rpc", "resourcemanager.rpc", "rest")]
 DEADLINE = 60.0

@@ -14,6 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+
 from millstream.core.environments import Environment, EnvironmentCache, EnvironmentFailedError
 from millstream.core.graph import Artifact, ArtifactKind
 

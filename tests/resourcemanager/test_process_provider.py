@@ -12,6 +12,7 @@ from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
 import pytest
+
 from millstream.core.configuration import Configuration
 from millstream.resourcemanager.process_provider import ProcessProvider, task_manager_command
 from millstream.resourcemanager.process_records import ProcessRecord, processes_with, read_records

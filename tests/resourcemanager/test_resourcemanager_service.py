@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 import pytest
+
 from millstream.core.configuration import Configuration
 from millstream.core.errors import MillstreamError
 from millstream.core.rpc import Stub, open_channel

@@ -6,6 +6,7 @@ import itertools
 from collections.abc import Iterable
 
 import pytest
+
 from millstream.core.ids import AllocationId, JobId, JobManagerId, TaskManagerId
 from millstream.resourcemanager.slot_events import (
     AllocateSlot,

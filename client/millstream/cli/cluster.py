@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 import click
+
 from millstream.cli.failures import Command, Group
 from millstream.cli.options import cluster_directory, configuration_options, dir_option, verbose_option
 from millstream.cli.progress import progress_on_terminal
@@ -51,7 +52,8 @@ def start(
         configuration = start_cluster(files, configuration, number, timeout, progress)
     total = number * configuration.integer("taskmanager.numberOfTaskSlots")
     address = f"{configuration.string('rest.address')}:{configuration.integer('rest.port')}"
-    click.echo(f"The cluster is up at {address}: {number} task managers, {total} slots. Its files are in {files.root}.")
+    offer = f"{number} task manager{'' if number == 1 else 's'}, {total} slot{'' if total == 1 else 's'}"
+    click.echo(f"The cluster is up at {address}: {offer}. Its files are in {files.root}.")
     return 0
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 
 import click
+
 from millstream.cli.failures import Command
 from millstream.cli.options import configuration_options
 from millstream.core.configuration import Configuration

@@ -7,6 +7,7 @@ import traceback
 from typing import Any
 
 import click
+
 from millstream.core.errors import MillstreamError
 
 FAILED = 1

@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import Any
 
 import click
+
 from millstream.cli.failures import Command
 from millstream.cli.options import client_configuration, client_options
 from millstream.cli.rest import RestClient

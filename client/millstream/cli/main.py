@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 
 import click
+
 from millstream.cli import failures
 from millstream.cli.cluster import cluster
 from millstream.cli.daemons import DAEMONS

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import functools
 import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
 import click
+
 from millstream.core.configuration import Configuration
 from millstream.core.errors import ConfigurationError
 
@@ -76,7 +76,6 @@ def _rest_address(address: str) -> dict[str, str]:
     return {"rest.address": host, "rest.port": port}
 
 
-@functools.cache
 def _running_cluster() -> Path | None:
     from millstream.cli.cluster_directory import ClusterDirectory
 

@@ -1,21 +1,19 @@
-"""Runs a user's program as a process of its own, in the job's environment.
+"""Runs a user's program in the job's environment.
 
-The process leads a session of its own: signals reach it only through this one, so that Ctrl-C arrives once, whether it
-came from the terminal or from `kill`.
+`run` becomes the program: the process is replaced, so that signals, the terminal and the exit status are the program's
+own, and nothing is left behind when it is killed. `info` runs it as a child and reads the plan that it wrote.
 """
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import shutil
-import signal
 import subprocess
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import sys
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from types import FrameType
-from typing import IO
+from typing import NoReturn
 
 from millstream.cli.program_source import ArtifactFile, ProgramSource
 from millstream.core.artifacts import sha256_of
@@ -25,8 +23,6 @@ from millstream.core.directories import work_directory
 from millstream.core.environments import Environment, EnvironmentCache
 from millstream.core.errors import MillstreamError
 from millstream.core.graph import Artifact
-
-PATIENCE = 3  # interrupts before a program that does not end is killed
 
 
 def artifacts_of(files: Sequence[ArtifactFile]) -> list[Artifact]:
@@ -49,53 +45,50 @@ async def prepare_environment(
     return await cache.prepare(artifacts, fetch, progress), artifacts
 
 
-def run_program(
+def become_program(
+    environment: Environment, source: ProgramSource, configuration: Configuration, artifacts: Sequence[Artifact]
+) -> NoReturn:
+    """Replaces this process by the program, in the user's working directory. Returns only to raise."""
+    command = _command(environment, source)
+    variables = child_variables(environment, variables=_variables(configuration, artifacts))
+    sys.stdout.flush()
+    sys.stderr.flush()
+    try:
+        os.execve(command[0], command, variables)
+    except OSError as error:
+        raise MillstreamError(f"cannot run the interpreter {command[0]}: {error.strerror}") from error
+
+
+def write_plan(
     environment: Environment,
     source: ProgramSource,
     configuration: Configuration,
     artifacts: Sequence[Artifact],
-    variables: Mapping[str, str] | None = None,
-    stdout: IO[bytes] | int | None = None,
+    plan_file: Path,
 ) -> int:
-    """Runs the program to its end in the user's working directory; answers its exit status."""
-    program = {
-        "MILLSTREAM_PROGRAM_CONFIGURATION": json.dumps(configuration.to_dict()),
-        "MILLSTREAM_PROGRAM_ARTIFACTS": json.dumps(
-            [{"sha256": artifact.sha256, "name": artifact.name, "kind": artifact.kind.name} for artifact in artifacts]
-        ),
-    }
-    isolation = [] if source.imports_working_directory else ["-P"]
-    command = [environment.python, *isolation, "-m", "millstream.client.program", *source.selector]
+    """Runs the program until it has written the plan of its first job. What it prints goes to stderr.
+
+    Answers its exit status.
+    """
+    program = {**_variables(configuration, artifacts), "MILLSTREAM_PLAN_FILE": str(plan_file)}
+    command = _command(environment, source)
+    variables = child_variables(environment, variables=program)
     try:
-        process = subprocess.Popen(
-            [*command, "--", *source.arguments],
-            env=child_variables(environment, variables={**program, **(variables or {})}),
-            stdout=stdout,
-            start_new_session=True,
-        )
+        status = subprocess.run(command, env=variables, stdout=sys.stderr.fileno(), check=False).returncode
     except OSError as error:
-        raise MillstreamError(f"cannot run the interpreter {environment.python}: {error.strerror}") from error
-    with process, _forwarding_signals(process):
-        status = process.wait()
+        raise MillstreamError(f"cannot run the interpreter {command[0]}: {error.strerror}") from error
     return status if status >= 0 else 128 - status
 
 
-@contextlib.contextmanager
-def _forwarding_signals(process: subprocess.Popen[bytes]) -> Iterator[None]:
-    interrupts = 0
+def _command(environment: Environment, source: ProgramSource) -> list[str]:
+    python = shutil.which(environment.python) or environment.python
+    isolation = [] if source.imports_working_directory else ["-P"]
+    return [python, *isolation, "-m", "millstream.client.program", *source.selector, "--", *source.arguments]
 
-    def forward(number: int, frame: FrameType | None) -> None:
-        nonlocal interrupts
-        interrupts += 1
-        with contextlib.suppress(ProcessLookupError):
-            if interrupts >= PATIENCE:
-                os.killpg(process.pid, signal.SIGKILL)
-            else:
-                process.send_signal(number)
 
-    previous = {number: signal.signal(number, forward) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
-    try:
-        yield
-    finally:
-        for number, handler in previous.items():
-            signal.signal(number, handler)
+def _variables(configuration: Configuration, artifacts: Sequence[Artifact]) -> dict[str, str]:
+    listed = [{"sha256": artifact.sha256, "name": artifact.name, "kind": artifact.kind.name} for artifact in artifacts]
+    return {
+        "MILLSTREAM_PROGRAM_CONFIGURATION": json.dumps(configuration.to_dict()),
+        "MILLSTREAM_PROGRAM_ARTIFACTS": json.dumps(listed),
+    }

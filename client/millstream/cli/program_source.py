@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import click
+
 from millstream.core.configuration import Configuration
 from millstream.core.errors import InvalidProgramError
 from millstream.core.graph import ArtifactKind

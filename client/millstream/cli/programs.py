@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-import sys
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
+
 from millstream.cli.failures import Command
 from millstream.cli.options import client_configuration, client_options, configuration_options, verbose_option
 from millstream.cli.progress import progress_on_terminal
@@ -58,7 +58,7 @@ def run(
     """Run a program's jobs on a cluster: a wheel, a Python file or a module. Ctrl-C cancels."""
     import asyncio
 
-    from millstream.cli.program_process import run_program
+    from millstream.cli.program_process import become_program
     from millstream.cli.rest import RestClient
 
     configuration = _with_options(client_configuration(config_dir, overrides, address), parallelism, python)
@@ -71,7 +71,7 @@ def run(
         configuration = configuration.merged(_dispatcher_of(client, configuration))
         with progress_on_terminal(verbose) as progress:
             environment, artifacts = asyncio.run(_submit_artifacts(source, configuration, progress))
-        return run_program(environment, source, configuration, artifacts)
+    become_program(environment, source, configuration, artifacts)
 
 
 @click.command(cls=Command, context_settings=_PASS_ON)
@@ -89,7 +89,7 @@ def info(
     """Print the plan of a program's job as JSON. Needs no cluster."""
     import asyncio
 
-    from millstream.cli.program_process import prepare_environment, run_program
+    from millstream.cli.program_process import prepare_environment, write_plan
     from millstream.core.graph import JobGraph
     from millstream.core.plan_json import plan_json
     from millstream.proto import graph_pb2
@@ -100,8 +100,7 @@ def info(
         with progress_on_terminal(verbose) as progress:
             environment, artifacts = asyncio.run(prepare_environment(source.files, configuration, progress))
         plan_file = Path(scratch) / "plan"
-        variables = {"MILLSTREAM_PLAN_FILE": str(plan_file)}
-        status = run_program(environment, source, configuration, artifacts, variables, stdout=sys.stderr.fileno())
+        status = write_plan(environment, source, configuration, artifacts, plan_file)
         if status != 0:
             return status
         if not plan_file.exists():

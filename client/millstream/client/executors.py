@@ -76,7 +76,9 @@ class LocalExecutor:
 
         try:
             address = loop.call(cluster.start())
-            local = replace(graph, python_path=tuple(dict.fromkeys([*graph.python_path, *map(os.path.abspath, sys.path)])))
+            local = replace(
+                graph, python_path=tuple(dict.fromkeys([*graph.python_path, *map(os.path.abspath, sys.path)]))
+            )
             return _submit(loop, address, local, artifact_paths or {}, self._configuration, release)
         except BaseException:
             release()
@@ -84,7 +86,12 @@ class LocalExecutor:
 
 
 def _submit(
-    loop: LoopThread, address: str, graph: JobGraph, paths: dict[str, str], configuration: Configuration, release: object
+    loop: LoopThread,
+    address: str,
+    graph: JobGraph,
+    paths: dict[str, str],
+    configuration: Configuration,
+    release: object,
 ) -> JobClient:
     async def submit() -> Stub:
         channel = open_channel(address, configuration)

@@ -85,7 +85,7 @@ def run_file(path: str, arguments: Sequence[str]) -> None:
     if not Path(path).is_file():
         raise InvalidProgramError(f"no such file: {path}")
     sys.argv = [path, *arguments]
-    sys.path[0] = str(Path(path).resolve().parent)
+    sys.path[0:0 if sys.flags.safe_path else 1] = [str(Path(path).resolve().parent)]
     runpy.run_path(path, run_name="__main__")
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from types import TracebackType
 from typing import Any
 
@@ -14,12 +14,13 @@ class CloseableIterator(Iterator[Any]):
     """What `execute_and_collect` answers. Closing it before its end cancels the job.
 
     The end of the iteration is the end of the job: an iteration that stops by itself has seen every result, one whose
-    job fails raises.
+    job fails raises. Once begun, the client's own iterator sees to the job's end on every way out of it.
     """
 
     def __init__(self, client: JobClient, operator_id: str) -> None:
         self._client = client
         self._results = client.collect(operator_id)
+        self._begun = False
         self._closed = False
 
     def get_job_client(self) -> JobClient:
@@ -32,27 +33,21 @@ class CloseableIterator(Iterator[Any]):
     def __next__(self) -> Any:
         if self._closed:
             raise StopIteration
+        self._begun = True
         try:
             return next(self._results)
-        except StopIteration:
-            self._finish()
-            raise
-        except BaseException:
-            self.close()
-            raise
-
-    def _finish(self) -> None:
-        try:
-            self._client.get_job_execution_result()
-        finally:
+        except BaseException:  # the end, a failed job, or Ctrl-C
             self._release()
+            raise
 
     def close(self) -> None:
         """Cancels the job unless it has ended, and releases the connection. May be called twice."""
         if self._closed:
             return
         try:
-            if not self._client.get_job_status().is_terminal:
+            if self._begun and isinstance(self._results, Generator):
+                self._results.close()
+            else:
                 self._client.cancel()
         finally:
             self._release()

@@ -228,6 +228,7 @@ class DataStream(OperatorSettings):
         if limit is not None and (isinstance(limit, bool) or not isinstance(limit, int) or limit < 1):
             raise InvalidProgramError(f"execute_and_collect: a limit is a whole number of at least 1, not {limit!r}")
         operator = self._add(OperatorKind.COLLECT, "Collect", CollectSpec(), self._type)
+        operator.parallelism, operator.non_parallel = 1, True
         results = self._environment.collect_from(operator, job_execution_name)
         if limit is None:
             return results

@@ -10,15 +10,7 @@ from typing import Any
 
 from millstream.core.errors import InvalidProgramError
 from millstream.core.row import Row
-from millstream.core.types import (
-    BasicType,
-    DataclassType,
-    ListType,
-    MapType,
-    RowType,
-    TupleType,
-    TypeInformation,
-)
+from millstream.core.types import BasicType, DataclassType, RowType, TupleType, TypeInformation
 
 Field = int | str
 
@@ -128,12 +120,10 @@ def checked_field(operator: str, field: Any, record_type: TypeInformation, allow
         raise InvalidProgramError(f"{operator}: a field is a name or a position, not {field!r}")
     if isinstance(field, int) and field < 0:
         raise InvalidProgramError(f"{operator}: a position counts from 0, {field} does not")
-    if isinstance(record_type, BasicType | ListType):
-        if isinstance(record_type, ListType) or (allow_value and field == 0):
-            return field
+    if isinstance(record_type, BasicType) and not (allow_value and field == 0):
         raise InvalidProgramError(f"{operator}: records of type {record_type} have no field {field!r}")
     names = record_type.field_names()
-    if names is None or (isinstance(record_type, MapType)):
+    if names is None:
         return field
     if field not in (names if isinstance(field, str) else range(len(names))):
         raise InvalidProgramError(

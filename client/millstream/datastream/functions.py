@@ -9,7 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeAlias, TypeVar
 
 from millstream.core.types import PICKLED, TypeInformation, from_hint
 
@@ -279,20 +279,23 @@ class KeyedContext(Context):
         """The key of the record at hand."""
 
 
+_ProcessContext = Context  # its name inside ProcessFunction, where `Context` is PyFlink's name for it
+
+
 class ProcessFunction(Function, ABC):
     """The general function: any number out, side outputs, and the record's context."""
 
-    Context = Context
+    Context: TypeAlias = _ProcessContext
 
     @abstractmethod
-    def process_element(self, value: Any, ctx: Context) -> Iterable[Any] | None:
+    def process_element(self, value: Any, ctx: _ProcessContext) -> Iterable[Any] | None:
         """Called for each record; yields results, or `(tag, result)` for a side output."""
 
 
 class KeyedProcessFunction(Function, ABC):
     """The same on a keyed stream."""
 
-    Context = KeyedContext
+    Context: TypeAlias = KeyedContext
 
     @abstractmethod
     def process_element(self, value: Any, ctx: KeyedContext) -> Iterable[Any] | None:

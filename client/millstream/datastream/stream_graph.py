@@ -12,7 +12,7 @@ from millstream.core.errors import InvalidProgramError
 from millstream.core.ids import OperatorId
 from millstream.core.key_groups import HIGHEST_MAX_PARALLELISM, default_max_parallelism
 from millstream.core.plan import ForwardPartitioner, Partitioner, RebalancePartitioner
-from millstream.core.types import TypeInformation
+from millstream.core.types import PICKLED, TypeInformation
 from millstream.datastream.operator_ids import assign_operator_ids
 from millstream.datastream.transformations import OperatorTransformation, PhysicalInput, physical_inputs, reachable
 
@@ -84,8 +84,9 @@ def build_stream_graph(ends: list[OperatorTransformation], defaults: GraphDefaul
     for index, operator in enumerate(operators):
         producers = [nodes[found.operator.number] for found in inputs[operator.number]]
         node = _make_node(index, operator, ids[operator.number], producers, defaults)
+        kind = _input_type(inputs[operator.number])
         for producer, found in zip(producers, inputs[operator.number], strict=True):
-            edge = _make_edge(producer, node, found)
+            edge = _make_edge(producer, node, found, kind)
             producer.outputs.append(edge)
             node.inputs.append(edge)
         nodes[operator.number] = node
@@ -119,7 +120,13 @@ def _slot_sharing_group(operator: OperatorTransformation, producers: list[Stream
     return groups.pop() if len(groups) == 1 else DEFAULT_SLOT_SHARING_GROUP
 
 
-def _make_edge(producer: StreamNode, node: StreamNode, found: PhysicalInput) -> StreamEdge:
+def _input_type(inputs: list[PhysicalInput]) -> TypeInformation:
+    """One type for all of an operator's input: what the united streams have in common, else anything."""
+    types = [found.operator.output_type if found.tag is None else found.tag.type for found in inputs]
+    return types[0] if types and all(kind == types[0] for kind in types) else PICKLED
+
+
+def _make_edge(producer: StreamNode, node: StreamNode, found: PhysicalInput, kind: TypeInformation) -> StreamEdge:
     partitioner = found.partitioner
     if partitioner is None:
         same = producer.parallelism == node.parallelism
@@ -129,6 +136,4 @@ def _make_edge(producer: StreamNode, node: StreamNode, found: PhysicalInput) -> 
             f"forward() from '{producer.name}' to '{node.name}': it needs the same parallelism on both sides, but they "
             f"have {producer.parallelism} and {node.parallelism}; use rebalance() or rescale(), or set one parallelism"
         )
-    if found.tag is None:
-        return StreamEdge(producer, node, partitioner, None, producer.operator.output_type)
-    return StreamEdge(producer, node, partitioner, found.tag.tag_id, found.tag.type)
+    return StreamEdge(producer, node, partitioner, None if found.tag is None else found.tag.tag_id, kind)

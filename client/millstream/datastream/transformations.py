@@ -104,13 +104,16 @@ class PhysicalInput:
     tag: OutputTag | None
 
 
+_Candidate = tuple[Transformation, Partitioner | None, OutputTag | None]
+
+
 def physical_inputs(transformation: Transformation | None) -> list[PhysicalInput]:
     """The operators behind a transformation, in the order of its unions.
 
     Of several partitionings in a row the last one holds, as in Flink.
     """
     found: list[PhysicalInput] = []
-    pending: list[PhysicalInputCandidate] = [] if transformation is None else [(transformation, None, None)]
+    pending: list[_Candidate] = [] if transformation is None else [(transformation, None, None)]
     while pending:
         current, partitioner, tag = pending.pop()
         match current:
@@ -125,9 +128,6 @@ def physical_inputs(transformation: Transformation | None) -> list[PhysicalInput
             case _:
                 assert_never(current)
     return found
-
-
-PhysicalInputCandidate = tuple[Transformation, Partitioner | None, OutputTag | None]
 
 
 def reachable(ends: list[OperatorTransformation]) -> list[OperatorTransformation]:

@@ -10,8 +10,10 @@ import asyncio
 import hashlib
 import os
 import re
+import struct
 import tempfile
 import zipfile
+import zlib
 from collections.abc import AsyncIterator
 from configparser import ConfigParser
 from configparser import Error as ConfigParserError
@@ -32,6 +34,10 @@ CHUNK_SIZE = 1024 * 1024
 _DISPATCHER = pb.DESCRIPTOR.services_by_name["Dispatcher"]
 _WHEEL_NAME = re.compile(r"[A-Za-z0-9](?:[\w.]*)-[^-]+(?:-\d[^-]*)?-[\w.]+-[\w.]+-[\w.]+\.whl\Z")
 _METADATA_LIMIT = 16 * 1024 * 1024
+# What zipfile raises for files that are damaged, encrypted, or compressed in a way that it does not know.
+UNREADABLE_ZIP = (
+    zipfile.BadZipFile, zlib.error, struct.error, EOFError, OSError, RuntimeError, ValueError, LookupError,
+)  # fmt: skip
 
 
 class ArtifactError(MillstreamError):
@@ -89,7 +95,7 @@ def validate_wheel(path: Path, max_size: int, name: str | None = None) -> WheelI
     try:
         with zipfile.ZipFile(path) as archive:
             return _inspect(archive, shown)
-    except (zipfile.BadZipFile, EOFError, NotImplementedError, RuntimeError, OSError) as error:
+    except UNREADABLE_ZIP as error:
         raise InvalidProgramError(f"{shown} is not a wheel: it is not a readable zip file ({error})") from error
 
 

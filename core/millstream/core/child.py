@@ -20,6 +20,7 @@ from typing import IO, Protocol
 from millstream.core.control_pipe import LENGTH, ControlPipe
 from millstream.core.environments import Environment
 
+
 class Child(Protocol):
     """The parent's end: of a process, or in local mode for debuggers, of a thread."""
 
@@ -150,7 +151,7 @@ class ChildThread:
             finally:
                 theirs.close()
                 with contextlib.suppress(RuntimeError):  # the loop is gone: nobody waits
-                    loop.call_soon_threadsafe(lambda: ended.done() or ended.set_result(reason))
+                    loop.call_soon_threadsafe(_set_once, ended, reason)
 
         threading.Thread(target=run, name=name, daemon=True).start()
         reader, writer = await asyncio.open_connection(sock=ours)
@@ -174,8 +175,12 @@ class ChildThread:
     def kill(self) -> None:
         """Closes the pipe, and gives the thread up."""
         self._writer.close()
-        if not self._thread.done():
-            self._thread.set_result("its thread was abandoned: in-process tasks cannot be killed")
+        _set_once(self._thread, "its thread was abandoned: in-process tasks cannot be killed")
+
+
+def _set_once(future: asyncio.Future[str], result: str) -> None:
+    if not future.done():
+        future.set_result(result)
 
 
 async def _receive(reader: asyncio.StreamReader, on_message: Callable[[bytes], None]) -> None:

@@ -107,18 +107,20 @@ def columns_of(rows: list[Any], names: Sequence[str]) -> list[Sequence[Any]]:
         return _transposed(rows, len(names))
     if kind is dict:
         return [[row.get(name) for row in rows] for name in names]
-    if kind is not Row and names and dataclasses.is_dataclass(kind):
-        missing = set(names) - {f.name for f in dataclasses.fields(kind)}
-        if not missing:
-            return [list(map(operator.attrgetter(name), rows)) for name in names]
+    if dataclasses.is_dataclass(kind) and {f.name for f in dataclasses.fields(kind)}.issuperset(names):
+        return [list(map(operator.attrgetter(name), rows)) for name in names]
     return _transposed([_values_of(row, names, number) for number, row in enumerate(rows)], len(names))
 
 
 def _transposed(rows: list[Any], width: int) -> list[Sequence[Any]]:
-    for number, row in enumerate(rows):
-        if len(row) != width:
-            raise ConversionError(f"row {number} has {len(row)} fields, expected {width}: {row!r:.200}")
-    return list(zip(*rows, strict=True))
+    try:
+        columns: list[Sequence[Any]] = list(zip(*rows, strict=True))
+    except ValueError:
+        columns = []
+    if len(columns) != width:
+        number, row = next((n, r) for n, r in enumerate(rows) if len(r) != width)
+        raise ConversionError(f"row {number} has {len(row)} fields, expected {width}: {row!r:.200}")
+    return columns
 
 
 def _values_of(row: Any, names: Sequence[str], number: int) -> Sequence[Any]:

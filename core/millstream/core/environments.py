@@ -33,6 +33,7 @@ from dataclasses import dataclass
 from itertools import product
 from pathlib import Path, PurePosixPath
 
+from millstream.core.artifacts import UNREADABLE_ZIP
 from millstream.core.errors import MillstreamError
 from millstream.core.graph import Artifact, ArtifactKind
 from millstream.core.ids import stable_id
@@ -259,7 +260,7 @@ def _collect(tags: frozenset[str], folder: Path, artifacts: Sequence[Artifact]) 
             wheels.append(path)
             try:
                 carried = _extract_carried(path, bundled, path.parent / "carried")
-            except (zipfile.BadZipFile, OSError, NotImplementedError) as error:
+            except UNREADABLE_ZIP as error:
                 raise EnvironmentFailedError(f"{artifact.name} is not a readable wheel: {error}") from error
             wheels += [w for w in carried if w.suffix == ".whl" and _fits(w, tags) and w not in wheels]
             requirements += [r for r in carried if r.suffix == ".txt"]
@@ -322,7 +323,7 @@ def _unpack(path: Path, name: str, target: Path) -> None:
                 tar.extractall(target, filter="data")
     except tarfile.FilterError as error:
         raise EnvironmentFailedError(f"the archive {name} has a member outside of it: {error}") from error
-    except (zipfile.BadZipFile, tarfile.TarError, OSError, EOFError) as error:
+    except (tarfile.TarError, *UNREADABLE_ZIP) as error:
         raise EnvironmentFailedError(f"the archive {name} is neither a readable zip nor tar file: {error}") from error
 
 

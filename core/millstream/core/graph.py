@@ -108,7 +108,9 @@ class JobGraph:
                 for v in self.vertices
             ],
             edges=[
-                pb.Edge(source=e.source, target=e.target, output=e.output, input=e.input, strategy=e.strategy, spec=e.spec)
+                pb.Edge(
+                    source=e.source, target=e.target, output=e.output, input=e.input, strategy=e.strategy, spec=e.spec
+                )
                 for e in self.edges
             ],
             configuration=self.configuration,

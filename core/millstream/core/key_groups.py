@@ -148,7 +148,8 @@ def stable_hash_column(column: Any) -> npt.NDArray[np.uint64]:
     encoded = column if pa.types.is_dictionary(kind) else column.dictionary_encode()
     unique = np.fromiter(map(stable_hash, encoded.dictionary.to_pylist()), np.uint64, len(encoded.dictionary))
     if encoded.null_count == 0:
-        return unique[encoded.indices.to_numpy(zero_copy_only=False)]
+        hashes: npt.NDArray[np.uint64] = unique[encoded.indices.to_numpy(zero_copy_only=False)]
+        return hashes
     indices = encoded.indices.fill_null(0).to_numpy(zero_copy_only=False)
     nulls = encoded.is_null().to_numpy(zero_copy_only=False)
     hashes = unique[indices] if len(unique) else np.zeros(len(column), np.uint64)

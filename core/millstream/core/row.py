@@ -7,7 +7,7 @@ from typing import Any
 
 
 class Row:
-    """A tuple whose fields may have names: `Row(1, "a")`, `Row(id=1, name="a")`, `row[0]`, `row.name`, `row["name"]`."""
+    """A tuple whose fields may have names: `Row(1, "a")`, `Row(id=1)`, `row[0]`, `row.id`, `row["id"]`."""
 
     __slots__ = ("_names", "_values")
 
@@ -20,9 +20,8 @@ class Row:
     @staticmethod
     def of_names(names: Sequence[str] | None, values: Sequence[Any]) -> Row:
         """A row of these values under these names."""
-        row = Row.__new__(Row)
-        row._names = tuple(names) if names is not None else None
-        row._values = tuple(values)
+        row = Row(*values)
+        row._names = tuple(names) if names is not None else None  # its own class
         return row
 
     @property

@@ -1,5 +1,6 @@
-"""gRPC plumbing: services and stubs bound from the descriptors in `millstream.proto`, and servers and channels that
-honour the security settings. Everything here runs on an asyncio loop.
+"""gRPC plumbing: services and stubs bound from the contracts in `millstream.proto`, servers and channels.
+
+Servers and channels honour the security settings. Everything here runs on an asyncio loop.
 """
 
 from __future__ import annotations
@@ -73,7 +74,7 @@ class Stub:
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
         try:
-            return self._methods[name]
+            return self._methods[name]  # type: ignore[no-any-return]  # grpc's multi-callables are untyped here
         except KeyError:
             raise AttributeError(name) from None
 

@@ -46,7 +46,9 @@ def server_credentials(configuration: Configuration) -> grpc.ServerCredentials |
     if not configuration.boolean("security.ssl.internal.enabled"):
         return None
     pair = (_read(configuration, "security.ssl.internal.key"), _read(configuration, "security.ssl.internal.cert"))
-    return grpc.ssl_server_credentials([pair], _read(configuration, "security.ssl.internal.ca"), require_client_auth=True)
+    return grpc.ssl_server_credentials(
+        [pair], _read(configuration, "security.ssl.internal.ca"), require_client_auth=True
+    )
 
 
 def channel_credentials(configuration: Configuration) -> grpc.ChannelCredentials | None:

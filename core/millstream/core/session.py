@@ -32,7 +32,9 @@ class _Stream(Protocol):
 class Session(Generic[S, R]):
     """One end of a session. Owned by one asyncio loop."""
 
-    def __init__(self, stream: _Stream, message_type: Callable[..., S], peer: str, configuration: Configuration) -> None:
+    def __init__(
+        self, stream: _Stream, message_type: Callable[..., S], peer: str, configuration: Configuration
+    ) -> None:
         self.peer = peer
         self._stream = stream
         self._message_type = message_type

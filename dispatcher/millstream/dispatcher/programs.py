@@ -17,6 +17,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from millstream.core.child import child_variables
 from millstream.core.configuration import Configuration
 from millstream.core.environments import Environment, EnvironmentCache
 from millstream.core.errors import MillstreamError
@@ -51,15 +52,18 @@ class ProgramCall:
 class ProgramRunner:
     """Runs programs of uploaded wheels."""
 
-    def __init__(self, configuration: Configuration, artifacts: ArtifactStore, environments: EnvironmentCache) -> None:
+    def __init__(
+        self, configuration: Configuration, artifacts: ArtifactStore, environments: EnvironmentCache, address: str
+    ) -> None:
         self._configuration = configuration
+        self._address = address
         self._artifacts = artifacts
         self._environments = environments
         self._timeout = configuration.seconds("web.submit.timeout")
 
-    async def run(self, call: ProgramCall, address: str) -> str:
-        """Has the program submit its job to the dispatcher at this address; answers the job's id."""
-        host, _, port = address.rpartition(":")
+    async def run(self, call: ProgramCall) -> str:
+        """Has the program submit its job to this dispatcher; answers the job's id."""
+        host, _, port = self._address.rpartition(":")
         remote = {
             "execution.target": "remote",
             "execution.attached": "false",
@@ -105,7 +109,7 @@ class ProgramRunner:
             "MILLSTREAM_PROGRAM_CONFIGURATION": json.dumps(configuration.to_dict()),
             "MILLSTREAM_PROGRAM_ARTIFACTS": json.dumps([description]),
         }
-        command = ["-m", "millstream.client.program", "--entry", entry, "--", *call.arguments]
+        command = ["-P", "-m", "millstream.client.program", "--entry", entry, "--", *call.arguments]
         status, output = await self._run_process(environment, command, orders, folder, wheel.name)
         if status != 0:
             raise _failure(wheel.name, status, output)
@@ -115,13 +119,12 @@ class ProgramRunner:
         self, environment: Environment, command: Sequence[str], orders: dict[str, str], folder: Path, name: str
     ) -> tuple[int, str]:
         errors = folder / "stderr"
-        paths = [*environment.python_path, *filter(None, [os.environ.get("PYTHONPATH")])]
         with await asyncio.to_thread(errors.open, "wb") as sink:
             process = await asyncio.create_subprocess_exec(
                 environment.python,
                 *command,
                 cwd=environment.working_directory or folder,
-                env={**os.environ, "PYTHONPATH": os.pathsep.join(paths), **orders},
+                env=child_variables(environment, variables=orders),
                 stdin=asyncio.subprocess.DEVNULL,
                 stdout=asyncio.subprocess.DEVNULL,
                 stderr=sink,

@@ -36,7 +36,7 @@ class JobEndpoints:
             RestRoute("GET", f"{job}/plan", self.plan, "The dataflow of a job.", schemas.JOB_PLAN),
             RestRoute("GET", f"{job}/config", self.config, "The options of a job.", schemas.JOB_CONFIG),
             RestRoute(
-                "GET", f"{job}/exceptions", self.exceptions, "What failed in a job, the newest first.",
+                "GET", f"{job}/exceptions", self.exceptions, "What failed in a job, the root cause first.",
                 schemas.EXCEPTIONS, parameters=(limit,),
             ),
             RestRoute(

@@ -173,13 +173,12 @@ def _plan_input(source: pb.PlanInput) -> Json:
 
 
 def exceptions(details: pb.JobDetails, limit: int) -> Json:
-    """`/jobs/:jobid/exceptions`: the newest first."""
+    """`/jobs/:jobid/exceptions`: in the order of the reports, which start with the root cause."""
     hosts = {(v.id, s.index): s.host for v in details.vertices for s in v.subtasks}
-    newest = list(reversed(details.failures))
     return {
         "exceptionHistory": {
-            "entries": [_failure(failure, hosts) for failure in newest[:limit]],
-            "truncated": len(newest) > limit,
+            "entries": [_failure(failure, hosts) for failure in details.failures[:limit]],
+            "truncated": len(details.failures) > limit,
         }
     }
 
@@ -192,7 +191,7 @@ def _failure(failure: pb.TaskFailure, hosts: dict[tuple[str, int], str]) -> Json
         "timestamp": failure.timestamp,
         "failureLabels": {},
         "taskName": failure.task_name or None,
-        "endpoint": hosts.get((failure.vertex_id, failure.subtask)) or None,
+        "endpoint": hosts.get((failure.vertex_id, failure.subtask)) or failure.task_manager or None,
         "taskManagerId": failure.task_manager or None,
         "concurrentExceptions": [],
         "operator": failure.operator_name or None,

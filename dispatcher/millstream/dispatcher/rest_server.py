@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import socket
 import ssl
 from collections.abc import Iterator
@@ -66,6 +67,7 @@ class RestServer:
             ssl_certfile=certificate[0],
             ssl_keyfile=certificate[1],
         )
+        logging.getLogger("uvicorn").setLevel(logging.WARNING)  # the dispatcher itself says where it listens
         self._server = _Server(config)
         self._task = asyncio.create_task(self._serve(self._server, listener))
         listening = asyncio.create_task(self._server.listening.wait())

@@ -115,12 +115,18 @@ async def receive_upload(request: Request, uploads: UploadedWheels) -> UploadedW
 
 async def _write(request: Request, form: _Form, file: BinaryIO, uploads: UploadedWheels) -> None:
     received = written = 0
-    async for chunk in request.stream():
+    more = True
+    while more:
+        message = await request.receive()
+        if message["type"] != "http.request":
+            raise ClientDisconnect
+        chunk, more = message.get("body", b""), message.get("more_body", False)
         received += len(chunk)
         data = form.feed(chunk)
         written += len(data)
         if written > uploads.max_size or received > uploads.max_size + _FORM_OVERHEAD:
-            await _drain(request)
+            if more:
+                await _drain(request)
             raise _too_large(uploads)
         if data:
             await asyncio.to_thread(file.write, data)

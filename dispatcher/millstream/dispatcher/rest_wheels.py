@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shlex
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from starlette.requests import Request
@@ -34,14 +34,6 @@ _PARAMETERS = (
 _UNSUPPORTED = ("savepointPath", "allowNonRestoredState", "claimMode", "restoreMode")
 
 
-@dataclass(frozen=True, slots=True)
-class Addresses:
-    """Where the dispatcher is reached, known once it listens."""
-
-    rpc: Callable[[], str]
-    rest_url: Callable[[], str]
-
-
 class WheelEndpoints:
     """Takes wheels and runs them."""
 
@@ -51,13 +43,13 @@ class WheelEndpoints:
         runner: ProgramRunner,
         lifecycle: JobLifecycle,
         artifacts: ArtifactStore,
-        addresses: Addresses,
+        url: Callable[[], str],
     ) -> None:
         self._uploads = uploads
         self._runner = runner
         self._lifecycle = lifecycle
         self._artifacts = artifacts
-        self._addresses = addresses
+        self._url = url
 
     def routes(self) -> list[RestRoute]:
         """The rows of the table for these endpoints."""
@@ -98,7 +90,7 @@ class WheelEndpoints:
             }
             for wheel in self._uploads.all()
         ]
-        return {"address": self._addresses.rest_url(), "files": files}
+        return {"address": self._url(), "files": files}
 
     async def upload(self, request: Request) -> Json:
         """`POST /jars/upload`."""
@@ -115,7 +107,7 @@ class WheelEndpoints:
         call, job_id = await self._call(request)
         try:
             if job_id is None:
-                return {"jobid": await self._runner.run(call, self._addresses.rpc())}
+                return {"jobid": await self._runner.run(call)}
             if self._lifecycle.knows(job_id):
                 raise RestError(400, f"a job with the id {job_id} was already submitted")
             graph = replace(await self._runner.plan(call), job_id=JobId(job_id))

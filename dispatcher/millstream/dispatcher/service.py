@@ -1,32 +1,27 @@
-"""The dispatcher: the cluster's front door. Composes the job lifecycle, the artifact store, gRPC and REST."""
+"""The dispatcher: the cluster's front door. Composes the job lifecycle, the artifact store, gRPC and REST.
+
+REST is imported only when it is served: an embedded cluster without it starts faster.
+"""
 
 from __future__ import annotations
 
 import asyncio
+from typing import TYPE_CHECKING
 
 import grpc
-from starlette.requests import Request
 
 from millstream.core.clock import Clock, SystemClock
 from millstream.core.configuration import Configuration
 from millstream.core.directories import work_directory
-from millstream.core.environments import EnvironmentCache
 from millstream.core.errors import MillstreamError
 from millstream.core.rpc import serve, service_handler
 from millstream.dispatcher.artifact_store import ArtifactStore
-from millstream.dispatcher.cluster_view import ClusterView
 from millstream.dispatcher.lifecycle import JobLifecycle
-from millstream.dispatcher.programs import ProgramRunner
-from millstream.dispatcher.rest_cluster import ClusterEndpoints, millstream_version
-from millstream.dispatcher.rest_jobs import JobEndpoints
-from millstream.dispatcher.rest_json import Json
-from millstream.dispatcher.rest_schemas import ANYTHING
-from millstream.dispatcher.rest_server import RestServer
-from millstream.dispatcher.rest_table import RestRoute, make_app, openapi
-from millstream.dispatcher.rest_wheels import Addresses, WheelEndpoints
 from millstream.dispatcher.rpc_service import DispatcherRpc
-from millstream.dispatcher.uploads import UploadedWheels
 from millstream.proto import dispatcher_pb2
+
+if TYPE_CHECKING:
+    from millstream.dispatcher.rest import RestApi
 
 _GRACE = 1.0
 
@@ -41,8 +36,7 @@ class DispatcherService:
         self._clock = clock or SystemClock()
         self._with_rest = with_rest
         self._lifecycle = JobLifecycle(configuration, self._clock)
-        self._cluster = ClusterView(configuration)
-        self._rest = RestServer(configuration)
+        self._rest: RestApi | None = None
         self._server: grpc.aio.Server | None = None
         self._stopped = False
 
@@ -60,41 +54,26 @@ class DispatcherService:
         self._server, bound = await serve(host, port, [handler], configuration, "dispatcher.rpc.port")
         self.address = f"{host}:{bound}"
         if self._with_rest:
-            await self._rest.start(make_app(self._routes(artifacts)))
+            from millstream.dispatcher.rest import RestApi
+
+            self._rest = RestApi(configuration, self._clock, self._lifecycle, artifacts, self.address)
+            await self._rest.start()
             self.rest_address = self._rest.address
-
-    def _routes(self, artifacts: ArtifactStore) -> list[RestRoute]:
-        configuration = self._configuration
-        python = configuration.string("python.executable") or None
-        environments = EnvironmentCache(work_directory(configuration, "environments"), python)
-        runner = ProgramRunner(configuration, artifacts, environments)
-        addresses = Addresses(lambda: self.address, lambda: self._rest.url)
-        routes = [
-            *ClusterEndpoints(self._lifecycle, self._cluster).routes(),
-            *JobEndpoints(self._lifecycle, self._clock).routes(),
-            *WheelEndpoints(UploadedWheels(configuration), runner, self._lifecycle, artifacts, addresses).routes(),
-        ]
-
-        async def document(request: Request) -> Json:
-            return openapi(routes, millstream_version())
-
-        routes.append(RestRoute("GET", "/openapi.json", document, "This document.", ANYTHING))
-        return routes
 
     async def stop(self) -> None:
         """Stops listening and ends the sessions. Jobs that run go on, and are taken up again by the next dispatcher."""
         if self._stopped:
             return
         self._stopped = True
-        await self._rest.stop()
+        if self._rest is not None:
+            await self._rest.stop()
         self._lifecycle.close()
         if self._server is not None:
             await self._server.stop(_GRACE)
-        await self._cluster.close()
 
     async def failure(self) -> MillstreamError:
         """Returns only when the REST server ended by itself: everything else is someone else's to reach."""
-        if self._with_rest:
+        if self._rest is not None:
             return await self._rest.failure()
         never: asyncio.Future[MillstreamError] = asyncio.get_running_loop().create_future()
         return await never

@@ -26,9 +26,7 @@ def job_details(master: JobMaster) -> pb.JobDetails:
                 parallelism=vertex.parallelism,
                 max_parallelism=vertex.max_parallelism,
                 slot_sharing_group=vertex.slot_sharing_group,
-                subtasks=[
-                    _subtask(master, e) for e in master.execution_graph.executions if e.vertex.id == vertex.id
-                ],
+                subtasks=[_subtask(master, e) for e in master.execution_graph.executions if e.vertex.id == vertex.id],
             )
             for vertex in graph.vertices
         ],

@@ -65,7 +65,9 @@ class JobMaster:
             case ev.WorkerReadied(allocation_id, address):
                 return self._worker_readied(allocation_id, address, now_ms)
             case ev.WorkerLost(allocation_id, reason):
-                return self._slots_lost([k for k, s in self.slots.items() if s.allocation_id == allocation_id], reason, now_ms)
+                return self._slots_lost(
+                    [k for k, s in self.slots.items() if s.allocation_id == allocation_id], reason, now_ms
+                )
             case ev.TaskManagerLost(task_manager, reason):
                 lost = [k for k, s in self.slots.items() if s.task_manager == task_manager]
                 return self._slots_lost(lost, f"task manager {task_manager} was lost: {reason}", now_ms)
@@ -203,7 +205,11 @@ class JobMaster:
 
     def _failure(self, exception: str, now_ms: int, task_manager: str = "") -> status_pb2.TaskFailure:
         return status_pb2.TaskFailure(
-            job_id=self.graph.job_id, exception=exception, traceback=exception, timestamp=now_ms, task_manager=task_manager
+            job_id=self.graph.job_id,
+            exception=exception,
+            traceback=exception,
+            timestamp=now_ms,
+            task_manager=task_manager,
         )
 
     def _fail(self, failure: status_pb2.TaskFailure, now_ms: int) -> list[ev.Effect]:
@@ -257,9 +263,7 @@ class JobMaster:
             case _:
                 return []
         reason = f"job {self.status.lower()}"
-        effects: list[ev.Effect] = [
-            ev.FreeSlot(s.allocation_id, s.task_manager, reason) for s in self.slots.values()
-        ]
+        effects: list[ev.Effect] = [ev.FreeSlot(s.allocation_id, s.task_manager, reason) for s in self.slots.values()]
         self.slots.clear()
         return [*effects, ev.DeclareSlots(0), ev.ReportDetails(), ev.JobEnded()]
 

@@ -259,10 +259,14 @@ class JobManagerService:
                     self._answer(task_manager, allocation, False)
             case "progress":
                 progress = message.progress
-                self._by_allocation(progress.allocation_id, ev.WorkerProgressed(AllocationId(progress.allocation_id), progress.message))
+                self._by_allocation(
+                    progress.allocation_id, ev.WorkerProgressed(AllocationId(progress.allocation_id), progress.message)
+                )
             case "worker_ready":
                 ready = message.worker_ready
-                self._by_allocation(ready.allocation_id, ev.WorkerReadied(AllocationId(ready.allocation_id), ready.data_address))
+                self._by_allocation(
+                    ready.allocation_id, ev.WorkerReadied(AllocationId(ready.allocation_id), ready.data_address)
+                )
             case "worker_lost":
                 lost = message.worker_lost
                 self._by_allocation(lost.allocation_id, ev.WorkerLost(AllocationId(lost.allocation_id), lost.reason))

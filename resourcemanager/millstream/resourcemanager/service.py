@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any, assert_never
 
 import grpc
+
 from millstream.core.clock import Clock, SystemClock
 from millstream.core.configuration import Configuration
 from millstream.core.errors import MillstreamError
@@ -120,7 +121,13 @@ class ResourceManagerService:
             self._server = None
 
     async def failure(self) -> MillstreamError:
-        """Never returns: a resource manager waits for its peers for as long as it runs."""
+        """Returns only after a bug: a resource manager waits for its peers for as long as it runs."""
+        ticking = self._ticking
+        if ticking is not None:
+            await asyncio.wait({ticking})
+            if not ticking.cancelled() and (error := ticking.exception()) is not None:
+                log.error("the slot manager failed", exc_info=error)
+                return MillstreamError(f"the slot manager failed: {error!r}")
         never: asyncio.Future[MillstreamError] = asyncio.get_running_loop().create_future()
         return await never
 
@@ -134,7 +141,7 @@ class ResourceManagerService:
             current.append(session)
             return lambda message: self._on_task_manager_message(message, session, stream, identity)
 
-        reason = _STOPPING
+        reason = "the connection broke"
         try:
             reason = await serve_session(stream, pb.TaskManagerCommand, "a task manager", self._configuration, started)
         finally:
@@ -150,7 +157,7 @@ class ResourceManagerService:
             current.append(session)
             return lambda message: self._on_job_manager_message(message, session, identity)
 
-        reason = _STOPPING
+        reason = "the connection broke"
         try:
             reason = await serve_session(context, pb.JobManagerNotice, "a job manager", self._configuration, started)
         finally:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, assert_never
+from typing import assert_never
 
 from millstream.core import plan
 from millstream.core.batches import Batch, RowBatch
@@ -112,7 +112,7 @@ class ChainBuilder:
     def _operator(self, chained: plan.ChainedOperator, input_type: TypeInformation, emit: Emit) -> Operator:
         name, spec = chained.name, chained.spec
         context = self._make_context(name)
-        common: tuple[Any, ...] = (name, context, input_type, emit)
+        common = (name, context, input_type, emit)
         match spec:
             case plan.SourceSpec(source):
                 return SourceOperator(

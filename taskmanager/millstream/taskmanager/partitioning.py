@@ -123,7 +123,9 @@ class _Hash:
                 self._known.clear()
             self._known[key] = subtask
         except TypeError as error:
-            raise TypeError(f"a key has to be hashable, like a tuple; this one is a {type(key).__qualname__}") from error
+            raise TypeError(
+                f"a key has to be hashable, like a tuple; this one is a {type(key).__qualname__}"
+            ) from error
         return subtask
 
     def route(self, batch: Batch) -> Routed:

@@ -83,14 +83,7 @@ class TaskManagerService:
         number = {"log": 2, "stdout": 1}.get(request.name)
         if number is None:
             await context.abort(grpc.StatusCode.NOT_FOUND, f"there is no log '{request.name}'; ask for log or stdout")
-        path = Path(f"/proc/self/fd/{number}")
-        with contextlib.suppress(OSError):
-            target = Path(os.readlink(path))
-            if target.is_file():
-                with target.open("rb") as file:
-                    file.seek(max(0, target.stat().st_size - _LOG_LIMIT))
-                    return pb.LogContent(content=file.read())
-        return pb.LogContent()
+        return pb.LogContent(content=await asyncio.to_thread(_end_of_file, f"/proc/self/fd/{number}"))
 
     def _spawn(self, work: Coroutine[Any, Any, Any]) -> None:
         task = asyncio.get_running_loop().create_task(work)
@@ -188,7 +181,9 @@ class TaskManagerService:
 
     async def _keep_job_manager(self, address: str) -> None:
         """Holds the session while the job manager holds slots; frees them when it stays away."""
-        dialer = Dialer(address, pb.DESCRIPTOR.services_by_name["JobManager"], "connect_task_manager", self._configuration)
+        dialer = Dialer(
+            address, pb.DESCRIPTOR.services_by_name["JobManager"], "connect_task_manager", self._configuration
+        )
         timeout = self._configuration.seconds("heartbeat.timeout")
         loop = asyncio.get_running_loop()
         reachable = loop.time()
@@ -318,3 +313,13 @@ class TaskManagerService:
     def _freed(self, allocation_id: AllocationId) -> None:
         self._table.freed(allocation_id)
         self._report_slots()
+
+
+def _end_of_file(descriptor: str) -> bytes:
+    with contextlib.suppress(OSError):
+        target = Path(os.readlink(descriptor))
+        if target.is_file():
+            with target.open("rb") as file:
+                file.seek(max(0, target.stat().st_size - _LOG_LIMIT))
+                return file.read()
+    return b""

@@ -51,7 +51,7 @@ from millstream.taskmanager.task import StepResult, Task
 log = logging.getLogger(__name__)
 
 
-class TaskInterrupted(BaseException):  # noqa: N818  # not an error: like KeyboardInterrupt, user code must not catch it
+class TaskInterrupted(BaseException):  # not an error: like KeyboardInterrupt, user code must not catch it
     """Raised inside a user function of a task that is being cancelled."""
 
 

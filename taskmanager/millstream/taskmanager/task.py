@@ -12,7 +12,7 @@ from typing import Any
 
 import cloudpickle
 
-from millstream.core.batches import END_OF_INPUT, Batch, RowBatch
+from millstream.core.batches import Batch, EndOfInput, RowBatch
 from millstream.core.states import ExecutionState, check_task_transition
 from millstream.datastream.connectors.base import PollStatus
 from millstream.datastream.functions import Accumulator, Counter
@@ -167,9 +167,8 @@ class Task:
             if taken is None:
                 continue
             channel, element = taken
-            if element is END_OF_INPUT:
+            if isinstance(element, EndOfInput):
                 return self._end_channel(gate, channel)
-            assert not isinstance(element, type(END_OF_INPUT))
             self.records_in += len(element)
             self._process(element)
             return StepResult.WORKED

@@ -99,6 +99,7 @@ class _EnumeratorContext(SplitEnumeratorContext[Any]):
         return set(range(self._harness.parallelism))
 
     def assign_splits(self, splits: list[Any], subtask: int) -> None:
+        self._harness.assigned[subtask].extend(splits)
         self._harness.to_reader[subtask].append(pickle.loads(pickle.dumps(splits)))
 
     def signal_no_more_splits(self, subtask: int) -> None:
@@ -136,6 +137,7 @@ class SourceHarness:
         source = pickle.loads(pickle.dumps(self.source))
         self.to_reader = [deque() for _ in range(self.parallelism)]
         self.by_subtask = [[] for _ in range(self.parallelism)]
+        self.assigned: list[list[Any]] = [[] for _ in range(self.parallelism)]
         self.requests: deque[int] = deque()
         self.ended = [False] * self.parallelism
         context = _EnumeratorContext(self)
@@ -147,14 +149,28 @@ class SourceHarness:
         self.enumerator.start()
         self.readers: list[SourceReader[Any]] = []
         for subtask in range(self.parallelism):
-            request = lambda subtask=subtask: self.requests.append(subtask)  # noqa: E731  # bound in the loop
-            reader_source = pickle.loads(pickle.dumps(self.source))
-            reader = reader_source.create_reader(FakeReaderContext(subtask, self.parallelism, request))
-            self.readers.append(reader)
-            self.enumerator.add_reader(subtask)
-            reader.start()
+            self.readers.append(self._new_reader(subtask))
         for number, split in enumerate(self.restored.splits if self.restored else ()):
             self.readers[number % self.parallelism].add_splits([split])
+
+    def _new_reader(self, subtask: int) -> SourceReader[Any]:
+        source = pickle.loads(pickle.dumps(self.source))
+        context = FakeReaderContext(subtask, self.parallelism, lambda: self.requests.append(subtask))
+        reader: SourceReader[Any] = source.create_reader(context)
+        self.enumerator.add_reader(subtask)
+        reader.start()
+        return reader
+
+    def fail(self, subtask: int) -> None:
+        """One reader fails before any checkpoint: what it emitted is void, its splits go back, a new reader starts."""
+        self.readers[subtask].close()
+        self.to_reader[subtask].clear()
+        self.requests = deque(s for s in self.requests if s != subtask)
+        self.by_subtask[subtask] = []
+        self.ended[subtask] = False
+        splits, self.assigned[subtask] = self.assigned[subtask], []
+        self.enumerator.add_splits_back(splits, subtask)
+        self.readers[subtask] = self._new_reader(subtask)
 
     def step(self, choice: int, max_rows: int) -> bool:
         """One step out of those possible now; false when the source has ended."""

@@ -19,8 +19,13 @@ from millstream.core.clock import ManualClock
 from millstream.core.errors import InvalidProgramError
 from millstream.core.row import Row
 from millstream.datastream.connectors.errors import ConnectorError
-from millstream.datastream.connectors.file_system import Encoder, FileSink, OutputFileConfig, RollingPolicy
-from millstream.datastream.connectors.file_system import parquet_part
+from millstream.datastream.connectors.file_system import (
+    Encoder,
+    FileSink,
+    OutputFileConfig,
+    RollingPolicy,
+    parquet_part,
+)
 
 
 def _write(sink: FileSink, *batches: list[Any], subtask: int = 0) -> None:
@@ -98,6 +103,16 @@ def test_a_part_that_someone_else_made_is_not_overwritten(tmp_path: Path) -> Non
 def test_an_encoder_of_ones_own(tmp_path: Path) -> None:
     _write(FileSink.for_row_format(tmp_path, Encoder(lambda row: b"<%d>" % row)), [1, 2])
     assert (tmp_path / "part-0-0").read_bytes() == b"<1>\n<2>\n"
+
+
+def test_text_in_another_charset_is_one_text(tmp_path: Path) -> None:
+    _write(FileSink.for_row_format(tmp_path, Encoder.simple_string_encoder("UTF-16")), ["é"], ["ü"])
+    assert (tmp_path / "part-0-0").read_text("utf-16") == "é\nü\n"
+
+
+def test_text_that_the_charset_lacks_is_named(tmp_path: Path) -> None:
+    with pytest.raises(ConnectorError, match=r"'é.n' cannot be written as ascii"):
+        _write(FileSink.for_row_format(tmp_path, Encoder.simple_string_encoder("ascii")), ["é"])
 
 
 def test_csv_text(tmp_path: Path) -> None:
@@ -196,6 +211,7 @@ def test_a_write_that_fails_names_the_file(tmp_path: Path) -> None:
         lambda: OutputFileConfig(""),
         lambda: RollingPolicy.default_rolling_policy(part_size=0),
         lambda: RollingPolicy.default_rolling_policy(rollover_interval=0),
+        lambda: Encoder.simple_string_encoder("no-such-charset"),
         lambda: FileSink.for_csv("x", delimiter=""),
         lambda: FileSink.for_parquet("x", schema=5),
         lambda: FileSink.for_row_format("hdfs://x/y"),

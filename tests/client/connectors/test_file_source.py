@@ -14,7 +14,6 @@ import pytest
 from source_harness import SourceHarness, read_all
 
 from millstream.core.batches import ColumnBatch
-from millstream.core.conversion import record_batch_to_rows
 from millstream.core.errors import InvalidProgramError, MillstreamError
 from millstream.core.row import Row
 from millstream.core.types import LONG, PICKLED, STRING, DataclassType, ListType, MapType, RowType, TupleType
@@ -71,7 +70,10 @@ def test_a_name_with_pattern_characters_is_taken_as_it_is(tmp_path: Path) -> Non
     assert read_all(_text(tmp_path / "a[1].txt")) == ["x"]
 
 
-@pytest.mark.parametrize(("name", "message"), [("nope.txt", r"nope\.txt does not exist"), ("*.nope", r"no file matches .*\*\.nope")])
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [("nope.txt", r"nope\.txt does not exist"), ("*.nope", r"no file matches .*\*\.nope")],
+)
 def test_a_path_that_finds_nothing_is_named(folder: Path, name: str, message: str) -> None:
     with pytest.raises(ConnectorError, match=message):
         read_all(_text(folder / name))
@@ -184,18 +186,7 @@ def test_csv_of_a_dataclass_and_compressed(tmp_path: Path) -> None:
         file.write("when,other,x\n2024-02-29,?,1\n")
     source = FileSource.for_csv(tmp_path, types=Point)
     assert source.get_produced_type() == DataclassType(Point)
-    harness = SourceHarness(source, 1)
-    batches = []
-    while harness.step(0, 10) and not batches:
-        for choice in range(4):
-            harness.step(choice, 10)
-        batches = harness.emitted
-    harness.close()
-    assert batches == [Row(x=1, when=datetime.date(2024, 2, 29))]
-    (row,) = record_batch_to_rows(
-        pa.RecordBatch.from_pydict({"x": [1], "when": [datetime.date(2024, 2, 29)]}), source.get_produced_type()
-    )
-    assert row == Point(1, datetime.date(2024, 2, 29))
+    assert read_all(source) == [Row(x=1, when=datetime.date(2024, 2, 29))]
 
 
 @pytest.mark.parametrize(
@@ -223,9 +214,7 @@ def test_a_long_csv_is_read_in_pieces(tmp_path: Path) -> None:
 
 def test_parquet_columns_and_batches(tmp_path: Path) -> None:
     pq.write_table(pa.table({"a": [1], "b": ["x"], "c": [None]}), tmp_path / "a.parquet")
-    assert read_all(FileSource.for_parquet(tmp_path, columns=["b", "a"])) == [Row(b="x", a=1)] or read_all(
-        FileSource.for_parquet(tmp_path, columns=["b", "a"])
-    ) == [Row(a=1, b="x")]
+    assert read_all(FileSource.for_parquet(tmp_path, columns=["b", "a"])) == [Row(b="x", a=1)]
     with pytest.raises(ConnectorError, match=r"a\.parquet: no column z; it has a, b, c"):
         read_all(FileSource.for_parquet(tmp_path, columns=["z"]))
 

@@ -86,6 +86,5 @@ def test_a_truncated_compressed_file_is_named(tmp_path: Path) -> None:
     path.write_bytes(gzip.compress(b"line\n" * 10000)[:-20])
     reader = LineReader(FileSplit(str(path), 0, WHOLE))
     with pytest.raises(ConnectorError, match=r"cut\.gz"):
-        while reader.take(100000):
-            pass
+        list(iter(lambda: reader.take(100000), []))
     reader.close()

@@ -21,6 +21,7 @@ from millstream.datastream.connectors.base import Boundedness, Source
 from millstream.datastream.connectors.collection import CollectionSource
 from millstream.datastream.connectors.datagen import ColumnDataGeneratorSource, DataGeneratorSource
 from millstream.datastream.connectors.file_system import FileSource, StreamFormat
+from millstream.datastream.connectors.file_system.csv_format import CsvFormat
 from millstream.datastream.connectors.number_sequence import NumberSequenceSource
 
 _LINES = [f"line {i} {'é' * (i % 7)}" for i in range(60)] + ["", "after an empty line", "", ""] + ["x" * 300]
@@ -75,12 +76,17 @@ def _csv(folder: Path) -> _Case:
     return FileSource.for_csv(folder).with_block_size(20), expected
 
 
+def _small_blocks(folder: Path) -> _Case:
+    (folder / "a.csv").write_text("i,s\n" + "".join(f"{i},text {i}\n" for i in range(100)))
+    return FileSource(CsvFormat(block_size=64), folder), [Row(i=i, s=f"text {i}") for i in range(100)]
+
+
 def _parquet(folder: Path) -> _Case:
     for part in range(2):
         table = pa.table({"i": range(part * 50, part * 50 + 50), "s": [str(i) for i in range(50)]})
         pq.write_table(table, folder / f"{part}.parquet", row_group_size=7)
     expected = [Row(i=i, s=str(i % 50)) for i in range(100)]
-    return FileSource.for_parquet(folder).with_block_size(150), expected
+    return FileSource.for_parquet(folder).with_block_size(600), expected
 
 
 _CASES: dict[str, Callable[[Path], _Case]] = {
@@ -98,6 +104,7 @@ _CASES: dict[str, Callable[[Path], _Case]] = {
     "utf-16 text": _utf16,
     "json lines": _json,
     "csv": _csv,
+    "csv in small blocks": _small_blocks,
     "parquet": _parquet,
 }
 
@@ -127,7 +134,7 @@ def test_one_reader_reads_in_order(case: _Case) -> None:
         harness.close()
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(parallelism=st.sampled_from([1, 2, 3]), steps=_steps, max_rows=st.integers(1, 50))
 def test_every_record_comes_exactly_once(
     case: _Case, parallelism: int, steps: list[tuple[int, int]], max_rows: int
@@ -138,6 +145,28 @@ def test_every_record_comes_exactly_once(
         for choice, rows in steps:
             harness.step(choice, rows)
         assert _counted(harness.run_to_end(max_rows)) == _counted(expected)
+    finally:
+        harness.close()
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    parallelism=st.sampled_from([1, 2, 3]),
+    phases=st.lists(st.tuples(_steps, st.integers(0, 2)), min_size=1, max_size=3),
+)
+def test_the_splits_of_a_failed_reader_are_read_again(
+    case: _Case, parallelism: int, phases: list[tuple[list[tuple[int, int]], int]]
+) -> None:
+    source, expected = case
+    harness = SourceHarness(source, parallelism)
+    try:
+        for steps, failing in phases:
+            for choice, rows in steps:
+                harness.step(choice, rows)
+            if harness.requests or not all(harness.ended):
+                harness.fail(failing % parallelism)
+        harness.run_to_end()
+        assert _counted([row for rows in harness.by_subtask for row in rows]) == _counted(expected)
     finally:
         harness.close()
 

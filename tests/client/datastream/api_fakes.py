@@ -42,10 +42,12 @@ class FakeJobClient:
 
     def collect(self, operator_id: str) -> Iterator[Any]:
         self.collected.append(operator_id)
-        yield from self.records
-        if self.failure is not None:
-            self.status = JobStatus.FAILED
-            raise self.failure
+        try:
+            yield from self.records
+        except GeneratorExit:
+            self.cancel()
+            raise
+        self.get_job_execution_result()
 
     def close(self) -> None:
         self.closed += 1

@@ -37,6 +37,12 @@ def test_the_collect_operators_id_is_asked_for(env: StreamExecutionEnvironment, 
     assert vertex.operators[0].id == stable_id("uid", "in")
 
 
+def test_one_subtask_collects(env: StreamExecutionEnvironment, executor: FakeExecutor) -> None:
+    env.set_parallelism(3)
+    list(env.from_sequence(1, 2).execute_and_collect())
+    assert [vertex.parallelism for vertex in executor.clients[0].graph.vertices] == [3, 1]
+
+
 def test_leaving_early_cancels(env: StreamExecutionEnvironment, executor: FakeExecutor) -> None:
     executor.records = [1, 2, 3]
     with collect(env) as results:
@@ -44,6 +50,11 @@ def test_leaving_early_cancels(env: StreamExecutionEnvironment, executor: FakeEx
     [client] = executor.clients
     assert (client.closed, client.cancelled) == (1, 1)
     assert list(results) == []
+
+
+def test_leaving_before_the_first_result_cancels_too(env: StreamExecutionEnvironment, executor: FakeExecutor) -> None:
+    collect(env).close()
+    assert (executor.clients[0].closed, executor.clients[0].cancelled) == (1, 1)
 
 
 def test_a_limit_answers_a_list_and_ends_the_job(env: StreamExecutionEnvironment, executor: FakeExecutor) -> None:

@@ -127,7 +127,7 @@ def test_batch_functions(numbers: DataStream) -> None:
     assert numbers.map_batches(frames, Types.ROW_NAMED(["a"], [int])).get_type() == Types.ROW_NAMED(["a"], [int])
     with pytest.raises(InvalidProgramError, match="'arrow' or 'pandas', not 'polars'"):
         numbers.map_batches(frames, batch_format="polars")
-    with pytest.raises(InvalidProgramError, match="map_batches: .*expected a callable"):
+    with pytest.raises(InvalidProgramError, match=r"map_batches: .*expected a callable"):
         numbers.map_batches("x")
 
 
@@ -172,7 +172,7 @@ def test_keys_are_taken_in_every_way(sales: DataStream) -> None:
 
 
 def test_keys_that_cannot_be_are_refused(sales: DataStream) -> None:
-    with pytest.raises(InvalidProgramError, match="key_by: records of type Sale.* have no field 'nothing'"):
+    with pytest.raises(InvalidProgramError, match=r"key_by: records of type Sale.* have no field 'nothing'"):
         sales.key_by("nothing")
     with pytest.raises(InvalidProgramError, match="key_by: the list of key fields is empty"):
         sales.key_by([])
@@ -269,7 +269,8 @@ def test_settings_are_kept_and_chain(numbers: DataStream) -> None:
     assert operator(stream.set_buffer_timeout(-1)).buffer_timeout == -1.0
     assert operator(stream.set_buffer_timeout(0)).buffer_timeout == 0.0
     assert operator(stream.set_buffer_timeout(datetime.timedelta(seconds=2))).buffer_timeout == 2.0
-    sink = numbers.sink_to(NullSink()).name("end").uid("e").set_parallelism(2).disable_chaining().slot_sharing_group("s")
+    sink = numbers.sink_to(NullSink()).name("end").uid("e").set_parallelism(2)
+    sink.disable_chaining().slot_sharing_group("s")
     found = operator(sink)
     assert (found.full_name, found.uid, found.parallelism, found.slot_sharing_group) == ("Sink: end", "e", 2, "s")
 

@@ -64,8 +64,8 @@ def test_attributes_of_any_object_are_fields() -> None:
 
 @pytest.mark.parametrize(
     ("record", "field"),
-    [(("a",), 1), (("a",), "b"), (Row("a"), 3), (Row(a=1), "b"), (Sale("a", 1), "b"), (Sale("a", 1), 2), ({}, "a"), ({}, 0),
-     (5, 1), (5, "a")],
+    [(("a",), 1), (("a",), "b"), (Row("a"), 3), (Row(a=1), "b"), (Sale("a", 1), "b"), (Sale("a", 1), 2), ({}, "a"),
+     ({}, 0), (5, 1), (5, "a")],
 )  # fmt: skip
 def test_a_missing_field_names_the_record(record: Any, field: int | str) -> None:
     with pytest.raises(InvalidProgramError, match="has no field"):

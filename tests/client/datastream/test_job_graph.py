@@ -158,7 +158,19 @@ def test_a_union_breaks_the_chain_into_its_consumer(env: StreamExecutionEnvironm
     assert names(graph) == ["Source: s -> a", "Source: s -> b", "u -> Sink: Print to Std. Out"]
     assert [(edge.output, edge.input) for edge in graph.edges] == [(0, 0), (1, 0), (0, 0)]
     assert chain_of(graph.vertices[0]).operators[1].outputs == (ChainedOutput(output=0), ChainedOutput(output=1))
-    assert [spec_of(graph, index).type for index in (0, 2)] == [Types.PICKLED_BYTE_ARRAY(), STRING]
+
+
+def test_united_streams_of_different_types_are_pickled(env: StreamExecutionEnvironment) -> None:
+    numbers = source(env)
+    numbers.union(numbers.map(str)).map(same).name("mixed")
+    numbers.union(numbers.filter(bool)).map(same).name("alike")
+    graph = graph_of(env)
+    types = {vertex.name: set[Any]() for vertex in graph.vertices}
+    by_id = {vertex.id: vertex.name for vertex in graph.vertices}
+    for index, edge in enumerate(graph.edges):
+        types[by_id[edge.target]].add(spec_of(graph, index).type)
+    assert types["mixed"] == {Types.PICKLED_BYTE_ARRAY()}
+    assert types["alike"] == {LONG}
 
 
 def test_a_union_of_one_stream_chains(env: StreamExecutionEnvironment) -> None:
@@ -199,7 +211,7 @@ def test_buffer_timeouts_belong_to_the_producer(env: StreamExecutionEnvironment)
 def test_max_parallelism_bounds_parallelism(env: StreamExecutionEnvironment) -> None:
     env.set_max_parallelism(4)
     source(env).map(same).name("wide").set_parallelism(5)
-    with pytest.raises(InvalidProgramError, match="operator 'wide': its parallelism 5 is more than its max parallelism, 4"):
+    with pytest.raises(InvalidProgramError, match="'wide': its parallelism 5 is more than its max parallelism, 4"):
         graph_of(env)
 
 

@@ -40,7 +40,8 @@ class Step:
 
 
 ACTIONS = [
-    "source", "map", "filter", "flat_map", "process", "side", "union", "rebalance", "broadcast", "key", "reduce", "sink",
+    "source", "map", "filter", "flat_map", "process", "side",
+    "union", "rebalance", "broadcast", "key", "reduce", "sink",
 ]  # fmt: skip
 steps = st.lists(
     st.builds(

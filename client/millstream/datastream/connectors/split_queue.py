@@ -24,21 +24,32 @@ SplitT = TypeVar("SplitT")
 
 
 class QueueEnumerator(SplitEnumerator[SplitT]):
-    """Hands out a fixed list of splits in order. Its state is the list of those not handed out."""
+    """Hands out a fixed list of splits in order. Its state is the list of those not handed out.
+
+    A reader that was told that there are no more gets none, even if it asked twice and splits came back in between: it
+    may have ended already.
+    """
 
     def __init__(self, context: SplitEnumeratorContext[SplitT], splits: Iterable[SplitT]) -> None:
         self._context = context
         self._pending = deque(splits)
+        self._told: set[int] = set()
+
+    def add_reader(self, subtask: int) -> None:
+        """A new reader has been told nothing."""
+        self._told.discard(subtask)
 
     def handle_split_request(self, subtask: int, host: str) -> None:
         """Assigns the next split, or says that there are none."""
-        if self._pending:
+        if self._pending and subtask not in self._told:
             self._context.assign_splits([self._pending.popleft()], subtask)
         else:
+            self._told.add(subtask)
             self._context.signal_no_more_splits(subtask)
 
     def add_splits_back(self, splits: list[SplitT], subtask: int) -> None:
-        """Puts them first in the queue, in their order."""
+        """Puts them first in the queue, in their order, for any reader that asks; the failed one is to start anew."""
+        self._told.discard(subtask)
         self._pending.extendleft(reversed(splits))
 
     def snapshot_state(self, checkpoint_id: int) -> list[SplitT]:

@@ -1,8 +1,8 @@
 """The gRPC exchange: one stream for each pair of slot workers, on a thread of its own.
 
-Of two workers, the one whose address sorts first dials. The exchange moves bytes only: frames to send are handed over by
-the worker's loop, frames that arrive are put into its mailbox as `FrameArrived`, and the end of a stream as `PeerLost`.
-Nothing is retried here: a lost stream is a lost peer.
+Of two workers, the one whose address sorts first dials. The exchange moves bytes only: frames to send are handed over
+by the worker's loop, frames that arrive are put into its mailbox as `FrameArrived`, and the end of a stream as
+`PeerLost`. Nothing is retried here: a lost stream is a lost peer.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class PeerLost:
 
 
 class _Refused(Exception):
-    """This stream cannot go on; the reason is for the peer."""
+    """The stream cannot go on; the reason is for the peer."""
 
 
 class _Peer:
@@ -121,7 +121,7 @@ class DataPlane:
         self._loop.close()
 
     async def _listen(self) -> None:
-        handler = grpc.stream_stream_rpc_method_handler(self._accept)
+        handler: grpc.RpcMethodHandler[bytes, bytes] = grpc.stream_stream_rpc_method_handler(self._accept)
         self._server = grpc.aio.server(options=self._options)
         self._server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(_SERVICE, {"Exchange": handler}),))
         credentials = server_credentials(self._configuration)
@@ -186,7 +186,7 @@ class DataPlane:
             except TimeoutError:
                 self._lose(peer, f"no connection within {timeout:g} s")
                 return
-            call = channel.stream_stream(f"/{_SERVICE}/Exchange")()
+            call: Any = channel.stream_stream(f"/{_SERVICE}/Exchange")()
             try:
                 await call.write(self._hello())
                 first = await call.read()

@@ -1,8 +1,8 @@
 """The sending side of a task: one `ResultPartition` for each outgoing edge, one channel for each consumer.
 
 Owned by the worker's loop. Rows for a remote consumer are gathered until they fill a buffer or the buffer timeout has
-passed, then encoded and queued; queued buffers leave against credit. The partition has room while its queued buffers fit
-two for each channel plus a shared pool, so that a stuck channel can hold at most its two and the pool.
+passed, then encoded and queued; queued buffers leave against credit. The partition has room while its queued buffers
+fit two for each channel plus a shared pool, so that a stuck channel can hold at most its two and the pool.
 """
 
 from __future__ import annotations
@@ -58,8 +58,23 @@ class LocalOutputChannel(OutputChannel):
 class RemoteOutputChannel(OutputChannel):
     """Gathers, encodes and queues for a task of another worker."""
 
-    __slots__ = ("_codec", "_compress", "_gathered", "_row_bytes", "_segment", "_sequence", "_send", "_timestamps",
-                 "bytes_out", "channel_id", "closed", "credit", "peer", "queue", "waiting_since")  # fmt: skip
+    __slots__ = (
+        "_codec",
+        "_compress",
+        "_gathered",
+        "_row_bytes",
+        "_segment",
+        "_send",
+        "_sequence",
+        "_timestamps",
+        "bytes_out",
+        "channel_id",
+        "closed",
+        "credit",
+        "peer",
+        "queue",
+        "waiting_since",
+    )  # fmt: skip
 
     def __init__(
         self, channel_id: int, name: str, peer: str, codec: ElementCodec, segment: int, compressed: bool,

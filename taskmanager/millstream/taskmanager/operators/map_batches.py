@@ -25,7 +25,9 @@ class MapBatchesOperator(FunctionOperator):
     def process(self, batch: Batch) -> None:
         """Calls the function once. None means that nothing follows from the batch."""
         try:
-            columns = batch.data if isinstance(batch, ColumnBatch) else rows_to_record_batch(batch.rows, self.input_type)
+            columns = (
+                batch.data if isinstance(batch, ColumnBatch) else rows_to_record_batch(batch.rows, self.input_type)
+            )
             result = self._call(columns.to_pandas() if self._pandas else columns)
             if result is None:
                 return

@@ -51,13 +51,15 @@ class ParquetFormat(FileFormat):
             while group < split.end and first_row + parquet.metadata.row_group(group).num_rows <= resume_at:
                 first_row += parquet.metadata.row_group(group).num_rows
                 group += 1
+            columns = self._columns or names
             batches = parquet.iter_batches(
-                _READ_ROWS, row_groups=list(range(group, split.end)), columns=self._columns, use_threads=False
+                _READ_ROWS, row_groups=list(range(group, split.end)), columns=columns, use_threads=False
             )
         except BaseException:
             parquet.close()
             raise
-        return ColumnReader(split.path, batches, parquet.close, first_row, resume_at)
+        in_order = (batch.select(columns) for batch in batches)
+        return ColumnReader(split.path, in_order, parquet.close, first_row, resume_at)
 
     def produced_type(self) -> TypeInformation:
         """The declared type."""

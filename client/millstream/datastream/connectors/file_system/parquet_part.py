@@ -76,6 +76,11 @@ class _ParquetWriter(PartWriter):
     def finish(self) -> None:
         """Writes the last row group and the footer."""
         self._write_group()
+        self.abandon()
+
+    def abandon(self) -> None:
+        """Closes pyarrow's writer, which would else write to the closed stream when it is collected."""
+        self._held = []
         if self._writer is not None:
             self._writer.close()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import io
 from abc import ABC, abstractmethod
 from collections.abc import Callable
@@ -11,6 +12,7 @@ import msgspec
 
 from millstream.core.batches import Batch, RowBatch
 from millstream.core.conversion import VALUE_COLUMN, record_batch_to_rows, rows_to_record_batch
+from millstream.core.errors import InvalidProgramError
 from millstream.core.row import Row
 from millstream.core.types import PICKLED, TypeInformation
 from millstream.datastream.connectors.errors import ConnectorError
@@ -30,6 +32,9 @@ class PartWriter(ABC):
     def finish(self) -> None:  # noqa: B027  # a hook
         """Writes what is held and what ends the file."""
 
+    def abandon(self) -> None:  # noqa: B027  # a hook
+        """Releases what is held when the file will be removed; called while the stream is open, also after `finish`."""
+
 
 class PartFormat(ABC):
     """Makes writers. Picklable."""
@@ -43,21 +48,25 @@ class Encoder:
     """Makes the bytes of a record; PyFlink's name. `Encoder(function)` takes a function that answers str or bytes."""
 
     def __init__(self, encode: Callable[[Any], str | bytes] = str, charset_name: str = "UTF-8") -> None:
+        try:
+            codecs.lookup(charset_name)
+        except LookupError:
+            raise InvalidProgramError(f"unknown character set '{charset_name}'; write it like 'UTF-8'") from None
         self._encode = encode
-        self._charset = charset_name
+        self.charset = charset_name
 
     @staticmethod
     def simple_string_encoder(charset_name: str = "UTF-8") -> Encoder:
         """`str(record)` in the character set, a line each."""
         return Encoder(str, charset_name)
 
-    def lines(self, rows: list[Any]) -> bytes:
-        """The records, each ended by a line feed."""
+    def lines(self, rows: list[Any], to_bytes: Callable[[str], bytes]) -> bytes:
+        """The records, each ended by a line feed. `to_bytes` encodes the text of one file from its start on."""
         encode = self._encode
         if encode is str:
-            return "".join([f"{row}\n" for row in rows]).encode(self._charset)
+            return to_bytes("".join([f"{row}\n" for row in rows]))
         texts = [encode(row) for row in rows]
-        return b"".join([(t if isinstance(t, bytes) else t.encode(self._charset)) + b"\n" for t in texts])
+        return b"".join([t + b"\n" if isinstance(t, bytes) else to_bytes(f"{t}\n") for t in texts])
 
 
 def _as_rows(batch: Batch) -> list[Any]:
@@ -81,13 +90,18 @@ class _TextWriter(PartWriter):
     def __init__(self, stream: BinaryIO, encoder: Encoder) -> None:
         self._stream = stream
         self._encoder = encoder
+        self._to_bytes = codecs.getincrementalencoder(encoder.charset)().encode
 
     def write(self, batch: Batch) -> None:
         """Lines."""
         rows = _as_rows(batch)
         if not isinstance(batch, RowBatch) and batch.data.schema.names == [VALUE_COLUMN]:
             rows = [row[0] for row in rows]
-        self._stream.write(self._encoder.lines(rows))
+        try:
+            self._stream.write(self._encoder.lines(rows, self._to_bytes))
+        except UnicodeEncodeError as error:
+            charset = self._encoder.charset
+            raise ConnectorError(f"file sink: {error.object!r:.200} cannot be written as {charset}") from error
 
 
 class JsonLinesPartFormat(PartFormat):

@@ -212,10 +212,11 @@ class _FileWriter(SinkWriter):
     def close(self) -> None:
         """Removes the part that was not published."""
         part, self._part = self._part, None
-        if part is not None:
-            part.stream.close()
-            with contextlib.suppress(FileNotFoundError):
-                os.unlink(part.path)
+        if part is None:
+            return
+        for release in (part.writer.abandon, part.stream.close, lambda: os.unlink(part.path)):
+            with contextlib.suppress(OSError, ValueError):  # the file is thrown away: a full disk must not keep it
+                release()
 
 
 def _move(source: str, target: str) -> bool:

@@ -1,0 +1,66 @@
+"""The REST API as a whole: its endpoints, their document, and the server they run on."""
+
+from __future__ import annotations
+
+from starlette.requests import Request
+
+from millstream.core.clock import Clock
+from millstream.core.configuration import Configuration
+from millstream.core.directories import work_directory
+from millstream.core.environments import EnvironmentCache
+from millstream.core.errors import MillstreamError
+from millstream.dispatcher.artifact_store import ArtifactStore
+from millstream.dispatcher.cluster_view import ClusterView
+from millstream.dispatcher.lifecycle import JobLifecycle
+from millstream.dispatcher.programs import ProgramRunner
+from millstream.dispatcher.rest_cluster import ClusterEndpoints, millstream_version
+from millstream.dispatcher.rest_jobs import JobEndpoints
+from millstream.dispatcher.rest_json import Json
+from millstream.dispatcher.rest_schemas import ANYTHING
+from millstream.dispatcher.rest_server import RestServer
+from millstream.dispatcher.rest_table import RestRoute, make_app, openapi
+from millstream.dispatcher.rest_wheels import WheelEndpoints
+from millstream.dispatcher.uploads import UploadedWheels
+
+
+class RestApi:
+    """Serves the API of one dispatcher, whose gRPC address the programs of wheels are given."""
+
+    def __init__(
+        self,
+        configuration: Configuration,
+        clock: Clock,
+        lifecycle: JobLifecycle,
+        artifacts: ArtifactStore,
+        dispatcher_address: str,
+    ) -> None:
+        self.address = ""
+        self._cluster = ClusterView(configuration)
+        self._server = RestServer(configuration)
+        python = configuration.string("python.executable") or None
+        environments = EnvironmentCache(work_directory(configuration, "environments"), python)
+        runner = ProgramRunner(configuration, artifacts, environments, dispatcher_address)
+        wheels = WheelEndpoints(UploadedWheels(configuration), runner, lifecycle, artifacts, lambda: self._server.url)
+        self.routes = [
+            *ClusterEndpoints(lifecycle, self._cluster).routes(),
+            *JobEndpoints(lifecycle, clock).routes(),
+            *wheels.routes(),
+        ]
+        self.routes.append(RestRoute("GET", "/openapi.json", self._document, "The API's own description.", ANYTHING))
+
+    async def _document(self, request: Request) -> Json:
+        return openapi(self.routes, millstream_version())
+
+    async def start(self) -> None:
+        """Listens. Raises MillstreamError when it cannot."""
+        await self._server.start(make_app(self.routes))
+        self.address = self._server.address
+
+    async def failure(self) -> MillstreamError:
+        """Returns when the server ended by itself."""
+        return await self._server.failure()
+
+    async def stop(self) -> None:
+        """Ends the server and its connections."""
+        await self._server.stop()
+        await self._cluster.close()

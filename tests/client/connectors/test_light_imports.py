@@ -1,0 +1,21 @@
+"""Importing the connectors must stay light: a job that uses no columns never loads Arrow."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+_PROGRAM = """
+import sys
+import millstream.core.conversion
+from millstream.datastream.connectors import (
+    base, collection, datagen, file_system, number_sequence, print as printing, socket
+)
+heavy = {"pyarrow", "numpy", "pandas"} & set(sys.modules)
+assert not heavy, heavy
+"""
+
+
+def test_no_heavy_library_is_imported() -> None:
+    done = subprocess.run([sys.executable, "-c", _PROGRAM], capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr

@@ -1,0 +1,195 @@
+"""What the dispatcher's tests share: a running service, a fake job manager, an HTTP client, wheels."""
+
+from __future__ import annotations
+
+import asyncio
+import http.client
+import io
+import json
+import zipfile
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from millstream.core.configuration import Configuration
+from millstream.core.graph import JobEdge, JobGraph, JobVertex, OperatorInfo
+from millstream.core.ids import JobId, OperatorId, VertexId, new_id
+from millstream.core.rpc import Stub, open_channel
+from millstream.core.session import Dialer, Session
+from millstream.dispatcher.service import DispatcherService
+from millstream.proto import dispatcher_pb2 as pb
+from millstream.proto import status_pb2 as status_pb
+
+DISPATCHER = pb.DESCRIPTOR.services_by_name["Dispatcher"]
+DEADLINE = 30.0
+
+
+def configuration(tmp_path: Path, **options: str) -> Configuration:
+    values = {
+        "dispatcher.rpc.port": "0",
+        "rest.port": "0",
+        "resourcemanager.rpc.port": "1",
+        "io.tmp.dirs": str(tmp_path / "work"),
+        "heartbeat.interval": "100 ms",
+        "heartbeat.timeout": "1 s",
+    }
+    values.update({key.replace("__", "."): value for key, value in options.items()})
+    return Configuration(values)
+
+
+def graph(job_id: str | None = None, name: str = "a job", parallelism: int = 2) -> JobGraph:
+    source, sink = VertexId("a" * 32), VertexId("b" * 32)
+    return JobGraph(
+        JobId(job_id or new_id()),
+        name,
+        (
+            JobVertex(source, "Source", 1, 128, "default", (OperatorInfo(OperatorId(source), "", "Source"),), b""),
+            JobVertex(sink, "Sink", parallelism, 128, "default", (OperatorInfo(OperatorId(sink), "", "Sink"),), b""),
+        ),
+        (JobEdge(source, sink, 0, 0, "HASH", b""),),
+        {"parallelism.default": str(parallelism)},
+    )
+
+
+@asynccontextmanager
+async def running(options: Configuration, with_rest: bool = True) -> AsyncIterator[DispatcherService]:
+    service = DispatcherService(options, with_rest=with_rest)
+    try:
+        await service.start()
+        yield service
+    finally:
+        await service.stop()
+
+
+@asynccontextmanager
+async def client(service: DispatcherService, options: Configuration) -> AsyncIterator[Stub]:
+    async with open_channel(service.address, options) as channel:
+        yield Stub(channel, DISPATCHER)
+
+
+class FakeJobManager:
+    """Dials the dispatcher as a job manager does; tests read what it was told and say what it reports."""
+
+    def __init__(self, options: Configuration, name: str = "jm-1") -> None:
+        self.name = name
+        self.jobs: dict[str, status_pb.JobDetails] = {}
+        self.told: asyncio.Queue[pb.DispatcherMessage] = asyncio.Queue()
+        self._options = options
+        self._session: Session[pb.JobManagerMessage, pb.DispatcherMessage] | None = None
+        self._task: asyncio.Task[object] | None = None
+
+    async def connect(self, address: str) -> None:
+        connected = asyncio.Event()
+
+        def started(session: Session[Any, Any]) -> Callable[[pb.DispatcherMessage], None]:
+            self._session = session
+            register = pb.RegisterJobManager(job_manager_id=self.name, address="x:1", jobs=self.jobs.values())
+            session.send(pb.JobManagerMessage(register=register))
+            connected.set()
+            return self.told.put_nowait
+
+        dialer = Dialer(address, DISPATCHER, "connect_job_manager", self._options)
+        self._task = asyncio.create_task(dialer.dial_once(pb.JobManagerMessage, "dispatcher", started))
+        await asyncio.wait_for(connected.wait(), DEADLINE)
+
+    async def next(self, kind: str) -> Any:
+        message = await asyncio.wait_for(self.told.get(), DEADLINE)
+        assert message.WhichOneof("kind") == kind, message
+        return getattr(message, kind)
+
+    def report(self, details: status_pb.JobDetails) -> None:
+        self.jobs[details.job_id] = details
+        self.send(pb.JobManagerMessage(job_details=details))
+
+    def send(self, message: pb.JobManagerMessage) -> None:
+        assert self._session is not None
+        self._session.send(message)
+
+    async def disconnect(self) -> None:
+        if self._session is not None and self._task is not None:
+            self._session.close("the test ends it")
+            await self._task
+            self._session = None
+
+
+@asynccontextmanager
+async def job_manager(
+    service: DispatcherService, options: Configuration, name: str = "jm-1"
+) -> AsyncIterator[FakeJobManager]:
+    manager = FakeJobManager(options, name)
+    try:
+        await manager.connect(service.address)
+        yield manager
+    finally:
+        await manager.disconnect()
+
+
+@dataclass(frozen=True)
+class Answer:
+    status: int
+    body: bytes
+    headers: dict[str, str]
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.body)
+
+
+class Http:
+    """Requests over real HTTP, one connection each, without blocking the loop."""
+
+    def __init__(self, address: str) -> None:
+        self._host, _, port = address.rpartition(":")
+        self._port = int(port)
+
+    async def __call__(
+        self, method: str, path: str, body: Any = None, headers: dict[str, str] | None = None, status: int | None = None
+    ) -> Answer:
+        answer = await asyncio.to_thread(self._request, method, path, body, headers or {})
+        assert status is None or answer.status == status, answer
+        return answer
+
+    def _request(self, method: str, path: str, body: Any, headers: dict[str, str]) -> Answer:
+        content = json.dumps(body) if isinstance(body, dict) else body
+        connection = http.client.HTTPConnection(self._host, self._port, timeout=DEADLINE)
+        try:
+            connection.request(method, path, content, headers)
+            response = connection.getresponse()
+            return Answer(response.status, response.read(), {k.lower(): v for k, v in response.getheaders()})
+        finally:
+            connection.close()
+
+    async def upload(self, name: str, content: bytes, path: str = "/jars/upload", field: str = "jarfile") -> Answer:
+        boundary = "a-boundary-of-the-test"
+        head = f'--{boundary}\r\nContent-Disposition: form-data; name="other"\r\n\r\nx\r\n'
+        head += f'--{boundary}\r\nContent-Disposition: form-data; name="{field}"; filename="{name}"\r\n'
+        head += "Content-Type: application/x-java-archive\r\n\r\n"
+        form = head.encode() + content + f"\r\n--{boundary}--\r\n".encode()
+        return await self("POST", path, form, {"Content-Type": f"multipart/form-data; boundary={boundary}"})
+
+
+def wheel(files: dict[str, str], name: str = "tinyjob", entry: str | None = "tinyjob:main") -> bytes:
+    """A wheel with these modules. Its entry point is in the group for jobs."""
+    info = f"{name}-1.0.dist-info"
+    members = {
+        **files,
+        f"{info}/METADATA": f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n",
+        f"{info}/WHEEL": "Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
+    }
+    if entry is not None:
+        members[f"{info}/entry_points.txt"] = f"[millstream.jobs]\nmain = {entry}\n"
+    members[f"{info}/RECORD"] = "".join(f"{path},,\n" for path in [*members, f"{info}/RECORD"])
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as archive:
+        for path, content in members.items():
+            archive.writestr(path, content)
+    return buffer.getvalue()
+
+
+async def eventually(check: Callable[[], Awaitable[bool]]) -> None:
+    """Asks again until it is so, with a deadline."""
+    async with asyncio.timeout(DEADLINE):
+        while not await check():  # noqa: ASYNC110  # what is asked is on the other side of a connection
+            await asyncio.sleep(0.02)

@@ -1,0 +1,321 @@
+"""The dispatcher over gRPC: submission, watching, cancelling, collecting, artifacts, job managers that come and go."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import grpc
+import pytest
+from dispatcher_fixtures import DEADLINE, client, configuration, eventually, graph, job_manager, running
+
+from millstream.core.artifacts import ArtifactError, download_artifact, upload_artifact
+from millstream.core.errors import MillstreamError
+from millstream.core.graph import Artifact, ArtifactKind, JobGraph
+from millstream.core.ids import JobId, new_id
+from millstream.core.rpc import Stub, open_channel
+from millstream.dispatcher import lifecycle
+from millstream.dispatcher.service import DispatcherService
+from millstream.proto import dispatcher_pb2 as pb
+from millstream.proto import status_pb2 as status_pb
+from millstream.proto.session_pb2 import Empty
+
+
+async def submit(stub: Stub, job: JobGraph) -> str:
+    response = await stub.submit_job(pb.SubmitJobRequest(graph=job.to_proto()))
+    return str(response.job_id)
+
+
+async def refused(call: Any) -> tuple[grpc.StatusCode, str]:
+    with pytest.raises(grpc.RpcError) as caught:
+        await call
+    error: Any = caught.value
+    return error.code(), error.details()
+
+
+def details(job: JobGraph, state: str, **fields: Any) -> status_pb.JobDetails:
+    return status_pb.JobDetails(job_id=job.job_id, name=job.name, state=state, start_time=1, **fields)
+
+
+def test_a_job_from_submission_to_its_end(tmp_path: Path) -> None:
+    options = configuration(tmp_path)
+
+    async def scenario() -> None:
+        async with running(options, with_rest=False) as service, client(service, options) as stub:
+            job = graph()
+            assert await submit(stub, job) == job.job_id
+            watch = stub.watch_job(pb.JobRequest(job_id=job.job_id))
+            first = await watch.read()
+            assert (first.state, first.message) == ("INITIALIZING", "waiting for a job manager")
+            assert [node.description for node in first.plan] == ["Source", "Sink"]
+            assert first.slots_required == 2
+
+            async with job_manager(service, options) as manager:
+                started = await manager.next("start_job")
+                assert JobGraph.from_proto(started.graph) == job
+                assert (await watch.read()).message == "starting"
+                for state in ("CREATED", "RUNNING", "RUNNING", "FINISHED"):
+                    manager.report(details(job, state))
+                assert [(await watch.read()).state for _ in range(3)] == ["CREATED", "RUNNING", "FINISHED"]
+                assert await watch.read() is grpc.aio.EOF
+                assert (await manager.next("forget_job")).job_id == job.job_id
+            listed = await stub.list_jobs(Empty())
+            assert [(d.job_id, d.state) for d in listed.jobs] == [(job.job_id, "FINISHED")]
+            code, reason = await refused(stub.cancel_job(pb.JobRequest(job_id=job.job_id)))
+            assert code is grpc.StatusCode.FAILED_PRECONDITION
+            assert "already FINISHED" in reason
+
+    asyncio.run(scenario())
+
+
+def test_refused_submissions_and_unknown_jobs(tmp_path: Path) -> None:
+    options = configuration(tmp_path)
+
+    async def scenario() -> None:
+        async with running(options, with_rest=False) as service, client(service, options) as stub:
+            job = graph()
+            await submit(stub, job)
+            first, second = job.vertices
+            wrong = {
+                "was already submitted": job,
+                "32 hexadecimal": replace(job, job_id=JobId("nonsense")),
+                "no operators": replace(graph(), vertices=(), edges=()),
+                "two vertices": replace(graph(), vertices=(first, first)),
+                "topological": replace(graph(), vertices=(second, first)),
+                "vertex that does not exist": replace(graph(), vertices=(first,)),
+                "parallelism 0": replace(graph(), vertices=(replace(first, parallelism=0), second)),
+                "more than its maximum": replace(graph(), vertices=(replace(first, parallelism=200), second)),
+                "unknown strategy": replace(graph(), edges=(replace(job.edges[0], strategy="MAGIC"),)),
+                "was not uploaded": replace(graph(), artifacts=(Artifact("0" * 64, "x.whl", ArtifactKind.WHEEL),)),
+                "not a sha256": replace(graph(), artifacts=(Artifact("../x", "x.whl", ArtifactKind.WHEEL),)),
+                "unknown option": replace(graph(), configuration={"no.such.option": "1"}),
+            }
+            for reason, bad in wrong.items():
+                code, text = await refused(stub.submit_job(pb.SubmitJobRequest(graph=bad.to_proto())))
+                assert code is grpc.StatusCode.INVALID_ARGUMENT
+                assert reason in text
+            unknown = pb.JobRequest(job_id=new_id())
+            for call in (stub.get_job(unknown), stub.cancel_job(unknown), stub.watch_job(unknown).read()):
+                assert (await refused(call))[0] is grpc.StatusCode.NOT_FOUND
+            collect = stub.collect(pb.CollectRequest(job_id=new_id()))
+            assert (await refused(collect))[0] is grpc.StatusCode.NOT_FOUND
+
+    asyncio.run(scenario())
+
+
+def test_cancelling_before_and_while_running(tmp_path: Path) -> None:
+    options = configuration(tmp_path)
+
+    async def scenario() -> None:
+        async with running(options, with_rest=False) as service, client(service, options) as stub:
+            queued = await submit(stub, graph())
+            await stub.cancel_job(pb.JobRequest(job_id=queued))
+            ended = await stub.get_job(pb.JobRequest(job_id=queued))
+            assert ended.state == "CANCELED"
+            assert {s.state for v in ended.vertices for s in v.subtasks} == {"CANCELED"}
+            await stub.cancel_job(pb.JobRequest(job_id=queued))
+
+            async with job_manager(service, options) as manager:
+                job = graph()
+                await submit(stub, job)
+                await manager.next("start_job")
+                await stub.cancel_job(pb.JobRequest(job_id=job.job_id))
+                assert (await manager.next("cancel_job")).job_id == job.job_id
+
+    asyncio.run(scenario())
+
+
+def test_results_are_relayed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    options = configuration(tmp_path)
+
+    async def scenario() -> None:
+        async with running(options, with_rest=False) as service, client(service, options) as stub:
+            job = graph()
+            await submit(stub, job)
+            request = pb.CollectRequest(job_id=job.job_id, operator_id="x", offset=7, request_id="mine")
+            assert "no job manager" in (await stub.collect(request)).error
+            async with job_manager(service, options) as manager:
+                await manager.next("start_job")
+                answer = asyncio.ensure_future(stub.collect(request))
+                asked = await manager.next("collect")
+                assert (asked.operator_id, asked.offset) == ("x", 7)
+                response = pb.CollectResponse(request_id=asked.request_id, version="v", offset=7, batches=[b"data"])
+                manager.send(pb.JobManagerMessage(collected=response))
+                received = await answer
+                assert (received.request_id, received.version, list(received.batches)) == ("mine", "v", [b"data"])
+
+                monkeypatch.setattr(lifecycle, "COLLECT_TIMEOUT", 0.05)
+                assert "did not answer" in (await stub.collect(request)).error
+                monkeypatch.setattr(lifecycle, "COLLECT_TIMEOUT", DEADLINE)
+                answer = asyncio.ensure_future(stub.collect(request))
+                await manager.next("collect")
+                await manager.next("collect")
+            assert "disconnected" in (await answer).error
+
+    asyncio.run(scenario())
+
+
+def test_a_job_manager_that_stays_away_fails_its_jobs(tmp_path: Path) -> None:
+    options = configuration(tmp_path)
+
+    async def scenario() -> None:
+        async with running(options, with_rest=False) as service, client(service, options) as stub:
+            job = graph()
+            await submit(stub, job)
+            async with job_manager(service, options) as manager:
+                await manager.next("start_job")
+                manager.report(details(job, "RUNNING"))
+                watch = stub.watch_job(pb.JobRequest(job_id=job.job_id))
+                while (await watch.read()).state != "RUNNING":
+                    pass
+            last = await asyncio.wait_for(watch.read(), DEADLINE)
+            assert last.state == "FAILED"
+            assert last.failures[0].exception.startswith("job manager jm-1 was lost: ")
+            assert last.end_time > 0
+
+    asyncio.run(scenario())
+
+
+def test_a_job_manager_that_comes_back_in_time_keeps_its_jobs(tmp_path: Path) -> None:
+    options = configuration(tmp_path, heartbeat__timeout="1 min")
+
+    async def scenario() -> None:
+        async with running(options, with_rest=False) as service, client(service, options) as stub:
+            job = graph()
+            await submit(stub, job)
+            async with job_manager(service, options) as manager:
+                await manager.next("start_job")
+                manager.report(details(job, "RUNNING", message="one"))
+                await manager.disconnect()
+                manager.jobs[job.job_id] = details(job, "RUNNING", message="two")
+                await manager.connect(service.address)
+
+                async def is_updated() -> bool:
+                    return (await stub.get_job(pb.JobRequest(job_id=job.job_id))).message == "two"
+
+                await eventually(is_updated)
+
+    asyncio.run(scenario())
+
+
+def test_a_new_dispatcher_takes_up_running_jobs(tmp_path: Path) -> None:
+    options = configuration(tmp_path)
+
+    async def scenario() -> None:
+        async with running(options, with_rest=False) as service, client(service, options) as stub:
+            job = graph()
+            async with job_manager(service, options, "jm-2") as manager:
+                await manager.disconnect()
+                manager.jobs[job.job_id] = details(job, "RUNNING")
+                await manager.connect(service.address)
+
+                async def is_listed() -> bool:
+                    return [d.job_id for d in (await stub.list_jobs(Empty())).jobs] == [job.job_id]
+
+                await eventually(is_listed)
+                await stub.cancel_job(pb.JobRequest(job_id=job.job_id))
+                assert (await manager.next("cancel_job")).job_id == job.job_id
+
+    asyncio.run(scenario())
+
+
+def test_a_session_that_does_not_register_first_is_closed(tmp_path: Path) -> None:
+    options = configuration(tmp_path)
+
+    async def scenario() -> None:
+        async with running(options, with_rest=False) as service, client(service, options) as stub:
+            call = stub.connect_job_manager()
+            await call.write(pb.JobManagerMessage(job_details=status_pb.JobDetails(job_id=new_id(), state="RUNNING")))
+            assert await asyncio.wait_for(call.read(), DEADLINE) is grpc.aio.EOF
+            assert not (await stub.list_jobs(Empty())).jobs
+
+    asyncio.run(scenario())
+
+
+def test_ended_jobs_are_forgotten_beyond_the_capacity(tmp_path: Path) -> None:
+    options = configuration(tmp_path, **{"jobstore.max-capacity": "2"})
+
+    async def scenario() -> None:
+        async with running(options, with_rest=False) as service, client(service, options) as stub:
+            ids = [await submit(stub, graph()) for _ in range(3)]
+            for job_id in ids:
+                await stub.cancel_job(pb.JobRequest(job_id=job_id))
+            assert [d.job_id for d in (await stub.list_jobs(Empty())).jobs] == ids[1:]
+
+    asyncio.run(scenario())
+
+
+def test_artifacts_go_up_and_come_down(tmp_path: Path) -> None:
+    options = configuration(tmp_path, **{"web.upload.max-size": "3 mb"})
+    content = bytes(range(256)) * 10_000
+    (tmp_path / "data.zip").write_bytes(content)
+    (tmp_path / "large.zip").write_bytes(b"x" * (3 * 1024 * 1024 + 1))
+
+    async def scenario() -> None:
+        async with (
+            running(options, with_rest=False) as service,
+            client(service, options) as stub,
+            open_channel(service.address, options) as channel,
+        ):
+            artifact = await upload_artifact(channel, tmp_path / "data.zip", ArtifactKind.ARCHIVE)
+            assert artifact == Artifact(hashlib.sha256(content).hexdigest(), "data.zip", ArtifactKind.ARCHIVE)
+            assert await upload_artifact(channel, tmp_path / "data.zip", ArtifactKind.ARCHIVE) == artifact
+            await download_artifact(channel, artifact, tmp_path / "out" / "data.zip")
+            assert await asyncio.to_thread((tmp_path / "out" / "data.zip").read_bytes) == content
+
+            with pytest.raises(ArtifactError, match="no artifact with sha256"):
+                await download_artifact(channel, replace(artifact, sha256="0" * 64), tmp_path / "out" / "missing")
+            with pytest.raises(ArtifactError, match=r"large.zip is larger than web.upload.max-size"):
+                await upload_artifact(channel, tmp_path / "large.zip", ArtifactKind.ARCHIVE)
+            with pytest.raises(ArtifactError, match="cannot read"):
+                await upload_artifact(channel, tmp_path / "nothing.zip", ArtifactKind.ARCHIVE)
+
+            async def damaged() -> Any:
+                yield pb.ArtifactChunk(artifact=replace(artifact, sha256="1" * 64).to_proto())
+                yield pb.ArtifactChunk(data=b"something else")
+
+            async def nameless() -> Any:
+                yield pb.ArtifactChunk(data=b"something else")
+
+            assert "arrived damaged" in (await refused(stub.upload_artifact(damaged())))[1]
+            assert "name the artifact" in (await refused(stub.upload_artifact(nameless())))[1]
+            assert "not a sha256" in (await refused(stub.has_artifact(pb.ArtifactRequest(sha256="../../etc"))))[1]
+        stored = [path.name for path in (tmp_path / "work" / "artifacts").iterdir()]
+        assert stored == [artifact.sha256]
+        assert [path.name for path in (tmp_path / "out").iterdir()] == ["data.zip"]
+
+    asyncio.run(scenario())
+
+
+def test_a_port_that_is_taken_is_one_line(tmp_path: Path) -> None:
+    options = configuration(tmp_path)
+
+    async def scenario() -> None:
+        async with running(options) as service:
+            port = service.address.rpartition(":")[2]
+            second = DispatcherService(configuration(tmp_path, **{"dispatcher.rpc.port": port}))
+            with pytest.raises(MillstreamError, match=r"cannot listen on .*dispatcher.rpc.port.*taken"):
+                await second.start()
+            await second.stop()
+            port = service.rest_address.rpartition(":")[2]
+            third = DispatcherService(configuration(tmp_path, **{"rest.port": port}))
+            with pytest.raises(MillstreamError, match=r"cannot listen on .*rest.port.*taken"):
+                await third.start()
+            await third.stop()
+
+    asyncio.run(scenario())
+
+
+def test_rest_refuses_other_addresses_without_security(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        service = DispatcherService(configuration(tmp_path, **{"rest.bind-address": "0.0.0.0"}))
+        try:
+            with pytest.raises(MillstreamError, match="refusing to listen on 0"):
+                await service.start()
+        finally:
+            await service.stop()
+
+    asyncio.run(scenario())

@@ -1,0 +1,340 @@
+"""The REST API over real HTTP: shapes, errors, and that every answer fits the schema that the API publishes."""
+
+from __future__ import annotations
+
+import asyncio
+import http.client
+import pickle
+import shutil
+import ssl
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+from dispatcher_fixtures import (
+    DEADLINE,
+    Answer,
+    Http,
+    client,
+    configuration,
+    eventually,
+    graph,
+    job_manager,
+    running,
+)
+
+from millstream.core.errors import MillstreamError
+from millstream.core.graph import JobGraph
+from millstream.core.ids import new_id
+from millstream.core.rpc import serve, service_handler
+from millstream.dispatcher.service import DispatcherService
+from millstream.proto import dispatcher_pb2 as pb
+from millstream.proto import resourcemanager_pb2 as rm
+from millstream.proto import status_pb2 as status_pb
+from millstream.proto import taskmanager_pb2 as tm
+
+
+def details(job: JobGraph) -> status_pb.JobDetails:
+    """A job that runs, with a failure behind it."""
+    first, second = job.vertices
+    subtasks = [
+        status_pb.Subtask(
+            index=i, state="RUNNING", attempt=1, task_manager="tm-1", host="127.0.0.1", start_time=1000,
+            state_times={"CREATED": 900, "RUNNING": 1000},
+            metrics=status_pb.TaskMetrics(records_in=10, records_out=5, bytes_in=100, bytes_out=50, busy_ms=7),
+        )
+        for i in range(2)
+    ]  # fmt: skip
+    return status_pb.JobDetails(
+        job_id=job.job_id,
+        name=job.name,
+        state="RUNNING",
+        start_time=500,
+        state_times={"CREATED": 500, "RUNNING": 1000},
+        vertices=[
+            status_pb.VertexStatus(id=first.id, name="Source", parallelism=1, max_parallelism=9, subtasks=subtasks[:1]),
+            status_pb.VertexStatus(id=second.id, name="Sink", parallelism=2, max_parallelism=9, subtasks=subtasks),
+        ],
+        plan=[
+            status_pb.PlanNode(id=first.id, description="Source", parallelism=1),
+            status_pb.PlanNode(
+                id=second.id, description="Sink", parallelism=2,
+                inputs=[status_pb.PlanInput(id=first.id, ship_strategy="HASH", input=0)],
+            ),
+        ],
+        failures=[
+            status_pb.TaskFailure(
+                job_id=job.job_id, vertex_id=second.id, task_name="Sink", operator_name="my map", subtask=1, attempt=1,
+                task_manager="tm-1", exception="ValueError: bad", traceback="Traceback ...\nValueError: bad",
+                record="{'a': 1}", timestamp=1234,
+            ),
+            status_pb.TaskFailure(exception="slots were lost", timestamp=1235),
+        ],
+        accumulators=[
+            status_pb.Accumulator(name="count", kind="IntCounter", value=pickle.dumps(42)),
+            status_pb.Accumulator(name="odd", kind="Custom", value=pickle.dumps(Path("x"))),
+        ],
+        configuration={"parallelism.default": "2"},
+        slots_required=2,
+        slots_held=2,
+    )  # fmt: skip
+
+
+class Checked:
+    """Requests whose successful answers are checked against the published schema."""
+
+    def __init__(self, http: Http, document: dict[str, Any]) -> None:
+        self.http = http
+        self.document = document
+        self.seen: set[str] = set()
+
+    async def __call__(self, method: str, template: str, *values: str, status: int = 200, **request: Any) -> Any:
+        path = template
+        for value in values:
+            path = path.replace(path[path.index("{") : path.index("}") + 1], value, 1)
+        answer: Answer = await self.http(method, path, status=status, **request)
+        schema = self.document["paths"][template][method.lower()]["responses"][str(status)]["content"]
+        jsonschema.validate(answer.json, schema["application/json"]["schema"])
+        assert (await self.http(method, "/v1" + path, **request)).status == status
+        self.seen.add(f"{method} {template}")
+        return answer.json
+
+
+def test_jobs_in_flinks_shapes(tmp_path: Path) -> None:
+    options = configuration(tmp_path)
+
+    async def scenario() -> None:
+        async with (
+            running(options) as service,
+            client(service, options) as stub,
+            job_manager(service, options) as manager,
+        ):
+            http = Http(service.rest_address)
+            document = (await http("GET", "/openapi.json", status=200)).json
+            get = Checked(http, document)
+            job = graph()
+            await stub.submit_job(pb.SubmitJobRequest(graph=job.to_proto()))
+            await manager.next("start_job")
+            assert (await get("GET", "/jobs/{jobid}", job.job_id))["state"] == "INITIALIZING"
+            manager.report(details(job))
+
+            async def is_running() -> bool:
+                return bool((await http("GET", f"/jobs/{job.job_id}")).json["state"] == "RUNNING")
+
+            await eventually(is_running)
+            assert await get("GET", "/jobs") == {"jobs": [{"id": job.job_id, "status": "RUNNING"}]}
+            (overview,) = (await get("GET", "/jobs/overview"))["jobs"]
+            assert overview["tasks"]["running"] == overview["tasks"]["total"] == 3
+            assert overview["end-time"] == -1
+
+            shown = await get("GET", "/jobs/{jobid}", job.job_id)
+            assert shown["timestamps"]["RUNNING"] == 1000
+            assert shown["vertices"][1]["metrics"]["read-records"] == 20
+            assert shown["status-counts"]["RUNNING"] == 2
+            assert shown["plan"]["nodes"][1]["inputs"][0]["ship_strategy"] == "HASH"
+            assert (await get("GET", "/jobs/{jobid}/plan", job.job_id))["plan"] == shown["plan"]
+            config = await get("GET", "/jobs/{jobid}/config", job.job_id)
+            assert config["execution-config"]["job-parallelism"] == 2
+
+            history = (await get("GET", "/jobs/{jobid}/exceptions", job.job_id))["exceptionHistory"]
+            assert history["truncated"] is False
+            assert history["entries"][0] == {
+                "exceptionName": "ValueError: bad", "stacktrace": "Traceback ...\nValueError: bad", "timestamp": 1234,
+                "failureLabels": {}, "taskName": "Sink", "endpoint": "127.0.0.1", "taskManagerId": "tm-1",
+                "concurrentExceptions": [], "operator": "my map", "subtask": 1, "attempt": 1, "record": "{'a': 1}",
+            }  # fmt: skip
+            assert history["entries"][1]["taskName"] is None
+            short = (await http("GET", f"/jobs/{job.job_id}/exceptions?maxExceptions=1", status=200)).json
+            assert short["exceptionHistory"]["truncated"] is True
+
+            accumulators = await get("GET", "/jobs/{jobid}/accumulators", job.job_id)
+            assert [a["value"] for a in accumulators["user-task-accumulators"]] == ["42", "(serialized)"]
+            vertex = await get("GET", "/jobs/{jobid}/vertices/{vertexid}", job.job_id, job.vertices[1].id)
+            assert vertex["subtasks"][1]["taskmanager-id"] == "tm-1"
+            assert vertex["subtasks"][1]["status-duration"]["CREATED"] == 100
+
+            numbers = await get("GET", "/overview")
+            assert (numbers["jobs-running"], numbers["taskmanagers"]) == (1, 0)
+            await get("GET", "/config")
+            assert await get("GET", "/taskmanagers") == {"taskmanagers": []}
+            for listing in ("/jars", "/wheels"):
+                assert (await get("GET", listing))["files"] == []
+
+            await get("PATCH", "/jobs/{jobid}", job.job_id, status=202)
+            assert (await manager.next("cancel_job")).job_id == job.job_id
+
+    asyncio.run(scenario())
+
+
+def test_every_route_is_documented(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with running(configuration(tmp_path)) as service:
+            document = (await Http(service.rest_address)("GET", "/openapi.json", status=200)).json
+            assert document["openapi"].startswith("3.")
+            expected = {
+                "/overview", "/config", "/jobs", "/jobs/overview", "/jobs/{jobid}", "/jobs/{jobid}/plan",
+                "/jobs/{jobid}/config", "/jobs/{jobid}/exceptions", "/jobs/{jobid}/accumulators",
+                "/jobs/{jobid}/vertices/{vertexid}", "/taskmanagers", "/taskmanagers/{taskmanagerid}",
+                "/taskmanagers/{taskmanagerid}/log", "/taskmanagers/{taskmanagerid}/stdout", "/jars", "/jars/upload",
+                "/jars/{jarid}", "/jars/{jarid}/run", "/jars/{jarid}/plan", "/wheels", "/wheels/upload",
+                "/wheels/{wheelid}", "/wheels/{wheelid}/run", "/wheels/{wheelid}/plan", "/openapi.json",
+            }  # fmt: skip
+            assert set(document["paths"]) == expected
+            for operations in document["paths"].values():
+                for operation in operations.values():
+                    for response in operation["responses"].values():
+                        for content in response["content"].values():
+                            jsonschema.Draft202012Validator.check_schema(content["schema"])
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "status", "reason"),
+    [
+        ("GET", "/nothing", 404, "no such path: /nothing"),
+        ("GET", "/v2/jobs", 404, "no such path"),
+        ("POST", "/overview", 405, "POST is not allowed on /overview"),
+        ("GET", f"/jobs/{'0' * 32}", 404, "could not be found"),
+        ("PATCH", f"/jobs/{'0' * 32}", 404, "could not be found"),
+        ("GET", "/jobs/not-an-id", 400, "is not a job id"),
+        ("GET", "/jobs/..%2f..%2fetc", 404, "no such path"),
+        ("GET", "/taskmanagers/nobody", 404, "no task manager nobody"),
+        ("GET", "/taskmanagers/nobody/log", 404, "no task manager nobody"),
+        ("DELETE", "/jars/x.whl", 404, "no uploaded wheel has the id x.whl"),
+        ("POST", "/jars/x.whl/run", 404, "no uploaded wheel"),
+        ("POST", "/jars/upload", 400, "expected a multipart form"),
+    ],
+)
+def test_errors_are_one_line_of_json(tmp_path: Path, method: str, path: str, status: int, reason: str) -> None:
+    async def scenario() -> None:
+        async with running(configuration(tmp_path)) as service:
+            answer = await Http(service.rest_address)(method, path, status=status)
+            (error,) = answer.json["errors"]
+            assert reason in error
+            assert "\n" not in error
+
+    asyncio.run(scenario())
+
+
+def test_odd_requests_about_a_job(tmp_path: Path) -> None:
+    options = configuration(tmp_path)
+
+    async def scenario() -> None:
+        async with running(options) as service, client(service, options) as stub:
+            http = Http(service.rest_address)
+            job = graph()
+            await stub.submit_job(pb.SubmitJobRequest(graph=job.to_proto()))
+            path = f"/jobs/{job.job_id}"
+            assert "mode 'stop'" in (await http("PATCH", f"{path}?mode=stop", status=400)).json["errors"][0]
+            assert "not a whole number" in (
+                await http("GET", f"{path}/exceptions?maxExceptions=x", status=400)
+            ).json["errors"][0]
+            assert "no vertex" in (await http("GET", f"{path}/vertices/{new_id()}", status=404)).json["errors"][0]
+            other_site = {"Sec-Fetch-Site": "cross-site"}
+            assert (await http("PATCH", path, headers=other_site)).status == 403
+            await http("PATCH", path, status=202)
+            assert (await http("GET", path)).json["state"] == "CANCELED"
+            await http("PATCH", path, status=202)
+
+    asyncio.run(scenario())
+
+
+class FakeCluster:
+    """A resource manager with one task manager, and that task manager's log."""
+
+    def __init__(self) -> None:
+        self.log_address = ""
+
+    async def get_overview(self, request: Any, context: Any) -> rm.Overview:
+        slots = [rm.SlotStatus(index=0), rm.SlotStatus(index=1, allocation_id="x", job_id="y" * 32)]
+        manager = rm.TaskManagerInfo(
+            task_manager_id="tm-1", host="127.0.0.1", address=self.log_address, last_heartbeat=77, cpu_cores=4,
+            memory_bytes=1 << 30, slots=slots,
+        )  # fmt: skip
+        return rm.Overview(task_managers=[manager])
+
+    async def connect_task_manager(self, request: Any, context: Any) -> None: ...
+
+    async def connect_job_manager(self, request: Any, context: Any) -> None: ...
+
+    async def read_log(self, request: tm.ReadLogRequest, context: Any) -> tm.LogContent:
+        return tm.LogContent(content=f"the {request.name} of tm-1\n".encode())
+
+
+def test_task_managers_and_their_logs(tmp_path: Path) -> None:
+    plain = configuration(tmp_path)
+
+    async def scenario() -> None:
+        fake = FakeCluster()
+        handlers = [
+            service_handler(rm.DESCRIPTOR.services_by_name["ResourceManager"], fake),
+            service_handler(tm.DESCRIPTOR.services_by_name["TaskManager"], fake),
+        ]
+        server, port = await serve("127.0.0.1", 0, handlers, plain, "test")
+        fake.log_address = f"127.0.0.1:{port}"
+        try:
+            async with running(plain.merged({"resourcemanager.rpc.port": port})) as service:
+                http = Http(service.rest_address)
+                get = Checked(http, (await http("GET", "/openapi.json")).json)
+                overview = await get("GET", "/overview")
+                assert (overview["taskmanagers"], overview["slots-total"], overview["slots-available"]) == (1, 2, 1)
+                (listed,) = (await get("GET", "/taskmanagers"))["taskmanagers"]
+                assert (listed["slotsNumber"], listed["freeSlots"], listed["hardware"]["cpuCores"]) == (2, 1, 4)
+                shown = await get("GET", "/taskmanagers/{taskmanagerid}", "tm-1")
+                assert [slot["jobId"] for slot in shown["allocatedSlots"]] == ["y" * 32]
+                for name in ("log", "stdout"):
+                    answer = await http("GET", f"/taskmanagers/tm-1/{name}", status=200)
+                    assert answer.body == f"the {name} of tm-1\n".encode()
+                    assert answer.headers["content-type"].startswith("text/plain")
+                fake.log_address = "127.0.0.1:1"
+                answer = await http("GET", "/taskmanagers/tm-1/log", status=500)
+                assert "does not answer" in answer.json["errors"][0]
+        finally:
+            await server.stop(None)
+
+    asyncio.run(scenario())
+
+
+def test_the_service_reports_nothing_while_it_works_and_stops_twice(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with running(configuration(tmp_path)) as service:
+            failure = asyncio.ensure_future(service.failure())
+            await Http(service.rest_address)("GET", "/overview", status=200)
+            assert not failure.done()
+            failure.cancel()
+            await asyncio.wait_for(service.stop(), DEADLINE)
+        await service.stop()
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.skipif(shutil.which("openssl") is None, reason="needs openssl to make a certificate")
+def test_https(tmp_path: Path) -> None:
+    cert, key = tmp_path / "cert.pem", tmp_path / "key.pem"
+    command = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=localhost"]
+    command += ["-addext", "subjectAltName=IP:127.0.0.1", "-out", str(cert), "-keyout", str(key)]
+    subprocess.run(command, check=True, capture_output=True)
+    tls = {"security.ssl.rest.enabled": "true", "security.ssl.rest.cert": str(cert), "security.ssl.rest.key": str(key)}
+
+    def request(address: str) -> int:
+        context = ssl.create_default_context(cafile=str(cert))
+        connection = http.client.HTTPSConnection(address, timeout=DEADLINE, context=context)
+        try:
+            connection.request("GET", "/overview")
+            return connection.getresponse().status
+        finally:
+            connection.close()
+
+    async def scenario() -> None:
+        async with running(configuration(tmp_path, **tls)) as service:
+            assert await asyncio.to_thread(request, service.rest_address) == 200
+        for wrong in ({"security.ssl.rest.key": ""}, {"security.ssl.rest.key": str(cert)}):
+            broken = DispatcherService(configuration(tmp_path, **{**tls, **wrong}))
+            with pytest.raises(MillstreamError, match=r"security\.ssl\.rest"):
+                await broken.start()
+            await broken.stop()
+
+    asyncio.run(scenario())

@@ -1,0 +1,329 @@
+"""Wheels over REST: uploading, refusing, listing, running and planning them in a process of their own."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import os
+import zipfile
+from pathlib import Path
+
+import pytest
+from dispatcher_fixtures import Http, configuration, eventually, running, wheel
+
+from millstream.core.ids import new_id
+
+NAME = "tinyjob-1.0-py3-none-any.whl"
+# A program that does by itself what the API and its executor do.
+PROGRAM = """
+import asyncio, json, os, sys
+from millstream.core.configuration import Configuration
+from millstream.core.graph import Artifact, ArtifactKind, JobGraph, JobVertex
+from millstream.core.ids import new_id
+from millstream.core.rpc import Stub, open_channel
+from millstream.datastream.planning import ProgramPlanned
+from millstream.proto import dispatcher_pb2 as pb
+
+
+def job():
+    artifacts = json.loads(os.environ["MILLSTREAM_PROGRAM_ARTIFACTS"])
+    options = json.loads(os.environ["MILLSTREAM_PROGRAM_CONFIGURATION"])
+    vertex = JobVertex("c" * 32, "Everything", int(options.get("parallelism.default", 1)), 128, "default", (), b"")
+    return JobGraph(
+        new_id(), " ".join(sys.argv[1:]) or "nameless", (vertex,), (), options,
+        tuple(Artifact(a["sha256"], a["name"], ArtifactKind[a["kind"]]) for a in artifacts),
+    )
+
+
+def execute():
+    graph = job()
+    if "MILLSTREAM_PLAN_FILE" in os.environ:
+        with open(os.environ["MILLSTREAM_PLAN_FILE"], "wb") as file:
+            file.write(graph.to_proto().SerializeToString())
+        raise ProgramPlanned()
+    configuration = Configuration(graph.configuration)
+    assert configuration.string("execution.target") == "remote" and not configuration.boolean("execution.attached")
+    address = configuration.string("dispatcher.rpc.address") + ":" + str(configuration.integer("dispatcher.rpc.port"))
+
+    async def submit():
+        async with open_channel(address, configuration) as channel:
+            stub = Stub(channel, pb.DESCRIPTOR.services_by_name["Dispatcher"])
+            await stub.submit_job(pb.SubmitJobRequest(graph=graph.to_proto()))
+
+    asyncio.run(submit())
+    with open(os.environ["MILLSTREAM_SUBMITTED_FILE"], "a") as file:
+        file.write(graph.job_id + "\\n")
+
+
+def main():
+    execute()
+
+
+def main_with_arguments(arguments):
+    assert arguments == sys.argv[1:]
+    execute()
+
+
+def buggy():
+    def inner():
+        raise ValueError("a bug in the job")
+
+    inner()
+
+
+def twice():
+    execute()
+    execute()
+
+
+def idle():
+    print("nothing to do")
+
+
+def endless():
+    import time
+
+    with open(sys.argv[1], "w") as file:
+        file.write(str(os.getpid()))
+    time.sleep(600)
+"""
+
+
+@pytest.fixture(autouse=True)
+def _no_index(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+
+
+async def uploaded(http: Http, content: bytes | None = None, name: str = NAME) -> str:
+    answer = await http.upload(name, content or wheel({"tinyjob.py": PROGRAM}))
+    assert answer.status == 200, answer
+    assert answer.json["status"] == "success"
+    return Path(answer.json["filename"]).name
+
+
+def test_upload_list_run_plan_delete(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with running(configuration(tmp_path)) as service:
+            http = Http(service.rest_address)
+            jar = await uploaded(http)
+            assert jar.endswith(f"_{NAME}")
+            listing = (await http("GET", "/jars", status=200)).json
+            assert listing["address"] == f"http://{service.rest_address}"
+            assert [(f["id"], f["name"]) for f in listing["files"]] == [(jar, NAME)]
+            assert listing["files"][0]["entry"] == [{"name": "tinyjob:main", "description": "main"}]
+
+            answer = await http("POST", f"/jars/{jar}/run", {"programArgs": "'the first' job", "parallelism": 3})
+            assert answer.status == 200, answer
+            job = (await http("GET", f"/jobs/{answer.json['jobid']}", status=200)).json
+            assert (job["name"], job["vertices"][0]["parallelism"]) == ("the first job", 3)
+
+            run = f"/v1/wheels/{jar}/run?programArg=a,b&entry-class=tinyjob:main_with_arguments"
+            second = (await http("POST", run, status=200)).json["jobid"]
+            assert (await http("GET", f"/jobs/{second}")).json["name"] == "a b"
+
+            chosen = new_id()
+            body = {"jobId": chosen, "programArgsList": ["chosen id"], "flinkConfiguration": {"pipeline.name": "x"}}
+            assert (await http("POST", f"/jars/{jar}/run", body, status=200)).json == {"jobid": chosen}
+            config = (await http("GET", f"/jobs/{chosen}/config", status=200)).json["execution-config"]
+            assert config["user-config"]["pipeline.name"] == "x"
+            assert "already submitted" in (await http("POST", f"/jars/{jar}/run", body, status=400)).json["errors"][0]
+
+            for method, parameters in (("GET", None), ("POST", {"parallelism": 2})):
+                plan = (await http(method, f"/jars/{jar}/plan", parameters, status=200)).json["plan"]
+                assert [node["description"] for node in plan["nodes"]] == ["Everything"]
+            assert len((await http("GET", "/jobs")).json["jobs"]) == 3
+
+            await http("DELETE", f"/wheels/{jar}", status=200)
+            assert (await http("GET", "/jars")).json["files"] == []
+            await http("DELETE", f"/wheels/{jar}", status=404)
+
+    asyncio.run(scenario())
+
+
+def test_programs_that_fail(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with running(configuration(tmp_path)) as service:
+            http = Http(service.rest_address)
+            jar = await uploaded(http)
+
+            async def run(entry: str, **body: object) -> list[str]:
+                answer = await http("POST", f"/jars/{jar}/run", {"entryClass": entry, **body}, status=400)
+                errors = answer.json["errors"]
+                assert isinstance(errors, list)
+                return errors
+
+            reason, traceback = await run("tinyjob:buggy")
+            assert reason == "ValueError: a bug in the job"
+            assert traceback.startswith("Traceback (most recent call last):")
+            assert "in inner" in traceback
+            assert "millstream/client" not in traceback
+            assert "runpy" not in traceback
+            assert "did not call execute()" in (await run("tinyjob:idle"))[0]
+            assert "submitted 2 jobs" in (await run("tinyjob:twice"))[0]
+            assert "no 'absent' in tinyjob" in (await run("tinyjob:absent"))[0]
+            assert "No module named 'absent'" in (await run("absent:main"))[0]
+            assert "is not an entry point" in (await run("rm -rf /"))[0]
+            assert "unknown option 'no.such'" in (await run("tinyjob:main", flinkConfiguration={"no.such": "1"}))[0]
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize(
+    ("body", "reason"),
+    [
+        ("{", "is not JSON"),
+        ("[1]", "is not a JSON object"),
+        ({"parallelism": "many"}, "parallelism: 'many' is not a whole number"),
+        ({"parallelism": 0}, "parallelism: '0' is not a whole number"),
+        ({"parallelism": True}, "parallelism"),
+        ({"entryClass": 5}, "entryClass: expected a string"),
+        ({"programArgs": "'unfinished"}, "programArgs: No closing quotation"),
+        ({"programArgsList": "a"}, "programArgsList: expected a list"),
+        ({"jobId": "x"}, "jobId: 'x' is not a job id"),
+        ({"flinkConfiguration": [1]}, "flinkConfiguration: expected an object"),
+        ({"savepointPath": "/x"}, "savepointPath is not supported"),
+        ("x" * 2_000_000, "larger than"),
+    ],
+)
+def test_wrong_run_requests(tmp_path: Path, body: object, reason: str) -> None:
+    async def scenario() -> None:
+        async with running(configuration(tmp_path)) as service:
+            http = Http(service.rest_address)
+            jar = await uploaded(http)
+            answer = await http("POST", f"/jars/{jar}/run", body)
+            assert answer.status == (413 if reason == "larger than" else 400)
+            assert reason in answer.json["errors"][0]
+
+    asyncio.run(scenario())
+
+
+def _zip(*members: str) -> bytes:
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as archive:
+        for member in members:
+            archive.writestr(member, "Name: x\nVersion: 1\n")
+    return buffer.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "status", "reason"),
+    [
+        (NAME, b"not a zip at all", 400, "not a readable zip"),
+        (NAME, _zip("a.py"), 400, "no .dist-info folder"),
+        (NAME, _zip("x-1.dist-info/METADATA", "x-1.dist-info/WHEEL", "../../evil.py"), 400, "outside of the wheel"),
+        (NAME, _zip("x-1.dist-info/METADATA", "x-1.dist-info/WHEEL", "/etc/evil"), 400, "outside of the wheel"),
+        ("job.jar", _zip("a.py"), 400, "expected a name like"),
+        ("../../evil.whl", _zip("a.py"), 400, "evil.whl is not a wheel: expected a name like"),
+        (NAME, b"x" * 300_000, 413, "larger than web.upload.max-size"),
+        (NAME, b"x" * 120_000, 413, "larger than web.upload.max-size"),
+    ],
+)
+def test_refused_uploads(tmp_path: Path, name: str, content: bytes, status: int, reason: str) -> None:
+    async def scenario() -> None:
+        async with running(configuration(tmp_path, **{"web.upload.max-size": "100 kb"})) as service:
+            http = Http(service.rest_address)
+            answer = await http.upload(name, content)
+            assert answer.status == status, answer
+            assert reason in answer.json["errors"][0]
+            assert list((tmp_path / "work" / "uploads").iterdir()) == []
+
+    asyncio.run(scenario())
+
+
+def test_malformed_forms(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with running(configuration(tmp_path)) as service:
+            http = Http(service.rest_address)
+            form = {"Content-Type": "multipart/form-data; boundary=b"}
+            for body in (b"", b"nonsense", b"--b\r\nnonsense", b"--b\r\n\r\nx\r\n--b--\r\n"):
+                answer = await http("POST", "/jars/upload", body, form)
+                assert answer.status == 400, answer
+            wrong_field = await http.upload(NAME, wheel({"tinyjob.py": ""}), field="other-field")
+            assert "form field 'jarfile'" in wrong_field.json["errors"][0]
+            cut = b'--b\r\nContent-Disposition: form-data; name="jarfile"; filename="a-1-py3-none-any.whl"\r\n\r\nhalf'
+            assert "one whole file" in (await http("POST", "/jars/upload", cut, form, status=400)).json["errors"][0]
+            assert list((tmp_path / "work" / "uploads").iterdir()) == []
+
+    asyncio.run(scenario())
+
+
+def test_a_wheel_without_an_entry_point_needs_one_named(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with running(configuration(tmp_path)) as service:
+            http = Http(service.rest_address)
+            jar = await uploaded(http, wheel({"tinyjob.py": PROGRAM}, entry=None))
+            assert "names no entry point" in (await http("POST", f"/jars/{jar}/run", status=400)).json["errors"][0]
+            await http("POST", f"/jars/{jar}/run?entry-class=tinyjob", status=200)
+
+    asyncio.run(scenario())
+
+
+def test_a_failed_install_is_pips_reason(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with running(configuration(tmp_path)) as service:
+            http = Http(service.rest_address)
+            files = {"tinyjob.py": PROGRAM, "requirements.txt": "no-such-library-at-all==9\n"}
+            jar = await uploaded(http, wheel(files))
+            (error,) = (await http("POST", f"/jars/{jar}/run", status=400)).json["errors"]
+            assert error.startswith(f"cannot install {NAME}: ")
+            assert "no-such-library-at-all==9" in error
+
+    asyncio.run(scenario())
+
+
+def test_a_program_that_takes_too_long_is_killed(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with running(configuration(tmp_path, **{"web.submit.timeout": "1500 ms"})) as service:
+            http = Http(service.rest_address)
+            jar = await uploaded(http)
+            mark = tmp_path / "pid"
+            body = {"entryClass": "tinyjob:endless", "programArgsList": [str(mark)]}
+            answer = await http("POST", f"/jars/{jar}/run", body, status=400)
+            assert "web.submit.timeout" in answer.json["errors"][0]
+            pid = int(await asyncio.to_thread(mark.read_text))
+            await eventually(lambda: gone(pid))
+
+    asyncio.run(scenario())
+
+
+async def gone(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return True
+    return False
+
+
+def test_stopping_the_dispatcher_ends_running_programs(tmp_path: Path) -> None:
+    mark = tmp_path / "pid"
+
+    async def is_running() -> bool:
+        return bool(mark.exists() and mark.read_text())
+
+    async def scenario() -> None:
+        async with running(configuration(tmp_path)) as service:
+            http = Http(service.rest_address)
+            jar = await uploaded(http)
+            body = {"entryClass": "tinyjob:endless", "programArgsList": [str(mark)]}
+            answer = asyncio.ensure_future(http("POST", f"/jars/{jar}/run", body))
+            await eventually(is_running)
+            await service.stop()
+            await asyncio.wait([answer])
+            answer.exception()
+        await eventually(lambda: gone(int(mark.read_text())))
+
+    asyncio.run(scenario())
+
+
+def test_uploads_outlive_the_dispatcher_and_partial_ones_do_not(tmp_path: Path) -> None:
+    options = configuration(tmp_path, **{"web.upload.dir": str(tmp_path / "wheels")})
+
+    async def scenario() -> None:
+        async with running(options) as service:
+            jar = await uploaded(Http(service.rest_address))
+        await asyncio.to_thread((tmp_path / "wheels" / ".partial-x").write_bytes, b"")
+        async with running(options) as service:
+            assert [f["id"] for f in (await Http(service.rest_address)("GET", "/jars")).json["files"]] == [jar]
+        assert [path.name for path in (tmp_path / "wheels").iterdir()] == [jar]
+
+    asyncio.run(scenario())
