@@ -22,10 +22,9 @@ class EmbeddedCluster:
     def __init__(self, configuration: Configuration, slots: int) -> None:
         loopback = {f"{s}.rpc.address": "127.0.0.1" for s in ("dispatcher", "jobmanager", "resourcemanager")}
         ports = {f"{s}.rpc.port": 0 for s in ("dispatcher", "jobmanager", "resourcemanager", "taskmanager")}
-        own = {"taskmanager.host": "127.0.0.1", "taskmanager.numberOfTaskSlots": slots}
-        self._configuration = configuration.merged(
-            {**loopback, **ports, **own, "resourcemanager.provider": "standalone"}
-        )
+        own: dict[str, object] = {"taskmanager.host": "127.0.0.1", "taskmanager.numberOfTaskSlots": slots}
+        own["resourcemanager.provider"] = "standalone"
+        self._configuration = configuration.merged({**loopback, **ports, **own})
         self._services: list[Service] = []
 
     async def start(self) -> str:

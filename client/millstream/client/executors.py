@@ -5,6 +5,8 @@ from __future__ import annotations
 import logging
 import os
 import sys
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import grpc
@@ -47,6 +49,7 @@ class RemoteExecutor:
         except BaseException:
             loop.close()
             raise
+        print(f"Job has been submitted with JobID {graph.job_id}", flush=True)
         record = os.environ.get("MILLSTREAM_SUBMITTED_FILE")
         if record:
             with Path(record).open("a") as file:
@@ -62,11 +65,10 @@ class LocalExecutor:
 
     def submit(self, graph: JobGraph, artifact_paths: dict[str, str] | None = None) -> JobClient:
         """Runs the job here."""
-        from dataclasses import replace
-
         slots = max(graph.slots_required(), self._configuration.integer("taskmanager.numberOfTaskSlots"))
         loop = LoopThread("millstream")
-        cluster = EmbeddedCluster(self._configuration, slots)
+        quiet = {} if self._configuration.is_set("logging.level") else {"logging.level": "WARNING"}
+        cluster = EmbeddedCluster(self._configuration.merged(quiet), slots)
 
         def release() -> None:
             try:
@@ -76,9 +78,8 @@ class LocalExecutor:
 
         try:
             address = loop.call(cluster.start())
-            local = replace(
-                graph, python_path=tuple(dict.fromkeys([*graph.python_path, *map(os.path.abspath, sys.path)]))
-            )
+            here = tuple(dict.fromkeys([*graph.python_path, *map(os.path.abspath, sys.path)]))
+            local = replace(graph, python_path=here)
             return _submit(loop, address, local, artifact_paths or {}, self._configuration, release)
         except BaseException:
             release()
@@ -91,7 +92,7 @@ def _submit(
     graph: JobGraph,
     paths: dict[str, str],
     configuration: Configuration,
-    release: object,
+    release: Callable[[], None],
 ) -> JobClient:
     async def submit() -> Stub:
         channel = open_channel(address, configuration)
@@ -109,5 +110,4 @@ def _submit(
         return stub
 
     stub = loop.call(submit())
-    assert callable(release)
     return ClusterJobClient(graph.job_id, stub, loop, configuration, release)

@@ -17,9 +17,8 @@ def failure_text(details: pb.JobDetails) -> str:
     if failure.operator_name:
         lines.append(f"  in operator '{failure.operator_name}'")
     if failure.task_name:
-        lines.append(
-            f"  in task '{failure.task_name}'" + (f" on {failure.task_manager}" if failure.task_manager else "")
-        )
+        where = f" on {failure.task_manager}" if failure.task_manager else ""
+        lines.append(f"  in task '{failure.task_name}'{where}")
     if failure.record:
         lines.append(f"  on the record {failure.record}")
     lines.append(f"  of job '{details.name}' ({details.job_id})")

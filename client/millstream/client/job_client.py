@@ -58,7 +58,7 @@ class ClusterJobClient:
             details = self._loop.call(self._wait())
         except KeyboardInterrupt:
             self._cancel_after_interrupt()
-            raise
+            raise KeyboardInterrupt(f"job {self._job_id} was cancelled") from None
         finally:
             self.close()
         if details.state != JobStatus.FINISHED:

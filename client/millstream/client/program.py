@@ -24,7 +24,7 @@ from types import FrameType, TracebackType
 from typing import Any
 
 import millstream
-from millstream.core.errors import InvalidProgramError
+from millstream.core.errors import InvalidProgramError, JobExecutionError
 from millstream.datastream.planning import ProgramPlanned
 
 INTERRUPTED = 130
@@ -50,6 +50,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 0
     except KeyboardInterrupt:
         return INTERRUPTED
+    except JobExecutionError as error:
+        print(error, file=sys.stderr)
+        return 1
     except InvalidProgramError as error:
         if not _user_frames(error.__traceback__):
             print(error, file=sys.stderr)
@@ -85,7 +88,7 @@ def run_file(path: str, arguments: Sequence[str]) -> None:
     if not Path(path).is_file():
         raise InvalidProgramError(f"no such file: {path}")
     sys.argv = [path, *arguments]
-    sys.path[0:0 if sys.flags.safe_path else 1] = [str(Path(path).resolve().parent)]
+    sys.path[0 : 0 if sys.flags.safe_path else 1] = [str(Path(path).resolve().parent)]
     runpy.run_path(path, run_name="__main__")
 
 

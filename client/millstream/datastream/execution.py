@@ -7,10 +7,13 @@ executors.
 from __future__ import annotations
 
 import importlib
+import sys
 from collections.abc import Iterator
+from types import TracebackType
 from typing import Any, Protocol, cast
 
 from millstream.core.configuration import Configuration
+from millstream.core.errors import JobExecutionError
 from millstream.core.graph import JobGraph
 from millstream.core.states import JobStatus
 
@@ -75,7 +78,24 @@ class Executor(Protocol):
         """
 
 
+def _show_failed_jobs_plainly() -> None:
+    """Has a program that ends with a job's failure or by Ctrl-C show just that, without our frames above it."""
+    previous = sys.excepthook
+    if getattr(previous, "shows_failed_jobs", False):
+        return
+
+    def hook(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+        if isinstance(error, JobExecutionError) or (isinstance(error, KeyboardInterrupt) and error.args):
+            print(error, file=sys.stderr)
+        else:
+            previous(kind, error, trace)
+
+    hook.shows_failed_jobs = True  # type: ignore[attr-defined]  # marks the hook, so that it is set once
+    sys.excepthook = hook
+
+
 def load_executor(configuration: Configuration) -> Executor:
     """The executor for `execution.target`: embedded in this process, or on a cluster."""
+    _show_failed_jobs_plainly()
     module = importlib.import_module("millstream.client.executors")
     return cast(Executor, module.make_executor(configuration))

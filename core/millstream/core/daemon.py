@@ -20,6 +20,10 @@ from millstream.core.logs import set_up_logging
 log = logging.getLogger(__name__)
 
 
+class ServiceDismissed(MillstreamError):
+    """The service is not needed any more: it ends, and that is no failure."""
+
+
 class Service(Protocol):
     """What the dispatcher, the job manager, the resource manager and the task manager have in common."""
 
@@ -40,6 +44,8 @@ def run_service(name: str, make: Callable[[Configuration], Service], configurati
     set_up_logging(name, configuration)
     try:
         asyncio.run(_run(name, make, configuration))
+    except ServiceDismissed as reason:
+        log.info("%s", reason)
     except MillstreamError as error:
         print(f"millstream {name}: {error}", file=sys.stderr)
         return 1

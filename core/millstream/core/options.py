@@ -159,6 +159,7 @@ _ROWS = [
         "The longest time that a record waits for its buffer to fill; 0 flushes after every batch. Flink: 100 ms.",
     ),
     Option("execution.batch.max-rows", _T.INT, 2048, "The most rows that a source hands on in one batch."),
+    Option("execution.batch.max-column-rows", _T.INT, 65536, "The same for sources of Arrow batches."),
     Option(
         "execution.local.in-process",
         _T.BOOL,

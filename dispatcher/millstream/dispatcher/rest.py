@@ -42,7 +42,7 @@ class RestApi:
         runner = ProgramRunner(configuration, artifacts, environments, dispatcher_address)
         wheels = WheelEndpoints(UploadedWheels(configuration), runner, lifecycle, artifacts, lambda: self._server.url)
         self.routes = [
-            *ClusterEndpoints(lifecycle, self._cluster).routes(),
+            *ClusterEndpoints(lifecycle, self._cluster, dispatcher_address).routes(),
             *JobEndpoints(lifecycle, clock).routes(),
             *wheels.routes(),
         ]

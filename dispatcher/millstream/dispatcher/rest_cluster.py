@@ -36,9 +36,10 @@ def millstream_version() -> str:
 class ClusterEndpoints:
     """Shows the cluster."""
 
-    def __init__(self, lifecycle: JobLifecycle, cluster: ClusterView) -> None:
+    def __init__(self, lifecycle: JobLifecycle, cluster: ClusterView, rpc_address: str) -> None:
         self._lifecycle = lifecycle
         self._cluster = cluster
+        self._rpc_address = rpc_address
 
     def routes(self) -> list[RestRoute]:
         """The rows of the table for these endpoints."""
@@ -79,6 +80,7 @@ class ClusterEndpoints:
             "timezone-offset": now.tm_gmtoff * 1000,
             "flink-version": millstream_version(),
             "flink-revision": "unknown",
+            "dispatcher-rpc-address": self._rpc_address,
             "features": {"web-submit": True, "web-cancel": True, "web-rescale": False, "web-history": False},
         }
 

@@ -49,7 +49,7 @@ OVERVIEW = record({
 })  # fmt: skip
 CONFIG = record({
     "refresh-interval": INTEGER, "timezone-name": STRING, "timezone-offset": INTEGER, "flink-version": STRING,
-    "flink-revision": STRING,
+    "flink-revision": STRING, "dispatcher-rpc-address": STRING,
     "features": record({
         "web-submit": BOOLEAN, "web-cancel": BOOLEAN, "web-rescale": BOOLEAN, "web-history": BOOLEAN,
     }),

@@ -17,11 +17,10 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-import cloudpickle
-
 from millstream.core.configuration import Configuration
 from millstream.core.control_pipe import ControlPipe, end_with_parent
 from millstream.core.logs import set_up_logging
+from millstream.core.pickling import to_bytes
 from millstream.core.tracebacks import one_line, user_traceback
 from millstream.datastream.connectors.base import Source, SplitEnumerator, SplitEnumeratorContext
 from millstream.proto import status_pb2
@@ -48,7 +47,7 @@ class EnumeratorContext(SplitEnumeratorContext[Any]):
 
     def assign_splits(self, splits: list[Any], subtask: int) -> None:
         """Gives splits to a reader."""
-        self._send(subtask, splits=cloudpickle.dumps(splits))
+        self._send(subtask, splits=to_bytes(splits))
 
     def signal_no_more_splits(self, subtask: int) -> None:
         """Tells a reader that it has all its splits."""
@@ -58,7 +57,7 @@ class EnumeratorContext(SplitEnumeratorContext[Any]):
 
     def send_event_to_reader(self, subtask: int, event: Any) -> None:
         """Sends anything picklable to a reader."""
-        self._send(subtask, custom=cloudpickle.dumps(event))
+        self._send(subtask, custom=to_bytes(event))
 
     def call_async(self, work: Callable[[], Any], then: Callable[[Any, BaseException | None], None]) -> None:
         """Runs blocking work on another thread, and its continuation on the coordinator's."""

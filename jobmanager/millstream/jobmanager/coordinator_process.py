@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from collections.abc import Callable
 
 from millstream.core.child import Child, ChildThread
@@ -62,8 +61,12 @@ class CoordinatorProcess:
         try:
             await child.receive(lambda raw: self._on_message(pb.CoordinatorMessage.FromString(raw)))
             reason = await child.wait()
-        finally:
+        except asyncio.CancelledError:
             child.kill()
+            await child.wait()
+            raise
+        finally:
+            child.kill()  # what the process itself started and left behind
         if not self._stopping:
             self._fail(f"the coordinator {reason}")
 
@@ -76,16 +79,18 @@ class CoordinatorProcess:
             self._child.send(raw)
 
     async def stop(self) -> None:
-        """Ends the process: in order while it can, else by force."""
+        """Ends the process: in order while it can, else by force. Returns when it is gone."""
         self._stopping = True
         if self._child is None:
             return
         command = pb.CoordinatorCommand()
         command.stop.SetInParent()
         self._child.send(command.SerializeToString())
-        with contextlib.suppress(TimeoutError):
+        try:
             await asyncio.wait_for(self._child.wait(), _STOP_GRACE)
-        self._child.kill()
+        except TimeoutError:
+            self._child.kill()
+            await self._child.wait()
 
     def _fail(self, reason: str) -> None:
         failure = status_pb2.TaskFailure(

@@ -1,8 +1,9 @@
 """The JobMaster: decides everything about one job. Pure: events and time in, effects out.
 
 The job first declares its slots and waits for all of them, then has their workers started, then deploys every task at
-once (all regions of a streaming job are pipelined). The first failure fails the job: the other tasks are cancelled, and
-when every task has ended, the slots go back. Slots go back on every end of a job.
+once (all regions of a streaming job are pipelined). A slot that is lost before that is waited for again; after that,
+the first failure fails the job: the other tasks are cancelled, and when every task has ended, the slots go back. Slots
+go back on every end of a job, and a job that is ending no longer asks for any.
 """
 
 from __future__ import annotations
@@ -162,6 +163,8 @@ class JobMaster:
     def _slots_lost(self, keys: list[SlotKey], reason: str, now_ms: int) -> list[ev.Effect]:
         if not keys:
             return []
+        if self.status is JobStatus.CREATED and not self._workers_started:
+            return self._wait_again(keys, reason)
         slots = [self.slots[key] for key in keys]
         failure = self._failure(f"SlotLost: {reason}", now_ms, slots[0].task_manager)
         for key in keys:
@@ -170,11 +173,17 @@ class JobMaster:
                     failure.task_name, failure.vertex_id = execution.name, execution.vertex.id
                     failure.subtask = execution.subtask
                 self._end_task(execution, now_ms)
-        effects = self._fail(failure, now_ms) if self.status not in (JobStatus.CANCELLING,) else self._settle(now_ms)
+        effects = self._fail(failure, now_ms) if self.status is not JobStatus.CANCELLING else self._settle(now_ms)
         for key, slot in zip(keys, slots, strict=True):
             if self.slots.pop(key, None) is not None:
                 effects.append(ev.FreeSlot(slot.allocation_id, slot.task_manager, reason))
         return effects
+
+    def _wait_again(self, keys: list[SlotKey], reason: str) -> list[ev.Effect]:
+        lost = [self.slots.pop(key) for key in keys]
+        self.message = f"waiting for slots: {len(self.slots)} of {self.slots_required}"
+        effects: list[ev.Effect] = [ev.FreeSlot(s.allocation_id, s.task_manager, reason) for s in lost]
+        return [*effects, ev.ReportDetails()]
 
     # Tasks
 
@@ -232,7 +241,7 @@ class JobMaster:
 
     def _end_all(self, now_ms: int) -> list[ev.Effect]:
         self.message = ""
-        effects: list[ev.Effect] = [ev.ReportDetails()]
+        effects: list[ev.Effect] = [ev.DeclareSlots(0), ev.ReportDetails()]
         for key, slot in self.slots.items():
             deployed = []
             for execution in self.execution_graph.in_slice(key):
@@ -253,6 +262,7 @@ class JobMaster:
         executions = self.execution_graph.executions
         if self.status.is_terminal or not all(e.state.is_terminal for e in executions):
             return []
+        effects: list[ev.Effect] = []
         match self.status:
             case JobStatus.CANCELLING:
                 self._move_to(JobStatus.CANCELED, now_ms)
@@ -260,12 +270,13 @@ class JobMaster:
                 self._move_to(JobStatus.FAILED, now_ms)
             case JobStatus.RUNNING:
                 self._move_to(JobStatus.FINISHED, now_ms)
+                effects.append(ev.DeclareSlots(0))
             case _:
                 return []
         reason = f"job {self.status.lower()}"
-        effects: list[ev.Effect] = [ev.FreeSlot(s.allocation_id, s.task_manager, reason) for s in self.slots.values()]
+        effects += [ev.FreeSlot(s.allocation_id, s.task_manager, reason) for s in self.slots.values()]
         self.slots.clear()
-        return [*effects, ev.DeclareSlots(0), ev.ReportDetails(), ev.JobEnded()]
+        return [*effects, ev.ReportDetails(), ev.JobEnded()]
 
     # Where things are
 

@@ -338,9 +338,8 @@ class JobManagerService:
                     self._report_soon(job_id)
                 case ev.JobEnded():
                     log.info("job %s (%s) ended: %s", job_id, graph.name, master.status)
-                    coordinator = self._coordinators.pop(job_id, None)
-                    if coordinator is not None:
-                        self._spawn(coordinator.stop())
+                    if job_id in self._coordinators:
+                        self._spawn(self._stop_coordinator(job_id))
                 case _:
                     assert_never(effect)
 
@@ -371,6 +370,10 @@ class JobManagerService:
         )
         self._coordinators[graph.job_id] = coordinator
         self._spawn(coordinator.run())
+
+    async def _stop_coordinator(self, job_id: JobId) -> None:
+        await self._coordinators[job_id].stop()
+        del self._coordinators[job_id]
 
     def _to_reader(self, job_id: JobId, event: pb.CoordinatorEvent) -> None:
         master = self._masters.get(job_id)

@@ -63,6 +63,7 @@ class ChainBuilder:
         make_reader_context: Callable[[RuntimeContext], ReaderContext],
         make_backend: Callable[[], KeyedStateBackend],
         max_rows: int,
+        max_column_rows: int,
     ) -> None:
         self._task_outputs = task_outputs
         self._input_type = input_type
@@ -70,6 +71,7 @@ class ChainBuilder:
         self._make_reader_context = make_reader_context
         self._make_backend = make_backend
         self._max_rows = max_rows
+        self._max_column_rows = max_column_rows
 
     def build(self, chain: plan.Chain) -> OperatorChain:
         """Builds consumers first, so that every producer finds where to emit."""
@@ -115,9 +117,9 @@ class ChainBuilder:
         common = (name, context, input_type, emit)
         match spec:
             case plan.SourceSpec(source):
-                return SourceOperator(
-                    name, context, chained.output_type, emit, source, self._make_reader_context(context), self._max_rows
-                )
+                most = self._max_column_rows if source.produces_columns() else self._max_rows
+                reader_context = self._make_reader_context(context)
+                return SourceOperator(name, context, chained.output_type, emit, source, reader_context, most)
             case plan.MapSpec(function):
                 return MapOperator(*common, function)
             case plan.FlatMapSpec(function):

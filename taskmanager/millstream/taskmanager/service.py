@@ -17,6 +17,7 @@ from typing import Any
 import grpc
 
 from millstream.core.configuration import Configuration
+from millstream.core.daemon import ServiceDismissed
 from millstream.core.errors import MillstreamError, UnreachableError
 from millstream.core.ids import AllocationId, JobId, TaskManagerId, new_id
 from millstream.core.rpc import serve, service_handler
@@ -144,7 +145,7 @@ class TaskManagerService:
             case "allocate":
                 self._allocate(command.allocate)
             case "shut_down":
-                self._fail(MillstreamError("the resource manager let this task manager go"))
+                self._fail(ServiceDismissed("the resource manager let this task manager go"))
 
     def _allocate(self, request: rm.AllocateSlot) -> None:
         allocation_id = AllocationId(request.allocation_id)

@@ -10,9 +10,8 @@ from __future__ import annotations
 from enum import Enum
 from typing import Any
 
-import cloudpickle
-
 from millstream.core.batches import Batch, EndOfInput, RowBatch
+from millstream.core.pickling import to_bytes
 from millstream.core.states import ExecutionState, check_task_transition
 from millstream.datastream.connectors.base import PollStatus
 from millstream.datastream.functions import Accumulator, Counter
@@ -36,17 +35,11 @@ class StepResult(Enum):
 class Task:
     """A running attempt."""
 
-    def __init__(
-        self,
-        deployment: taskmanager_pb2.TaskDeployment,
-        gates: list[InputGate],
-        partitions: list[ResultPartition],
-        max_rows: int,
-    ) -> None:
+    def __init__(self, deployment: taskmanager_pb2.TaskDeployment, max_rows: int) -> None:
         self.deployment = deployment
         self.attempt_id = deployment.attempt_id
-        self.gates = gates
-        self.partitions = partitions
+        self.gates: list[InputGate] = []
+        self.partitions: list[ResultPartition] = []
         self.state = ExecutionState.DEPLOYING
         self.counters: dict[str, Counter] = {}
         self.accumulators: dict[str, Accumulator[Any]] = {}
@@ -103,13 +96,16 @@ class Task:
                 return operator
         return None
 
-    def step(self) -> StepResult:
-        """One bounded step."""
+    def step(self) -> None:
+        """One bounded step; `last_result` says what came of it."""
         if self._ending:
-            return self._drain()
-        if not self._has_room():
-            return StepResult.BACKPRESSURED
-        return self._poll_source(self._source) if self._source is not None else self._take_input()
+            self.last_result = self._drain()
+        elif not self._has_room():
+            self.last_result = StepResult.BACKPRESSURED
+        elif self._source is not None:
+            self.last_result = self._poll_source(self._source)
+        else:
+            self.last_result = self._take_input()
 
     def close(self) -> list[Exception]:
         """Closes the operators, once, when they were opened."""
@@ -134,7 +130,7 @@ class Task:
     def accumulated(self) -> list[status_pb2.Accumulator]:
         """The accumulators, for the job's result."""
         return [
-            status_pb2.Accumulator(name=name, kind=type(a).__name__, value=cloudpickle.dumps(a))
+            status_pb2.Accumulator(name=name, kind=type(a).__name__, value=to_bytes(a))
             for name, a in self.accumulators.items()
         ]
 

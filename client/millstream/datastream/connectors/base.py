@@ -59,7 +59,7 @@ class SourceReaderContext(ABC):
 class SourceReader(ABC, Generic[SplitT]):
     """Reads splits in one subtask."""
 
-    def start(self) -> None:  # noqa: B027  # a hook: most readers need none
+    def start(self) -> None:  # a hook: most readers need none
         """Called once, before anything else. The place for the first split request."""
 
     @abstractmethod
@@ -78,10 +78,10 @@ class SourceReader(ABC, Generic[SplitT]):
     def snapshot_state(self, checkpoint_id: int) -> list[SplitT]:
         """The splits that are not read to their end, each with its position."""
 
-    def handle_source_event(self, event: Any) -> None:  # noqa: B027  # a hook
+    def handle_source_event(self, event: Any) -> None:  # a hook
         """Called with what the enumerator sent."""
 
-    def close(self) -> None:  # noqa: B027  # a hook
+    def close(self) -> None:  # a hook
         """Called once, also after a failure."""
 
 
@@ -116,7 +116,7 @@ class SplitEnumeratorContext(ABC, Generic[SplitT]):
 class SplitEnumerator(ABC, Generic[SplitT]):
     """Finds splits and hands them out."""
 
-    def start(self) -> None:  # noqa: B027  # a hook
+    def start(self) -> None:  # a hook
         """Called once, before anything else."""
 
     @abstractmethod
@@ -127,17 +127,17 @@ class SplitEnumerator(ABC, Generic[SplitT]):
     def add_splits_back(self, splits: list[SplitT], subtask: int) -> None:
         """A reader failed before these splits were part of a checkpoint: hand them out again."""
 
-    def add_reader(self, subtask: int) -> None:  # noqa: B027  # a hook
+    def add_reader(self, subtask: int) -> None:  # a hook
         """A reader has started."""
 
-    def handle_source_event(self, subtask: int, event: Any) -> None:  # noqa: B027  # a hook
+    def handle_source_event(self, subtask: int, event: Any) -> None:  # a hook
         """A reader sent an event."""
 
     @abstractmethod
     def snapshot_state(self, checkpoint_id: int) -> Any:
         """What `Source.restore_enumerator` needs, picklable: the splits not assigned yet, for most."""
 
-    def close(self) -> None:  # noqa: B027  # a hook
+    def close(self) -> None:  # a hook
         """Called once, also after a failure."""
 
 
@@ -164,6 +164,10 @@ class Source(ABC, Generic[SplitT]):
         """The type of its records."""
         return PICKLED
 
+    def produces_columns(self) -> bool:
+        """Whether its readers answer Arrow batches, which are worth making larger than batches of Python objects."""
+        return False
+
 
 class SinkWriter(ABC):
     """Writes in one subtask."""
@@ -176,7 +180,7 @@ class SinkWriter(ABC):
         """Called when everything written has to be out: at the end of the input, before `close`."""
 
     def close(self) -> None:  # noqa: B027  # a hook
-        """Called once, also after a failure or when the job is cancelled; without `flush` before it, the input did not end."""
+        """Called once, also after a failure; without `flush` before it, the input did not end."""
 
 
 class Sink(ABC):

@@ -115,6 +115,10 @@ class ColumnDataGeneratorSource(_GeneratorSource):
         self._generator = generator
         self._rows_per_batch = rows_per_batch
 
+    def produces_columns(self) -> bool:
+        """Always."""
+        return True
+
     def create_reader(self, context: SourceReaderContext) -> IndexReader:
         """Calls the generator for runs of its indices."""
         return _ColumnReader(context, self._generator, self._rows_per_batch, self._limiter(context), self._clock)

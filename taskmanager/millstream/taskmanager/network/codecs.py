@@ -14,6 +14,7 @@ import msgspec
 
 from millstream.core.batches import END_OF_INPUT, Batch, ColumnBatch, Element, EndOfInput, RowBatch
 from millstream.core.errors import MillstreamError
+from millstream.core.pickling import to_bytes
 from millstream.core.row import Row
 from millstream.core.types import DataclassType, RowType, TypeInformation
 
@@ -110,9 +111,7 @@ def _pickle(value: Any) -> bytes:
         return pickle.dumps(value, 5)
     except (pickle.PicklingError, AttributeError, TypeError):
         # Classes of the user's own script exist only by value in the workers: plain pickle cannot name them.
-        import cloudpickle
-
-        return cloudpickle.dumps(value, 5)  # type: ignore[no-any-return]  # untyped library
+        return to_bytes(value)
 
 
 def _encode_columns(batch: ColumnBatch) -> bytes:

@@ -12,7 +12,7 @@ from typing import Any
 
 from millstream.core.batches import Element
 from millstream.proto import dataplane_pb2 as pb
-from millstream.taskmanager.network.codecs import ElementCodec, decompress
+from millstream.taskmanager.network.codecs import Codec, ElementCodec, decompress
 from millstream.taskmanager.network.credit import CreditReceiver, CreditViolationError
 
 
@@ -64,6 +64,11 @@ class RemoteInputChannel(InputChannel):
         self._sequence += 1
         self.queue.append(data)
         self._incomplete = self._incomplete + 1 if data.more else 0
+
+    @property
+    def has_all(self) -> bool:
+        """Whether the end has arrived, taken or still waiting: the producer owes nothing more."""
+        return self.ended or (bool(self.queue) and self.queue[-1].codec == Codec.SIGNAL)
 
     @property
     def has_element(self) -> bool:

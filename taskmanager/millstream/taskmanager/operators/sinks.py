@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections import deque
 from typing import Any
 
-import cloudpickle
-
 from millstream.core.batches import Batch
 from millstream.core.ids import new_id
+from millstream.core.pickling import to_bytes
 from millstream.core.types import TypeInformation
 from millstream.datastream.connectors.base import Sink, SinkWriter
 from millstream.datastream.functions import RuntimeContext
@@ -101,6 +100,6 @@ class CollectOperator(Operator):
             request_id=request.request_id,
             version=self._version,
             offset=self._first,
-            batches=[cloudpickle.dumps(chunk)] if chunk else [],
+            batches=[to_bytes(chunk)] if chunk else [],
             finished=self._finished and not chunk,
         )

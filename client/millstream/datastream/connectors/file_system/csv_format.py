@@ -92,6 +92,10 @@ class CsvFormat(FileFormat):
             raise ConnectorError(f"file source: {split.path}: {' '.join(str(error).split())}") from error
         return ColumnReader(split.path, reader, reader.close, resume_at=split.position or 0)
 
+    def produces_columns(self) -> bool:
+        """Always."""
+        return True
+
     def produced_type(self) -> TypeInformation:
         """The declared type."""
         return self._type

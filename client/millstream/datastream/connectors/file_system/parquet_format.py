@@ -61,6 +61,10 @@ class ParquetFormat(FileFormat):
         in_order = (batch.select(columns) for batch in batches)
         return ColumnReader(split.path, in_order, parquet.close, first_row, resume_at)
 
+    def produces_columns(self) -> bool:
+        """Always."""
+        return True
+
     def produced_type(self) -> TypeInformation:
         """The declared type."""
         return self._type

@@ -110,6 +110,10 @@ class FileSource(Source[FileSplit]):
         """Reads a split at a time."""
         return _FileReader(context, self._format)
 
+    def produces_columns(self) -> bool:
+        """As the format says."""
+        return self._format.produces_columns()
+
     def get_produced_type(self) -> TypeInformation:
         """The format's."""
         return self._format.produced_type()

@@ -53,6 +53,10 @@ class FileFormat(ABC):
     def open(self, split: FileSplit) -> FormatReader:
         """Starts or resumes a split. Raises ConnectorError naming the file when it cannot."""
 
+    def produces_columns(self) -> bool:
+        """Whether its readers answer Arrow batches."""
+        return False
+
     @abstractmethod
     def produced_type(self) -> TypeInformation:
         """The type of the records."""

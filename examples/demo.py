@@ -1,0 +1,221 @@
+"""`make demo`: a cluster of separate processes, a wheel submitted over REST, and its result checked to the last record.
+
+Starts a local cluster on free ports, builds the wheel in `examples/wordcount`, uploads and runs it, shows it running,
+and compares what it wrote with a straight computation. Everything is stopped and removed again on every way out. The
+exit status is 0 only if all of that went well.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.error
+import urllib.request
+import uuid
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+EXAMPLE = Path(__file__).resolve().parent / "wordcount"
+MILLSTREAM = [sys.executable, "-m", "millstream.cli.main"]
+PORTS = [f"-D{name}.port=0" for name in ("rest", "dispatcher.rpc", "jobmanager.rpc", "resourcemanager.rpc")]
+LINES = 120_000
+RATE = 15_000
+PARALLELISM = 4
+DEADLINE = 120.0
+PLURALS = {"berries": "berry", "cities": "city", "boxes": "box", "wolves": "wolf"}
+
+
+class DemoFailedError(Exception):
+    """Something did not go as it should; the message says what."""
+
+
+def say(text: str) -> None:
+    print(text, flush=True)
+
+
+def command(arguments: list[str], timeout: float = DEADLINE) -> str:
+    """Runs a command in a session of its own, so that Ctrl-C reaches only the demo, and ends it when the demo ends."""
+    process = subprocess.Popen(
+        arguments, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+        start_new_session=True,
+    )  # fmt: skip
+    try:
+        output, _ = process.communicate(timeout=timeout)
+    except BaseException:
+        process.send_signal(signal.SIGINT)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.communicate(timeout=20)
+        process.kill()
+        raise
+    if process.returncode != 0:
+        raise DemoFailedError(f"`{' '.join(arguments[1:5])} ...` failed: {output.strip()}")
+    return output
+
+
+@contextlib.contextmanager
+def cluster(directory: Path) -> Iterator[str]:
+    """A cluster of two task managers with two slots each; yields the address of its REST API."""
+    shape = ["--taskmanagers", "2", "--slots", "2", "--dir", str(directory)]
+    say("$ millstream cluster start --taskmanagers 2 --slots 2")
+    try:
+        output = command([*MILLSTREAM, "cluster", "start", *shape, *PORTS])
+        address = re.search(r"is up at (\S+):", output)
+        if address is None:
+            raise DemoFailedError(f"cluster start does not say where the cluster is: {output.strip()}")
+        say(f"  five processes, REST API at http://{address.group(1)}")
+        yield f"http://{address.group(1)}"
+    finally:
+        with uninterrupted():
+            say("$ millstream cluster stop")
+            command([*MILLSTREAM, "cluster", "stop", "--dir", str(directory)])
+
+
+@contextlib.contextmanager
+def uninterrupted() -> Iterator[None]:
+    """Stopping takes a moment; a second Ctrl-C must not leave processes behind."""
+    before = {number: signal.signal(number, signal.SIG_IGN) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def request(method: str, url: str, body: bytes | None = None, content_type: str = "application/json") -> Any:
+    """What the REST API answers."""
+    call = urllib.request.Request(url, body, {"Content-Type": content_type}, method=method)
+    try:
+        with urllib.request.urlopen(call, timeout=DEADLINE) as response:
+            return json.load(response)
+    except urllib.error.HTTPError as error:
+        raise DemoFailedError(f"{method} {url}: {error.code} {error.read().decode(errors='replace')}") from error
+    except OSError as error:
+        raise DemoFailedError(f"{method} {url}: {error}") from error
+
+
+def build_wheel(directory: Path) -> Path:
+    say("$ pip wheel examples/wordcount")
+    pip = [sys.executable, "-m", "pip", "wheel", "--quiet", "--disable-pip-version-check", "--no-deps"]
+    command([*pip, "--wheel-dir", str(directory), str(EXAMPLE)])
+    (wheel,) = directory.glob("*.whl")
+    return wheel
+
+
+def submit(rest: str, wheel: Path, output: Path) -> str:
+    """Uploads the wheel and runs it; answers the job's id."""
+    say(f"$ curl -F jarfile=@{wheel.name} {rest}/jars/upload")
+    boundary = uuid.uuid4().hex
+    head = f'--{boundary}\r\nContent-Disposition: form-data; name="jarfile"; filename="{wheel.name}"\r\n\r\n'
+    form = head.encode() + wheel.read_bytes() + f"\r\n--{boundary}--\r\n".encode()
+    uploaded = request("POST", f"{rest}/jars/upload", form, f"multipart/form-data; boundary={boundary}")
+    wheel_id = Path(uploaded["filename"]).name
+    say(f"$ curl -X POST {rest}/jars/{wheel_id}/run   (installs the job's dependencies first)")
+    arguments = ["--output", str(output), "--lines", str(LINES), "--rate", str(RATE)]
+    run = {"programArgsList": arguments, "parallelism": PARALLELISM}
+    answer = request("POST", f"{rest}/jars/{wheel_id}/run", json.dumps(run).encode())
+    return str(answer["jobid"])
+
+
+def watch(rest: str, job_id: str, output: Path) -> None:
+    """Shows the job every second until it has finished. Raises when it ends in any other way."""
+    say(f"$ curl {rest}/jobs/{job_id}   (every second)")
+    started = time.monotonic()
+    while time.monotonic() - started < DEADLINE:
+        job = request("GET", f"{rest}/jobs/{job_id}")
+        say(f"  {time.monotonic() - started:4.1f} s  {describe(job, output)}")
+        if job["state"] == "FINISHED":
+            return
+        if job["state"] in ("FAILED", "CANCELED"):
+            failures = request("GET", f"{rest}/jobs/{job_id}/exceptions")["exceptionHistory"]["entries"]
+            reason = failures[0]["stacktrace"] if failures else "no reason is known"
+            raise DemoFailedError(f"the job is {job['state']}: {reason}")
+        time.sleep(1.0)
+    raise DemoFailedError(f"the job has not finished after {DEADLINE:g} s")
+
+
+def describe(job: dict[str, Any], output: Path) -> str:
+    """The job's state, the records of each vertex, and some of the results so far."""
+    parts = [f"{job['state']:8}"]
+    for vertex in job["vertices"]:
+        records = max(vertex["metrics"]["read-records"], vertex["metrics"]["write-records"])
+        parts.append(f"{vertex['name']} (x{vertex['parallelism']}): {records:,}")
+    highest = sorted(((numbers[-1], word) for word, numbers in read_counts(output).items()), reverse=True)
+    if highest:
+        parts.append("written: " + ", ".join(f"{word} {count:,}" for count, word in highest[:3]) + ", ...")
+    return " | ".join(parts)
+
+
+def read_counts(output: Path) -> dict[str, list[int]]:
+    """Every count that was written, by word and in order. A part file has its visible name only when it is whole."""
+    counts: dict[str, list[int]] = defaultdict(list)
+    for part in output.glob("part-*.jsonl"):
+        for text in part.read_text().splitlines():
+            word, count = json.loads(text)
+            counts[word].append(count)
+    return {word: sorted(numbers) for word, numbers in counts.items()}
+
+
+def check(output: Path) -> None:
+    """Compares with a straight computation: each word must have been counted 1, 2, 3, ... to its exact number."""
+    sys.path.insert(0, str(EXAMPLE))
+    from wordcount_job.words import line
+
+    words = (word for index in range(LINES) for word in line(index).split())
+    expected = Counter(PLURALS.get(word, word.removesuffix("s")) for word in words)
+    counts = read_counts(output)
+    if counts.keys() != expected.keys():
+        raise DemoFailedError(f"the job counted {sorted(counts)}, the words are {sorted(expected)}")
+    for word, number in expected.items():
+        if counts[word] != list(range(1, number + 1)):
+            found = counts[word]
+            raise DemoFailedError(f"'{word}' occurs {number} times; the job wrote {len(found)} counts up to {found[-1]}")
+    say(f"Correct: {expected.total():,} words, {len(expected)} different ones, every single count as it should be.")
+
+
+def left_running(directory: Path) -> list[int]:
+    """The processes that carry the cluster's directory in their environment."""
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            if str(directory).encode() in (process / "environ").read_bytes() and int(process.name) != os.getpid():
+                found.append(int(process.name))
+    return found
+
+
+def run() -> None:
+    with tempfile.TemporaryDirectory(prefix="millstream-demo-") as folder:
+        directory, output = Path(folder) / "cluster", Path(folder) / "counts"
+        wheel = build_wheel(Path(folder) / "dist")
+        with cluster(directory) as rest:
+            watch(rest, submit(rest, wheel, output), output)
+            check(output)
+        if left := left_running(directory):
+            raise DemoFailedError(f"these processes are still running: {left}")
+
+
+def main() -> int:
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    started = time.monotonic()
+    try:
+        run()
+    except DemoFailedError as error:
+        print(f"The demo failed: {error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        print("Interrupted; everything was stopped.", file=sys.stderr)
+        return 130
+    say(f"Done in {time.monotonic() - started:.0f} s; nothing is left running.")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

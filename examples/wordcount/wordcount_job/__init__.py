@@ -1,0 +1,1 @@
+"""A job that counts words; see `wordcount_job.job`."""

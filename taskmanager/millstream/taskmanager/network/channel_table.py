@@ -1,0 +1,74 @@
+"""All channels of one slot worker: where a frame belongs, and the hand-over between tasks of the same worker.
+
+Owned by the worker's loop. A frame that fits nowhere is the peer's fault, except on channels that are done: those may
+still see what was on its way when their task ended.
+"""
+
+from __future__ import annotations
+
+from millstream.proto import dataplane_pb2 as pb
+from millstream.taskmanager.network.inputs import InputGate, LocalInputChannel, ProtocolError, RemoteInputChannel
+from millstream.taskmanager.network.outputs import RemoteOutputChannel
+
+
+class ChannelTable:
+    """Channels by id."""
+
+    def __init__(self) -> None:
+        self._inputs: dict[int, tuple[InputGate, RemoteInputChannel]] = {}
+        self._outputs: dict[int, RemoteOutputChannel] = {}
+        self._local: dict[int, LocalInputChannel] = {}
+        self._early_credit: dict[int, int] = {}
+        self._done: set[int] = set()
+
+    def local(self, channel_id: int, name: str) -> LocalInputChannel:
+        """The channel between two tasks of this worker, made by whichever is deployed first."""
+        channel = self._local.setdefault(channel_id, LocalInputChannel(channel_id, name))
+        channel.name = channel.name or name
+        return channel
+
+    def add_input(self, gate: InputGate, channel: RemoteInputChannel) -> None:
+        """From now on, data of this channel is the gate's."""
+        self._inputs[channel.channel_id] = (gate, channel)
+
+    def add_output(self, channel: RemoteOutputChannel) -> None:
+        """From now on, credit of this channel is its own; also what came before its task did."""
+        self._outputs[channel.channel_id] = channel
+        early = self._early_credit.pop(channel.channel_id, 0)
+        if early:
+            channel.granted(early)
+
+    def forget(self, gates: list[InputGate], outputs: list[RemoteOutputChannel]) -> None:
+        """Their task has ended."""
+        for channel in (c for gate in gates for c in gate.channels):
+            self._inputs.pop(channel.channel_id, None)
+            self._local.pop(channel.channel_id, None)
+            self._done.add(channel.channel_id)
+        for output in outputs:
+            self._outputs.pop(output.channel_id, None)
+            self._done.add(output.channel_id)
+
+    def arrived(self, peer: str, frame: pb.Frame) -> None:
+        """Hands a frame on. Raises ProtocolError when the peer had no right to send it."""
+        match frame.WhichOneof("kind"):
+            case "data":
+                entry = self._inputs.get(frame.data.channel)
+                if entry is not None and entry[1].peer == peer:
+                    entry[0].arrived(entry[1], frame.data)
+                elif frame.data.channel not in self._done:
+                    raise ProtocolError(f"data on channel {frame.data.channel}, which this worker does not have")
+            case "credit":
+                self._credit(peer, frame.credit.channel, frame.credit.buffers)
+            case "backlog":
+                entry = self._inputs.get(frame.backlog.channel)
+                if entry is not None and not entry[1].ended:
+                    entry[0].announced(frame.backlog.channel, frame.backlog.buffers)
+            case other:
+                raise ProtocolError(f"a frame of kind {other} has no place here")
+
+    def _credit(self, peer: str, channel_id: int, buffers: int) -> None:
+        channel = self._outputs.get(channel_id)
+        if channel is not None and channel.peer == peer:
+            channel.granted(buffers)
+        elif channel_id not in self._done:
+            self._early_credit[channel_id] = self._early_credit.get(channel_id, 0) + buffers

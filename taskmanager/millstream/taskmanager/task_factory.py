@@ -1,0 +1,147 @@
+"""Builds a task from its deployment: gates, partitions and the operators between them."""
+
+from __future__ import annotations
+
+import pickle
+import zlib
+from collections.abc import Callable
+from typing import Any
+
+from millstream.core import plan
+from millstream.core.configuration import Configuration
+from millstream.core.pickling import to_bytes
+from millstream.core.types import PICKLED
+from millstream.datastream.functions import RuntimeContext
+from millstream.proto import dataplane_pb2
+from millstream.proto import taskmanager_pb2 as pb
+from millstream.taskmanager.chain import ChainBuilder
+from millstream.taskmanager.network.channel_table import ChannelTable
+from millstream.taskmanager.network.codecs import ElementCodec
+from millstream.taskmanager.network.credit import CreditReceiver
+from millstream.taskmanager.network.data_plane import DataPlane
+from millstream.taskmanager.network.inputs import InputChannel, InputGate, RemoteInputChannel
+from millstream.taskmanager.network.outputs import (
+    LocalOutputChannel,
+    OutputChannel,
+    RemoteOutputChannel,
+    ResultPartition,
+)
+from millstream.taskmanager.operators.source import ReaderContext
+from millstream.taskmanager.partitioning import make_router
+from millstream.taskmanager.runtime_context import TaskRuntimeContext
+from millstream.taskmanager.state.heap import HeapStateBackend
+from millstream.taskmanager.task import Task
+
+
+class TaskFactory:
+    """What all tasks of a worker are built with."""
+
+    def __init__(
+        self,
+        host: str,
+        options: dict[str, str],
+        data_plane: DataPlane,
+        channels: ChannelTable,
+        send_reader_event: Callable[[pb.ReaderEvent], None],
+        wake_up: Callable[[str], None],
+        wake_up_in: Callable[[str, float], None],
+    ) -> None:
+        self._host = host
+        self._options = options
+        self._configuration = Configuration(options)
+        self._data_plane = data_plane
+        self._channels = channels
+        self._send_reader_event = send_reader_event
+        self._wake_up = wake_up
+        self._wake_up_in = wake_up_in
+        self.max_rows = self._configuration.integer("execution.batch.max-rows")
+
+    def build(self, task: Task) -> None:
+        """Gives the task its channels and operators. User code is loaded here for the first time."""
+        deployment = task.deployment
+        task.gates += [self._gate(gate) for gate in deployment.inputs]
+        task.partitions += [self._partition(task, output) for output in deployment.outputs]
+        edge: plan.EdgeSpec | None = pickle.loads(deployment.inputs[0].spec) if deployment.inputs else None
+        builder = ChainBuilder(
+            [partition.emit for partition in task.partitions],
+            edge.type if edge is not None else PICKLED,
+            lambda name: self._context(task, name),
+            lambda context: self._reader_context(task, context),
+            HeapStateBackend,
+            self.max_rows,
+            self._configuration.integer("execution.batch.max-column-rows"),
+        )
+        task.attach(builder.build(pickle.loads(deployment.chain)))
+
+    def _gate(self, gate: pb.InputGate) -> InputGate:
+        spec: plan.EdgeSpec = pickle.loads(gate.spec)
+        channels: list[InputChannel] = []
+        for c in gate.channels:
+            if c.producer_address == self._data_plane.address:
+                channels.append(self._channels.local(c.channel_id, c.producer_name))
+            else:
+                channels.append(RemoteInputChannel(c.channel_id, c.producer_name, c.producer_address))
+        remote = [c for c in channels if isinstance(c, RemoteInputChannel)]
+        credit = CreditReceiver(
+            [c.channel_id for c in remote],
+            self._configuration.integer("taskmanager.network.memory.buffers-per-channel"),
+            self._configuration.integer("taskmanager.network.memory.floating-buffers-per-gate"),
+        )
+        made = InputGate(channels, ElementCodec(spec.type), credit, self._grant)
+        for channel in remote:
+            self._channels.add_input(made, channel)
+            self._data_plane.connect(channel.peer)
+        return made
+
+    def _grant(self, channel: RemoteInputChannel, buffers: int) -> None:
+        frame = dataplane_pb2.Frame(credit=dataplane_pb2.Credit(channel=channel.channel_id, buffers=buffers))
+        self._data_plane.send(channel.peer, frame.SerializeToString())
+
+    def _partition(self, task: Task, output: pb.ResultPartition) -> ResultPartition:
+        spec: plan.EdgeSpec = pickle.loads(output.spec)
+        segment = self._configuration.integer("taskmanager.memory.segment-size")
+        compressed = self._configuration.string("taskmanager.network.compression.codec") == "LZ4"
+        channels: list[OutputChannel] = []
+        for c in output.channels:
+            if c.consumer_address == self._data_plane.address:
+                channels.append(LocalOutputChannel(c.consumer_name, self._channels.local(c.channel_id, "")))
+                continue
+            codec = ElementCodec(spec.type)
+            remote = RemoteOutputChannel(
+                c.channel_id, c.consumer_name, c.consumer_address, codec, segment, compressed, self._data_plane.send
+            )
+            self._channels.add_output(remote)
+            self._data_plane.connect(c.consumer_address)
+            channels.append(remote)
+        timeout = spec.buffer_timeout
+        return ResultPartition(
+            make_router(spec, len(channels), task.deployment.subtask, seed=zlib.crc32(task.attempt_id.encode())),
+            channels,
+            self._configuration.seconds("execution.buffer-timeout.interval") if timeout is None else timeout,
+            self._configuration.integer("taskmanager.network.memory.output-buffers"),
+        )
+
+    def _context(self, task: Task, name: str) -> RuntimeContext:
+        return TaskRuntimeContext(task.deployment, name, self._options, task.counters, task.accumulators)
+
+    def _reader_context(self, task: Task, context: RuntimeContext) -> ReaderContext:
+        attempt_id = task.attempt_id
+        self._reader_event(task, "registered", None)
+        return ReaderContext(
+            context,
+            lambda kind, event: self._reader_event(task, kind, event),
+            lambda: self._wake_up(attempt_id),
+            lambda seconds: self._wake_up_in(attempt_id, seconds),
+        )
+
+    def _reader_event(self, task: Task, kind: str, event: Any) -> None:
+        d = task.deployment
+        message = pb.ReaderEvent(job_id=d.job_id, vertex_id=d.vertex_id, subtask=d.subtask)
+        match kind:
+            case "registered":
+                message.registered.SetInParent()
+            case "split_request":
+                message.split_request = self._host
+            case _:
+                message.custom = to_bytes(event)
+        self._send_reader_event(message)
