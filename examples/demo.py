@@ -42,19 +42,59 @@ def say(text: str) -> None:
     print(text, flush=True)
 
 
+class Interrupts:
+    """Makes one KeyboardInterrupt of the signals that end the demo: never while a process is being started, whose id
+    would be lost, and never twice, so that a second Ctrl-C does not interrupt the stopping.
+    """
+
+    def __init__(self) -> None:
+        self._held = False
+        self._pending = False
+
+    def listen(self) -> None:
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            signal.signal(number, self._handle)
+
+    def ignore(self) -> None:
+        self._held = True
+        self._pending = False
+
+    def _handle(self, *_: object) -> None:
+        self._pending = True
+        self._raise_pending()
+
+    def _raise_pending(self) -> None:
+        if self._pending and not self._held:
+            self.ignore()
+            raise KeyboardInterrupt
+
+    @contextlib.contextmanager
+    def held(self) -> Iterator[None]:
+        before, self._held = self._held, True
+        yield
+        self._held = before
+        self._raise_pending()
+
+
+interrupts = Interrupts()
+
+
 def command(arguments: list[str], timeout: float = DEADLINE) -> str:
     """Runs a command in a session of its own, so that Ctrl-C reaches only the demo, and ends it when the demo ends."""
-    process = subprocess.Popen(
-        arguments, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-        start_new_session=True,
-    )  # fmt: skip
+    process: subprocess.Popen[str] | None = None
     try:
+        with interrupts.held():
+            process = subprocess.Popen(
+                arguments, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                start_new_session=True,
+            )  # fmt: skip
         output, _ = process.communicate(timeout=timeout)
     except BaseException:
-        process.send_signal(signal.SIGINT)
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            process.communicate(timeout=20)
-        process.kill()
+        if process is not None and process.poll() is None:
+            process.send_signal(signal.SIGINT)
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.communicate(timeout=20)
+            process.kill()
         raise
     if process.returncode != 0:
         raise DemoFailedError(f"`{' '.join(arguments[1:5])} ...` failed: {output.strip()}")
@@ -74,20 +114,9 @@ def cluster(directory: Path) -> Iterator[str]:
         say(f"  five processes, REST API at http://{address.group(1)}")
         yield f"http://{address.group(1)}"
     finally:
-        with uninterrupted():
-            say("$ millstream cluster stop")
-            command([*MILLSTREAM, "cluster", "stop", "--dir", str(directory)])
-
-
-@contextlib.contextmanager
-def uninterrupted() -> Iterator[None]:
-    """Stopping takes a moment; a second Ctrl-C must not leave processes behind."""
-    before = {number: signal.signal(number, signal.SIG_IGN) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+        interrupts.ignore()
+        say("$ millstream cluster stop")
+        command([*MILLSTREAM, "cluster", "stop", "--dir", str(directory)])
 
 
 def request(method: str, url: str, body: bytes | None = None, content_type: str = "application/json") -> Any:
@@ -177,7 +206,7 @@ def check(output: Path) -> None:
     for word, number in expected.items():
         if counts[word] != list(range(1, number + 1)):
             found = counts[word]
-            raise DemoFailedError(f"'{word}' occurs {number} times; the job wrote {len(found)} counts up to {found[-1]}")
+            raise DemoFailedError(f"'{word}' occurs {number} times; written: {len(found)} counts up to {found[-1]}")
     say(f"Correct: {expected.total():,} words, {len(expected)} different ones, every single count as it should be.")
 
 
@@ -203,7 +232,7 @@ def run() -> None:
 
 
 def main() -> int:
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    interrupts.listen()
     started = time.monotonic()
     try:
         run()

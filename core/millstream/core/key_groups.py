@@ -91,7 +91,7 @@ def _hash_other(key: Any) -> int:
     if isinstance(key, datetime.time):
         return stable_hash(((key.hour * 60 + key.minute) * 60 + key.second) * 1_000_000 + key.microsecond)
     if isinstance(key, decimal.Decimal):
-        return stable_hash(int(key)) if key == key.to_integral_value() else stable_hash(str(key.normalize()))
+        return _hash_decimal(key)
     if isinstance(key, uuid.UUID):
         return stable_hash(key.bytes)
     if is_dataclass(key) and not isinstance(key, type):
@@ -105,6 +105,14 @@ def _hash_other(key: Any) -> int:
         f"a key of type {type(key).__qualname__} cannot be used: it has no hash that is the same in every process. "
         "Use numbers, strings, bytes, dates, enums, or tuples, rows and dataclasses of them"
     )
+
+
+def _hash_decimal(key: decimal.Decimal) -> int:
+    """As the int or float that it equals; else by its digits, which do not depend on the decimal context."""
+    if key.is_finite() and key == key.to_integral_value():
+        return stable_hash(int(key))
+    number = float("nan") if key.is_nan() else float(key)
+    return stable_hash(number if key.is_nan() or number == key else format(key, "f").rstrip("0"))
 
 
 def key_group_of(key: Any, max_parallelism: int) -> int:
@@ -143,8 +151,9 @@ def stable_hash_column(column: Any) -> npt.NDArray[np.uint64]:
         return _mix_array(column.to_numpy(zero_copy_only=False).astype(np.int64).view(np.uint64))
     if pa.types.is_unsigned_integer(kind) and kind.bit_width < 64 and column.null_count == 0:
         return _mix_array(column.to_numpy(zero_copy_only=False).astype(np.uint64))
-    if pa.types.is_struct(kind) and column.null_count == 0:
-        return combine_hashes([stable_hash_column(child) for child in column.flatten()])
+    if pa.types.is_struct(kind):
+        combined = combine_hashes([stable_hash_column(child) for child in column.flatten()])
+        return np.where(column.is_null().to_numpy(zero_copy_only=False), np.uint64(_NULL), combined)
     encoded = column if pa.types.is_dictionary(kind) else column.dictionary_encode()
     unique = np.fromiter(map(stable_hash, encoded.dictionary.to_pylist()), np.uint64, len(encoded.dictionary))
     if encoded.null_count == 0:

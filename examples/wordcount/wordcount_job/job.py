@@ -9,11 +9,12 @@ import argparse
 from collections.abc import Iterator
 
 import inflection
-from wordcount_job.words import line
 
 from millstream.datastream import StreamExecutionEnvironment
 from millstream.datastream.connectors.datagen import DataGeneratorSource
 from millstream.datastream.connectors.file_system import FileSink, RollingPolicy
+
+from .words import line
 
 
 def words(text: str) -> Iterator[tuple[str, int]]:

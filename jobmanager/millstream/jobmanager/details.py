@@ -17,7 +17,7 @@ def job_details(master: JobMaster) -> pb.JobDetails:
         name=graph.name,
         state=master.status,
         start_time=min(master.state_times.values()),
-        end_time=master.state_times[master.status] if ended else -1,
+        end_time=master.state_times[master.status] if ended else 0,
         state_times=master.state_times,
         vertices=[
             pb.VertexStatus(
@@ -61,8 +61,8 @@ def _subtask(master: JobMaster, execution: Execution) -> pb.Subtask:
         attempt=execution.attempt,
         task_manager=slot.task_manager if slot is not None else "",
         host=slot.host if slot is not None else "",
-        start_time=times.get(ExecutionState.DEPLOYING, -1),
-        end_time=times[execution.state] if execution.state.is_terminal else -1,
+        start_time=times.get(ExecutionState.DEPLOYING, 0),
+        end_time=times[execution.state] if execution.state.is_terminal else 0,
         state_times=times,
         metrics=execution.metrics,
     )

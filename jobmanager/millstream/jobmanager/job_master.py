@@ -202,7 +202,7 @@ class JobMaster:
             failure.CopyFrom(update.failure)
             failure.task_manager = slot.task_manager if slot is not None else ""
             return self._fail(failure, now_ms)
-        return [*self._settle(now_ms), ev.ReportDetails()]
+        return self._settle(now_ms) or [ev.ReportDetails()]
 
     def _end_task(self, execution: Execution, now_ms: int) -> None:
         """A task that no longer exists, without a report of its own."""
@@ -229,7 +229,7 @@ class JobMaster:
         else:
             self.failures.append(failure)
         if self.status is JobStatus.FAILING:
-            return [*self._settle(now_ms), ev.ReportDetails()]
+            return self._settle(now_ms) or [ev.ReportDetails()]
         self._move_to(JobStatus.FAILING, now_ms)
         return self._end_all(now_ms)
 

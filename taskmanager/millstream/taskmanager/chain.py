@@ -7,7 +7,7 @@ from typing import assert_never
 
 from millstream.core import plan
 from millstream.core.batches import Batch, RowBatch
-from millstream.core.types import TypeInformation
+from millstream.core.types import PICKLED, TypeInformation
 from millstream.datastream.functions import RuntimeContext
 from millstream.taskmanager.operators.base import Emit, Operator
 from millstream.taskmanager.operators.functional import FilterOperator, FlatMapOperator, MapOperator
@@ -44,7 +44,7 @@ class OperatorChain:
     def close(self) -> list[Exception]:
         """Closes all, whatever happens; answers what went wrong."""
         errors: list[Exception] = []
-        for operator in self.operators:
+        for operator in reversed(self.operators):
             try:
                 operator.close()
             except Exception as error:
@@ -92,7 +92,7 @@ class ChainBuilder:
         for chained in chain.operators:
             for output in chained.outputs:
                 if output.operator is not None:
-                    types[output.operator] = chained.output_type
+                    types[output.operator] = chained.output_type if output.tag is None else PICKLED
         return types
 
     def _emit(self, chained: plan.ChainedOperator, tag: str | None, built: dict[int, Operator]) -> Emit:

@@ -118,25 +118,19 @@ class _Hash:
     def _subtask(self, key: Any) -> int:
         group = stable_hash(key) % self._max_parallelism
         subtask = subtask_of(group, self._max_parallelism, self._channels)
-        try:
-            if len(self._known) >= self._REMEMBERED:
-                self._known.clear()
-            self._known[key] = subtask
-        except TypeError as error:
-            raise TypeError(
-                f"a key has to be hashable, like a tuple; this one is a {type(key).__qualname__}"
-            ) from error
+        if len(self._known) >= self._REMEMBERED:
+            self._known.clear()
+        self._known[key] = subtask
         return subtask
 
     def route(self, batch: Batch) -> Routed:
         if isinstance(batch, ColumnBatch):
             return self._route_columns(batch)
         rows, key_of, known = batch.rows, self._key_of, self._known
+        if batch.timestamps is not None:
+            return _by_index(batch, self._subtasks(rows), self._channels)
         source = iter(rows)
         try:
-            if batch.timestamps is not None:
-                indices = [known[k] if (k := key_of(row)) in known else self._subtask(k) for row in source]
-                return _by_index(batch, indices, self._channels)
             buckets: list[list[Any]] = [[] for _ in range(self._channels)]
             appends = [bucket.append for bucket in buckets]
             for row in source:
@@ -149,12 +143,19 @@ class _Hash:
             raise PartitioningError(rows[len(rows) - operator.length_hint(source) - 1], error) from error
         return [(index, RowBatch(bucket)) for index, bucket in enumerate(buckets) if bucket]
 
+    def _subtasks(self, rows: list[Any]) -> list[int]:
+        key_of, known = self._key_of, self._known
+        source = iter(rows)
+        try:
+            return [known[k] if (k := key_of(row)) in known else self._subtask(k) for row in source]
+        except Exception as error:
+            raise PartitioningError(rows[len(rows) - operator.length_hint(source) - 1], error) from error
+
     def _route_columns(self, batch: ColumnBatch) -> Routed:
         import numpy as np
 
         if not self._fields:
-            rows = record_batch_to_rows(batch.data, self._type)
-            return _by_index(batch, [self._subtask(self._key_of(row)) for row in rows], self._channels)
+            return _by_index(batch, self._subtasks(record_batch_to_rows(batch.data, self._type)), self._channels)
         hashes = [stable_hash_column(batch.data.column(f)) for f in self._fields]
         combined = hashes[0] if len(hashes) == 1 else combine_hashes(hashes)
         groups = combined % np.uint64(self._max_parallelism)
@@ -177,9 +178,10 @@ class _Custom:
             raise PartitioningError(rows[len(rows) - operator.length_hint(source) - 1], error) from error
         return _by_index(batch, indices, self._channels)
 
-    def _checked(self, index: Any) -> int:
-        if not isinstance(index, int) or not 0 <= index < self._channels:
-            raise ValueError(f"the partitioner answered {index!r}, not a number from 0 to {self._channels - 1}")
+    def _checked(self, answer: Any) -> int:
+        index = operator.index(answer) if hasattr(answer, "__index__") else -1
+        if not 0 <= index < self._channels:
+            raise ValueError(f"the partitioner answered {answer!r}, not a number from 0 to {self._channels - 1}")
         return index
 
 

@@ -107,9 +107,10 @@ class SlotWorker:
         if task.state is not ExecutionState.RUNNING:
             return False
         started = self._clock.monotonic()
+        task.waited_until(started)
         if not self._in_task(task, task.step):
             return True
-        task.busy += self._clock.monotonic() - started
+        task.worked_until(self._clock.monotonic())
         if task.last_result is StepResult.ENDED:
             self._end(task)
             return True
@@ -123,12 +124,6 @@ class SlotWorker:
         if due is None or due > self._metrics_due:
             due = max(self._metrics_due, now + 0.001)
         self._take_mails(max(0.0, due - now))
-        slept = self._clock.monotonic() - now
-        for task in self._tasks.values():
-            if task.last_result is StepResult.BACKPRESSURED:
-                task.backpressured += slept
-            else:
-                task.idle += slept
 
     def _flush_due(self, now: float) -> float | None:
         next_due: float | None = None

@@ -1,8 +1,8 @@
 """One attempt of one subtask: its inputs, its chain, its outputs, and one bounded step at a time.
 
 Owned by the worker's loop. A step takes one element (or one poll of a source) through the whole chain. A task whose
-outputs have no room takes no step: that is backpressure. Batches are cut so that one step's output stays near the
-configured batch size even when a flat map multiplies its input.
+outputs have no room takes no step: that is backpressure. Batches are cut so that one step stays short and its output
+near the configured batch size, also when a function is slow or a flat map multiplies its input.
 """
 
 from __future__ import annotations
@@ -21,6 +21,11 @@ from millstream.taskmanager.network.inputs import InputChannel, InputGate
 from millstream.taskmanager.network.outputs import ResultPartition
 from millstream.taskmanager.operators.sinks import CollectOperator
 from millstream.taskmanager.operators.source import SourceOperator
+
+
+_LONG_STEP = 0.05  # seconds
+_SHORT_STEP = 0.01
+_FIRST_SLICE = 64  # rows; doubles while steps are short, so a slow function never has to finish a full batch first
 
 
 class StepResult(Enum):
@@ -50,7 +55,9 @@ class Task:
         self._source: SourceOperator | None = None
         self._collect: list[CollectOperator] = []
         self._max_rows = max_rows
-        self._slice_rows = max_rows
+        self._slice_rows = min(_FIRST_SLICE, max_rows)
+        self._step_records = 0
+        self._seen_at: float | None = None
         self._rest: RowBatch | None = None
         self._ending = False
         self._ready = True
@@ -107,6 +114,29 @@ class Task:
         else:
             self.last_result = self._take_input()
 
+    def waited_until(self, now: float) -> None:
+        """Counts the time since the last step: waiting for input, for room, or for the thread."""
+        if self._seen_at is not None:
+            gap = now - self._seen_at
+            if self.last_result is StepResult.BACKPRESSURED:
+                self.backpressured += gap
+            elif self.last_result is StepResult.IDLE:
+                self.idle += gap
+            else:
+                self.busy += gap
+        self._seen_at = now
+
+    def worked_until(self, now: float) -> None:
+        """Counts the time of the step, and keeps the next one short: mails wait meanwhile."""
+        assert self._seen_at is not None, "a step begins with waited_until"
+        took = now - self._seen_at
+        self._seen_at = now
+        self.busy += took
+        if took > _LONG_STEP or self._step_records > 4 * self._max_rows:
+            self._slice_rows = max(1, self._slice_rows // 2)
+        elif took < _SHORT_STEP and self._slice_rows < self._max_rows:
+            self._slice_rows = min(self._slice_rows * 2, self._max_rows)
+
     def close(self) -> list[Exception]:
         """Closes the operators, once, when they were opened."""
         if not self._opened or self._chain is None:
@@ -118,7 +148,7 @@ class Task:
         """The task's counts so far."""
         return status_pb2.TaskMetrics(
             records_in=self.records_in,
-            records_out=sum(p.records_out for p in self.partitions),
+            records_out=self._records_out(),
             bytes_in=sum(g.bytes_in for g in self.gates),
             bytes_out=sum(p.bytes_out for p in self.partitions),
             busy_ms=round(self.busy * 1000),
@@ -143,7 +173,7 @@ class Task:
     def _poll_source(self, source: SourceOperator) -> StepResult:
         if not self._ready:
             return StepResult.IDLE
-        result = source.poll()
+        result = source.poll(self._slice_rows / self._max_rows)
         if result is PollStatus.END_OF_INPUT:
             return self._end()
         if result is PollStatus.NOTHING_AVAILABLE:
@@ -165,7 +195,6 @@ class Task:
             channel, element = taken
             if isinstance(element, EndOfInput):
                 return self._end_channel(gate, channel)
-            self.records_in += len(element)
             self._process(element)
             return StepResult.WORKED
         return StepResult.IDLE
@@ -178,13 +207,13 @@ class Task:
             batch = RowBatch(batch.rows[:limit], times[:limit] if times is not None else None)
         else:
             self._rest = None
-        before = sum(p.records_out for p in self.partitions)
+        self.records_in += len(batch)
+        before = self._records_out()
         self.chain.head.process(batch)
-        produced = sum(p.records_out for p in self.partitions) - before
-        if produced > 4 * self._max_rows:
-            self._slice_rows = max(1, limit // 2)
-        elif produced < self._max_rows and limit < 4 * self._max_rows:
-            self._slice_rows = limit * 2
+        self._step_records = self._records_out() - before
+
+    def _records_out(self) -> int:
+        return sum(p.records_out for p in self.partitions)
 
     def _end_channel(self, gate: InputGate, channel: InputChannel) -> StepResult:
         gate.end(channel)

@@ -61,7 +61,7 @@ class ChannelTable:
                 self._credit(peer, frame.credit.channel, frame.credit.buffers)
             case "backlog":
                 entry = self._inputs.get(frame.backlog.channel)
-                if entry is not None and not entry[1].ended:
+                if entry is not None and entry[1].peer == peer and not entry[1].ended:
                     entry[0].announced(frame.backlog.channel, frame.backlog.buffers)
             case other:
                 raise ProtocolError(f"a frame of kind {other} has no place here")

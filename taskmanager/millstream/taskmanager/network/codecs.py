@@ -17,6 +17,7 @@ from millstream.core.errors import MillstreamError
 from millstream.core.pickling import to_bytes
 from millstream.core.row import Row
 from millstream.core.types import DataclassType, RowType, TypeInformation
+from millstream.taskmanager.network.exact_types import restores_exactly
 
 
 class Codec(IntEnum):
@@ -39,14 +40,16 @@ class ElementCodec:
         self._type = record_type
         self._exact: type | None = record_type.cls if isinstance(record_type, DataclassType) else None
         self._row_names = record_type.names if isinstance(record_type, RowType) else None
+        self._nested: set[type] = set()
         wire = self._wire_type(record_type)
         self._encoder: msgspec.msgpack.Encoder | None = None
-        if wire is not None:
+        if wire is not None and restores_exactly(wire, self._nested):
             try:
                 self._decoder = msgspec.msgpack.Decoder(tuple[list[int] | None, list[wire]])  # type: ignore[valid-type]  # built at run time
                 self._encoder = msgspec.msgpack.Encoder()
             except TypeError:
                 pass  # msgspec cannot tell the type's members apart: such records are pickled
+        self._nested.discard(self._exact)  # type: ignore[arg-type]  # None is in no set
 
     @staticmethod
     def _wire_type(record_type: TypeInformation) -> Any | None:
@@ -74,6 +77,8 @@ class ElementCodec:
                     encoder = None  # other names than the declared ones would be lost
             elif self._exact is not None and set(map(type, rows)) - {self._exact}:
                 encoder = None  # a subclass would come out as its base
+            if any(cls.__subclasses__() for cls in self._nested):
+                encoder = None  # as above, for the dataclasses inside of the records
         if encoder is not None:
             try:
                 return Codec.MESSAGE_PACK, encoder.encode((batch.timestamps, rows))

@@ -73,6 +73,7 @@ class DataPlane:
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._run, name="data-plane", daemon=True)
         self._peers: dict[str, _Peer] = {}
+        self._expecting = threading.Lock()
         self._dials: set[asyncio.Task[None]] = set()
         self._server: grpc.aio.Server | None = None
         limit = configuration.integer("taskmanager.memory.segment-size") + _HEADROOM
@@ -95,17 +96,16 @@ class DataPlane:
             asyncio.run_coroutine_threadsafe(self._close(), self._loop).result(10)
             self._loop.call_soon_threadsafe(self._loop.stop)
             self._thread.join(10)
+        elif not self._loop.is_closed():
+            self._loop.close()  # it never ran
 
     def connect(self, peer: str) -> None:
         """Makes sure that there is, or soon will be, a stream to the peer."""
-        self._loop.call_soon_threadsafe(self._expect, peer)
+        self._expect(peer)
 
     def send(self, peer: str, frame: bytes) -> None:
         """Hands a frame over. Order per peer is kept."""
-        entry = self._peers.get(peer)
-        if entry is None:
-            self._loop.call_soon_threadsafe(self._send_new, peer, frame)
-            return
+        entry = self._peers.get(peer) or self._expect(peer)
         entry.outbox.append(frame)
         if len(entry.outbox) == 1:
             self._loop.call_soon_threadsafe(entry.wake.set)
@@ -141,19 +141,19 @@ class DataPlane:
             await self._server.stop(None)
 
     def _expect(self, address: str) -> _Peer:
-        peer = self._peers.get(address)
-        if peer is None:
-            peer = self._peers[address] = _Peer(address)
-            serve = self._dial(peer) if self.address < address else self._await_dial(peer)
-            task = self._loop.create_task(serve)
-            self._dials.add(task)
-            task.add_done_callback(self._dials.discard)
-        return peer
+        """Called on any thread: the entry stands at once, so that frames sent one after the other stay in order."""
+        with self._expecting:
+            peer = self._peers.get(address)
+            if peer is None:
+                peer = self._peers[address] = _Peer(address)
+                self._loop.call_soon_threadsafe(self._serve, peer)
+            return peer
 
-    def _send_new(self, address: str, frame: bytes) -> None:
-        peer = self._expect(address)
-        peer.outbox.append(frame)
-        peer.wake.set()
+    def _serve(self, peer: _Peer) -> None:
+        serve = self._dial(peer) if self.address < peer.address else self._await_dial(peer)
+        task = self._loop.create_task(serve)
+        self._dials.add(task)
+        task.add_done_callback(self._dials.discard)
 
     def _refuse(self, address: str, reason: str) -> None:
         peer = self._peers.get(address)
@@ -213,9 +213,10 @@ class DataPlane:
             hello = self._check_hello(first)
             if hello.worker_address >= self.address:
                 raise _Refused(f"{hello.worker_address} must wait to be dialled by {self.address}")
-            peer = self._expect(hello.worker_address)
-            if peer.attached.is_set():
+            expected = self._expect(hello.worker_address)
+            if expected.attached.is_set():
                 raise _Refused(f"there is a stream from {hello.worker_address} already")
+            peer = expected
             peer.attached.set()
             await context.write(self._hello())
             await self._exchange(peer, context)

@@ -16,6 +16,9 @@ from millstream.taskmanager.network.codecs import Codec, ElementCodec, decompres
 from millstream.taskmanager.network.credit import CreditReceiver, CreditViolationError
 
 
+_CODECS = frozenset(Codec)
+
+
 class ProtocolError(Exception):
     """A peer sent a frame that does not fit: its stream has to be closed."""
 
@@ -61,6 +64,8 @@ class RemoteInputChannel(InputChannel):
             raise ProtocolError(
                 f"buffer {data.sequence} on channel {self.channel_id}, where {self._sequence} was to come"
             )
+        if data.codec not in _CODECS:
+            raise ProtocolError(f"a buffer of the unknown codec {data.codec} on channel {self.channel_id}")
         self._sequence += 1
         self.queue.append(data)
         self._incomplete = self._incomplete + 1 if data.more else 0
@@ -111,6 +116,8 @@ class InputGate:
 
     def arrived(self, channel: RemoteInputChannel, data: pb.Data) -> None:
         """A buffer came over the network."""
+        if channel.has_all:
+            raise ProtocolError(f"a buffer after the end of channel {channel.channel_id}")
         try:
             grants = self._credit.arrived(channel.channel_id, data.backlog)
         except CreditViolationError as error:

@@ -41,18 +41,19 @@ class FlatMapOperator(FunctionOperator):
         rows, times, call = self.rows_of(batch), self.timestamps_of(batch), self._call
         source = iter(rows)
         out: list[Any] = []
+        extend = out.extend  # not +=, which NumPy arrays take over
         out_times: list[int] | None = None if times is None else []
         try:
             if times is None or out_times is None:
                 for row in source:
                     result = call(row)
                     if result is not None:
-                        out += result
+                        extend(result)
             else:
                 for row, timestamp in zip(source, times, strict=True):
                     result = call(row)
                     if result is not None:
-                        out += result
+                        extend(result)
                         out_times += [timestamp] * (len(out) - len(out_times))
         except Exception as error:
             raise self.failed(error, rows, source) from error
@@ -73,14 +74,15 @@ class FilterOperator(FunctionOperator):
         source = iter(rows)
         try:
             if isinstance(batch, RowBatch) and batch.timestamps is None:
-                kept = [row for row in source if call(row)]
-                if kept:
-                    self.emit(RowBatch(kept))
-                return
-            mask = [bool(call(row)) for row in source]
+                kept, mask = [row for row in source if call(row)], None
+            else:
+                kept, mask = [], [bool(call(row)) for row in source]
         except Exception as error:
             raise self.failed(error, rows, source) from error
-        self._emit_masked(batch, mask)
+        if mask is not None:
+            self._emit_masked(batch, mask)
+        elif kept:
+            self.emit(RowBatch(kept))
 
     def _emit_masked(self, batch: Batch, mask: list[bool]) -> None:
         if not any(mask):

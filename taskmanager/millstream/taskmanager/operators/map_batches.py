@@ -35,5 +35,13 @@ class MapBatchesOperator(FunctionOperator):
         except Exception as error:
             raise OperatorError(self.name, NO_RECORD, error) from error
         if converted.num_rows:
-            same = batch.timestamps is not None and converted.num_rows == len(batch)
-            self.emit(ColumnBatch(converted, batch.timestamps if same else None))
+            same = converted.num_rows == len(batch)
+            self.emit(ColumnBatch(converted, _timestamp_column(batch) if same else None))
+
+
+def _timestamp_column(batch: Batch) -> Any | None:
+    if isinstance(batch, ColumnBatch) or batch.timestamps is None:
+        return batch.timestamps
+    import pyarrow as pa
+
+    return pa.array(batch.timestamps, pa.int64())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from itertools import islice
 from typing import Any
 
 from millstream.core.batches import Batch
@@ -95,11 +96,26 @@ class CollectOperator(Operator):
             while self._results and self._first < request.offset:
                 self._results.popleft()
                 self._first += 1
-        chunk = [self._results[i] for i in range(min(len(self._results), self.ANSWER))]
+        chunk = list(islice(self._results, self.ANSWER))
         return pb.CollectResponse(
             request_id=request.request_id,
             version=self._version,
             offset=self._first,
-            batches=[to_bytes(chunk)] if chunk else [],
+            batches=[self._pickled(chunk)] if chunk else [],
             finished=self._finished and not chunk,
         )
+
+    def _pickled(self, chunk: list[Any]) -> bytes:
+        try:
+            return to_bytes(chunk)
+        except Exception as error:  # whatever a user's __reduce__ raises
+            raise OperatorError(self.name, _unpicklable(chunk), error) from error
+
+
+def _unpicklable(chunk: list[Any]) -> Any:
+    for record in chunk:
+        try:
+            to_bytes(record)
+        except Exception:  # as above
+            return record
+    return NO_RECORD

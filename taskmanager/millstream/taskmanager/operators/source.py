@@ -68,9 +68,10 @@ class SourceOperator(Operator):
         except Exception as error:
             raise OperatorError(self.name, NO_RECORD, error) from error
 
-    def poll(self) -> Batch | PollStatus:
-        """The reader's next batch, or why there is none."""
-        return self._guarded(lambda reader: reader.poll_next(self._max_rows))  # type: ignore[no-any-return]  # by the reader's contract
+    def poll(self, share: float = 1.0) -> Batch | PollStatus:
+        """The reader's next batch of at most a share of the configured rows, or why there is none."""
+        most = max(1, int(self._max_rows * share))
+        return self._guarded(lambda reader: reader.poll_next(most))  # type: ignore[no-any-return]  # by the reader's contract
 
     def add_splits(self, splits: list[Any]) -> None:
         """From the enumerator."""

@@ -1,0 +1,39 @@
+"""A job whose source waits for ever: two slot workers with a shuffle between them and nothing to do."""
+
+from __future__ import annotations
+
+from job import environment, execute
+from marks import report
+from millstream.core.batches import Batch
+from millstream.datastream import FilterFunction, RuntimeContext
+from millstream.datastream.connectors.base import PollStatus
+from millstream.datastream.connectors.index_split import IndexReader
+from millstream.datastream.connectors.number_sequence import NumberSequenceSource
+
+
+class NeverReady(NumberSequenceSource):
+    """A source with numbers that it keeps to itself."""
+
+    def create_reader(self, context: object) -> IndexReader:
+        return _NeverReader(context)  # type: ignore[arg-type]
+
+
+class _NeverReader(IndexReader):
+    def poll_next(self, max_rows: int) -> Batch | PollStatus:
+        return PollStatus.NOTHING_AVAILABLE
+
+
+class Opened(FilterFunction):
+    """Tells when its task is open."""
+
+    def open(self, runtime_context: RuntimeContext) -> None:
+        report("opened")
+
+    def filter(self, value: int) -> bool:
+        return True
+
+
+if __name__ == "__main__":
+    env = environment()
+    env.from_source(NeverReady(0, 1)).key_by(lambda x: x).reduce(max).filter(Opened()).print()
+    execute(env, "idle")

@@ -1,0 +1,26 @@
+"""What the Millstream jobs of the benchmarks have in common: two slots, and a proof that records cross between them."""
+
+from __future__ import annotations
+
+import json
+
+from marks import report
+from millstream.common import Configuration
+from millstream.datastream import StreamExecutionEnvironment
+
+SLOTS = 2
+
+
+def environment(**options: object) -> StreamExecutionEnvironment:
+    """An environment with parallelism 2; options are given with underscores for dots and double ones for hyphens."""
+    configuration = Configuration()
+    for name, value in options.items():
+        configuration.set(name.replace("__", "-").replace("_", "."), value)
+    return StreamExecutionEnvironment.get_execution_environment(configuration).set_parallelism(SLOTS)
+
+
+def execute(env: StreamExecutionEnvironment, name: str) -> None:
+    """Reports how records are shipped between the job's tasks, then runs it."""
+    nodes = json.loads(env.get_execution_plan())["nodes"]
+    report("plan", strategies=[edge["ship_strategy"] for node in nodes for edge in node.get("inputs", [])])
+    env.execute(name)

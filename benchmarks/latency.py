@@ -1,0 +1,33 @@
+"""Percentiles of what `jobs/latencies.py` reported."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from processes import Run
+from rows import check
+
+NS_PER_MS = 1e6
+NS_PER_S = 1_000_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Latency:
+    """Milliseconds, over records that crossed from one slot worker to another."""
+
+    p50: float
+    p99: float
+    highest: float
+    samples: int
+
+
+def of_run(run: Run, warm_up: float) -> Latency:
+    """Leaves the records of the first seconds out, and those that stayed in their slot worker."""
+    samples: np.ndarray[Any, Any] = run.samples("latencies")
+    moments, ages, remote = samples[:, 0], samples[:, 1], samples[:, 2]
+    counted = ages[(moments >= moments.min() + warm_up * NS_PER_S) & (remote == 1)]
+    check(len(counted) >= 1000, f"only {len(counted)} records to measure latency by: the run was too short")
+    p50, p99 = np.percentile(counted, [50, 99]) / NS_PER_MS
+    return Latency(float(p50), float(p99), float(counted.max()) / NS_PER_MS, len(counted))

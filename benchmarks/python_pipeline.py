@@ -1,0 +1,132 @@
+"""Plain Python functions through a shuffle: numbers, map to a pair, key_by 500 keys, reduce (sum), filter, a checking sink.
+
+Two slot workers against two processes of Bytewax, best of three each. Records/s are records divided by the time from
+the first batch that a source makes to the last batch that a sink takes, over both processes: starting the processes is
+not in it. The whole time, from the start of the programs to their end, is given beside it. Neither has checkpoints on.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import socket
+import sys
+from dataclasses import dataclass
+
+from processes import Run
+from rows import BenchmarkError, Peer, Row, Scale, check, times_the_peer
+
+KEYS = 500
+TIMES = 3
+TIMEOUT = 600.0
+
+
+@dataclass(frozen=True, slots=True)
+class Timing:
+    """One execution: records/s once it runs, and the seconds that the programs took as a whole."""
+
+    rate: float
+    whole: float
+
+
+def measure(scale: Scale) -> list[Row]:
+    records = scale.of(2_000_000)
+    bytewax = [_bytewax(records) for _ in range(TIMES)]
+    typed = [_millstream(records, "typed") for _ in range(TIMES)]
+    untyped = [_millstream(records, "untyped") for _ in range(TIMES)]
+    best = _best(bytewax)
+    peer = Peer("Bytewax, two processes", best.rate)
+    rows = [
+        Row("records/s, types declared", _best(typed).rate, "records/s", times_the_peer(4), peer, _all(typed)),
+        Row("records/s, untyped lambdas", _best(untyped).rate, "records/s", None, peer, _all(untyped)),
+        _whole(typed, bytewax, records),
+    ]
+    return rows + _pyflink(scale, _best(typed).rate)
+
+
+def _whole(ours: list[Timing], theirs: list[Timing], records: int) -> Row:
+    mine, other = min(t.whole for t in ours), min(t.whole for t in theirs)
+    return Row(
+        "records/s over the whole time, starts and ends included", records / mine, "records/s", None,
+        Peer("Bytewax, two processes", records / other), f"{mine:.2f} s against {other:.2f} s for {records:,} records",
+    )  # fmt: skip
+
+
+def _millstream(records: int, kind: str) -> Timing:
+    with Run() as run:
+        run.start("pipeline_millstream.py", str(records), kind)
+        whole = run.wait(TIMEOUT)
+        check(run.marks("plan")[0]["strategies"] == ["HASH"], "the job's only exchange has to be a hash exchange")
+        check(len({mark["pid"] for mark in run.marks("sink")}) == 2, "two slot workers had to take part")
+        return Timing(_checked_rate(run, records), whole)
+
+
+def _bytewax(records: int) -> Timing:
+    if importlib.util.find_spec("bytewax") is None:
+        raise BenchmarkError("Bytewax is not installed: it comes with the extra 'bench'")
+    addresses = ";".join(f"127.0.0.1:{port}" for port in _free_ports(2))
+    with Run() as run:
+        for process in range(2):
+            flow = f"pipeline_bytewax:pipeline({records})"
+            run.start_command([sys.executable, "-m", "bytewax.run", flow, "-i", str(process), "-a", addresses])
+        whole = run.wait(TIMEOUT)
+        return Timing(_checked_rate(run, records), whole)
+
+
+def _pyflink(scale: Scale, ours: float) -> list[Row]:
+    python = scale.pyflink or sys.executable
+    if scale.pyflink is None and importlib.util.find_spec("pyflink") is None:
+        print("  PyFlink is not installed here: its comparison is left out (--pyflink PYTHON names an interpreter)")
+        return []
+    records = scale.of(200_000)
+    with Run() as run:
+        run.start("pipeline_pyflink.py", str(records), python=python)
+        whole = run.wait(TIMEOUT)
+        peer = Peer("PyFlink, thread mode, parallelism 2", _checked_rate(run, records))
+    return [Row("records/s, types declared", ours, "records/s", None, peer, f"PyFlink took {whole:.1f} s as a whole")]
+
+
+def _checked_rate(run: Run, records: int) -> float:
+    sources, sinks = run.marks("source"), run.marks("sink")
+    check(len(sources) == 2 and len(sinks) == 2, f"two sources and two sinks had to report, not {sources}, {sinks}")
+    counts, sums = expected(records)
+    count = sum(mark["count"] for mark in sinks)
+    check(count == counts, f"{counts} results had to come through the filter, not {count}")
+    merged: dict[int, int] = {}
+    for mark in sinks:
+        for key, value in mark["values"].items():
+            check(int(key) not in merged, f"key {key} is on both sides of the shuffle")
+            merged[int(key)] = value
+    check(merged == sums, "the sums of the keys are wrong")
+    seconds = (max(mark["last"] for mark in sinks) - min(mark["first"] for mark in sources)) / 1e9
+    return records / seconds
+
+
+def expected(records: int) -> tuple[int, dict[int, int]]:
+    """How many running sums are even, and the last sum of each key.
+
+    All numbers of a key have the key's parity, so the order of arrival does not matter: every sum of an even key is
+    even, every second one of an odd key, and the last one of every key, because each has an even number of numbers.
+    """
+    each, odd = divmod(records, KEYS)
+    check(odd == 0 and each % 2 == 0, f"the number of records has to be a multiple of {2 * KEYS}, not {records}")
+    sums = {key: each * key + KEYS * each * (each - 1) // 2 for key in range(KEYS)}
+    return KEYS // 2 * each + KEYS // 2 * (each // 2), sums
+
+
+def _best(timings: list[Timing]) -> Timing:
+    return max(timings, key=lambda timing: timing.rate)
+
+
+def _all(timings: list[Timing]) -> str:
+    return "runs: " + ", ".join(f"{timing.rate / 1e6:.2f} M" for timing in timings)
+
+
+def _free_ports(count: int) -> list[int]:
+    sockets = [socket.socket() for _ in range(count)]
+    try:
+        for each in sockets:
+            each.bind(("127.0.0.1", 0))
+        return [each.getsockname()[1] for each in sockets]
+    finally:
+        for each in sockets:
+            each.close()

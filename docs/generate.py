@@ -1,0 +1,109 @@
+"""Writes docs/configuration.md from the table of options: `make docs`. With `--check`, only says whether it is current.
+
+A test runs the check, so the page cannot fall behind the table.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from millstream.core.options import OPTIONS, Option, OptionType
+
+PAGE = Path(__file__).resolve().parent / "configuration.md"
+
+HEAD = """\
+# Configuration
+
+<!-- Written by docs/generate.py from core/millstream/core/options.py; `make docs` writes it again. -->
+
+Options come from three places, each over the one before:
+
+1. `config.yaml` in the folder that `--configDir` or `$MILLSTREAM_CONF_DIR` names, with nested or dotted keys;
+2. `-D key=value` on the command line, as often as needed;
+3. for jobs, what the program sets on its environment, and what it sets on an operator.
+
+Keys, meanings and the way values are written are Flink's wherever Flink has the option. An unknown key is an error that
+names the nearest known one. Durations are written as `10 s`, `100 ms`, `5 min`; a bare number is milliseconds. Memory is
+written as `64 mb`, `1 gb`; a bare number is bytes. A sample file is in `deploy/config.yaml`.
+
+```yaml
+taskmanager:
+  numberOfTaskSlots: 4
+rest.port: 8081
+heartbeat.timeout: 30 s
+```
+"""
+
+SECTIONS = {
+    "Services and security": (
+        "dispatcher.", "jobmanager.", "resourcemanager.rpc", "taskmanager.host", "taskmanager.rpc", "rest.",
+        "heartbeat.", "registration.", "security.", "io.", "logging.",
+    ),
+    "Submission": ("web.", "jobstore.", "python."),
+    "Slots and scheduling": (
+        "taskmanager.numberOfTaskSlots", "slot.", "resourcemanager.", "slotmanager.", "parallelism.", "pipeline.",
+        "task.", "worker.",
+    ),
+    "Execution": ("execution.",),
+    "Data exchange": ("taskmanager.memory.", "taskmanager.network."),
+    "Metrics": ("metrics.",),
+}  # fmt: skip
+OTHER = "Other"
+
+
+def section_of(key: str) -> str:
+    """The first section that has a prefix of the key."""
+    return next((name for name, prefixes in SECTIONS.items() if key.startswith(prefixes)), OTHER)
+
+
+def written(option: Option) -> str:
+    """A default as one would write it."""
+    value = option.default
+    match option.type:
+        case OptionType.DURATION:
+            return f"{value * 1000:g} ms" if 0 < value < 1 else f"{value:g} s"
+        case OptionType.MEMORY:
+            for unit, size in (("gb", 1024**3), ("mb", 1024**2), ("kb", 1024)):
+                if value and value % size == 0:
+                    return f"{value // size} {unit}"
+            return str(value)
+        case OptionType.BOOL:
+            return str(value).lower()
+        case _:
+            return str(value)
+
+
+def row(option: Option) -> str:
+    """A line of a table."""
+    default = f"`{written(option)}`" if written(option) else "(empty)"
+    kind = " or ".join(f"`{choice}`" for choice in option.choices) if option.choices else option.type.value
+    return f"| `{option.key}` | {kind} | {default} | {option.description} |"
+
+
+def page() -> str:
+    """The whole page."""
+    sections: dict[str, list[Option]] = {name: [] for name in (*SECTIONS, OTHER)}
+    for option in OPTIONS.values():
+        sections[section_of(option.key)].append(option)
+    parts = [HEAD]
+    for name, options in sections.items():
+        if options:
+            table = ["| key | value | default | what it does |", "|---|---|---|---|", *map(row, options)]
+            parts.append(f"## {name}\n\n" + "\n".join(table) + "\n")
+    return "\n".join(parts)
+
+
+def main(arguments: list[str]) -> int:
+    """Writes or checks the page; answers the exit status."""
+    if arguments == ["--check"]:
+        current = PAGE.exists() and PAGE.read_text() == page()
+        if not current:
+            print(f"{PAGE} is not up to date: run `make docs`", file=sys.stderr)
+        return 0 if current else 1
+    PAGE.write_text(page())
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

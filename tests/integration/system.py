@@ -1,0 +1,177 @@
+"""A real cluster of separate processes for the system tests, and what they need to look at it."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+import urllib.error
+import urllib.request
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+DEADLINE = 60.0
+PORTS = ("rest.port", "dispatcher.rpc.port", "jobmanager.rpc.port", "resourcemanager.rpc.port")
+
+
+def wait_until(condition: Callable[[], Any], what: str, deadline: float = DEADLINE) -> Any:
+    """Polls other processes until the condition gives something true; fails with what was waited for."""
+    end = time.monotonic() + deadline
+    while time.monotonic() < end:
+        result = condition()
+        if result:
+            return result
+        time.sleep(0.05)
+    raise AssertionError(f"after {deadline:g} s still waiting for: {what}")
+
+
+def processes_with(text: str) -> list[int]:
+    """The live processes whose command line or environment holds this text."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit() and int(entry.name) != os.getpid():
+            try:
+                status = (entry / "stat").read_text().rsplit(")", 1)[1].split()[0]
+                seen = (entry / "cmdline").read_bytes() + (entry / "environ").read_bytes()
+            except OSError:
+                continue
+            if status != "Z" and text.encode() in seen:
+                found.append(int(entry.name))
+    return found
+
+
+class Cluster:
+    """Started and stopped with the command line, as a user would."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self.rest = ""
+
+    def start(self, task_managers: int, slots: int, **options: str) -> None:
+        arguments = ["--taskmanagers", str(task_managers), "--slots", str(slots)]
+        for key, value in {**dict.fromkeys(PORTS, "0"), **options}.items():
+            arguments += ["-D", f"{key}={value}"]
+        self.cli("cluster", "start", "--dir", str(self.directory), *arguments)
+        configuration = (self.directory / "conf" / "config.yaml").read_text()
+        port = next(line.split(":")[-1].strip() for line in configuration.splitlines() if line.startswith("rest.port"))
+        self.rest = f"127.0.0.1:{int(port.strip(chr(34) + chr(39)))}"
+
+    def stop(self) -> None:
+        self.cli("cluster", "stop", "--dir", str(self.directory))
+
+    def cli(self, *arguments: str, check: bool = True, deadline: float = DEADLINE) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-m", "millstream.cli.main", *arguments]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=deadline, check=False)
+        if check and done.returncode:
+            raise AssertionError(f"{arguments} exited with {done.returncode}:\n{done.stdout}\n{done.stderr}")
+        return done
+
+    def run(self, *arguments: str, **more: Any) -> subprocess.CompletedProcess[str]:
+        return self.cli("run", "-m", self.rest, *arguments, **more)
+
+    def submit(self, job: Path, *arguments: str, parallelism: int = 1) -> str:
+        """Submits detached; answers the job's id."""
+        done = self.run("-d", "-p", str(parallelism), *arguments, str(job))
+        return done.stdout.split("JobID", 1)[1].split()[0]
+
+    def get(self, path: str) -> Any:
+        with urllib.request.urlopen(f"http://{self.rest}{path}", timeout=DEADLINE) as answer:
+            return json.load(answer)
+
+    def request(self, method: str, path: str, body: bytes = b"", kind: str = "application/json") -> tuple[int, Any]:
+        request = urllib.request.Request(f"http://{self.rest}{path}", body, {"Content-Type": kind}, method=method)
+        try:
+            with urllib.request.urlopen(request, timeout=DEADLINE) as answer:
+                return answer.status, json.load(answer)
+        except urllib.error.HTTPError as error:
+            return error.code, json.load(error)
+
+    def upload(self, wheel: Path) -> tuple[int, Any]:
+        boundary = "millstream-boundary"
+        head = f'--{boundary}\r\nContent-Disposition: form-data; name="jarfile"; filename="{wheel.name}"\r\n'
+        body = (head + "Content-Type: application/octet-stream\r\n\r\n").encode() + wheel.read_bytes()
+        return self.request(
+            "POST",
+            "/jars/upload",
+            body + f"\r\n--{boundary}--\r\n".encode(),
+            f"multipart/form-data; boundary={boundary}",
+        )
+
+    def state(self, job_id: str) -> str:
+        return str(self.get(f"/jobs/{job_id}")["state"])
+
+    def wait_for(self, job_id: str, *states: str, deadline: float = DEADLINE) -> str:
+        """Waits for one of the states; another terminal state ends the wait with the job's exceptions."""
+
+        def reached() -> str | None:
+            state = self.state(job_id)
+            if state in states:
+                return state
+            if state in ("FAILED", "FINISHED", "CANCELED"):
+                raise AssertionError(f"job is {state}, not {states}: {self.get(f'/jobs/{job_id}/exceptions')}")
+            return None
+
+        return str(wait_until(reached, f"job {job_id} to be {states}", deadline))
+
+    def records(self, job_id: str, metric: str = "read-records") -> int:
+        return sum(v["metrics"][metric] for v in self.get(f"/jobs/{job_id}")["vertices"])
+
+    def free_slots(self) -> int:
+        return int(self.get("/overview")["slots-available"])
+
+    def workers(self) -> list[int]:
+        """The pids of the slot workers of this cluster."""
+        ours = set(processes_with(f"MILLSTREAM_CLUSTER_MEMBER={self.directory}"))
+        return sorted(ours & set(processes_with("millstream.taskmanager.worker")))
+
+    def service_pids(self, name: str) -> list[int]:
+        """The pids of one kind of daemon."""
+        ours = set(processes_with(f"MILLSTREAM_CLUSTER_MEMBER={self.directory}"))
+        return sorted(pid for pid in ours if _arguments(pid)[-30:].count(name) and "worker" not in _command(pid))
+
+    def kill(self, pid: int, number: signal.Signals = signal.SIGKILL) -> None:
+        os.kill(pid, number)
+
+
+def _command(pid: int) -> str:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes().decode().replace("\0", " ")
+    except OSError:
+        return ""
+
+
+def _arguments(pid: int) -> list[str]:
+    return _command(pid).split()
+
+
+def write_job(folder: Path, name: str, body: str) -> Path:
+    """A job script whose environment is `env`."""
+    path = folder / f"{name}.py"
+    head = """
+    from millstream.datastream import StreamExecutionEnvironment
+
+    env = StreamExecutionEnvironment.get_execution_environment()
+    """
+    path.write_text(textwrap.dedent(head) + textwrap.dedent(body))
+    return path
+
+
+def make_wheel(folder: Path, name: str, version: str, files: dict[str, str | bytes], entry: str = "") -> Path:
+    """A wheel written by hand: modules, and whatever else it carries."""
+    path = folder / f"{name}-{version}-py3-none-any.whl"
+    info = f"{name}-{version}.dist-info"
+    with zipfile.ZipFile(path, "w") as archive:
+        for member, content in files.items():
+            archive.writestr(member, textwrap.dedent(content) if isinstance(content, str) else content)
+        archive.writestr(f"{info}/METADATA", f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n")
+        archive.writestr(f"{info}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
+        if entry:
+            archive.writestr(f"{info}/entry_points.txt", f"[millstream.jobs]\njob = {entry}\n")
+        archive.writestr(f"{info}/RECORD", "")
+    return path

@@ -1,0 +1,44 @@
+"""A slow sink slows its source, and memory stays bounded."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from system import Cluster, wait_until, write_job
+
+
+def resident_mb(pid: int) -> float:
+    for line in Path(f"/proc/{pid}/status").read_text().splitlines():
+        if line.startswith("VmRSS"):
+            return int(line.split()[1]) / 1024
+    return 0.0
+
+
+def test_a_slow_sink_holds_the_source_back(cluster: Cluster, tmp_path: Path) -> None:
+    body = """
+    import time
+
+    def slow(value, ctx):
+        time.sleep(0.002)
+
+    env.from_sequence(1, 10**12).map(lambda x: (x, "x" * 1000)).key_by(lambda t: t[0]).process(slow).print()
+    env.execute("slow sink")
+    """
+    job_id = cluster.submit(write_job(tmp_path, "slow", body), parallelism=2)
+    cluster.wait_for(job_id, "RUNNING")
+    source = cluster.get(f"/jobs/{job_id}")["vertices"][0]["id"]
+
+    def produced() -> int:
+        vertex = cluster.get(f"/jobs/{job_id}/vertices/{source}")
+        return sum(int(s["metrics"]["write-records"]) for s in vertex["subtasks"])
+
+    def consumed() -> int:
+        return int(cluster.get(f"/jobs/{job_id}")["vertices"][1]["metrics"]["read-records"])
+
+    wait_until(lambda: consumed() > 3000, "the sink to have worked for some seconds")
+    assert produced() - consumed() < 60_000, "the source ran ahead of what the buffers hold"
+    assert max(resident_mb(pid) for pid in cluster.workers()) < 250
+    metrics = cluster.get(f"/jobs/{job_id}")["vertices"][0]["metrics"]
+    assert metrics["accumulated-backpressured-time"] > metrics["accumulated-busy-time"]
+    cluster.cli("cancel", "-m", cluster.rest, job_id)
+    cluster.wait_for(job_id, "CANCELED", deadline=20)

@@ -1,0 +1,149 @@
+"""What breaks, and what is told about it: user functions, slot workers, task managers, too few slots."""
+
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+
+import pytest
+from system import Cluster, processes_with, wait_until, write_job
+
+BUSY = """
+env.from_sequence(1, 10**12).map(lambda x: (x % 100, x)).key_by(lambda t: t[0]) \\
+    .reduce(lambda a, b: b).filter(lambda t: False).print()
+env.execute("busy")
+"""
+
+
+def exceptions(cluster: Cluster, job_id: str) -> list[dict[str, object]]:
+    return list(cluster.get(f"/jobs/{job_id}/exceptions")["exceptionHistory"]["entries"])
+
+
+def test_a_bug_is_shown_as_the_users_own_traceback(cluster: Cluster, tmp_path: Path) -> None:
+    script = write_job(
+        tmp_path,
+        "bug",
+        """
+        def parse(text):
+            return int(text)
+
+        env.from_collection(["1", "2", "three", "4"]).map(parse).name("parse").print()
+        env.execute("bug")
+        """,
+    )
+    done = cluster.run("-p", "2", str(script), check=False)
+    assert done.returncode == 1
+    lines = done.stderr.splitlines()
+    assert lines[0] == "Traceback (most recent call last):"
+    assert "bug.py" in lines[1]
+    assert "in parse" in lines[1]
+    assert "invalid literal for int()" in done.stderr
+    assert "in operator 'parse'" in done.stderr
+    assert "on the record 'three'" in done.stderr
+    assert "millstream/" not in done.stderr
+    job_id = done.stdout.split("JobID", 1)[1].split()[0]
+    entry = exceptions(cluster, job_id)[0]
+    assert "ValueError" in str(entry["exceptionName"])
+    assert "three" in str(entry["record"])
+    assert "in parse" in str(entry["stacktrace"])
+    wait_until(lambda: cluster.free_slots() == 4, "the slots to be free again")
+
+
+def test_a_killed_slot_worker_fails_the_job_with_who_and_how(cluster: Cluster, tmp_path: Path) -> None:
+    job_id = cluster.submit(write_job(tmp_path, "busy", BUSY), parallelism=4)
+    cluster.wait_for(job_id, "RUNNING")
+    wait_until(lambda: cluster.records(job_id) > 0, "records to flow")
+    cluster.kill(cluster.workers()[0])
+    cluster.wait_for(job_id, "FAILED")
+    root = exceptions(cluster, job_id)[0]
+    assert "SIGKILL" in str(root["stacktrace"])
+    wait_until(lambda: cluster.free_slots() == 4 and not cluster.workers(), "slots and workers to be gone")
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+def test_a_killed_task_manager_leaves_no_process_behind(
+    own_cluster: Cluster, tmp_path: Path, number: signal.Signals
+) -> None:
+    body = "import subprocess\nsubprocess.Popen  # user code may start processes of its own\n" + BUSY
+    job_id = own_cluster.submit(write_job(tmp_path, "busy", body), parallelism=4)
+    own_cluster.wait_for(job_id, "RUNNING")
+    wait_until(lambda: own_cluster.records(job_id) > 0, "records to flow")
+    victim = own_cluster.service_pids("taskmanager")[0]
+    children = [p for p in own_cluster.workers() if _parent(p) == victim]
+    assert len(children) == 2
+    own_cluster.kill(victim, number)
+    own_cluster.wait_for(job_id, "FAILED")
+    wait_until(lambda: not any(_alive(p) for p in children), "the dead task manager's workers to be gone", 10)
+    wait_until(lambda: not own_cluster.workers(), "all workers of the failed job to be gone", 15)
+    wait_until(lambda: own_cluster.get("/overview")["taskmanagers"] == 1, "the cluster to notice", 15)
+
+
+def _parent(pid: int) -> int:
+    return int(Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[1])
+
+
+def _alive(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def test_a_frozen_task_manager_is_given_up_after_the_heartbeat_timeout(own_cluster: Cluster, tmp_path: Path) -> None:
+    job_id = own_cluster.submit(write_job(tmp_path, "busy", BUSY), parallelism=4)
+    own_cluster.wait_for(job_id, "RUNNING")
+    victim = own_cluster.service_pids("taskmanager")[0]
+    own_cluster.kill(victim, signal.SIGSTOP)
+    try:
+        own_cluster.wait_for(job_id, "FAILED", deadline=30)
+        assert "heartbeat" in str(exceptions(own_cluster, job_id))
+    finally:
+        os.kill(victim, signal.SIGCONT)
+    wait_until(lambda: own_cluster.free_slots() == 4, "the thawed task manager to be back with free slots", 30)
+
+
+def test_too_few_slots_says_how_many_it_has_and_needs(cluster: Cluster, tmp_path: Path) -> None:
+    job_id = cluster.submit(write_job(tmp_path, "wide", BUSY), parallelism=6)
+    cluster.wait_for(job_id, "CREATED")
+    cluster.wait_for(job_id, "FAILED", deadline=30)
+    told = str(exceptions(cluster, job_id)[0]["stacktrace"])
+    assert "needs 6 slots" in told
+    assert "slot.request.timeout" in told
+    wait_until(lambda: cluster.free_slots() == 4, "the slots to be free again")
+
+
+def test_services_come_back_and_register_again(own_cluster: Cluster, tmp_path: Path) -> None:
+    """A killed resource manager is started again by hand; task managers and the job manager find it."""
+    import subprocess
+    import sys
+
+    job_id = own_cluster.submit(write_job(tmp_path, "busy", BUSY), parallelism=2)
+    own_cluster.wait_for(job_id, "RUNNING")
+    own_cluster.kill(own_cluster.service_pids("resourcemanager")[0])
+    environment = {**os.environ, "MILLSTREAM_CLUSTER_MEMBER": str(own_cluster.directory)}
+    command = [sys.executable, "-m", "millstream.cli.main", "resourcemanager"]
+    again = subprocess.Popen(
+        [*command, "--configDir", str(own_cluster.directory / "conf")], env=environment, stderr=subprocess.DEVNULL
+    )
+    try:
+        wait_until(lambda: own_cluster.get("/overview")["slots-total"] == 4, "the task managers to register again")
+        assert own_cluster.state(job_id) == "RUNNING"
+        assert own_cluster.free_slots() == 2
+        other = own_cluster.submit(write_job(tmp_path, "other", BUSY), parallelism=2)
+        own_cluster.wait_for(other, "RUNNING")
+    finally:
+        again.terminate()
+        again.wait(10)
+
+
+def test_a_user_function_that_exits_the_process(cluster: Cluster, tmp_path: Path) -> None:
+    body = """
+    import os
+    env.from_sequence(1, 10).map(lambda x: os._exit(7)).print()
+    env.execute("exits")
+    """
+    job_id = cluster.submit(write_job(tmp_path, "exits", body))
+    cluster.wait_for(job_id, "FAILED")
+    assert "status 7" in str(exceptions(cluster, job_id)[0]["stacktrace"])
+    assert not processes_with("millstream.taskmanager.worker-of-nobody")

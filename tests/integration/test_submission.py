@@ -1,0 +1,139 @@
+"""Wheels in, results out: over REST and with the command line, with dependencies, on a real cluster."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from system import Cluster, make_wheel, write_job
+
+JOB = """
+from millstream.datastream import StreamExecutionEnvironment
+from millstream.datastream.connectors.file_system import FileSink
+
+def version(_):
+    import coloured
+    return coloured.VERSION
+
+def main(args):
+    env = StreamExecutionEnvironment.get_execution_environment()
+    env.from_sequence(1, 10).map(version).sink_to(FileSink.for_json_lines(args[0]))
+    env.execute("versions")
+"""
+
+
+def dependency(folder: Path, version: str) -> bytes:
+    folder.mkdir()
+    files: dict[str, str | bytes] = {"coloured.py": f"VERSION = '{version}'\n"}
+    return make_wheel(folder, "coloured", version, files).read_bytes()
+
+
+def job_wheel(folder: Path, version: str) -> Path:
+    carried = dependency(folder / version, version)
+    bundled = f"versions_{version[0]}/wheels/coloured-{version}-py3-none-any.whl"
+    package = f"versions_{version[0]}"
+    files = {f"{package}/__init__.py": JOB, bundled: carried, f"{package}/requirements.txt": f"coloured=={version}\n"}
+    return make_wheel(folder, package, "1.0", files, f"{package}:main")
+
+
+def results(folder: Path) -> list[object]:
+    lines = [line for path in sorted(folder.glob("part-*")) for line in path.read_text().splitlines()]
+    return [json.loads(line) for line in lines]
+
+
+def test_two_jobs_with_conflicting_dependencies_over_rest(cluster: Cluster, tmp_path: Path) -> None:
+    jobs = {}
+    for version in ("1.0", "2.0"):
+        status, answer = cluster.upload(job_wheel(tmp_path, version))
+        assert status == 200, answer
+        wheel_id = answer["filename"].rsplit("/", 1)[-1]
+        assert wheel_id in [f["id"] for f in cluster.get("/jars")["files"]]
+        out = tmp_path / f"out-{version}"
+        body = json.dumps({"programArgsList": [str(out)], "parallelism": 2}).encode()
+        status, answer = cluster.request("POST", f"/jars/{wheel_id}/run", body)
+        assert status == 200, answer
+        jobs[version] = (answer["jobid"], out)
+    for version, (job_id, out) in jobs.items():
+        cluster.wait_for(job_id, "FINISHED")
+        assert results(out) == [version] * 10
+
+
+def test_a_wheel_with_the_command_line(cluster: Cluster, tmp_path: Path) -> None:
+    done = cluster.run("-p", "2", str(job_wheel(tmp_path, "1.0")), str(tmp_path / "out"))
+    assert "Job has been submitted with JobID" in done.stdout
+    assert results(tmp_path / "out") == ["1.0"] * 10
+
+
+def test_an_install_that_fails_is_told_with_pips_reason(cluster: Cluster, tmp_path: Path) -> None:
+    files: dict[str, str | bytes] = {"broken_job.py": JOB, "requirements.txt": "no-such-package-for-millstream==9.9\n"}
+    wheel = make_wheel(tmp_path, "broken_job", "1.0", files, "broken_job:main")
+    done = cluster.run(str(wheel), str(tmp_path / "out"), check=False)
+    assert done.returncode != 0
+    assert "no-such-package-for-millstream" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_failed_install_on_the_cluster_is_the_jobs_error(cluster: Cluster, tmp_path: Path) -> None:
+    script = write_job(
+        tmp_path,
+        "needs",
+        """
+        env.set_python_requirements("requirements.txt")
+        env.from_sequence(1, 3).map(lambda x: x).print()
+        env.execute("needs")
+        """,
+    )
+    (tmp_path / "requirements.txt").write_text("no-such-package-for-millstream==9.9\n")
+    script.write_text(script.read_text().replace('"requirements.txt"', repr(str(tmp_path / "requirements.txt"))))
+    done = cluster.run(str(script), check=False)
+    assert done.returncode == 1
+    assert "no-such-package-for-millstream" in done.stderr
+
+
+def test_refused_uploads_say_why(cluster: Cluster, tmp_path: Path) -> None:
+    nonsense = tmp_path / "nonsense-1.0-py3-none-any.whl"
+    nonsense.write_bytes(b"not a wheel")
+    status, answer = cluster.upload(nonsense)
+    assert status == 400
+    assert "nonsense" in answer["errors"][0]
+    escaping = make_wheel(tmp_path, "escaping", "1.0", {"../evil.py": "", "escaping.py": ""}, "escaping:main")
+    status, answer = cluster.upload(escaping)
+    assert status == 400
+    assert "evil.py" in answer["errors"][0]
+    silent = make_wheel(tmp_path, "silent", "1.0", {"silent.py": "def main(): pass\n"})
+    done = cluster.run(str(silent), check=False)
+    assert done.returncode != 0
+    assert "entry point" in done.stderr
+
+
+def test_a_program_that_runs_no_job_is_refused(cluster: Cluster, tmp_path: Path) -> None:
+    wheel = make_wheel(tmp_path, "idle_job", "1.0", {"idle_job.py": "def main(): pass\n"}, "idle_job:main")
+    _, answer = cluster.upload(wheel)
+    status, answer = cluster.request("POST", f"/jars/{answer['filename'].rsplit('/', 1)[-1]}/run", b"{}")
+    assert status == 400
+    assert "execute" in answer["errors"][0]
+
+
+def test_results_reach_the_client(cluster: Cluster, tmp_path: Path) -> None:
+    script = write_job(
+        tmp_path,
+        "collect",
+        """
+        from dataclasses import dataclass
+
+        @dataclass
+        class Pair:
+            key: int
+            value: int
+
+        env.set_parallelism(3)
+        pairs = env.from_sequence(1, 30_000).map(lambda x: Pair(x % 7, x), output_type=Pair)
+        sums = pairs.key_by("key").reduce(lambda a, b: Pair(a.key, a.value + b.value))
+        best = {}
+        for pair in sums.execute_and_collect():
+            best[pair.key] = max(pair.value, best.get(pair.key, 0))
+        print(sorted(best.items()))
+        """,
+    )
+    expected = [(k, sum(x for x in range(1, 30_001) if x % 7 == k)) for k in range(7)]
+    assert str(expected) in cluster.run(str(script)).stdout

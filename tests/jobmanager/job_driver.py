@@ -1,0 +1,185 @@
+"""Drives one JobMaster and checks every effect against what the job manager has to be able to rely on."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from typing import Any, assert_never
+
+from millstream.core.graph import JobGraph
+from millstream.core.ids import AllocationId, AttemptId, TaskManagerId
+from millstream.core.states import JOB_TRANSITIONS, TASK_TRANSITIONS, ExecutionState, JobStatus
+from millstream.jobmanager import events as ev
+from millstream.jobmanager.execution_graph import Execution
+from millstream.jobmanager.job_master import JobMaster
+from millstream.proto import status_pb2
+from millstream.proto import taskmanager_pb2 as pb
+
+
+def legal(table: Mapping[Any, frozenset[Any]], start: Any, end: Any) -> bool:
+    """Whether legal steps lead from one state to the other."""
+    seen, pending = {start}, [start]
+    while pending:
+        following = table[pending.pop()] - seen
+        seen |= following
+        pending.extend(following)
+    return end in seen
+
+
+class JobDriver:
+    """Remembers what the JobMaster asked for; raises AssertionError at the first thing that it must not do."""
+
+    def __init__(self, graph: JobGraph, slot_timeout: float = 10.0) -> None:
+        self.now = 1_000
+        self.master = JobMaster(graph, slot_timeout, self.now)
+        self.declared: int | None = None
+        self.held: dict[AllocationId, TaskManagerId] = {}
+        self.freed: Counter[AllocationId] = Counter()
+        self.started: set[AllocationId] = set()
+        self.deployed: dict[AttemptId, AllocationId] = {}
+        self.ended = False
+
+    def start(self) -> list[ev.Effect]:
+        return self._checked(self.master.start(self.now), None)
+
+    def tell(self, event: ev.Event) -> list[ev.Effect]:
+        job, tasks = self.master.status, self.task_states()
+        over = self.ended
+        effects = self.master.handle(event, self.now)
+        assert legal(JOB_TRANSITIONS, job, self.master.status), f"{job} -> {self.master.status}"
+        for attempt, state in self.task_states().items():
+            assert legal(TASK_TRANSITIONS, tasks[attempt], state), f"{tasks[attempt]} -> {state}"
+        if over:
+            assert all(isinstance(e, ev.AnswerOffer) and not e.accepted for e in effects), effects
+        return self._checked(effects, event)
+
+    # What happens to the job
+
+    def offer(self, allocation: str, task_manager: str = "tm1:1-a") -> list[ev.Effect]:
+        return self.tell(ev.SlotOffered(AllocationId(allocation), TaskManagerId(task_manager), "host"))
+
+    def ready(self, allocation: str) -> list[ev.Effect]:
+        return self.tell(ev.WorkerReadied(AllocationId(allocation), f"address of {allocation}"))
+
+    def update(
+        self, execution: Execution, state: ExecutionState, exception: str = "ValueError: bad", **more: Any
+    ) -> list[ev.Effect]:
+        update = pb.TaskUpdate(
+            allocation_id=self.deployed.get(execution.attempt_id, ""),
+            attempt_id=execution.attempt_id,
+            state=state,
+            **more,
+        )
+        if state is ExecutionState.FAILED:
+            failure = status_pb2.TaskFailure(exception=exception, traceback=exception, task_name=execution.name)
+            update.failure.CopyFrom(failure)
+        return self.tell(ev.TaskChanged(update))
+
+    def cancel(self) -> list[ev.Effect]:
+        return self.tell(ev.CancelRequested())
+
+    def lose_worker(self, allocation: str, reason: str = "killed by SIGSEGV") -> list[ev.Effect]:
+        return self.tell(ev.WorkerLost(AllocationId(allocation), reason))
+
+    def lose_task_manager(self, task_manager: str = "tm1:1-a", reason: str = "no heartbeat") -> list[ev.Effect]:
+        return self.tell(ev.TaskManagerLost(TaskManagerId(task_manager), reason))
+
+    def tick(self, seconds: float = 0.2) -> list[ev.Effect]:
+        self.now += round(seconds * 1000)
+        return self.tell(ev.Tick())
+
+    # Shortcuts into a state
+
+    def give_slots(self, task_managers: int = 1) -> None:
+        """All slots that are needed, named a0, a1, ... and dealt out to task managers tm1, tm2, ..."""
+        for number in range(self.master.slots_required):
+            self.offer(f"a{number}", f"tm{number % task_managers + 1}:1-a")
+
+    def deploy(self, task_managers: int = 1) -> None:
+        """Up to the deployment."""
+        if self.master.status is JobStatus.INITIALIZING:
+            self.start()
+        self.give_slots(task_managers)
+        self.tell(ev.CoordinatorReadied())
+        for allocation in list(self.held):
+            self.ready(allocation)
+
+    def run(self, task_managers: int = 1) -> None:
+        """Up to all tasks running."""
+        self.deploy(task_managers)
+        for execution in self.executions:
+            self.update(execution, ExecutionState.INITIALIZING)
+            self.update(execution, ExecutionState.RUNNING)
+
+    # What is so now
+
+    @property
+    def executions(self) -> list[Execution]:
+        return self.master.execution_graph.executions
+
+    def task_states(self) -> dict[AttemptId, ExecutionState]:
+        return {e.attempt_id: e.state for e in self.executions}
+
+    def states(self) -> list[ExecutionState]:
+        return [e.state for e in self.executions]
+
+    def execution(self, vertex: str, subtask: int = 0) -> Execution:
+        execution = self.master.execution_graph.at(vertex, subtask)
+        assert execution is not None
+        return execution
+
+    def _checked(self, effects: list[ev.Effect], event: ev.Event | None) -> list[ev.Effect]:
+        for effect in effects:
+            assert not self.ended or isinstance(effect, ev.AnswerOffer), f"{effect} after the end"
+            match effect:
+                case ev.DeclareSlots(slots):
+                    self.declared = slots
+                case ev.AnswerOffer(allocation, task_manager, accepted):
+                    assert isinstance(event, ev.SlotOffered)
+                    assert (allocation, task_manager) == (event.allocation_id, event.task_manager)
+                    if accepted:
+                        assert allocation not in self.freed, "a slot that was given back was taken again"
+                        self.held.setdefault(allocation, task_manager)
+                case ev.StartCoordinator():
+                    assert event is None
+                case ev.StartWorker(allocation, task_manager):
+                    assert self.held[allocation] == task_manager
+                    assert allocation not in self.started
+                    self.started.add(allocation)
+                case ev.Deploy(allocation, task_manager, tasks):
+                    assert self.held[allocation] == task_manager
+                    for task in tasks:
+                        assert task.attempt_id not in self.deployed
+                        self.deployed[AttemptId(task.attempt_id)] = allocation
+                case ev.CancelTasks(allocation, task_manager, attempts):
+                    assert self.held[allocation] == task_manager
+                    assert attempts
+                    assert {self.deployed[a] for a in attempts} == {allocation}
+                case ev.FreeSlot(allocation, task_manager, reason):
+                    assert self.held.pop(allocation) == task_manager
+                    assert reason
+                    self.freed[allocation] += 1
+                case ev.ReportDetails():
+                    pass
+                case ev.JobEnded():
+                    assert effect is effects[-1]
+                    self.ended = True
+                case _:
+                    assert_never(effect)
+        self._check_state()
+        return effects
+
+    def _check_state(self) -> None:
+        master = self.master
+        assert self.ended == master.status.is_terminal
+        assert {s.allocation_id for s in master.slots.values()} == set(self.held)
+        assert all(count == 1 for count in self.freed.values()), self.freed
+        assert len(self.held) <= master.slots_required
+        if master.status in (JobStatus.FAILING, JobStatus.CANCELLING) or self.ended:
+            assert self.declared == 0, "a job that ends asks for slots"
+        if self.ended:
+            assert not self.held
+            assert all(state.is_terminal for state in self.states()), self.states()
+            assert bool(master.failures) or master.status is not JobStatus.FAILED
+        if master.status is JobStatus.FINISHED:
+            assert set(self.states()) == {ExecutionState.FINISHED}

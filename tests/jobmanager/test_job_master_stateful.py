@@ -1,0 +1,138 @@
+"""The JobMaster under any order of events: `JobDriver` checks each step, and a cancelled job always ends."""
+
+from __future__ import annotations
+
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
+from job_driver import JobDriver
+from job_graphs import edge, job, pipeline, vertex
+
+from millstream.core.graph import JobGraph
+from millstream.core.ids import AllocationId
+from millstream.core.states import ExecutionState, JobStatus
+from millstream.jobmanager import events as ev
+from millstream.jobmanager.details import job_details
+from millstream.proto import status_pb2
+from millstream.proto import taskmanager_pb2 as pb
+
+GRAPHS: list[JobGraph] = [
+    pipeline(1),
+    pipeline(2, source=True),
+    pipeline(1, 3, 2, source=True),
+    job([vertex("a", 2), vertex("b", 1, "other")], [edge("a", "b", "FORWARD")]),
+]
+TASK_MANAGERS = ["tm1:1-a", "tm2:1-a", "tm3:1-a"]
+REPORTED = [s for s in ExecutionState if s not in (ExecutionState.CREATED, ExecutionState.SCHEDULED)]
+EXCEPTIONS = ["ValueError: root", "PeerLostError: echo"]
+
+
+class JobMasterMachine(RuleBasedStateMachine):
+    """Events come as the shells can send them: late, twice, and about things that are gone."""
+
+    @initialize(graph=st.sampled_from(GRAPHS))
+    def begin(self, graph: JobGraph) -> None:
+        self.driver = JobDriver(graph, slot_timeout=10.0)
+        self.driver.start()
+        self.offers = 0
+        self.root_cause_seen = False
+
+    @rule(task_manager=st.sampled_from(TASK_MANAGERS))
+    def a_slot_is_offered(self, task_manager: str) -> None:
+        self.offers += 1
+        self.driver.offer(f"a{self.offers}", task_manager)
+
+    @precondition(lambda self: self.driver.held)
+    @rule(data=st.data())
+    def a_slot_is_offered_again(self, data: st.DataObject) -> None:
+        allocation, task_manager = data.draw(st.sampled_from(list(self.driver.held.items())))
+        (answer,) = self.driver.offer(allocation, task_manager)
+        assert isinstance(answer, ev.AnswerOffer)
+        assert answer.accepted
+
+    @rule()
+    def all_slots_and_workers_come(self) -> None:
+        if self.driver.master.status is JobStatus.CREATED:
+            while len(self.driver.held) < self.driver.master.slots_required:
+                self.a_slot_is_offered(TASK_MANAGERS[self.offers % 3])
+            for allocation in list(self.driver.held):
+                self.driver.ready(allocation)
+
+    @rule(available=st.integers(0, 4))
+    def the_resource_manager_has_not_enough(self, available: int) -> None:
+        self.driver.tell(ev.NotEnoughSlots(available))
+
+    @rule(number=st.integers(1, 8))
+    def a_worker_progresses(self, number: int) -> None:
+        self.driver.tell(ev.WorkerProgressed(AllocationId(f"a{number}"), "installing"))
+
+    @rule(number=st.integers(1, 8))
+    def a_worker_is_ready(self, number: int) -> None:
+        if f"a{number}" in self.driver.started:
+            self.driver.ready(f"a{number}")
+
+    @rule(number=st.integers(1, 8))
+    def a_worker_is_lost(self, number: int) -> None:
+        if f"a{number}" in self.driver.started:
+            self.driver.lose_worker(f"a{number}")
+
+    @rule(task_manager=st.sampled_from(TASK_MANAGERS))
+    def a_task_manager_is_lost(self, task_manager: str) -> None:
+        self.driver.lose_task_manager(task_manager)
+
+    @precondition(lambda self: self.driver.deployed)
+    @rule(data=st.data(), state=st.sampled_from(REPORTED), exception=st.sampled_from(EXCEPTIONS))
+    def a_task_reports(self, data: st.DataObject, state: ExecutionState, exception: str) -> None:
+        execution = data.draw(st.sampled_from(self.driver.executions))
+        if state is ExecutionState.CANCELED and execution.state is not ExecutionState.CANCELING:
+            return
+        self.driver.update(execution, state, exception)
+
+    @precondition(lambda self: self.driver.deployed)
+    @rule(number=st.integers(1, 3))
+    def tasks_go_on(self, number: int) -> None:
+        running = {ExecutionState.DEPLOYING: ExecutionState.RUNNING, ExecutionState.RUNNING: ExecutionState.FINISHED}
+        for execution in self.driver.executions[:number]:
+            if execution.state in running:
+                self.driver.update(execution, running[execution.state])
+
+    @rule()
+    def metrics_come(self) -> None:
+        updates = [pb.TaskUpdate(attempt_id=a) for a in self.driver.deployed]
+        assert self.driver.tell(ev.MetricsReported(pb.TaskMetricsReport(tasks=updates))) == []
+
+    @rule()
+    def the_coordinator_is_ready(self) -> None:
+        self.driver.tell(ev.CoordinatorReadied())
+
+    @rule()
+    def the_coordinator_fails(self) -> None:
+        self.driver.tell(ev.CoordinatorFailed(status_pb2.TaskFailure(exception="OSError: source")))
+
+    @rule(seconds=st.sampled_from([0.2, 3.0]))
+    def time_passes(self, seconds: float) -> None:
+        self.driver.tick(seconds)
+
+    @rule()
+    def the_user_cancels(self) -> None:
+        self.driver.cancel()
+
+    def teardown(self) -> None:
+        """Whatever happened: a job that is cancelled ends as soon as the task managers have answered."""
+        if not hasattr(self, "driver"):
+            return
+        driver = self.driver
+        details = job_details(driver.master)
+        assert details.slots_held == len(driver.held)
+        if details.failures and "PeerLostError" in details.failures[0].exception:
+            assert all("PeerLostError" in f.exception for f in details.failures)
+        driver.cancel()
+        for execution in driver.executions:
+            if not execution.state.is_terminal:
+                assert execution.state is ExecutionState.CANCELING
+                driver.update(execution, ExecutionState.CANCELED)
+        assert driver.ended
+
+
+TestJobMasterMachine = JobMasterMachine.TestCase
+TestJobMasterMachine.settings = settings(max_examples=150, stateful_step_count=40, deadline=None)
