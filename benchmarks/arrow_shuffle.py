@@ -14,7 +14,7 @@ TIMES = 3
 
 
 def measure(scale: Scale) -> list[Row]:
-    rows = scale.of(20_000_000)
+    rows = scale.of(40_000_000)
     rates, batches = zip(*(_run(rows) for _ in range(TIMES)), strict=True)
     note = f"runs: {', '.join(f'{rate / 1e6:.2f} M' for rate in rates)}; {rows / batches[0]:.0f} rows in a batch at its consumer"
     return [Row("rows/s through the exchange", max(rates), "rows/s", at_least(5e6), note=note)]

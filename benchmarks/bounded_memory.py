@@ -1,4 +1,4 @@
-"""A source at full speed in front of a sink that takes 50 ms for a batch: backpressure has to keep memory bounded.
+"""A source at full speed in front of a sink that takes 50 µs for a record: backpressure has to keep memory bounded.
 
 The resident memory of both slot workers is sampled for 20 s while records flow; the figure is the highest of either,
 and how much of that came after the first quarter of the time, when all buffers have long been full.

@@ -30,11 +30,12 @@ class Timing:
 
 def measure(scale: Scale) -> list[Row]:
     records = scale.of(2_000_000)
-    bytewax = [_bytewax(records) for _ in range(TIMES)]
-    typed = [_millstream(records, "typed") for _ in range(TIMES)]
-    untyped = [_millstream(records, "untyped") for _ in range(TIMES)]
-    best = _best(bytewax)
-    peer = Peer("Bytewax, two processes", best.rate)
+    bytewax, typed, untyped = [], [], []
+    for _ in range(TIMES):  # in turn, so that a slow moment of the machine hits them alike
+        bytewax.append(_bytewax(records))
+        typed.append(_millstream(records, "typed"))
+        untyped.append(_millstream(records, "untyped"))
+    peer = Peer("Bytewax, two processes", _best(bytewax).rate)
     rows = [
         Row("records/s, types declared", _best(typed).rate, "records/s", times_the_peer(4), peer, _all(typed)),
         Row("records/s, untyped lambdas", _best(untyped).rate, "records/s", None, peer, _all(untyped)),

@@ -24,8 +24,8 @@ Options come from three places, each over the one before:
 3. for jobs, what the program sets on its environment, and what it sets on an operator.
 
 Keys, meanings and the way values are written are Flink's wherever Flink has the option. An unknown key is an error that
-names the nearest known one. Durations are written as `10 s`, `100 ms`, `5 min`; a bare number is milliseconds. Memory is
-written as `64 mb`, `1 gb`; a bare number is bytes. A sample file is in `deploy/config.yaml`.
+names the nearest known one. Durations are written as `10 s`, `100 ms`, `5 min`; a bare number is milliseconds. Memory
+is written as `64 mb`, `1 gb`; a bare number is bytes. A sample file is in `deploy/config.yaml`.
 
 ```yaml
 taskmanager:

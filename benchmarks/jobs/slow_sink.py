@@ -10,12 +10,12 @@ from millstream.core.batches import Batch
 from millstream.datastream.connectors.base import Sink, SinkWriter
 from millstream.datastream.functions import RuntimeContext
 
-PAUSE = 0.05  # seconds that a batch takes
+PAUSE = 50e-6  # seconds that a record takes
 TEXT = "x" * 100
 
 
 class SlowSink(Sink):
-    """Sleeps for every batch; counts what it was given and how often a key went backwards."""
+    """Sleeps for every record; counts what it was given and how often a key went backwards."""
 
     def create_writer(self, context: RuntimeContext) -> SinkWriter:
         return _SlowWriter()
@@ -28,7 +28,7 @@ class _SlowWriter(SinkWriter):
         self._last: dict[tuple[int, int], int] = {}
 
     def write(self, batch: Batch) -> None:
-        time.sleep(PAUSE)
+        time.sleep(PAUSE * len(batch))
         for key, part, number, _ in batch.rows:  # type: ignore[union-attr]
             if self._last.get((key, part), -1) >= number:
                 self._wrong += 1

@@ -122,6 +122,18 @@ class Cluster:
     def records(self, job_id: str, metric: str = "read-records") -> int:
         return sum(v["metrics"][metric] for v in self.get(f"/jobs/{job_id}")["vertices"])
 
+    def task_managers_of(self, job_id: str) -> list[str]:
+        """Where the subtasks of the job's first vertex run."""
+        vertex = self.get(f"/jobs/{job_id}")["vertices"][0]["id"]
+        return [s["taskmanager-id"] for s in self.get(f"/jobs/{job_id}/vertices/{vertex}")["subtasks"]]
+
+    def restart(self, service: str) -> subprocess.Popen[bytes]:
+        """Kills a daemon and starts it again by hand, with the cluster's configuration."""
+        self.kill(self.service_pids(service)[0])
+        command = [sys.executable, "-m", "millstream.cli.main", service, "--configDir", str(self.directory / "conf")]
+        member = {**os.environ, "MILLSTREAM_CLUSTER_MEMBER": str(self.directory)}
+        return subprocess.Popen(command, env=member, stderr=subprocess.DEVNULL)
+
     def free_slots(self) -> int:
         return int(self.get("/overview")["slots-available"])
 

@@ -113,25 +113,51 @@ def test_too_few_slots_says_how_many_it_has_and_needs(cluster: Cluster, tmp_path
     wait_until(lambda: cluster.free_slots() == 4, "the slots to be free again")
 
 
-def test_services_come_back_and_register_again(own_cluster: Cluster, tmp_path: Path) -> None:
-    """A killed resource manager is started again by hand; task managers and the job manager find it."""
-    import subprocess
-    import sys
-
+def test_a_resource_manager_that_comes_back_is_found_again(own_cluster: Cluster, tmp_path: Path) -> None:
     job_id = own_cluster.submit(write_job(tmp_path, "busy", BUSY), parallelism=2)
     own_cluster.wait_for(job_id, "RUNNING")
-    own_cluster.kill(own_cluster.service_pids("resourcemanager")[0])
-    environment = {**os.environ, "MILLSTREAM_CLUSTER_MEMBER": str(own_cluster.directory)}
-    command = [sys.executable, "-m", "millstream.cli.main", "resourcemanager"]
-    again = subprocess.Popen(
-        [*command, "--configDir", str(own_cluster.directory / "conf")], env=environment, stderr=subprocess.DEVNULL
-    )
+    again = own_cluster.restart("resourcemanager")
     try:
         wait_until(lambda: own_cluster.get("/overview")["slots-total"] == 4, "the task managers to register again")
         assert own_cluster.state(job_id) == "RUNNING"
         assert own_cluster.free_slots() == 2
         other = own_cluster.submit(write_job(tmp_path, "other", BUSY), parallelism=2)
         own_cluster.wait_for(other, "RUNNING")
+    finally:
+        again.terminate()
+        again.wait(10)
+
+
+def test_a_job_manager_that_comes_back_starts_afresh(own_cluster: Cluster, tmp_path: Path) -> None:
+    job_id = own_cluster.submit(write_job(tmp_path, "busy", BUSY), parallelism=2)
+    own_cluster.wait_for(job_id, "RUNNING")
+    again = own_cluster.restart("jobmanager")
+    try:
+        own_cluster.wait_for(job_id, "FAILED")
+        assert "job manager" in str(exceptions(own_cluster, job_id))
+        wait_until(lambda: own_cluster.free_slots() == 4, "the slots of the lost job to be free")
+        other = own_cluster.submit(write_job(tmp_path, "other", BUSY), parallelism=2)
+        own_cluster.wait_for(other, "RUNNING")
+    finally:
+        again.terminate()
+        again.wait(10)
+
+
+def test_a_dispatcher_that_comes_back_learns_of_the_running_jobs(own_cluster: Cluster, tmp_path: Path) -> None:
+    job_id = own_cluster.submit(write_job(tmp_path, "busy", BUSY), parallelism=2)
+    own_cluster.wait_for(job_id, "RUNNING")
+    again = own_cluster.restart("dispatcher")
+
+    def running() -> bool:
+        try:
+            return own_cluster.state(job_id) == "RUNNING"
+        except OSError:
+            return False
+
+    try:
+        wait_until(running, "the new dispatcher to know the job")
+        own_cluster.cli("cancel", "-m", own_cluster.rest, job_id)
+        own_cluster.wait_for(job_id, "CANCELED")
     finally:
         again.terminate()
         again.wait(10)

@@ -5,14 +5,17 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from system import Cluster, make_wheel, write_job
+from system import Cluster, make_wheel, wait_until, write_job
 
 JOB = """
 from millstream.datastream import StreamExecutionEnvironment
 from millstream.datastream.connectors.file_system import FileSink
 
 def version(_):
+    import time
+
     import coloured
+    time.sleep(0.2)
     return coloured.VERSION
 
 def main(args):
@@ -49,10 +52,12 @@ def test_two_jobs_with_conflicting_dependencies_over_rest(cluster: Cluster, tmp_
         wheel_id = answer["filename"].rsplit("/", 1)[-1]
         assert wheel_id in [f["id"] for f in cluster.get("/jars")["files"]]
         out = tmp_path / f"out-{version}"
-        body = json.dumps({"programArgsList": [str(out)], "parallelism": 2}).encode()
+        body = json.dumps({"programArgsList": [str(out)], "parallelism": 1}).encode()
         status, answer = cluster.request("POST", f"/jars/{wheel_id}/run", body)
         assert status == 200, answer
         jobs[version] = (answer["jobid"], out)
+    wait_until(lambda: all(cluster.state(job_id) == "RUNNING" for job_id, _ in jobs.values()), "both jobs to run")
+    assert len({cluster.task_managers_of(job_id)[0] for job_id, _ in jobs.values()}) == 1
     for version, (job_id, out) in jobs.items():
         cluster.wait_for(job_id, "FINISHED")
         assert results(out) == [version] * 10

@@ -18,6 +18,7 @@ from millstream.core.states import ExecutionState, JobStatus
 from millstream.resourcemanager.slot_manager import SlotState
 
 MOST_STEPS = 40_000
+MOST_JOBS = 10
 TOLD = 60
 
 
@@ -105,9 +106,11 @@ class SimulatedCluster:
                 self._start_task_manager()
 
     def break_a_session(self) -> None:
+        """Rather one on which something is under way."""
         sessions = self.world.open_sessions()
+        busy = [end for end in sessions if end.inbox]
         if sessions:
-            self.random.choice(sessions).break_off()
+            self.random.choice(busy if busy and self.random.random() < 0.7 else sessions).break_off()
 
     def restart_the_resource_manager(self) -> None:
         self.resource_manager.crash()
@@ -148,7 +151,7 @@ class SimulatedCluster:
         for _ in range(self.random.randint(1, 3)):
             self.submit()
         for _ in range(steps):
-            if self.random.random() < 0.005 and len(self.jobs) < 8:
+            if self.random.random() < 0.02 and len(self.jobs) < MOST_JOBS:
                 self.submit()
             if self.random.random() < fault_rate:
                 (fault,) = self.random.choices(list(faults), list(faults.values()))

@@ -27,7 +27,7 @@ from millstream.taskmanager.slot_table import Allocation, SlotTable
 RETRY_AFTER = 0.2
 HEARTBEAT_TIMEOUT = 5.0
 SLOT_TIMEOUT = 20.0
-TICK = 0.25
+TICK = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +125,6 @@ class JobManager:
         self.name = name
         self.is_up = True
         self.masters: dict[JobId, JobMaster] = {}
-        self.refused = 0
         self._resource_manager_of = resource_manager
         self._resource_manager: SessionEnd | None = None
         self._requirements: dict[JobId, int] = {}
@@ -267,7 +266,6 @@ class JobManager:
                     | ev.CancelTasks(task_manager=task_manager)
                     | ev.FreeSlot(task_manager=task_manager)
                 ):
-                    self.refused += isinstance(effect, ev.AnswerOffer) and not effect.accepted
                     self._command(task_manager, effect)
                 case ev.ReportDetails() | ev.JobEnded():
                     pass
@@ -470,7 +468,7 @@ class TaskManager:
         assert task.job_id == worker.allocation.job_id, "a task of another job"
         worker.tasks[task.attempt_id] = ExecutionState.DEPLOYING
         self.update(worker, task.attempt_id, ExecutionState.INITIALIZING)
-        run = self.world.random.expovariate(1 / 3)
+        run = self.world.random.expovariate(1.0)
         attempt = task.attempt_id
         self._later(0.01, "task runs", lambda: self.update(worker, attempt, ExecutionState.RUNNING))
         self._later(0.02 + run, "task finishes", lambda: self.update(worker, attempt, ExecutionState.FINISHED))

@@ -42,7 +42,7 @@ def test_under_faults_every_job_ends_and_no_slot_is_lost() -> None:
 @pytest.mark.timeout(1200)
 @pytest.mark.parametrize("fault_rate", [0.005, 0.02, 0.08])
 def test_thousands_of_fault_schedules(fault_rate: float) -> None:
-    for seed in _seeds(2_000, start=10_000):
+    for seed in _seeds(1_500, start=10_000):
         simulate(seed, steps=1_500, fault_rate=fault_rate)
 
 

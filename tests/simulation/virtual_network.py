@@ -2,7 +2,7 @@
 
 A session carries messages in order in both directions. When it breaks, each end still gets what had already arrived,
 then notices the break, in its own time; what was under way is lost. So one end may have dialled again before the other
-knows that anything happened.
+knows that anything happened. Any direction of a session may be slow for a while.
 """
 
 from __future__ import annotations
@@ -13,6 +13,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+SLOWEST = 3.0  # seconds
+SLOWNESS = 0.05  # of the steps begin a slow time
 _BREAK = object()
 
 
@@ -33,6 +35,7 @@ class SessionEnd:
         self.inbox: deque[Any] = deque()
         self.is_open = True
         self.is_broken = False
+        self.slow_until = 0.0
         self.peer: SessionEnd
         self.on_message: Callable[[Any], None]
         self.on_end: Callable[[], None]
@@ -57,6 +60,11 @@ class SessionEnd:
         self.inbox.clear()
         self.is_open = False
 
+    def slow_down(self) -> None:
+        """Nothing arrives here for a time, often a very short one."""
+        longest = self._world.random.choice((0.0, 0.0, 0.5, SLOWEST))
+        self.slow_until = self._world.now + self._world.random.uniform(0, longest)
+
     def take(self) -> str:
         """Handles the first thing in the inbox; says what it was."""
         message = self.inbox.popleft()
@@ -73,6 +81,7 @@ class SessionEnd:
             if end.is_open and not end.is_broken:
                 end.is_broken = True
                 end.inbox.append(_BREAK)
+                end.slow_down()
 
     def _lose_what_is_under_way(self) -> None:
         if not self.is_broken:
@@ -114,8 +123,10 @@ class World:
     def step(self) -> None:
         """One action: a message arrives, or a timer fires; with nothing to do, time passes."""
         self._ends = [end for end in self._ends if end.is_open]
-        self.now += self.random.choice((0.0, 0.001, 0.01, 0.05))
-        waiting = [end for end in self._ends if end.inbox]
+        self.now += self.random.choice((0.0, 0.001, 0.02))
+        if self._ends and self.random.random() < SLOWNESS:
+            self.random.choice(self._ends).slow_down()
+        waiting = [end for end in self._ends if end.inbox and end.slow_until <= self.now]
         due = [timer for timer in self._timers if timer.due <= self.now]
         if not waiting and not due:
             self.now = min(timer.due for timer in self._timers)

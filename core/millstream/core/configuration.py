@@ -41,7 +41,8 @@ def parse_memory(text: str) -> int:
     match = _QUANTITY.match(text)
     if match is None or match.group(2).lower() not in _MEMORY_UNITS:
         raise ValueError(f"'{text}' is not a memory size; write it like '64 mb'")
-    return int(float(match.group(1)) * _MEMORY_UNITS[match.group(2).lower()])
+    number, unit = match.group(1), _MEMORY_UNITS[match.group(2).lower()]
+    return int(float(number) * unit) if "." in number else int(number) * unit
 
 
 def _parse(option: Option, raw: Any) -> Any:
@@ -110,8 +111,8 @@ class Configuration:
         import yaml
 
         try:
-            tree = yaml.safe_load(path.read_text()) or {}
-        except (OSError, yaml.YAMLError) as error:
+            tree = yaml.safe_load(path.read_text(encoding="utf-8")) or {}
+        except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
             raise ConfigurationError(f"{path}: {' '.join(str(error).split())}") from error
         if not isinstance(tree, Mapping):
             raise ConfigurationError(f"{path}: expected a mapping of options at the top")
@@ -130,7 +131,9 @@ class Configuration:
             near = difflib.get_close_matches(key, OPTIONS, n=1, cutoff=0.4)
             hint = f"; did you mean '{near[0]}'?" if near else ""
             raise ConfigurationError(f"unknown option '{key}'{hint}")
-        text = str(value).lower() if isinstance(value, bool) else str(value)
+        if isinstance(value, Mapping | list | tuple | set):
+            raise ConfigurationError(f"option '{key}': expected one value, not {value!r}")
+        text = str(value).lower() if isinstance(value, bool) else str(value if value is not None else "")
         try:
             self._parsed[key] = _parse(option, text)
         except ValueError as error:

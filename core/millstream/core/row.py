@@ -21,7 +21,8 @@ class Row:
     def of_names(names: Sequence[str] | None, values: Sequence[Any]) -> Row:
         """A row of these values under these names."""
         row = Row(*values)
-        row._names = tuple(names) if names is not None else None  # its own class
+        if names is not None:
+            row.set_field_names(names)
         return row
 
     @property
@@ -76,8 +77,10 @@ class Row:
     def __setattr__(self, name: str, value: Any) -> None:
         if name in Row.__slots__:
             object.__setattr__(self, name, value)
-        else:
+        elif self._names is not None and name in self._names:
             self[name] = value
+        else:
+            raise AttributeError(f"Row has no field '{name}'")
 
     def __getstate__(self) -> Any:
         return (self._names, self._values)

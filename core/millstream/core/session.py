@@ -116,11 +116,18 @@ async def serve_session(
     configuration: Configuration,
     started: Callable[[Session[S, R]], Callable[[R], None]],
 ) -> str:
-    """The serving end, awaited by a stream-stream method. `started` gets the session and answers its handler."""
+    """The serving end, awaited by a stream-stream method. `started` gets the session and answers its handler.
+
+    gRPC cancels the method when the client's end breaks or the server stops. That is an end like any other here: the
+    answer is its reason, so what the caller does after a session's end is done on every end.
+    """
     session: Session[S, R] = Session(context, message_type, peer, configuration)
     await context.send_initial_metadata(())  # what the dialling end waits for
-    reason = await session.run(started(session))
-    log.debug("session with %s ended: %s", peer, reason)
+    try:
+        reason = await session.run(started(session))
+    except asyncio.CancelledError:
+        reason = f"connection to {session.peer} lost"
+    log.debug("session with %s ended: %s", session.peer, reason)
     return reason
 
 

@@ -19,7 +19,11 @@ def user_traceback(error: BaseException) -> str:
 
 
 def one_line(error: BaseException) -> str:
-    """The exception's type and message."""
+    """The exception's type and message, without line breaks."""
     name, module = type(error).__qualname__, type(error).__module__
     full = name if module in ("builtins", "__main__") else f"{module}.{name}"
-    return f"{full}: {error}" if str(error) else full
+    try:
+        message = " ".join(str(error).splitlines())
+    except Exception:  # a user's class whose __str__ raises must not hide the failure
+        message = "<exception str() failed>"
+    return f"{full}: {message}" if message else full

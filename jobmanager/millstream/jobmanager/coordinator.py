@@ -7,6 +7,7 @@ with their readers through the job manager. Nothing of the user's runs in the jo
 from __future__ import annotations
 
 import argparse
+import logging
 import pickle
 import queue
 import signal
@@ -25,6 +26,8 @@ from millstream.core.tracebacks import one_line, user_traceback
 from millstream.datastream.connectors.base import Source, SplitEnumerator, SplitEnumeratorContext
 from millstream.proto import status_pb2
 from millstream.proto import taskmanager_pb2 as pb
+
+log = logging.getLogger(__name__)
 
 
 class EnumeratorContext(SplitEnumeratorContext[Any]):
@@ -65,7 +68,7 @@ class EnumeratorContext(SplitEnumeratorContext[Any]):
         def run() -> None:
             try:
                 result, error = work(), None
-            except Exception as raised:
+            except BaseException as raised:  # whatever it is, the enumerator waits for an answer
                 result, error = None, raised
             self._coordinator.later(self._vertex_id, lambda: then(result, error))
 
@@ -119,8 +122,11 @@ class Coordinator:
                 work()
             except Exception as error:
                 self._fail(vertex_id, error)
-        for enumerator, _ in self._enumerators.values():
-            enumerator.close()
+        for vertex_id, (enumerator, _) in self._enumerators.items():
+            try:
+                enumerator.close()
+            except Exception:
+                log.exception("closing the enumerator of %s failed", self._names.get(vertex_id, vertex_id))
 
     def _start(self, job_id: str, source: pb.SourceToCoordinate) -> None:
         context = EnumeratorContext(self, job_id, source)

@@ -25,7 +25,7 @@ from millstream.taskmanager.operators.source import SourceOperator
 
 _LONG_STEP = 0.05  # seconds
 _SHORT_STEP = 0.01
-_FIRST_SLICE = 64  # rows; doubles while steps are short, so a slow function never has to finish a full batch first
+_FIRST_SLICE = 16  # rows; doubles while steps are short, so a slow function never has to finish a full batch first
 
 
 class StepResult(Enum):

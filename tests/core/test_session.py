@@ -1,0 +1,331 @@
+"""Sessions over real loopback gRPC: order, heartbeats, ends, and dialling again."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Callable, Coroutine
+from typing import Any
+
+import grpc
+import pytest
+
+from millstream.core.configuration import Configuration
+from millstream.core.rpc import Stub, open_channel, serve, service_handler
+from millstream.core.session import Dialer, Session, serve_session
+from millstream.proto import resourcemanager_pb2 as pb
+from millstream.proto.session_pb2 import Empty, Heartbeat
+
+SERVICE = pb.DESCRIPTOR.services_by_name["ResourceManager"]
+METHOD = "connect_job_manager"
+DEADLINE = 20.0
+CALM = Configuration({"heartbeat.interval": "10 s", "heartbeat.timeout": "50 s"})
+HASTY = Configuration({"heartbeat.interval": "50 ms", "heartbeat.timeout": "1 s"})
+
+
+def run(scenario: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    async def within_the_deadline() -> None:
+        async with asyncio.timeout(DEADLINE):
+            await scenario()
+
+    asyncio.run(within_the_deadline())
+
+
+def report(number: int, job_id: str = "job") -> pb.JobManagerReport:
+    return pb.JobManagerReport(requirement=pb.Requirement(job_id=job_id, slots=number))
+
+
+def notice(number: int) -> pb.JobManagerNotice:
+    return pb.JobManagerNotice(not_enough=pb.NotEnoughSlots(available=number))
+
+
+class Server:
+    """Serves sessions; `handle` is what the test does with each message."""
+
+    def __init__(self, configuration: Configuration, handle: Callable[[Any, Any], None]) -> None:
+        self.configuration = configuration
+        self.handle = handle
+        self.sessions: asyncio.Queue[Session[Any, Any]] = asyncio.Queue()
+        self.ends: asyncio.Queue[str] = asyncio.Queue()
+        self.address = ""
+        self.grpc_server: grpc.aio.Server | None = None
+
+    async def connect_job_manager(self, _requests: Any, context: Any) -> None:
+        def started(session: Session[Any, Any]) -> Callable[[Any], None]:
+            self.sessions.put_nowait(session)
+            return lambda message: self.handle(session, message)
+
+        self.ends.put_nowait(await serve_session(context, pb.JobManagerNotice, "client", self.configuration, started))
+
+    async def connect_task_manager(self, _requests: Any, context: Any) -> None:
+        """A peer that accepts a session and then says nothing at all."""
+        await context.send_initial_metadata(())
+        with contextlib.suppress(grpc.RpcError):
+            while await context.read() is not grpc.aio.EOF:
+                pass
+
+    async def get_overview(self, _request: Empty, _context: Any) -> pb.Overview:
+        return pb.Overview(pending_slots=7)
+
+    async def stop(self) -> None:
+        if self.grpc_server is not None:
+            await self.grpc_server.stop(0)
+            self.grpc_server = None
+
+
+@contextlib.asynccontextmanager
+async def serving(
+    configuration: Configuration = CALM,
+    handle: Callable[[Any, Any], None] = lambda session, message: None,
+    port: int = 0,
+) -> AsyncIterator[Server]:
+    server = Server(configuration, handle)
+    handlers = [service_handler(SERVICE, server)]
+    server.grpc_server, bound = await serve("127.0.0.1", port, handlers, configuration, "resourcemanager.rpc.port")
+    server.address = f"127.0.0.1:{bound}"
+    try:
+        yield server
+    finally:
+        await server.stop()
+
+
+class Client:
+    """One dialled session."""
+
+    def __init__(self, server: Server, configuration: Configuration = CALM, method: str = METHOD) -> None:
+        self.received: asyncio.Queue[Any] = asyncio.Queue()
+        self.started: asyncio.Future[Session[Any, Any]] = asyncio.get_running_loop().create_future()
+        message_type = pb.JobManagerReport if method == METHOD else pb.TaskManagerReport
+        dialer = Dialer(server.address, SERVICE, method, configuration)
+        self.end = asyncio.get_running_loop().create_task(dialer.dial_once(message_type, "the server", self._start))
+
+    def _start(self, session: Session[Any, Any]) -> Callable[[Any], None]:
+        self.started.set_result(session)
+        return self.received.put_nowait
+
+    async def session(self) -> Session[Any, Any]:
+        return await self.started
+
+    async def close(self) -> None:
+        if self.started.done():
+            self.started.result().close("the test is over")
+        await asyncio.gather(self.end, return_exceptions=True)
+
+
+def test_messages_arrive_both_ways_in_order() -> None:
+    async def scenario() -> None:
+        def answer(session: Any, message: Any) -> None:
+            session.send(notice(message.requirement.slots))
+
+        async with serving(handle=answer) as server:
+            client = Client(server)
+            session = await client.session()
+            for number in range(500):
+                session.send(report(number))
+            answers = [(await client.received.get()).not_enough.available for _ in range(500)]
+            assert answers == list(range(500))
+            await client.close()
+            assert await server.ends.get() == "connection to client lost"
+
+    run(scenario)
+
+
+def test_large_messages_pass() -> None:
+    async def scenario() -> None:
+        def measure(session: Any, message: Any) -> None:
+            session.send(notice(len(message.requirement.job_id)))
+
+        async with serving(handle=measure) as server:
+            client = Client(server)
+            (await client.session()).send(report(1, "x" * (8 << 20)))
+            assert (await client.received.get()).not_enough.available == 8 << 20
+            await client.close()
+
+    run(scenario)
+
+
+def test_heartbeats_keep_a_quiet_session_alive_and_are_not_delivered() -> None:
+    async def scenario() -> None:
+        seen: list[Any] = []
+        async with serving(HASTY, handle=lambda session, message: seen.append(message)) as server:
+            client = Client(server, HASTY)
+            session = await client.session()
+            served = await server.sessions.get()
+            await asyncio.wait({client.end}, timeout=1.5)
+            assert session.is_open
+            assert served.is_open
+            assert seen == []
+            assert client.received.empty()
+            await client.close()
+
+    run(scenario)
+
+
+def test_a_silent_peer_is_given_up_after_the_heartbeat_timeout() -> None:
+    async def scenario() -> None:
+        async with serving(CALM) as server:
+            client = Client(server, HASTY, "connect_task_manager")
+            connected, reason = await client.end
+            assert connected
+            assert reason == f"no heartbeat from the server at {server.address} for 1 s"
+
+    run(scenario)
+
+
+def test_the_serving_end_gives_a_silent_client_up_too() -> None:
+    async def scenario() -> None:
+        async with serving(HASTY) as server, open_channel(server.address, CALM) as channel:
+            call = getattr(Stub(channel, SERVICE), METHOD)()
+            await call.wait_for_connection()
+            await call.write(pb.JobManagerReport(heartbeat=Heartbeat()))
+            assert await server.ends.get() == "no heartbeat from client for 1 s"
+            call.cancel()
+
+    run(scenario)
+
+
+def test_any_message_is_a_sign_of_life() -> None:
+    async def scenario() -> None:
+        enough = asyncio.Event()
+        numbers: list[int] = []
+
+        def note(_session: Any, message: Any) -> None:
+            numbers.append(message.requirement.slots)
+            if len(numbers) == 12:
+                enough.set()
+
+        async with serving(HASTY, note) as server, open_channel(server.address, CALM) as channel:
+            call = getattr(Stub(channel, SERVICE), METHOD)()
+            await call.wait_for_connection()
+            ended = asyncio.get_running_loop().create_task(server.ends.get())
+            for number in range(12):
+                await call.write(report(number))
+                await asyncio.wait({ended}, timeout=0.15)
+            await enough.wait()
+            assert numbers == list(range(12))
+            call.cancel()
+            await ended
+
+    run(scenario)
+
+
+def test_a_server_that_stops_is_noticed_at_once() -> None:
+    async def scenario() -> None:
+        async with serving() as server:
+            client = Client(server)
+            session = await client.session()
+            await server.sessions.get()
+            await server.stop()
+            connected, reason = await client.end
+            assert connected
+            assert server.address in reason
+            assert not session.is_open
+            session.send(report(1))
+
+    run(scenario)
+
+
+def test_a_client_that_goes_is_noticed_at_once() -> None:
+    async def scenario() -> None:
+        async with serving() as server:
+            client = Client(server)
+            await client.session()
+            served = await server.sessions.get()
+            await client.close()
+            await server.ends.get()
+            assert not served.is_open
+
+    run(scenario)
+
+
+def test_closing_from_the_serving_end_reaches_the_client() -> None:
+    async def scenario() -> None:
+        async with serving() as server:
+            client = Client(server)
+            await client.session()
+            (await server.sessions.get()).close("enough")
+            assert await server.ends.get() == "enough"
+            assert await client.end == (True, f"the server at {server.address} closed the connection")
+
+    run(scenario)
+
+
+def test_a_handler_that_raises_closes_its_session_and_no_other(caplog: pytest.LogCaptureFixture) -> None:
+    async def scenario() -> None:
+        def handle(session: Any, message: Any) -> None:
+            if message.requirement.job_id == "bad":
+                raise KeyError("a bug")
+            session.send(notice(message.requirement.slots))
+
+        async with serving(handle=handle) as server:
+            good, bad = Client(server), Client(server)
+            (await bad.session()).send(report(1, "bad"))
+            assert (await server.ends.get()) == "handling a message from client failed: KeyError('a bug')"
+            await bad.end
+            (await good.session()).send(report(5))
+            assert (await good.received.get()).not_enough.available == 5
+            await good.close()
+
+    run(scenario)
+    assert "handling a message from client failed" in caplog.text
+
+
+def test_a_session_ends_once_and_keeps_its_first_reason() -> None:
+    async def scenario() -> None:
+        async with serving() as server:
+            client = Client(server)
+            session = await client.session()
+            session.close("first")
+            session.close("second")
+            assert await client.end == (True, "first")
+
+    run(scenario)
+
+
+def test_dialling_gives_up_after_its_time_and_says_how_long_it_tried() -> None:
+    async def scenario() -> None:
+        async with serving() as server:
+            address = server.address
+        dialer = Dialer(address, SERVICE, METHOD, CALM)
+
+        def never(_session: Session[Any, Any]) -> Callable[[Any], None]:
+            raise AssertionError("nobody listens there")
+
+        reason = await dialer.keep_connected(pb.JobManagerReport, "the server", never, lambda _: None, 0.3)
+        assert reason.startswith(f"the server at {address} is unreachable: ")
+        assert reason.endswith("(tried for 0.3 s)")
+        assert "\n" not in reason
+
+    run(scenario)
+
+
+def test_a_server_that_comes_back_is_dialled_again() -> None:
+    async def scenario() -> None:
+        ends: asyncio.Queue[str] = asyncio.Queue()
+        sessions: asyncio.Queue[Session[Any, Any]] = asyncio.Queue()
+
+        def started(session: Session[Any, Any]) -> Callable[[Any], None]:
+            sessions.put_nowait(session)
+            session.send(report(1, "registration"))
+            return lambda message: None
+
+        registrations: asyncio.Queue[str] = asyncio.Queue()
+
+        def note(_session: Any, message: Any) -> None:
+            registrations.put_nowait(message.requirement.job_id)
+
+        async with serving(handle=note) as first:
+            dialer = Dialer(first.address, SERVICE, METHOD, CALM)
+            keeping = asyncio.get_running_loop().create_task(
+                dialer.keep_connected(pb.JobManagerReport, "the server", started, ends.put_nowait, None)
+            )
+            assert await registrations.get() == "registration"
+            port = int(first.address.rpartition(":")[2])
+        assert first.address in await ends.get()
+        async with serving(handle=note, port=port):
+            assert await registrations.get() == "registration"
+            assert sessions.qsize() == 2
+            keeping.cancel()
+            await asyncio.gather(keeping, return_exceptions=True)
+
+    run(scenario)

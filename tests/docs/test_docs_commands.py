@@ -1,0 +1,106 @@
+"""Every command in README.md and docs/getting-started.md does what the page says."""
+
+from __future__ import annotations
+
+import json
+import random
+import re
+import signal
+import subprocess
+import urllib.request
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import Shell, until
+from doc_blocks import DOCS, ROOT, blocks_of
+
+README = ROOT / "README.md"
+
+
+def commands_of(page: Path) -> str:
+    return "".join(b.text for b in blocks_of(page) if b.language == "sh" and b.tested and "daemons" not in b.mark)
+
+
+def outcomes(shell: Shell, lines: str) -> str:
+    """Runs the commands of a page as one script, and stops the cluster whatever happens."""
+    try:
+        return shell.run(shell.adapted(lines), deadline=200)
+    finally:
+        shell.run("millstream cluster stop")
+
+
+@pytest.mark.timeout(300)
+def test_the_commands_of_the_readme(shell: Shell) -> None:
+    shell.write_files(blocks_of(README))
+    output = outcomes(shell, commands_of(README))
+    assert "('the', 4)" in output
+    assert re.search(r"word count +FINISHED", output)
+    assert '"status":"success"' in output
+    assert "Stopped the cluster" in output
+    assert sum(part.stat().st_size for part in (shell.temporary / "counts").glob("part-*.jsonl")) > 1_000_000
+    printed = "".join(p.read_text() for p in (shell.folder / ".millstream/cluster/log").glob("taskmanager-*.out"))
+    assert "('the', 4)" in printed
+
+
+@pytest.mark.timeout(300)
+def test_the_commands_of_getting_started(shell: Shell) -> None:
+    page = DOCS / "getting-started.md"
+    shell.write_files(blocks_of(page))
+    output = outcomes(shell, commands_of(page))
+    assert output.count("> Reading(sensor='south', celsius=24.0)") >= 2
+    assert "could not convert string to float: 'warm'" in output
+    assert "on the record 'north,warm'" in output
+    assert "exit status 1" in output
+    assert re.search(r"Job [0-9a-f]{32} is CANCELED", output)
+    assert "Stopped the cluster" in output
+    shown = next(b.text for b in blocks_of(page) if "on the record" in b.text)
+    for line in shown.splitlines():
+        fixed = re.split(r"'broken|File \"| on 127| \([0-9a-f]{4}\.\.\.\)", line)[0].rstrip()
+        assert fixed in output, line
+
+
+def test_the_daemons_of_the_readme_in_any_order(shell: Shell) -> None:
+    blocks = blocks_of(README)
+    shell.write_files(blocks)
+    daemons = [line for block in blocks if block.mark == "daemons" for line in block.text.splitlines()]
+    assert len(daemons) == 4
+    random.shuffle(daemons)
+    started: list[subprocess.Popen[bytes]] = []
+    try:
+        for command in daemons:
+            started.append(shell.start(command))
+        until(lambda: overview(shell.rest).get("slots-available") == 2, f"started as {daemons}")
+        (client,) = (block.text for block in blocks if block.mark == "with daemons")
+        shell.run(shell.adapted(client))
+        assert "('the', 4)" in (shell.folder / "taskmanager.log").read_text()
+    finally:
+        for process in started:
+            process.send_signal(signal.SIGTERM)
+        statuses = [process.wait(30) for process in started]
+    assert statuses == [0, 0, 0, 0]
+
+
+def overview(rest: str) -> dict[str, Any]:
+    try:
+        with urllib.request.urlopen(f"http://{rest}/overview", timeout=5) as response:
+            found: dict[str, Any] = json.load(response)
+            return found
+    except OSError:
+        return {}
+
+
+def test_make_knows_the_targets_that_the_readme_names() -> None:
+    (block,) = (block for block in blocks_of(README) if "make demo" in block.text)
+    targets = re.findall(r"^make (\w+)", block.text, re.M)
+    assert targets == ["demo", "test"]
+    subprocess.run(["make", "-n", *targets], cwd=ROOT, check=True, capture_output=True, timeout=30)
+
+
+def test_every_command_is_accounted_for() -> None:
+    """A block that tests do not run says why, and only in these pages are commands run."""
+    for page in (README, DOCS / "getting-started.md"):
+        for block in blocks_of(page):
+            assert block.language in ("sh", "python", "text", "yaml"), f"{page}: {block}"
+            if block.language == "sh" and not block.tested:
+                assert len(block.mark) > len("untested: ") + 10, f"{page}: {block}"

@@ -1,0 +1,123 @@
+"""`python job.py` with nothing started beforehand."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from system import processes_with, wait_until, write_job
+
+
+def test_it_runs_and_leaves_nothing(tmp_path: Path) -> None:
+    (tmp_path / "beside.py").write_text("def double(x):\n    return x * 2\n")
+    script = write_job(
+        tmp_path,
+        "hello",
+        """
+        from beside import double
+
+        env.set_parallelism(2)
+        env.from_sequence(1, 5).map(double).print("out")
+        result = env.execute("hello")
+        print(result.get_job_id())
+        """,
+    )
+    done = subprocess.run([sys.executable, script], capture_output=True, text=True, timeout=60, check=True)
+    lines = [line.split("> ")[1] for line in done.stdout.splitlines() if line.startswith("out:")]
+    assert sorted(map(int, lines)) == [2, 4, 6, 8, 10]
+    assert done.stderr == ""
+    assert not processes_with(str(tmp_path))
+
+
+@pytest.mark.parametrize("options", ["", "Configuration({'execution.local.in-process': 'true'})"])
+def test_ctrl_c_cancels_cleanly(tmp_path: Path, options: str) -> None:
+    body = f"""
+    import time
+    from millstream.common import Configuration
+
+    env = StreamExecutionEnvironment.get_execution_environment({options})
+    env.set_parallelism(2)
+    env.from_sequence(1, 10**12).map(lambda x: print("working", flush=True) or time.sleep(0.05)).print()
+    env.execute("endless")
+    """
+    script = write_job(tmp_path, "endless", body)
+    running = subprocess.Popen([sys.executable, script], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    try:
+        assert running.stdout is not None
+        assert running.stdout.readline() == "working\n"
+        running.send_signal(signal.SIGINT)
+        _, error = running.communicate(timeout=30)
+    finally:
+        running.kill()
+    assert running.returncode in (130, -signal.SIGINT)
+    assert "was cancelled" in error
+    assert "Traceback" not in error
+    wait_until(lambda: not processes_with(str(tmp_path)), "the workers to be gone", 10)
+
+
+def test_a_killed_program_takes_its_workers_with_it(tmp_path: Path) -> None:
+    body = """
+    env.set_parallelism(2)
+    env.from_sequence(1, 10**12).map(lambda x: print("working", flush=True) if x % 100000 == 1 else x).print()
+    env.execute("endless")
+    """
+    script = write_job(tmp_path, "killed", body)
+    running = subprocess.Popen([sys.executable, script], stdout=subprocess.PIPE, text=True)
+    assert running.stdout is not None
+    running.stdout.readline()
+    running.kill()
+    running.communicate(timeout=30)
+    wait_until(lambda: not processes_with(str(tmp_path)), "the workers to be gone", 10)
+
+
+def test_a_failing_job_shows_the_users_traceback_first(tmp_path: Path) -> None:
+    script = write_job(
+        tmp_path,
+        "bug",
+        """
+        def halve(x):
+            return 10 // x
+
+        env.from_collection([5, 2, 0]).map(halve).print()
+        env.execute("bug")
+        """,
+    )
+    done = subprocess.run([sys.executable, script], capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 1
+    lines = done.stderr.splitlines()
+    assert lines[0] == "Traceback (most recent call last):"
+    assert lines[1].endswith("in halve")
+    assert "ZeroDivisionError" in done.stderr
+    assert "on the record 0" in done.stderr
+    assert "millstream/" not in done.stderr
+
+
+def test_counters_and_accumulators_reach_the_result(tmp_path: Path) -> None:
+    script = write_job(
+        tmp_path,
+        "counting",
+        """
+        from millstream.datastream import IntCounter, MapFunction
+
+        class Counting(MapFunction):
+            def open(self, runtime_context):
+                self.evens = IntCounter()
+                runtime_context.add_accumulator("evens", self.evens)
+                self.seen = runtime_context.get_metrics_group().counter("seen")
+
+            def map(self, value):
+                self.seen.inc()
+                self.evens.add(value % 2 == 0)
+                return value
+
+        env.set_parallelism(2)
+        env.from_sequence(1, 1001).map(Counting()).name("counting").filter(lambda x: False).print()
+        result = env.execute()
+        print(result.get_accumulator_result("evens"), result.get_accumulator_result("counting.seen"))
+        """,
+    )
+    done = subprocess.run([sys.executable, script], capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout.split() == ["500", "1001"]

@@ -1,0 +1,383 @@
+"""Data planes on loopback, and strangers that dial them with raw gRPC: trouble on one stream stays on it."""
+
+from __future__ import annotations
+
+import contextlib
+import queue
+import subprocess
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import grpc
+import pytest
+
+from millstream.core.configuration import Configuration
+from millstream.core.errors import ConfigurationError
+from millstream.proto import dataplane_pb2 as pb
+from millstream.taskmanager.network.data_plane import DataPlane, FrameArrived, PeerLost
+
+DEADLINE = 10.0
+JOB = "job-1"
+LOW = "127.0.0.1:0"  # sorts before every real address: its owner dials
+
+
+class End:
+    """One worker's data plane, with what it posted."""
+
+    def __init__(self, job: str = JOB, **options: str) -> None:
+        self.posted: queue.SimpleQueue[Any] = queue.SimpleQueue()
+        configuration = Configuration({"taskmanager.memory.segment-size": "64 kb", **options})
+        self.plane = DataPlane(job, "127.0.0.1", configuration, self.posted.put)
+        self.plane.start()
+
+    @property
+    def address(self) -> str:
+        return self.plane.address
+
+    def next(self) -> Any:
+        return self.posted.get(timeout=DEADLINE)
+
+    def next_from(self, peer: str) -> Any:
+        while (mail := self.next()).peer != peer:
+            pass
+        return mail
+
+    def nothing_posted(self) -> bool:
+        return self.posted.empty()
+
+
+@pytest.fixture
+def ends() -> Iterator[Any]:
+    with contextlib.ExitStack() as stack:
+
+        def make(job: str = JOB, **options: str) -> End:
+            end = End(job, **options)
+            stack.callback(end.plane.stop)
+            return end
+
+        yield make
+
+
+def credit(channel: int) -> bytes:
+    return pb.Frame(credit=pb.Credit(channel=channel, buffers=1)).SerializeToString()
+
+
+def numbered(sequence: int, size: int = 0) -> bytes:
+    return pb.Frame(data=pb.Data(channel=1, sequence=sequence, payload=b"x" * size)).SerializeToString()
+
+
+def hello(job: str = JOB, address: str = LOW) -> bytes:
+    return pb.Frame(hello=pb.Hello(job_id=job, worker_address=address)).SerializeToString()
+
+
+class Stranger:
+    """A raw gRPC client of a data plane."""
+
+    def __init__(self, address: str, limit: int = 10_000_000) -> None:
+        self._channel = grpc.insecure_channel(
+            address, options=[("grpc.max_send_message_length", limit), ("grpc.use_local_subchannel_pool", 1)]
+        )
+        self._outgoing: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
+        self.call: Any = self._channel.stream_stream("/millstream.dataplane.DataPlane/Exchange")(
+            iter(self._outgoing.get, None), timeout=DEADLINE
+        )
+
+    def say(self, frame: bytes) -> None:
+        self._outgoing.put(frame)
+
+    def greet(self, address: str = LOW) -> pb.Frame:
+        self.say(hello(address=address))
+        return self.hear()
+
+    def hear(self) -> pb.Frame:
+        return pb.Frame.FromString(next(self.call))
+
+    def refusal(self) -> tuple[grpc.StatusCode, str]:
+        with pytest.raises(grpc.RpcError):
+            while True:
+                next(self.call)
+        return self.call.code(), self.call.details()
+
+    def close(self) -> None:
+        self._outgoing.put(None)
+        self.call.cancel()
+        self._channel.close()
+
+
+@pytest.fixture
+def stranger_at() -> Iterator[Any]:
+    with contextlib.ExitStack() as stack:
+
+        def make(address: str) -> Stranger:
+            made = Stranger(address)
+            stack.callback(made.close)
+            return made
+
+        yield make
+
+
+def check_exchange(left: End, right: End, channel: int = 77) -> None:
+    """Both ways still work."""
+    left.plane.send(right.address, credit(channel))
+    right.plane.send(left.address, credit(channel + 1))
+    assert right.next_from(left.address).frame.credit.channel == channel
+    assert left.next_from(right.address).frame.credit.channel == channel + 1
+
+
+def test_frames_go_both_ways_in_order(ends: Any) -> None:
+    left, right = ends(), ends()
+    left.plane.connect(right.address)
+    count = 300
+    for sequence in range(count):
+        left.plane.send(right.address, numbered(sequence, 1000))
+        right.plane.send(left.address, numbered(sequence))
+    for here, there in ((left, right), (right, left)):
+        mails = [here.next() for _ in range(count)]
+        assert all(isinstance(mail, FrameArrived) and mail.peer == there.address for mail in mails)
+        assert [mail.frame.data.sequence for mail in mails] == list(range(count))
+
+
+@pytest.mark.parametrize("round_number", range(5))
+def test_frames_sent_before_there_is_a_stream_keep_their_order(ends: Any, round_number: int) -> None:
+    left, right = ends(), ends()
+    sender, receiver = (left, right) if round_number % 2 else (right, left)
+    receiver.plane.connect(sender.address)
+    for sequence in range(500):
+        sender.plane.send(receiver.address, numbered(sequence))
+    assert [receiver.next().frame.data.sequence for _ in range(500)] == list(range(500))
+
+
+def test_many_peers_at_once(ends: Any) -> None:
+    all_ends = [ends() for _ in range(4)]
+    for here in all_ends:
+        for there in all_ends:
+            if here is not there:
+                here.plane.send(there.address, credit(5))
+    for here in all_ends:
+        assert {here.next().peer for _ in range(3)} == {e.address for e in all_ends if e is not here}
+
+
+def test_a_frame_of_a_full_segment_fits(ends: Any) -> None:
+    left, right = ends(), ends()
+    right.plane.connect(left.address)
+    left.plane.send(right.address, numbered(0, 64 * 1024))
+    assert len(right.next().frame.data.payload) == 64 * 1024
+
+
+def test_a_peer_that_stops_is_lost_once_with_a_reason(ends: Any) -> None:
+    staying, leaving, other = ends(), ends(), ends()
+    check_exchange(staying, leaving)
+    check_exchange(staying, other)
+    leaving.plane.stop()
+    lost = staying.next()
+    assert isinstance(lost, PeerLost)
+    assert lost.peer == leaving.address
+    assert lost.reason
+    check_exchange(staying, other)
+    assert staying.nothing_posted()
+    assert leaving.nothing_posted()
+
+
+CHILD = """
+import sys
+from millstream.core.configuration import Configuration
+from millstream.proto import dataplane_pb2 as pb
+from millstream.taskmanager.network.data_plane import DataPlane
+plane = DataPlane("job-1", "127.0.0.1", Configuration(), lambda mail: None)
+plane.start()
+plane.send(sys.argv[1], pb.Frame(credit=pb.Credit(channel=4)).SerializeToString())
+print(plane.address, flush=True)
+sys.stdin.read()
+"""
+
+
+def test_a_peer_whose_process_is_killed_is_lost_at_once(ends: Any) -> None:
+    staying, other = ends(), ends()
+    check_exchange(staying, other)
+    command = [sys.executable, "-c", CHILD, staying.address]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as child:
+        try:
+            assert child.stdout is not None
+            address = child.stdout.readline().strip()
+            staying.plane.connect(address)
+            assert staying.next() == FrameArrived(address, pb.Frame(credit=pb.Credit(channel=4)))
+            child.kill()
+            lost = staying.next()
+            assert isinstance(lost, PeerLost)
+            assert lost.peer == address
+            assert lost.reason
+        finally:
+            child.kill()
+    check_exchange(staying, other)
+
+
+def test_a_peer_that_nobody_hears_of_is_lost_after_the_timeout(ends: Any) -> None:
+    end = ends(**{"taskmanager.network.connect.timeout": "100 ms"})
+    end.plane.connect("127.0.0.1:1")  # sorts before: it would have to dial
+    lost = end.next()
+    assert lost == PeerLost("127.0.0.1:1", "it did not connect within 0.1 s")
+    end.plane.connect("127.0.0.9:9")  # sorts behind: it is dialled, and nobody listens
+    lost = end.next()
+    assert lost.peer == "127.0.0.9:9"
+    assert "0.1 s" in lost.reason
+
+
+@pytest.mark.parametrize(
+    ("first", "reason"),
+    [
+        (b"\xff\xff\xff", "malformed frame"),
+        (b"", "it has no kind"),
+        (b"\x7a\x01a", "it has no kind"),
+        (credit(1), "the first frame has to be a hello"),
+        (hello(job="job-2"), "this worker runs job job-1, not job-2"),
+        (hello(address="127.0.0.1:99999"), "must wait to be dialled"),
+    ],
+    ids=["malformed", "empty", "unknown kind", "no hello", "another job", "wrong direction"],
+)
+def test_a_stranger_that_starts_wrong_is_refused_with_the_reason(
+    ends: Any, stranger_at: Any, first: bytes, reason: str
+) -> None:
+    left, right = ends(), ends()
+    check_exchange(left, right)
+    stranger = stranger_at(left.address)
+    stranger.say(first)
+    code, details = stranger.refusal()
+    assert code is grpc.StatusCode.INVALID_ARGUMENT
+    assert reason in details
+    check_exchange(left, right)
+    assert left.nothing_posted()
+
+
+@pytest.mark.parametrize(
+    ("bad", "reason"),
+    [
+        (b"\x0a\xff", "malformed frame"),
+        (b"", "it has no kind"),
+    ],
+    ids=["malformed", "no kind"],
+)
+def test_a_peer_that_goes_wrong_later_loses_only_its_own_stream(
+    ends: Any, stranger_at: Any, bad: bytes, reason: str
+) -> None:
+    left, right = ends(), ends()
+    check_exchange(left, right)
+    stranger = stranger_at(left.address)
+    assert stranger.greet().hello == pb.Hello(job_id=JOB, worker_address=left.address)
+    stranger.say(credit(3))
+    assert left.next() == FrameArrived(LOW, pb.Frame(credit=pb.Credit(channel=3, buffers=1)))
+    stranger.say(bad)
+    code, details = stranger.refusal()
+    assert code is grpc.StatusCode.INVALID_ARGUMENT
+    assert reason in details
+    lost = left.next()
+    assert isinstance(lost, PeerLost)
+    assert lost.peer == LOW
+    assert reason in lost.reason
+    check_exchange(left, right)
+    assert left.nothing_posted()
+
+
+def test_an_oversized_message_loses_only_its_own_stream(ends: Any, stranger_at: Any) -> None:
+    left, right = ends(), ends()
+    check_exchange(left, right)
+    stranger = stranger_at(left.address)
+    stranger.greet()
+    stranger.say(numbered(0, 64 * 1024 + 64 * 1024))
+    code, _ = stranger.refusal()
+    assert code in (grpc.StatusCode.RESOURCE_EXHAUSTED, grpc.StatusCode.INVALID_ARGUMENT)
+    lost = left.next()
+    assert isinstance(lost, PeerLost)
+    assert lost.peer == LOW
+    assert lost.reason
+    check_exchange(left, right)
+
+
+def test_a_second_stream_of_a_peer_is_refused_and_the_first_lives_on(ends: Any, stranger_at: Any) -> None:
+    left = ends()
+    first, second = stranger_at(left.address), stranger_at(left.address)
+    first.greet()
+    second.say(hello())
+    code, details = second.refusal()
+    assert code is grpc.StatusCode.INVALID_ARGUMENT
+    assert f"there is a stream from {LOW} already" in details
+    first.say(credit(8))
+    assert left.next() == FrameArrived(LOW, pb.Frame(credit=pb.Credit(channel=8, buffers=1)))
+    left.plane.send(LOW, credit(9))
+    assert first.hear().credit.channel == 9
+    assert left.nothing_posted()
+
+
+def test_refusing_a_peer_tells_it_why_and_loses_it(ends: Any, stranger_at: Any) -> None:
+    left, right = ends(), ends()
+    stranger = stranger_at(left.address)
+    stranger.greet()
+    left.plane.send(LOW, credit(1))
+    assert stranger.hear().credit.channel == 1
+    left.plane.refuse(LOW, "buffer 7 on channel 1, where 5 was to come")
+    code, details = stranger.refusal()
+    assert code is grpc.StatusCode.INVALID_ARGUMENT
+    assert details == "buffer 7 on channel 1, where 5 was to come"
+    assert left.next() == PeerLost(LOW, "buffer 7 on channel 1, where 5 was to come")
+    check_exchange(left, right)
+
+
+def test_both_ends_of_a_refused_stream_are_told(ends: Any) -> None:
+    for swap in (False, True):
+        left, right = ends(), ends()
+        check_exchange(left, right)
+        refuser, refused = (left, right) if swap else (right, left)
+        refuser.plane.refuse(refused.address, "you broke it")
+        assert refuser.next() == PeerLost(refused.address, "you broke it")
+        lost = refused.next()
+        assert isinstance(lost, PeerLost)
+        assert lost.peer == refuser.address
+        assert lost.reason
+
+
+def test_refusing_an_unknown_peer_is_nothing(ends: Any) -> None:
+    left, right = ends(), ends()
+    left.plane.refuse("127.0.0.1:1", "who are you")
+    check_exchange(left, right)
+
+
+def test_a_peer_of_another_job_is_lost_with_the_reason(ends: Any) -> None:
+    ours, theirs = ends(), ends("job-2")
+    dialler, listener = sorted((ours, theirs), key=lambda end: end.address)
+    dialler.plane.connect(listener.address)
+    lost = dialler.next()
+    assert lost.peer == listener.address
+    assert "this worker runs job" in lost.reason
+    assert listener.nothing_posted()
+
+
+def test_a_stranger_that_hangs_up_before_a_word_leaves_no_trace(ends: Any) -> None:
+    left, right = ends(), ends()
+    stranger = Stranger(left.address)
+    stranger.close()
+    check_exchange(left, right)
+    assert left.nothing_posted()
+
+
+def test_a_peer_that_hangs_up_is_lost(ends: Any) -> None:
+    left = ends()
+    stranger = Stranger(left.address)
+    stranger.greet()
+    stranger.close()
+    lost = left.next()
+    assert isinstance(lost, PeerLost)
+    assert lost.peer == LOW
+
+
+def test_stopping_twice_or_without_start_is_harmless() -> None:
+    DataPlane(JOB, "127.0.0.1", Configuration(), lambda mail: None).stop()
+    end = End()
+    end.plane.stop()
+    end.plane.stop()
+
+
+def test_other_addresses_than_loopback_need_security() -> None:
+    plane = DataPlane(JOB, "0.0.0.0", Configuration(), lambda mail: None)
+    with pytest.raises(ConfigurationError, match=r"taskmanager\.host"):
+        plane.start()
+    plane.stop()
