@@ -15,7 +15,7 @@ def version(_):
     import time
 
     import coloured
-    time.sleep(0.2)
+    time.sleep(0.3)
     return coloured.VERSION
 
 def main(args):
@@ -45,12 +45,19 @@ def results(folder: Path) -> list[object]:
 
 
 def test_two_jobs_with_conflicting_dependencies_over_rest(cluster: Cluster, tmp_path: Path) -> None:
-    jobs = {}
+    wheels = {}
     for version in ("1.0", "2.0"):
         status, answer = cluster.upload(job_wheel(tmp_path, version))
         assert status == 200, answer
         wheel_id = answer["filename"].rsplit("/", 1)[-1]
         assert wheel_id in [f["id"] for f in cluster.get("/jars")["files"]]
+        body = json.dumps({"programArgsList": [str(tmp_path / f"out-{version}")]}).encode()
+        status, answer = cluster.request("POST", f"/jars/{wheel_id}/plan", body)  # makes the environment, too
+        assert status == 200, answer
+        assert "Map" in answer["plan"]["nodes"][0]["description"]
+        wheels[version] = wheel_id
+    jobs = {}
+    for version, wheel_id in wheels.items():
         out = tmp_path / f"out-{version}"
         body = json.dumps({"programArgsList": [str(out)], "parallelism": 1}).encode()
         status, answer = cluster.request("POST", f"/jars/{wheel_id}/run", body)

@@ -241,7 +241,7 @@ class JobManagerService:
 
     def _task_manager_gone(self, task_manager: TaskManagerId, reason: str) -> None:
         session = self._task_managers.get(task_manager)
-        if session is not None and not session.is_open:
+        if session is not None and not session.is_open and not self._stopped:
             del self._task_managers[task_manager]
             log.warning("task manager %s: %s", task_manager, reason)
             for job_id in list(self._masters):
