@@ -21,8 +21,7 @@ class Row:
     def of_names(names: Sequence[str] | None, values: Sequence[Any]) -> Row:
         """A row of these values under these names."""
         row = Row(*values)
-        if names is not None:
-            row.set_field_names(names)
+        row._names = tuple(names) if names is not None else None  # its own class
         return row
 
     @property

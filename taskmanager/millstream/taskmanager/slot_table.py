@@ -42,10 +42,15 @@ class SlotTable:
         """Takes a free slot for a job; answers why not, or None."""
         if not 0 <= index < self._slots:
             return f"there is no slot {index}; this task manager has {self._slots}"
+        known = self._allocations.get(allocation_id)
+        if known is not None and known.index != index:
+            return f"allocation {allocation_id} has slot {known.index} already"
+        if known is not None and known.state is not SlotState.ENDING:
+            return None
         for allocation in self._allocations.values():
-            if allocation.index == index and allocation.allocation_id != allocation_id:
+            if allocation.index == index:
                 return f"slot {index} is {allocation.state.value} for job {allocation.job_id}"
-        self._allocations.setdefault(allocation_id, Allocation(index, allocation_id, job_id, job_manager))
+        self._allocations[allocation_id] = Allocation(index, allocation_id, job_id, job_manager)
         return None
 
     def accepted(self, allocation_id: AllocationId) -> None:

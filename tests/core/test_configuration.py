@@ -1,0 +1,303 @@
+"""Options from YAML, from `-D` and from code: syntax, checks, and errors that say what would be right."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from millstream.core.configuration import Configuration, parse_duration, parse_memory
+from millstream.core.errors import ConfigurationError
+from millstream.core.options import OPTIONS, Option, OptionType
+
+# Durations and sizes
+
+UNITS = {
+    "ns": 1e-9, "us": 1e-6, "ms": 1e-3, "milli": 1e-3, "s": 1.0, "sec": 1.0, "min": 60.0, "m": 60.0, "h": 3600.0,
+    "d": 86400.0,
+}  # fmt: skip
+SIZES = {"b": 1, "bytes": 1, "k": 1 << 10, "kb": 1 << 10, "mb": 1 << 20, "g": 1 << 30, "gb": 1 << 30, "tb": 1 << 40}
+_space = st.sampled_from(["", " ", "  "])
+_case = st.sampled_from([str.lower, str.upper, str.title])
+
+
+@given(st.integers(0, 10**12), st.sampled_from(list(UNITS)), _space, _case)
+def test_durations_in_every_unit(number: int, unit: str, space: str, case: Any) -> None:
+    assert math.isclose(parse_duration(f"{space}{number}{space}{case(unit)}{space}"), number * UNITS[unit])
+
+
+@given(st.integers(0, 10**12))
+def test_a_duration_without_a_unit_is_in_milliseconds(number: int) -> None:
+    assert math.isclose(parse_duration(str(number)), number / 1000)
+
+
+@given(st.integers(0, 10**20), st.sampled_from(list(SIZES)), _space, _case)
+def test_sizes_in_every_unit_are_exact(number: int, unit: str, space: str, case: Any) -> None:
+    assert parse_memory(f"{number}{space}{case(unit)}") == number * SIZES[unit]
+
+
+@given(st.integers(0, 10**20))
+def test_a_size_without_a_unit_is_in_bytes(number: int) -> None:
+    assert parse_memory(str(number)) == number
+
+
+def test_fractions_are_understood() -> None:
+    assert parse_duration("1.5 s") == 1.5
+    assert parse_memory("0.5 kb") == 512
+
+
+@pytest.mark.parametrize("text", ["", "s", "-1 s", "1 fortnight", "1 s s", "1s\n2s", "NaN s", "1e3 s", "1,5 s"])
+def test_what_is_not_a_duration_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="is not a duration; write it like '10 s'"):
+        parse_duration(text)
+
+
+@pytest.mark.parametrize("text", ["", "mb", "-1", "1 s", "1 kbit", "0x10"])
+def test_what_is_not_a_size_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="is not a memory size; write it like '64 mb'"):
+        parse_memory(text)
+
+
+@given(st.text())
+def test_any_text_is_read_or_refused_with_a_reason(text: str) -> None:
+    for parse in (parse_duration, parse_memory):
+        try:
+            assert parse(text) >= 0
+        except ValueError as error:
+            assert "write it like" in str(error)
+
+
+# Setting and reading
+
+
+def test_values_have_the_type_of_their_option() -> None:
+    configuration = Configuration(
+        {
+            "rest.port": "8082",
+            "heartbeat.timeout": "3 s",
+            "taskmanager.memory.segment-size": "32 kb",
+            "security.allow-insecure": "TRUE",
+            "logging.level": "debug",
+            "pipeline.name": "  a job ",
+        }
+    )
+    assert configuration.integer("rest.port") == 8082
+    assert configuration.seconds("heartbeat.timeout") == 3.0
+    assert configuration.integer("taskmanager.memory.segment-size") == 32 * 1024
+    assert configuration.boolean("security.allow-insecure") is True
+    assert configuration.string("logging.level") == "DEBUG"
+    assert configuration.string("pipeline.name") == "a job"
+
+
+def test_python_values_are_taken_too() -> None:
+    configuration = Configuration({"rest.port": 0, "security.allow-insecure": True})
+    assert configuration.integer("rest.port") == 0
+    assert configuration.boolean("security.allow-insecure") is True
+
+
+def test_what_was_not_set_has_its_default() -> None:
+    configuration = Configuration()
+    assert configuration.integer("rest.port") == 8081
+    assert not configuration.is_set("rest.port")
+    assert Configuration({"rest.port": 8081}).is_set("rest.port")
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "reason"),
+    [
+        ("rest.port", "many", "option 'rest.port': 'many' is not a whole number"),
+        ("rest.port", 1.5, "option 'rest.port': '1.5' is not a whole number"),
+        ("rest.port", None, "option 'rest.port': '' is not a whole number"),
+        ("security.allow-insecure", "yes", "option 'security.allow-insecure': 'yes' is neither true nor false"),
+        ("logging.format", "xml", "option 'logging.format': 'xml' is not one of text, json"),
+        ("heartbeat.interval", "soon", "option 'heartbeat.interval': 'soon' is not a duration"),
+        ("web.upload.max-size", "big", "option 'web.upload.max-size': 'big' is not a memory size"),
+        ("io.tmp.dirs", ["/a", "/b"], "option 'io.tmp.dirs': expected one value, not ['/a', '/b']"),
+        ("rest", {"port": 1}, "unknown option 'rest'"),
+    ],
+)
+def test_a_bad_value_is_refused_with_its_key_and_reason(key: str, value: Any, reason: str) -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        Configuration({key: value})
+    assert reason in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("key", "nearest"),
+    [
+        ("paralelism.default", "parallelism.default"),
+        ("taskmanager.numberOfSlots", "taskmanager.numberOfTaskSlots"),
+        ("heartbeat.time-out", "heartbeat.timeout"),
+        ("rest.prt", "rest.port"),
+    ],
+)
+def test_an_unknown_key_suggests_the_nearest_one(key: str, nearest: str) -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        Configuration({key: 1})
+    assert str(caught.value) == f"unknown option '{key}'; did you mean '{nearest}'?"
+
+
+def test_a_key_that_is_like_no_other_gets_no_suggestion() -> None:
+    with pytest.raises(ConfigurationError, match=r"^unknown option 'zzzzz'$"):
+        Configuration({"zzzzz": 1})
+
+
+def test_merging_lets_the_other_win_and_changes_neither() -> None:
+    first = Configuration({"rest.port": 1, "pipeline.name": "a"})
+    second = Configuration({"rest.port": 2})
+    merged = first.merged(second)
+    assert merged.to_dict() == {"rest.port": "2", "pipeline.name": "a"}
+    assert first.merged({"rest.port": "3"}).integer("rest.port") == 3
+    assert first.integer("rest.port") == 1
+    assert second.to_dict() == {"rest.port": "2"}
+
+
+def test_a_configuration_survives_the_wire() -> None:
+    original = Configuration({"heartbeat.timeout": "90 s", "security.allow-insecure": True, "rest.port": 5})
+    copy = Configuration(original.to_dict())
+    assert copy == original
+    assert hash(copy) == hash(original)
+    assert copy.seconds("heartbeat.timeout") == 90.0
+
+
+# Files and -D
+
+
+def write(folder: Path, text: str) -> Path:
+    (folder / "config.yaml").write_text(text, encoding="utf-8")
+    return folder
+
+
+def test_nested_and_dotted_keys_mix(tmp_path: Path) -> None:
+    text = """
+    rest.port: 9000
+    taskmanager:
+      numberOfTaskSlots: 4
+      memory.segment-size: 64 kb
+    heartbeat:
+      interval: 2 s
+    security.allow-insecure: true
+    pipeline.name: grüße
+    io.tmp.dirs:
+    """
+    configuration = Configuration.load(write(tmp_path, text))
+    assert configuration.integer("rest.port") == 9000
+    assert configuration.integer("taskmanager.numberOfTaskSlots") == 4
+    assert configuration.integer("taskmanager.memory.segment-size") == 65536
+    assert configuration.seconds("heartbeat.interval") == 2.0
+    assert configuration.boolean("security.allow-insecure")
+    assert configuration.string("pipeline.name") == "grüße"
+    assert configuration.string("io.tmp.dirs") == ""
+
+
+@pytest.mark.parametrize("text", ["", "# nothing\n", "---\n", "{}"])
+def test_an_empty_file_sets_nothing(tmp_path: Path, text: str) -> None:
+    assert Configuration.load(write(tmp_path, text)) == Configuration()
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("- a\n- b\n", "expected a mapping of options at the top"),
+        ("just text", "expected a mapping of options at the top"),
+        ("a: [", "while parsing"),
+        ("rest.port: x", "option 'rest.port': 'x' is not a whole number"),
+        ("rest:\n  prt: 1", "unknown option 'rest.prt'; did you mean 'rest.port'?"),
+        ("1: 2", "unknown option '1'"),
+        ("rest.port: [1, 2]", "option 'rest.port': expected one value, not [1, 2]"),
+    ],
+)
+def test_an_error_in_a_file_names_the_file(tmp_path: Path, text: str, reason: str) -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        Configuration.load(write(tmp_path, text))
+    assert str(caught.value).startswith(f"{tmp_path / 'config.yaml'}: ")
+    assert reason in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_file_that_is_not_text_is_named(tmp_path: Path) -> None:
+    (tmp_path / "config.yaml").write_bytes(b"\xff\xfe\x00a: b")
+    with pytest.raises(ConfigurationError, match=r"config\.yaml: "):
+        Configuration.load(tmp_path)
+
+
+def test_a_directory_without_a_file_is_an_error_when_it_was_asked_for(tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match=f"no config.yaml in the configuration directory {tmp_path}"):
+        Configuration.load(tmp_path)
+
+
+def test_the_directory_comes_from_the_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MILLSTREAM_CONF_DIR", str(tmp_path))
+    assert Configuration.load() == Configuration()
+    write(tmp_path, "rest.port: 1")
+    assert Configuration.load().integer("rest.port") == 1
+    monkeypatch.setenv("MILLSTREAM_CONF_DIR", str(tmp_path / "missing"))
+    with pytest.raises(ConfigurationError, match="missing"):
+        Configuration.load()
+    monkeypatch.delenv("MILLSTREAM_CONF_DIR")
+    assert Configuration.load() == Configuration()
+
+
+def test_overrides_win_over_the_file_and_later_ones_over_earlier_ones(tmp_path: Path) -> None:
+    write(tmp_path, "rest.port: 1\npipeline.name: a")
+    overrides = ["rest.port=2", " rest.port = 3 ", "pipeline.name=a=b c"]
+    configuration = Configuration.load(tmp_path, overrides)
+    assert configuration.integer("rest.port") == 3
+    assert configuration.string("pipeline.name") == "a=b c"
+
+
+@pytest.mark.parametrize(
+    ("item", "reason"),
+    [
+        ("rest.port", "-D rest.port: write it as -D key=value"),
+        ("=1", "unknown option ''"),
+        ("rest.port=", "option 'rest.port': '' is not a whole number"),
+    ],
+)
+def test_a_bad_override_is_refused(item: str, reason: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("MILLSTREAM_CONF_DIR", raising=False)
+    with pytest.raises(ConfigurationError) as caught:
+        Configuration.load(overrides=[item])
+    assert str(caught.value).startswith(reason)
+
+
+# The table
+
+PYTHON_TYPES = {
+    OptionType.STRING: str,
+    OptionType.INT: int,
+    OptionType.BOOL: bool,
+    OptionType.DURATION: float,
+    OptionType.MEMORY: int,
+    OptionType.ENUM: str,
+}
+
+
+def _written(option: Option) -> str:
+    match option.type:
+        case OptionType.DURATION:
+            return f"{option.default * 1000:g} ms"
+        case OptionType.BOOL:
+            return str(option.default).lower()
+        case _:
+            return str(option.default)
+
+
+@pytest.mark.parametrize("option", OPTIONS.values(), ids=lambda option: option.key)
+def test_every_option_is_well_formed_and_its_default_parses_back(option: Option) -> None:
+    assert type(option.default) is PYTHON_TYPES[option.type]
+    assert option.description.endswith(".")
+    assert bool(option.choices) == (option.type is OptionType.ENUM)
+    assert option.type is not OptionType.ENUM or option.default in option.choices
+    value = Configuration({option.key: _written(option)}).get(option.key)
+    assert value == pytest.approx(option.default) if option.type is OptionType.DURATION else value == option.default
+
+
+def test_no_key_is_the_parent_of_another() -> None:
+    for key in OPTIONS:
+        assert not any(other.startswith(f"{key}.") for other in OPTIONS), f"{key} cannot be written nested"

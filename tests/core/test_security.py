@@ -1,0 +1,212 @@
+"""Where services may listen, and mutual TLS between a real server and real clients."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+from typing import Any
+
+import grpc
+import pytest
+
+from millstream.core.configuration import Configuration
+from millstream.core.errors import ConfigurationError, MillstreamError
+from millstream.core.rpc import Stub, explain, open_channel, serve, service_handler
+from millstream.core.security import check_listen, is_loopback, server_credentials
+from millstream.proto import resourcemanager_pb2 as pb
+from millstream.proto.session_pb2 import Empty
+
+SERVICE = pb.DESCRIPTOR.services_by_name["ResourceManager"]
+TLS = "security.ssl.internal.enabled"
+DEADLINE = 20.0
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "127.8.8.8", "::1", "[::1]", "localhost"])
+def test_loopback_is_served_without_security(host: str) -> None:
+    assert is_loopback(host)
+    check_listen(host, Configuration(), TLS, "rest.port")
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "::", "10.0.0.1", "192.168.1.5", "example.com", ""])
+def test_other_addresses_need_security_or_consent(host: str) -> None:
+    assert not is_loopback(host)
+    with pytest.raises(ConfigurationError) as caught:
+        check_listen(host, Configuration(), TLS, "rest.bind-address")
+    message = str(caught.value)
+    assert message.startswith(f"rest.bind-address: refusing to listen on {host}")
+    assert TLS in message
+    assert "security.allow-insecure: true" in message
+    check_listen(host, Configuration({"security.allow-insecure": True}), TLS, "rest.bind-address")
+    check_listen(host, Configuration({TLS: True}), TLS, "rest.bind-address")
+
+
+class Overview:
+    async def connect_task_manager(self, _requests: Any, _context: Any) -> None: ...
+
+    async def connect_job_manager(self, _requests: Any, _context: Any) -> None: ...
+
+    async def get_overview(self, _request: Empty, _context: Any) -> pb.Overview:
+        return pb.Overview(pending_slots=7)
+
+
+async def start(configuration: Configuration, host: str = "127.0.0.1", port: int = 0) -> tuple[grpc.aio.Server, int]:
+    handlers = [service_handler(SERVICE, Overview())]
+    return await serve(host, port, handlers, configuration, "resourcemanager.rpc.port")
+
+
+async def ask(port: int, configuration: Configuration) -> int:
+    async with open_channel(f"127.0.0.1:{port}", configuration) as channel:
+        overview = await Stub(channel, SERVICE).get_overview(Empty(), timeout=5)
+        assert isinstance(overview, pb.Overview)
+        return overview.pending_slots
+
+
+def run(scenario: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    async def within_the_deadline() -> None:
+        async with asyncio.timeout(DEADLINE):
+            await scenario()
+
+    asyncio.run(within_the_deadline())
+
+
+def test_a_server_refuses_to_listen_for_everyone() -> None:
+    async def scenario() -> None:
+        with pytest.raises(ConfigurationError, match=r"resourcemanager\.rpc\.port: refusing to listen on 0\.0\.0\.0"):
+            await start(Configuration(), "0.0.0.0")
+
+    run(scenario)
+
+
+def test_a_port_that_is_taken_is_named() -> None:
+    async def scenario() -> None:
+        server, port = await start(Configuration())
+        try:
+            with pytest.raises(MillstreamError, match=rf"127\.0\.0\.1:{port} \(resourcemanager\.rpc\.port\)"):
+                await start(Configuration(), port=port)
+        finally:
+            await server.stop(0)
+
+    run(scenario)
+
+
+def test_a_stub_has_the_methods_of_its_contract_only() -> None:
+    async def scenario() -> None:
+        async with open_channel("127.0.0.1:1", Configuration()) as channel:
+            with pytest.raises(AttributeError, match="get_everything"):
+                _ = Stub(channel, SERVICE).get_everything
+
+    run(scenario)
+
+
+def _openssl(folder: Path, *arguments: str) -> None:
+    subprocess.run(["openssl", *arguments], cwd=folder, check=True, capture_output=True)
+
+
+def _authority(folder: Path, name: str) -> None:
+    _openssl(
+        folder, "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2",
+        "-subj", f"/CN={name}", "-keyout", f"{name}.key", "-out", f"{name}.pem",
+    )  # fmt: skip
+
+
+def _certificate(folder: Path, name: str, authority: str) -> None:
+    _openssl(
+        folder, "req", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-subj", f"/CN={name}",
+        "-keyout", f"{name}.key", "-out", f"{name}.csr",
+    )  # fmt: skip
+    (folder / f"{name}.ext").write_text("subjectAltName=IP:127.0.0.1,DNS:localhost\n")
+    _openssl(
+        folder, "x509", "-req", "-in", f"{name}.csr", "-CA", f"{authority}.pem", "-CAkey", f"{authority}.key",
+        "-CAcreateserial", "-days", "2", "-extfile", f"{name}.ext", "-out", f"{name}.pem",
+    )  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def certificates(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("certificates")
+    _authority(folder, "ours")
+    _authority(folder, "theirs")
+    _certificate(folder, "service", "ours")
+    _certificate(folder, "stranger", "theirs")
+    return folder
+
+
+def secured(folder: Path, certificate: str = "service", authority: str = "ours") -> Configuration:
+    return Configuration(
+        {
+            TLS: True,
+            "security.ssl.internal.cert": folder / f"{certificate}.pem",
+            "security.ssl.internal.key": folder / f"{certificate}.key",
+            "security.ssl.internal.ca": folder / f"{authority}.pem",
+        }
+    )
+
+
+def test_services_of_one_authority_talk(certificates: Path) -> None:
+    async def scenario() -> None:
+        configuration = secured(certificates)
+        server, port = await start(configuration)
+        try:
+            assert await ask(port, configuration) == 7
+        finally:
+            await server.stop(0)
+
+    run(scenario)
+
+
+@pytest.mark.parametrize("who", ["plain text", "no certificate", "another authority's certificate"])
+def test_a_client_without_a_certificate_of_the_authority_is_refused(certificates: Path, who: str) -> None:
+    async def scenario() -> None:
+        server, port = await start(secured(certificates))
+        try:
+            if who == "no certificate":
+                anonymous = grpc.ssl_channel_credentials((certificates / "ours.pem").read_bytes())
+                channel = grpc.aio.secure_channel(f"127.0.0.1:{port}", anonymous)
+            elif who == "plain text":
+                channel = open_channel(f"127.0.0.1:{port}", Configuration())
+            else:
+                channel = open_channel(f"127.0.0.1:{port}", secured(certificates, "stranger"))
+            async with channel:
+                with pytest.raises(grpc.RpcError) as caught:
+                    await Stub(channel, SERVICE).get_overview(Empty(), timeout=5)
+                assert "\n" not in explain(caught.value)
+            assert await ask(port, secured(certificates)) == 7
+        finally:
+            await server.stop(0)
+
+    run(scenario)
+
+
+def test_a_server_of_another_authority_is_not_trusted(certificates: Path) -> None:
+    async def scenario() -> None:
+        server, port = await start(secured(certificates, "stranger", "ours"))
+        try:
+            with pytest.raises(grpc.RpcError):
+                await ask(port, secured(certificates))
+        finally:
+            await server.stop(0)
+
+    run(scenario)
+
+
+@pytest.mark.parametrize("missing", ["cert", "key", "ca"])
+def test_a_missing_file_is_named(certificates: Path, missing: str) -> None:
+    key = f"security.ssl.internal.{missing}"
+    with pytest.raises(ConfigurationError, match=f"option '{key}': cannot read /nowhere: No such file"):
+        server_credentials(secured(certificates).merged({key: "/nowhere"}))
+    with pytest.raises(ConfigurationError, match=f"option '{key}' is needed when {TLS} is true"):
+        server_credentials(secured(certificates).merged({key: ""}))
+
+
+def test_a_file_that_is_no_certificate_is_not_blamed_on_the_port(certificates: Path, tmp_path: Path) -> None:
+    async def scenario() -> None:
+        (tmp_path / "garbage.pem").write_text("this is no certificate")
+        configuration = secured(certificates).merged({"security.ssl.internal.cert": tmp_path / "garbage.pem"})
+        with pytest.raises(MillstreamError) as caught:
+            server, _ = await start(configuration)
+            await server.stop(0)
+        assert "security.ssl.internal" in str(caught.value)
+
+    run(scenario)
