@@ -1,4 +1,4 @@
-"""Arrow record batches of four int64 columns, generated in two slots, hash-partitioned between them, counted vectorised.
+"""Arrow batches of four int64 columns, generated in two slots, hash-partitioned between them, counted vectorised.
 
 Rows/s are rows divided by the time from the first generated batch to the last counted one; default settings, best of
 three. The counts of each key and the sums of the other columns are checked, and that no key is on both sides.
@@ -16,13 +16,14 @@ TIMES = 3
 def measure(scale: Scale) -> list[Row]:
     rows = scale.of(40_000_000)
     rates, batches = zip(*(_run(rows) for _ in range(TIMES)), strict=True)
-    note = f"runs: {', '.join(f'{rate / 1e6:.2f} M' for rate in rates)}; {rows / batches[0]:.0f} rows in a batch at its consumer"
+    runs = ", ".join(f"{rate / 1e6:.2f} M" for rate in rates)
+    note = f"runs: {runs}; {rows / batches[0]:.0f} rows in a batch at its consumer"
     return [Row("rows/s through the exchange", max(rates), "rows/s", at_least(5e6), note=note)]
 
 
 def _run(rows: int) -> tuple[float, int]:
     with Run() as run:
-        run.start("arrow_shuffle.py", str(rows))
+        run.start("arrow_shuffle_job.py", str(rows))
         run.wait(300)
         check(run.marks("plan")[0]["strategies"] == ["HASH"], "the job's only exchange has to be a hash exchange")
         sources, sinks = run.marks("source"), run.marks("sink")

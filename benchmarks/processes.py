@@ -26,6 +26,7 @@ from rows import BenchmarkError
 
 JOBS = Path(__file__).parent / "jobs"
 WORKER_MODULE = "millstream.taskmanager.worker"
+INTERRUPTED = (1, 128 + signal.SIGINT, -signal.SIGINT)  # how a job that was cancelled with Ctrl-C may exit
 _RUN = "MILLSTREAM_BENCHMARK_RUN"
 _MARKS = "MILLSTREAM_BENCHMARK_MARKS"
 _GONE_WITHIN = 15.0  # seconds from the end of the started programs to the end of all that they started

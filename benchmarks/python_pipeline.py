@@ -1,4 +1,4 @@
-"""Plain Python functions through a shuffle: numbers, map to a pair, key_by 500 keys, reduce (sum), filter, a checking sink.
+"""Plain Python functions through a shuffle: numbers, map to a pair, key_by 500 keys, reduce (sum), filter, sink.
 
 Two slot workers against two processes of Bytewax, best of three each. Records/s are records divided by the time from
 the first batch that a source makes to the last batch that a sink takes, over both processes: starting the processes is
@@ -99,7 +99,7 @@ def _checked_rate(run: Run, records: int) -> float:
             merged[int(key)] = value
     check(merged == sums, "the sums of the keys are wrong")
     seconds = (max(mark["last"] for mark in sinks) - min(mark["first"] for mark in sources)) / 1e9
-    return records / seconds
+    return records / float(seconds)
 
 
 def expected(records: int) -> tuple[int, dict[int, int]]:

@@ -11,9 +11,8 @@ class BenchmarkError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """How much work to do. `of` grows a size of the short form."""
+    """How much work to do: `factor` times the short form. `pyflink` is an interpreter that has PyFlink."""
 
-    long: bool
     factor: float
     pyflink: str | None
 

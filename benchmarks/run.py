@@ -37,7 +37,7 @@ def main() -> int:
     arguments = _parse()
     signal.signal(signal.SIGTERM, _terminated)
     about = machine.describe()
-    scale = Scale(long=arguments.long, factor=arguments.factor or (5.0 if arguments.long else 1.0), pyflink=arguments.pyflink)
+    scale = Scale(factor=arguments.factor or (5.0 if arguments.long else 1.0), pyflink=arguments.pyflink)
     begin = time.monotonic()
     results = [_run(name, scale) for name in arguments.names or BENCHMARKS]
     form = "long" if arguments.long else "short"

@@ -29,7 +29,9 @@ def measure(scale: Scale) -> list[Row]:
 
 def _run(seconds: float, buffer_timeout: str | None) -> latency.Latency:
     with Run() as run:
-        run.start("shuffle_latency.py", str(RATE), str(seconds), *([] if buffer_timeout is None else [buffer_timeout]))
+        run.start(
+            "shuffle_latency_job.py", str(RATE), str(seconds), *([] if buffer_timeout is None else [buffer_timeout])
+        )
         run.wait(seconds + 60)
         check(run.marks("plan")[0]["strategies"] == ["HASH"], "the job's only exchange has to be a hash exchange")
         sinks = run.marks("sink")

@@ -1,7 +1,7 @@
 """From `python job.py` to the first record in a user's function, the time to import the API, and idle memory.
 
-The first includes starting the interpreter, the embedded cluster, a coordinator process and a slot worker. Memory is the
-resident memory of a slot worker whose tasks have been opened and have nothing to do, the larger of two.
+The first includes starting the interpreter, the embedded cluster, a coordinator process and a slot worker. Memory is
+the resident memory of a slot worker whose tasks have been opened and have nothing to do, the larger of two.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import statistics
 import time
 
-from processes import Run, resident_megabytes
+from processes import INTERRUPTED, Run, resident_megabytes
 from rows import Row, Scale, at_most, check
 
 TIMES = 5
@@ -57,7 +57,7 @@ def _idle_memory() -> float:
         check(len(workers) == 2, f"there had to be two slot workers, not {len(workers)}")
         sizes = [resident_megabytes(pid) for pid in workers]
         run.interrupt()
-        run.wait(60, expected=(0, 1, 130, -2))
+        run.wait(60, expected=INTERRUPTED)
         return max(size for size in sizes if size is not None)
 
 

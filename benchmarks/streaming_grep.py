@@ -1,4 +1,4 @@
-"""Streaming grep: log lines of about 100 characters are generated and filtered by a substring, as fast as two slots can.
+"""Streaming grep: log lines of about 100 characters are made and filtered by a substring, as fast as two slots can.
 
 One line in a hundred matches; the matches go round robin to sinks in both slots, where their age is measured: at full
 load, from the generator to the sink, for those that cross between the slot workers. Making the lines is part of the
@@ -42,7 +42,7 @@ def _rows(form: str, lines: int) -> list[Row]:
 
 def _run(form: str, lines: int) -> tuple[float, latency.Latency]:
     with Run() as run:
-        run.start("streaming_grep.py", str(lines), form)
+        run.start("streaming_grep_job.py", str(lines), form)
         run.wait(300)
         check(run.marks("plan")[0]["strategies"] == ["REBALANCE"], "the matches have to be dealt to both slots")
         sinks = run.marks("sink")

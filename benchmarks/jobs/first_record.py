@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 
 from marks import report
+
 from millstream.datastream import StreamExecutionEnvironment
 
 

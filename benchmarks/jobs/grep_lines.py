@@ -7,7 +7,7 @@ import random
 PATTERN = "connection reset by peer"
 POOL = 10_000
 ONE_IN = 100
-_WORDS = "accepted request from client user session order payment item cache miss hit retry queue worker flushed".split()
+_WORDS = ("accepted", "request", "from", "client", "session", "order", "payment", "cache", "miss", "retry", "queue")
 
 
 def make_lines() -> list[str]:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from job import environment, execute
 from marks import report
+
 from millstream.core.batches import Batch
 from millstream.datastream import FilterFunction, RuntimeContext
-from millstream.datastream.connectors.base import PollStatus
+from millstream.datastream.connectors.base import PollStatus, SourceReaderContext
 from millstream.datastream.connectors.index_split import IndexReader
 from millstream.datastream.connectors.number_sequence import NumberSequenceSource
 
@@ -14,8 +15,8 @@ from millstream.datastream.connectors.number_sequence import NumberSequenceSourc
 class NeverReady(NumberSequenceSource):
     """A source with numbers that it keeps to itself."""
 
-    def create_reader(self, context: object) -> IndexReader:
-        return _NeverReader(context)  # type: ignore[arg-type]
+    def create_reader(self, context: SourceReaderContext) -> IndexReader:
+        return _NeverReader(context)
 
 
 class _NeverReader(IndexReader):

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 
 from marks import report
+
 from millstream.common import Configuration
 from millstream.datastream import StreamExecutionEnvironment
 
 SLOTS = 2
 
 
-def environment(**options: object) -> StreamExecutionEnvironment:
-    """An environment with parallelism 2; options are given with underscores for dots and double ones for hyphens."""
+def environment(options: Mapping[str, object] | None = None) -> StreamExecutionEnvironment:
+    """An environment with parallelism 2 and default settings but for these options."""
     configuration = Configuration()
-    for name, value in options.items():
-        configuration.set(name.replace("__", "-").replace("_", "."), value)
+    for name, value in (options or {}).items():
+        configuration.set(name, value)
     return StreamExecutionEnvironment.get_execution_environment(configuration).set_parallelism(SLOTS)
 
 

@@ -7,13 +7,17 @@ import time
 from array import array
 
 from marks import report, report_samples
+
 from millstream.core.batches import Batch, ColumnBatch
 from millstream.datastream.connectors.base import Sink, SinkWriter
 from millstream.datastream.functions import RuntimeContext
 
 
 class LatencySink(Sink):
-    """For records `(…, moment in ns, process id of the source)`: reports moment, age in ns and whether it came from afar."""
+    """For records `(…, moment in ns, process id of the source)`.
+
+    Reports the moment, the age in ns, and whether the record came from another process.
+    """
 
     def create_writer(self, context: RuntimeContext) -> SinkWriter:
         return _LatencyWriter()

@@ -8,6 +8,7 @@ from typing import Any
 
 from job import environment, execute
 from marks import report
+
 from millstream.core.batches import Batch, RowBatch
 from millstream.datastream.connectors.base import Sink, SinkWriter, SourceReaderContext
 from millstream.datastream.connectors.index_split import IndexReader

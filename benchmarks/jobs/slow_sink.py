@@ -1,4 +1,4 @@
-"""A source at full speed in front of a sink that is far too slow: `python slow_sink.py`. Runs until it is interrupted."""
+"""A source at full speed in front of a sink that is far too slow: `python slow_sink.py`. Runs until interrupted."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import time
 
 from job import environment, execute
 from marks import report
+
 from millstream.core.batches import Batch
 from millstream.datastream.connectors.base import Sink, SinkWriter
 from millstream.datastream.functions import RuntimeContext

@@ -200,13 +200,19 @@ def test_a_missing_file_is_named(certificates: Path, missing: str) -> None:
         server_credentials(secured(certificates).merged({key: ""}))
 
 
-def test_a_file_that_is_no_certificate_is_not_blamed_on_the_port(certificates: Path, tmp_path: Path) -> None:
-    async def scenario() -> None:
-        (tmp_path / "garbage.pem").write_text("this is no certificate")
-        configuration = secured(certificates).merged({"security.ssl.internal.cert": tmp_path / "garbage.pem"})
-        with pytest.raises(MillstreamError) as caught:
-            server, _ = await start(configuration)
-            await server.stop(0)
-        assert "security.ssl.internal" in str(caught.value)
+def test_files_that_are_no_pair_are_not_blamed_on_the_port(certificates: Path, tmp_path: Path) -> None:
+    (tmp_path / "garbage.pem").write_text("this is no certificate")
+    for cert in (tmp_path / "garbage.pem", certificates / "stranger.pem"):
+        configuration = secured(certificates).merged({"security.ssl.internal.cert": cert})
+        with pytest.raises(ConfigurationError) as caught:
+            asyncio.run(start(configuration))
+        message = str(caught.value)
+        assert message.startswith(f"security.ssl.internal.cert ({cert}) and security.ssl.internal.key")
+        assert "\n" not in message
 
-    run(scenario)
+
+def test_a_key_with_a_passphrase_is_refused_without_asking_for_it(certificates: Path, tmp_path: Path) -> None:
+    locked = tmp_path / "locked.key"
+    _openssl(certificates, "pkcs8", "-topk8", "-in", "service.key", "-out", str(locked), "-passout", "pass:secret")
+    with pytest.raises(ConfigurationError, match="unencrypted private key"):
+        server_credentials(secured(certificates).merged({"security.ssl.internal.key": locked}))

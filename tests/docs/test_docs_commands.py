@@ -90,6 +90,34 @@ def overview(rest: str) -> dict[str, Any]:
         return {}
 
 
+@pytest.mark.timeout(300)
+def test_the_curl_commands_of_the_rest_page(shell: Shell) -> None:
+    page = DOCS / "rest-api.md"
+    script = "".join(block.text for block in blocks_of(page) if block.mark == "rest")
+    start = "millstream cluster start --slots 2\n"
+    build = "python -m pip wheel --quiet --no-deps --wheel-dir dist examples/wordcount\n"
+    output = outcomes(shell, start + build + script)
+    assert '"status":"success"' in output
+    assert '"ship_strategy":"HASH"' in output
+    assert '"exceptionHistory"' in output
+    assert '"slotsNumber":2' in output
+    assert '"errors"' not in output
+
+
+@pytest.mark.timeout(300)
+def test_two_jobs_with_conflicting_versions(shell: Shell) -> None:
+    blocks = blocks_of(DOCS / "wheels-and-environments.md")
+    shell.write_files(blocks)
+    (script,) = (block.text for block in blocks if block.mark == "conflicting")
+    printed = shell.folder / ".millstream/cluster/log/taskmanager-1.out"
+    try:
+        shell.run(shell.adapted("millstream cluster start --slots 2\n" + script), deadline=200)
+        until(lambda: len(printed.read_text().splitlines()) == 6, "both jobs have printed")
+    finally:
+        shell.run("millstream cluster stop")
+    assert sorted(printed.read_text().splitlines()) == ["inflection 0.5.0"] * 3 + ["inflection 0.5.1"] * 3
+
+
 def test_make_knows_the_targets_that_the_readme_names() -> None:
     (block,) = (block for block in blocks_of(README) if "make demo" in block.text)
     targets = re.findall(r"^make (\w+)", block.text, re.M)

@@ -53,8 +53,13 @@ def test_files_and_options_that_are_named_exist(page: Path) -> None:
     for name in re.findall(r"`((?:examples|deploy|docs|benchmarks|core|tests)/[\w./-]*\w\.\w+)`", text):
         if name != "benchmarks/RESULTS.md":
             assert (ROOT / name).exists(), f"{page.name}: {name}"
-    for text_of_option in re.findall(r"-D ?([\w.-]+)=", text):
-        assert text_of_option in OPTIONS, f"{page.name}: {text_of_option}"
+    for key in re.findall(r"-D ?([\w.-]+)=", text):
+        assert key in OPTIONS or key == "key", f"{page.name}: {key}"
+    families = {key.partition(".")[0] for key in OPTIONS} - {"python"}
+    for key in re.findall(r"`([a-z]+\.[\w.*-]+)(?:[:=][^`]*)?`", text):
+        if key.partition(".")[0] in families and not key.endswith((".py", ".yaml")):
+            family = key.endswith("*") and any(option.startswith(key.removesuffix("*")) for option in OPTIONS)
+            assert family or key in OPTIONS, f"{page.name}: {key}"
 
 
 def test_the_configuration_page_is_current() -> None:

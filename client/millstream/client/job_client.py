@@ -134,17 +134,25 @@ class ClusterJobClient:
     async def _wait(self) -> status_pb2.JobDetails:
         """The details at the job's end."""
         last: status_pb2.JobDetails | None = None
+        shown = ""
         deadline = asyncio.get_running_loop().time() + self._patience
         while True:
             try:
                 async for last in self._stub.watch_job(dp.JobRequest(job_id=self._job_id)):
                     deadline = asyncio.get_running_loop().time() + self._patience
-                    if last.message:
-                        log.info("%s", last.message)
+                    shown = self._show(last.message, shown)
                 if last is not None and JobStatus(last.state).is_terminal:
                     return last
             except grpc.RpcError as error:
                 await self._wait_or_give_up(error, deadline)
+
+    def _show(self, message: str, shown: str) -> str:
+        """Tells a person at a terminal what the job waits for: slots, an install."""
+        if message and message != shown:
+            log.info("job %s: %s", self._job_id, message)
+            if sys.stderr.isatty():
+                print(message, file=sys.stderr)
+        return message
 
     async def _wait_or_give_up(self, error: grpc.RpcError, deadline: float) -> None:
         code = error.code() if isinstance(error, grpc.aio.AioRpcError) else None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
+import ssl
 from pathlib import Path
 
 import grpc
@@ -41,11 +42,24 @@ def _read(configuration: Configuration, key: str) -> bytes:
         raise ConfigurationError(f"option '{key}': cannot read {path}: {error.strerror}") from error
 
 
+def _check_pair(configuration: Configuration) -> None:
+    """gRPC itself only says that it cannot listen."""
+    certificate, key = (configuration.string(f"security.ssl.internal.{name}") for name in ("cert", "key"))
+    try:
+        ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(certificate, key, password="")
+    except (ssl.SSLError, ValueError) as error:
+        raise ConfigurationError(
+            f"security.ssl.internal.cert ({certificate}) and security.ssl.internal.key ({key}) have to be a PEM "
+            f"certificate and its unencrypted private key: {getattr(error, 'reason', None) or error}"
+        ) from error
+
+
 def server_credentials(configuration: Configuration) -> grpc.ServerCredentials | None:
     """Credentials that demand a client certificate of the same authority; None without TLS."""
     if not configuration.boolean("security.ssl.internal.enabled"):
         return None
     pair = (_read(configuration, "security.ssl.internal.key"), _read(configuration, "security.ssl.internal.cert"))
+    _check_pair(configuration)
     return grpc.ssl_server_credentials(
         [pair], _read(configuration, "security.ssl.internal.ca"), require_client_auth=True
     )

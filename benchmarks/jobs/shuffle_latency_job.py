@@ -1,4 +1,4 @@
-"""Records at a rate through a shuffle: `python shuffle_latency.py RATE SECONDS [BUFFER_TIMEOUT]`."""
+"""Records at a rate through a shuffle: `python shuffle_latency_job.py RATE SECONDS [BUFFER_TIMEOUT]`."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import time
 
 from job import SLOTS, environment, execute
 from latencies import LatencySink
+
 from millstream.datastream.connectors.datagen import DataGeneratorSource
 
 KEYS = 500
@@ -32,8 +33,7 @@ class Stamp:
 
 
 def main(rate: int, seconds: float, buffer_timeout: str | None) -> None:
-    options = {} if buffer_timeout is None else {"execution_buffer__timeout_interval": buffer_timeout}
-    env = environment(**options)
+    env = environment({} if buffer_timeout is None else {"execution.buffer-timeout.interval": buffer_timeout})
     source = DataGeneratorSource(Stamp(rate / SLOTS), int(rate * seconds), rate, tuple[int, int, int])
     env.from_source(source).key_by(lambda record: record[0]).process(lambda record, _: (record,)).sink_to(LatencySink())
     execute(env, "shuffle latency")

@@ -1,4 +1,4 @@
-"""Arrow batches through a hash exchange: `python arrow_shuffle.py ROWS`."""
+"""Arrow batches through a hash exchange: `python arrow_shuffle_job.py ROWS`."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 from job import environment, execute
 from marks import report
+
 from millstream.datastream import Function
 from millstream.datastream.connectors.datagen import ColumnDataGeneratorSource
 

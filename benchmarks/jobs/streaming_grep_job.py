@@ -1,4 +1,4 @@
-"""A streaming grep at full speed: `python streaming_grep.py LINES rows|columns`. The matches cross to the sinks."""
+"""A streaming grep at full speed: `python streaming_grep_job.py LINES rows|columns`. The matches cross to the sinks."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 from grep_lines import PATTERN, POOL, make_lines
 from job import environment, execute
 from latencies import LatencySink
+
 from millstream.datastream.connectors.datagen import ColumnDataGeneratorSource, DataGeneratorSource
 
 

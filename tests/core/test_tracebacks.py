@@ -1,0 +1,99 @@
+"""Exceptions of user code without the frames of the runtime above them."""
+
+from __future__ import annotations
+
+import traceback
+from types import FunctionType
+from typing import Any
+
+from millstream.core.tracebacks import one_line, user_traceback
+
+
+def _as_runtime(function: Any) -> Any:
+    """The same function as if it were defined in a module of Millstream."""
+    scope = {**function.__globals__, "__name__": "millstream.taskmanager.fake"}
+    return FunctionType(function.__code__, scope, function.__name__, function.__defaults__, function.__closure__)
+
+
+def runtime_frame(call: Any) -> Any:
+    return call()
+
+
+def user_function() -> None:
+    raise ValueError("bad record")
+
+
+def caught(call: Any) -> BaseException:
+    try:
+        call()
+    except BaseException as error:
+        return error
+    raise AssertionError("nothing was raised")
+
+
+def _below_this_file(error: BaseException) -> BaseException:
+    """Drops the frame of `caught`, which no service has above its own."""
+    assert error.__traceback__ is not None
+    return error.with_traceback(error.__traceback__.tb_next)
+
+
+def test_frames_of_the_runtime_above_the_users_are_dropped() -> None:
+    outer = _as_runtime(runtime_frame)
+    error = _below_this_file(caught(lambda: outer(lambda: outer(user_function))))
+    error = _below_this_file(error)
+    text = user_traceback(error)
+    assert text.startswith("Traceback (most recent call last):\n")
+    assert "runtime_frame" not in text.split("<lambda>")[0]
+    assert text.endswith("ValueError: bad record\n")
+    assert "user_function" in text
+
+
+def test_runtime_frames_that_user_code_called_stay() -> None:
+    inner = _as_runtime(user_function)
+    text = user_traceback(_below_this_file(caught(lambda: inner())))
+    assert "user_function" in text
+
+
+def test_an_exception_of_the_runtime_alone_has_no_frames() -> None:
+    failing = _as_runtime(user_function)
+    error = caught(failing)
+    text = user_traceback(_below_this_file(error))
+    assert text == "ValueError: bad record\n"
+
+
+def test_causes_are_told() -> None:
+    def wrapping() -> None:
+        try:
+            user_function()
+        except ValueError as error:
+            raise RuntimeError("while wrapping") from error
+
+    text = user_traceback(caught(wrapping))
+    assert text.index("ValueError: bad record") < text.index("direct cause") < text.index("RuntimeError: while wrapping")
+
+
+class OurError(Exception):
+    pass
+
+
+class BrokenError(Exception):
+    def __str__(self) -> str:
+        raise RuntimeError("no words")
+
+
+def test_one_line_names_the_type_and_the_message() -> None:
+    assert one_line(ValueError("bad")) == "ValueError: bad"
+    assert one_line(KeyError("k")) == "KeyError: 'k'"
+    assert one_line(StopIteration()) == "StopIteration"
+    assert one_line(OurError("x")) == f"{__name__}.OurError: x"
+
+
+def test_one_line_is_one_line() -> None:
+    assert one_line(ValueError("first\nsecond\r\nthird")) == "ValueError: first second third"
+
+
+def test_an_exception_that_cannot_be_written_is_still_told() -> None:
+    error = caught(lambda: (_ for _ in ()).throw(BrokenError()))
+    assert one_line(error) == f"{__name__}.BrokenError: <exception str() failed>"
+    assert "BrokenError" in user_traceback(error)
+    assert traceback.format_exception(error)
