@@ -10,6 +10,7 @@ import sys
 import sysconfig
 import time
 from collections.abc import Iterator
+from importlib.metadata import version
 from pathlib import Path
 
 from marks import report
@@ -55,6 +56,7 @@ class LastOfEachKey(FlatMapFunction):
 def main(records: int) -> None:
     # The interpreter that Java embeds in thread mode knows nothing of a virtual environment, nor of this folder.
     os.environ["PYTHONPATH"] = os.pathsep.join([sysconfig.get_path("purelib"), str(Path(__file__).parent)])
+    report("version", flink=version("apache-flink"))
     configuration = Configuration()
     configuration.set_string("python.execution-mode", "thread")
     configuration.set_string("python.executable", sys.executable)

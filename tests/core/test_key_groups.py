@@ -202,7 +202,9 @@ def test_dictionary_columns_hash_as_their_values(values: list[str | None]) -> No
 
 @given(st.lists(st.tuples(of(64), st.none() | st.text(), st.floats() | st.none()), min_size=1, max_size=20))
 def test_composite_columns_hash_as_tuples(rows: list[tuple[Any, ...]]) -> None:
-    columns = [pa.array(c, t) for c, t in zip(zip(*rows, strict=True), (pa.int64(), pa.string(), pa.float64()), strict=True)]
+    columns = [
+        pa.array(c, t) for c, t in zip(zip(*rows, strict=True), (pa.int64(), pa.string(), pa.float64()), strict=True)
+    ]
     expected = [stable_hash(row) for row in rows]
     assert combine_hashes([stable_hash_column(c) for c in columns]).tolist() == expected
     struct = pa.StructArray.from_arrays(columns, ["a", "b", "c"])

@@ -1,108 +1,12 @@
-"""A place to run what the documentation says: a folder, a home, and free ports in place of the default ones."""
+"""The shell that the commands of the documentation are run in."""
 
 from __future__ import annotations
 
-import contextlib
-import os
-import signal
-import socket
-import subprocess
-import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from doc_blocks import ROOT, Block
-
-PORTS = {"rest.port": "8081", "dispatcher.rpc.port": "", "jobmanager.rpc.port": "", "resourcemanager.rpc.port": ""}
-DEADLINE = 110.0
-
-
-def free_ports(number: int) -> list[int]:
-    with contextlib.ExitStack() as held:
-        sockets = [held.enter_context(socket.socket()) for _ in range(number)]
-        for item in sockets:
-            item.bind(("127.0.0.1", 0))
-        return [item.getsockname()[1] for item in sockets]
-
-
-class Shell:
-    """Runs commands in a folder of its own. `~` and `/tmp` of the pages are in it; port 8081 is another one."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self.temporary = folder / "tmp"
-        self.temporary.mkdir()
-        (folder / "examples").symlink_to(ROOT / "examples")
-        self.ports = dict(zip(PORTS, free_ports(len(PORTS)), strict=True))
-        self.rest = f"127.0.0.1:{self.ports['rest.port']}"
-        dropped = ("MILLSTREAM_CONF_DIR", "MILLSTREAM_CLUSTER_DIR", "PYTHONPATH")
-        self.variables = {key: value for key, value in os.environ.items() if key not in dropped} | {
-            "HOME": str(folder),
-            "TMPDIR": str(self.temporary),
-            "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
-            "PIP_CACHE_DIR": os.environ.get("PIP_CACHE_DIR", str(Path.home() / ".cache" / "pip")),
-        }
-
-    def write_files(self, blocks: list[Block]) -> None:
-        for block in blocks:
-            if block.file is not None:
-                path = self.folder / block.file
-                path.parent.mkdir(exist_ok=True)
-                path.write_text(block.text)
-
-    def adapted(self, text: str) -> str:
-        """The commands with the ports and folders of this test."""
-        options = " ".join(f"-D {key}={port}" for key, port in self.ports.items())
-        text = text.replace("millstream cluster start", f"millstream cluster start {options}")
-        return text.replace("127.0.0.1:8081", self.rest).replace("/tmp/", f"{self.temporary}/")
-
-    def run(self, script: str, deadline: float = DEADLINE) -> str:
-        """Everything that the script prints. It must succeed, with each command in it."""
-        process = subprocess.Popen(
-            ["bash", "-euo", "pipefail", "-c", script], cwd=self.folder, env=self.variables, text=True,
-            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True,
-        )  # fmt: skip
-        try:
-            output, _ = process.communicate(timeout=deadline)
-        except BaseException:
-            os.killpg(process.pid, signal.SIGKILL)
-            process.communicate()
-            raise
-        assert process.returncode == 0, f"{script}\n{output}"
-        return output
-
-    def start(self, command: str) -> subprocess.Popen[bytes]:
-        """A daemon in the foreground, with its log in a file."""
-        name = command.split()[1]
-        options = [part for key, port in self.ports.items() for part in ("-D", f"{key}={port}")]
-        with (self.folder / f"{name}.log").open("wb") as log:
-            return subprocess.Popen(
-                [*command.split(), *options], cwd=self.folder, env=self.variables, stdin=subprocess.DEVNULL,
-                stdout=log, stderr=log, start_new_session=True,
-            )  # fmt: skip
-
-    def left_running(self) -> list[int]:
-        found = []
-        for process in Path("/proc").glob("[0-9]*"):
-            with contextlib.suppress(OSError):
-                if f"TMPDIR={self.temporary}\0".encode() in (process / "environ").read_bytes():
-                    found.append(int(process.name))
-        return found
-
-    def kill_rest(self) -> None:
-        for pid in self.left_running():
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
-
-
-def until(condition: object, what: str) -> None:
-    assert callable(condition)
-    deadline = time.monotonic() + DEADLINE
-    while not condition():
-        assert time.monotonic() < deadline, what
-        time.sleep(0.05)
+from doc_shell import Shell, until
 
 
 @pytest.fixture

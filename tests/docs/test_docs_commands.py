@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import Shell, until
 from doc_blocks import DOCS, ROOT, blocks_of
+from doc_shell import Shell, until
 
 README = ROOT / "README.md"
 

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import click
 import pytest
-from conftest import Shell
 from doc_blocks import DOCS, ROOT, blocks_of, pages
+from doc_shell import Shell
 
 from millstream.cli.main import millstream
 from millstream.core.configuration import Configuration

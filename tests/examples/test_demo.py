@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from conftest import DEADLINE
+from example_process import DEADLINE
 
 Start = Callable[..., Any]
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet as pq
-from conftest import EXAMPLES
+from example_process import EXAMPLES
 
 Start = Callable[..., Any]
 TESTED = {

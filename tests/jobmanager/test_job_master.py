@@ -9,6 +9,7 @@ import pytest
 from job_driver import JobDriver
 from job_graphs import edge, job, pipeline, vertex
 
+from millstream.core.graph import JobGraph
 from millstream.core.ids import AllocationId, AttemptId
 from millstream.core.states import ExecutionState, JobStatus
 from millstream.jobmanager import events as ev
@@ -280,8 +281,8 @@ def test_a_coordinator_that_fails_fails_the_job(stage: str) -> None:
 # Cancelling
 
 
-def _at(stage: str, graph: object = None) -> JobDriver:
-    driver = JobDriver(graph or pipeline(2))  # type: ignore[arg-type]
+def _at(stage: str, graph: JobGraph | None = None) -> JobDriver:
+    driver = JobDriver(graph or pipeline(2))
     if stage != "initializing":
         driver.start()
     match stage:

@@ -35,7 +35,6 @@ class JobMasterMachine(RuleBasedStateMachine):
         self.driver = JobDriver(graph, slot_timeout=10.0)
         self.driver.start()
         self.offers = 0
-        self.root_cause_seen = False
 
     @rule(task_manager=st.sampled_from(TASK_MANAGERS))
     def a_slot_is_offered(self, task_manager: str) -> None:

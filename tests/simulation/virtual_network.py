@@ -131,7 +131,8 @@ class World:
         if not waiting and not due:
             self.now = min(timer.due for timer in self._timers)
             due = [timer for timer in self._timers if timer.due <= self.now]
-        chosen = self.random.choice([*waiting, *due])
+        possible: list[SessionEnd | Timer] = [*waiting, *due]
+        chosen = self.random.choice(possible)
         if isinstance(chosen, SessionEnd):
             self.tell(chosen.take())
         else:

@@ -159,8 +159,16 @@ KEY_COLUMNS: list[tuple[str, list[pa.DataType], st.SearchStrategy[tuple[Any, ...
     ("floats", [pa.float64()], st.tuples(st.none() | st.floats(allow_nan=False) | st.integers(-5, 5).map(float))),
     ("strings", [pa.string()], st.tuples(st.none() | st.text())),
     ("booleans", [pa.bool_()], st.tuples(st.none() | st.booleans())),
-    ("composite", [pa.int64(), pa.string()], st.tuples(st.none() | st.integers(-9, 9), st.none() | st.text(max_size=2))),
-    ("wide", [pa.int64(), pa.float64(), pa.string()], st.tuples(st.integers(0, 3), st.floats(0, 1), st.text(max_size=1))),
+    (
+        "composite",
+        [pa.int64(), pa.string()],
+        st.tuples(st.none() | st.integers(-9, 9), st.none() | st.text(max_size=2)),
+    ),
+    (
+        "wide",
+        [pa.int64(), pa.float64(), pa.string()],
+        st.tuples(st.integers(0, 3), st.floats(0, 1), st.text(max_size=1)),
+    ),
 ]
 
 
@@ -236,7 +244,8 @@ def test_a_failure_carries_exactly_its_record(partitioner: plan.Partitioner, for
 
 
 @pytest.mark.parametrize(
-    ("answer", "accepted"), [(0, True), (1, True), (np.int64(1), True), (2, False), (-1, False), ("0", False), (0.0, False)]
+    ("answer", "accepted"),
+    [(0, True), (1, True), (np.int64(1), True), (2, False), (-1, False), ("0", False), (0.0, False)],
 )
 def test_a_partitioner_has_to_answer_a_channel(answer: Any, accepted: bool) -> None:
     made = router(plan.CustomPartitioner(lambda key, count: answer, FIRST), 2)

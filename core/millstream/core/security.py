@@ -43,7 +43,7 @@ def _read(configuration: Configuration, key: str) -> bytes:
 
 
 def _check_pair(configuration: Configuration) -> None:
-    """gRPC itself only says that it cannot listen."""
+    """Says what is wrong with the files; gRPC only says that it cannot listen."""
     certificate, key = (configuration.string(f"security.ssl.internal.{name}") for name in ("cert", "key"))
     try:
         ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(certificate, key, password="")

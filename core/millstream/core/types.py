@@ -12,7 +12,7 @@ import decimal
 import typing
 from dataclasses import dataclass
 from types import NoneType, UnionType
-from typing import Any, Union
+from typing import Annotated, Any, Union
 
 
 class TypeInformation:
@@ -196,19 +196,37 @@ class DataclassType(TypeInformation):
         return [from_hint(hints[f.name]) for f in dataclasses.fields(self.cls)]
 
     def arrow_type(self) -> Any | None:
-        """A struct of its fields."""
-        return _struct(self.field_names() or [], self.field_types())
+        """A struct of its fields; a class that contains itself has no column."""
+        return None if self._contains_itself() else _struct(self.field_names() or [], self.field_types())
 
     def field_names(self) -> list[str] | None:
         """Its fields' names."""
         return [f.name for f in dataclasses.fields(self.cls)]
 
     def describe(self) -> str:
-        """The class's name and fields."""
+        """The class's name and fields; only the name when it contains itself."""
+        if self._contains_itself():
+            return self.cls.__qualname__
         inner = ", ".join(
             f"{n}: {t.describe()}" for n, t in zip(self.field_names() or [], self.field_types(), strict=True)
         )
         return f"{self.cls.__qualname__}({inner})"
+
+    def _contains_itself(self) -> bool:
+        seen: set[type] = set()
+        pending = self.field_types()
+        while pending:
+            match pending.pop():
+                case DataclassType(cls) as inner if cls not in seen:
+                    seen.add(cls)
+                    pending += inner.field_types()
+                case TupleType(fields) | RowType(fields):
+                    pending += fields
+                case ListType(element):
+                    pending.append(element)
+                case MapType(key, value):
+                    pending += (key, value)
+        return self.cls in seen
 
 
 def _struct(names: list[str], fields: typing.Iterable[TypeInformation]) -> Any | None:
@@ -245,11 +263,13 @@ def from_hint(hint: Any) -> TypeInformation:
     """The type that a Python annotation declares; what cannot be told is pickled."""
     if isinstance(hint, TypeInformation):
         return hint
-    if hint in _FROM_PYTHON:
+    if isinstance(hint, type) and hint in _FROM_PYTHON:
         return _FROM_PYTHON[hint]
     if isinstance(hint, type) and dataclasses.is_dataclass(hint):
         return DataclassType(hint)
     origin, arguments = typing.get_origin(hint), typing.get_args(hint)
+    if origin is Annotated:
+        return from_hint(arguments[0])
     if origin is tuple and arguments and arguments[-1] is not Ellipsis:
         return TupleType(tuple(from_hint(a) for a in arguments))
     if origin is list and len(arguments) == 1:

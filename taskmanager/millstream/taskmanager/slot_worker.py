@@ -29,6 +29,9 @@ from millstream.taskmanager.task_factory import TaskFactory
 log = logging.getLogger(__name__)
 
 
+_DRAIN = 0.005  # seconds that a task may go on consuming before its producers take their turn: full queues are latency
+
+
 class TaskInterrupted(BaseException):  # not an error: like KeyboardInterrupt, user code must not catch it
     """Raised inside a user function of a task that is being cancelled."""
 
@@ -93,8 +96,12 @@ class SlotWorker:
         self._take_mails(None)
         now = self._clock.monotonic()
         worked = False
-        for task in list(self._tasks.values()):
+        for task in reversed(list(self._tasks.values())):
             worked |= self._step(task)
+            until = now + _DRAIN
+            while task.gates and task.last_result is StepResult.WORKED and self._clock.monotonic() < until:
+                if not self._step(task):
+                    break
         if not worked and not self._stopped:
             self._sleep()
         else:

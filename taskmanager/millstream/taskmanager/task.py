@@ -21,11 +21,7 @@ from millstream.taskmanager.network.inputs import InputChannel, InputGate
 from millstream.taskmanager.network.outputs import ResultPartition
 from millstream.taskmanager.operators.sinks import CollectOperator
 from millstream.taskmanager.operators.source import SourceOperator
-
-
-_LONG_STEP = 0.05  # seconds
-_SHORT_STEP = 0.01
-_FIRST_SLICE = 16  # rows; doubles while steps are short, so a slow function never has to finish a full batch first
+from millstream.taskmanager.pacing import Pace
 
 
 class StepResult(Enum):
@@ -55,10 +51,12 @@ class Task:
         self._source: SourceOperator | None = None
         self._collect: list[CollectOperator] = []
         self._max_rows = max_rows
-        self._slice_rows = min(_FIRST_SLICE, max_rows)
-        self._step_records = 0
+        self._pace = Pace(max_rows)
+        self._step_rows = 0
+        self._records_before = 0
         self._seen_at: float | None = None
-        self._rest: RowBatch | None = None
+        self._batch: RowBatch | None = None
+        self._taken = 0
         self._ending = False
         self._ready = True
         self._opened = False
@@ -67,6 +65,8 @@ class Task:
         """Gives the task its operators, before it is opened."""
         self._chain = chain
         self._source = chain.head if isinstance(chain.head, SourceOperator) else None
+        if self._source is not None and self._source.produces_columns:
+            self._pace.rows = self._max_rows  # kernels over whole batches are rarely slow, and small batches always are
         self._collect = [o for o in chain.operators if isinstance(o, CollectOperator)]
 
     @property
@@ -105,6 +105,8 @@ class Task:
 
     def step(self) -> None:
         """One bounded step; `last_result` says what came of it."""
+        self._step_rows = 0
+        self._records_before = self._records_out()
         if self._ending:
             self.last_result = self._drain()
         elif not self._has_room():
@@ -132,10 +134,7 @@ class Task:
         took = now - self._seen_at
         self._seen_at = now
         self.busy += took
-        if took > _LONG_STEP or self._step_records > 4 * self._max_rows:
-            self._slice_rows = max(1, self._slice_rows // 2)
-        elif took < _SHORT_STEP and self._slice_rows < self._max_rows:
-            self._slice_rows = min(self._slice_rows * 2, self._max_rows)
+        self._pace.stepped(self._step_rows, took, self._records_out() - self._records_before)
 
     def close(self) -> list[Exception]:
         """Closes the operators, once, when they were opened."""
@@ -173,7 +172,7 @@ class Task:
     def _poll_source(self, source: SourceOperator) -> StepResult:
         if not self._ready:
             return StepResult.IDLE
-        result = source.poll(self._slice_rows / self._max_rows)
+        result = source.poll(self._pace.rows / self._max_rows)
         if result is PollStatus.END_OF_INPUT:
             return self._end()
         if result is PollStatus.NOTHING_AVAILABLE:
@@ -181,12 +180,14 @@ class Task:
             return StepResult.IDLE
         assert not isinstance(result, PollStatus)
         if len(result):
+            # columns are asked for by the same share of their own, larger limit
+            self._step_rows = len(result) if isinstance(result, RowBatch) else self._pace.rows
             source.emit(result)
         return StepResult.WORKED
 
     def _take_input(self) -> StepResult:
-        if self._rest is not None:
-            self._process(self._rest)
+        if self._batch is not None:
+            self._process_slice(self._batch)
             return StepResult.WORKED
         for gate in self.gates:
             taken = gate.poll()
@@ -195,22 +196,26 @@ class Task:
             channel, element = taken
             if isinstance(element, EndOfInput):
                 return self._end_channel(gate, channel)
-            self._process(element)
+            if isinstance(element, RowBatch) and len(element) > self._pace.rows:
+                self._batch, self._taken = element, 0
+                self._process_slice(element)
+            else:
+                self._process(element)
             return StepResult.WORKED
         return StepResult.IDLE
 
+    def _process_slice(self, batch: RowBatch) -> None:
+        start, end = self._taken, self._taken + self._pace.rows
+        times = batch.timestamps
+        self._taken = end
+        if end >= len(batch):
+            self._batch = None
+        self._process(RowBatch(batch.rows[start:end], times[start:end] if times is not None else None))
+
     def _process(self, batch: Batch) -> None:
-        limit = self._slice_rows
-        if isinstance(batch, RowBatch) and len(batch) > limit:
-            times = batch.timestamps
-            self._rest = RowBatch(batch.rows[limit:], times[limit:] if times is not None else None)
-            batch = RowBatch(batch.rows[:limit], times[:limit] if times is not None else None)
-        else:
-            self._rest = None
         self.records_in += len(batch)
-        before = self._records_out()
+        self._step_rows = len(batch) if isinstance(batch, RowBatch) else 0
         self.chain.head.process(batch)
-        self._step_records = self._records_out() - before
 
     def _records_out(self) -> int:
         return sum(p.records_out for p in self.partitions)

@@ -11,7 +11,7 @@ import sys
 import types
 from collections import namedtuple
 from dataclasses import dataclass, field
-from typing import Any, Optional
+from typing import Any
 
 import cloudpickle
 import numpy as np
@@ -57,7 +57,7 @@ class Derived(Base):
 @dataclass
 class Holder:
     inner: Base
-    maybe: Optional[Base] = None
+    maybe: Base | None = None
 
 
 @dataclass
@@ -195,7 +195,8 @@ def test_empty_batches_come_back_empty() -> None:
 
 undeclared = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text() | st.binary() | st.dates()
-    | st.builds(Row, st.integers(), st.text()) | st.builds(Loose, st.integers()) | st.builds(Named, st.text(), st.none()),
+    | st.builds(Row, st.integers(), st.text()) | st.builds(Loose, st.integers())
+    | st.builds(Named, st.text(), st.none()),
     lambda inner: st.lists(inner, max_size=3) | st.tuples(inner, inner) | st.dictionaries(st.text(), inner, max_size=3)
     | st.frozensets(st.integers(), max_size=3),
     max_leaves=6,
@@ -246,6 +247,16 @@ def test_the_largest_integers_of_message_pack_survive() -> None:
 )
 def test_dataclasses_come_back_as_they_were(rows: list[Any], expected: Codec) -> None:
     assert check_round_trip(t.DataclassType(type(rows[0])), rows, None) is expected
+
+
+def test_a_subclass_inside_of_its_own_base_keeps_its_class() -> None:
+    @dataclass
+    class SmallTree(Tree):
+        extra: str = ""
+
+    assert check_round_trip(t.DataclassType(Tree), [Tree(1, [])], None) is Codec.PICKLE
+    _, back = through(t.DataclassType(Tree), RowBatch([Tree(1, [SmallTree(2, [], "x")])]))
+    assert type(back.rows[0].children[0]) is SmallTree
 
 
 def test_a_subclass_inside_of_a_tuple_keeps_its_class() -> None:
@@ -410,7 +421,13 @@ def test_the_end_of_input_comes_back() -> None:
 
 def test_a_channel_may_mix_codecs() -> None:
     writer, reader = ElementCodec(t.LONG), ElementCodec(t.LONG)
-    elements: list[Any] = [RowBatch([1]), RowBatch([1 << 70]), ColumnBatch(column_batch(2)), RowBatch([2]), END_OF_INPUT]
+    elements: list[Any] = [
+        RowBatch([1]),
+        RowBatch([1 << 70]),
+        ColumnBatch(column_batch(2)),
+        RowBatch([2]),
+        END_OF_INPUT,
+    ]
     seen = [writer.encode(element)[0] for element in elements]
     assert seen == [Codec.MESSAGE_PACK, Codec.PICKLE, Codec.ARROW, Codec.MESSAGE_PACK, Codec.SIGNAL]
     assert [type(reader.decode(*writer.encode(e))) for e in elements] == [type(e) for e in elements]

@@ -95,8 +95,7 @@ class Stranger:
 
     def refusal(self) -> tuple[grpc.StatusCode, str]:
         with pytest.raises(grpc.RpcError):
-            while True:
-                next(self.call)
+            list(self.call)
         return self.call.code(), self.call.details()
 
     def close(self) -> None:

@@ -256,7 +256,10 @@ def test_local_and_remote_channels_share_a_gate() -> None:
     remote = RemoteInputChannel(11, "remote", PRODUCER)
     granted: list[tuple[int, int]] = []
     gate = InputGate(
-        [local, remote], ElementCodec(t.LONG), CreditReceiver([11], 1, 0), lambda c, n: granted.append((c.channel_id, n))
+        [local, remote],
+        ElementCodec(t.LONG),
+        CreditReceiver([11], 1, 0),
+        lambda c, n: granted.append((c.channel_id, n)),
     )
     gate.start()
     assert granted == [(11, 1)]

@@ -262,7 +262,11 @@ def test_map_batches(form: str, function: Any, batch_format: str) -> None:
 def test_what_map_batches_emits_can_be_used_by_every_operator(form: str) -> None:
     rig = Rig(MapBatchesOperator, double_arrow, "arrow", kind=PAIR)
     rig.process(pairs(3, form))
-    for make, function in ((MapOperator, lambda p: p), (FilterOperator, lambda p: True), (FlatMapOperator, lambda p: [p])):
+    for make, function in (
+        (MapOperator, lambda p: p),
+        (FilterOperator, lambda p: True),
+        (FlatMapOperator, lambda p: [p]),
+    ):
         following = Rig(make, function, kind=PAIR)
         following.process(rig.emitted[0])
         assert contents(following.emitted[0]) == ([(0, "0"), (2, "1"), (4, "2")], times(form, 0, 10, 20))

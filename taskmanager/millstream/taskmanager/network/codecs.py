@@ -17,7 +17,7 @@ from millstream.core.errors import MillstreamError
 from millstream.core.pickling import to_bytes
 from millstream.core.row import Row
 from millstream.core.types import DataclassType, RowType, TypeInformation
-from millstream.taskmanager.network.exact_types import restores_exactly
+from millstream.taskmanager.network.exact_types import fields_restore_exactly, restores_exactly
 
 
 class Codec(IntEnum):
@@ -43,13 +43,17 @@ class ElementCodec:
         self._nested: set[type] = set()
         wire = self._wire_type(record_type)
         self._encoder: msgspec.msgpack.Encoder | None = None
-        if wire is not None and restores_exactly(wire, self._nested):
+        if wire is not None and self._fits(wire):
             try:
                 self._decoder = msgspec.msgpack.Decoder(tuple[list[int] | None, list[wire]])  # type: ignore[valid-type]  # built at run time
                 self._encoder = msgspec.msgpack.Encoder()
             except TypeError:
                 pass  # msgspec cannot tell the type's members apart: such records are pickled
-        self._nested.discard(self._exact)  # type: ignore[arg-type]  # None is in no set
+
+    def _fits(self, wire: Any) -> bool:
+        if self._exact is not None:
+            return fields_restore_exactly(self._exact, self._nested)
+        return restores_exactly(wire, self._nested)
 
     @staticmethod
     def _wire_type(record_type: TypeInformation) -> Any | None:

@@ -23,26 +23,27 @@ _ATOMS = frozenset({
 _CONTAINERS = frozenset({tuple, list, dict, set, frozenset})
 
 
-def restores_exactly(hint: Any, dataclasses_met: set[type]) -> bool:
+def restores_exactly(hint: Any, inside: set[type]) -> bool:
     """Whether values that fit the annotation come back equal and of the same classes. Adds the dataclasses in it."""
-    if hint in dataclasses_met or hint in _ATOMS:
+    if hint in inside or hint in _ATOMS:
         return True
     if isinstance(hint, type) and dataclasses.is_dataclass(hint):
-        dataclasses_met.add(hint)
-        return _fields_restore(hint, dataclasses_met)
+        inside.add(hint)
+        return fields_restore_exactly(hint, inside)
     if isinstance(hint, type) and issubclass(hint, enum.Enum):
         return all(type(member.value) in (int, str) for member in hint)
     origin, arguments = typing.get_origin(hint), typing.get_args(hint)
     if origin in _CONTAINERS or origin in (typing.Union, types.UnionType):
-        return all(a is Ellipsis or restores_exactly(a, dataclasses_met) for a in arguments)
+        return all(a is Ellipsis or restores_exactly(a, inside) for a in arguments)
     return False
 
 
-def _fields_restore(cls: type, dataclasses_met: set[type]) -> bool:
+def fields_restore_exactly(cls: type, inside: set[type]) -> bool:
+    """The same for the fields of a dataclass; the class itself is added only when it occurs in them again."""
     if hasattr(cls, "__post_init__"):
         return False
     try:
         hints = typing.get_type_hints(cls)
     except Exception:  # names that exist only where the class was defined
         return False
-    return all(restores_exactly(hints[field.name], dataclasses_met) for field in dataclasses.fields(cls))
+    return all(restores_exactly(hints[field.name], inside) for field in dataclasses.fields(cls))

@@ -15,7 +15,6 @@ from millstream.proto import dataplane_pb2 as pb
 from millstream.taskmanager.network.codecs import Codec, ElementCodec, decompress
 from millstream.taskmanager.network.credit import CreditReceiver, CreditViolationError
 
-
 _CODECS = frozenset(Codec)
 
 

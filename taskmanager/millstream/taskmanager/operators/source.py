@@ -56,6 +56,7 @@ class SourceOperator(Operator):
     ):  # fmt: skip
         super().__init__(name, context, output_type, emit)
         self._source = source
+        self.produces_columns = source.produces_columns()
         self._reader_context = reader_context
         self._max_rows = max_rows
         self._reader: SourceReader[Any] | None = None

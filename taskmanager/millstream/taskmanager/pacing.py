@@ -1,0 +1,42 @@
+"""How many rows a task takes in one step. Pure.
+
+A step should be short, because mails wait meanwhile, and it should not waste a fixed cost, such as a sink's round trip,
+on few rows. The time of a step is taken to be `fixed + rows * each`; both are estimated from the last two steps of
+different size. The next step aims at 20 ms, or at twice its fixed cost when that is more, and changes by at most two.
+"""
+
+from __future__ import annotations
+
+_STEP = 0.02  # seconds
+_FIRST = 16  # rows: a slow function must not have to finish a full batch first
+
+
+class Pace:
+    """The pace of one task."""
+
+    __slots__ = ("_each", "_fixed", "_most", "_rows_before", "_took_before", "rows")
+
+    def __init__(self, most: int) -> None:
+        self.rows = min(_FIRST, most)
+        self._most = most
+        self._rows_before = 0
+        self._took_before = 0.0
+        self._each = 0.0
+        self._fixed = 0.0
+
+    def stepped(self, rows: int, took: float, records_out: int) -> None:
+        """Learns from a step of so many rows that took so many seconds and gave so many records."""
+        if rows <= 0:
+            return
+        if rows != self._rows_before:
+            if self._rows_before:
+                self._each = max(0.0, (took - self._took_before) / (rows - self._rows_before))
+            else:
+                self._each = took / rows
+            self._rows_before, self._took_before = rows, took
+        self._fixed = max(0.0, took - self._each * rows)
+        aim = max(_STEP, 3 * self._fixed)
+        wanted = self._most if self._each == 0.0 else int((aim - self._fixed) / self._each)
+        if records_out > 4 * self._most:
+            wanted = min(wanted, rows // 2)
+        self.rows = max(1, min(wanted, 2 * self.rows, self._most), min(self.rows // 2, self._most))

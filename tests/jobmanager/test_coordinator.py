@@ -1,0 +1,256 @@
+"""Split enumerators on the coordinator's thread, with sources that do what the test says."""
+
+from __future__ import annotations
+
+import pickle
+import queue
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from millstream.core.pickling import to_bytes
+from millstream.datastream.connectors.base import Boundedness, Source, SplitEnumerator, SplitEnumeratorContext
+from millstream.jobmanager.coordinator import Coordinator
+from millstream.proto import taskmanager_pb2 as pb
+from millstream.proto.session_pb2 import Empty
+
+DEADLINE = 20.0
+CLOSED: list[str] = []
+
+
+class FakeEnumerator(SplitEnumerator[str]):
+    """Hands out its splits one by one; some of them are orders to misbehave."""
+
+    def __init__(self, context: SplitEnumeratorContext[str], splits: list[str]) -> None:
+        self.context = context
+        self.splits = list(splits)
+
+    def start(self) -> None:
+        if self.splits[:1] == ["fail on start"]:
+            raise OSError("no such folder")
+        if self.splits[:1] == ["discover"]:
+            self.context.call_async(lambda: ["found 1", "found 2"], self._discovered)
+        if self.splits[:1] == ["discover in vain"]:
+            self.context.call_async(_in_vain, self._discovered)
+        if self.splits[:1] == ["leave"]:
+            self.context.call_async(_leave, self._discovered)
+
+    def _discovered(self, found: Any, error: BaseException | None) -> None:
+        if error is not None:
+            raise RuntimeError(f"discovery failed: {error!r}")
+        self.splits = found
+        self.context.send_event_to_reader(0, {"on": threading.current_thread().name})
+
+    def handle_split_request(self, subtask: int, host: str) -> None:
+        if not self.splits:
+            self.context.signal_no_more_splits(subtask)
+            return
+        split = self.splits.pop(0)
+        if split == "raise":
+            _user_code()
+        self.context.assign_splits([f"{split} for {host}"], subtask)
+
+    def add_splits_back(self, splits: list[str], subtask: int) -> None:
+        self.splits = [*splits, *self.splits]
+
+    def add_reader(self, subtask: int) -> None:
+        readers = sorted(self.context.registered_readers())
+        self.context.send_event_to_reader(subtask, (readers, self.context.current_parallelism()))
+
+    def handle_source_event(self, subtask: int, event: Any) -> None:
+        self.context.send_event_to_reader(subtask, ("echo", event))
+
+    def snapshot_state(self, checkpoint_id: int) -> Any:
+        return self.splits
+
+    def close(self) -> None:
+        CLOSED.append(" ".join(self.splits))
+        if self.splits[:1] == ["fail on close"]:
+            raise OSError("cannot close")
+
+
+def _user_code() -> None:
+    raise ValueError("bad split")
+
+
+def _in_vain() -> None:
+    raise FileNotFoundError("/data")
+
+
+def _leave() -> None:
+    raise SystemExit(3)
+
+
+class FakeSource(Source[str]):
+    def __init__(self, *splits: str) -> None:
+        self.splits = list(splits)
+
+    def get_boundedness(self) -> Boundedness:
+        return Boundedness.BOUNDED
+
+    def create_enumerator(self, context: SplitEnumeratorContext[str]) -> SplitEnumerator[str]:
+        return FakeEnumerator(context, self.splits)
+
+    def restore_enumerator(self, context: SplitEnumeratorContext[str], state: Any) -> SplitEnumerator[str]:
+        return FakeEnumerator(context, state)
+
+    def create_reader(self, context: Any) -> Any:
+        raise AssertionError("readers run elsewhere")
+
+
+class RunningCoordinator:
+    """A coordinator on a thread of its own, and what it sent."""
+
+    def __init__(self, **sources: bytes) -> None:
+        self.sent: queue.SimpleQueue[pb.CoordinatorMessage] = queue.SimpleQueue()
+        self.coordinator = Coordinator(self.sent.put)
+        start = pb.StartCoordinator(job_id="job")
+        for vertex_id, source in sources.items():
+            start.sources.add(vertex_id=vertex_id, name=f"source {vertex_id}", parallelism=3, source=source)
+        self.coordinator.command(pb.CoordinatorCommand(start=start))
+        self.thread = threading.Thread(target=self.coordinator.run, name="coordinator of the test", daemon=True)
+        self.thread.start()
+
+    def reader(self, vertex_id: str = "v", subtask: int = 0, **kind: Any) -> None:
+        event = pb.ReaderEvent(job_id="job", vertex_id=vertex_id, subtask=subtask, **kind)
+        self.coordinator.command(pb.CoordinatorCommand(reader_event=event))
+
+    def next(self) -> pb.CoordinatorMessage:
+        return self.sent.get(timeout=DEADLINE)
+
+    def ready(self) -> None:
+        assert self.next().WhichOneof("kind") == "ready"
+
+    def splits(self) -> tuple[int, list[str]]:
+        event = self.next().event
+        return event.subtask, pickle.loads(event.splits)
+
+    def custom(self) -> Any:
+        return pickle.loads(self.next().event.custom)
+
+    def stop(self) -> None:
+        self.coordinator.command(pb.CoordinatorCommand(stop=Empty()))
+        self.thread.join(DEADLINE)
+        assert not self.thread.is_alive()
+
+
+@pytest.fixture
+def running(request: pytest.FixtureRequest) -> Callable[..., RunningCoordinator]:
+    CLOSED.clear()
+
+    def start(*splits: str, **more: bytes) -> RunningCoordinator:
+        coordinator = RunningCoordinator(v=to_bytes(FakeSource(*splits)), **more)
+        request.addfinalizer(coordinator.stop)
+        return coordinator
+
+    return start
+
+
+def test_readers_ask_for_splits_until_there_are_none(running: Any) -> None:
+    coordinator = running("a", "b")
+    coordinator.ready()
+    for subtask in range(2):
+        coordinator.reader(subtask=subtask, split_request=f"host {subtask}")
+    assert coordinator.splits() == (0, ["a for host 0"])
+    assert coordinator.splits() == (1, ["b for host 1"])
+    coordinator.reader(subtask=2, split_request="host 2")
+    message = coordinator.next()
+    assert message.event.WhichOneof("kind") == "no_more_splits"
+    assert (message.event.job_id, message.event.vertex_id, message.event.subtask) == ("job", "v", 2)
+
+
+def test_readers_register_send_events_and_give_splits_back(running: Any) -> None:
+    coordinator = running()
+    coordinator.ready()
+    coordinator.reader(subtask=2, registered=Empty())
+    assert coordinator.custom() == ([2], 3)
+    coordinator.reader(subtask=0, registered=Empty())
+    assert coordinator.custom() == ([0, 2], 3)
+    coordinator.reader(subtask=1, custom=to_bytes({"at": 5}))
+    assert coordinator.custom() == ("echo", {"at": 5})
+    coordinator.reader(subtask=1, splits_returned=to_bytes(["x"]))
+    coordinator.reader(subtask=0, split_request="h")
+    assert coordinator.splits() == (0, ["x for h"])
+
+
+def test_each_source_has_an_enumerator_of_its_own(running: Any) -> None:
+    coordinator = running("a", w=to_bytes(FakeSource("b")))
+    coordinator.ready()
+    coordinator.reader("w", 0, split_request="h")
+    coordinator.reader("v", 0, split_request="h")
+    assert coordinator.splits() == (0, ["b for h"])
+    assert coordinator.splits() == (0, ["a for h"])
+
+
+def test_what_an_enumerator_raises_is_told_as_the_users_traceback(running: Any) -> None:
+    coordinator = running("raise", "a")
+    coordinator.ready()
+    coordinator.reader(split_request="h")
+    failure = coordinator.next().failure
+    assert failure.exception == "ValueError: bad split"
+    assert (failure.job_id, failure.vertex_id, failure.operator_name) == ("job", "v", "source v")
+    assert failure.task_name == "source v (split enumerator)"
+    assert failure.timestamp > 0
+    first, *frames = failure.traceback.splitlines()
+    assert first == "Traceback (most recent call last):"
+    assert "in handle_split_request" in frames[0]
+    assert "millstream/jobmanager" not in failure.traceback
+    assert frames[-1] == "ValueError: bad split"
+    coordinator.reader(split_request="h")
+    assert coordinator.splits() == (0, ["a for h"])
+
+
+def test_a_source_that_cannot_start_fails_the_job_and_its_readers_are_not_answered(running: Any) -> None:
+    coordinator = running("fail on start")
+    assert coordinator.next().failure.exception == "OSError: no such folder"
+    coordinator.ready()
+
+
+def test_a_source_that_cannot_be_loaded_fails_the_job() -> None:
+    coordinator = RunningCoordinator(v=b"cnowhere_to_be_found\nSource\n.")
+    assert coordinator.next().failure.exception == "ModuleNotFoundError: No module named 'nowhere_to_be_found'"
+    coordinator.ready()
+    coordinator.reader(split_request="h")
+    coordinator.stop()
+    assert coordinator.sent.empty()
+
+
+def test_async_work_continues_on_the_coordinators_thread(running: Any) -> None:
+    coordinator = running("discover")
+    coordinator.ready()
+    assert coordinator.custom() == {"on": "coordinator of the test"}
+    coordinator.reader(split_request="h")
+    assert coordinator.splits() == (0, ["found 1 for h"])
+
+
+@pytest.mark.parametrize(
+    ("order", "error"), [("discover in vain", "FileNotFoundError('/data')"), ("leave", "SystemExit(3)")]
+)
+def test_an_error_of_async_work_reaches_its_continuation_and_one_there_the_job(
+    running: Any, order: str, error: str
+) -> None:
+    coordinator = running(order)
+    messages = [coordinator.next(), coordinator.next()]
+    (failure,) = [m.failure for m in messages if m.WhichOneof("kind") == "failure"]
+    assert failure.exception == f"RuntimeError: discovery failed: {error}"
+    assert failure.vertex_id == "v"
+    assert "millstream/jobmanager" not in failure.traceback
+
+
+def test_stopping_closes_every_enumerator_even_when_one_cannot_close(
+    running: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    coordinator = running("fail on close", w=to_bytes(FakeSource("second")))
+    coordinator.ready()
+    coordinator.stop()
+    assert CLOSED == ["fail on close", "second"]
+    assert "closing the enumerator of source v failed" in caplog.text
+
+
+def test_an_enumerator_that_failed_is_closed_too(running: Any) -> None:
+    coordinator = running("fail on start")
+    coordinator.next()
+    coordinator.stop()
+    assert CLOSED == ["fail on start"]

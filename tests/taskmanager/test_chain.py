@@ -1,0 +1,179 @@
+"""Chains: built from their specs, opened from the last to the first, finished from the first to the last."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from millstream.core import plan
+from millstream.core import types as t
+from millstream.core.batches import Batch, ColumnBatch, RowBatch
+from millstream.core.plan import ChainedOperator, ChainedOutput
+from millstream.datastream.functions import MapFunction, OutputTag, ProcessFunction, RuntimeContext
+from millstream.proto import taskmanager_pb2
+from millstream.taskmanager.chain import ChainBuilder, OperatorChain
+from millstream.taskmanager.operators.base import OperatorError
+from millstream.taskmanager.runtime_context import TaskRuntimeContext
+from millstream.taskmanager.state.heap import HeapStateBackend
+
+MAX_ROWS = 10
+
+
+class Build:
+    """A chain and what reached each of the task's outputs."""
+
+    def __init__(self, *operators: ChainedOperator, outputs: int = 1, kind: t.TypeInformation = t.PICKLED) -> None:
+        self.outputs: list[list[Batch]] = [[] for _ in range(outputs)]
+        deployment = taskmanager_pb2.TaskDeployment(job_id="job")
+
+        def no_source(context: RuntimeContext) -> Any:
+            raise AssertionError("there is no source in these chains")
+
+        builder = ChainBuilder(
+            [batches.append for batches in self.outputs],
+            kind,
+            lambda name: TaskRuntimeContext(deployment, name, {}, {}, {}),
+            no_source,
+            HeapStateBackend,
+            MAX_ROWS,
+            MAX_ROWS,
+        )
+        self.chain: OperatorChain = builder.build(plan.Chain(operators))
+
+    def rows(self, output: int = 0) -> list[Any]:
+        return [row for batch in self.outputs[output] if isinstance(batch, RowBatch) for row in batch.rows]
+
+
+def operator(
+    spec: plan.OperatorSpec, *outputs: ChainedOutput, name: str = "op", kind: Any = t.PICKLED
+) -> ChainedOperator:
+    return ChainedOperator(f"id of {name}", name, spec, kind, outputs)
+
+
+def test_operators_emit_into_each_other_and_out() -> None:
+    built = Build(
+        operator(plan.MapSpec(lambda n: n + 1), ChainedOutput(operator=1)),
+        operator(plan.FilterSpec(lambda n: n % 2), ChainedOutput(operator=2), ChainedOutput(output=1)),
+        operator(plan.FlatMapSpec(lambda n: [n, -n]), ChainedOutput(output=0)),
+        outputs=2,
+    )
+    built.chain.head.process(RowBatch([0, 1, 2]))
+    assert built.rows(0) == [1, -1, 3, -3]
+    assert built.rows(1) == [1, 3]
+    assert built.chain.ids == ["id of op"] * 3
+
+
+def test_an_operator_without_outputs_drops_what_it_emits() -> None:
+    built = Build(operator(plan.MapSpec(lambda n: n)))
+    built.chain.head.process(RowBatch([1]))
+    assert built.rows() == []
+
+
+def test_columns_become_records_of_the_type_that_flows() -> None:
+    pair = t.TupleType((t.LONG, t.STRING))
+    seen: list[Any] = []
+    built = Build(
+        operator(plan.MapBatchesSpec(lambda batch: batch, "arrow"), ChainedOutput(operator=1), kind=pair),
+        operator(plan.MapSpec(seen.append), ChainedOutput(output=0)),
+        kind=pair,
+    )
+    built.chain.head.process(ColumnBatch(pa.RecordBatch.from_pydict({"f0": [1, 2], "f1": ["a", "b"]})))
+    assert seen == [(1, "a"), (2, "b")]
+
+
+def test_side_outputs_do_not_have_the_main_outputs_type() -> None:
+    class Split(ProcessFunction):
+        def process_element(self, value: Any, ctx: Any) -> Any:
+            yield OutputTag("words"), {"word": str(value)}
+            yield value
+
+    seen: list[Any] = []
+
+    def watch(batch: pa.RecordBatch) -> None:
+        seen.extend(batch.to_pylist())
+
+    built = Build(
+        operator(
+            plan.ProcessSpec(Split()), ChainedOutput(output=0), ChainedOutput(operator=1, tag="words"), kind=t.LONG
+        ),
+        operator(plan.MapBatchesSpec(watch, "arrow")),
+    )
+    built.chain.head.process(RowBatch([1, 2]))
+    assert built.rows() == [1, 2]
+    assert seen == [{"word": "1"}, {"word": "2"}]
+
+
+@pytest.mark.parametrize("timed", [False, True])
+def test_large_batches_of_rows_are_cut(timed: bool) -> None:
+    built = Build(operator(plan.FlatMapSpec(lambda n: range(95)), ChainedOutput(output=0)))
+    built.chain.head.process(RowBatch([1], [7] if timed else None))
+    assert [len(batch) for batch in built.outputs[0]] == [10] * 9 + [5]
+    assert built.rows() == list(range(95))
+    for batch in built.outputs[0]:
+        assert batch.timestamps == ([7] * len(batch) if timed else None)
+
+
+def test_batches_of_up_to_four_times_the_size_stay_whole() -> None:
+    built = Build(operator(plan.FlatMapSpec(lambda n: range(40)), ChainedOutput(output=0)))
+    built.chain.head.process(RowBatch([1]))
+    assert [len(batch) for batch in built.outputs[0]] == [40]
+
+
+class Noted(MapFunction):
+    """Notes its life in a list that all share."""
+
+    def __init__(self, name: str, notes: list[str], fail_in: str = "") -> None:
+        self._name, self._notes, self._fail_in = name, notes, fail_in
+
+    def _note(self, what: str) -> None:
+        self._notes.append(f"{what} {self._name}")
+        if self._fail_in == what:
+            raise ValueError(self._name)
+
+    def open(self, runtime_context: RuntimeContext) -> None:
+        self._note("open")
+
+    def close(self) -> None:
+        self._note("close")
+
+    def map(self, value: Any) -> Any:
+        return value
+
+
+def noted(*fail_in: str) -> tuple[OperatorChain, list[str]]:
+    notes: list[str] = []
+    names = ["a", "b", "c"]
+    operators = [
+        operator(plan.MapSpec(Noted(n, notes, fail)), *([ChainedOutput(operator=i + 1)] if i < 2 else []), name=n)
+        for i, (n, fail) in enumerate(zip(names, fail_in or ("", "", ""), strict=True))
+    ]
+    return Build(*operators).chain, notes
+
+
+def test_consumers_are_opened_before_producers() -> None:
+    chain, notes = noted()
+    chain.open()
+    assert notes == ["open c", "open b", "open a"]
+    notes.clear()
+    assert chain.close() == []
+    assert notes == ["close c", "close b", "close a"]
+
+
+def test_every_operator_is_closed_whatever_the_others_do() -> None:
+    chain, notes = noted("close", "", "close")
+    chain.open()
+    notes.clear()
+    errors = chain.close()
+    assert notes == ["close c", "close b", "close a"]
+    assert all(isinstance(error, OperatorError) for error in errors)
+    assert [error.operator_name for error in errors if isinstance(error, OperatorError)] == ["c", "a"]
+
+
+def test_a_failing_open_names_its_operator() -> None:
+    chain, notes = noted("", "open", "")
+    with pytest.raises(OperatorError) as caught:
+        chain.open()
+    assert caught.value.operator_name == "b"
+    assert notes == ["open c", "open b"]

@@ -1,0 +1,584 @@
+"""The slot worker's loop, turn by turn: deployments, states, failures, cancelling, backpressure and metrics."""
+
+from __future__ import annotations
+
+import pickle
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from worker_rig import READERS, WRITTEN, NamedSink, RowsSource, WorkerRig, chain, local_pair, wire
+
+from millstream.core import plan
+from millstream.core import types as t
+from millstream.core.pickling import to_bytes
+from millstream.core.plan import FilterSpec, FlatMapSpec, MapSpec, SinkSpec, SourceSpec
+from millstream.datastream.functions import IntCounter, MapFunction, RuntimeContext
+from millstream.proto import dataplane_pb2, dispatcher_pb2
+from millstream.proto import taskmanager_pb2 as pb
+from millstream.taskmanager.network.data_plane import FrameArrived, PeerLost
+from millstream.taskmanager.network.inputs import LocalInputChannel
+from millstream.taskmanager.slot_worker import TaskInterrupted
+
+
+@pytest.fixture
+def rig() -> Iterator[WorkerRig]:
+    made = WorkerRig()
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def small() -> Iterator[WorkerRig]:
+    """A worker whose batches have eight rows."""
+    made = WorkerRig(**{"execution.batch.max-rows": "8"})
+    yield made
+    made.close()
+
+
+def deploy_three(rig: WorkerRig, rows: Any, function: Any, sink: str) -> tuple[pb.TaskDeployment, ...]:
+    """Source, map and sink as three tasks of one worker."""
+    out_a, in_a = local_pair(rig, 1)
+    out_b, in_b = local_pair(rig, 2)
+    tasks = (
+        rig.task(chain(SourceSpec(RowsSource(rows)), outputs=1), outputs=[out_a]),
+        rig.task(chain(MapSpec(function), outputs=1), [in_a], [out_b]),
+        rig.task(chain(SinkSpec(NamedSink(sink))), [in_b]),
+    )
+    rig.deploy(*tasks)
+    return tasks
+
+
+LIFE = ["INITIALIZING", "RUNNING", "FINISHED"]
+
+
+def test_a_chained_job_runs_to_its_end(rig: WorkerRig) -> None:
+    specs = (SourceSpec(RowsSource(range(10))), MapSpec(lambda n: n * 2), FilterSpec(lambda n: n > 4))
+    task = rig.task(chain(*specs, SinkSpec(NamedSink("chained"))))
+    rig.deploy(task)
+    rig.turn_until(rig.ended(task))
+    assert WRITTEN["chained"] == [6, 8, 10, 12, 14, 16, 18, "flushed", "closed"]
+    assert rig.states(task) == LIFE
+    assert all(update.allocation_id == "allocation" for update in rig.updates(task))
+
+
+@pytest.mark.parametrize("backwards", [False, True], ids=["producers first", "consumers first"])
+def test_tasks_of_one_worker_hand_over_by_reference(rig: WorkerRig, backwards: bool) -> None:
+    out_a, in_a = local_pair(rig, 1)
+    out_b, in_b = local_pair(rig, 2)
+    tasks = [
+        rig.task(chain(SourceSpec(RowsSource(range(5000))), outputs=1), outputs=[out_a]),
+        rig.task(chain(MapSpec(lambda n: n + 1), outputs=1), [in_a], [out_b]),
+        rig.task(chain(SinkSpec(NamedSink("three"))), [in_b]),
+    ]
+    for task in reversed(tasks) if backwards else tasks:
+        rig.deploy(task)
+        for _ in range(3):
+            rig.worker.turn()
+    rig.turn_until(rig.ended(*tasks))
+    assert WRITTEN["three"] == [*range(1, 5001), "flushed", "closed"]
+    for task in tasks:
+        assert rig.states(task) == LIFE
+    metrics = [rig.updates(task)[-1].metrics for task in tasks]
+    assert [(m.records_in, m.records_out) for m in metrics] == [(0, 5000), (5000, 5000), (5000, 0)]
+
+
+def failing_at_seven(number: int) -> int:
+    return 1 // (7 - number)
+
+
+def test_a_failure_is_reported_with_the_users_frames_only(rig: WorkerRig) -> None:
+    source, mapper, sink = deploy_three(rig, range(20), failing_at_seven, "failing")
+    rig.turn_until(rig.ended(mapper))
+    assert rig.states(mapper) == ["INITIALIZING", "RUNNING", "FAILED"]
+    failure = rig.updates(mapper)[-1].failure
+    assert failure.exception == "ZeroDivisionError: integer division or modulo by zero"
+    assert failure.operator_name == "op 0 MapSpec"
+    assert failure.record == "7"
+    assert (failure.job_id, failure.vertex_id, failure.task_name) == ("job", mapper.vertex_id, mapper.task_name)
+    assert failure.timestamp == rig.clock.now_ms()
+    lines = failure.traceback.splitlines()
+    assert lines[0] == "Traceback (most recent call last):"
+    assert "in failing_at_seven" in lines[1]
+    assert "millstream/taskmanager" not in failure.traceback
+    assert lines[-1] == failure.exception
+    assert rig.states(sink)[-1] == "RUNNING"
+    rig.cancel(source.attempt_id, sink.attempt_id)
+    assert rig.states(sink)[-1] == "CANCELED"
+    assert WRITTEN["failing"][-1] == "closed"
+    assert "flushed" not in WRITTEN["failing"]
+
+
+def test_a_record_whose_repr_fails_is_still_reported(rig: WorkerRig) -> None:
+    class Shy:
+        def __repr__(self) -> str:
+            raise RuntimeError("no picture")
+
+        def __reduce__(self) -> Any:
+            return Shy, ()
+
+    task = rig.task(
+        chain(SourceSpec(RowsSource([Shy()])), MapSpec(lambda row: row.missing), SinkSpec(NamedSink("shy")))
+    )
+    rig.deploy(task)
+    rig.turn_until(rig.ended(task))
+    failure = rig.updates(task)[-1].failure
+    assert "Shy" in failure.record
+    assert failure.exception.startswith("AttributeError")
+
+
+def test_long_records_are_shortened(rig: WorkerRig) -> None:
+    task = rig.task(
+        chain(SourceSpec(RowsSource(["x" * 100_000])), MapSpec(lambda row: row + 1), SinkSpec(NamedSink("long")))
+    )
+    rig.deploy(task)
+    rig.turn_until(rig.ended(task))
+    assert len(rig.updates(task)[-1].failure.record) <= 1000
+
+
+def test_a_key_selector_that_fails_is_blamed_with_its_record(rig: WorkerRig) -> None:
+    selector = plan.KeySelector(function=lambda row: row["missing"])
+    out, _ = wire(1, "", "", plan.HashPartitioner(selector))
+    second = pb.OutputChannel(channel_id=2, consumer_address="", consumer_name="second")
+    out.channels.append(second)
+    task = rig.task(chain(SourceSpec(RowsSource([{"a": 1}])), outputs=1), outputs=[out])
+    rig.deploy(task)
+    rig.turn_until(rig.ended(task))
+    failure = rig.updates(task)[-1].failure
+    assert failure.exception == "KeyError: 'missing'"
+    assert "key selector" in failure.operator_name
+    assert failure.record == "{'a': 1}"
+    assert "in <lambda>" in failure.traceback
+    assert "partitioning.py" not in failure.traceback
+
+
+class Rich(MapFunction):
+    """Fails where it is told to."""
+
+    def __init__(self, fail_in: str) -> None:
+        self._fail_in = fail_in
+
+    def open(self, runtime_context: RuntimeContext) -> None:
+        self._counter = runtime_context.get_metrics_group().counter("rows")
+        self._sum = IntCounter()
+        runtime_context.add_accumulator("sum", self._sum)
+        self._check("open")
+
+    def close(self) -> None:
+        self._check("close")
+
+    def map(self, value: Any) -> Any:
+        self._check("map")
+        self._counter.inc()
+        self._sum.add(value)
+        return value
+
+    def _check(self, step: str) -> None:
+        if self._fail_in == step:
+            raise OSError(f"failed in {step}")
+
+
+@pytest.mark.parametrize(
+    ("step", "states"),
+    [
+        ("open", ["INITIALIZING", "FAILED"]),
+        ("map", ["INITIALIZING", "RUNNING", "FAILED"]),
+        ("close", ["INITIALIZING", "RUNNING", "FAILED"]),
+    ],
+)
+def test_a_failure_in_each_phase(rig: WorkerRig, step: str, states: list[str]) -> None:
+    task = rig.task(chain(SourceSpec(RowsSource([1])), MapSpec(Rich(step)), SinkSpec(NamedSink("phase"))))
+    rig.deploy(task)
+    rig.turn_until(rig.ended(task))
+    assert rig.states(task) == states
+    failure = rig.updates(task)[-1].failure
+    assert failure.exception == f"OSError: failed in {step}"
+    assert failure.operator_name == "op 1 MapSpec"
+    if step != "open":
+        assert WRITTEN["phase"][-1] == "closed"
+
+
+def test_a_chain_that_cannot_be_loaded_fails_its_task(rig: WorkerRig) -> None:
+    task = rig.task(b"no pickle")
+    rig.deploy(task)
+    assert rig.states(task) == ["INITIALIZING", "FAILED"]
+    assert "UnpicklingError" in rig.updates(task)[-1].failure.exception
+
+
+def test_counters_and_accumulators_are_reported(rig: WorkerRig) -> None:
+    task = rig.task(chain(SourceSpec(RowsSource([1, 2, 3])), MapSpec(Rich("")), SinkSpec(NamedSink("counted"))))
+    rig.deploy(task)
+    rig.turn_until(rig.ended(task))
+    last = rig.updates(task)[-1]
+    assert dict(last.metrics.counters) == {"op 1 MapSpec.rows": 3}
+    (accumulator,) = last.accumulators
+    assert (accumulator.name, accumulator.kind) == ("sum", "IntCounter")
+    assert pickle.loads(accumulator.value).get_local_value() == 6
+
+
+def metrics_reports(rig: WorkerRig) -> list[pb.TaskMetricsReport]:
+    return [m.metrics for m in rig.sent if m.WhichOneof("kind") == "metrics"]
+
+
+def test_metrics_are_reported_at_their_interval(rig: WorkerRig) -> None:
+    task = rig.task(chain(SourceSpec(RowsSource(waits=True)), SinkSpec(NamedSink("metrics"))))
+    rig.deploy(task)
+    rig.worker.turn()
+    first = len(metrics_reports(rig))
+    assert first == 1
+    for _ in range(5):
+        rig.worker.turn()
+    assert len(metrics_reports(rig)) == first
+    rig.clock.advance(10)
+    rig.worker.turn()
+    report = metrics_reports(rig)[-1]
+    assert len(metrics_reports(rig)) == first + 1
+    assert [t.attempt_id for t in report.tasks] == [task.attempt_id]
+    assert report.tasks[0].metrics.idle_ms == 10_000
+
+
+def test_readers_speak_with_their_enumerator(rig: WorkerRig) -> None:
+    task = rig.task(chain(SourceSpec(RowsSource(waits=True)), SinkSpec(NamedSink("events"))))
+    rig.deploy(task)
+    events = [m.reader_event for m in rig.sent if m.WhichOneof("kind") == "reader_event"]
+    assert [e.WhichOneof("kind") for e in events] == ["registered", "split_request"]
+    assert events[1].split_request == "127.0.0.1"
+    assert all((e.job_id, e.vertex_id, e.subtask) == ("job", task.vertex_id, 0) for e in events)
+    rig.worker.turn()
+    rig.tell(task, splits=to_bytes([5, 6]))
+    rig.turn_until(lambda: WRITTEN["events"] == [5, 6])
+    rig.tell(task, custom=to_bytes("hello"))
+    assert pickle.loads(rig.sent[-1].reader_event.custom) == ("echo", "hello")
+    rig.tell(task, no_more_splits={})
+    rig.turn_until(rig.ended(task))
+    assert rig.states(task) == LIFE
+
+
+def test_an_enumerators_event_may_fail_its_reader(rig: WorkerRig) -> None:
+    task = rig.task(chain(SourceSpec(RowsSource(waits=True)), SinkSpec(NamedSink("event failure"))))
+    rig.deploy(task)
+    rig.tell(task, custom=to_bytes("fail"))
+    assert rig.states(task)[-1] == "FAILED"
+    assert rig.updates(task)[-1].failure.exception == "OSError: the broker is gone"
+    rig.tell(task, custom=to_bytes("fail"))  # the task is gone: nothing happens
+
+
+def test_a_reader_is_polled_again_when_it_asks_for_it(rig: WorkerRig) -> None:
+    task = rig.task(chain(SourceSpec(RowsSource(waits=True)), SinkSpec(NamedSink("woken"))))
+    rig.deploy(task)
+    reader = READERS[-1]
+    rig.worker.turn()
+    reader._rows = [1]
+    rig.worker.turn()
+    assert WRITTEN["woken"] == []
+    reader.context.wake_up()
+    rig.turn_until(lambda: WRITTEN["woken"] == [1], turns=3)
+    rig.worker.turn()
+    reader._rows = [2]
+    reader.context.poll_again_in(5)
+    rig.clock.advance(4)
+    for _ in range(3):
+        rig.worker.turn()
+    assert WRITTEN["woken"] == [1]
+    rig.clock.advance(1)
+    rig.turn_until(lambda: WRITTEN["woken"] == [1, 2], turns=3)
+
+
+class TestCancelling:
+    def test_an_idle_source(self, rig: WorkerRig) -> None:
+        task = rig.task(chain(SourceSpec(RowsSource(waits=True)), SinkSpec(NamedSink("idle"))))
+        rig.deploy(task)
+        rig.worker.turn()
+        rig.cancel(task.attempt_id)
+        assert rig.states(task) == ["INITIALIZING", "RUNNING", "CANCELED"]
+        assert WRITTEN["idle"] == ["closed"]
+        rig.cancel(task.attempt_id)
+        assert len(rig.states(task)) == 3
+
+    def test_a_backpressured_task(self, small: WorkerRig) -> None:
+        out, _ = local_pair(small, 1)
+        task = small.task(chain(SourceSpec(RowsSource(range(10_000))), outputs=1), outputs=[out])
+        small.deploy(task)
+        for _ in range(30):
+            small.worker.turn()
+        small.cancel(task.attempt_id)
+        assert small.states(task)[-1] == "CANCELED"
+
+    def test_a_function_that_is_interrupted(self, rig: WorkerRig) -> None:
+        def interrupted(value: Any) -> Any:
+            raise TaskInterrupted
+
+        task = rig.task(chain(SourceSpec(RowsSource([1])), MapSpec(interrupted), SinkSpec(NamedSink("interrupted"))))
+        rig.deploy(task)
+        rig.turn_until(rig.ended(task))
+        assert rig.states(task)[-1] == "CANCELED"
+        assert not rig.updates(task)[-1].HasField("failure")
+        assert WRITTEN["interrupted"] == ["closed"]
+
+    def test_a_failure_while_cancelling_is_no_failure(self, rig: WorkerRig) -> None:
+        task = rig.task(chain(SourceSpec(RowsSource([7])), MapSpec(failing_at_seven), SinkSpec(NamedSink("late"))))
+        rig.deploy(task)
+        rig.worker.cancelling.add(task.attempt_id)
+        rig.turn_until(rig.ended(task))
+        assert rig.states(task)[-1] == "CANCELED"
+
+    def test_a_close_that_fails_does_not_stop_it(self, rig: WorkerRig) -> None:
+        task = rig.task(
+            chain(SourceSpec(RowsSource(waits=True)), MapSpec(Rich("close")), SinkSpec(NamedSink("bad close")))
+        )
+        rig.deploy(task)
+        rig.cancel(task.attempt_id)
+        assert rig.states(task)[-1] == "CANCELED"
+        assert WRITTEN["bad close"] == ["closed"]
+
+
+class TestBackpressure:
+    def test_a_full_local_channel_stops_the_producer(self, small: WorkerRig) -> None:
+        out, gate = local_pair(small, 1)
+        producer = small.task(chain(SourceSpec(RowsSource(range(1000))), outputs=1), outputs=[out])
+        small.deploy(producer)
+        for _ in range(50):
+            small.worker.turn()
+        running = small.worker._tasks[producer.attempt_id]
+        assert running.metrics().records_out == LocalInputChannel.CAPACITY * 8
+        small.clock.advance(3)
+        small.worker.turn()
+        assert running.metrics().backpressured_ms == 3000
+        consumer = small.task(chain(SinkSpec(NamedSink("pressed"))), [gate])
+        small.deploy(consumer)
+        small.turn_until(small.ended(producer, consumer))
+        assert WRITTEN["pressed"] == [*range(1000), "flushed", "closed"]
+
+    def test_an_exploding_flat_map_is_fed_in_small_slices(self, small: WorkerRig) -> None:
+        out_a, in_a = local_pair(small, 1)
+        out_b, in_b = local_pair(small, 2)
+        source = small.task(chain(SourceSpec(RowsSource(range(64))), outputs=1), outputs=[out_a])
+        explode = small.task(chain(FlatMapSpec(lambda n: [n] * 40), outputs=1), [in_a], [out_b])
+        sink = small.task(chain(SinkSpec(NamedSink("exploded"))), [in_b])
+        small.deploy(source, explode, sink)
+        running = small.worker._tasks[explode.attempt_id]
+        step, produced = running.step, [0]
+
+        def counted() -> None:
+            before = running.metrics().records_out
+            step()
+            produced.append(running.metrics().records_out - before)
+
+        running.step = counted  # type: ignore[method-assign]  # to see each step by itself
+        small.turn_until(small.ended(source, explode, sink))
+        assert WRITTEN["exploded"][:-2] == [n for n in range(64) for _ in range(40)]
+        assert sum(produced) == 64 * 40
+        assert max(produced) <= 8 * 40
+        assert max(produced[-20:]) <= 4 * 8 + 40  # learnt: about four batches a step at most
+
+    def test_a_large_emission_is_cut_into_batches(self, small: WorkerRig) -> None:
+        out, _ = local_pair(small, 1)
+        task = small.task(
+            chain(SourceSpec(RowsSource([1])), FlatMapSpec(lambda n: range(100)), outputs=1), outputs=[out]
+        )
+        small.deploy(task)
+        small.turn_until(lambda: small.worker._tasks[task.attempt_id].metrics().records_out == 100, turns=10)
+        queued = small.worker._channels.local(1, "").queue
+        assert {len(batch) for batch in list(queued)[:12]} == {8}
+
+    def test_the_client_that_does_not_collect_stops_the_task(self, rig: WorkerRig) -> None:
+        task = rig.task(chain(SourceSpec(RowsSource(range(100_000))), plan.CollectSpec()))
+        rig.deploy(task)
+        for _ in range(200):
+            rig.worker.turn()
+        collector = rig.worker._tasks[task.attempt_id].collector("op-1")
+        assert collector is not None
+        assert not collector.has_room
+        assert len(collector._results) <= collector.CAPACITY + 2048
+        received: list[int] = []
+        version = ""
+        while not rig.ended(task)():
+            request = dispatcher_pb2.CollectRequest(
+                operator_id="op-1", version=version, offset=len(received), request_id="q"
+            )
+            rig.post(pb.WorkerCommand(collect=pb.CollectFromTask(attempt_id=task.attempt_id, request=request)))
+            answer = rig.sent[-1].collected
+            version = answer.version
+            received += [row for raw in answer.batches for row in pickle.loads(raw)]
+            rig.worker.turn()
+        assert received == list(range(100_000))
+
+
+def test_collecting_from_a_task_that_is_not_there_is_answered(rig: WorkerRig) -> None:
+    request = dispatcher_pb2.CollectRequest(operator_id="op-1", request_id="q")
+    rig.post(pb.WorkerCommand(collect=pb.CollectFromTask(attempt_id="nobody", request=request)))
+    assert rig.sent[-1].collected == dispatcher_pb2.CollectResponse(
+        request_id="q", error="the collecting task is not running"
+    )
+
+
+def test_a_result_that_cannot_be_pickled_fails_the_task(rig: WorkerRig) -> None:
+    task = rig.task(
+        chain(SourceSpec(RowsSource([1, 2])), MapSpec(lambda n: threading.Lock() if n == 2 else n), plan.CollectSpec())
+    )
+    rig.deploy(task)
+    rig.worker.turn()
+    request = dispatcher_pb2.CollectRequest(operator_id="op-2", request_id="q")
+    rig.post(pb.WorkerCommand(collect=pb.CollectFromTask(attempt_id=task.attempt_id, request=request)))
+    assert rig.states(task)[-1] == "FAILED"
+    failure = rig.updates(task)[-1].failure
+    assert failure.operator_name == "op 2 CollectSpec"
+    assert "lock" in failure.record
+
+
+def test_side_outputs_go_to_their_own_operators(rig: WorkerRig) -> None:
+    from millstream.datastream.functions import OutputTag, ProcessFunction
+
+    class Split(ProcessFunction):
+        def process_element(self, value: Any, ctx: Any) -> Any:
+            yield value
+            yield OutputTag("odd"), {"n": value}
+
+    outputs = (plan.ChainedOutput(operator=2), plan.ChainedOutput(operator=3, tag="odd"))
+    operators = (
+        plan.ChainedOperator("a", "source", SourceSpec(RowsSource([1, 3])), t.LONG, (plan.ChainedOutput(operator=1),)),
+        plan.ChainedOperator("b", "split", plan.ProcessSpec(Split()), t.LONG, outputs),
+        plan.ChainedOperator("c", "main", SinkSpec(NamedSink("main")), t.LONG, ()),
+        plan.ChainedOperator(
+            "d",
+            "columns",
+            plan.MapBatchesSpec(lambda batch: batch, "arrow"),
+            t.PICKLED,
+            (plan.ChainedOutput(operator=4),),
+        ),
+        plan.ChainedOperator("e", "side", SinkSpec(NamedSink("side")), t.PICKLED, ()),
+    )
+    task = rig.task(to_bytes(plan.Chain(operators)))
+    rig.deploy(task)
+    rig.turn_until(rig.ended(task))
+    assert rig.states(task) == LIFE
+    assert WRITTEN["main"][:2] == [1, 3]
+    assert [row.as_dict() for row in WRITTEN["side"][:2]] == [{"n": 1}, {"n": 3}]
+
+
+class TestTwoWorkers:
+    """Two workers on loopback, both driven by this thread."""
+
+    @pytest.fixture
+    def pair(self) -> Iterator[tuple[WorkerRig, WorkerRig]]:
+        options = {"taskmanager.memory.segment-size": "4 kb", "execution.batch.max-rows": "64"}
+        left, right = WorkerRig(network=True, **options), WorkerRig(network=True, **options)
+        yield left, right
+        left.close()
+        right.close()
+
+    @staticmethod
+    def turn_both(pair: tuple[WorkerRig, WorkerRig], done: Any, turns: int = 20_000) -> None:
+        for _ in range(turns):
+            if done():
+                return
+            for rig in pair:
+                rig.worker.turn()
+        raise AssertionError(f"not reached; states: {[rig.all_states() for rig in pair]}")
+
+    def deploy(
+        self, pair: tuple[WorkerRig, WorkerRig], rows: Any, sink: str, kind: t.TypeInformation = t.PICKLED
+    ) -> tuple[pb.TaskDeployment, pb.TaskDeployment]:
+        left, right = pair
+        out, gate = wire(1, left.address, right.address, kind=kind)
+        producer = left.task(chain(SourceSpec(RowsSource(rows)), outputs=1), outputs=[out])
+        consumer = right.task(chain(SinkSpec(NamedSink(sink))), [gate])
+        right.deploy(consumer)
+        left.deploy(producer)
+        return producer, consumer
+
+    def test_records_cross_in_order(self, pair: tuple[WorkerRig, WorkerRig]) -> None:
+        left, right = pair
+        producer, consumer = self.deploy(pair, range(5000), "crossed", t.LONG)
+        self.turn_both(pair, lambda: left.ended(producer)() and right.ended(consumer)())
+        assert WRITTEN["crossed"] == [*range(5000), "flushed", "closed"]
+        sent, received = left.updates(producer)[-1].metrics, right.updates(consumer)[-1].metrics
+        assert (sent.records_out, received.records_in) == (5000, 5000)
+        assert sent.bytes_out == received.bytes_in > 5000
+
+    def test_a_consumer_that_comes_late_is_waited_for(self, pair: tuple[WorkerRig, WorkerRig]) -> None:
+        left, right = pair
+        out, gate = wire(1, left.address, right.address)
+        producer = left.task(
+            chain(SourceSpec(RowsSource([f"{n:02000}" for n in range(300)])), outputs=1), outputs=[out]
+        )
+        left.deploy(producer)
+        for _ in range(100):
+            left.worker.turn()
+        task = left.worker._tasks[producer.attempt_id]
+        assert task.metrics().records_out < 300
+        consumer = right.task(chain(SinkSpec(NamedSink("late consumer"))), [gate])
+        right.deploy(consumer)
+        self.turn_both(pair, lambda: left.ended(producer)() and right.ended(consumer)())
+        assert len(WRITTEN["late consumer"]) == 302
+
+    def test_records_of_the_wrong_type_fail_their_consumer_plainly(self, pair: tuple[WorkerRig, WorkerRig]) -> None:
+        _, right = pair
+        _, consumer = self.deploy(pair, ["no number"], "wrong", t.LONG)
+        self.turn_both(pair, right.ended(consumer))
+        failure = right.updates(consumer)[-1].failure
+        assert "declared type Long" in failure.exception
+
+    def test_a_worker_that_vanishes_fails_its_consumers_with_who_and_where(
+        self, pair: tuple[WorkerRig, WorkerRig]
+    ) -> None:
+        left, right = pair
+        out, gate = wire(1, left.address, right.address)
+        producer = left.task(chain(SourceSpec(RowsSource([1], waits=True)), outputs=1), outputs=[out])
+        consumer = right.task(chain(SinkSpec(NamedSink("orphan"))), [gate])
+        right.deploy(consumer)
+        left.deploy(producer)
+        self.turn_both(pair, lambda: WRITTEN.get("orphan") == [1])
+        left.worker._data_plane.stop()
+        right.turn_until(right.ended(consumer), turns=5000)
+        failure = right.updates(consumer)[-1].failure
+        assert f"lost the producer producer of 1 at {left.address}" in failure.exception
+
+    def test_a_peer_that_has_sent_everything_may_vanish(self, pair: tuple[WorkerRig, WorkerRig]) -> None:
+        left, right = pair
+        producer, consumer = self.deploy(pair, range(10), "orderly")
+        gate = right.worker._tasks[consumer.attempt_id].gates[0]
+        self.turn_until_all_arrived(pair, gate)
+        right.post(PeerLost(left.address, "it stopped"))
+        right.turn_until(right.ended(consumer))
+        assert right.states(consumer) == LIFE
+        assert WRITTEN["orderly"][:10] == list(range(10))
+        assert left.states(producer)[-1] == "FINISHED"
+
+    @staticmethod
+    def turn_until_all_arrived(pair: tuple[WorkerRig, WorkerRig], gate: Any) -> None:
+        left, right = pair
+        for _ in range(5000):
+            left.worker.turn()
+            right.worker._take_mails(0.001)
+            if gate.channels[0].has_all:
+                return
+        raise AssertionError("the end did not arrive")
+
+    def test_a_frame_out_of_place_costs_the_peer_its_stream_and_nothing_else(
+        self, pair: tuple[WorkerRig, WorkerRig]
+    ) -> None:
+        left, right = pair
+        bystander = right.task(chain(SourceSpec(RowsSource(waits=True)), SinkSpec(NamedSink("bystander"))))
+        right.deploy(bystander)
+        _, consumer = self.deploy(pair, range(10), "innocent")
+        stray = dataplane_pb2.Frame(data=dataplane_pb2.Data(channel=99))
+        right.post(FrameArrived(left.address, stray))
+        right.turn_until(right.ended(consumer), turns=5000)
+        assert "data on channel 99, which this worker does not have" in right.updates(consumer)[-1].failure.exception
+        right.worker.turn()
+        assert right.states(bystander)[-1] == "RUNNING"
+
+
+def test_stop_ends_the_loop_and_closes_the_tasks() -> None:
+    rig = WorkerRig()
+    task = rig.task(chain(SourceSpec(RowsSource(waits=True)), SinkSpec(NamedSink("stopped"))))
+    rig.worker.mailbox.put(pb.WorkerCommand(deploy=pb.DeployTasks(tasks=[task])))
+    stop = pb.WorkerCommand()
+    stop.stop.SetInParent()
+    rig.worker.mailbox.put(stop)
+    rig.worker.run()
+    assert rig.sent[0].ready.allocation_id == "allocation"
+    assert rig.sent[0].ready.data_address.startswith("127.0.0.1:")
+    assert WRITTEN["stopped"] == ["closed"]

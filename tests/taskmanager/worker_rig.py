@@ -1,0 +1,222 @@
+"""A slot worker driven by hand: one thread, a clock that stands still, real deployments, a source and a sink."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from millstream.core import plan
+from millstream.core import types as t
+from millstream.core.batches import Batch, RowBatch
+from millstream.core.clock import ManualClock
+from millstream.core.conversion import record_batch_to_rows
+from millstream.core.pickling import to_bytes
+from millstream.datastream.connectors.base import (
+    Boundedness,
+    PollStatus,
+    Sink,
+    SinkWriter,
+    Source,
+    SourceReader,
+    SourceReaderContext,
+    SplitEnumerator,
+    SplitEnumeratorContext,
+)
+from millstream.datastream.functions import RuntimeContext
+from millstream.proto import taskmanager_pb2 as pb
+from millstream.taskmanager.slot_worker import SlotWorker
+
+_attempts = itertools.count()
+
+WRITTEN: dict[str, list[Any]] = {}
+"""What sinks of a name wrote; filled in this process, because the worker runs in it."""
+
+
+class RowsSource(Source[Any]):
+    """Hands out rows, and then whatever splits bring; ends when told that no more come, or at once."""
+
+    def __init__(self, rows: Iterable[Any] = (), waits: bool = False, batch: int = 1 << 20) -> None:
+        self.rows = list(rows)
+        self.waits = waits
+        self.batch = batch
+
+    def get_boundedness(self) -> Boundedness:
+        return Boundedness.BOUNDED
+
+    def create_enumerator(self, context: SplitEnumeratorContext[Any]) -> SplitEnumerator[Any]:
+        raise NotImplementedError
+
+    def restore_enumerator(self, context: SplitEnumeratorContext[Any], state: Any) -> SplitEnumerator[Any]:
+        raise NotImplementedError
+
+    def create_reader(self, context: SourceReaderContext) -> SourceReader[Any]:
+        return RowsReader(self, context)
+
+
+class RowsReader(SourceReader[Any]):
+    def __init__(self, source: RowsSource, context: SourceReaderContext) -> None:
+        self._rows, self._waits, self._batch = list(source.rows), source.waits, source.batch
+        self.context = context
+
+    def start(self) -> None:
+        self.context.send_split_request()
+        READERS.append(self)
+
+    def poll_next(self, max_rows: int) -> Batch | PollStatus:
+        if self._rows:
+            count = min(max_rows, self._batch)
+            taken, self._rows = self._rows[:count], self._rows[count:]
+            return RowBatch(taken)
+        return PollStatus.NOTHING_AVAILABLE if self._waits else PollStatus.END_OF_INPUT
+
+    def add_splits(self, splits: list[Any]) -> None:
+        self._rows += splits
+
+    def notify_no_more_splits(self) -> None:
+        self._waits = False
+
+    def snapshot_state(self, checkpoint_id: int) -> list[Any]:
+        return self._rows
+
+    def handle_source_event(self, event: Any) -> None:
+        if event == "fail":
+            raise OSError("the broker is gone")
+        self.context.send_source_event(("echo", event))
+
+
+READERS: list[RowsReader] = []
+
+
+class NamedSink(Sink):
+    """Writes into `WRITTEN[name]`; the close is written as well."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def create_writer(self, context: RuntimeContext) -> SinkWriter:
+        WRITTEN[self._name] = []
+        return NamedWriter(self._name)
+
+
+class NamedWriter(SinkWriter):
+    def __init__(self, name: str) -> None:
+        self._rows = WRITTEN[name]
+
+    def write(self, batch: Batch) -> None:
+        self._rows += batch.rows if isinstance(batch, RowBatch) else record_batch_to_rows(batch.data, t.PICKLED)
+
+    def flush(self, end_of_input: bool) -> None:
+        self._rows.append("flushed")
+
+    def close(self) -> None:
+        self._rows.append("closed")
+
+
+def chain(*specs: plan.OperatorSpec, outputs: int = 0) -> bytes:
+    """Operators one after the other; the last one emits to the task's outputs."""
+    last = len(specs) - 1
+    tail = tuple(plan.ChainedOutput(output=n) for n in range(outputs))
+    operators = tuple(
+        plan.ChainedOperator(
+            f"op-{n}", f"op {n} {type(spec).__name__}", spec, t.PICKLED,
+            (plan.ChainedOutput(operator=n + 1),) if n < last else tail,
+        )
+        for n, spec in enumerate(specs)
+    )  # fmt: skip
+    return to_bytes(plan.Chain(operators))
+
+
+def edge(partitioner: plan.Partitioner | None = None, kind: t.TypeInformation = t.PICKLED) -> bytes:
+    return to_bytes(plan.EdgeSpec(partitioner or plan.RebalancePartitioner(), kind, 128))
+
+
+class WorkerRig:
+    """A worker, its clock, and every message that it sent."""
+
+    def __init__(self, network: bool = False, **options: str) -> None:
+        self.clock = ManualClock(1_000_000)
+        self.sent: list[pb.WorkerMessage] = []
+        configuration = {
+            "metrics.fetcher.update-interval": "1 ms", "execution.buffer-timeout.interval": "0 ms", **options,
+        }  # fmt: skip
+        start = pb.StartWorker(allocation_id="allocation", job_id="job", configuration=configuration)
+        self.worker = SlotWorker(start, "127.0.0.1", self.clock, self.sent.append)
+        if network:
+            self.worker._data_plane.start()
+
+    @property
+    def address(self) -> str:
+        return self.worker._data_plane.address
+
+    def close(self) -> None:
+        for attempt_id in list(self.worker._tasks):
+            self.cancel(attempt_id)
+        self.worker._data_plane.stop()
+
+    def task(
+        self, chain: bytes, inputs: Iterable[pb.InputGate] = (), outputs: Iterable[pb.ResultPartition] = ()
+    ) -> pb.TaskDeployment:
+        number = next(_attempts)
+        return pb.TaskDeployment(
+            attempt_id=f"attempt-{number}", job_id="job", vertex_id=f"vertex-{number}", task_name=f"task {number}",
+            subtask=0, parallelism=1, max_parallelism=128, attempt=0, chain=chain, inputs=inputs, outputs=outputs,
+        )  # fmt: skip
+
+    def deploy(self, *tasks: pb.TaskDeployment) -> None:
+        self.post(pb.WorkerCommand(deploy=pb.DeployTasks(allocation_id="allocation", tasks=tasks)))
+
+    def cancel(self, *attempt_ids: str) -> None:
+        self.post(pb.WorkerCommand(cancel=pb.CancelTasks(allocation_id="allocation", attempt_ids=attempt_ids)))
+
+    def tell(self, task: pb.TaskDeployment, **kind: Any) -> None:
+        """An event of the task's enumerator."""
+        self.post(pb.WorkerCommand(coordinator_event=pb.CoordinatorEvent(attempt_id=task.attempt_id, **kind)))
+
+    def post(self, mail: Any) -> None:
+        """Puts a mail and has it taken, without the turn that would follow."""
+        self.worker.mailbox.put(mail)
+        self.worker._take_mails(None)
+
+    def turn_until(self, done: Callable[[], bool], turns: int = 2000) -> None:
+        for _ in range(turns):
+            if done():
+                return
+            self.worker.turn()
+        raise AssertionError(f"not reached within {turns} turns; states: {self.all_states()}")
+
+    def updates(self, task: pb.TaskDeployment) -> list[pb.TaskUpdate]:
+        found = (m.task_update for m in self.sent if m.WhichOneof("kind") == "task_update")
+        return [update for update in found if update.attempt_id == task.attempt_id]
+
+    def states(self, task: pb.TaskDeployment) -> list[str]:
+        return [update.state for update in self.updates(task)]
+
+    def all_states(self) -> list[tuple[str, str]]:
+        return [
+            (m.task_update.attempt_id, m.task_update.state) for m in self.sent if m.WhichOneof("kind") == "task_update"
+        ]
+
+    def ended(self, *tasks: pb.TaskDeployment) -> Callable[[], bool]:
+        return lambda: all(self.states(task)[-1] in ("FINISHED", "FAILED", "CANCELED") for task in tasks)
+
+
+def local_pair(
+    rig: WorkerRig, channel: int, kind: t.TypeInformation = t.PICKLED
+) -> tuple[pb.ResultPartition, pb.InputGate]:
+    """The two ends of a channel inside of one worker."""
+    return wire(channel, rig.address, rig.address, kind=kind)
+
+
+def wire(
+    channel: int, producer: str, consumer: str, partitioner: plan.Partitioner | None = None,
+    kind: t.TypeInformation = t.PICKLED,
+) -> tuple[pb.ResultPartition, pb.InputGate]:  # fmt: skip
+    """The two ends of a channel between two workers."""
+    spec = edge(partitioner, kind)
+    output = pb.OutputChannel(channel_id=channel, consumer_address=consumer, consumer_name=f"consumer of {channel}")
+    gate = pb.InputChannel(channel_id=channel, producer_address=producer, producer_name=f"producer of {channel}")
+    return (
+        pb.ResultPartition(output=0, spec=spec, channels=[output]),
+        pb.InputGate(input=0, spec=spec, channels=[gate]),
+    )
