@@ -252,7 +252,6 @@ def test_a_task_manager_that_goes_fails_the_job_at_once(how: str, caplog: pytest
     assert "task manager 127.0.0.1:1-a" in caplog.text
 
 
-@pytest.mark.xfail(strict=True, reason="what was under way on the older session is lost, and the job waits for ever")
 def test_a_task_manager_that_connects_again_was_lost() -> None:
     async def scenario(cluster: Cluster) -> None:
         _, _ = await cluster.running_job()

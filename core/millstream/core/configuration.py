@@ -70,6 +70,15 @@ def _parse(option: Option, raw: Any) -> Any:
             raise ValueError(f"'{text}' is not one of {', '.join(option.choices)}")
 
 
+def _within_bounds(option: Option, value: Any) -> Any:
+    shown = {OptionType.DURATION: " s", OptionType.MEMORY: " bytes"}.get(option.type, "")
+    if option.at_least is not None and value < option.at_least:
+        raise ValueError(f"it has to be at least {option.at_least:g}{shown}")
+    if option.at_most is not None and value > option.at_most:
+        raise ValueError(f"it has to be at most {option.at_most:g}{shown}")
+    return value
+
+
 def _flatten(tree: Mapping[str, Any], prefix: str = "") -> Iterable[tuple[str, Any]]:
     for key, value in tree.items():
         if isinstance(value, Mapping):
@@ -135,7 +144,7 @@ class Configuration:
             raise ConfigurationError(f"option '{key}': expected one value, not {value!r}")
         text = str(value).lower() if isinstance(value, bool) else str(value if value is not None else "")
         try:
-            self._parsed[key] = _parse(option, text)
+            self._parsed[key] = _within_bounds(option, _parse(option, text))
         except ValueError as error:
             raise ConfigurationError(f"option '{key}': {error}") from None
         self._raw[key] = text

@@ -5,7 +5,7 @@ Keys, meanings and value syntax are Flink's wherever Flink has the option; a def
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any
 
@@ -30,6 +30,8 @@ class Option:
     default: Any
     description: str
     choices: tuple[str, ...] = ()
+    at_least: float | None = None
+    at_most: float | None = None
 
 
 _T = OptionType
@@ -200,4 +202,27 @@ _ROWS = [
     Option("metrics.fetcher.update-interval", _T.DURATION, 1.0, "How often tasks report their metrics."),
 ]
 
-OPTIONS: dict[str, Option] = {row.key: row for row in _ROWS}
+_BOUNDS: dict[str, tuple[float, float | None]] = {
+    "heartbeat.interval": (0.01, None),
+    "heartbeat.timeout": (0.01, None),
+    "metrics.fetcher.update-interval": (0.01, None),
+    "task.cancellation.interval": (0.01, None),
+    "taskmanager.numberOfTaskSlots": (1, None),
+    "parallelism.default": (1, None),
+    "execution.batch.max-rows": (1, None),
+    "execution.batch.max-column-rows": (1, None),
+    "taskmanager.memory.segment-size": (1024, 64 * 1024 * 1024),
+    "taskmanager.network.memory.buffers-per-channel": (1, None),
+    "taskmanager.network.memory.floating-buffers-per-gate": (0, None),
+    "taskmanager.network.memory.output-buffers": (1, None),
+    **{f"{service}.rpc.port": (0, 65535) for service in ("dispatcher", "jobmanager", "resourcemanager", "taskmanager")},
+    "rest.port": (0, 65535),
+}
+
+
+def _bounded(row: Option) -> Option:
+    at_least, at_most = _BOUNDS.get(row.key, (None, None))
+    return replace(row, at_least=at_least, at_most=at_most)
+
+
+OPTIONS: dict[str, Option] = {row.key: _bounded(row) for row in _ROWS}

@@ -44,7 +44,12 @@ class CoordinatorProcess:
         try:
             child = self._child = await self._launch()
         except (MillstreamError, OSError) as error:
-            self._fail(str(error))
+            if not self._stopping:
+                self._fail(str(error))
+            return
+        if self._stopping:  # asked to end while the environment was being made
+            child.kill()
+            await child.wait()
             return
         start = pb.StartCoordinator(
             job_id=self._graph.job_id,

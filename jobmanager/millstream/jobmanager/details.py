@@ -26,7 +26,7 @@ def job_details(master: JobMaster) -> pb.JobDetails:
                 parallelism=vertex.parallelism,
                 max_parallelism=vertex.max_parallelism,
                 slot_sharing_group=vertex.slot_sharing_group,
-                subtasks=[_subtask(master, e) for e in master.execution_graph.executions if e.vertex.id == vertex.id],
+                subtasks=[_subtask(e) for e in master.execution_graph.executions if e.vertex.id == vertex.id],
             )
             for vertex in graph.vertices
         ],
@@ -52,15 +52,14 @@ def job_details(master: JobMaster) -> pb.JobDetails:
     )
 
 
-def _subtask(master: JobMaster, execution: Execution) -> pb.Subtask:
-    slot = master.slots.get(execution.slot_key)
+def _subtask(execution: Execution) -> pb.Subtask:
     times = execution.state_times
     return pb.Subtask(
         index=execution.subtask,
         state=execution.state,
         attempt=execution.attempt,
-        task_manager=slot.task_manager if slot is not None else "",
-        host=slot.host if slot is not None else "",
+        task_manager=execution.task_manager,
+        host=execution.host,
         start_time=times.get(ExecutionState.DEPLOYING, 0),
         end_time=times[execution.state] if execution.state.is_terminal else 0,
         state_times=times,

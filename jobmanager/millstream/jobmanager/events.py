@@ -27,7 +27,7 @@ class NotEnoughSlots:
 
 @dataclass(frozen=True, slots=True)
 class WorkerProgressed:
-    """A slot worker's environment is being made."""
+    """An environment is being made: a slot worker's, or with an empty allocation, the coordinator's."""
 
     allocation_id: AllocationId
     message: str

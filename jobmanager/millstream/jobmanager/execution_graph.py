@@ -31,7 +31,6 @@ class Slot:
     task_manager: TaskManagerId
     host: str
     data_address: str = ""
-    progress: str = ""
 
 
 @dataclass(slots=True)
@@ -46,6 +45,8 @@ class Execution:
     state_times: dict[str, int] = field(default_factory=dict)
     metrics: status_pb2.TaskMetrics = field(default_factory=status_pb2.TaskMetrics)
     accumulators: list[status_pb2.Accumulator] = field(default_factory=list)
+    task_manager: str = ""  # where it was deployed; kept after the slot was given back
+    host: str = ""
 
     @property
     def name(self) -> str:

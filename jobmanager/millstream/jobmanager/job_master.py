@@ -120,11 +120,11 @@ class JobMaster:
         return [ev.ReportDetails()]
 
     def _worker_progressed(self, allocation_id: str, message: str) -> list[ev.Effect]:
-        for slot in self.slots.values():
-            if slot.allocation_id == allocation_id and self.status is JobStatus.CREATED:
-                slot.progress = self.message = message
-                return [ev.ReportDetails()]
-        return []
+        ours = not allocation_id or any(s.allocation_id == allocation_id for s in self.slots.values())
+        if not ours or self.status is not JobStatus.CREATED or self.message == message:
+            return []
+        self.message = message
+        return [ev.ReportDetails()]
 
     def _worker_readied(self, allocation_id: str, address: str, now_ms: int) -> list[ev.Effect]:
         for slot in self.slots.values():
@@ -143,6 +143,7 @@ class JobMaster:
             slot = self.slots[key]
             for execution in self.execution_graph.in_slice(key):
                 execution.move_to(ExecutionState.DEPLOYING, now_ms)
+                execution.task_manager, execution.host = slot.task_manager, slot.host
             effects.append(ev.Deploy(slot.allocation_id, slot.task_manager, tuple(tasks)))
         return [*effects, ev.ReportDetails()]
 

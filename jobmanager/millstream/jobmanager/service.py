@@ -227,9 +227,10 @@ class JobManagerService:
                     task_manager = TaskManagerId(message.register.task_manager_id)
                     connected.append(task_manager)
                     previous = self._task_managers.get(task_manager)
-                    self._task_managers[task_manager] = session
-                    if previous is not None:
+                    if previous is not None:  # what was under way on it is lost: an end, before the new beginning
                         previous.close("the task manager connected again")
+                        self._task_manager_gone(task_manager, "it connected again")
+                    self._task_managers[task_manager] = session
                 elif connected:
                     self._task_manager_message(connected[0], message)
 

@@ -257,7 +257,10 @@ class TaskManagerService:
 
     def _start_worker(self, start: pb.StartWorker) -> None:
         allocation = self._table.get(AllocationId(start.allocation_id))
-        if allocation is None or allocation.allocation_id in self._workers:
+        if allocation is None:
+            log.warning("asked to start a worker in a slot that is not allocated: %s", start.allocation_id)
+            return
+        if allocation.allocation_id in self._workers:
             return
         merged = self._configuration.merged(dict(start.configuration)).to_dict()
         start.configuration.clear()
@@ -276,8 +279,13 @@ class TaskManagerService:
         self._spawn(self._supervise(allocation, worker))
 
     async def _supervise(self, allocation: Allocation, worker: SupervisedWorker) -> None:
-        reason = await worker.run()
-        del self._workers[allocation.allocation_id]
+        try:
+            reason = await worker.run()
+        except Exception as error:
+            log.exception("supervising a slot worker failed")
+            reason = f"supervising the slot worker failed: {error!r}"
+        finally:
+            del self._workers[allocation.allocation_id]
         log.info("slot %d, job %s: %s", allocation.index, allocation.job_id, reason)
         if self._table.get(allocation.allocation_id) is not None:
             lost = pb.WorkerLost(allocation_id=allocation.allocation_id, reason=reason)

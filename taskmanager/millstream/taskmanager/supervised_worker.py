@@ -51,6 +51,10 @@ class SupervisedWorker:
         except OSError as error:
             return f"the slot worker could not be started: {error}"
         child = self._child
+        if self._stopping:  # asked to end while the environment was being made
+            child.kill()
+            await child.wait()
+            return "slot worker was not needed any more"
         child.send(pb.WorkerCommand(start=self._start).SerializeToString())
         watch = asyncio.create_task(self._watch_start())
         try:
