@@ -62,7 +62,9 @@ def _wanted(state: str, running: bool, scheduled: bool, everything: bool) -> boo
 
 def _row(job: dict[str, Any]) -> list[str]:
     started = datetime.fromtimestamp(job["start-time"] / 1000).strftime("%Y-%m-%d %H:%M:%S")
-    return [job["jid"], job["name"], job["state"], started, duration(job["duration"])]
+    waiting = job.get("message")  # what a job that does not run yet waits for
+    state = f"{job['state']} ({waiting})" if waiting else job["state"]
+    return [job["jid"], job["name"], state, started, duration(job["duration"])]
 
 
 @click.command(cls=Command)

@@ -23,7 +23,6 @@ _OPTIONS = [
     ("grpc.max_metadata_size", 1024 * 1024),
     ("grpc.enable_retries", 0),
     ("grpc.initial_reconnect_backoff_ms", 100),
-    ("grpc.min_reconnect_backoff_ms", 100),
     ("grpc.max_reconnect_backoff_ms", 1000),
     ("grpc.use_local_subchannel_pool", 1),
 ]
