@@ -38,7 +38,6 @@ def check_alive(rig: WorkerRig, bystander: pb.TaskDeployment) -> None:
     assert rig.states(bystander)[-1] == "FINISHED"
 
 
-@pytest.mark.xfail(reason="SlotWorker._flush_due runs outside of _in_task", strict=False)
 def test_records_that_cannot_be_pickled_fail_their_producer(rig: WorkerRig, bystander: pb.TaskDeployment) -> None:
     """They are encoded when their buffer is flushed: by the timeout, outside of the task's step."""
     out, _ = wire(1, rig.address, "127.0.0.1:1")
@@ -52,7 +51,6 @@ def test_records_that_cannot_be_pickled_fail_their_producer(rig: WorkerRig, byst
     check_alive(rig, bystander)
 
 
-@pytest.mark.xfail(reason="SlotWorker._in_task lets SystemExit through", strict=False)
 def test_a_function_that_exits_fails_its_task(rig: WorkerRig, bystander: pb.TaskDeployment) -> None:
     task = rig.task(chain(SourceSpec(RowsSource([1])), MapSpec(lambda row: sys.exit(3)), SinkSpec(NamedSink("exit"))))
     rig.deploy(task)
@@ -72,7 +70,6 @@ class Accumulating(MapFunction):
         return value
 
 
-@pytest.mark.xfail(reason="SlotWorker._report pickles accumulators outside of _in_task", strict=False)
 def test_an_accumulator_that_cannot_be_pickled_fails_its_task(rig: WorkerRig, bystander: pb.TaskDeployment) -> None:
     task = rig.task(chain(SourceSpec(RowsSource([1])), MapSpec(Accumulating()), SinkSpec(NamedSink("accumulated"))))
     rig.deploy(task)

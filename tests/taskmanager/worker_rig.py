@@ -138,10 +138,11 @@ class WorkerRig:
         self.clock = ManualClock(1_000_000)
         self.sent: list[pb.WorkerMessage] = []
         configuration = {
-            "metrics.fetcher.update-interval": "1 ms", "execution.buffer-timeout.interval": "0 ms", **options,
+            "execution.buffer-timeout.interval": "0 ms", **options,
         }  # fmt: skip
         start = pb.StartWorker(allocation_id="allocation", job_id="job", configuration=configuration)
         self.worker = SlotWorker(start, "127.0.0.1", self.clock, self.sent.append)
+        self.worker._metrics_interval = 0.001  # the longest that a turn without work sleeps in a test
         if network:
             self.worker._data_plane.start()
 

@@ -16,6 +16,12 @@ from millstream.taskmanager.operators.process import ProcessOperator
 from millstream.taskmanager.operators.reduce import ReduceOperator
 from millstream.taskmanager.operators.sinks import CollectOperator, SinkOperator
 from millstream.taskmanager.operators.source import ReaderContext, SourceOperator
+from millstream.taskmanager.operators.two_input import (
+    CoFlatMapOperator,
+    CoMapOperator,
+    CoProcessOperator,
+    TwoInputOperator,
+)
 from millstream.taskmanager.state.backend import KeyedStateBackend
 
 
@@ -30,6 +36,13 @@ class OperatorChain:
     def head(self) -> Operator:
         """The one that takes the task's input."""
         return self.operators[0]
+
+    def input(self, index: int) -> Emit:
+        """Where batches of the task's first or second input go."""
+        if index == 0:
+            return self.head.process
+        assert isinstance(self.head, TwoInputOperator), "only an operator of two inputs has a second one"
+        return self.head.process2
 
     def open(self) -> None:
         """Consumers before producers."""
@@ -64,9 +77,11 @@ class ChainBuilder:
         make_backend: Callable[[], KeyedStateBackend],
         max_rows: int,
         max_column_rows: int,
+        second_input_type: TypeInformation = PICKLED,
     ) -> None:
         self._task_outputs = task_outputs
         self._input_type = input_type
+        self._second_input_type = second_input_type
         self._make_context = make_context
         self._make_reader_context = make_reader_context
         self._make_backend = make_backend
@@ -132,6 +147,12 @@ class ChainBuilder:
                 return ProcessOperator(*common, function, selector)
             case plan.ReduceSpec():
                 return ReduceOperator(*common, spec, self._make_backend())
+            case plan.CoMapSpec():
+                return CoMapOperator(*common, self._second_input_type, spec)
+            case plan.CoFlatMapSpec():
+                return CoFlatMapOperator(*common, self._second_input_type, spec)
+            case plan.CoProcessSpec():
+                return CoProcessOperator(*common, self._second_input_type, spec)
             case plan.MapBatchesSpec(function, batch_format):
                 return MapBatchesOperator(*common, function, batch_format)
             case plan.SinkSpec(sink):

@@ -34,6 +34,8 @@ class Pace:
             else:
                 self._each = took / rows
             self._rows_before, self._took_before = rows, took
+        elif not self._took_before / 2 <= took <= 2 * self._took_before:  # the same rows cost something else now
+            self._each, self._took_before = took / rows, took
         self._fixed = max(0.0, took - self._each * rows)
         aim = max(_STEP, 3 * self._fixed)
         wanted = self._most if self._each == 0.0 else int((aim - self._fixed) / self._each)

@@ -13,6 +13,7 @@ import pickle
 import queue
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 from millstream.core.clock import Clock
 from millstream.core.configuration import Configuration
@@ -134,9 +135,9 @@ class SlotWorker:
 
     def _flush_due(self, now: float) -> float | None:
         next_due: float | None = None
-        for task in self._tasks.values():
-            for partition in task.partitions:
-                due = partition.flush_due(now)
+        for task in list(self._tasks.values()):
+            if self._in_task(task, partial(task.flush_due, now)):
+                due = task.next_flush
                 if due is not None and (next_due is None or due < next_due):
                     next_due = due
         while self._timers and self._timers[0][0] <= now:
@@ -202,7 +203,7 @@ class SlotWorker:
         self.current = task
         try:
             call()
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             self._fail(task, error)
             return False
         except TaskInterrupted:
@@ -266,8 +267,11 @@ class SlotWorker:
         errors = self._close(task)
         if errors:
             self._fail(task, errors[0])
-        else:
-            self._update(task, ExecutionState.FINISHED)
+            return
+        update = pb.TaskUpdate()
+        if self._in_task(task, lambda: update.accumulators.extend(task.accumulated())):
+            task.move_to(ExecutionState.FINISHED)
+            self._report(task, update)
             self._forget(task)
 
     def _fail(self, task: Task, error: BaseException) -> None:
@@ -312,7 +316,6 @@ class SlotWorker:
         update.attempt_id = task.attempt_id
         update.state = task.state
         if task.state.is_terminal:
-            update.accumulators.extend(task.accumulated())
             update.metrics.CopyFrom(task.metrics())
         self._send(pb.WorkerMessage(task_update=update))
 

@@ -19,6 +19,7 @@ from millstream.proto import status_pb2, taskmanager_pb2
 from millstream.taskmanager.chain import OperatorChain
 from millstream.taskmanager.network.inputs import InputChannel, InputGate
 from millstream.taskmanager.network.outputs import ResultPartition
+from millstream.taskmanager.operators.base import Emit
 from millstream.taskmanager.operators.sinks import CollectOperator
 from millstream.taskmanager.operators.source import SourceOperator
 from millstream.taskmanager.pacing import Pace
@@ -55,8 +56,12 @@ class Task:
         self._step_rows = 0
         self._records_before = 0
         self._seen_at: float | None = None
+        self.next_flush: float | None = None
         self._batch: RowBatch | None = None
         self._taken = 0
+        self._turn = 0
+        self._inputs: list[Emit] = []
+        self._deliver: Emit | None = None
         self._ending = False
         self._ready = True
         self._opened = False
@@ -68,6 +73,7 @@ class Task:
         if self._source is not None and self._source.produces_columns:
             self._pace.rows = self._max_rows  # kernels over whole batches are rarely slow, and small batches always are
         self._collect = [o for o in chain.operators if isinstance(o, CollectOperator)]
+        self._inputs = [chain.input(gate.input_index) for gate in self.gates]
 
     @property
     def chain(self) -> OperatorChain:
@@ -136,6 +142,11 @@ class Task:
         self.busy += took
         self._pace.stepped(self._step_rows, took, self._records_out() - self._records_before)
 
+    def flush_due(self, now: float) -> None:
+        """Flushes what waited for the buffer timeout; `next_flush` says when to look again, if at all."""
+        dues = [partition.flush_due(now) for partition in self.partitions]
+        self.next_flush = min((due for due in dues if due is not None), default=None)
+
     def close(self) -> list[Exception]:
         """Closes the operators, once, when they were opened."""
         if not self._opened or self._chain is None:
@@ -189,13 +200,17 @@ class Task:
         if self._batch is not None:
             self._process_slice(self._batch)
             return StepResult.WORKED
-        for gate in self.gates:
+        for _ in self.gates:
+            position = self._turn
+            gate = self.gates[position]
+            self._turn = (position + 1) % len(self.gates)
             taken = gate.poll()
             if taken is None:
                 continue
             channel, element = taken
             if isinstance(element, EndOfInput):
                 return self._end_channel(gate, channel)
+            self._deliver = self._inputs[position]
             if isinstance(element, RowBatch) and len(element) > self._pace.rows:
                 self._batch, self._taken = element, 0
                 self._process_slice(element)
@@ -215,7 +230,8 @@ class Task:
     def _process(self, batch: Batch) -> None:
         self.records_in += len(batch)
         self._step_rows = len(batch) if isinstance(batch, RowBatch) else 0
-        self.chain.head.process(batch)
+        assert self._deliver is not None, "an input was chosen when the batch was taken"
+        self._deliver(batch)
 
     def _records_out(self) -> int:
         return sum(p.records_out for p in self.partitions)

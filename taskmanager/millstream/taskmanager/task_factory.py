@@ -10,7 +10,7 @@ from typing import Any
 from millstream.core import plan
 from millstream.core.configuration import Configuration
 from millstream.core.pickling import to_bytes
-from millstream.core.types import PICKLED
+from millstream.core.types import PICKLED, TypeInformation
 from millstream.datastream.functions import RuntimeContext
 from millstream.proto import dataplane_pb2
 from millstream.proto import taskmanager_pb2 as pb
@@ -61,15 +61,16 @@ class TaskFactory:
         deployment = task.deployment
         task.gates += [self._gate(gate) for gate in deployment.inputs]
         task.partitions += [self._partition(task, output) for output in deployment.outputs]
-        edge: plan.EdgeSpec | None = pickle.loads(deployment.inputs[0].spec) if deployment.inputs else None
+        types: dict[int, TypeInformation] = {gate.input: pickle.loads(gate.spec).type for gate in deployment.inputs}
         builder = ChainBuilder(
             [partition.emit for partition in task.partitions],
-            edge.type if edge is not None else PICKLED,
+            types.get(0, PICKLED),
             lambda name: self._context(task, name),
             lambda context: self._reader_context(task, context),
             HeapStateBackend,
             self.max_rows,
             self._configuration.integer("execution.batch.max-column-rows"),
+            types.get(1, PICKLED),
         )
         task.attach(builder.build(pickle.loads(deployment.chain)))
 
@@ -87,7 +88,7 @@ class TaskFactory:
             self._configuration.integer("taskmanager.network.memory.buffers-per-channel"),
             self._configuration.integer("taskmanager.network.memory.floating-buffers-per-gate"),
         )
-        made = InputGate(channels, ElementCodec(spec.type), credit, self._grant)
+        made = InputGate(channels, ElementCodec(spec.type), credit, self._grant, gate.input)
         for channel in remote:
             self._channels.add_input(made, channel)
             self._data_plane.connect(channel.peer)

@@ -81,7 +81,7 @@ class RemoteInputChannel(InputChannel):
 
 
 class InputGate:
-    """All channels of one input of a task."""
+    """All channels of one edge into a task; `input_index` says which of the task's inputs the edge leads to."""
 
     def __init__(
         self,
@@ -89,7 +89,9 @@ class InputGate:
         codec: ElementCodec,
         credit: CreditReceiver,
         grant: Callable[[RemoteInputChannel, int], None],
+        input_index: int = 0,
     ) -> None:
+        self.input_index = input_index
         self._channels = channels
         self._remote = {c.channel_id: c for c in channels if isinstance(c, RemoteInputChannel)}
         self._codec = codec
