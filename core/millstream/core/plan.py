@@ -68,6 +68,48 @@ class ReduceSpec:
 
 
 @dataclass(frozen=True, slots=True)
+class TwoInputKeys:
+    """The keys of two connected streams. The second is None when that stream is broadcast to every subtask."""
+
+    first: KeySelector
+    second: KeySelector | None
+    key_type: TypeInformation = PICKLED
+
+
+@dataclass(frozen=True, slots=True)
+class CoMapSpec:
+    """A CoMapFunction on two connected streams. `keys` is set when both are keyed."""
+
+    function: Any
+    keys: TwoInputKeys | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CoFlatMapSpec:
+    """A CoFlatMapFunction on two connected streams. `keys` is set when both are keyed."""
+
+    function: Any
+    keys: TwoInputKeys | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CoProcessSpec:
+    """A CoProcessFunction or a KeyedCoProcessFunction on two connected streams. `keys` is set when both are keyed."""
+
+    function: Any
+    keys: TwoInputKeys | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class BroadcastProcessSpec:
+    """A (Keyed)BroadcastProcessFunction on a stream and a broadcast one, which alone writes the broadcast states."""
+
+    function: Any
+    descriptors: tuple[Any, ...]  # millstream.datastream.state.MapStateDescriptor
+    keys: TwoInputKeys | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class MapBatchesSpec:
     """A function over Arrow record batches or pandas data frames."""
 
@@ -95,6 +137,10 @@ OperatorSpec = (
     | ProcessSpec
     | KeyedProcessSpec
     | ReduceSpec
+    | CoMapSpec
+    | CoFlatMapSpec
+    | CoProcessSpec
+    | BroadcastProcessSpec
     | MapBatchesSpec
     | SinkSpec
     | CollectSpec

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 
 from millstream.core.child import Child, ChildThread
 from millstream.core.clock import Clock
 from millstream.core.configuration import Configuration
-from millstream.core.errors import MillstreamError
 from millstream.core.graph import JobGraph
 from millstream.core.job_process import start_job_process
+from millstream.core.supervised_child import SupervisedChild
 from millstream.proto import status_pb2
 from millstream.proto import taskmanager_pb2 as pb
 
@@ -35,22 +34,12 @@ class CoordinatorProcess:
         self._on_message = on_message
         self._on_progress = on_progress
         self._clock = clock
-        self._child: Child | None = None
-        self._early: list[bytes] = []
-        self._stopping = False
+        stop = pb.CoordinatorCommand()
+        stop.stop.SetInParent()
+        self._child = SupervisedChild(self._launch, stop.SerializeToString(), _STOP_GRACE)
 
     async def run(self) -> None:
         """From the environment to the process's end; an end that was not asked for fails the job."""
-        try:
-            child = self._child = await self._launch()
-        except (MillstreamError, OSError) as error:
-            if not self._stopping:
-                self._fail(str(error))
-            return
-        if self._stopping:  # asked to end while the environment was being made
-            child.kill()
-            await child.wait()
-            return
         start = pb.StartCoordinator(
             job_id=self._graph.job_id,
             configuration=self._graph.configuration,
@@ -60,42 +49,20 @@ class CoordinatorProcess:
                 if v.source
             ],
         )
-        child.send(pb.CoordinatorCommand(start=start).SerializeToString())
-        for message in self._early:
-            child.send(message)
-        try:
-            await child.receive(lambda raw: self._on_message(pb.CoordinatorMessage.FromString(raw)))
-            reason = await child.wait()
-        except asyncio.CancelledError:
-            child.kill()
-            await child.wait()
-            raise
-        finally:
-            child.kill()  # what the process itself started and left behind
-        if not self._stopping:
-            self._fail(f"the coordinator {reason}")
+        reason = await self._child.run(
+            pb.CoordinatorCommand(start=start).SerializeToString(),
+            lambda raw: self._on_message(pb.CoordinatorMessage.FromString(raw)),
+        )
+        if not self._child.is_stopping:
+            self._fail(f"coordinator: {reason}")
 
     def send(self, command: pb.CoordinatorCommand) -> None:
         """Passes an event to the enumerators."""
-        raw = command.SerializeToString()
-        if self._child is None:
-            self._early.append(raw)
-        else:
-            self._child.send(raw)
+        self._child.send(command.SerializeToString())
 
     async def stop(self) -> None:
-        """Ends the process: in order while it can, else by force. Returns when it is gone."""
-        self._stopping = True
-        if self._child is None:
-            return
-        command = pb.CoordinatorCommand()
-        command.stop.SetInParent()
-        self._child.send(command.SerializeToString())
-        try:
-            await asyncio.wait_for(self._child.wait(), _STOP_GRACE)
-        except TimeoutError:
-            self._child.kill()
-            await self._child.wait()
+        """Ends the process. Returns when it is gone."""
+        await self._child.stop()
 
     def _fail(self, reason: str) -> None:
         failure = status_pb2.TaskFailure(

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from typing import Any, assert_never
 
 import grpc
 
+from millstream.core.background import BackgroundTasks
 from millstream.core.clock import Clock, SystemClock
 from millstream.core.configuration import Configuration
 from millstream.core.errors import MillstreamError, UnreachableError
@@ -45,7 +46,7 @@ class JobManagerService:
         self._host = configuration.string("jobmanager.rpc.address")
         self._server: grpc.aio.Server | None = None
         self._failed: asyncio.Future[MillstreamError] | None = None
-        self._tasks: set[asyncio.Task[Any]] = set()
+        self._background = BackgroundTasks()
         self._masters: dict[JobId, JobMaster] = {}
         self._coordinators: dict[JobId, CoordinatorProcess] = {}
         self._task_managers: dict[TaskManagerId, TaskManagerSession] = {}
@@ -62,11 +63,16 @@ class JobManagerService:
         port = self._configuration.integer("jobmanager.rpc.port")
         self._server, bound = await serve(self._host, port, [handler], self._configuration, "jobmanager.rpc.port")
         self.address = f"{self._host}:{bound}"
-        self._spawn(self._keep_connected("dispatcher", dp.DESCRIPTOR, "Dispatcher", dp.JobManagerMessage,
-                                         self._dispatcher_connected, self._dispatcher_lost))  # fmt: skip
-        self._spawn(self._keep_connected("resourcemanager", rm.DESCRIPTOR, "ResourceManager", rm.JobManagerReport,
-                                         self._resource_manager_connected, self._resource_manager_lost))  # fmt: skip
-        self._spawn(self._tick())
+        dispatcher = (dp.DESCRIPTOR.services_by_name["Dispatcher"], dp.JobManagerMessage)
+        resource_manager = (rm.DESCRIPTOR.services_by_name["ResourceManager"], rm.JobManagerReport)
+        for keeping in (
+            self._keep_connected("dispatcher", *dispatcher, self._dispatcher_connected, self._dispatcher_lost),
+            self._keep_connected(
+                "resourcemanager", *resource_manager, self._resource_manager_connected, self._resource_manager_lost
+            ),
+        ):
+            self._background.spawn(keeping)
+        self._background.spawn(self._tick())
 
     async def stop(self) -> None:
         """Ends the coordinators and all sessions; task managers free the jobs' slots when this one stays away."""
@@ -74,9 +80,7 @@ class JobManagerService:
             return
         self._stopped = True
         await asyncio.gather(*(c.stop() for c in self._coordinators.values()), return_exceptions=True)
-        for task in list(self._tasks):
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._background.cancel()
         if self._server is not None:
             await self._server.stop(0.2)
 
@@ -85,23 +89,16 @@ class JobManagerService:
         assert self._failed is not None, "start comes first"
         return await asyncio.shield(self._failed)
 
-    def _spawn(self, work: Coroutine[Any, Any, Any]) -> None:
-        task = asyncio.get_running_loop().create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._done)
-
-    def _done(self, task: asyncio.Task[Any]) -> None:
-        self._tasks.discard(task)
-        if not task.cancelled() and task.exception() is not None:
-            log.error("a background task failed", exc_info=task.exception())
-
     async def _keep_connected(
-        self, peer: str, descriptor: Any, service: str, message_type: Callable[..., Any],
-        started: Callable[[Any], Callable[[Any], None]], ended: Callable[[str], None],
-    ) -> None:  # fmt: skip
+        self,
+        peer: str,
+        contract: Any,
+        message_type: Callable[..., Any],
+        started: Callable[[Any], Callable[[Any], None]],
+        ended: Callable[[str], None],
+    ) -> None:
         host = self._configuration.string(f"{peer}.rpc.address")
         port = self._configuration.integer(f"{peer}.rpc.port")
-        contract = descriptor.services_by_name[service]
         dialer = Dialer(f"{host}:{port}", contract, "connect_job_manager", self._configuration)
         timeout = self._configuration.seconds("registration.timeout")
         reason = await dialer.keep_connected(message_type, peer, started, ended, timeout)
@@ -340,7 +337,7 @@ class JobManagerService:
                 case ev.JobEnded():
                     log.info("job %s (%s) ended: %s", job_id, graph.name, master.status)
                     if job_id in self._coordinators:
-                        self._spawn(self._stop_coordinator(job_id))
+                        self._background.spawn(self._stop_coordinator(job_id))
                 case _:
                     assert_never(effect)
 
@@ -370,7 +367,7 @@ class JobManagerService:
             self._clock,
         )
         self._coordinators[graph.job_id] = coordinator
-        self._spawn(coordinator.run())
+        self._background.spawn(coordinator.run())
 
     async def _stop_coordinator(self, job_id: JobId) -> None:
         await self._coordinators[job_id].stop()

@@ -10,12 +10,13 @@ import asyncio
 import contextlib
 import logging
 import os
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import grpc
 
+from millstream.core.background import BackgroundTasks
 from millstream.core.configuration import Configuration
 from millstream.core.daemon import ServiceDismissed
 from millstream.core.errors import MillstreamError, UnreachableError
@@ -45,7 +46,7 @@ class TaskManagerService:
         self._table = SlotTable(configuration.integer("taskmanager.numberOfTaskSlots"))
         self._server: grpc.aio.Server | None = None
         self._failed: asyncio.Future[MillstreamError] | None = None
-        self._tasks: set[asyncio.Task[Any]] = set()
+        self._background = BackgroundTasks()
         self._resource_manager: ResourceManagerSession | None = None
         self._job_managers: dict[str, JobManagerSession] = {}
         self._dialled: set[str] = set()
@@ -60,7 +61,7 @@ class TaskManagerService:
         self._server, bound = await serve(self._host, port, [handler], self._configuration, "taskmanager.rpc.port")
         self.address = f"{self._host}:{bound}"
         self.id = TaskManagerId(f"{self.address}-{new_id()[:6]}")
-        self._spawn(self._keep_registered())
+        self._background.spawn(self._keep_registered())
 
     async def stop(self) -> None:
         """Ends the workers first, then everything else."""
@@ -68,9 +69,7 @@ class TaskManagerService:
             return
         self._stopped = True
         await asyncio.gather(*(worker.stop() for worker in self._workers.values()), return_exceptions=True)
-        for task in list(self._tasks):
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._background.cancel()
         if self._server is not None:
             await self._server.stop(0.2)
 
@@ -85,16 +84,6 @@ class TaskManagerService:
         if number is None:
             await context.abort(grpc.StatusCode.NOT_FOUND, f"there is no log '{request.name}'; ask for log or stdout")
         return pb.LogContent(content=await asyncio.to_thread(_end_of_file, f"/proc/self/fd/{number}"))
-
-    def _spawn(self, work: Coroutine[Any, Any, Any]) -> None:
-        task = asyncio.get_running_loop().create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._done)
-
-    def _done(self, task: asyncio.Task[Any]) -> None:
-        self._tasks.discard(task)
-        if not task.cancelled() and task.exception() is not None:
-            log.error("a background task failed", exc_info=task.exception())
 
     # The resource manager
 
@@ -165,7 +154,7 @@ class TaskManagerService:
                 self._offer(session, allocation)
         elif request.job_manager_address not in self._dialled:
             self._dialled.add(request.job_manager_address)
-            self._spawn(self._keep_job_manager(request.job_manager_address))
+            self._background.spawn(self._keep_job_manager(request.job_manager_address))
 
     def _slot_status(self) -> list[rm.SlotStatus]:
         return [
@@ -236,7 +225,7 @@ class TaskManagerService:
             case "cancel":
                 worker = self._workers.get(AllocationId(command.cancel.allocation_id))
                 if worker is not None:
-                    self._spawn(worker.cancel(command.cancel))
+                    self._background.spawn(worker.cancel(command.cancel))
             case "coordinator_event":
                 event = command.coordinator_event
                 self._to_worker(event.allocation_id, pb.WorkerCommand(coordinator_event=event))
@@ -276,7 +265,7 @@ class TaskManagerService:
             ),
         )
         self._workers[allocation.allocation_id] = worker
-        self._spawn(self._supervise(allocation, worker))
+        self._background.spawn(self._supervise(allocation, worker))
 
     async def _supervise(self, allocation: Allocation, worker: SupervisedWorker) -> None:
         try:
@@ -317,7 +306,7 @@ class TaskManagerService:
         if worker is None:
             self._freed(allocation_id)
         else:
-            self._spawn(worker.stop())
+            self._background.spawn(worker.stop())
 
     def _freed(self, allocation_id: AllocationId) -> None:
         self._table.freed(allocation_id)

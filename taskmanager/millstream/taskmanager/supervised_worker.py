@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 from collections.abc import Callable
 
 from millstream.core.child import Child, ChildThread
 from millstream.core.configuration import Configuration
-from millstream.core.errors import MillstreamError
 from millstream.core.graph import Artifact
 from millstream.core.job_process import start_job_process
 from millstream.core.states import ExecutionState
+from millstream.core.supervised_child import SupervisedChild
 from millstream.proto import taskmanager_pb2 as pb
 
 log = logging.getLogger(__name__)
@@ -36,43 +35,25 @@ class SupervisedWorker:
         self._configuration = configuration
         self._on_message = on_message
         self._on_progress = on_progress
-        self._child: Child | None = None
         self._running: set[str] = set()
-        self._stopping = False
         self._ready = asyncio.Event()
-        self._killed_because = ""
+        self._watch: asyncio.Task[None] | None = None
+        stop = pb.WorkerCommand()
+        stop.stop.SetInParent()
+        self._child = SupervisedChild(self._launch, stop.SerializeToString(), _STOP_GRACE)
 
     async def run(self) -> str:
         """From the environment to the worker's end; answers why it ended."""
+        start = pb.WorkerCommand(start=self._start).SerializeToString()
         try:
-            self._child = await self._launch()
-        except MillstreamError as error:
-            return str(error)
-        except OSError as error:
-            return f"the slot worker could not be started: {error}"
-        child = self._child
-        if self._stopping:  # asked to end while the environment was being made
-            child.kill()
-            await child.wait()
-            return "slot worker was not needed any more"
-        child.send(pb.WorkerCommand(start=self._start).SerializeToString())
-        watch = asyncio.create_task(self._watch_start())
-        try:
-            await child.receive(self._received)
-            reason = await child.wait()
-        except asyncio.CancelledError:
-            child.kill()
-            await child.wait()
-            raise
+            return f"slot worker: {await self._child.run(start, self._received)}"
         finally:
-            watch.cancel()
-            child.kill()  # what the worker itself started and left behind
-        return self._killed_because or f"slot worker {reason}"
+            if self._watch is not None:
+                self._watch.cancel()
 
     def send(self, command: pb.WorkerCommand) -> None:
         """Passes a command on."""
-        if self._child is not None:
-            self._child.send(command.SerializeToString())
+        self._child.send(command.SerializeToString())
 
     def deploy(self, deploy: pb.DeployTasks) -> None:
         """Passes tasks on, and remembers them."""
@@ -90,25 +71,12 @@ class SupervisedWorker:
 
     async def stop(self) -> None:
         """Ends the worker: in order while it can, else by force."""
-        if self._stopping:
-            return
-        self._stopping = True
-        if self._child is None:
-            return
-        command = pb.WorkerCommand()
-        command.stop.SetInParent()
-        self.send(command)
-        with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self._child.wait(), _STOP_GRACE)
-            return
-        self.kill("it did not stop in time")
+        await self._child.stop()
 
     def kill(self, reason: str) -> None:
         """Ends the worker at once."""
-        self._killed_because = f"slot worker was killed: {reason}"
-        log.warning("%s (%s)", self._killed_because, self.allocation_id)
-        if self._child is not None:
-            self._child.kill()
+        log.warning("killing the slot worker of %s: %s", self.allocation_id, reason)
+        self._child.kill(reason)
 
     def _received(self, raw: bytes) -> None:
         message = pb.WorkerMessage.FromString(raw)
@@ -127,6 +95,11 @@ class SupervisedWorker:
             self.kill(f"it was not ready within worker.start.timeout ({timeout:g} s)")
 
     async def _launch(self) -> Child:
+        child = await self._start_child()
+        self._watch = asyncio.create_task(self._watch_start())
+        return child
+
+    async def _start_child(self) -> Child:
         if self._configuration.boolean("execution.local.in-process"):
             from millstream.taskmanager.worker import run_worker
 

@@ -1,0 +1,67 @@
+"""The whole life of a child: launched, spoken with, asked to stop, killed when it does not, waited for."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+from millstream.core.child import Child
+from millstream.core.errors import MillstreamError
+
+
+class SupervisedChild:
+    """Owned by one asyncio loop. `run` lives as long as the child does, and leaves nothing of it."""
+
+    def __init__(self, launch: Callable[[], Awaitable[Child]], stop_message: bytes, grace: float) -> None:
+        self._launch = launch
+        self._stop_message = stop_message
+        self._grace = grace
+        self._child: Child | None = None
+        self._early: list[bytes] = []
+        self._killed_because = ""
+        self.is_stopping = False
+
+    async def run(self, first_message: bytes, on_message: Callable[[bytes], None]) -> str:
+        """From the launch to the end; answers why it ended."""
+        try:
+            child = self._child = await self._launch()
+        except MillstreamError as error:
+            return str(error)
+        except OSError as error:
+            return f"it could not be started: {error}"
+        try:
+            if not self.is_stopping:  # else it was asked to end while its environment was being made
+                for message in (first_message, *self._early):
+                    child.send(message)
+                await child.receive(on_message)
+                return self._killed_because or await child.wait()
+            return "it was not needed any more"
+        finally:
+            child.kill()  # with everything that it started itself
+            await child.wait()
+
+    def send(self, message: bytes) -> None:
+        """Passes a message on; before the launch is over, it waits."""
+        if self._child is None:
+            self._early.append(message)
+        else:
+            self._child.send(message)
+
+    async def stop(self) -> None:
+        """Ends the child: in order while it can, else by force. Returns when it is gone."""
+        if self.is_stopping or self._child is None:
+            self.is_stopping = True
+            return
+        self.is_stopping = True
+        self._child.send(self._stop_message)
+        try:
+            await asyncio.wait_for(self._child.wait(), self._grace)
+        except TimeoutError:
+            self.kill("it did not stop in time")
+            await self._child.wait()
+
+    def kill(self, reason: str) -> None:
+        """Ends the child at once."""
+        self._killed_because = f"killed: {reason}"
+        if self._child is not None:
+            self._child.kill()
