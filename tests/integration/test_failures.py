@@ -103,6 +103,16 @@ def test_a_frozen_task_manager_is_given_up_after_the_heartbeat_timeout(own_clust
     wait_until(lambda: own_cluster.free_slots() == 4, "the thawed task manager to be back with free slots", 30)
 
 
+def test_a_frozen_slot_worker_is_noticed_by_its_peers(cluster: Cluster, tmp_path: Path) -> None:
+    job_id = cluster.submit(write_job(tmp_path, "busy", BUSY), parallelism=4)
+    cluster.wait_for(job_id, "RUNNING")
+    wait_until(lambda: cluster.records(job_id) > 0, "records to flow")
+    cluster.kill(cluster.workers()[0], signal.SIGSTOP)
+    cluster.wait_for(job_id, "FAILED", deadline=30)
+    assert "lost the" in str(exceptions(cluster, job_id)[0]["stacktrace"])
+    wait_until(lambda: cluster.free_slots() == 4 and not cluster.workers(), "the frozen worker to be killed", 20)
+
+
 def test_too_few_slots_says_how_many_it_has_and_needs(cluster: Cluster, tmp_path: Path) -> None:
     job_id = cluster.submit(write_job(tmp_path, "wide", BUSY), parallelism=6)
     cluster.wait_for(job_id, "CREATED")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import random
 import socket
 import subprocess
 import sys
@@ -27,6 +28,7 @@ _LISTENING = (  # the port's option, the option of the address that is listened 
     ("resourcemanager.rpc.port", "resourcemanager.rpc.address"),
     ("rest.port", "rest.bind-address"),
 )
+_OWN_PORTS = range(12_000, 32_000)
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +46,7 @@ def with_ports(configuration: Configuration) -> Configuration:
             listener = held.enter_context(socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET))
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             try:
-                listener.bind((host, port))
+                _bind(listener, host, port)
             except OSError as error:
                 where = f"{host}:{port} ({port_key})"
                 raise MillstreamError(
@@ -53,6 +55,18 @@ def with_ports(configuration: Configuration) -> Configuration:
             if port == 0:
                 chosen[port_key] = listener.getsockname()[1]
     return configuration.merged(chosen)
+
+
+def _bind(listener: socket.socket, host: str, port: int) -> None:
+    """Binds the port, or for 0 one below those that the system hands out: those may be gone when the daemon starts."""
+    if port:
+        listener.bind((host, port))
+        return
+    for candidate in random.sample(_OWN_PORTS, 50):
+        with contextlib.suppress(OSError):
+            listener.bind((host, candidate))
+            return
+    listener.bind((host, 0))
 
 
 def start_cluster(

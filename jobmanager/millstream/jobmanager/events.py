@@ -43,10 +43,11 @@ class WorkerReadied:
 
 @dataclass(frozen=True, slots=True)
 class WorkerLost:
-    """A slot worker died or could not be started."""
+    """A slot worker died or could not be started, or was put down because its tasks did not cancel in time."""
 
     allocation_id: AllocationId
     reason: str
+    put_down: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -65,10 +65,9 @@ class JobMaster:
                 return self._worker_progressed(allocation_id, message)
             case ev.WorkerReadied(allocation_id, address):
                 return self._worker_readied(allocation_id, address, now_ms)
-            case ev.WorkerLost(allocation_id, reason):
-                return self._slots_lost(
-                    [k for k, s in self.slots.items() if s.allocation_id == allocation_id], reason, now_ms
-                )
+            case ev.WorkerLost(allocation_id, reason, put_down):
+                lost = [k for k, s in self.slots.items() if s.allocation_id == allocation_id]
+                return self._slots_lost(lost, reason, now_ms, put_down)
             case ev.TaskManagerLost(task_manager, reason):
                 lost = [k for k, s in self.slots.items() if s.task_manager == task_manager]
                 return self._slots_lost(lost, f"task manager {task_manager} was lost: {reason}", now_ms)
@@ -161,7 +160,7 @@ class JobMaster:
             now_ms,
         )
 
-    def _slots_lost(self, keys: list[SlotKey], reason: str, now_ms: int) -> list[ev.Effect]:
+    def _slots_lost(self, keys: list[SlotKey], reason: str, now_ms: int, put_down: bool = False) -> list[ev.Effect]:
         if not keys:
             return []
         if self.status is JobStatus.CREATED and not self._workers_started:
@@ -174,7 +173,8 @@ class JobMaster:
                     failure.task_name, failure.vertex_id = execution.name, execution.vertex.id
                     failure.subtask = execution.subtask
                 self._end_task(execution, now_ms)
-        effects = self._fail(failure, now_ms) if self.status is not JobStatus.CANCELLING else self._settle(now_ms)
+        ending = self.status is JobStatus.CANCELLING or (put_down and self.status is JobStatus.FAILING)
+        effects = self._settle(now_ms) if ending else self._fail(failure, now_ms)
         for key, slot in zip(keys, slots, strict=True):
             if self.slots.pop(key, None) is not None:
                 effects.append(ev.FreeSlot(slot.allocation_id, slot.task_manager, reason))

@@ -267,7 +267,8 @@ class JobManagerService:
                 )
             case "worker_lost":
                 lost = message.worker_lost
-                self._by_allocation(lost.allocation_id, ev.WorkerLost(AllocationId(lost.allocation_id), lost.reason))
+                event = ev.WorkerLost(AllocationId(lost.allocation_id), lost.reason, lost.put_down)
+                self._by_allocation(lost.allocation_id, event)
             case "task_update":
                 self._by_allocation(message.task_update.allocation_id, ev.TaskChanged(message.task_update))
             case "metrics":

@@ -35,6 +35,7 @@ class SupervisedWorker:
         self._configuration = configuration
         self._on_message = on_message
         self._on_progress = on_progress
+        self.was_put_down = False
         self._running: set[str] = set()
         self._ready = asyncio.Event()
         self._watch: asyncio.Task[None] | None = None
@@ -61,12 +62,13 @@ class SupervisedWorker:
         self.send(pb.WorkerCommand(deploy=deploy))
 
     async def cancel(self, cancel: pb.CancelTasks) -> None:
-        """Has tasks cancelled, and kills the worker when they do not end in time."""
+        """Has tasks cancelled, and puts the worker down when they do not end in time."""
         self.send(pb.WorkerCommand(cancel=cancel))
         timeout = self._configuration.seconds("task.cancellation.timeout")
         await asyncio.sleep(timeout)
         stuck = self._running & set(cancel.attempt_ids)
         if stuck:
+            self.was_put_down = True
             self.kill(f"{len(stuck)} tasks did not end within task.cancellation.timeout ({timeout:g} s)")
 
     async def stop(self) -> None:

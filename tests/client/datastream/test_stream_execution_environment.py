@@ -61,8 +61,8 @@ def test_setters_and_getters(env: StreamExecutionEnvironment) -> None:
 
 
 def test_a_parallelism_that_makes_no_sense_in_the_configuration_is_named() -> None:
-    with pytest.raises(InvalidProgramError, match=r"parallelism\.default"):
-        new_environment(Configuration({"parallelism.default": 0})).get_parallelism()
+    with pytest.raises(ConfigurationError, match=r"parallelism\.default"):
+        new_environment(Configuration({"parallelism.default": 0}))
 
 
 @pytest.mark.parametrize(

@@ -91,7 +91,10 @@ class Stranger:
         return self.hear()
 
     def hear(self) -> pb.Frame:
-        return pb.Frame.FromString(next(self.call))
+        """The next frame that is no heartbeat."""
+        while (frame := pb.Frame.FromString(next(self.call))).WhichOneof("kind") == "heartbeat":
+            pass
+        return frame
 
     def refusal(self) -> tuple[grpc.StatusCode, str]:
         with pytest.raises(grpc.RpcError):

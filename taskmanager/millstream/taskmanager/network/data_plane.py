@@ -23,6 +23,7 @@ from millstream.core.configuration import Configuration
 from millstream.core.rpc import explain
 from millstream.core.security import channel_credentials, check_listen, server_credentials
 from millstream.proto import dataplane_pb2 as pb
+from millstream.proto.session_pb2 import Heartbeat
 
 log = logging.getLogger(__name__)
 _SERVICE = pb.DESCRIPTOR.services_by_name["DataPlane"].full_name
@@ -59,6 +60,7 @@ class _Peer:
         self.attached = asyncio.Event()
         self.refuse: str | None = None
         self.lost = False
+        self.heard_at = 0.0
 
 
 class DataPlane:
@@ -238,23 +240,38 @@ class DataPlane:
                 self._lose(peer, "the connection was closed")
 
     async def _exchange(self, peer: _Peer, stream: Any) -> None:
-        reading = self._loop.create_task(self._read(peer, stream))
-        writing = self._loop.create_task(self._write(peer, stream))
+        peer.heard_at = self._loop.time()
+        tasks = [
+            self._loop.create_task(w) for w in (self._read(peer, stream), self._write(peer, stream), self._beat(peer))
+        ]
         try:
-            done, _ = await asyncio.wait((reading, writing), return_when=asyncio.FIRST_COMPLETED)
+            done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
             for task in done:
                 task.result()
             self._lose(peer, "it closed the connection")
         finally:
-            for task in (reading, writing):
+            for task in tasks:
                 task.cancel()
             with contextlib.suppress(Exception):
-                await asyncio.gather(reading, writing, return_exceptions=True)
+                await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _read(self, peer: _Peer, stream: Any) -> None:
         post, address = self._post, peer.address
         while (raw := await stream.read()) is not grpc.aio.EOF:
-            post(FrameArrived(address, _parse(raw)))
+            peer.heard_at = self._loop.time()
+            frame = _parse(raw)
+            if frame.WhichOneof("kind") != "heartbeat":
+                post(FrameArrived(address, frame))
+
+    async def _beat(self, peer: _Peer) -> None:
+        """Tells the peer that this worker lives, and notices when the peer is frozen or cut off without a word."""
+        interval = self._configuration.seconds("heartbeat.interval")
+        timeout = self._configuration.seconds("heartbeat.timeout")
+        beat = pb.Frame(heartbeat=Heartbeat()).SerializeToString()
+        while self._loop.time() - peer.heard_at <= timeout:
+            self.send(peer.address, beat)
+            await asyncio.sleep(interval)
+        raise _Refused(f"no sign of life for {timeout:g} s")
 
     async def _write(self, peer: _Peer, stream: Any) -> None:
         outbox = peer.outbox
