@@ -23,9 +23,15 @@ from millstream.datastream import (
     KeyedBroadcastProcessFunction,
     KeyedCoProcessFunction,
     OutputTag,
+    RuntimeContext,
     StreamExecutionEnvironment,
 )
-from millstream.datastream.state import MapStateDescriptor
+from millstream.datastream.state import (
+    ListStateDescriptor,
+    MapStateDescriptor,
+    ReducingStateDescriptor,
+    ValueStateDescriptor,
+)
 
 N = 3_000
 KEYS = 17
@@ -90,25 +96,26 @@ def processed(env: StreamExecutionEnvironment) -> DataStream:
 
 
 class Join(KeyedCoProcessFunction):
-    """Joins by key: what came before waits in a dictionary of the function, by key."""
+    """Joins by key: what comes before its person waits in keyed state, which both sides share."""
 
-    def open(self, runtime_context: Any) -> None:
-        self.people: dict[int, str] = {}
-        self.orders: dict[int, list[int]] = {}
-        self.subtask = runtime_context.get_index_of_this_subtask()
+    def open(self, runtime_context: RuntimeContext) -> None:
+        self.person = runtime_context.get_state(ValueStateDescriptor("person", Types.STRING()))
+        self.orders = runtime_context.get_list_state(ListStateDescriptor("orders", Types.LONG()))
 
     def process_element1(self, value: Order, ctx: KeyedCoProcessFunction.Context) -> Iterator[Any]:
-        key = ctx.get_current_key()
-        if key in self.people:
-            yield self.people[key], value.amount
+        assert ctx.get_current_key() == value.person
+        name = self.person.value()
+        if name is not None:
+            yield name, value.amount
         else:
-            self.orders.setdefault(key, []).append(value.amount)
+            self.orders.add(value.amount)
 
     def process_element2(self, value: Row, ctx: KeyedCoProcessFunction.Context) -> Iterator[Any]:
-        key = ctx.get_current_key()
-        self.people[key] = value.name
-        for amount in self.orders.pop(key, ()):
+        assert ctx.get_current_key() == value.id
+        self.person.update(value.name)
+        for amount in self.orders.get():
             yield value.name, amount
+        self.orders.clear()
 
 
 def joined(env: StreamExecutionEnvironment) -> DataStream:
@@ -122,6 +129,26 @@ def joined_with_a_union(env: StreamExecutionEnvironment) -> DataStream:
     high = env.from_sequence(N // 2 + 1, N).map(lambda x: Order(x % KEYS, x), output_type=Order)
     people = env.from_sequence(0, KEYS - 1).map(lambda x: Row(id=x, name=f"p{x}"), output_type=PERSON)
     return low.union(high).connect(people).key_by(lambda o: o.person, lambda p: p.id).process(Join())
+
+
+class Totals(CoMapFunction):
+    """A running total of each key over both streams; what both add up to is the key's largest total."""
+
+    def open(self, runtime_context: RuntimeContext) -> None:
+        self.total = runtime_context.get_reducing_state(ReducingStateDescriptor("total", lambda a, b: a + b, int))
+
+    def map1(self, value: int) -> tuple[int, int] | None:
+        self.total.add(value)
+        total = self.total.get()
+        return (value % KEYS, total) if total == TOTALS[value % KEYS] else None
+
+    def map2(self, value: int) -> tuple[int, int] | None:
+        return self.map1(value)
+
+
+def totalled(env: StreamExecutionEnvironment) -> DataStream:
+    low, high = env.from_sequence(1, N // 2), env.from_sequence(N // 2 + 1, N)
+    return low.connect(high).key_by(lambda x: x % KEYS, lambda x: x % KEYS).map(Totals())
 
 
 class Rules(BroadcastProcessFunction):
@@ -150,13 +177,21 @@ class Rules(BroadcastProcessFunction):
 
 
 class KeyedRules(KeyedBroadcastProcessFunction):
-    def open(self, runtime_context: Any) -> None:
+    """The same, and the records of each key are counted in keyed state; the last one of each key tells."""
+
+    def open(self, runtime_context: RuntimeContext) -> None:
         self.inner = Rules()
         self.inner.open(runtime_context)
+        self.count = runtime_context.get_state(ValueStateDescriptor("count", int))
 
     def process_element(self, value: int, ctx: Any) -> Iterator[Any]:
-        assert ctx.get_current_key() == value % KEYS
-        return self.inner.process_element(value, ctx)
+        key = ctx.get_current_key()
+        assert key == value % KEYS
+        count = (self.count.value() or 0) + 1
+        self.count.update(count)
+        if count == COUNTS[key]:
+            yield "count", key
+        yield from self.inner.process_element(value, ctx)
 
     def process_broadcast_element(self, value: Any, ctx: Any) -> Iterator[Any]:
         return self.inner.process_broadcast_element(value, ctx)
@@ -182,6 +217,8 @@ JOINED: Counter[Any] = Counter((f"p{x % KEYS}", x) for x in range(1, N + 1))
 RULED: Counter[Any] = Counter(
     (name, x) for x in range(1, N + 1) for name, divisor in dict(RULE_ROWS).items() if divisor and x % divisor == 0
 )
+COUNTS: Counter[int] = Counter(x % KEYS for x in range(1, N + 1))
+TOTALS = {key: sum(x for x in range(1, N + 1) if x % KEYS == key) for key in range(KEYS)}
 TAGGED: Counter[Any] = Counter([("n", x) for x in range(1, N + 1) if x % 10] + [("s", n) for n in range(50)])
 
 PIPELINES: dict[str, tuple[Callable[..., DataStream], Counter[Any]]] = {
@@ -191,7 +228,8 @@ PIPELINES: dict[str, tuple[Callable[..., DataStream], Counter[Any]]] = {
     "join": (joined, JOINED),
     "join with a union": (joined_with_a_union, JOINED),
     "rules": (ruled, RULED),
-    "rules by key": (ruled_by_key, RULED),
+    "rules by key": (ruled_by_key, RULED + Counter(("count", key) for key in range(KEYS))),
+    "totals": (totalled, Counter(TOTALS.items())),
 }
 
 
@@ -211,6 +249,24 @@ class Writes(Rules):
     def process_element(self, value: int, ctx: Any) -> Iterator[Any]:
         ctx.get_broadcast_state(RULES).put("mine", value)
         yield value
+
+
+class UsesKeys(KeyedRules):
+    def process_broadcast_element(self, value: Any, ctx: Any) -> Iterator[Any]:
+        self.count.update(1)
+        yield value
+
+
+def test_keyed_state_has_no_place_on_the_broadcast_side() -> None:
+    env = environment(1, in_process)
+    rules = env.from_collection(RULE_ROWS)
+    numbers = env.from_collection([42]).key_by(lambda x: x % KEYS)
+    numbers.connect(rules.broadcast(RULES)).process(UsesKeys()).name("apply the rules").print()
+    with pytest.raises(JobExecutionError) as caught:
+        env.execute("no key")
+    assert "apply the rules" in str(caught.value)
+    assert "StateAccessError" in str(caught.value)
+    assert "('two', 2)" in str(caught.value)
 
 
 def test_writing_broadcast_state_on_the_wrong_side_fails_the_job() -> None:

@@ -16,7 +16,7 @@ from millstream.proto import taskmanager_pb2
 from millstream.taskmanager.chain import ChainBuilder, OperatorChain
 from millstream.taskmanager.operators.base import OperatorError
 from millstream.taskmanager.runtime_context import TaskRuntimeContext
-from millstream.taskmanager.state.heap import HeapStateBackend
+from millstream.taskmanager.state.heap import HeapKeyedStateBackend
 
 MAX_ROWS = 10
 
@@ -36,7 +36,7 @@ class Build:
             kind,
             lambda name: TaskRuntimeContext(deployment, name, {}, {}, {}),
             no_source,
-            HeapStateBackend,
+            HeapKeyedStateBackend,
             MAX_ROWS,
             MAX_ROWS,
         )

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from millstream.datastream.broadcast_stream import BroadcastConnectedStream, BroadcastStream
 from millstream.datastream.collecting import CloseableIterator
+from millstream.datastream.connected_streams import ConnectedStreams
 from millstream.datastream.data_stream import DataStream
 from millstream.datastream.data_stream_sink import DataStreamSink
 from millstream.datastream.functions import (
     Accumulator,
+    BroadcastProcessFunction,
+    CoFlatMapFunction,
+    CoMapFunction,
+    CoProcessFunction,
     Counter,
     DoubleCounter,
     FilterFunction,
@@ -14,6 +20,8 @@ from millstream.datastream.functions import (
     Function,
     Histogram,
     IntCounter,
+    KeyedBroadcastProcessFunction,
+    KeyedCoProcessFunction,
     KeyedProcessFunction,
     KeySelector,
     ListAccumulator,
@@ -31,7 +39,14 @@ from millstream.datastream.stream_execution_environment import StreamExecutionEn
 
 __all__ = [
     "Accumulator",
+    "BroadcastConnectedStream",
+    "BroadcastProcessFunction",
+    "BroadcastStream",
     "CloseableIterator",
+    "CoFlatMapFunction",
+    "CoMapFunction",
+    "CoProcessFunction",
+    "ConnectedStreams",
     "Counter",
     "DataStream",
     "DataStreamSink",
@@ -42,6 +57,8 @@ __all__ = [
     "Histogram",
     "IntCounter",
     "KeySelector",
+    "KeyedBroadcastProcessFunction",
+    "KeyedCoProcessFunction",
     "KeyedProcessFunction",
     "KeyedStream",
     "ListAccumulator",

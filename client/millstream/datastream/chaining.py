@@ -54,7 +54,7 @@ def is_chainable(edge: StreamEdge, enabled: bool) -> bool:
     source, target = edge.source, edge.target
     return (
         enabled
-        and len(target.inputs) == 1
+        and len(target.inputs) == 1  # so an operator of two inputs always is the head of its task
         and isinstance(edge.partitioner, ForwardPartitioner)
         and source.parallelism == target.parallelism
         and source.slot_sharing_group == target.slot_sharing_group

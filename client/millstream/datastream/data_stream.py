@@ -7,7 +7,7 @@ any of these, records are pickled.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, overload
 
 from millstream.core.errors import InvalidProgramError
 from millstream.core.plan import (
@@ -45,6 +45,7 @@ from millstream.datastream.signatures import (
     result_type,
 )
 from millstream.datastream.transformations import (
+    SIDE_OUTPUT_KINDS,
     ChainingStrategy,
     OperatorKind,
     OperatorTransformation,
@@ -55,8 +56,11 @@ from millstream.datastream.transformations import (
 )
 
 if TYPE_CHECKING:
+    from millstream.datastream.broadcast_stream import BroadcastConnectedStream, BroadcastStream
     from millstream.datastream.collecting import CloseableIterator
+    from millstream.datastream.connected_streams import ConnectedStreams
     from millstream.datastream.keyed_stream import KeyedStream
+    from millstream.datastream.state import MapStateDescriptor
     from millstream.datastream.stream_execution_environment import StreamExecutionEnvironment
 
 
@@ -168,6 +172,24 @@ class DataStream(OperatorSettings):
         kind = self._type if all(stream.get_type() == self._type for stream in streams) else PICKLED
         return self._virtual(UnionTransformation(inputs), kind)
 
+    @overload
+    def connect(self, ds: DataStream) -> ConnectedStreams: ...
+
+    @overload
+    def connect(self, ds: BroadcastStream) -> BroadcastConnectedStream: ...
+
+    def connect(self, ds: DataStream | BroadcastStream) -> ConnectedStreams | BroadcastConnectedStream:
+        """Makes this stream and another, of any type, the two inputs of one operator."""
+        from millstream.datastream.broadcast_stream import BroadcastConnectedStream, BroadcastStream
+        from millstream.datastream.connected_streams import ConnectedStreams
+
+        if not isinstance(ds, DataStream | BroadcastStream):
+            raise InvalidProgramError(f"connect: expected a stream, got {ds!r}")
+        other = ds.input_stream if isinstance(ds, BroadcastStream) else ds
+        if other.get_execution_environment() is not self._environment:
+            raise InvalidProgramError("connect: the streams belong to different environments")
+        return BroadcastConnectedStream(self, ds) if isinstance(ds, BroadcastStream) else ConnectedStreams(self, ds)
+
     def forward(self) -> DataStream:
         """Subtask i to subtask i; both sides need the same parallelism."""
         return self._partitioned(ForwardPartitioner())
@@ -184,9 +206,20 @@ class DataStream(OperatorSettings):
         """A random subtask of the next operator."""
         return self._partitioned(ShufflePartitioner())
 
-    def broadcast(self) -> DataStream:
-        """Every subtask of the next operator."""
-        return self._partitioned(BroadcastPartitioner())
+    @overload
+    def broadcast(self) -> DataStream: ...
+
+    @overload
+    def broadcast(self, state_descriptor: MapStateDescriptor, /, *more: MapStateDescriptor) -> BroadcastStream: ...
+
+    def broadcast(self, *broadcast_state_descriptors: MapStateDescriptor) -> DataStream | BroadcastStream:
+        """Every subtask of the next operator; with the descriptors of states that it fills, a stream to connect to."""
+        everywhere = self._partitioned(BroadcastPartitioner())
+        if not broadcast_state_descriptors:
+            return everywhere
+        from millstream.datastream.broadcast_stream import BroadcastStream
+
+        return BroadcastStream(everywhere, broadcast_state_descriptors)
 
     def global_(self) -> DataStream:
         """The first subtask of the next operator."""
@@ -203,7 +236,7 @@ class DataStream(OperatorSettings):
         if not isinstance(output_tag, OutputTag):
             raise InvalidProgramError(f"get_side_output: expected an OutputTag, got {output_tag!r}")
         operator = self._operator("get_side_output")
-        if operator.kind not in (OperatorKind.PROCESS, OperatorKind.KEYED_PROCESS):
+        if operator.kind not in SIDE_OUTPUT_KINDS:
             raise InvalidProgramError(
                 f"get_side_output: '{operator.full_name}' has no side outputs, only process() has them"
             )

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Generic, TypeAlias, TypeVar
 
 from millstream.core.types import PICKLED, TypeInformation, from_hint
+from millstream.datastream.state import BroadcastState, KeyedStateStore, MapStateDescriptor, ReadOnlyBroadcastState
 
 T = TypeVar("T")
 
@@ -142,8 +143,8 @@ class Histogram(Accumulator[dict[int, int]]):
             self._counts[value] = self._counts.get(value, 0) + count
 
 
-class RuntimeContext(ABC):
-    """What a rich function can ask about the task that it runs in."""
+class RuntimeContext(KeyedStateStore, ABC):
+    """What a rich function can ask about the task that it runs in, and where it gets its keyed state."""
 
     @abstractmethod
     def get_job_id(self) -> str:
@@ -234,6 +235,26 @@ class ReduceFunction(Function, ABC):
         """Called with the value so far and a new record."""
 
 
+class AggregateFunction(Function, ABC):
+    """Adds values to an accumulator, of which the result is taken; the three may have different types."""
+
+    @abstractmethod
+    def create_accumulator(self) -> Any:
+        """A new accumulator, to which nothing was added."""
+
+    @abstractmethod
+    def add(self, value: Any, accumulator: Any) -> Any:
+        """The accumulator with the value added: a new one, or the same one changed."""
+
+    @abstractmethod
+    def get_result(self, accumulator: Any) -> Any:
+        """The result of what was added."""
+
+    @abstractmethod
+    def merge(self, acc1: Any, acc2: Any) -> Any:
+        """One accumulator of two; either may be changed and answered."""
+
+
 class KeySelector(ABC):
     """Takes the key from a record; must answer the same key for the same record every time."""
 
@@ -310,3 +331,105 @@ def as_callable(function: Any, method: str) -> Callable[..., Any]:
     if not callable(function):
         raise TypeError(f"expected a callable or an object with a method '{method}', got {type(function).__qualname__}")
     return function  # type: ignore[no-any-return]  # checked to be callable
+
+
+class CoMapFunction(Function, ABC):
+    """One record out for each record of two connected streams. A result of None is dropped."""
+
+    @abstractmethod
+    def map1(self, value: Any) -> Any:
+        """Called for each record of the first stream."""
+
+    @abstractmethod
+    def map2(self, value: Any) -> Any:
+        """Called for each record of the second stream."""
+
+
+class CoFlatMapFunction(Function, ABC):
+    """Any number out for each record of two connected streams."""
+
+    @abstractmethod
+    def flat_map1(self, value: Any) -> Iterable[Any] | None:
+        """Called for each record of the first stream."""
+
+    @abstractmethod
+    def flat_map2(self, value: Any) -> Iterable[Any] | None:
+        """Called for each record of the second stream."""
+
+
+class CoProcessFunction(Function, ABC):
+    """The general function of two connected streams: any number out, side outputs, and the record's context."""
+
+    Context: TypeAlias = _ProcessContext
+
+    @abstractmethod
+    def process_element1(self, value: Any, ctx: _ProcessContext) -> Iterable[Any] | None:
+        """Called for each record of the first stream."""
+
+    @abstractmethod
+    def process_element2(self, value: Any, ctx: _ProcessContext) -> Iterable[Any] | None:
+        """Called for each record of the second stream."""
+
+
+class KeyedCoProcessFunction(Function, ABC):
+    """The same on two streams that are keyed alike: records of one key meet in one subtask and share its state."""
+
+    Context: TypeAlias = KeyedContext
+
+    @abstractmethod
+    def process_element1(self, value: Any, ctx: KeyedContext) -> Iterable[Any] | None:
+        """Called for each record of the first stream."""
+
+    @abstractmethod
+    def process_element2(self, value: Any, ctx: KeyedContext) -> Iterable[Any] | None:
+        """Called for each record of the second stream."""
+
+
+class BroadcastContext(Context):
+    """What the broadcast side can ask: it reads and writes the broadcast states."""
+
+    @abstractmethod
+    def get_broadcast_state(self, state_descriptor: MapStateDescriptor) -> BroadcastState[Any, Any]:
+        """The state of this descriptor, which was passed to `broadcast(...)`. Write the same on every subtask."""
+
+
+class ReadOnlyBroadcastContext(Context):
+    """What the side that is not broadcast can ask: it only reads the broadcast states."""
+
+    @abstractmethod
+    def get_broadcast_state(self, state_descriptor: MapStateDescriptor) -> ReadOnlyBroadcastState[Any, Any]:
+        """The state of this descriptor, which was passed to `broadcast(...)`."""
+
+
+class KeyedReadOnlyBroadcastContext(ReadOnlyBroadcastContext, KeyedContext):
+    """The same when that side is keyed."""
+
+
+class BaseBroadcastProcessFunction(Function, ABC):
+    """What the two functions for a stream and a broadcast one share."""
+
+    Context: TypeAlias = BroadcastContext
+
+    @abstractmethod
+    def process_broadcast_element(self, value: Any, ctx: BroadcastContext) -> Iterable[Any] | None:
+        """Called on every subtask for each broadcast record; may write the broadcast states."""
+
+
+class BroadcastProcessFunction(BaseBroadcastProcessFunction, ABC):
+    """Applies what is broadcast, such as rules, to the records of another stream."""
+
+    ReadOnlyContext: TypeAlias = ReadOnlyBroadcastContext
+
+    @abstractmethod
+    def process_element(self, value: Any, ctx: ReadOnlyBroadcastContext) -> Iterable[Any] | None:
+        """Called for each record that is not broadcast; may only read the broadcast states."""
+
+
+class KeyedBroadcastProcessFunction(BaseBroadcastProcessFunction, ABC):
+    """The same for a keyed stream. Keyed state belongs to `process_element`: a broadcast record has no key."""
+
+    ReadOnlyContext: TypeAlias = KeyedReadOnlyBroadcastContext
+
+    @abstractmethod
+    def process_element(self, value: Any, ctx: KeyedReadOnlyBroadcastContext) -> Iterable[Any] | None:
+        """Called for each record of the keyed stream; may only read the broadcast states."""

@@ -8,10 +8,14 @@ from millstream.core.graph import Artifact, JobEdge, JobGraph, JobVertex, Operat
 from millstream.core.ids import JobId, VertexId, new_id
 from millstream.core.plan import (
     STRATEGY_NAMES,
+    BroadcastProcessSpec,
     Chain,
     ChainedOperator,
     ChainedOutput,
+    CoFlatMapSpec,
     CollectSpec,
+    CoMapSpec,
+    CoProcessSpec,
     CustomPartitioner,
     EdgeSpec,
     HashPartitioner,
@@ -105,7 +109,7 @@ def _make_edge(chain: NodeChain, edge: StreamEdge, output: int, chain_by_head: d
         source=vertex_id(chain),
         target=vertex_id(target),
         output=output,
-        input=0,
+        input=edge.input,
         strategy=STRATEGY_NAMES[type(edge.partitioner)],
         spec=pickled(spec, edge.target.name, _partitioner_part(edge.partitioner)),
     )
@@ -121,6 +125,9 @@ def _user_part(spec: OperatorSpec) -> Any:
             return None
         case KeyedProcessSpec() | ReduceSpec():
             return (spec.function, spec.key_selector.function)
+        case CoMapSpec() | CoFlatMapSpec() | CoProcessSpec() | BroadcastProcessSpec():
+            selectors = () if spec.keys is None else (spec.keys.first, spec.keys.second)
+            return (spec.function, *(selector.function for selector in selectors if selector is not None))
         case _:
             return spec.function
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import Any, NoReturn
 
 from millstream.core.errors import InvalidProgramError
-from millstream.core.plan import HashPartitioner, KeyedProcessSpec, KeySelector, Partitioner, ReduceSpec
+from millstream.core.plan import HashPartitioner, KeyedProcessSpec, KeySelector, OperatorSpec, Partitioner, ReduceSpec
 from millstream.core.types import TypeInformation
 from millstream.datastream.aggregations import Max, MaxBy, Min, MinBy, Sum, aggregated_field, summed_field
 from millstream.datastream.data_stream import DataStream
 from millstream.datastream.functions import KeyedProcessFunction, ProcessFunction
+from millstream.datastream.keyed_adapters import with_keys
 from millstream.datastream.process_functions import CallableKeyedProcessFunction
 from millstream.datastream.signatures import checked_callable, element_type, refuse_generator
 from millstream.datastream.transformations import OperatorKind, PartitionTransformation
@@ -28,6 +29,16 @@ class KeyedStream(DataStream):
     def get_key_type(self) -> TypeInformation:
         """The type of the keys."""
         return self._key_type
+
+    @property
+    def key_selector(self) -> KeySelector:
+        """How the key is taken from a record."""
+        return self._key_selector
+
+    @property
+    def origin(self) -> DataStream:
+        """The stream before it was keyed."""
+        return self._origin
 
     def key_by(self, key_selector: Any, key_type: Any = None) -> KeyedStream:
         """Groups the stream by another key instead."""
@@ -71,6 +82,9 @@ class KeyedStream(DataStream):
     def _reduce(self, name: str, function: Any) -> DataStream:
         spec = ReduceSpec(function, self._key_selector, self._key_type, self._type)
         return self._then(OperatorKind.REDUCE, name, spec, self._type)
+
+    def _then(self, kind: OperatorKind, name: str, spec: OperatorSpec, record_type: TypeInformation) -> DataStream:
+        return super()._then(kind, name, with_keys(spec, self._key_selector, self._key_type), record_type)
 
     def _partitioned(self, partitioner: Partitioner) -> NoReturn:
         raise InvalidProgramError("a keyed stream is partitioned by its key; its partitioning cannot be overridden")

@@ -34,6 +34,8 @@ def assign_operator_ids(
         for found in inputs[operator.number]:
             tag = "" if found.tag is None else f"tag:{found.tag.tag_id}"
             signature += (ids[found.operator.number], tag)
+            if found.input:
+                signature.append(f"input:{found.input}")
         position = siblings.get(tuple(signature), 0)
         siblings[tuple(signature)] = position + 1
         ids[operator.number] = OperatorId(stable_id("derived", *signature, str(position)))

@@ -242,9 +242,11 @@ class StreamExecutionEnvironment:
         input_: Transformation | None,
         spec: OperatorSpec,
         output_type: TypeInformation,
+        second_input: Transformation | None = None,
     ) -> OperatorTransformation:
         """Adds an operator to the program; called by streams."""
-        operator = OperatorTransformation(next(self._numbers), kind, name, input_, spec, output_type)
+        number = next(self._numbers)
+        operator = OperatorTransformation(number, kind, name, input_, spec, output_type, second_input=second_input)
         self._operators.append(operator)
         return operator
 

@@ -14,7 +14,7 @@ from millstream.core.key_groups import HIGHEST_MAX_PARALLELISM, default_max_para
 from millstream.core.plan import ForwardPartitioner, Partitioner, RebalancePartitioner
 from millstream.core.types import PICKLED, TypeInformation
 from millstream.datastream.operator_ids import assign_operator_ids
-from millstream.datastream.transformations import OperatorTransformation, PhysicalInput, physical_inputs, reachable
+from millstream.datastream.transformations import OperatorTransformation, PhysicalInput, inputs_of, reachable
 
 DEFAULT_SLOT_SHARING_GROUP = "default"
 NO_OPERATORS = "No operators defined in streaming topology. Cannot execute."
@@ -39,6 +39,7 @@ class StreamEdge:
     partitioner: Partitioner
     tag: str | None
     type: TypeInformation
+    input: int = 0  # which of the target's inputs it leads to: 0 or 1
 
 
 @dataclass(slots=True, eq=False)
@@ -78,15 +79,15 @@ def build_stream_graph(ends: list[OperatorTransformation], defaults: GraphDefaul
     if not ends:
         raise InvalidProgramError(NO_OPERATORS)
     operators = reachable(ends)
-    inputs = {operator.number: physical_inputs(operator.input) for operator in operators}
+    inputs = {operator.number: inputs_of(operator) for operator in operators}
     ids = assign_operator_ids(operators, inputs)
     nodes: dict[int, StreamNode] = {}
     for index, operator in enumerate(operators):
         producers = [nodes[found.operator.number] for found in inputs[operator.number]]
         node = _make_node(index, operator, ids[operator.number], producers, defaults)
-        kind = _input_type(inputs[operator.number])
+        kinds = {i: _input_type([f for f in inputs[operator.number] if f.input == i]) for i in (0, 1)}
         for producer, found in zip(producers, inputs[operator.number], strict=True):
-            edge = _make_edge(producer, node, found, kind)
+            edge = _make_edge(producer, node, found, kinds[found.input])
             producer.outputs.append(edge)
             node.inputs.append(edge)
         nodes[operator.number] = node
@@ -121,7 +122,7 @@ def _slot_sharing_group(operator: OperatorTransformation, producers: list[Stream
 
 
 def _input_type(inputs: list[PhysicalInput]) -> TypeInformation:
-    """One type for all of an operator's input: what the united streams have in common, else anything."""
+    """One type for all of one input of an operator: what the united streams have in common, else anything."""
     types = [found.operator.output_type if found.tag is None else found.tag.type for found in inputs]
     return types[0] if types and all(kind == types[0] for kind in types) else PICKLED
 
@@ -136,4 +137,5 @@ def _make_edge(producer: StreamNode, node: StreamNode, found: PhysicalInput, kin
             f"forward() from '{producer.name}' to '{node.name}': it needs the same parallelism on both sides, but they "
             f"have {producer.parallelism} and {node.parallelism}; use rebalance() or rescale(), or set one parallelism"
         )
-    return StreamEdge(producer, node, partitioner, None if found.tag is None else found.tag.tag_id, kind)
+    tag = None if found.tag is None else found.tag.tag_id
+    return StreamEdge(producer, node, partitioner, tag, kind, found.input)

@@ -37,6 +37,24 @@ class OperatorKind(Enum):
     MAP_BATCHES = "map_batches"
     SINK = "sink"
     COLLECT = "collect"
+    CO_MAP = "co_map"
+    CO_FLAT_MAP = "co_flat_map"
+    CO_PROCESS = "co_process"
+    KEYED_CO_PROCESS = "keyed_co_process"
+    BROADCAST_PROCESS = "broadcast_process"
+    KEYED_BROADCAST_PROCESS = "keyed_broadcast_process"
+
+
+SIDE_OUTPUT_KINDS = frozenset(
+    {
+        OperatorKind.PROCESS,
+        OperatorKind.KEYED_PROCESS,
+        OperatorKind.CO_PROCESS,
+        OperatorKind.KEYED_CO_PROCESS,
+        OperatorKind.BROADCAST_PROCESS,
+        OperatorKind.KEYED_BROADCAST_PROCESS,
+    }
+)
 
 
 @dataclass(slots=True, eq=False)
@@ -56,6 +74,7 @@ class OperatorTransformation:
     slot_sharing_group: str | None = None
     chaining: ChainingStrategy = ChainingStrategy.ALWAYS
     buffer_timeout: float | None = None  # seconds; negative: only when full
+    second_input: Transformation | None = None
 
     @property
     def full_name(self) -> str:
@@ -102,12 +121,18 @@ class PhysicalInput:
     operator: OperatorTransformation
     partitioner: Partitioner | None
     tag: OutputTag | None
+    input: int = 0  # which of the consumer's inputs it feeds: 0 or 1
 
 
 _Candidate = tuple[Transformation, Partitioner | None, OutputTag | None]
 
 
-def physical_inputs(transformation: Transformation | None) -> list[PhysicalInput]:
+def inputs_of(operator: OperatorTransformation) -> list[PhysicalInput]:
+    """The operators that feed this one: those of its first input, then those of its second."""
+    return [*physical_inputs(operator.input), *physical_inputs(operator.second_input, 1)]
+
+
+def physical_inputs(transformation: Transformation | None, input_: int = 0) -> list[PhysicalInput]:
     """The operators behind a transformation, in the order of its unions.
 
     Of several partitionings in a row the last one holds, as in Flink.
@@ -118,7 +143,7 @@ def physical_inputs(transformation: Transformation | None) -> list[PhysicalInput
         current, partitioner, tag = pending.pop()
         match current:
             case OperatorTransformation():
-                found.append(PhysicalInput(current, partitioner, tag))
+                found.append(PhysicalInput(current, partitioner, tag, input_))
             case PartitionTransformation():
                 pending.append((current.input, current.partitioner if partitioner is None else partitioner, tag))
             case SideOutputTransformation():
@@ -138,5 +163,5 @@ def reachable(ends: list[OperatorTransformation]) -> list[OperatorTransformation
         operator = pending.pop()
         if operator.number not in seen:
             seen[operator.number] = operator
-            pending.extend(found.operator for found in physical_inputs(operator.input))
+            pending.extend(found.operator for found in inputs_of(operator))
     return [seen[number] for number in sorted(seen)]

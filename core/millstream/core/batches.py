@@ -53,6 +53,15 @@ class EndOfInput:
     """The producer finished: nothing follows on this channel."""
 
 
+@dataclass(frozen=True, slots=True)
+class Barrier:
+    """Divides the stream: records before it belong to the checkpoint, records after it do not."""
+
+    checkpoint_id: int
+    timestamp: int  # when the coordinator triggered it, in milliseconds
+    is_savepoint: bool = False
+
+
 Signal = EndOfInput
 Element = Batch | Signal
 END_OF_INPUT = EndOfInput()

@@ -10,6 +10,7 @@ from millstream.core.batches import Batch, RowBatch
 from millstream.core.types import PICKLED, TypeInformation
 from millstream.datastream.functions import RuntimeContext
 from millstream.taskmanager.operators.base import Emit, Operator
+from millstream.taskmanager.operators.broadcast_process import BroadcastProcessOperator
 from millstream.taskmanager.operators.functional import FilterOperator, FlatMapOperator, MapOperator
 from millstream.taskmanager.operators.map_batches import MapBatchesOperator
 from millstream.taskmanager.operators.process import ProcessOperator
@@ -22,7 +23,9 @@ from millstream.taskmanager.operators.two_input import (
     CoProcessOperator,
     TwoInputOperator,
 )
-from millstream.taskmanager.state.backend import KeyedStateBackend
+from millstream.taskmanager.runtime_context import TaskRuntimeContext
+from millstream.taskmanager.state.backend import KeyedStateBackend, OperatorStateBackend
+from millstream.taskmanager.state.heap import HeapOperatorStateBackend
 
 
 class OperatorChain:
@@ -72,16 +75,18 @@ class ChainBuilder:
         self,
         task_outputs: list[Emit],
         input_type: TypeInformation,
-        make_context: Callable[[str], RuntimeContext],
+        make_context: Callable[[str], TaskRuntimeContext],
         make_reader_context: Callable[[RuntimeContext], ReaderContext],
-        make_backend: Callable[[], KeyedStateBackend],
+        make_backend: Callable[[str, TypeInformation], KeyedStateBackend],
         max_rows: int,
         max_column_rows: int,
         second_input_type: TypeInformation = PICKLED,
+        make_operator_backend: Callable[[str], OperatorStateBackend] = HeapOperatorStateBackend,
     ) -> None:
         self._task_outputs = task_outputs
         self._input_type = input_type
         self._second_input_type = second_input_type
+        self._make_operator_backend = make_operator_backend
         self._make_context = make_context
         self._make_reader_context = make_reader_context
         self._make_backend = make_backend
@@ -144,15 +149,21 @@ class ChainBuilder:
             case plan.ProcessSpec(function):
                 return ProcessOperator(*common, function)
             case plan.KeyedProcessSpec(function, selector):
-                return ProcessOperator(*common, function, selector)
+                return ProcessOperator(*common, function, selector, self._keyed_state(context, spec.key_type))
             case plan.ReduceSpec():
-                return ReduceOperator(*common, spec, self._make_backend())
+                return ReduceOperator(*common, spec, self._keyed_state(context, spec.key_type))
             case plan.CoMapSpec():
-                return CoMapOperator(*common, self._second_input_type, spec)
+                return CoMapOperator(*common, self._second_input_type, spec, self._shared_state(context, spec.keys))
             case plan.CoFlatMapSpec():
-                return CoFlatMapOperator(*common, self._second_input_type, spec)
+                state = self._shared_state(context, spec.keys)
+                return CoFlatMapOperator(*common, self._second_input_type, spec, state)
             case plan.CoProcessSpec():
-                return CoProcessOperator(*common, self._second_input_type, spec)
+                state = self._shared_state(context, spec.keys)
+                return CoProcessOperator(*common, self._second_input_type, spec, state)
+            case plan.BroadcastProcessSpec():
+                state = self._shared_state(context, spec.keys)
+                operator_state = self._make_operator_backend(name)
+                return BroadcastProcessOperator(*common, self._second_input_type, spec, operator_state, state)
             case plan.MapBatchesSpec(function, batch_format):
                 return MapBatchesOperator(*common, function, batch_format)
             case plan.SinkSpec(sink):
@@ -160,6 +171,14 @@ class ChainBuilder:
             case plan.CollectSpec():
                 return CollectOperator(*common)
         assert_never(spec)
+
+    def _keyed_state(self, context: TaskRuntimeContext, key_type: TypeInformation) -> KeyedStateBackend:
+        backend = self._make_backend(context.get_task_name(), key_type)
+        context.keyed_backend = backend
+        return backend
+
+    def _shared_state(self, context: TaskRuntimeContext, keys: plan.TwoInputKeys | None) -> KeyedStateBackend | None:
+        return None if keys is None else self._keyed_state(context, keys.key_type)
 
 
 def _to_all(targets: list[Emit]) -> Emit:

@@ -5,7 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from millstream.datastream.functions import Accumulator, Counter, MetricGroup, RuntimeContext
+from millstream.datastream.state import State, StateAccessError
+from millstream.datastream.state_descriptors import StateDescriptor
 from millstream.proto import taskmanager_pb2 as pb
+from millstream.taskmanager.state.backend import KeyedStateBackend
 
 
 class TaskMetricGroup(MetricGroup):
@@ -41,6 +44,17 @@ class TaskRuntimeContext(RuntimeContext):
         self._configuration = configuration
         self._metrics = TaskMetricGroup(counters, f"{operator_name}.")
         self._accumulators = accumulators
+        self.keyed_backend: KeyedStateBackend | None = None
+        """The operator's keyed state; None on a stream without keys."""
+
+    def keyed_state(self, descriptor: StateDescriptor) -> State:
+        """The state of a descriptor, which belongs to the key of the record at hand."""
+        if self.keyed_backend is None:
+            raise StateAccessError(
+                f"{self._name}: state '{descriptor.name}' needs a keyed stream, and this operator's has no keys: "
+                "call key_by before it"
+            )
+        return self.keyed_backend.state(descriptor)
 
     def get_job_id(self) -> str:
         """The job's id."""

@@ -8,7 +8,9 @@ from collections.abc import Callable
 from typing import Any
 
 from millstream.core import plan
+from millstream.core.clock import Clock, SystemClock
 from millstream.core.configuration import Configuration
+from millstream.core.key_groups import key_group_range
 from millstream.core.pickling import to_bytes
 from millstream.core.types import PICKLED, TypeInformation
 from millstream.datastream.functions import RuntimeContext
@@ -29,7 +31,9 @@ from millstream.taskmanager.network.outputs import (
 from millstream.taskmanager.operators.source import ReaderContext
 from millstream.taskmanager.partitioning import make_router
 from millstream.taskmanager.runtime_context import TaskRuntimeContext
-from millstream.taskmanager.state.heap import HeapStateBackend
+from millstream.taskmanager.state.backend import KeyedStateBackend, StateBackend
+from millstream.taskmanager.state.heap import HashMapStateBackend
+from millstream.taskmanager.state.key_group_index import KeyGroupIndex
 from millstream.taskmanager.task import Task
 
 
@@ -45,6 +49,7 @@ class TaskFactory:
         send_reader_event: Callable[[pb.ReaderEvent], None],
         wake_up: Callable[[str], None],
         wake_up_in: Callable[[str, float], None],
+        clock: Clock | None = None,
     ) -> None:
         self._host = host
         self._options = options
@@ -54,6 +59,8 @@ class TaskFactory:
         self._send_reader_event = send_reader_event
         self._wake_up = wake_up
         self._wake_up_in = wake_up_in
+        self._clock = SystemClock() if clock is None else clock
+        self._state_backend: StateBackend = HashMapStateBackend()
         self.max_rows = self._configuration.integer("execution.batch.max-rows")
 
     def build(self, task: Task) -> None:
@@ -67,10 +74,11 @@ class TaskFactory:
             types.get(0, PICKLED),
             lambda name: self._context(task, name),
             lambda context: self._reader_context(task, context),
-            HeapStateBackend,
+            lambda name, key_type: self._keyed_backend(task, name, key_type),
             self.max_rows,
             self._configuration.integer("execution.batch.max-column-rows"),
             types.get(1, PICKLED),
+            self._state_backend.operator_backend,
         )
         task.attach(builder.build(pickle.loads(deployment.chain)))
 
@@ -122,7 +130,12 @@ class TaskFactory:
             self._configuration.integer("taskmanager.network.memory.output-buffers"),
         )
 
-    def _context(self, task: Task, name: str) -> RuntimeContext:
+    def _keyed_backend(self, task: Task, name: str, key_type: TypeInformation) -> KeyedStateBackend:
+        d = task.deployment
+        owned = key_group_range(d.subtask, d.max_parallelism, d.parallelism)
+        return self._state_backend.keyed_backend(name, key_type, KeyGroupIndex(d.max_parallelism, owned), self._clock)
+
+    def _context(self, task: Task, name: str) -> TaskRuntimeContext:
         return TaskRuntimeContext(task.deployment, name, self._options, task.counters, task.accumulators)
 
     def _reader_context(self, task: Task, context: RuntimeContext) -> ReaderContext:

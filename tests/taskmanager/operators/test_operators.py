@@ -37,7 +37,7 @@ from millstream.taskmanager.operators.process import ProcessOperator
 from millstream.taskmanager.operators.reduce import ReduceOperator
 from millstream.taskmanager.operators.sinks import SinkOperator
 from millstream.taskmanager.runtime_context import TaskRuntimeContext
-from millstream.taskmanager.state.heap import HeapStateBackend
+from millstream.taskmanager.state.heap import HeapKeyedStateBackend
 
 PAIR = t.TupleType((t.LONG, t.STRING))
 
@@ -205,7 +205,7 @@ def test_keyed_process_sees_the_key(form: str) -> None:
 @forms
 def test_reduce_folds_each_key_in_order(form: str) -> None:
     spec = plan.ReduceSpec(lambda a, b: (b[0], f"{a[1]}{b[1]}"), KeySelector(function=lambda pair: pair[0] % 2))
-    rig = Rig(ReduceOperator, spec, HeapStateBackend(), kind=PAIR)
+    rig = Rig(ReduceOperator, spec, HeapKeyedStateBackend(), kind=PAIR)
     rig.process(pairs(5, form))
     assert [contents(b) for b in rig.emitted] == [
         ([(0, "0"), (1, "1"), (2, "02"), (3, "13"), (4, "024")], times(form, 0, 10, 20, 30, 40))
@@ -216,17 +216,17 @@ def test_reduce_folds_each_key_in_order(form: str) -> None:
 
 def test_reduce_takes_equal_keys_as_one() -> None:
     spec = plan.ReduceSpec(lambda a, b: (a[0], a[1] + b[1]), KeySelector((0,)))
-    rig = Rig(ReduceOperator, spec, HeapStateBackend())
+    rig = Rig(ReduceOperator, spec, HeapKeyedStateBackend())
     rig.process(RowBatch([(1, 1), (1.0, 10), (True, 100), (None, 5), (None, 6)]))
     assert rig.rows == [(1, 1), (1, 11), (1, 111), (None, 5), (None, 11)]
 
 
 def test_state_of_one_name_is_the_same_state() -> None:
-    backend = HeapStateBackend()
-    table = backend.reducing_table("sum", t.LONG, t.LONG)
-    assert backend.reducing_table("sum", t.LONG, t.LONG) is table
-    assert backend.reducing_table("other", t.LONG, t.LONG) is not table
-    assert table.fold(iter([1, 2, 3]), lambda n: n % 2, lambda a, b: a + b) == [1, 2, 4]
+    backend = HeapKeyedStateBackend()
+    table = backend.reducing_table("sum", t.LONG)
+    assert backend.reducing_table("sum", t.LONG) is table
+    assert backend.reducing_table("other", t.LONG) is not table
+    assert table.fold([1, 0, 1], iter([1, 2, 3]), lambda a, b: a + b) == [1, 2, 4]
 
 
 def double_arrow(batch: pa.RecordBatch) -> pa.RecordBatch:
@@ -305,14 +305,14 @@ class TestBlame:
                 ReduceOperator,
                 (
                     plan.ReduceSpec(lambda a, b: TestBlame.fails_on_two(b), KeySelector(function=lambda v: 0)),
-                    HeapStateBackend(),
+                    HeapKeyedStateBackend(),
                 ),
             ),
             (
                 ReduceOperator,
                 (
                     plan.ReduceSpec(lambda a, b: b, KeySelector(function=lambda v: TestBlame.fails_on_two(v)[0])),
-                    HeapStateBackend(),
+                    HeapKeyedStateBackend(),
                 ),
             ),
         ],
@@ -365,7 +365,7 @@ class TestBlame:
             (FilterOperator, (lambda v: True,)),
             (FlatMapOperator, (lambda v: [v],)),
             (MapBatchesOperator, (lambda batch: batch, "arrow")),
-            (ReduceOperator, (plan.ReduceSpec(lambda a, b: b, KeySelector((0,))), HeapStateBackend())),
+            (ReduceOperator, (plan.ReduceSpec(lambda a, b: b, KeySelector((0,))), HeapKeyedStateBackend())),
         ],
         ids=["map", "filter", "flat map", "map batches", "reduce"],
     )
@@ -435,7 +435,9 @@ class RichReduce(Rich, ReduceFunction):
         (FilterOperator, RichFilter(), [2]),
         (FlatMapOperator, RichFlatMap(), [1, 1, 2, 2]),
         (
-            lambda *a: ReduceOperator(*a[:-1], plan.ReduceSpec(a[-1], KeySelector(function=str)), HeapStateBackend()),
+            lambda *a: ReduceOperator(
+                *a[:-1], plan.ReduceSpec(a[-1], KeySelector(function=str)), HeapKeyedStateBackend()
+            ),
             RichReduce(),
             [1, 2],
         ),

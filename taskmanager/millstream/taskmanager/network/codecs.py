@@ -151,13 +151,19 @@ _TIMESTAMPS = "__timestamp__"
 
 def compress(payload: bytes) -> bytes:
     """lz4, when the codec is configured."""
-    import lz4.block
-
-    return lz4.block.compress(payload)  # type: ignore[no-any-return]  # untyped library
+    return _lz4().compress(payload)  # type: ignore[no-any-return]  # untyped library
 
 
 def decompress(payload: bytes) -> bytes:
     """The payload that was compressed."""
-    import lz4.block
+    return _lz4().decompress(payload)  # type: ignore[no-any-return]  # untyped library
 
-    return lz4.block.decompress(payload)  # type: ignore[no-any-return]  # untyped library
+
+def _lz4() -> Any:
+    try:
+        import lz4.block
+    except ImportError:
+        raise MillstreamError(
+            "taskmanager.network.compression.codec is LZ4, but lz4 is missing: pip install 'millstream[lz4]'"
+        ) from None
+    return lz4.block

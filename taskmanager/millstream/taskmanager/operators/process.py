@@ -11,6 +11,7 @@ from millstream.core.types import TypeInformation
 from millstream.datastream.functions import Context, KeyedContext, OutputTag, RuntimeContext
 from millstream.taskmanager.operators.base import Emit, FunctionOperator
 from millstream.taskmanager.partitioning import key_function
+from millstream.taskmanager.state.backend import KeyedStateBackend
 
 
 class _Context(Context):
@@ -36,9 +37,10 @@ class ProcessOperator(FunctionOperator):
 
     def __init__(
         self, name: str, context: RuntimeContext, input_type: TypeInformation, emit: Emit, function: Any,
-        key_selector: plan.KeySelector | None = None,
+        key_selector: plan.KeySelector | None = None, keyed_state: KeyedStateBackend | None = None,
     ):  # fmt: skip
         super().__init__(name, context, input_type, emit, function)
+        self.keyed_state = keyed_state
         self._key_of: Callable[[Any], Any] | None = key_function(key_selector) if key_selector is not None else None
         self._context = _Context() if self._key_of is None else _KeyedContext()
 
@@ -46,6 +48,7 @@ class ProcessOperator(FunctionOperator):
         """Each record in turn; the main output's results of a batch leave together, before its side outputs."""
         rows, times = self.rows_of(batch), self.timestamps_of(batch)
         call, ctx, key_of = self.function.process_element, self._context, self._key_of
+        set_key = None if self.keyed_state is None else self.keyed_state.set_current_key
         out: list[Any] = []
         out_times: list[int] = []
         side: dict[str, RowBatch] = {}
@@ -53,7 +56,9 @@ class ProcessOperator(FunctionOperator):
         try:
             for position, row in enumerate(source):
                 if key_of is not None and isinstance(ctx, _KeyedContext):
-                    ctx.key = key_of(row)
+                    ctx.key = key = key_of(row)
+                    if set_key is not None:
+                        set_key(key)
                 ctx.current = times[position] if times is not None else None
                 results = call(row, ctx)
                 if results is None:
@@ -70,6 +75,9 @@ class ProcessOperator(FunctionOperator):
                     out_times += [times[position]] * (len(out) - len(out_times))
         except Exception as error:
             raise self.failed(error, rows, source) from error
+        finally:
+            if self.keyed_state is not None:
+                self.keyed_state.clear_current_key()
         if out:
             self.emit(RowBatch(out, out_times if times is not None else None))
         for tag, bucket in side.items():

@@ -21,14 +21,17 @@ class ReduceOperator(FunctionOperator):
         super().__init__(name, context, input_type, emit, spec.function)
         self._reduce = as_callable(spec.function, "reduce")
         self._key_of = key_function(spec.key_selector)
-        self._table = backend.reducing_table("reduce", spec.key_type, spec.value_type)
+        self.keyed_state = backend
+        self._table = backend.reducing_table("reduce", spec.value_type)
 
     def process(self, batch: Batch) -> None:
         """Folds the batch into the state."""
         rows = self.rows_of(batch)
         source = iter(rows)
         try:
-            results = self._table.fold(source, self._key_of, self._reduce)
+            keys = list(map(self._key_of, source))
+            source = iter(rows)
+            results = self._table.fold(keys, source, self._reduce)
         except Exception as error:
             raise self.failed(error, rows, source) from error
         self.emit(RowBatch(results, self.timestamps_of(batch)))

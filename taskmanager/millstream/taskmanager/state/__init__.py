@@ -1,1 +1,1 @@
-"""Keyed state behind one interface, with the heap as its first backend."""
+"""State behind one interface, with the heap as its first backend."""

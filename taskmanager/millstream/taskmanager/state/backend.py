@@ -1,28 +1,101 @@
-"""The interface of keyed state.
+"""The interfaces of state: what operators, functions and checkpoints need of a backend.
 
-A backend belongs to one subtask's keyed operator. State is asked for by name and used in batches: the operator hands
-over a batch's records with the function that takes their keys, so that a backend can choose its own loop.
+A keyed backend belongs to one operator in one subtask. Operators set the current key before each record; functions
+ask for state by descriptor; operators that work on whole batches ask for a table. All of it happens on the task's
+thread, but for reading and releasing captures. `tests/taskmanager/state` holds the suite that every backend passes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import Any, Protocol
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Protocol
 
+from millstream.core.clock import Clock
 from millstream.core.types import TypeInformation
+from millstream.datastream.state import OperatorStateStore, State
+from millstream.datastream.state_descriptors import StateDescriptor
+from millstream.taskmanager.state.captured import CapturedKeyedState, CapturedOperatorState, RestoredState
+from millstream.taskmanager.state.key_group_index import KeyGroupIndex
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
 
 
 class ReducingTable(Protocol):
-    """One value for each key, combined with every new record of the key."""
+    """One value for each key, read and written in batches."""
 
-    def fold(
-        self, records: Iterator[Any], key_of: Callable[[Any], Any], reduce: Callable[[Any, Any], Any]
-    ) -> list[Any]:
-        """Folds each record into its key's value, in order; answers the new value after each record."""
+    def fold(self, keys: Sequence[Any], records: Iterator[Any], reduce: Callable[[Any, Any], Any]) -> list[Any]:
+        """Folds each record into its key's value, in order; answers the new value after each record.
+
+        When `reduce` raises, the record that it failed on is the last one taken from `records`.
+        """
+
+    def read_column(self, keys: Any, default: float = 0, dtype: Any = "float64") -> npt.NDArray[Any]:
+        """The numbers of many keys (a list, a NumPy or an Arrow array); `default` for keys that have none."""
+
+    def write_column(self, keys: Any, numbers: npt.NDArray[Any]) -> None:
+        """Sets the numbers of many keys; the last one counts for a key that is there twice."""
 
 
 class KeyedStateBackend(Protocol):
-    """The keyed state of one subtask."""
+    """The keyed state of one operator in one subtask."""
 
-    def reducing_table(self, name: str, key_type: TypeInformation, value_type: TypeInformation) -> ReducingTable:
-        """The state of this name; the same one each time."""
+    def set_current_key(self, key: Any) -> None:
+        """All keyed state is this key's from now on."""
+
+    def get_current_key(self) -> Any:
+        """The key that was set; an error when there is none."""
+
+    def clear_current_key(self) -> None:
+        """There is no key: using keyed state is an error."""
+
+    def state(self, descriptor: StateDescriptor, namespace_type: TypeInformation | None = None) -> State:
+        """The state of a descriptor; the same data each time. An error when the name means another kind or type.
+
+        With a type of namespaces, the state has entries for each key and namespace, and a method `set_namespace`.
+        """
+
+    def reducing_table(self, name: str, value_type: TypeInformation) -> ReducingTable:
+        """The reducing state of this name, for operators that work in batches; the same one each time."""
+
+    def capture(self, checkpoint_id: int, incremental: bool = False) -> CapturedKeyedState:
+        """All state as it is now, in milliseconds. Later changes do not show in it. Release it when it is written.
+
+        Incremental captures build upon the last one that was confirmed; others, such as savepoints, hold everything
+        and are never built upon.
+        """
+
+    def confirm(self, checkpoint_id: int) -> None:
+        """The checkpoint is complete: incremental ones can build upon it."""
+
+    def restore(self, states: Iterable[RestoredState]) -> None:
+        """Takes over state, before any is asked for. Rows are read when the program asks for the state.
+
+        State that the program does not ask for is kept, and is part of later captures.
+        """
+
+
+class OperatorStateBackend(Protocol):
+    """The operator state of one operator in one subtask."""
+
+    @property
+    def store(self) -> OperatorStateStore:
+        """Where functions get their operator state."""
+
+    def capture(self, checkpoint_id: int) -> CapturedOperatorState:
+        """All state as it is now. Later changes do not show in it. Release it when it is written."""
+
+    def restore(self, states: Iterable[RestoredState]) -> None:
+        """Takes over state that was redistributed to this subtask, before any is asked for."""
+
+
+class StateBackend(Protocol):
+    """Makes the backends of operators; one for each job in each slot worker."""
+
+    def keyed_backend(
+        self, operator_name: str, key_type: TypeInformation, index: KeyGroupIndex, clock: Clock
+    ) -> KeyedStateBackend:
+        """The keyed state of an operator in a subtask that owns the index's key groups."""
+
+    def operator_backend(self, operator_name: str) -> OperatorStateBackend:
+        """The operator state of an operator in a subtask."""

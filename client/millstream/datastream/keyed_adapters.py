@@ -1,0 +1,68 @@
+"""Rich functions on keyed streams: as keyed process functions, so that they can use keyed state as PyFlink's do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from millstream.core.plan import FilterSpec, FlatMapSpec, KeyedProcessSpec, KeySelector, MapSpec, OperatorSpec
+from millstream.core.types import TypeInformation
+from millstream.datastream.functions import (
+    FilterFunction,
+    FlatMapFunction,
+    Function,
+    KeyedContext,
+    KeyedProcessFunction,
+    MapFunction,
+    RuntimeContext,
+)
+
+
+class _Adapted(KeyedProcessFunction):
+    """Opens and closes the rich function inside."""
+
+    def __init__(self, function: Function) -> None:
+        self.function: Any = function
+
+    def open(self, runtime_context: RuntimeContext) -> None:
+        self.function.open(runtime_context)
+
+    def close(self) -> None:
+        self.function.close()
+
+
+class KeyedMapAdapter(_Adapted):
+    """A MapFunction on a keyed stream."""
+
+    def process_element(self, value: Any, ctx: KeyedContext) -> Iterable[Any]:
+        """One result."""
+        return (self.function.map(value),)
+
+
+class KeyedFlatMapAdapter(_Adapted):
+    """A FlatMapFunction on a keyed stream."""
+
+    def process_element(self, value: Any, ctx: KeyedContext) -> Iterable[Any] | None:
+        """Whatever the function answers or yields."""
+        results: Iterable[Any] | None = self.function.flat_map(value)
+        return results
+
+
+class KeyedFilterAdapter(_Adapted):
+    """A FilterFunction on a keyed stream."""
+
+    def process_element(self, value: Any, ctx: KeyedContext) -> Iterable[Any]:
+        """The record, if it is kept."""
+        return (value,) if self.function.filter(value) else ()
+
+
+def with_keys(spec: OperatorSpec, key_selector: KeySelector, key_type: TypeInformation) -> OperatorSpec:
+    """The specification with the stream's keys when its function may ask for keyed state; plain callables cannot."""
+    match spec:
+        case MapSpec(MapFunction() as function):
+            return KeyedProcessSpec(KeyedMapAdapter(function), key_selector, key_type)
+        case FlatMapSpec(FlatMapFunction() as function):
+            return KeyedProcessSpec(KeyedFlatMapAdapter(function), key_selector, key_type)
+        case FilterSpec(FilterFunction() as function):
+            return KeyedProcessSpec(KeyedFilterAdapter(function), key_selector, key_type)
+    return spec

@@ -1,0 +1,265 @@
+"""How long keyed state lives: `StateTtlConfig` and its builder, with PyFlink's names.
+
+Time is processing time. An entry expires a fixed time after it was written (or read, if so configured); list elements
+and map entries expire each on their own.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import timedelta
+from enum import Enum
+from typing import Any
+
+from millstream.core.errors import InvalidProgramError
+
+
+class UpdateType(Enum):
+    """What extends the life of an entry."""
+
+    Disabled = 0
+    OnCreateAndWrite = 1
+    OnReadAndWrite = 2
+
+
+class StateVisibility(Enum):
+    """Whether an expired entry that is still there is answered, once more, when it is read."""
+
+    ReturnExpiredIfNotCleanedUp = 0
+    NeverReturnExpired = 1
+
+
+class TtlTimeCharacteristic(Enum):
+    """Whose time counts."""
+
+    ProcessingTime = 0
+
+
+class Strategies(Enum):
+    """When expired entries are removed, apart from when they are read."""
+
+    FULL_STATE_SCAN_SNAPSHOT = 0
+    INCREMENTAL_CLEANUP = 1
+    ROCKSDB_COMPACTION_FILTER = 2
+
+
+@dataclass(frozen=True, slots=True)
+class IncrementalCleanupStrategy:
+    """Looks at some entries with each access to the state, and with each record if so configured."""
+
+    cleanup_size: int = 5
+    run_cleanup_for_every_record: bool = False
+
+    def get_cleanup_size(self) -> int:
+        """How many entries to look at each time."""
+        return self.cleanup_size
+
+
+@dataclass(frozen=True, slots=True)
+class RocksdbCompactFilterCleanupStrategy:
+    """Drops expired entries when RocksDB compacts."""
+
+    query_time_after_num_entries: int = 1000
+
+    def get_query_time_after_num_entries(self) -> int:
+        """How many entries to process before the clock is read again."""
+        return self.query_time_after_num_entries
+
+
+_CleanupStrategy = IncrementalCleanupStrategy | RocksdbCompactFilterCleanupStrategy
+
+# The names of the classes above where PyFlink has them: inside of the classes below.
+_Strategies = Strategies
+_Incremental = IncrementalCleanupStrategy
+_CompactFilter = RocksdbCompactFilterCleanupStrategy
+_UpdateType = UpdateType
+_Visibility = StateVisibility
+_Characteristic = TtlTimeCharacteristic
+
+
+@dataclass(frozen=True, slots=True)
+class CleanupStrategies:
+    """Which strategies clean up. In the background, incremental cleanup runs also when it was not asked for."""
+
+    strategies: dict[Strategies, _CleanupStrategy | None] = field(default_factory=dict)
+    cleanup_in_background: bool = True
+
+    Strategies = _Strategies
+    IncrementalCleanupStrategy = _Incremental
+    RocksdbCompactFilterCleanupStrategy = _CompactFilter
+
+    def is_cleanup_in_background(self) -> bool:
+        """Whether the backend cleans up by its default strategy."""
+        return self.cleanup_in_background
+
+    def in_full_snapshot(self) -> bool:
+        """Whether snapshots leave expired entries out."""
+        return Strategies.FULL_STATE_SCAN_SNAPSHOT in self.strategies
+
+    def in_rocksdb_compact_filter(self) -> bool:
+        """Whether RocksDB's compaction drops expired entries."""
+        return self.get_rocksdb_compact_filter_cleanup_strategy() is not None
+
+    def get_incremental_cleanup_strategy(self) -> _Incremental | None:
+        """As configured, else the default when cleanup runs in the background, else None."""
+        found = self.strategies.get(Strategies.INCREMENTAL_CLEANUP)
+        if isinstance(found, IncrementalCleanupStrategy):
+            return found
+        return IncrementalCleanupStrategy() if self.cleanup_in_background else None
+
+    def get_rocksdb_compact_filter_cleanup_strategy(self) -> _CompactFilter | None:
+        """As configured, else the default when cleanup runs in the background, else None."""
+        found = self.strategies.get(Strategies.ROCKSDB_COMPACTION_FILTER)
+        if isinstance(found, RocksdbCompactFilterCleanupStrategy):
+            return found
+        return RocksdbCompactFilterCleanupStrategy() if self.cleanup_in_background else None
+
+
+def milliseconds(ttl: Any) -> int:
+    """The length of a timedelta, or of anything that answers `to_milliseconds()`."""
+    if isinstance(ttl, timedelta):
+        return int(ttl / timedelta(milliseconds=1))
+    if hasattr(ttl, "to_milliseconds"):
+        return int(ttl.to_milliseconds())
+    raise InvalidProgramError(
+        f"a time-to-live must be a duration, such as timedelta(hours=1), not {type(ttl).__qualname__}"
+    )
+
+
+_CleanupStrategies = CleanupStrategies
+
+
+@dataclass(frozen=True)
+class StateTtlConfig:
+    """The time-to-live of a state; made by `StateTtlConfig.new_builder(ttl)`."""
+
+    ttl_ms: int
+    update_type: UpdateType = UpdateType.OnCreateAndWrite
+    state_visibility: StateVisibility = StateVisibility.NeverReturnExpired
+    ttl_time_characteristic: TtlTimeCharacteristic = TtlTimeCharacteristic.ProcessingTime
+    cleanup_strategies: CleanupStrategies = field(default_factory=CleanupStrategies)
+
+    UpdateType = _UpdateType
+    StateVisibility = _Visibility
+    TtlTimeCharacteristic = _Characteristic
+    CleanupStrategies = _CleanupStrategies
+
+    @staticmethod
+    def new_builder(ttl: Any) -> StateTtlConfig.Builder:
+        """Starts a configuration with the time that an entry lives."""
+        return StateTtlConfig.Builder(ttl)
+
+    def get_update_type(self) -> _UpdateType:
+        """What extends the life of an entry."""
+        return self.update_type
+
+    def get_state_visibility(self) -> _Visibility:
+        """Whether expired entries may be answered."""
+        return self.state_visibility
+
+    def get_ttl(self) -> timedelta:
+        """How long an entry lives."""
+        return timedelta(milliseconds=self.ttl_ms)
+
+    def get_ttl_time_characteristic(self) -> _Characteristic:
+        """Whose time counts."""
+        return self.ttl_time_characteristic
+
+    def is_enabled(self) -> bool:
+        """Whether entries expire at all."""
+        return self.update_type is not UpdateType.Disabled
+
+    def get_cleanup_strategies(self) -> _CleanupStrategies:
+        """When expired entries are removed."""
+        return self.cleanup_strategies
+
+    class Builder:
+        """Builds a `StateTtlConfig`; every method but `build` answers the builder."""
+
+        def __init__(self, ttl: Any) -> None:
+            self.set_ttl(ttl)
+            self._update_type = UpdateType.OnCreateAndWrite
+            self._visibility = StateVisibility.NeverReturnExpired
+            self._characteristic = TtlTimeCharacteristic.ProcessingTime
+            self._strategies: dict[Strategies, _CleanupStrategy | None] = {}
+            self._in_background = True
+
+        def set_ttl(self, ttl: Any) -> StateTtlConfig.Builder:
+            """How long an entry lives."""
+            self._ttl_ms = milliseconds(ttl)
+            if self._ttl_ms <= 0:
+                raise InvalidProgramError(f"a time-to-live must be longer than 0, not {ttl}")
+            return self
+
+        def set_update_type(self, update_type: UpdateType) -> StateTtlConfig.Builder:
+            """What extends the life of an entry."""
+            self._update_type = update_type
+            return self
+
+        def update_ttl_on_create_and_write(self) -> StateTtlConfig.Builder:
+            """Writing extends it."""
+            return self.set_update_type(UpdateType.OnCreateAndWrite)
+
+        def update_ttl_on_read_and_write(self) -> StateTtlConfig.Builder:
+            """Writing and reading extend it."""
+            return self.set_update_type(UpdateType.OnReadAndWrite)
+
+        def set_state_visibility(self, state_visibility: StateVisibility) -> StateTtlConfig.Builder:
+            """Whether expired entries may be answered."""
+            self._visibility = state_visibility
+            return self
+
+        def return_expired_if_not_cleaned_up(self) -> StateTtlConfig.Builder:
+            """An expired entry that is still there is answered once more."""
+            return self.set_state_visibility(StateVisibility.ReturnExpiredIfNotCleanedUp)
+
+        def never_return_expired(self) -> StateTtlConfig.Builder:
+            """An expired entry is as good as gone."""
+            return self.set_state_visibility(StateVisibility.NeverReturnExpired)
+
+        def set_ttl_time_characteristic(self, characteristic: TtlTimeCharacteristic) -> StateTtlConfig.Builder:
+            """Whose time counts."""
+            self._characteristic = characteristic
+            return self
+
+        def use_processing_time(self) -> StateTtlConfig.Builder:
+            """The machine's time counts."""
+            return self.set_ttl_time_characteristic(TtlTimeCharacteristic.ProcessingTime)
+
+        def cleanup_full_snapshot(self) -> StateTtlConfig.Builder:
+            """Leaves expired entries out of snapshots."""
+            self._strategies[Strategies.FULL_STATE_SCAN_SNAPSHOT] = None
+            return self
+
+        def cleanup_incrementally(
+            self, cleanup_size: int, run_cleanup_for_every_record: bool = False
+        ) -> StateTtlConfig.Builder:
+            """Looks at some entries with each access, and with each record if wanted."""
+            if cleanup_size <= 0:
+                raise InvalidProgramError(f"cleanup_incrementally: cleanup_size must be positive, not {cleanup_size}")
+            strategy = IncrementalCleanupStrategy(cleanup_size, run_cleanup_for_every_record)
+            self._strategies[Strategies.INCREMENTAL_CLEANUP] = strategy
+            return self
+
+        def cleanup_in_rocksdb_compact_filter(
+            self, query_time_after_num_entries: int = 1000
+        ) -> StateTtlConfig.Builder:
+            """Drops expired entries when RocksDB compacts."""
+            strategy = RocksdbCompactFilterCleanupStrategy(query_time_after_num_entries)
+            self._strategies[Strategies.ROCKSDB_COMPACTION_FILTER] = strategy
+            return self
+
+        def disable_cleanup_in_background(self) -> StateTtlConfig.Builder:
+            """Only the strategies that were asked for run."""
+            self._in_background = False
+            return self
+
+        def build(self) -> StateTtlConfig:
+            """The configuration."""
+            return StateTtlConfig(
+                self._ttl_ms,
+                self._update_type,
+                self._visibility,
+                self._characteristic,
+                CleanupStrategies(dict(self._strategies), self._in_background),
+            )

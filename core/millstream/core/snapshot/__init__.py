@@ -1,0 +1,85 @@
+"""Snapshots: their model, their files, and where they are stored. Importing this loads neither pyarrow nor NumPy."""
+
+from millstream.core.snapshot.columns import Pickled
+from millstream.core.snapshot.compatibility import Compatibility, CompatibilityKind, compare_state, compare_types
+from millstream.core.snapshot.errors import SnapshotError
+from millstream.core.snapshot.file_storage import FileSystemStorage, storage_at
+from millstream.core.snapshot.files import FileFormat, read_state, write_state
+from millstream.core.snapshot.memory_storage import MemoryStorage
+from millstream.core.snapshot.model import (
+    FORMAT_VERSION,
+    METADATA_FILE,
+    OperatorSnapshot,
+    SnapshotKind,
+    SnapshotMetadata,
+    StateFile,
+    StateKind,
+    StateSnapshot,
+    TtlSettings,
+    TtlUpdate,
+    TtlVisibility,
+    TypeJson,
+    ValueEncoding,
+)
+from millstream.core.snapshot.model_json import metadata_from_bytes, metadata_to_bytes
+from millstream.core.snapshot.registry import SharedFileRegistry
+from millstream.core.snapshot.restore import Rows, read_rows
+from millstream.core.snapshot.storage import CheckpointStorage, StateWriter, StoredCheckpoint, WrittenFile
+from millstream.core.snapshot.table import (
+    StateTypes,
+    broadcast_table,
+    element_table,
+    list_table,
+    map_table,
+    timer_table,
+    value_table,
+)
+from millstream.core.snapshot.types_json import type_from_json, type_to_json
+from millstream.core.snapshot.verify import verify_snapshot
+
+__all__ = [
+    "FORMAT_VERSION",
+    "METADATA_FILE",
+    "CheckpointStorage",
+    "Compatibility",
+    "CompatibilityKind",
+    "FileFormat",
+    "FileSystemStorage",
+    "MemoryStorage",
+    "OperatorSnapshot",
+    "Pickled",
+    "Rows",
+    "SharedFileRegistry",
+    "SnapshotError",
+    "SnapshotKind",
+    "SnapshotMetadata",
+    "StateFile",
+    "StateKind",
+    "StateSnapshot",
+    "StateTypes",
+    "StateWriter",
+    "StoredCheckpoint",
+    "TtlSettings",
+    "TtlUpdate",
+    "TtlVisibility",
+    "TypeJson",
+    "ValueEncoding",
+    "WrittenFile",
+    "broadcast_table",
+    "compare_state",
+    "compare_types",
+    "element_table",
+    "list_table",
+    "map_table",
+    "metadata_from_bytes",
+    "metadata_to_bytes",
+    "read_rows",
+    "read_state",
+    "storage_at",
+    "timer_table",
+    "type_from_json",
+    "type_to_json",
+    "value_table",
+    "verify_snapshot",
+    "write_state",
+]

@@ -1,0 +1,166 @@
+"""Whether a program's type can read what a snapshot holds.
+
+Fields of a dataclass (or of a row with names) that were removed, and fields added with a default, are compatible;
+anything else is not. Both sides are type JSON, so a service decides without importing the user's classes.
+Keys, namespaces and the keys of maps may not change at all: their hash and their identity are in the snapshot.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any
+
+from millstream.core.snapshot.model import StateSnapshot, TypeJson
+from millstream.core.snapshot.types_json import describe_json, type_to_json
+from millstream.core.types import TypeInformation
+
+
+class CompatibilityKind(Enum):
+    """What a restore does with the stored values."""
+
+    SAME = "same"
+    COMPATIBLE = "compatible"
+    INCOMPATIBLE = "incompatible"
+
+
+@dataclass(frozen=True, slots=True)
+class Compatibility:
+    """A verdict. Added and removed fields are written with their path, as in `items[].price`."""
+
+    kind: CompatibilityKind
+    added: tuple[str, ...] = ()
+    removed: tuple[str, ...] = ()
+    message: str = ""
+
+    @property
+    def ok(self) -> bool:
+        """Whether a restore works."""
+        return self.kind is not CompatibilityKind.INCOMPATIBLE
+
+
+class _Refused(Exception):
+    """Why the types do not fit."""
+
+
+def compare_types(stored: TypeJson, declared: TypeJson | TypeInformation) -> Compatibility:
+    """Compares the type in a snapshot with the type that the program declares now."""
+    wanted = type_to_json(declared) if isinstance(declared, TypeInformation) else declared
+    changes = _Changes([], [])
+    schemas = f"stored {describe_json(stored)}, declared {describe_json(wanted)}"
+    try:
+        same = _compare(stored, wanted, "", changes)
+    except _Refused as refused:
+        return Compatibility(CompatibilityKind.INCOMPATIBLE, message=f"{refused}: {schemas}")
+    if same:
+        return Compatibility(CompatibilityKind.SAME)
+    told = [f"added with their default: {', '.join(changes.added)}"] if changes.added else []
+    told += [f"removed: {', '.join(changes.removed)}"] if changes.removed else []
+    message = f"{'; '.join(told) or 'fields in another order'}: {schemas}"
+    return Compatibility(CompatibilityKind.COMPATIBLE, tuple(changes.added), tuple(changes.removed), message)
+
+
+def compare_state(stored: StateSnapshot, declared: StateSnapshot) -> Compatibility:
+    """Compares a whole state: its kind, the types of its keys, which may not change, and the type of its values."""
+    if stored.kind is not declared.kind:
+        message = f"the kind changed: stored {stored.kind.value}, declared {declared.kind.value}"
+        return Compatibility(CompatibilityKind.INCOMPATIBLE, message=message)
+    for what in ("key_type", "namespace_type", "map_key_type"):
+        verdict = _compare_optional(what, getattr(stored, what), getattr(declared, what))
+        if verdict.kind is not CompatibilityKind.SAME:
+            name = what.removesuffix("_type").replace("_", " ")
+            message = f"the type of the {name} may not change: {verdict.message}"
+            return Compatibility(CompatibilityKind.INCOMPATIBLE, message=message)
+    return _compare_optional("value_type", stored.value_type, declared.value_type)
+
+
+def _compare_optional(what: str, stored: TypeJson | None, declared: TypeJson | None) -> Compatibility:
+    if stored is not None and declared is not None:
+        return compare_types(stored, declared)
+    if stored is None and declared is None:
+        return Compatibility(CompatibilityKind.SAME)
+    told = [describe_json(side) if side is not None else "none" for side in (stored, declared)]
+    return Compatibility(CompatibilityKind.INCOMPATIBLE, message=f"{what}: stored {told[0]}, declared {told[1]}")
+
+
+@dataclass(frozen=True, slots=True)
+class _Changes:
+    added: list[str]
+    removed: list[str]
+
+
+def _compare(stored: TypeJson, declared: TypeJson, path: str, changes: _Changes) -> bool:
+    """Whether the types are the same, noting compatible changes; raises for any other change."""
+    here = f"{path} " if path else ""
+    if stored["type"] != declared["type"]:
+        raise _Refused(f"{here}changed from {describe_json(stored)} to {describe_json(declared)}")
+    match stored["type"]:
+        case "basic":
+            if stored["name"] != declared["name"]:
+                raise _Refused(f"{here}changed from {stored['name']} to {declared['name']}")
+            return True
+        case "tuple":
+            return _compare_positions(stored, declared, path, changes)
+        case "row":
+            return _compare_rows(stored, declared, path, changes)
+        case "list":
+            return _compare(stored["element"], declared["element"], f"{path}[]", changes)
+        case "map":
+            key = _compare(stored["key"], declared["key"], f"{path}{{key}}", key_changes := _Changes([], []))
+            if not key or key_changes.added or key_changes.removed:
+                raise _Refused(f"{here}has another type of map key")
+            return _compare(stored["value"], declared["value"], f"{path}{{}}", changes)
+        case "dataclass":
+            return _compare_dataclasses(stored, declared, path, changes)
+    return True
+
+
+def _compare_positions(stored: TypeJson, declared: TypeJson, path: str, changes: _Changes) -> bool:
+    before, after = stored["fields"], declared["fields"]
+    if len(before) != len(after):
+        here = f"{path} " if path else ""
+        raise _Refused(f"{here}has {len(after)} fields instead of {len(before)}, and without names none has a default")
+    same = True
+    for number, (one, other) in enumerate(zip(before, after, strict=True)):
+        same &= _compare(one, other, _join(path, f"f{number}"), changes)
+    return same
+
+
+def _compare_rows(stored: TypeJson, declared: TypeJson, path: str, changes: _Changes) -> bool:
+    if stored["names"] is None or declared["names"] is None:
+        if stored["names"] != declared["names"]:
+            raise _Refused(f"{path} ".lstrip() + "has names on one side only")
+        return _compare_positions(stored, declared, path, changes)
+    sides = [
+        {name: (field, False) for name, field in zip(side["names"], side["fields"], strict=True)}
+        for side in (stored, declared)
+    ]
+    return _compare_named(sides[0], sides[1], path, changes)
+
+
+def _compare_dataclasses(stored: TypeJson, declared: TypeJson, path: str, changes: _Changes) -> bool:
+    before = {f["name"]: (f["type"], bool(f.get("has_default"))) for f in stored["fields"]}
+    after = {f["name"]: (f["type"], bool(f.get("has_default"))) for f in declared["fields"]}
+    names = [side["class"].partition(":")[2] for side in (stored, declared)]
+    if names[0] != names[1] and before.keys() != after.keys():
+        raise _Refused(f"{path} ".lstrip() + f"is another class with other fields, {names[1]} instead of {names[0]}")
+    return _compare_named(before, after, path, changes)
+
+
+def _compare_named(
+    before: dict[str, tuple[Any, bool]], after: dict[str, tuple[Any, bool]], path: str, changes: _Changes
+) -> bool:
+    same = list(before) == list(after)
+    for name, (field, defaulted) in after.items():
+        if name in before:
+            same &= _compare(before[name][0], field, _join(path, name), changes)
+        elif defaulted:
+            changes.added.append(_join(path, name))
+        else:
+            raise _Refused(f"the field {_join(path, name)} was added without a default")
+    changes.removed.extend(_join(path, name) for name in before if name not in after)
+    return same
+
+
+def _join(path: str, name: str) -> str:
+    return f"{path}.{name}" if path else name

@@ -1,0 +1,22 @@
+"""The one error of snapshots: which file or setting is wrong, and why."""
+
+from __future__ import annotations
+
+from millstream.core.errors import MillstreamError
+
+
+class SnapshotError(MillstreamError):
+    """A snapshot, or one of its files, cannot be written or used. The snapshot is left as it was."""
+
+    def __init__(self, path: str, reason: str) -> None:
+        super().__init__(path, reason)
+        self.path = path
+        self.reason = reason
+
+    def __str__(self) -> str:
+        return f"{self.path}: {self.reason}"
+
+
+def one_line(error: BaseException) -> str:
+    """An error of a library as part of one of ours."""
+    return " ".join(str(error).split()) or type(error).__name__

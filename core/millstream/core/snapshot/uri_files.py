@@ -1,0 +1,247 @@
+"""Files by URI through pyarrow's file systems: local paths, `file://`, `s3://`, `hdfs://`, `gs://`.
+
+A root may carry credentials and options (`s3://key:secret@bucket/path?endpoint_override=...`). They are used for every
+URI of the same scheme that has none of its own, and they never appear in a URI that this module hands out or in an
+error. On a local file system what was written is on the disk when a call returns, and a file written whole appears
+whole or not at all; object stores give both by themselves.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import uuid
+from collections.abc import Iterator
+from functools import lru_cache
+from typing import Any
+from urllib.parse import quote, unquote, urlsplit, urlunsplit
+
+from millstream.core.snapshot.errors import SnapshotError, one_line
+from millstream.core.snapshot.model import is_uri
+
+_SCHEMES = ("file", "s3", "hdfs", "viewfs", "gs", "gcs")
+_TEMPORARY = ".tmp-"
+_NO_FOLDER_SYNC = (errno.EINVAL, errno.ENOTSUP, errno.EBADF, errno.EACCES, errno.EPERM)
+
+
+def plain_uri(location: str) -> str:
+    """A location as an absolute URI without credentials, options or a slash at the end."""
+    if not is_uri(location):
+        return f"file://{quote(os.path.abspath(location))}"
+    parts = urlsplit(location)
+    netloc = parts.netloc.rpartition("@")[2]
+    return urlunsplit((parts.scheme.lower(), netloc, parts.path.rstrip("/"), "", ""))
+
+
+class UriFiles:
+    """Reads, writes and deletes files by URI, with the credentials and options of one root."""
+
+    def __init__(self, root: str) -> None:
+        self.root = plain_uri(root)
+        self._parts = urlsplit(root if is_uri(root) else self.root)
+        if self._parts.scheme.lower() not in _SCHEMES:
+            known = ", ".join(f"{scheme}://" for scheme in _SCHEMES)
+            raise SnapshotError(self.root, f"has a scheme that is not known: use a path, or one of {known}")
+
+    def __repr__(self) -> str:
+        return f"UriFiles({self.root!r})"
+
+    def locate(self, uri: str) -> tuple[Any, str]:
+        """The file system and the path in it."""
+        parts = urlsplit(uri if is_uri(uri) else plain_uri(uri))
+        with self.explained(plain_uri(uri)):
+            if parts.scheme.lower() == "file":
+                return _file_system("file:///"), unquote(parts.path) or "/"
+            netloc, query = parts.netloc, parts.query
+            if parts.scheme.lower() == self._parts.scheme.lower():
+                credentials, at, _ = self._parts.netloc.rpartition("@")
+                netloc = netloc if "@" in netloc else f"{credentials}{at}{netloc}"
+                query = query or self._parts.query
+            system = _file_system(urlunsplit((parts.scheme, netloc, "", query, "")))
+            bucket = parts.netloc.rpartition("@")[2] if parts.scheme.lower() in ("s3", "gs", "gcs") else ""
+            return system, f"{bucket}{unquote(parts.path)}"
+
+    @contextlib.contextmanager
+    def explained(self, uri: str) -> Iterator[None]:
+        """Errors of the file system inside become ours, with the URI."""
+        import pyarrow as pa
+
+        try:
+            yield
+        except FileNotFoundError as error:
+            raise SnapshotError(uri, "does not exist") from error
+        except (OSError, ValueError, pa.ArrowException) as error:
+            raise SnapshotError(uri, f"storage failed: {self._without_secrets(one_line(error))}") from error
+
+    def _without_secrets(self, text: str) -> str:
+        credentials = self._parts.netloc.rpartition("@")[0]
+        for secret in (credentials, credentials.partition(":")[2], self._parts.query):
+            text = text.replace(secret, "…") if secret else text
+        return text
+
+    def read(self, uri: str) -> Any:
+        """The whole content, as an Arrow buffer: a copy, which stays as it was checked whatever happens to the file."""
+        system, path = self.locate(uri)
+        with self.explained(plain_uri(uri)), system.open_input_file(path) as stream:
+            return stream.read_buffer()
+
+    def open_output(self, uri: str) -> Any:
+        """A stream into a new file, whose folders are made."""
+        system, path = self.locate(uri)
+        with self.explained(plain_uri(uri)):
+            if not _is_object_store(system):
+                system.create_dir(path.rpartition("/")[0], recursive=True)
+            return system.open_output_stream(path)
+
+    def settle(self, uri: str) -> None:
+        """Makes a closed file, and its name, survive a power failure."""
+        system, path = self.locate(uri)
+        if _is_local(system):
+            with self.explained(plain_uri(uri)):
+                _sync(path)
+                _sync_folders(os.path.dirname(path), 2)
+
+    def write_whole(self, uri: str, data: bytes) -> None:
+        """Writes or replaces a file: it appears whole or not at all."""
+        system, path = self.locate(uri)
+        target = uri
+        with self.explained(plain_uri(uri)):
+            if not _is_object_store(system):
+                folder = path.rpartition("/")[0]
+                target = f"{uri.rpartition('/')[0]}/{_TEMPORARY}{uuid.uuid4().hex}"
+                temporary = f"{folder}/{target.rpartition('/')[2]}"
+            try:
+                with self.open_output(target) as stream:
+                    stream.write(data)
+                if target == uri:
+                    return
+                if _is_local(system):
+                    _sync(temporary)
+                    os.replace(temporary, path)
+                    _sync_folders(folder, 3)
+                else:
+                    system.move(temporary, path)
+            except BaseException as error:
+                if target != uri:
+                    with contextlib.suppress(Exception):
+                        system.delete_file(temporary)
+                if isinstance(error, SnapshotError):
+                    raise SnapshotError(plain_uri(uri), error.reason) from error
+                raise
+
+    def delete_file(self, uri: str) -> bool:
+        """Deletes a file; whether there was one. Never a folder."""
+        from pyarrow import fs
+
+        system, path = self.locate(uri)
+        with self.explained(plain_uri(uri)):
+            info = system.get_file_info(path)
+            if info.type == fs.FileType.NotFound:
+                return False
+            if info.type == fs.FileType.Directory:
+                raise SnapshotError(plain_uri(uri), "is a folder, and a file was to be deleted")
+            try:
+                system.delete_file(path)
+            except FileNotFoundError:
+                return False
+        return True
+
+    def delete_folder(self, uri: str) -> None:
+        """Deletes a folder with all that is in it, if it is there."""
+        from pyarrow import fs
+
+        system, path = self.locate(uri)
+        with self.explained(plain_uri(uri)):
+            if system.get_file_info(path).type == fs.FileType.Directory:
+                with contextlib.suppress(FileNotFoundError):
+                    system.delete_dir(path)
+
+    def delete_if_empty(self, uri: str) -> bool:
+        """Deletes a folder if it has no files, in it or below; whether it is gone."""
+        from pyarrow import fs
+
+        system, path = self.locate(uri)
+        with self.explained(plain_uri(uri)):
+            if _is_local(system):
+                return _remove_empty(path)
+            found = system.get_file_info(fs.FileSelector(path, allow_not_found=True, recursive=True))
+            if any(info.type == fs.FileType.File for info in found):
+                return False
+            if system.get_file_info(path).type == fs.FileType.Directory:
+                system.delete_dir(path)
+            return True
+
+    def exists(self, uri: str) -> bool:
+        """Whether there is a file or a folder."""
+        from pyarrow import fs
+
+        system, path = self.locate(uri)
+        with self.explained(plain_uri(uri)):
+            found: bool = system.get_file_info(path).type != fs.FileType.NotFound
+            return found
+
+    def folders(self, uri: str) -> list[str]:
+        """The names of the folders in a folder, or none when it is not there."""
+        from pyarrow import fs
+
+        system, path = self.locate(uri)
+        with self.explained(plain_uri(uri)):
+            found = system.get_file_info(fs.FileSelector(path, allow_not_found=True))
+            return sorted(info.base_name for info in found if info.type == fs.FileType.Directory)
+
+    def files(self, uri: str) -> list[str]:
+        """The paths of all files below a folder, relative to it."""
+        from pyarrow import fs
+
+        system, path = self.locate(uri)
+        with self.explained(plain_uri(uri)):
+            found = system.get_file_info(fs.FileSelector(path, allow_not_found=True, recursive=True))
+            return sorted(info.path[len(path) :].lstrip("/") for info in found if info.type == fs.FileType.File)
+
+
+@lru_cache(maxsize=32)
+def _file_system(uri: str) -> Any:
+    from pyarrow import fs
+
+    return fs.FileSystem.from_uri(uri)[0]
+
+
+def _is_local(system: Any) -> bool:
+    return bool(system.type_name == "local")
+
+
+def _is_object_store(system: Any) -> bool:
+    return system.type_name in ("s3", "gcs")
+
+
+def _sync(path: str) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _sync_folders(folder: str, levels: int) -> None:
+    """A folder and those above it that may be new: a state's and its operator's; a checkpoint's, its job's, a root."""
+    for _ in range(levels):
+        try:
+            _sync(folder)
+        except OSError as error:  # not all file systems do this, and not all parents may be opened
+            if error.errno not in _NO_FOLDER_SYNC:
+                raise
+        folder = os.path.dirname(folder)
+
+
+def _remove_empty(path: str) -> bool:
+    for folder, _, files in os.walk(path, topdown=False):
+        if files:
+            return False
+        try:
+            os.rmdir(folder)
+        except FileNotFoundError:
+            continue
+        except OSError:
+            return False
+    return True

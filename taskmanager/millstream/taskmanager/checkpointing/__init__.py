@@ -1,0 +1,1 @@
+"""Checkpoints inside a task: barriers, alignment, and the snapshot of its operators."""

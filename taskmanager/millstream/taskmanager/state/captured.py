@@ -1,0 +1,217 @@
+"""State as it was at one moment, and state that is handed back: plain Python, whatever the backend.
+
+A capture is made on the task's thread, quickly, and read on any other while the task goes on. It shares what it can
+with the live state: the backend copies before it would change anything that a capture holds. `release` ends that; a
+capture must be released on every path, may be released on any thread, and holds nothing afterwards.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator
+from dataclasses import dataclass, field
+from itertools import compress
+from operator import itemgetter
+from typing import TYPE_CHECKING, Any, Protocol
+
+from millstream.core.snapshot.model import StateKind, TtlSettings
+from millstream.core.snapshot.restore import Rows
+from millstream.core.snapshot.table import StateTypes
+from millstream.taskmanager.state.key_group_index import KeyGroupIndex
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+
+@dataclass(frozen=True, slots=True)
+class StateDeclaration:
+    """What is known of a state without its entries."""
+
+    name: str
+    kind: StateKind
+    types: StateTypes
+    ttl: TtlSettings | None = None
+
+    @property
+    def namespaced(self) -> bool:
+        """Whether entries are pairs of key and namespace."""
+        return self.types.namespace is not None
+
+
+@dataclass(frozen=True, slots=True)
+class StateRows:
+    """Entries as parallel columns. A value is the value, or the list, or the map of its key and namespace.
+
+    `expires_at` runs parallel to `values`: one number for each value, a list of them for a list or a map. None where
+    the state has no namespaces, no time-to-live, no key groups.
+    """
+
+    values: list[Any]
+    keys: list[Any] = field(default_factory=list)
+    namespaces: list[Any] | None = None
+    expires_at: list[Any] | None = None
+    key_groups: Any = None  # an int32 array
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+
+class GroupColumn:
+    """The key groups of a table's entries, in their order, kept from one capture to the next.
+
+    A dictionary keeps its order and grows at its end, so only new entries have to be hashed, until one is deleted.
+    """
+
+    __slots__ = ("_known",)
+
+    def __init__(self) -> None:
+        self._known: tuple[int, Any] | None = None
+
+    def of(self, keys: list[Any], deletions: int, index: KeyGroupIndex) -> npt.NDArray[np.int32]:
+        """The key groups of all keys, where `deletions` counts how often the table lost an entry."""
+        import numpy as np
+
+        known = self._known
+        if known is None or known[0] != deletions or len(known[1]) > len(keys):
+            groups = index.column(keys)
+        else:
+            before = known[1]
+            groups = before
+            if len(before) < len(keys):
+                groups = np.concatenate([before, index.column(keys[len(before) :])])
+        self._known = (deletions, groups)
+        return groups
+
+
+class CapturedTable:
+    """The entries of one keyed state at the moment of the capture.
+
+    `base` is the checkpoint that still holds every key group that is not in `dirty_groups`; None: there is none, and
+    all key groups are handed over.
+    """
+
+    def __init__(
+        self,
+        declaration: StateDeclaration,
+        entries: dict[Any, Any],
+        expires: dict[Any, Any] | None,
+        groups: Callable[[list[Any]], npt.NDArray[np.int32]],
+        base: int | None = None,
+        dirty_groups: frozenset[int] | None = None,
+        drop_expired_at: int | None = None,
+    ) -> None:
+        self.declaration = declaration
+        self.base = base
+        self.dirty_groups = dirty_groups
+        self.entries = entries
+        self._expires = expires
+        self._groups = groups
+        self._drop_expired_at = drop_expired_at
+
+    def rows(self, key_groups: Collection[int] | None = None) -> StateRows:
+        """The entries of some key groups; without any given, of those to hand over. For the writer's thread."""
+        import numpy as np
+
+        wanted = self.dirty_groups if key_groups is None else key_groups
+        entries = list(self.entries)
+        values = list(self.entries.values())
+        expires = None if self._expires is None else [self._expires[entry] for entry in entries]
+        keys = list(map(itemgetter(0), entries)) if self.declaration.namespaced else entries
+        groups = self._groups(keys)
+        if wanted is not None:
+            mask = np.isin(groups, np.fromiter(wanted, np.int32, len(wanted)))
+            groups = groups[mask]
+            chosen = mask.tolist()
+            entries, keys, values = (list(compress(column, chosen)) for column in (entries, keys, values))
+            expires = None if expires is None else list(compress(expires, chosen))
+        namespaces = list(map(itemgetter(1), entries)) if self.declaration.namespaced else None
+        rows = StateRows(values, keys, namespaces, expires, groups)
+        return rows if self._drop_expired_at is None else _unexpired(rows, self.declaration.kind, self._drop_expired_at)
+
+    def release(self) -> None:
+        """Lets go of the entries."""
+        self.entries = {}
+        self._expires = None
+
+
+@dataclass(frozen=True, slots=True)
+class CapturedKeyedState:
+    """All keyed state of one operator's subtask."""
+
+    checkpoint_id: int
+    max_parallelism: int
+    key_groups: range
+    states: tuple[CapturedTable, ...]
+
+    def release(self) -> None:
+        """Lets go of everything; may be called twice."""
+        for state in self.states:
+            state.release()
+
+
+@dataclass(frozen=True, slots=True)
+class CapturedOperatorState:
+    """All operator state of one subtask; each state's one value is its list of elements or its map."""
+
+    checkpoint_id: int
+    states: tuple[CapturedTable, ...]
+
+    def contents(self) -> Iterator[tuple[StateDeclaration, Any]]:
+        """Each state with its list of elements, or its map."""
+        for state in self.states:
+            empty: Any = {} if state.declaration.kind is StateKind.BROADCAST else []
+            yield state.declaration, next(iter(state.entries.values()), empty)
+
+    def release(self) -> None:
+        """Lets go of everything; may be called twice."""
+        for state in self.states:
+            state.release()
+
+
+class RestoredState(Protocol):
+    """A part of a state in a snapshot, such as a file of it: what it was declared as, and its rows."""
+
+    @property
+    def declaration(self) -> StateDeclaration:
+        """As stored."""
+
+    def rows(self, declared: StateTypes | None) -> Rows:
+        """The rows as the types that the program declares now; None: as stored, for state that nobody asked for."""
+
+
+@dataclass(frozen=True, slots=True)
+class DecodedState:
+    """A part of a state whose rows are at hand."""
+
+    declaration: StateDeclaration
+    decoded: Rows
+
+    def rows(self, declared: StateTypes | None) -> Rows:
+        """The rows as they are."""
+        return self.decoded
+
+
+def _unexpired(rows: StateRows, kind: StateKind, now: int) -> StateRows:
+    """Without the entries, elements and map entries that have expired."""
+    if rows.expires_at is None:
+        return rows
+    values, expires, kept = [], [], []
+    for value, deadlines in zip(rows.values, rows.expires_at, strict=True):
+        if kind is StateKind.LIST:
+            alive = [deadline > now for deadline in deadlines]
+            value, deadlines = list(compress(value, alive)), list(compress(deadlines, alive))
+        elif kind is StateKind.MAP:
+            deadlines = {key: deadline for key, deadline in deadlines.items() if deadline > now}
+            value = {key: value[key] for key in deadlines}
+        keep = bool(value) if kind in (StateKind.LIST, StateKind.MAP) else deadlines > now
+        kept.append(keep)
+        if keep:
+            values.append(value)
+            expires.append(deadlines)
+    return StateRows(
+        values,
+        list(compress(rows.keys, kept)),
+        None if rows.namespaces is None else list(compress(rows.namespaces, kept)),
+        expires,
+        rows.key_groups[kept],
+    )

@@ -1,0 +1,161 @@
+"""A savepoint without Millstream: other tools read it, and what they write back is checked."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from millstream.core import types as t
+from millstream.core.ids import JobId, OperatorId
+from millstream.core.key_groups import key_group_of
+from millstream.core.snapshot import (
+    FileFormat,
+    FileSystemStorage,
+    OperatorSnapshot,
+    SnapshotError,
+    SnapshotKind,
+    SnapshotMetadata,
+    StateKind,
+    StateTypes,
+    list_table,
+    read_rows,
+    read_state,
+    storage_at,
+    value_table,
+    verify_snapshot,
+    write_state,
+)
+
+COUNTS = StateTypes(t.STRING, t.TupleType((t.LONG, t.DOUBLE)))
+EVENTS = StateTypes(t.LONG, t.STRING, namespace=t.RowType((t.LONG, t.LONG), ("start", "end")))
+
+
+@pytest.fixture
+def savepoint(tmp_path: Path) -> Path:
+    storage = FileSystemStorage(str(tmp_path), JobId("abcdef0123"))
+    location = storage.savepoint_location()
+    counts = {f"user-{i}": (i, i / 2) for i in range(100)}
+    table = value_table(counts.keys(), counts.values(), COUNTS, 128)
+    one = COUNTS.snapshot("counts", StateKind.VALUE)
+    one = dataclasses.replace(
+        one, files=write_state(storage, location, "counter", "counts", 0, table, FileFormat.PARQUET)
+    )
+    windows = [{"start": 0, "end": 10}, {"start": 10, "end": 20}]
+    table = list_table([1, 1], [["a", "b"], ["c"]], EVENTS, 128, namespaces=windows)
+    two = EVENTS.snapshot("events", StateKind.LIST)
+    two = dataclasses.replace(
+        two, files=write_state(storage, location, "counter", "events", 0, table, FileFormat.PARQUET)
+    )
+    operator = OperatorSnapshot(OperatorId("op"), "counter", "Counter", 1, 128, (one, two))
+    metadata = SnapshotMetadata(1, JobId("abcdef0123"), "job", 3, SnapshotKind.SAVEPOINT, 0, (operator,))
+    pointer = storage.write_metadata(location, metadata)
+    return Path(pointer.removeprefix("file://"))
+
+
+def test_plain_tools_read_it(savepoint: Path) -> None:
+    code = f"""
+import json, sys
+import pandas as pd, pyarrow.parquet as pq
+folder = {str(savepoint)!r}
+document = json.load(open(folder + "/_metadata.json"))
+states = {{s["name"]: s for s in document["operators"][0]["states"]}}
+counts = pd.concat(pd.read_parquet(folder + "/" + f["path"]) for f in states["counts"]["files"])
+assert {{k: (v["f0"], v["f1"]) for k, v in zip(counts.key, counts.value)}} == {{
+    f"user-{{i}}": (i, i / 2) for i in range(100)}}
+events = pq.read_table(folder + "/" + states["events"]["files"][0]["path"])
+assert sorted(zip(events["namespace"].to_pylist(), events["position"].to_pylist(), events["element"].to_pylist()),
+              key=lambda r: r[2]) == [
+    ({{"start": 0, "end": 10}}, 0, "a"), ({{"start": 0, "end": 10}}, 1, "b"), ({{"start": 10, "end": 20}}, 0, "c")]
+assert not [m for m in sys.modules if m.startswith("millstream")]
+print("read", len(counts))
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.stdout == "read 100\n", done.stderr
+
+
+def counts_file(savepoint: Path) -> tuple[dict[str, Any], dict[str, Any], Path]:
+    document = json.loads((savepoint / "_metadata.json").read_text())
+    entry = document["operators"][0]["states"][0]["files"][0]
+    return document, entry, savepoint / entry["path"]
+
+
+def declare(savepoint: Path) -> None:
+    """Puts a changed file's numbers into the metadata, as a tool does that writes a savepoint."""
+    document, entry, path = counts_file(savepoint)
+    data = path.read_bytes()
+    entry.update(size=len(data), rows=pq.read_metadata(path).num_rows)
+    entry.update(checksum=f"sha256:{hashlib.sha256(data).hexdigest()}")
+    (savepoint / "_metadata.json").write_text(json.dumps(document))
+
+
+def restored(savepoint: Path) -> dict[Any, Any]:
+    storage, location = storage_at(str(savepoint))
+    state = verify_snapshot(storage, location).operators[0].states[0]
+    rows = read_rows(read_state(storage, location, state, state.files[0], max_parallelism=128), state, COUNTS)
+    return dict(zip(rows.keys, rows.content, strict=True))
+
+
+def test_what_pandas_writes_back_is_restored(savepoint: Path) -> None:
+    _, _, path = counts_file(savepoint)
+    frame = pd.read_parquet(path)
+    frame["value"] = [{"f0": v["f0"] + 1, "f1": v["f1"]} for v in frame["value"]]
+    added = {"key_group": key_group_of("new", 128), "key": "new", "value": {"f0": 7, "f1": 0.5}}
+    frame = pd.concat([frame, pd.DataFrame([added])]).sort_values("key_group", kind="stable")
+    frame.to_parquet(path, index=False)
+    with pytest.raises(SnapshotError, match=r"part-0-0.parquet: is damaged"):
+        restored(savepoint)
+    declare(savepoint)
+    counts = restored(savepoint)
+    assert counts["new"] == (7, 0.5)
+    assert counts["user-3"] == (4, 1.5)
+    assert len(counts) == 101
+
+
+def first_group(table: pa.Table, group: int) -> pa.Table:
+    groups = [group, *table["key_group"].to_pylist()[1:]]
+    return table.set_column(0, "key_group", pa.array(groups, pa.int32()))
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda f: f.take(list(range(100))[::-1]), "is not sorted by key_group"),
+        (lambda f: f.rename_columns(["key_group", "key", "val"]), "has the columns key_group, key, val, and must have"),
+        (lambda f: f.append_column("note", pa.array(["x"] * 100)), "has the columns"),
+        (lambda f: f.drop_columns(["key_group"]), "has no column key_group"),
+        (lambda f: f.set_column(1, "key", pa.array(range(100))), "column key: holds int64, and must hold string"),
+        (lambda f: f.set_column(2, "value", pa.array(range(100))), "must hold a struct of f0, f1"),
+        (lambda f: first_group(f, -1), "holds the key groups -1 to"),
+        (lambda f: f.set_column(1, "key", pa.array([f"other-{i}" for i in range(100)])), "row . has key group"),
+        (lambda f: pa.concat_tables([f.slice(0, 1), f]), "has more than one row for 'user-"),
+        (lambda f: f.set_column(0, "key_group", pa.array([None] * 100, pa.int32())), "must hold integers"),
+    ],
+)
+def test_what_does_not_fit_is_refused_by_name(savepoint: Path, change: Any, message: str) -> None:
+    _, _, path = counts_file(savepoint)
+    pq.write_table(change(pq.read_table(path)), path)
+    declare(savepoint)
+    with pytest.raises(SnapshotError, match=message) as caught:
+        restored(savepoint)
+    assert str(path) in str(caught.value)
+
+
+def test_every_file_of_a_damaged_savepoint_is_named(savepoint: Path) -> None:
+    storage, location = storage_at(str(savepoint))
+    for path in sorted(p for p in savepoint.rglob("*") if p.is_file()):
+        content = path.read_bytes()
+        path.write_bytes(content[:-1] + bytes([content[-1] ^ 0x55]))
+        with pytest.raises(SnapshotError, match=path.name):
+            verify_snapshot(storage, location)
+        path.write_bytes(content)
+    verify_snapshot(storage, location)

@@ -1,0 +1,407 @@
+"""State to columns and back, without loss, for every type and kind of state."""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+import decimal
+import pickle
+import zoneinfo
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from millstream.core import types as t
+from millstream.core.conversion import ConversionError
+from millstream.core.key_groups import key_group_of
+from millstream.core.row import Row
+from millstream.core.snapshot import (
+    Pickled,
+    SnapshotError,
+    StateKind,
+    StateTypes,
+    TtlSettings,
+    broadcast_table,
+    element_table,
+    list_table,
+    map_table,
+    read_rows,
+    timer_table,
+    value_table,
+)
+from millstream.core.snapshot.columns import from_array, to_array
+from millstream.core.snapshot.restore import check_keys, check_table, select_key_groups
+
+ints = st.integers(-(2**63), 2**63 - 1)
+texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=5)
+
+
+@dataclass
+class Point:
+    x: int
+    name: str | None = None
+    parts: list[float] = field(default_factory=list)
+
+
+LEAVES: list[tuple[t.TypeInformation, st.SearchStrategy[Any]]] = [
+    (t.LONG, ints),
+    (t.INT, st.integers(-(2**31), 2**31 - 1)),
+    (t.STRING, texts),
+    (t.BOOLEAN, st.booleans()),
+    (t.DOUBLE, st.floats(allow_nan=False)),
+    (t.FLOAT, st.floats(allow_nan=False)),
+    (t.BYTES, st.binary(max_size=5)),
+    (t.BIG_INT, st.integers()),
+    (t.BIG_DEC, st.decimals(allow_nan=False)),
+    (t.DATE, st.dates()),
+    (t.TIME, st.times()),
+    (t.TIMESTAMP, st.datetimes()),
+    (t.INSTANT, st.datetimes(timezones=st.just(datetime.UTC))),
+    (t.PICKLED, st.sets(st.integers(), max_size=3) | st.none()),
+]
+
+
+@st.composite
+def typed(draw: st.DrawFn, depth: int = 2) -> tuple[t.TypeInformation, st.SearchStrategy[Any]]:
+    """A type, and values of it."""
+    kind = draw(st.sampled_from(["leaf"] * 2 + ["tuple", "row", "names", "list", "map", "point"] * bool(depth)))
+    if kind == "leaf":
+        type, values = draw(st.sampled_from(LEAVES))
+        return type, values if type == t.PICKLED else st.none() | values
+    if kind == "point":
+        points = st.builds(Point, ints, st.none() | texts, st.lists(st.floats(allow_nan=False), max_size=2))
+        return t.DataclassType(Point), st.none() | points
+    inner = [draw(typed(depth - 1)) for _ in range(draw(st.integers(1, 3)))]
+    fields, values = tuple(i[0] for i in inner), [i[1] for i in inner]
+    if kind == "list":
+        return t.ListType(fields[0]), st.none() | st.lists(values[0], max_size=3)
+    if kind == "map":
+        return t.MapType(t.STRING, fields[0]), st.none() | st.dictionaries(texts, values[0], max_size=3)
+    rows = st.tuples(*values)
+    if kind == "tuple":
+        return t.TupleType(fields), st.none() | rows
+    names = tuple(f"n{i}" for i in range(len(fields))) if kind == "names" else None
+    return t.RowType(fields, names), st.none() | rows.map(lambda v: Row.of_names(names, v))
+
+
+def same(one: Any, other: Any) -> bool:
+    return repr(one) == repr(other) or one == other
+
+
+@settings(max_examples=300)
+@given(st.data())
+def test_values_of_any_type_come_back(data: st.DataObject) -> None:
+    type, values = data.draw(typed())
+    given_values = data.draw(st.lists(values, max_size=5))
+    array = to_array(given_values, type, "c")
+    assert len(array) == len(given_values)
+    back = from_array(array, type, "c", unpickle=True)
+    assert same(back, given_values)
+    if given_values:
+        assert same(from_array(array.slice(1), type, "c", unpickle=True), given_values[1:])
+
+
+def test_time_zones_are_kept() -> None:
+    berlin = datetime.datetime(2024, 7, 1, 12, tzinfo=zoneinfo.ZoneInfo("Europe/Berlin"))
+    offset = datetime.datetime(2024, 7, 1, 12, tzinfo=datetime.timezone(datetime.timedelta(hours=2)))
+    for values in ([berlin, None], [offset, offset], [berlin, offset]):
+        back = from_array(to_array(values, t.TIMESTAMP, "c"), t.TIMESTAMP, "c")
+        assert back == values
+        assert all(b is None or b.tzinfo is not None for b in back)
+    assert from_array(to_array([berlin], t.TIMESTAMP, "c"), t.TIMESTAMP, "c")[0].hour == 12
+    with pytest.raises(ConversionError, match="with and without a time zone"):
+        to_array([berlin, datetime.datetime(2024, 1, 1)], t.TIMESTAMP, "c")
+
+
+def test_all_digits_are_kept() -> None:
+    third = decimal.Decimal(1) / decimal.Decimal(3)
+    values = [third, decimal.Decimal("1.10"), decimal.Decimal("NaN"), decimal.Decimal("1E+50")]
+    assert list(map(str, from_array(to_array(values, t.BIG_DEC, "c"), t.BIG_DEC, "c"))) == list(map(str, values))
+    assert from_array(to_array([2**100], t.BIG_INT, "c"), t.BIG_INT, "c") == [2**100]
+
+
+def test_values_of_other_classes_that_are_equal_are_kept() -> None:
+    import numpy as np
+
+    for values, type in (
+        ([np.int64(5), 6.0, True, None], t.LONG), ([np.float64("1.5"), 2], t.DOUBLE), ([bytearray(b"x")], t.BYTES),
+        ([5.0], t.BIG_INT), ([7, 1.5], t.BIG_DEC),
+    ):  # fmt: skip
+        assert from_array(to_array(values, type, "c"), type, "c") == values
+    assert str(from_array(to_array([np.float64("nan")], t.DOUBLE, "c"), t.DOUBLE, "c")) == "[nan]"
+
+
+class Named(NamedTuple):
+    a: int
+    b: str
+
+
+def test_records_of_other_shapes_fit_their_type() -> None:
+    tuple_type = t.TupleType((t.LONG, t.STRING))
+    assert from_array(to_array([Named(1, "x"), (2, "y"), None], tuple_type, "c"), tuple_type, "c") == [
+        (1, "x"), (2, "y"), None,
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("values", "type", "message"),
+    [
+        ([1, "x"], t.LONG, "column 'c', row 1: 'x' is not a Long"),
+        ([1, 2**70], t.LONG, "row 1"),
+        ([1.5], t.LONG, "row 0"),
+        ([(1, 2), (1,)], t.TupleType((t.LONG, t.LONG)), "row 1"),
+        ([[1], 5], t.ListType(t.LONG), "row 1: 5 is not a List<Long>"),
+        ([{"a": 1}, {"a": "x"}], t.MapType(t.STRING, t.LONG), "row 1"),
+        (["\udc80"], t.STRING, "row 0"),
+        (["1.2.3"], t.BIG_DEC, "row 0"),
+        ([1, 1.5], t.BIG_INT, "row 1: 1.5 is not a BigInteger .it would become 1"),
+        ([b"x"], t.STRING, "row 0"),
+        (["x"], t.BYTES, "row 0: 'x' is not a Bytes"),
+        ([decimal.Decimal("0.1")], t.DOUBLE, "row 0"),
+        ([2**53 + 1], t.DOUBLE, "row 0"),
+        ([datetime.datetime(2024, 1, 1, 12)], t.DATE, "row 0"),
+        ([datetime.time(1, tzinfo=datetime.UTC)], t.TIME, "row 0"),
+        ([1, 2], t.BOOLEAN, "row"),
+    ],
+)
+def test_a_value_that_is_not_of_its_type_is_named(values: list[Any], type: t.TypeInformation, message: str) -> None:
+    with pytest.raises(ConversionError, match=message):
+        to_array(values, type, "c")
+
+
+@dataclass
+class Session:
+    user: str
+    token: str = field(init=False)
+    hits: int = 0
+
+    def __post_init__(self) -> None:
+        self.token = f"fresh-{self.user}"
+        self.cached = len(self.user)
+        self.hits += 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class Frozen:
+    a: int
+    b: dataclasses.InitVar[int]
+
+
+def test_fields_are_restored_as_they_were_stored() -> None:
+    session = Session("ann")
+    session.token, session.hits = "stored", 5
+    type = t.DataclassType(Session)
+    (back,) = from_array(to_array([session], type, "c"), type, "c")
+    assert (back.user, back.token, back.hits, back.cached) == ("ann", "stored", 5, 3)
+    frozen = t.DataclassType(Frozen)
+    assert from_array(to_array([Frozen(a=1, b=2)], frozen, "c"), frozen, "c")[0].a == 1
+
+
+# Tables
+
+WINDOW = t.RowType((t.LONG, t.LONG), ("start", "end"))
+KEYS: list[tuple[t.TypeInformation, st.SearchStrategy[Any]]] = [
+    (t.LONG, ints), (t.STRING, texts), (t.TupleType((t.LONG, t.INT)), st.tuples(ints, st.integers(0, 9))),
+    (t.PICKLED, st.integers() | st.text(max_size=3)), (t.TupleType((t.STRING, t.LONG)), st.tuples(texts, ints)),
+    (t.BIG_DEC, st.decimals(allow_nan=False, allow_infinity=False)), (t.BOOLEAN, st.booleans()),
+    (t.TIMESTAMP, st.datetimes()), (t.BYTES, st.binary(max_size=4)), (t.LONG, st.none() | ints),
+]  # fmt: skip
+
+
+@given(st.data(), st.sampled_from(KEYS), st.sampled_from([1, 7, 128, 32768]))
+def test_value_state_comes_back_by_key_group(
+    data: st.DataObject, keyed: tuple[t.TypeInformation, st.SearchStrategy[Any]], max_parallelism: int
+) -> None:
+    entries = data.draw(st.dictionaries(keyed[1], st.tuples(ints, texts), max_size=20))
+    types = StateTypes(keyed[0], t.TupleType((t.LONG, t.STRING)))
+    state = types.snapshot("s", StateKind.VALUE)
+    table = value_table(entries.keys(), entries.values(), types, max_parallelism)
+    groups = table["key_group"].to_pylist()
+    assert groups == sorted(groups)
+    table = check_table(table, state, "f")
+    check_keys(table, state, max_parallelism, "f")
+    rows = read_rows(table, state, types, unpickle=True)
+    assert dict(zip(rows.keys, rows.content, strict=True)) == entries
+    assert groups == [key_group_of(key, max_parallelism) for key in rows.keys]
+    half = max_parallelism // 2
+    parts = [read_rows(select_key_groups(table, [r], "f"), state, types, unpickle=True)
+             for r in (range(half), range(half, max_parallelism))]  # fmt: skip
+    assert parts[0].keys + parts[1].keys == rows.keys
+    assert all(g < half for g in parts[0].key_groups)
+
+
+@given(st.dictionaries(st.tuples(ints, st.tuples(ints, ints)), st.lists(texts, min_size=1, max_size=4), max_size=8))
+def test_list_state_with_namespaces_comes_back(entries: dict[Any, list[str]]) -> None:
+    types = StateTypes(t.LONG, t.STRING, namespace=WINDOW)
+    state = types.snapshot("s", StateKind.LIST)
+    windows = [Row(start=w[0], end=w[1]) for _, w in entries]
+    table = list_table([k for k, _ in entries], entries.values(), types, 128, namespaces=windows)
+    assert table.column_names == ["key_group", "key", "namespace", "element", "position"]
+    for arranged in (table, table.take(pa.array(range(len(table))[::-1], pa.int64()))):
+        back = read_rows(check_table(arranged, state, "f"), state, types).lists()
+        assert {(key, tuple(window)): items for (key, window), items in back.items()} == entries
+
+
+@given(st.dictionaries(ints, st.dictionaries(texts, st.none() | ints, min_size=1, max_size=4), max_size=8))
+def test_map_state_with_a_time_to_live_comes_back(entries: dict[int, dict[str, int | None]]) -> None:
+    types = StateTypes(t.LONG, t.LONG, map_key=t.STRING)
+    state = dataclasses.replace(types.snapshot("s", StateKind.MAP), ttl=TtlSettings(1000))
+    expiries = [[5 if v is None else None for v in m.values()] for m in entries.values()]
+    table = map_table(entries.keys(), entries.values(), types, 128, expires_at=expiries)
+    assert table.column_names == ["key_group", "key", "map_key", "map_value", "expires_at"]
+    rows = read_rows(check_table(table, state, "f"), state, types)
+    assert {key: m for (key, _), m in rows.maps().items()} == entries
+    assert rows.expires_at == [5 if value is None else None for value in rows.content]
+    expected = {key: {k: 5 if v is None else None for k, v in m.items()} for key, m in entries.items()}
+    assert {key: m for (key, _), m in rows.map_expiries().items()} == expected
+
+
+def test_list_state_with_a_time_to_live_comes_back() -> None:
+    types = StateTypes(t.LONG, t.STRING)
+    state = dataclasses.replace(types.snapshot("s", StateKind.LIST), ttl=TtlSettings(1000))
+    table = list_table([1, 2], [["a", "b"], ["c"]], types, 128, expires_at=[[1, None], [3]])
+    for arranged in (table, table.take([2, 1, 0])):
+        rows = read_rows(check_table(arranged, state, "f"), state, types)
+        assert rows.lists() == {(1, None): ["a", "b"], (2, None): ["c"]}
+        assert rows.list_expiries() == {(1, None): [1, None], (2, None): [3]}
+    without = types.snapshot("s", StateKind.LIST)
+    with pytest.raises(SnapshotError, match="has the columns"):
+        check_table(table, without, "f")
+
+
+def test_timers_operator_and_broadcast_state() -> None:
+    types = StateTypes(t.STRING)
+    state = types.snapshot("timers", StateKind.TIMERS)
+    table = timer_table(["a", "b"], [-1, 2**62], ["event", "processing"], types, 128)
+    rows = read_rows(check_table(table, state, "f"), state)
+    timers = sorted(zip(rows.keys, rows.content, rows.detail, strict=True))
+    assert timers == [("a", -1, "event"), ("b", 2**62, "processing")]
+
+    types = StateTypes(value=t.PICKLED)
+    state = types.snapshot("splits", StateKind.SPLITS)
+    rows = read_rows(check_table(element_table([{1}, None, "x"], types), state, "f"), state, unpickle=True)
+    assert rows.content == [{1}, None, "x"]
+    assert rows.detail == [0, 1, 2]
+
+    types = StateTypes(value=t.LONG, map_key=t.STRING)
+    state = types.snapshot("rules", StateKind.BROADCAST)
+    rows = read_rows(check_table(broadcast_table({"a": 1, "b": None}, types), state, "f"), state)
+    assert rows.detail == ["a", "b"]
+    assert rows.content == [1, None]
+
+
+def test_arrow_columns_are_taken_as_they_are() -> None:
+    types = StateTypes(t.LONG, t.DOUBLE)
+    table = value_table(pa.array([3, 1, 2]), pa.chunked_array([[1.0], [2.0, 3.0]]), types, 128)
+    rows = read_rows(table, types.snapshot("s", StateKind.VALUE))
+    assert dict(zip(rows.keys, rows.content, strict=True)) == {3: 1.0, 1: 2.0, 2: 3.0}
+    with pytest.raises(SnapshotError, match=r"^key: holds string, and must hold int64"):
+        value_table(pa.array(["a"]), pa.array([1.0]), types, 128)
+
+
+def test_key_groups_can_be_handed_in() -> None:
+    types = StateTypes(t.LONG, t.LONG)
+    table = value_table([1, 2, 3], [10, 20, 30], types, 128, key_groups=[9, 4, 9])
+    assert table.to_pydict() == {"key_group": [4, 9, 9], "key": [2, 1, 3], "value": [20, 10, 30]}
+
+
+class Bomb:
+    def __reduce__(self) -> Any:
+        return (pytest.fail, ("code of a snapshot was run",))
+
+
+def test_reading_runs_no_pickle_unless_asked() -> None:
+    types = StateTypes(t.LONG, t.TupleType((t.LONG, t.PICKLED)))
+    state = types.snapshot("s", StateKind.VALUE)
+    assert state.encoding is not None
+    bomb = pickle.dumps(Bomb(), 5)
+    table = check_table(value_table([1], [(7, Bomb())], types, 128), state, "f")
+    assert read_rows(table, state).content == [(7, Pickled(bomb))]
+    with pytest.raises(pytest.fail.Exception):
+        read_rows(table, state, unpickle=True)
+
+
+def test_a_damaged_pickle_is_named() -> None:
+    types = StateTypes(t.LONG, t.PICKLED)
+    table = pa.table({"key_group": pa.array([0], pa.int32()), "key": [1], "value": pa.array([b"junk"])})
+    with pytest.raises(SnapshotError, match=r"^f: column value: holds a value"):
+        read_rows(table, types.snapshot("s", StateKind.VALUE), where="f", unpickle=True)
+
+
+@dataclass
+class Old:
+    id: int
+    name: str
+    gone: float
+
+
+@dataclass
+class New:
+    id: int
+    name: str
+    level: int = 3
+    tags: list[str] = field(default_factory=list)
+
+
+def test_types_evolve_on_read() -> None:
+    stored = StateTypes(t.LONG, t.ListType(t.TupleType((t.LONG, t.DataclassType(Old)))))
+    state = stored.snapshot("s", StateKind.VALUE)
+    table = check_table(value_table([1, 2], [[(5, Old(1, "a", 0.5)), (6, None)], None], stored, 128), state, "f")
+    declared = StateTypes(t.LONG, t.ListType(t.TupleType((t.LONG, t.DataclassType(New)))))
+    rows = read_rows(table, state, declared)
+    assert dict(zip(rows.keys, rows.content, strict=True)) == {1: [(5, New(1, "a", 3, [])), (6, None)], 2: None}
+    one, other = (read_rows(value_table([1, 2], [Old(1, "a", 0)] * 2, StateTypes(t.LONG, t.DataclassType(Old)), 1),
+                            StateTypes(t.LONG, t.DataclassType(Old)).snapshot("s", StateKind.VALUE),
+                            StateTypes(t.LONG, t.DataclassType(New))).content)  # fmt: skip
+    assert one.tags is not other.tags
+    plain = read_rows(table, state)
+    assert plain.content[plain.keys.index(1)][0][1] == Row(id=1, name="a", gone=0.5)
+
+
+def keyed_table(**columns: Any) -> pa.Table:
+    base: dict[str, Any] = {"key_group": pa.array([0, 1], pa.int32()), "key": pa.array([1, 2]), "value": ["a", "b"]}
+    return pa.table({name: c for name, c in {**base, **columns}.items() if c is not None})
+
+
+@pytest.mark.parametrize(
+    ("columns", "message"),
+    [
+        ({"value": None}, "has the columns key_group, key, and must have key_group, key, value"),
+        ({"extra": [1, 2]}, "has the columns"),
+        ({"key": ["x", "y"]}, "column key: holds string, and must hold int64 for Long"),
+        ({"key": [1.5, 2.0]}, "column key: holds double"),
+        ({"value": [1, 2]}, "column value: holds int64, and must hold string"),
+        ({"key_group": pa.array([None, 1], pa.int32())}, "column key_group holds nulls"),
+        ({"key_group": pa.array([2**40, 1])}, "column key_group"),
+    ],
+)
+def test_tables_of_other_tools_are_checked(columns: dict[str, Any], message: str) -> None:
+    state = StateTypes(t.LONG, t.STRING).snapshot("s", StateKind.VALUE)
+    with pytest.raises(SnapshotError, match=f"^f: {message}"):
+        check_table(keyed_table(**columns), state, "f")
+
+
+def test_widths_that_other_tools_choose_are_accepted() -> None:
+    state = StateTypes(t.LONG, t.STRING).snapshot("s", StateKind.VALUE)
+    table = keyed_table(
+        key_group=[0, 1], key=pa.array([1.0, 2.0]), value=pa.array(["a", "b"], pa.large_string()).dictionary_encode()
+    )
+    assert check_table(table, state, "f").schema == keyed_table().schema
+
+
+def test_a_key_outside_of_its_key_group_is_refused() -> None:
+    types = StateTypes(t.STRING, t.LONG)
+    state = types.snapshot("s", StateKind.VALUE)
+    table = value_table(["a", "b"], [1, 2], types, 128, key_groups=[0, 1])
+    with pytest.raises(SnapshotError, match=r"row 0 has key group 0, and its key 'a' belongs to \d+ of 128"):
+        check_keys(table, state, 128, "f")
+    for kind in (StateKind.VALUE, StateKind.AGGREGATING):
+        twice = value_table(["a", "a"], [1, 2], types, 128)
+        with pytest.raises(SnapshotError, match="has more than one row for 'a'"):
+            check_keys(twice, types.snapshot("s", kind), 128, "f")
+    with pytest.raises(SnapshotError, match="not sorted"):
+        select_key_groups(table.take([1, 0]), [range(2)], "f")

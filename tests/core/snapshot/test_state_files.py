@@ -1,0 +1,238 @@
+"""State files: both formats, only the wanted key groups, and nothing of a damaged file is used."""
+
+from __future__ import annotations
+
+import dataclasses
+import uuid
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from millstream.core import types as t
+from millstream.core.ids import JobId, OperatorId
+from millstream.core.key_groups import key_group_of
+from millstream.core.snapshot import (
+    CheckpointStorage,
+    FileFormat,
+    FileSystemStorage,
+    MemoryStorage,
+    OperatorSnapshot,
+    SnapshotError,
+    SnapshotKind,
+    SnapshotMetadata,
+    StateFile,
+    StateKind,
+    StateTypes,
+    WrittenFile,
+    element_table,
+    read_rows,
+    read_state,
+    value_table,
+    verify_snapshot,
+    write_state,
+)
+from millstream.core.snapshot import files as state_files
+from millstream.core.snapshot.storage import StateWriter
+
+JOB = JobId("job")
+TYPES = StateTypes(t.LONG, t.TupleType((t.LONG, t.STRING)))
+STATE = TYPES.snapshot("counts", StateKind.VALUE)
+ENTRIES = {i: (i * 2, f"text {i}") for i in range(3000)}
+
+
+@pytest.fixture(params=["memory", "local", "s3"])
+def storage(request: pytest.FixtureRequest, tmp_path: Path) -> CheckpointStorage:
+    if request.param == "memory":
+        return MemoryStorage(JOB)
+    if request.param == "s3":
+        return FileSystemStorage(request.getfixturevalue("s3_root").format(path=uuid.uuid4().hex), JOB)
+    return FileSystemStorage(str(tmp_path), JOB)
+
+
+def written(storage: CheckpointStorage, format: FileFormat, **options: Any) -> tuple[str, tuple[StateFile, ...]]:
+    location = storage.checkpoint_location(1)
+    table = value_table(ENTRIES.keys(), ENTRIES.values(), TYPES, 128)
+    return location, write_state(storage, location, "op", "counts", 0, table, format, **options)
+
+
+@pytest.mark.parametrize("format", FileFormat)
+def test_a_state_is_written_and_read(storage: CheckpointStorage, format: FileFormat) -> None:
+    location, files = written(storage, format, key_groups=range(0, 128))
+    (file,) = files
+    assert file.path == f"op/counts/part-0-0.{format.value}"
+    assert (file.rows, file.key_groups) == (3000, range(0, 128))
+    rows = read_rows(read_state(storage, location, STATE, file, max_parallelism=128), STATE, TYPES)
+    assert dict(zip(rows.keys, rows.content, strict=True)) == ENTRIES
+
+
+@pytest.mark.parametrize("format", FileFormat)
+def test_only_the_wanted_key_groups_are_read(
+    storage: CheckpointStorage, format: FileFormat, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(state_files, "ROWS_PER_BATCH", 100)
+    location, files = written(storage, format, rows_per_file=1000)
+    assert len(files) >= 3
+    assert all(one.key_group_end <= other.key_group_start for one, other in pairwise(files))
+    seen: dict[int, Any] = {}
+    for wanted in ([range(0, 5)], [range(5, 50), range(100, 128)], [range(50, 100)], [range(3, 3)]):
+        expected = {k: v for k, v in ENTRIES.items() if any(key_group_of(k, 128) in r for r in wanted)}
+        found: dict[int, Any] = {}
+        for file in files:
+            rows = read_rows(read_state(storage, location, STATE, file, key_groups=wanted), STATE, TYPES)
+            found.update(zip(rows.keys, rows.content, strict=True))
+        assert found == expected
+        seen.update(found)
+    assert seen == ENTRIES
+
+
+@pytest.mark.parametrize("format", FileFormat)
+def test_batches_end_where_key_groups_end(
+    format: FileFormat, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(state_files, "ROWS_PER_BATCH", 500)
+    _, (file,) = written(FileSystemStorage(str(tmp_path), JOB), format)
+    path = tmp_path / "job" / "chk-1" / file.path
+    if format is FileFormat.ARROW:
+        with pa.ipc.open_file(path) as reader:
+            parts = [reader.get_batch(i)["key_group"].to_pylist() for i in range(reader.num_record_batches)]
+    else:
+        import pyarrow.parquet as pq
+
+        with pq.ParquetFile(path) as parquet:
+            parts = [parquet.read_row_group(i)["key_group"].to_pylist() for i in range(parquet.num_row_groups)]
+    assert 4 <= len(parts) <= 6
+    assert all(one[-1] < other[0] for one, other in pairwise(parts))
+
+
+def test_state_without_keys_and_empty_state(storage: CheckpointStorage) -> None:
+    types = StateTypes(value=t.STRING)
+    state = types.snapshot("list", StateKind.OPERATOR_LIST)
+    location = storage.checkpoint_location(1)
+    for format in FileFormat:
+        table = element_table(["a", "b"], types)
+        (file,) = write_state(storage, location, "op", "list", 1, table, format, inline_below=100_000)
+        assert file.inline is not None
+        assert file.key_groups is None
+        table = read_state(storage, location, state, file, key_groups=[range(1)])
+        assert read_rows(table, state).content == ["a", "b"]
+    assert write_state(storage, location, "op", "list", 1, element_table([], types), FileFormat.ARROW) == ()
+
+
+@pytest.mark.parametrize("format", FileFormat)
+@pytest.mark.parametrize("damage", ["flip", "truncate", "extend", "empty", "remove"])
+def test_a_damaged_file_is_refused_by_name(format: FileFormat, damage: str, tmp_path: Path) -> None:
+    storage = FileSystemStorage(str(tmp_path), JOB)
+    location, (file,) = written(storage, format)
+    path = tmp_path / "job" / "chk-1" / file.path
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 1
+    match damage:
+        case "flip":
+            path.write_bytes(data)
+        case "truncate":
+            path.write_bytes(data[:-1])
+        case "extend":
+            path.write_bytes(bytes(data) + b"x")
+        case "empty":
+            path.write_bytes(b"")
+        case "remove":
+            path.unlink()
+    with pytest.raises(SnapshotError, match=r"does not exist|is damaged") as caught:
+        read_state(storage, location, STATE, file)
+    assert file.path in str(caught.value)
+
+
+@settings(max_examples=60)
+@given(st.data(), st.sampled_from(FileFormat))
+def test_content_that_is_no_table_is_refused_even_with_its_checksum(data: st.DataObject, format: FileFormat) -> None:
+    storage = MemoryStorage(JOB)
+    table = value_table([1, 2], [(1, "a"), (2, "b")], TYPES, 128)
+    (file,) = write_state(storage, storage.checkpoint_location(1), "op", "s", 0, table, format)
+    assert file.inline is not None
+    position = data.draw(st.integers(0, len(file.inline) - 1))
+    content = bytearray(file.inline)
+    content[position] ^= data.draw(st.integers(1, 255))
+    content = content[: data.draw(st.sampled_from([position, len(content)]))]
+    changed = dataclasses.replace(
+        file, inline=bytes(content), size=len(content), checksum=state_files.checksum_of(bytes(content))
+    )
+    refused = None
+    try:
+        read_state(storage, "memory://job/chk-1", STATE, changed)
+    except SnapshotError as error:
+        refused = str(error)
+    assert refused is None or file.path in refused
+
+
+def test_a_file_that_does_not_hold_what_the_metadata_says(tmp_path: Path) -> None:
+    storage = FileSystemStorage(str(tmp_path), JOB)
+    location, (file,) = written(storage, FileFormat.PARQUET)
+    for change, message in (
+        ({"rows": 5}, "has 3000 rows, and the metadata says 5"),
+        ({"key_group_start": 3}, "holds the key groups 0 to 127, and the metadata promises only 3 to 127"),
+        ({"checksum": "sha256:" + "0" * 64}, "does not match its checksum"),
+    ):
+        wrong = dataclasses.replace(file, **change)  # type: ignore[arg-type]
+        for wanted in (None, [range(0, 10)], [range(10, 20)]):
+            with pytest.raises(SnapshotError, match=message):
+                read_state(storage, location, STATE, wrong, key_groups=wanted)
+    other = StateTypes(t.LONG, t.LONG).snapshot("counts", StateKind.VALUE)
+    with pytest.raises(SnapshotError, match=f"{file.path}: column value: holds struct"):
+        read_state(storage, location, other, file)
+
+
+class FullDisk(FileSystemStorage):
+    """Takes so many files, then fails while writing."""
+
+    files_left = 2
+
+    def create_writer(self, *args: Any, **options: Any) -> Any:
+        writer = super().create_writer(*args, **options)
+        self.files_left -= 1
+        return writer if self.files_left >= 0 else FailingWriter(writer)
+
+
+class FailingWriter:
+    def __init__(self, writer: StateWriter) -> None:
+        self._writer = writer
+        self.path = writer.path
+
+    def write(self, data: Any) -> int:
+        self._writer.write(memoryview(data)[:1])
+        raise SnapshotError(self.path, "storage failed: no space left on device")
+
+    def commit(self) -> WrittenFile:
+        return self._writer.commit()
+
+    def abort(self) -> None:
+        self._writer.abort()
+
+
+@pytest.mark.parametrize("shared", [False, True])
+@pytest.mark.parametrize("format", FileFormat)
+def test_a_failed_write_leaves_no_file(format: FileFormat, shared: bool, tmp_path: Path) -> None:
+    storage = FullDisk(str(tmp_path), JOB)
+    with pytest.raises(SnapshotError, match="no space left"):
+        written(storage, format, rows_per_file=500, shared=shared)
+    assert storage.files_left < 0
+    assert [p for p in tmp_path.rglob("*") if p.is_file()] == []
+
+
+def test_a_snapshot_is_verified_as_a_whole(tmp_path: Path) -> None:
+    storage = FileSystemStorage(str(tmp_path), JOB)
+    for kind, format in ((SnapshotKind.CHECKPOINT, FileFormat.ARROW), (SnapshotKind.SAVEPOINT, FileFormat.PARQUET)):
+        location, files = written(storage, format, rows_per_file=1000)
+        operator = OperatorSnapshot(OperatorId("op"), "op", "Op", 1, 128, (dataclasses.replace(STATE, files=files),))
+        metadata = SnapshotMetadata(1, JOB, "job", 1, kind, 0, (operator,))
+        pointer = storage.write_metadata(location, metadata)
+        before = sorted((p, p.stat().st_mtime_ns) for p in tmp_path.rglob("*"))
+        assert verify_snapshot(storage, pointer) == metadata
+        assert before == sorted((p, p.stat().st_mtime_ns) for p in tmp_path.rglob("*"))
+        (tmp_path / "job" / "chk-1" / files[1].path).write_bytes(b"x")
+        with pytest.raises(SnapshotError, match=files[1].path):
+            verify_snapshot(storage, pointer)

@@ -1,0 +1,96 @@
+"""The backends that the conformance suite runs on, and small functions to use them with."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from datetime import timedelta
+from typing import Any
+
+from millstream.core import types as t
+from millstream.core.clock import ManualClock
+from millstream.core.snapshot.restore import Rows, check_table, read_rows
+from millstream.datastream.functions import AggregateFunction
+from millstream.datastream.state import StateTtlConfig
+from millstream.taskmanager.state.arrow_tables import keyed_table
+from millstream.taskmanager.state.backend import KeyedStateBackend, StateBackend
+from millstream.taskmanager.state.captured import CapturedKeyedState, CapturedTable, DecodedState, StateRows
+from millstream.taskmanager.state.heap import HashMapStateBackend
+from millstream.taskmanager.state.key_group_index import KeyGroupIndex
+
+GROUPS = 16
+
+BACKENDS: dict[str, Callable[[], StateBackend]] = {
+    "hashmap": HashMapStateBackend,
+    "hashmap, incremental": lambda: HashMapStateBackend(incremental=True),
+}
+
+
+@dataclass
+class Keyed:
+    """A keyed backend and its clock."""
+
+    make: Callable[[], StateBackend]
+    key_type: t.TypeInformation = t.PICKLED
+    owned: range = range(GROUPS)
+    clock: ManualClock = field(default_factory=lambda: ManualClock(1_000_000))
+
+    def __post_init__(self) -> None:
+        self.backend: KeyedStateBackend = self.make().keyed_backend(
+            "counter", self.key_type, KeyGroupIndex(GROUPS, self.owned), self.clock
+        )
+
+    def at(self, key: Any) -> Keyed:
+        self.backend.set_current_key(key)
+        return self
+
+    def again(self, owned: range | None = None) -> Keyed:
+        """Another one of the kind, with the same clock and nothing in it."""
+        return Keyed(self.make, self.key_type, self.owned if owned is None else owned, self.clock)
+
+
+class Average(AggregateFunction):
+    """Its accumulator is a list, changed in place."""
+
+    def create_accumulator(self) -> list[float]:
+        return [0, 0]
+
+    def add(self, value: float, accumulator: list[float]) -> list[float]:
+        accumulator[0] += value
+        accumulator[1] += 1
+        return accumulator
+
+    def get_result(self, accumulator: list[float]) -> float:
+        return accumulator[0] / accumulator[1]
+
+    def merge(self, acc1: list[float], acc2: list[float]) -> list[float]:
+        return [acc1[0] + acc2[0], acc1[1] + acc2[1]]
+
+
+def ttl(seconds: float = 10) -> StateTtlConfig.Builder:
+    return StateTtlConfig.new_builder(timedelta(seconds=seconds))
+
+
+def captured(backend: KeyedStateBackend, name: str, checkpoint_id: int = 1) -> CapturedTable:
+    return state_of(backend.capture(checkpoint_id), name)
+
+
+def state_of(capture: CapturedKeyedState, name: str) -> CapturedTable:
+    return next(state for state in capture.states if state.declaration.name == name)
+
+
+def contents(table: CapturedTable) -> dict[Any, Any]:
+    rows = table.rows()
+    return dict(zip(rows.keys, rows.values, strict=True))
+
+
+def decoded(table: CapturedTable, rows: StateRows | None = None, pickles: bool = True) -> DecodedState:
+    """Through the table of the snapshot format and back, as a restore does."""
+    declaration = table.declaration
+    arrow = keyed_table(declaration, table.rows() if rows is None else rows, GROUPS)
+    stored = declaration.types.snapshot(declaration.name, declaration.kind)
+    if declaration.ttl is not None:
+        stored = replace(stored, ttl=declaration.ttl)
+    checked = check_table(arrow, stored, "file")
+    rows_read: Rows = read_rows(checked, stored, declaration.types, unpickle=pickles)
+    return DecodedState(declaration, rows_read)

@@ -1,0 +1,323 @@
+"""What every state backend does: the kinds of state, keys, and what it refuses."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from state_rig import Average, Keyed, ttl
+
+from millstream.core import types as t
+from millstream.datastream.state import (
+    AggregatingStateDescriptor,
+    ListStateDescriptor,
+    MapStateDescriptor,
+    ReducingStateDescriptor,
+    StateAccessError,
+    StateTtlConfig,
+    ValueStateDescriptor,
+)
+
+
+@dataclass(frozen=True)
+class Id:
+    country: str
+    number: int
+
+
+def value(keyed: Keyed, name: str = "v", kind: Any = int) -> Any:
+    return keyed.backend.state(ValueStateDescriptor(name, kind))
+
+
+def test_values_belong_to_their_key(keyed: Keyed) -> None:
+    state = value(keyed)
+    for key in "abab":
+        keyed.at(key)
+        state.update((state.value() or 0) + 1)
+    assert [keyed.at(key) and state.value() for key in "abc"] == [2, 2, None]
+    keyed.at("a")
+    state.clear()
+    assert state.value() is None
+    state.clear()
+    keyed.at("b")
+    assert state.value() == 2
+
+
+def test_updating_to_none_removes(keyed: Keyed) -> None:
+    state = value(keyed.at(1))
+    state.update(0)
+    assert state.value() == 0
+    state.update(None)
+    assert state.value() is None
+
+
+def test_lists(keyed: Keyed) -> None:
+    state = keyed.backend.state(ListStateDescriptor("l", int))
+    keyed.at("a")
+    assert list(state) == []
+    state.add(1)
+    state.add_all([2, 3])
+    assert state.get() == [1, 2, 3]
+    keyed.at("b")
+    state.update(iter([7, 8]))
+    assert state.get() == [7, 8]
+    state.update([])
+    assert state.get() == []
+    state.add_all([])
+    assert state.get() == []
+    keyed.at("a")
+    for element in state:
+        state.add(element * 10)
+    assert state.get() == [1, 2, 3, 10, 20, 30]
+    state.get().append(99)
+    assert state.get() == [1, 2, 3, 10, 20, 30]
+    state.clear()
+    assert state.get() == []
+
+
+def test_lists_keep_none(keyed: Keyed) -> None:
+    state = keyed.at(1).backend.state(ListStateDescriptor("l", t.PICKLED))
+    state.add(None)
+    state.add_all([1, None])
+    assert state.get() == [None, 1, None]
+
+
+def test_an_update_does_not_keep_the_callers_list(keyed: Keyed) -> None:
+    state = keyed.at(1).backend.state(ListStateDescriptor("l", int))
+    mine = [1, 2]
+    state.update(mine)
+    mine.append(3)
+    assert state.get() == [1, 2]
+
+
+def test_maps(keyed: Keyed) -> None:
+    state = keyed.backend.state(MapStateDescriptor("m", str, int))
+    keyed.at("a")
+    assert state.is_empty()
+    assert state.get("x") is None
+    assert state["x"] is None
+    assert "x" not in state
+    state.put("x", 1)
+    state["y"] = 2
+    state.put_all({"z": 3, "x": 4})
+    assert dict(state.items()) == {"x": 4, "y": 2, "z": 3}
+    assert set(state) == set(state.keys()) == {"x", "y", "z"}
+    assert sorted(state.values()) == [2, 3, 4]
+    assert state.contains("y")
+    del state["y"]
+    state.remove("nothing")
+    assert not state.contains("y")
+    keyed.at("b")
+    assert state.is_empty()
+    state.remove("x")
+    state.put_all({})
+    assert state.is_empty()
+    keyed.at("a")
+    for key in state.keys():  # noqa: SIM118  # the state's own method is meant
+        state.put(key + "!", 0)
+        state.remove(key)
+    assert dict(state.items()) == {"x!": 0, "z!": 0}
+    for key, _ in state.items():
+        state.remove(key)
+    assert state.is_empty()
+    state["k"] = 1
+    state.clear()
+    assert state.is_empty()
+
+
+def test_maps_keep_none(keyed: Keyed) -> None:
+    state = keyed.at(1).backend.state(MapStateDescriptor("m", t.PICKLED, t.PICKLED))
+    state.put(None, None)
+    assert state.contains(None)
+    assert list(state.items()) == [(None, None)]
+
+
+def test_reducing(keyed: Keyed) -> None:
+    state = keyed.backend.state(ReducingStateDescriptor("r", lambda a, b: a + b, int))
+    for key, number in (("a", 1), ("b", 5), ("a", 2), ("a", 3)):
+        keyed.at(key)
+        state.add(number)
+    assert [keyed.at(key) and state.get() for key in "abc"] == [6, 5, None]
+    keyed.at("a")
+    state.clear()
+    state.add(9)
+    assert state.get() == 9
+
+
+def test_aggregating(keyed: Keyed) -> None:
+    state = keyed.backend.state(AggregatingStateDescriptor("a", Average(), list[float]))
+    for key, number in (("a", 1), ("b", 5), ("a", 2), ("a", 3)):
+        keyed.at(key)
+        state.add(number)
+    assert [keyed.at(key) and state.get() for key in "abc"] == [2, 5, None]
+    keyed.at("a")
+    state.clear()
+    assert state.get() is None
+
+
+@pytest.mark.parametrize(
+    "key",
+    [1, -(1 << 70), "x", b"x", 1.5, None, (1, "a", None), Id("ch", 7), ((1, 2), "n"), True],
+)
+def test_keys_of_every_kind(keyed: Keyed, key: Any) -> None:
+    state = value(keyed)
+    keyed.at("another")
+    state.update(1)
+    keyed.at(key)
+    assert state.value() is None
+    state.update(2)
+    assert keyed.backend.get_current_key() == key
+    assert state.value() == 2
+
+
+def test_equal_keys_are_one_key(keyed: Keyed) -> None:
+    state = value(keyed)
+    for key in (1, 1.0, True, np.int64(1)):
+        keyed.at(key)
+        state.update((state.value() or 0) + 1)
+    assert state.value() == 4
+
+
+def test_many_keys(keyed: Keyed) -> None:
+    state = value(keyed)
+    for key in range(30_000):
+        keyed.at(key)
+        state.update(key * 2)
+    assert all(keyed.at(key) and state.value() == key * 2 for key in range(1, 30_000, 7))
+
+
+def test_states_do_not_mix(keyed: Keyed) -> None:
+    one, two = value(keyed, "one"), value(keyed, "two")
+    listed = keyed.backend.state(ListStateDescriptor("three", int))
+    keyed.at(1)
+    one.update(1)
+    listed.add(3)
+    assert two.value() is None
+    assert value(keyed, "one").value() == 1
+
+
+def test_namespaces(keyed: Keyed) -> None:
+    window = t.TupleType((t.LONG, t.LONG))
+    state: Any = keyed.backend.state(ReducingStateDescriptor("w", lambda a, b: a + b, int), window)
+    keyed.at("a")
+    with pytest.raises(StateAccessError, match="namespace"):
+        state.get()
+    for key, namespace in (("a", (0, 5)), ("a", (5, 10)), ("b", (0, 5)), ("a", (0, 5))):
+        keyed.at(key)
+        state.set_namespace(namespace)
+        state.add(1)
+    keyed.at("a")
+    state.set_namespace((0, 5))
+    assert state.get() == 2
+    state.clear()
+    assert state.get() is None
+    state.set_namespace((5, 10))
+    assert state.get() == 1
+
+
+@pytest.mark.parametrize("expires", [False, True])
+@pytest.mark.parametrize(
+    ("descriptor", "use"),
+    [
+        (ValueStateDescriptor("s", int), lambda s: s.value()),
+        (ValueStateDescriptor("s", int), lambda s: s.update(1)),
+        (ValueStateDescriptor("s", int), lambda s: s.update(None)),
+        (ValueStateDescriptor("s", int), lambda s: s.clear()),
+        (ListStateDescriptor("s", int), lambda s: s.get()),
+        (ListStateDescriptor("s", int), lambda s: s.add(1)),
+        (MapStateDescriptor("s", int, int), lambda s: s.get(1)),
+        (MapStateDescriptor("s", int, int), lambda s: s.put(1, 1)),
+        (MapStateDescriptor("s", int, int), lambda s: s.is_empty()),
+        (ReducingStateDescriptor("s", max, int), lambda s: s.add(1)),
+        (AggregatingStateDescriptor("s", Average()), lambda s: s.get()),
+    ],
+)
+def test_without_a_key_there_is_no_state(keyed: Keyed, descriptor: Any, use: Any, expires: bool) -> None:
+    if expires:
+        descriptor = type(descriptor)("s", *_arguments(descriptor))
+        descriptor.enable_time_to_live(ttl().build())
+    state = keyed.backend.state(descriptor)
+    with pytest.raises(StateAccessError, match="without a key"):
+        use(state)
+    keyed.at(1)
+    use(state)
+    keyed.backend.clear_current_key()
+    with pytest.raises(StateAccessError, match="without a key"):
+        use(state)
+    with pytest.raises(StateAccessError, match="without a key"):
+        keyed.backend.get_current_key()
+
+
+def _arguments(descriptor: Any) -> tuple[Any, ...]:
+    if isinstance(descriptor, ReducingStateDescriptor):
+        return (descriptor.reduce_function, int)
+    if isinstance(descriptor, AggregatingStateDescriptor):
+        return (descriptor.agg_function,)
+    return descriptor.types
+
+
+@pytest.mark.parametrize(
+    "other",
+    [ListStateDescriptor("s", int), ValueStateDescriptor("s", str), MapStateDescriptor("s", int, int)],
+)
+def test_one_name_is_one_state(keyed: Keyed, other: Any) -> None:
+    keyed.backend.state(ValueStateDescriptor("s", int))
+    keyed.backend.state(ValueStateDescriptor("s", t.LONG))
+    with pytest.raises(StateAccessError, match="state 's' is declared twice, as value state of Long and as"):
+        keyed.backend.state(other)
+
+
+def test_undeclared_types_are_warned_of_once(keyed: Keyed, caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.WARNING):
+        for _ in range(3):
+            keyed.backend.state(ValueStateDescriptor("loose"))
+            keyed.backend.state(ValueStateDescriptor("strict", int))
+            keyed.backend.state(ValueStateDescriptor("partly", tuple[int, Any]))
+            keyed.backend.state(ValueStateDescriptor("on purpose", t.PICKLED))
+    assert [record.getMessage().split(" has ")[0] for record in caplog.records] == [
+        "counter: state 'loose'",
+        "counter: state 'partly'",
+    ]
+
+
+# Tables
+
+
+def test_folding(keyed: Keyed) -> None:
+    table = keyed.backend.reducing_table("sum", t.LONG)
+    assert table.fold(["a", "b", "a"], iter([1, 2, 3]), lambda a, b: a + b) == [1, 2, 4]
+    assert table.fold(["a"], iter([10]), lambda a, b: a + b) == [14]
+    assert keyed.backend.reducing_table("sum", t.LONG).fold(["b"], iter([1]), max) == [2]
+
+
+def test_folding_keeps_none(keyed: Keyed) -> None:
+    table = keyed.backend.reducing_table("last", t.PICKLED)
+    assert table.fold([1, 1, None], iter([None, None, None]), lambda a, b: (a, b)) == [None, (None, None), None]
+
+
+def test_a_fold_that_fails_has_taken_the_failing_record_last(keyed: Keyed) -> None:
+    table = keyed.backend.reducing_table("sum", t.LONG)
+    records = iter([1, 2, 0, 4])
+    with pytest.raises(ZeroDivisionError):
+        table.fold([1, 1, 1, 1], records, lambda a, b: a // b)
+    assert next(records) == 4
+
+
+@pytest.mark.parametrize("make", [list, np.array, pa.array])
+def test_columns(keyed: Keyed, make: Any) -> None:
+    table = keyed.backend.reducing_table("sum", t.DOUBLE)
+    table.write_column(make([1, 2, 1]), np.array([1.5, 2.5, 3.5]))
+    found = table.read_column(make([2, 1, 3]), default=-1)
+    assert found.tolist() == [2.5, 3.5, -1]
+    assert table.fold([1], iter([1.0]), lambda a, b: a + b) == [4.5]
+    table.write_column(make(["a", "b"]), np.array([1, 2]))
+    assert table.read_column(make(["b", "z"]), dtype="int64").tolist() == [2, 0]
+
+
+def test_a_time_to_live_is_a_duration() -> None:
+    assert StateTtlConfig.new_builder(timedelta(seconds=1.5)).build().ttl_ms == 1500

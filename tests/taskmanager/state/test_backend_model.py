@@ -1,0 +1,211 @@
+"""Any sequence of operations, captures and restores agrees with plain dictionaries."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+from state_rig import BACKENDS, GROUPS, Keyed, contents, decoded, state_of, ttl
+
+from millstream.core import types as t
+from millstream.core.key_groups import key_group_of
+from millstream.datastream.state import (
+    ListStateDescriptor,
+    MapStateDescriptor,
+    ReducingStateDescriptor,
+    ValueStateDescriptor,
+)
+from millstream.taskmanager.state.captured import CapturedKeyedState
+
+KEYS: Any = st.one_of(
+    st.integers(0, 5), st.sampled_from([1.0, True, "a", "b", None, 2.5]), st.tuples(st.integers(0, 2), st.just("x"))
+)
+NUMBERS = st.integers(-5, 5)
+TTL = 10
+
+
+class BackendAgainstModel(RuleBasedStateMachine):
+    """One of each kind, and a value that expires; every live capture is checked after every step."""
+
+    make = staticmethod(BACKENDS["hashmap, incremental"])
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.keyed = Keyed(self.make)
+        self.key: Any = "a"
+        self.values: dict[Any, list[int]] = {}
+        self.lists: dict[Any, list[list[int]]] = {}
+        self.maps: dict[Any, dict[int, list[int]]] = {}
+        self.sums: dict[Any, int] = {}
+        self.short: dict[Any, tuple[int, int]] = {}
+        self.captures: list[tuple[CapturedKeyedState, dict[str, Any]]] = []
+        self.ids = 0
+        self.last: tuple[int, dict[str, Any]] | None = None
+        self._open()
+
+    def _open(self) -> None:
+        backend = self.keyed.backend
+        self.value: Any = backend.state(ValueStateDescriptor("value", t.PICKLED))
+        self.list: Any = backend.state(ListStateDescriptor("list", list[int]))
+        self.map: Any = backend.state(MapStateDescriptor("map", int, list[int]))
+        self.sum: Any = backend.state(ReducingStateDescriptor("sum", lambda a, b: a + b, int))
+        short = ValueStateDescriptor("short", int)
+        short.enable_time_to_live(ttl(TTL).cleanup_incrementally(2).build())
+        self.brief: Any = backend.state(short)
+        self.keyed.at(self.key)
+
+    def _model(self) -> dict[str, Any]:
+        return copy.deepcopy({"value": self.values, "list": self.lists, "map": self.maps, "sum": self.sums})
+
+    @rule(key=KEYS)
+    def another_key(self, key: Any) -> None:
+        self.key = key
+        self.keyed.at(key)
+
+    @rule(number=NUMBERS)
+    def update(self, number: int) -> None:
+        self.value.update([number])
+        self.values[self.key] = [number]
+
+    @rule(number=NUMBERS)
+    def change_in_place(self, number: int) -> None:
+        found = self.value.value()
+        assert found == self.values.get(self.key)
+        if found is not None:
+            found.append(number)
+            self.values[self.key].append(number)
+
+    @rule()
+    def clear_all(self) -> None:
+        for state, model in (
+            (self.value, self.values), (self.list, self.lists), (self.map, self.maps), (self.sum, self.sums),
+            (self.brief, self.short),
+        ):  # fmt: skip
+            state.clear()
+            model.pop(self.key, None)  # type: ignore[attr-defined]  # all of them are dictionaries
+
+    @rule(number=NUMBERS)
+    def append(self, number: int) -> None:
+        self.list.add([number])
+        self.lists.setdefault(self.key, []).append([number])
+
+    @rule(number=NUMBERS)
+    def change_an_element(self, number: int) -> None:
+        found = self.list.get()
+        assert found == self.lists.get(self.key, [])
+        if found:
+            found[0].append(number)
+            self.lists[self.key][0].append(number)
+
+    @rule(key=NUMBERS, number=NUMBERS)
+    def put(self, key: int, number: int) -> None:
+        self.map.put(key, [number])
+        self.maps.setdefault(self.key, {})[key] = [number]
+
+    @rule(key=NUMBERS)
+    def change_an_entry(self, key: int) -> None:
+        found = self.map.get(key)
+        assert found == self.maps.get(self.key, {}).get(key)
+        if found is not None:
+            found.append(7)
+            self.maps[self.key][key].append(7)
+
+    @rule(key=NUMBERS)
+    def remove(self, key: int) -> None:
+        self.map.remove(key)
+        model = self.maps.get(self.key, {})
+        model.pop(key, None)
+        if not model:
+            self.maps.pop(self.key, None)
+        assert dict(self.map.items()) == model
+
+    @rule(number=NUMBERS)
+    def add(self, number: int) -> None:
+        self.sum.add(number)
+        self.sums[self.key] = self.sums.get(self.key, 0) + number
+
+    @rule(number=NUMBERS)
+    def write_briefly(self, number: int) -> None:
+        self.brief.update(number)
+        self.short[self.key] = (number, self.keyed.clock.now_ms() + TTL * 1000)
+
+    @rule(seconds=st.integers(1, 6))
+    def time_passes(self, seconds: int) -> None:
+        self.keyed.clock.advance(seconds)
+
+    @rule()
+    def read_briefly(self) -> None:
+        number, deadline = self.short.get(self.key, (None, 0))
+        assert self.brief.value() == (number if deadline > self.keyed.clock.now_ms() else None)
+
+    @rule(incremental=st.booleans())
+    def capture(self, incremental: bool) -> None:
+        self.ids += 1
+        taken, model = self.keyed.backend.capture(self.ids, incremental), self._model()
+        self.captures.append((taken, model))
+        for state in taken.states if incremental else ():
+            name = state.declaration.name
+            if state.base is not None and name in model:
+                self._check_base(state.base, state.dirty_groups, name, model[name])
+
+    def _check_base(self, base: int, dirty: frozenset[int] | None, name: str, model: dict[Any, Any]) -> None:
+        """What was not touched is as it was in the checkpoint that is built upon."""
+        assert self.last is not None
+        assert self.last[0] == base
+        assert dirty is not None
+        now, before = (
+            {key: value for key, value in entries.items() if key_group_of(key, GROUPS) not in dirty}
+            for entries in (model, self.last[1][name])
+        )
+        assert now == before
+
+    @precondition(lambda self: self.captures)
+    @rule(data=st.data())
+    def complete(self, data: Any) -> None:
+        taken, model = self.captures.pop(data.draw(st.integers(0, len(self.captures) - 1)))
+        taken.release()
+        self.keyed.backend.confirm(taken.checkpoint_id)
+        if taken.checkpoint_id in self._bases() and (self.last is None or self.last[0] < taken.checkpoint_id):
+            self.last = (taken.checkpoint_id, model)
+
+    def _bases(self) -> set[int]:
+        tables = self.keyed.backend._tables.values()  # type: ignore[attr-defined]  # only the tracker knows the base
+        return {table.dirty._base for table in tables}
+
+    @precondition(lambda self: self.captures)
+    @rule(data=st.data())
+    def restore(self, data: Any) -> None:
+        """Another subtask takes over from a capture; what expires is as it is now."""
+        taken, model = self.captures[data.draw(st.integers(0, len(self.captures) - 1))]
+        again = self.keyed.again()
+        whole = range(GROUPS)
+        again.backend.restore(
+            [decoded(state, state.rows(whole)) for state in taken.states if state.declaration.name != "short"]
+        )
+        self.keyed, self.captures, self.last = again, [], None
+        self.values, self.lists, self.maps, self.sums = (model[n] for n in ("value", "list", "map", "sum"))
+        self.short = {}
+        self._open()
+
+    @invariant()
+    def captures_stay_as_they_were(self) -> None:
+        for taken, model in self.captures:
+            for name, expected in model.items():
+                rows = state_of(taken, name).rows(range(GROUPS))
+                assert dict(zip(rows.keys, rows.values, strict=True)) == expected
+
+    @invariant()
+    def live_state_is_the_models(self) -> None:
+        now = self.keyed.backend.capture(0)
+        try:
+            for name, expected in self._model().items():
+                assert contents(state_of(now, name)) == expected
+        finally:
+            now.release()
+
+
+TestBackendAgainstModel = BackendAgainstModel.TestCase
+TestBackendAgainstModel.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)

@@ -1,0 +1,239 @@
+"""Time-to-live, for every backend and every kind of state."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from state_rig import Average, Keyed, contents, state_of, ttl
+
+from millstream.core import types as t
+from millstream.datastream.state import (
+    AggregatingStateDescriptor,
+    ListStateDescriptor,
+    MapStateDescriptor,
+    ReducingStateDescriptor,
+    StateDescriptor,
+    StateTtlConfig,
+    ValueStateDescriptor,
+)
+
+
+def made(keyed: Keyed, descriptor: StateDescriptor, config: Any = None) -> Any:
+    descriptor.enable_time_to_live(ttl().build() if config is None else config.build())
+    return keyed.at("k").backend.state(descriptor)
+
+
+def lazily() -> StateTtlConfig.Builder:
+    """Without cleanup, so that only reads remove."""
+    return ttl().disable_cleanup_in_background()
+
+
+KINDS: list[Any] = [
+    (lambda: ValueStateDescriptor("s", int), lambda s: s.update(1), lambda s: s.value(), 1, None),
+    (lambda: ListStateDescriptor("s", int), lambda s: s.add(1), lambda s: s.get(), [1], []),
+    (lambda: MapStateDescriptor("s", int, int), lambda s: s.put(1, 1), lambda s: s.get(1), 1, None),
+    (lambda: MapStateDescriptor("s", int, int), lambda s: s.put(1, 1), lambda s: s.items(), [(1, 1)], []),
+    (lambda: MapStateDescriptor("s", int, int), lambda s: s.put(1, 1), lambda s: s.contains(1), True, False),
+    (lambda: MapStateDescriptor("s", int, int), lambda s: s.put(1, 1), lambda s: s.is_empty(), False, True),
+    (lambda: ReducingStateDescriptor("s", max, int), lambda s: s.add(1), lambda s: s.get(), 1, None),
+    (lambda: AggregatingStateDescriptor("s", Average(), list[float]), lambda s: s.add(1), lambda s: s.get(), 1, None),
+]
+every_kind = pytest.mark.parametrize(("describe", "write", "read", "there", "gone"), KINDS)
+
+
+@every_kind
+def test_what_is_written_expires(keyed: Keyed, describe: Any, write: Any, read: Any, there: Any, gone: Any) -> None:
+    state = made(keyed, describe())
+    write(state)
+    keyed.clock.advance(9.999)
+    assert read(state) == there
+    keyed.clock.advance(0.001)
+    assert read(state) == gone
+    write(state)
+    assert read(state) == there
+
+
+@every_kind
+def test_reading_extends_life_only_when_asked_for(
+    keyed: Keyed, describe: Any, write: Any, read: Any, there: Any, gone: Any
+) -> None:
+    state = made(keyed, describe(), ttl().update_ttl_on_read_and_write())
+    write(state)
+    for _ in range(5):
+        keyed.clock.advance(8)
+        assert read(state) == there
+    keyed.clock.advance(10)
+    assert read(state) == gone
+
+
+@every_kind
+def test_what_has_expired_may_be_answered_once(
+    keyed: Keyed, describe: Any, write: Any, read: Any, there: Any, gone: Any
+) -> None:
+    state = made(keyed, describe(), lazily().return_expired_if_not_cleaned_up())
+    write(state)
+    keyed.clock.advance(100)
+    assert read(state) == there
+    assert read(state) == gone
+
+
+@every_kind
+def test_disabled_means_for_ever(keyed: Keyed, describe: Any, write: Any, read: Any, there: Any, gone: Any) -> None:
+    state = made(keyed, describe(), ttl().set_update_type(StateTtlConfig.UpdateType.Disabled))
+    write(state)
+    keyed.clock.advance(10**6)
+    assert read(state) == there
+
+
+@every_kind
+def test_clearing(keyed: Keyed, describe: Any, write: Any, read: Any, there: Any, gone: Any) -> None:
+    state = made(keyed, describe(), lazily())
+    state.clear()
+    write(state)
+    state.clear()
+    assert read(state) == gone
+
+
+def test_adding_to_an_expired_value_begins_anew(keyed: Keyed) -> None:
+    reducing = made(keyed, ReducingStateDescriptor("r", lambda a, b: a + b, int))
+    aggregating = made(keyed, AggregatingStateDescriptor("a", Average(), list[float]))
+    for _ in range(2):
+        keyed.clock.advance(20)
+        for number in (1, 3):
+            reducing.add(number)
+            aggregating.add(number)
+        assert (reducing.get(), aggregating.get()) == (4, 2)
+
+
+def test_writing_extends_life(keyed: Keyed) -> None:
+    value = made(keyed, ValueStateDescriptor("v", int))
+    reducing = made(keyed, ReducingStateDescriptor("r", lambda a, b: a + b, int))
+    for _ in range(4):
+        value.update(1)
+        reducing.add(1)
+        keyed.clock.advance(8)
+    assert (value.value(), reducing.get()) == (1, 4)
+    value.update(None)
+    assert value.value() is None
+
+
+def test_elements_and_entries_expire_each_on_its_own(keyed: Keyed) -> None:
+    listed = made(keyed, ListStateDescriptor("l", int))
+    mapped = made(keyed, MapStateDescriptor("m", str, int))
+    listed.update([1, 2])
+    mapped.put_all({"a": 1, "b": 2})
+    keyed.clock.advance(6)
+    listed.add_all([3])
+    mapped.put("b", 3)
+    mapped.put("c", 4)
+    keyed.clock.advance(6)
+    assert listed.get() == [3]
+    assert dict(mapped.items()) == {"b": 3, "c": 4}
+    assert mapped.keys() == ["b", "c"]
+    assert mapped.values() == [3, 4]
+    mapped.remove("b")
+    mapped.remove("b")
+    mapped.remove("c")
+    assert mapped.is_empty()
+    listed.update([])
+    assert listed.get() == []
+    keyed.clock.advance(6)
+    assert listed.get() == []
+
+
+def test_a_map_whose_last_entry_expired_can_be_filled_again(keyed: Keyed) -> None:
+    state = made(keyed, MapStateDescriptor("m", str, int), lazily())
+    state.put("a", 1)
+    keyed.clock.advance(11)
+    assert state.get("a") is None
+    state.put("a", 2)
+    state.put_all({})
+    assert state.get("a") == 2
+
+
+def keys_of(keyed: Keyed, name: str = "s") -> set[Any]:
+    capture = keyed.backend.capture(1)
+    try:
+        return set(contents(state_of(capture, name)))
+    finally:
+        capture.release()
+
+
+@pytest.mark.parametrize("kind", [ValueStateDescriptor("s", int), ListStateDescriptor("s", int)])
+def test_incremental_cleanup_goes_round(keyed: Keyed, kind: Any) -> None:
+    descriptor = type(kind)("s", int)
+    descriptor.enable_time_to_live(ttl().cleanup_incrementally(5, False).build())
+    state: Any = keyed.backend.state(descriptor)
+    for key in range(20):
+        keyed.at(key)
+        state.update(1) if isinstance(kind, ValueStateDescriptor) else state.add(1)
+    keyed.clock.advance(11)
+    keyed.at("fresh")
+    reads = 0
+    while keys_of(keyed):
+        before = len(keys_of(keyed))
+        state.value() if isinstance(kind, ValueStateDescriptor) else state.get()
+        reads += 1
+        assert before - len(keys_of(keyed)) <= 5
+        assert reads < 20
+    assert reads >= 4
+
+
+def test_cleanup_with_every_record(keyed: Keyed) -> None:
+    state = made(keyed, MapStateDescriptor("s", int, int), ttl().cleanup_incrementally(2, True))
+    for key in range(10):
+        keyed.at(key)
+        state.put(1, 1)
+        keyed.clock.advance(0.5)
+        state.put(2, 2)
+    keyed.clock.advance(9.75)
+    for _ in range(30):
+        keyed.at("no state is used for this key")
+    assert keys_of(keyed) == {9}
+    keyed.at(9)
+    assert state.items() == [(2, 2)]
+
+
+@pytest.mark.parametrize("filtered", [False, True])
+def test_expired_entries_in_snapshots(keyed: Keyed, filtered: bool) -> None:
+    config = lazily().cleanup_full_snapshot() if filtered else lazily()
+    value = made(keyed, ValueStateDescriptor("v", int), config)
+    listed = made(keyed, ListStateDescriptor("l", int), config)
+    mapped = made(keyed, MapStateDescriptor("m", int, int), config)
+    for key in "ab":
+        keyed.at(key)
+        value.update(1)
+        listed.add(1)
+        mapped.put(1, 1)
+        keyed.clock.advance(6)
+    keyed.at("b")
+    listed.add(2)
+    mapped.put(2, 2)
+    keyed.clock.advance(3)
+    capture = keyed.backend.capture(1)
+    found = [contents(state_of(capture, name)) for name in "vlm"]
+    assert found[0] == ({"b": 1} if filtered else {"a": 1, "b": 1})
+    assert found[1] == ({"b": [1, 2]} if filtered else {"a": [1], "b": [1, 2]})
+    assert found[2] == ({"b": {1: 1, 2: 2}} if filtered else {"a": {1: 1}, "b": {1: 1, 2: 2}})
+    keyed.clock.advance(5)
+    rows = state_of(keyed.backend.capture(2), "l").rows()
+    if filtered:
+        assert (rows.keys, rows.values, len(rows.expires_at or []), len(rows.key_groups)) == (["b"], [[2]], 1, 1)
+
+
+def test_tables_with_a_time_to_live_fold_and_have_columns(keyed: Keyed) -> None:
+    descriptor = ReducingStateDescriptor("r", max, t.LONG)
+    descriptor.enable_time_to_live(ttl().update_ttl_on_read_and_write().build())
+    keyed.backend.state(descriptor)
+    table: Any = keyed.backend._tables["r"]  # type: ignore[attr-defined]  # how operators will ask for it is not settled
+    add = lambda a, b: a + b  # noqa: E731
+    assert table.fold([1, 2, 1], iter([1, 2, 3]), add) == [1, 2, 4]
+    keyed.clock.advance(6)
+    assert table.read_column([1, 3], default=-1).tolist() == [4, -1]
+    table.write_column([5], np.array([50]))
+    keyed.clock.advance(6)
+    assert table.read_column([1, 2, 5], default=-1).tolist() == [4, -1, 50]
+    assert table.fold([2], iter([7]), add) == [7]
+    assert table.fold([2], iter([7]), add) == [14]
