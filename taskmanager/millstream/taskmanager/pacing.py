@@ -3,21 +3,24 @@
 A step should be short, because mails wait meanwhile, and it should not waste a fixed cost, such as a sink's round trip,
 on few rows. The time of a step is taken to be `fixed + rows * each`; both are estimated from the last two steps of
 different size. The next step aims at 20 ms, or at twice its fixed cost when that is more, and changes by at most two.
+Column sources start with full batches and may take 100 ms: small batches are what makes kernels slow.
 """
 
 from __future__ import annotations
 
 _STEP = 0.02  # seconds
+_COLUMN_STEP = 0.1
 _FIRST = 16  # rows: a slow function must not have to finish a full batch first
 
 
 class Pace:
     """The pace of one task."""
 
-    __slots__ = ("_each", "_fixed", "_most", "_rows_before", "_took_before", "rows")
+    __slots__ = ("_aim", "_each", "_fixed", "_most", "_rows_before", "_took_before", "rows")
 
-    def __init__(self, most: int) -> None:
-        self.rows = min(_FIRST, most)
+    def __init__(self, most: int, columns: bool = False) -> None:
+        self.rows = most if columns else min(_FIRST, most)
+        self._aim = _COLUMN_STEP if columns else _STEP
         self._most = most
         self._rows_before = 0
         self._took_before = 0.0
@@ -37,7 +40,7 @@ class Pace:
         elif not self._took_before / 2 <= took <= 2 * self._took_before:  # the same rows cost something else now
             self._each, self._took_before = took / rows, took
         self._fixed = max(0.0, took - self._each * rows)
-        aim = max(_STEP, 3 * self._fixed)
+        aim = max(self._aim, 3 * self._fixed)
         wanted = self._most if self._each == 0.0 else int((aim - self._fixed) / self._each)
         if records_out > 4 * self._most:
             wanted = min(wanted, rows // 2)

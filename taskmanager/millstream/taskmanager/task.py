@@ -71,7 +71,7 @@ class Task:
         self._chain = chain
         self._source = chain.head if isinstance(chain.head, SourceOperator) else None
         if self._source is not None and self._source.produces_columns:
-            self._pace.rows = self._max_rows  # kernels over whole batches are rarely slow, and small batches always are
+            self._pace = Pace(self._max_rows, columns=True)
         self._collect = [o for o in chain.operators if isinstance(o, CollectOperator)]
         self._inputs = [chain.input(gate.input_index) for gate in self.gates]
 
