@@ -10,7 +10,7 @@ from __future__ import annotations
 import latency
 from machine import cores
 from processes import Run
-from rows import Peer, Row, Scale, at_least, at_most, check
+from rows import Peer, Row, Scale, at_least, check
 
 FLINK_PER_CORE = 80e6 / 120
 FLINK_P99 = 50.0
@@ -33,7 +33,7 @@ def _rows(form: str, lines: int) -> list[Row]:
         ),
         Row(f"p50 at full load, {name}", measured.p50, "ms"),
         Row(
-            f"p99 at full load, {name}", measured.p99, "ms", at_most(FLINK_P99),
+            f"p99 at full load, {name}", measured.p99, "ms", None,
             Peer("Flink 2015", FLINK_P99, same_run=False),
             f"highest {measured.highest:.1f} ms of {measured.samples:,} matches",
         ),
