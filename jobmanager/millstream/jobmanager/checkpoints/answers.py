@@ -1,0 +1,27 @@
+"""What the user who asked for a snapshot is told. Snapshots that nobody asked for are answered to nobody."""
+
+from __future__ import annotations
+
+from millstream.jobmanager.checkpoints import events as ev
+from millstream.jobmanager.checkpoints.failures import CheckpointFailureReason
+from millstream.jobmanager.checkpoints.model import CheckpointId
+from millstream.jobmanager.checkpoints.requests import Request
+
+
+def done(request: Request, checkpoint_id: CheckpointId, pointer: str) -> list[ev.Effect]:
+    """The snapshot is complete."""
+    if request.trigger_id is None:
+        return []
+    if request.options.is_savepoint:
+        return [ev.SavepointDone(request.trigger_id, checkpoint_id, pointer)]
+    return [ev.CheckpointDone(request.trigger_id, checkpoint_id)]
+
+
+def failed(request: Request, reason: CheckpointFailureReason, message: str = "") -> list[ev.Effect]:
+    """The snapshot will not be."""
+    if request.trigger_id is None:
+        return []
+    text = reason.explain(message)
+    if request.options.is_savepoint:
+        return [ev.SavepointFailed(request.trigger_id, reason, text)]
+    return [ev.CheckpointFailed(request.trigger_id, reason, text)]

@@ -1,0 +1,356 @@
+"""What can happen to checkpoints, and what the coordinator wants done about it.
+
+Delivery: events may be late, repeated, or about checkpoints and attempts that are gone. Each effect that names an
+answering event is answered exactly once, with success or failure, however long it takes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from millstream.core.ids import AttemptId
+from millstream.jobmanager.checkpoints.failures import CheckpointFailureReason
+from millstream.jobmanager.checkpoints.model import (
+    CheckpointContent,
+    CheckpointId,
+    CompletedCheckpoint,
+    SavepointFormat,
+    SnapshotMetrics,
+    SnapshotOptions,
+    TaskRef,
+    TriggerId,
+)
+from millstream.jobmanager.failover.topology import Subtask
+
+
+class StopOutcome(StrEnum):
+    """How a job stopped; SUSPENDED when only this job manager stopped leading it."""
+
+    FINISHED = "FINISHED"
+    CANCELED = "CANCELED"
+    FAILED = "FAILED"
+    SUSPENDED = "SUSPENDED"
+
+
+@dataclass(frozen=True, slots=True)
+class TasksRunning:
+    """These attempts run now. A new attempt takes its subtask's place."""
+
+    tasks: tuple[TaskRef, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class InputsEnded:
+    """These attempts have handled all their input and wait for one more completed checkpoint before they finish."""
+
+    attempts: tuple[AttemptId, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TasksFinished:
+    """These attempts have finished."""
+
+    attempts: tuple[AttemptId, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TasksRolledBack:
+    """These subtasks failed or are being restarted; None means all of the job."""
+
+    subtasks: frozenset[Subtask] | None
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class JobRestored:
+    """Tasks start from this completed checkpoint. For the statistics."""
+
+    checkpoint_id: CheckpointId
+
+
+@dataclass(frozen=True, slots=True)
+class SavepointRequested:
+    """The user wants a savepoint, and with `stop` the job to end with it."""
+
+    trigger_id: TriggerId
+    target_directory: str | None = None
+    stop: bool = False
+    drain: bool = False
+    savepoint_format: SavepointFormat = SavepointFormat.CANONICAL
+
+
+@dataclass(frozen=True, slots=True)
+class CheckpointRequested:
+    """The user wants a checkpoint now."""
+
+    trigger_id: TriggerId
+    full: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class CoordinatorsSnapshotted:
+    """Answers `SnapshotCoordinators`: the state of the sources' coordinators."""
+
+    checkpoint_id: CheckpointId
+    state: object
+
+
+@dataclass(frozen=True, slots=True)
+class CoordinatorsFailed:
+    """Answers `SnapshotCoordinators`: there is no state of the sources' coordinators."""
+
+    checkpoint_id: CheckpointId
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Acknowledged:
+    """A task's snapshot is durable."""
+
+    checkpoint_id: CheckpointId
+    attempt_id: AttemptId
+    state: object | None
+    metrics: SnapshotMetrics
+
+
+@dataclass(frozen=True, slots=True)
+class Declined:
+    """A task cannot take the snapshot, or could not write it."""
+
+    checkpoint_id: CheckpointId
+    attempt_id: AttemptId
+    reason: CheckpointFailureReason
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class MetadataWritten:
+    """Answers `WriteMetadata`: the metadata is durable at the pointer."""
+
+    checkpoint_id: CheckpointId
+    pointer: str
+
+
+@dataclass(frozen=True, slots=True)
+class MetadataFailed:
+    """Answers `WriteMetadata`: there is no metadata, and none will appear."""
+
+    checkpoint_id: CheckpointId
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class PointerStored:
+    """Answers `StorePointer`: the HA store holds the pointer."""
+
+    checkpoint_id: CheckpointId
+
+
+@dataclass(frozen=True, slots=True)
+class PointerFailed:
+    """Answers `StorePointer`: the HA store does not hold the pointer, and will not. Not sent while that is unknown."""
+
+    checkpoint_id: CheckpointId
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class NotifyFailed:
+    """A task could not be told of a completed checkpoint, or could not commit it."""
+
+    checkpoint_id: CheckpointId
+    attempt_id: AttemptId
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Stopped:
+    """The job has ended, or is led elsewhere."""
+
+    outcome: StopOutcome
+
+
+@dataclass(frozen=True, slots=True)
+class Tick:
+    """Time passed."""
+
+
+Event = (
+    TasksRunning
+    | InputsEnded
+    | TasksFinished
+    | TasksRolledBack
+    | JobRestored
+    | SavepointRequested
+    | CheckpointRequested
+    | CoordinatorsSnapshotted
+    | CoordinatorsFailed
+    | Acknowledged
+    | Declined
+    | MetadataWritten
+    | MetadataFailed
+    | PointerStored
+    | PointerFailed
+    | NotifyFailed
+    | Stopped
+    | Tick
+)
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotCoordinators:
+    """Take the state of the sources' coordinators; answered by `CoordinatorsSnapshotted` or `CoordinatorsFailed`.
+
+    What they send to readers after it is held back until this checkpoint's `TriggerBarrier` or `ResumeCoordinators`.
+    """
+
+    checkpoint_id: CheckpointId
+
+
+@dataclass(frozen=True, slots=True)
+class ResumeCoordinators:
+    """The checkpoint is given up before its barriers: what the sources' coordinators sent is held back no longer."""
+
+    checkpoint_id: CheckpointId
+
+
+@dataclass(frozen=True, slots=True)
+class TriggerBarrier:
+    """Have these tasks start the checkpoint: sources, and tasks whose producers have all finished.
+
+    A task that is not a source takes its snapshot when all its inputs have ended. Should a barrier of this checkpoint
+    reach it through an input, or the trigger reach it twice, it takes one snapshot all the same.
+    """
+
+    checkpoint_id: CheckpointId
+    attempts: tuple[AttemptId, ...]
+    options: SnapshotOptions
+    timestamp_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class WriteMetadata:
+    """Make the metadata durable; answered by `MetadataWritten` or `MetadataFailed`."""
+
+    content: CheckpointContent
+
+
+@dataclass(frozen=True, slots=True)
+class StorePointer:
+    """Put the pointer into the HA store, in one atomic step; answered by `PointerStored` or `PointerFailed`."""
+
+    checkpoint_id: CheckpointId
+    pointer: str
+
+
+@dataclass(frozen=True, slots=True)
+class NotifyComplete:
+    """Have these tasks commit everything up to this checkpoint. May be repeated."""
+
+    checkpoint_id: CheckpointId
+    attempts: tuple[AttemptId, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class NotifyAborted:
+    """Have these tasks give up the checkpoint, and go on if it was to stop them."""
+
+    checkpoint_id: CheckpointId
+    attempts: tuple[AttemptId, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class DiscardState:
+    """Delete what belongs to a checkpoint that will never complete: tasks' states, and the metadata if there is any.
+
+    Files that another checkpoint refers to stay. There may be several for one checkpoint, as late states come in.
+    """
+
+    checkpoint_id: CheckpointId
+    states: tuple[object, ...]
+    pointer: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteCheckpoint:
+    """Delete a completed checkpoint: its pointer first, then its metadata, then files that no other refers to."""
+
+    checkpoint: CompletedCheckpoint
+
+
+@dataclass(frozen=True, slots=True)
+class ReleasePointer:
+    """Take a pointer out of the HA store, and leave the files to their owner."""
+
+    checkpoint_id: CheckpointId
+
+
+@dataclass(frozen=True, slots=True)
+class FailJob:
+    """Fail the running tasks, so that the job restarts from its last checkpoint if it may."""
+
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class SavepointDone:
+    """The user's savepoint is complete, and the job has ended if it was to end with it."""
+
+    trigger_id: TriggerId
+    checkpoint_id: CheckpointId
+    path: str
+
+
+@dataclass(frozen=True, slots=True)
+class SavepointFailed:
+    """The user's savepoint will not be, or the job did not end with it."""
+
+    trigger_id: TriggerId
+    reason: CheckpointFailureReason
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class CheckpointDone:
+    """The checkpoint that the user wanted is complete."""
+
+    trigger_id: TriggerId
+    checkpoint_id: CheckpointId
+
+
+@dataclass(frozen=True, slots=True)
+class CheckpointFailed:
+    """The checkpoint that the user wanted will not be."""
+
+    trigger_id: TriggerId
+    reason: CheckpointFailureReason
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class StopJob:
+    """The savepoint that ends the job is complete: tasks finish once they have committed it."""
+
+    checkpoint_id: CheckpointId
+    drain: bool
+
+
+Effect = (
+    SnapshotCoordinators
+    | ResumeCoordinators
+    | TriggerBarrier
+    | WriteMetadata
+    | StorePointer
+    | NotifyComplete
+    | NotifyAborted
+    | DiscardState
+    | DeleteCheckpoint
+    | ReleasePointer
+    | FailJob
+    | SavepointDone
+    | SavepointFailed
+    | CheckpointDone
+    | CheckpointFailed
+    | StopJob
+)

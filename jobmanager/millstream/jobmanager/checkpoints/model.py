@@ -1,0 +1,137 @@
+"""The words of checkpoint coordination: what tasks are asked, what they answer, what a completed one consists of."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import NewType
+
+from millstream.core.ids import AttemptId
+from millstream.jobmanager.failover.topology import Subtask
+
+CheckpointId = NewType("CheckpointId", int)
+TriggerId = NewType("TriggerId", str)
+
+
+class SnapshotKind(StrEnum):
+    """Who owns a snapshot: the job, or the user."""
+
+    CHECKPOINT = "CHECKPOINT"
+    SAVEPOINT = "SAVEPOINT"
+
+
+class StopMode(StrEnum):
+    """What tasks do after their snapshot."""
+
+    NONE = "NONE"  # go on
+    SUSPEND = "SUSPEND"  # emit nothing more, end when the snapshot is complete
+    DRAIN = "DRAIN"  # first advance event time to its end, then as SUSPEND
+
+
+class Alignment(StrEnum):
+    """How a task with several inputs treats barriers."""
+
+    ALIGNED = "ALIGNED"
+    UNALIGNED = "UNALIGNED"
+    AT_LEAST_ONCE = "AT_LEAST_ONCE"
+
+
+class SavepointFormat(StrEnum):
+    """How a savepoint is written: openly and portably, or in the state backend's own files."""
+
+    CANONICAL = "CANONICAL"
+    NATIVE = "NATIVE"
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotOptions:
+    """What travels with a barrier.
+
+    `aligned_timeout_ms` is set when an aligned checkpoint turns unaligned after that long. `full` forbids referring to
+    files of earlier checkpoints.
+    """
+
+    kind: SnapshotKind = SnapshotKind.CHECKPOINT
+    alignment: Alignment = Alignment.ALIGNED
+    aligned_timeout_ms: int | None = None
+    full: bool = False
+    stop: StopMode = StopMode.NONE
+    savepoint_format: SavepointFormat | None = None
+    target_directory: str | None = None
+
+    @property
+    def is_savepoint(self) -> bool:
+        """Whether the user owns it."""
+        return self.kind is SnapshotKind.SAVEPOINT
+
+    @property
+    def is_stop(self) -> bool:
+        """Whether the job ends with it."""
+        return self.stop is not StopMode.NONE
+
+    @property
+    def becomes_restore_point(self) -> bool:
+        """Checkpoints do. Of savepoints, only that which stops the job: with it, transactions are committed."""
+        return not self.is_savepoint or self.is_stop
+
+
+@dataclass(frozen=True, slots=True)
+class TaskRef:
+    """One attempt of one subtask."""
+
+    subtask: Subtask
+    attempt_id: AttemptId
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotMetrics:
+    """What a task measured while it took its snapshot, in milliseconds and bytes."""
+
+    sync_ms: int = 0
+    async_ms: int = 0
+    start_delay_ms: int = 0
+    alignment_ms: int = 0
+    checkpointed_bytes: int = 0
+    state_bytes: int = 0
+    processed_bytes: int = 0
+    persisted_bytes: int = 0
+    unaligned: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class TaskSnapshot:
+    """A task's acknowledgement. `state` holds its handles, opaque here; None when it has no state."""
+
+    task: TaskRef
+    state: object | None
+    metrics: SnapshotMetrics = field(default_factory=SnapshotMetrics)
+
+
+@dataclass(frozen=True, slots=True)
+class CheckpointContent:
+    """All that a checkpoint holds: the snapshots, the tasks that had finished, the sources' coordinators."""
+
+    checkpoint_id: CheckpointId
+    options: SnapshotOptions
+    timestamp_ms: int
+    snapshots: tuple[TaskSnapshot, ...]
+    finished: tuple[Subtask, ...] = ()
+    coordinator_state: object | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CompletedCheckpoint:
+    """A restore point: its metadata is durable at `pointer`, and the pointer is in the HA store.
+
+    `owned` says whether the job may delete it: not so for savepoints, nor for what it was started from without
+    claiming it.
+    """
+
+    content: CheckpointContent
+    pointer: str
+    owned: bool = True
+
+    @property
+    def checkpoint_id(self) -> CheckpointId:
+        """The checkpoint's id."""
+        return self.content.checkpoint_id

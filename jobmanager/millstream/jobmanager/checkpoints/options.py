@@ -1,0 +1,30 @@
+"""The options that travel with the barriers of each kind of snapshot, from the job's settings."""
+
+from __future__ import annotations
+
+from millstream.jobmanager.checkpoints.events import SavepointRequested
+from millstream.jobmanager.checkpoints.model import Alignment, SnapshotKind, SnapshotOptions, StopMode
+from millstream.jobmanager.checkpoints.settings import CheckpointingMode, CheckpointSettings
+
+
+def checkpoint_options(settings: CheckpointSettings, full: bool = False) -> SnapshotOptions:
+    """Of periodic, final and requested checkpoints."""
+    if settings.mode is CheckpointingMode.AT_LEAST_ONCE:
+        return SnapshotOptions(alignment=Alignment.AT_LEAST_ONCE, full=full)
+    if settings.unaligned and not settings.aligned_timeout_ms:
+        return SnapshotOptions(alignment=Alignment.UNALIGNED, full=full)
+    return SnapshotOptions(aligned_timeout_ms=settings.aligned_timeout_ms if settings.unaligned else None, full=full)
+
+
+def savepoint_options(settings: CheckpointSettings, wanted: SavepointRequested) -> SnapshotOptions:
+    """Savepoints hold no channel state, so they are never unaligned; one that stops the job is always aligned."""
+    stop = (StopMode.DRAIN if wanted.drain else StopMode.SUSPEND) if wanted.stop else StopMode.NONE
+    loose = settings.mode is CheckpointingMode.AT_LEAST_ONCE and not wanted.stop
+    return SnapshotOptions(
+        SnapshotKind.SAVEPOINT,
+        Alignment.AT_LEAST_ONCE if loose else Alignment.ALIGNED,
+        full=True,
+        stop=stop,
+        savepoint_format=wanted.savepoint_format,
+        target_directory=wanted.target_directory or settings.savepoint_directory,
+    )

@@ -1,0 +1,143 @@
+"""One checkpoint under way, and the memory of those that have ended."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from enum import Enum, auto
+
+from millstream.core.ids import AttemptId
+from millstream.jobmanager.checkpoints.model import (
+    CheckpointContent,
+    CheckpointId,
+    SnapshotOptions,
+    TaskRef,
+    TaskSnapshot,
+)
+from millstream.jobmanager.checkpoints.requests import Request
+
+
+class Phase(Enum):
+    """How far a checkpoint has come. Only one is in STORING at a time, and it cannot be aborted there."""
+
+    PREPARING = auto()  # the sources' coordinators are asked
+    COLLECTING = auto()  # barriers flow, tasks acknowledge
+    WRITING = auto()  # the metadata is being written
+    WRITTEN = auto()  # the metadata is durable; waits to be stored
+    STORING = auto()  # the pointer is being stored
+
+
+@dataclass(slots=True)
+class PendingCheckpoint:
+    """What has been collected so far."""
+
+    id: CheckpointId
+    request: Request
+    options: SnapshotOptions
+    started_ms: int
+    deadline_ms: int
+    phase: Phase = Phase.PREPARING
+    expected: dict[AttemptId, TaskRef] = field(default_factory=dict)
+    snapshots: dict[AttemptId, TaskSnapshot] = field(default_factory=dict)
+    finished: dict[AttemptId, TaskRef] = field(default_factory=dict)
+    triggered: set[AttemptId] = field(default_factory=set)
+    strangers: set[AttemptId] = field(default_factory=set)
+    coordinator_state: object | None = None
+    pointer: str | None = None
+
+    @property
+    def is_acknowledged(self) -> bool:
+        """Whether every task has acknowledged or finished."""
+        return len(self.snapshots) + len(self.finished) == len(self.expected)
+
+    def waits_for(self) -> str:
+        """What is missing, for people."""
+        match self.phase:
+            case Phase.PREPARING:
+                return "the coordinators of the sources"
+            case Phase.COLLECTING:
+                missing = len(self.expected) - len(self.snapshots) - len(self.finished)
+                return f"{missing} of {len(self.expected)} tasks"
+            case Phase.WRITING | Phase.WRITTEN | Phase.STORING:
+                return "its metadata to be stored"
+
+    def begin(self, active: Iterable[TaskRef], finished: Iterable[TaskRef]) -> None:
+        """Barriers are about to be sent: these tasks take part."""
+        self.phase = Phase.COLLECTING
+        self.finished = {task.attempt_id: task for task in finished}
+        self.expected = {task.attempt_id: task for task in active} | self.finished
+
+    def to_trigger(self, starting_points: Iterable[TaskRef]) -> tuple[AttemptId, ...]:
+        """Those among the starting points that need a trigger and have not had it."""
+        attempts = tuple(
+            task.attempt_id
+            for task in starting_points
+            if task.attempt_id in self.expected
+            and task.attempt_id not in self.triggered
+            and task.attempt_id not in self.snapshots
+        )
+        self.triggered.update(attempts)
+        return attempts
+
+    def acknowledge(self, snapshot: TaskSnapshot) -> None:
+        """A task's snapshot; one that had finished without it counts as acknowledged instead."""
+        self.snapshots[snapshot.task.attempt_id] = snapshot
+        self.finished.pop(snapshot.task.attempt_id, None)
+
+    def finish(self, task: TaskRef) -> None:
+        """A task finished: all its records come before the barrier, unless it acknowledged before."""
+        if task.attempt_id in self.expected and task.attempt_id not in self.snapshots:
+            self.finished[task.attempt_id] = task
+
+    def collected(self) -> tuple[TaskSnapshot, ...]:
+        """The snapshots so far, in the order of the tasks."""
+        return tuple(self.snapshots[attempt] for attempt in self.expected if attempt in self.snapshots)
+
+    def states(self) -> tuple[object, ...]:
+        """What would have to be deleted."""
+        return tuple(s.state for s in self.collected() if s.state is not None)
+
+    def is_stray(self, attempt: AttemptId) -> bool:
+        """Whether this is a snapshot that nobody waits for; the next time, it is one that somebody has dealt with."""
+        if attempt in self.snapshots or attempt in self.strangers:
+            return False
+        self.strangers.add(attempt)
+        return True
+
+    def content(self) -> CheckpointContent:
+        """All that was collected."""
+        return CheckpointContent(
+            self.id,
+            self.options,
+            self.started_ms,
+            self.collected(),
+            tuple(sorted(task.subtask for task in self.finished.values())),
+            self.coordinator_state,
+        )
+
+
+class EndedCheckpoints:
+    """Whose snapshots are dealt with already, for checkpoints that ended lately.
+
+    It tells a snapshot that comes late and must be discarded from one that was acknowledged twice and must not be. Of
+    a checkpoint that is no longer remembered, nothing is ever deleted.
+    """
+
+    def __init__(self, remembered: int = 128) -> None:
+        self._remembered = remembered
+        self._attempts: OrderedDict[CheckpointId, set[AttemptId]] = OrderedDict()
+
+    def add(self, pending: PendingCheckpoint) -> None:
+        """The checkpoint has ended; what was acknowledged to it is accounted for."""
+        self._attempts[pending.id] = set(pending.snapshots) | pending.strangers
+        if len(self._attempts) > self._remembered:
+            self._attempts.popitem(last=False)
+
+    def is_stray(self, checkpoint_id: CheckpointId, attempt: AttemptId) -> bool:
+        """Whether this is a snapshot that nobody has dealt with; the next time, it is one that somebody has."""
+        attempts = self._attempts.get(checkpoint_id)
+        if attempts is None or attempt in attempts:
+            return False
+        attempts.add(attempt)
+        return True

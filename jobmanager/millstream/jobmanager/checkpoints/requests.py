@@ -1,0 +1,104 @@
+"""Which snapshot is started next: a pure policy over what was asked for, the clock and what is under way.
+
+Savepoints start at once, whatever else is under way. The user's checkpoints and the final one of a bounded job wait
+only for room below `max-concurrent-checkpoints`. Periodic ones also wait for their time and for `min-pause` since the
+last snapshot ended, in whichever way it ended. A periodic one that is late is taken once, not once for each time that
+was missed.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass
+from enum import StrEnum
+
+from millstream.jobmanager.checkpoints.model import SnapshotOptions, TriggerId
+from millstream.jobmanager.checkpoints.settings import CheckpointSettings
+
+MAX_QUEUED = 1000
+
+
+class Origin(StrEnum):
+    """Who wants a snapshot."""
+
+    USER = "USER"
+    FINAL = "FINAL"
+    PERIODIC = "PERIODIC"
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """A snapshot that is wanted."""
+
+    origin: Origin
+    options: SnapshotOptions
+    trigger_id: TriggerId | None = None
+
+
+class RequestQueue:
+    """Owned by the coordinator."""
+
+    def __init__(self, settings: CheckpointSettings, periodic: SnapshotOptions) -> None:
+        self._settings = settings
+        self._periodic = Request(Origin.PERIODIC, periodic)
+        self._user: deque[Request] = deque()
+        self._final: Request | None = None
+        self._periodic_at: int | None = None
+        self._last_end: int | None = None
+
+    def add(self, request: Request) -> bool:
+        """Queues a request; false when there are too many."""
+        if request.origin is Origin.FINAL:
+            self._final = request
+            return True
+        if len(self._user) >= MAX_QUEUED:
+            return False
+        self._user.append(request)
+        return True
+
+    def holds(self, trigger_id: TriggerId) -> bool:
+        """Whether the user's request is waiting here."""
+        return any(request.trigger_id == trigger_id for request in self._user)
+
+    def start_schedule(self, now_ms: int) -> None:
+        """The job runs: the next periodic snapshot comes an interval from now."""
+        self._periodic_at = now_ms + self._settings.interval_ms if self._settings.enabled else None
+
+    def stop_schedule(self) -> list[Request]:
+        """The job does not run: nothing is started, and what the user asked for is handed back."""
+        self._periodic_at = self._final = None
+        waiting = list(self._user)
+        self._user.clear()
+        return waiting
+
+    def ended(self, now_ms: int) -> None:
+        """A snapshot completed or failed."""
+        self._last_end = now_ms
+
+    def ready_at(self, pending: int) -> int | None:
+        """When the next periodic snapshot may start, or None when it waits for something other than time."""
+        if self._periodic_at is None or pending >= self._settings.max_concurrent:
+            return None
+        if self._last_end is None:
+            return self._periodic_at
+        return max(self._periodic_at, self._last_end + self._settings.min_pause_ms)
+
+    def choose(self, now_ms: int, pending: int) -> Request | None:
+        """Takes the request to start now, if there is one."""
+        for request in self._user:
+            if request.options.is_savepoint:
+                self._user.remove(request)
+                return request
+        if pending >= self._settings.max_concurrent:
+            return None
+        if self._user:
+            return self._user.popleft()
+        if self._final is not None:
+            final, self._final = self._final, None
+            self.start_schedule(now_ms)
+            return final
+        ready_at = self.ready_at(pending)
+        if ready_at is None or now_ms < ready_at:
+            return None
+        self.start_schedule(now_ms)
+        return self._periodic

@@ -1,0 +1,105 @@
+"""Which attempts a checkpoint needs: the current attempt of each subtask and how far it has come."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from enum import Enum, auto
+
+from millstream.core.ids import AttemptId, VertexId
+from millstream.jobmanager.checkpoints.model import TaskRef
+from millstream.jobmanager.failover.topology import JobTopology, Subtask
+
+
+class Progress(Enum):
+    """How far an attempt has come."""
+
+    RUNNING = auto()
+    ENDED = auto()  # has handled all its input, waits for a completed checkpoint
+    FINISHED = auto()
+
+
+class TaskTable:
+    """All subtasks of the job. A subtask without an attempt is not running."""
+
+    def __init__(self, topology: JobTopology) -> None:
+        self._topology = topology
+        self._subtasks = tuple(topology.subtasks())
+        self._tasks: dict[Subtask, TaskRef] = {}
+        self._by_attempt: dict[AttemptId, TaskRef] = {}
+        self._progress: dict[AttemptId, Progress] = {}
+        self._finished: dict[VertexId, set[int]] = {vertex: set() for vertex in topology.parallelism}
+
+    def run(self, tasks: Iterable[TaskRef]) -> None:
+        """These attempts run; an attempt that is known already stays as it is."""
+        for task in tasks:
+            if task.attempt_id not in self._by_attempt:
+                self.remove([task.subtask])
+                self._tasks[task.subtask] = self._by_attempt[task.attempt_id] = task
+                self._progress[task.attempt_id] = Progress.RUNNING
+
+    def end(self, attempts: Iterable[AttemptId]) -> None:
+        """These attempts have handled all their input."""
+        for attempt in attempts:
+            if self._progress.get(attempt) is Progress.RUNNING:
+                self._progress[attempt] = Progress.ENDED
+
+    def finish(self, attempts: Iterable[AttemptId]) -> list[TaskRef]:
+        """These attempts have finished; answers those that had not before."""
+        done = []
+        for attempt in attempts:
+            task = self._by_attempt.get(attempt)
+            if task is not None and self._progress[attempt] is not Progress.FINISHED:
+                self._progress[attempt] = Progress.FINISHED
+                self._finished[task.subtask.vertex_id].add(task.subtask.index)
+                done.append(task)
+        return done
+
+    def remove(self, subtasks: Iterable[Subtask] | None) -> None:
+        """These subtasks no longer run; None means all."""
+        for subtask in list(self._tasks) if subtasks is None else subtasks:
+            task = self._tasks.pop(subtask, None)
+            if task is not None:
+                del self._by_attempt[task.attempt_id], self._progress[task.attempt_id]
+                self._finished[subtask.vertex_id].discard(subtask.index)
+
+    def knows(self, attempt: AttemptId) -> bool:
+        """Whether the attempt is a current one."""
+        return attempt in self._by_attempt
+
+    def is_active(self, attempt: AttemptId) -> bool:
+        """Whether the attempt is current and has not finished."""
+        return self._progress.get(attempt) in (Progress.RUNNING, Progress.ENDED)
+
+    def active(self) -> list[TaskRef]:
+        """All current attempts that have not finished, producers first."""
+        tasks = (self._tasks.get(subtask) for subtask in self._subtasks)
+        return [task for task in tasks if task is not None and self.is_active(task.attempt_id)]
+
+    def finished(self) -> list[TaskRef]:
+        """All current attempts that have finished, producers first."""
+        tasks = (self._tasks.get(subtask) for subtask in self._subtasks)
+        return [t for t in tasks if t is not None and self._progress[t.attempt_id] is Progress.FINISHED]
+
+    def starting_points(self) -> list[TaskRef]:
+        """Where barriers start: active tasks without an active producer."""
+        return [t for t in self.active() if self._topology.upstream_within(t.subtask, self._finished)]
+
+    @property
+    def all_started(self) -> bool:
+        """Whether every subtask runs or has finished."""
+        return len(self._tasks) == len(self._subtasks)
+
+    @property
+    def any_active(self) -> bool:
+        """Whether anything is left to run."""
+        return any(progress is not Progress.FINISHED for progress in self._progress.values())
+
+    @property
+    def any_finished(self) -> bool:
+        """Whether a subtask has finished."""
+        return any(self._finished.values())
+
+    @property
+    def all_input_ended(self) -> bool:
+        """Whether the job has nothing left to do but a last checkpoint."""
+        return self.all_started and self.any_active and Progress.RUNNING not in self._progress.values()

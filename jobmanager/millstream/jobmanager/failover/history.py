@@ -1,0 +1,110 @@
+"""The exception history of a job: its root causes, newest last, each with the failures that came along with it.
+
+A failure that arrives while the job is still dealing with an earlier one is concurrent to it: it is filed under that
+root cause, not as one of its own. When the failure that came first turns out to be only an echo (a task that lost its
+peer), the cause takes its place and the echo becomes concurrent. The history is bounded; the oldest entries go first
+and `truncated` says so, as Flink's REST does.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from millstream.jobmanager.failover.topology import Subtask
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """One failure, as users should see it."""
+
+    exception: str
+    stacktrace: str
+    timestamp_ms: int
+    subtask: Subtask | None = None
+    task_name: str = ""
+    endpoint: str = ""
+    task_manager: str = ""
+    record: str = ""
+    labels: Mapping[str, str] = field(default_factory=dict)
+    echo: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class RootCause:
+    """What made the job fail or restart, and what failed with it."""
+
+    failure: Failure
+    concurrent: tuple[Failure, ...] = ()
+    dropped: int = 0
+
+
+class ExceptionHistory:
+    """Append only, and bounded in entries and in concurrent failures for each."""
+
+    def __init__(self, max_entries: int = 16, max_concurrent: int = 128) -> None:
+        self._entries: deque[RootCause] = deque(maxlen=max_entries)
+        self._max_concurrent = max_concurrent
+        self._handling = False
+        self._truncated = False
+
+    @property
+    def entries(self) -> tuple[RootCause, ...]:
+        """All that is remembered, oldest first."""
+        return tuple(self._entries)
+
+    @property
+    def truncated(self) -> bool:
+        """Whether older entries were forgotten."""
+        return self._truncated
+
+    @property
+    def latest(self) -> RootCause | None:
+        """The newest root cause."""
+        return self._entries[-1] if self._entries else None
+
+    def failed(self, failure: Failure) -> None:
+        """Records a failure: a new root cause, or a concurrent one while the last is still being handled."""
+        if not self._handling or not self._entries:
+            self._truncated = self._truncated or len(self._entries) == self._entries.maxlen
+            self._entries.append(RootCause(failure))
+            self._handling = True
+            return
+        entry = self._entries[-1]
+        if entry.failure.echo and not failure.echo:
+            entry, failure = replace(entry, failure=failure), entry.failure
+        if len(entry.concurrent) < self._max_concurrent:
+            entry = replace(entry, concurrent=(*entry.concurrent, failure))
+        else:
+            entry = replace(entry, dropped=entry.dropped + 1)
+        self._entries[-1] = entry
+
+    def handled(self) -> None:
+        """The affected tasks run again, or the job has ended: the next failure is a root cause of its own."""
+        self._handling = False
+
+    def to_json(self, max_exceptions: int = 20) -> dict[str, object]:
+        """The shape of Flink's `/jobs/:jobid/exceptions`: newest first."""
+        shown = list(self._entries)[-max_exceptions:] if max_exceptions > 0 else []
+        return {
+            "exceptionHistory": {
+                "entries": [
+                    {**_json(e.failure), "concurrentExceptions": [_json(f) for f in e.concurrent]}
+                    for e in reversed(shown)
+                ],
+                "truncated": self._truncated or len(shown) < len(self._entries),
+            }
+        }
+
+
+def _json(failure: Failure) -> dict[str, object]:
+    return {
+        "exceptionName": failure.exception.partition(":")[0],
+        "stacktrace": failure.stacktrace,
+        "timestamp": failure.timestamp_ms,
+        "failureLabels": dict(failure.labels),
+        "taskName": failure.task_name or None,
+        "endpoint": failure.endpoint or None,
+        "taskManagerId": failure.task_manager or None,
+    }

@@ -1,0 +1,710 @@
+"""The life of checkpoints and savepoints, rule by rule."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TypeVar
+
+import pytest
+from checkpoint_driver import METRICS, CheckpointDriver, topology
+
+from millstream.core.ids import AttemptId, VertexId
+from millstream.jobmanager.checkpoints import events as ev
+from millstream.jobmanager.checkpoints.commits import RETRY_MS
+from millstream.jobmanager.checkpoints.coordinator import UnsettledError
+from millstream.jobmanager.checkpoints.failures import CheckpointFailureReason as Reason
+from millstream.jobmanager.checkpoints.model import (
+    Alignment,
+    CheckpointContent,
+    CheckpointId,
+    CompletedCheckpoint,
+    SnapshotOptions,
+    StopMode,
+    TriggerId,
+)
+from millstream.jobmanager.checkpoints.settings import CheckpointingMode, CheckpointSettings, Retention
+from millstream.jobmanager.failover.topology import Subtask
+
+E = TypeVar("E")
+PERIODIC = CheckpointSettings(interval_ms=1000, tolerable_failures=100, timeout_ms=60_000)
+MANUAL = CheckpointSettings(tolerable_failures=100)
+
+
+def of(kind: type[E], effects: list[ev.Effect]) -> list[E]:
+    return [effect for effect in effects if isinstance(effect, kind)]
+
+
+def started(settings: CheckpointSettings = PERIODIC, **options: object) -> CheckpointDriver:
+    driver = CheckpointDriver(settings, **options)  # type: ignore[arg-type]
+    driver.run_all()
+    return driver
+
+
+def restored(checkpoint_id: int, owned: bool = True) -> CompletedCheckpoint:
+    content = CheckpointContent(CheckpointId(checkpoint_id), SnapshotOptions(), 0, ())
+    return CompletedCheckpoint(content, f"file:///old-{checkpoint_id}", owned)
+
+
+# Periodic checkpoints
+
+
+def test_a_checkpoint_completes_step_by_step() -> None:
+    driver = started()
+    assert driver.coordinator.next_wake_up() == 1000
+    (barrier,) = driver.pass_time(1000)
+    assert barrier == ev.TriggerBarrier(CheckpointId(1), (driver.attempt("source"),), SnapshotOptions(), 1000)
+    assert driver.ack(1, driver.attempt("source")) == []
+    (write,) = driver.ack(1, driver.attempt("sink"))
+    assert isinstance(write, ev.WriteMetadata)
+    assert [s.state for s in write.content.snapshots] == ["1/source-0-1", "1/sink-0-1"]
+    assert driver.metadata_written(1) == [ev.StorePointer(CheckpointId(1), "file:///chk-1")]
+    assert driver.pointer_stored(1) == [
+        ev.NotifyComplete(CheckpointId(1), (driver.attempt("source"), driver.attempt("sink")))
+    ]
+    latest = driver.coordinator.latest_restorable()
+    assert latest is not None
+    assert latest.pointer == "file:///chk-1"
+
+
+def test_no_checkpoints_without_an_interval() -> None:
+    driver = started(MANUAL)
+    assert driver.coordinator.next_wake_up() is None
+    assert driver.pass_time(10_000_000) == []
+
+
+def test_no_checkpoints_before_all_tasks_run() -> None:
+    driver = CheckpointDriver(PERIODIC)
+    assert driver.coordinator.next_wake_up() is None
+    assert driver.pass_time(5000) == []
+    driver.run_all()
+    assert driver.coordinator.next_wake_up() == 6000
+
+
+def test_a_late_periodic_checkpoint_is_taken_once() -> None:
+    driver = started()
+    driver.pass_time(5500)
+    assert driver.started == [1]
+    driver.complete(1)
+    assert driver.started == [1, 2]
+    driver.complete(2)
+    assert driver.coordinator.next_wake_up() == 6500
+
+
+def test_min_pause_counts_from_the_end_of_the_last_one() -> None:
+    driver = started(replace(PERIODIC, min_pause_ms=700))
+    driver.pass_time(1900)
+    driver.complete(1)
+    assert driver.coordinator.next_wake_up() == 2600
+    driver.pass_time(699)
+    assert driver.started == [1]
+    driver.pass_time(1)
+    assert driver.started == [1, 2]
+
+
+def test_min_pause_counts_from_a_failure_too() -> None:
+    driver = started(replace(PERIODIC, min_pause_ms=5000))
+    driver.pass_time(1000)
+    driver.decline(1, driver.attempt("sink"), Reason.CHECKPOINT_DECLINED)
+    assert driver.coordinator.next_wake_up() == 6000
+
+
+def test_no_more_than_the_allowed_number_at_once() -> None:
+    driver = started(replace(PERIODIC, max_concurrent=2))
+    driver.pass_time(10_000)
+    assert driver.started == [1, 2]
+
+
+def test_a_newer_checkpoint_subsumes_older_ones() -> None:
+    driver = started(replace(PERIODIC, max_concurrent=3))
+    driver.pass_time(3000)
+    driver.ack(1, driver.attempt("source"))
+    effects = driver.complete(2)
+    assert of(ev.NotifyAborted, effects) == [
+        ev.NotifyAborted(CheckpointId(1), (driver.attempt("source"), driver.attempt("sink")))
+    ]
+    assert ev.DiscardState(CheckpointId(1), ("1/source-0-1",)) in effects
+    assert {p.id for p in driver.coordinator.pending} >= {3}
+    assert not of(ev.FailJob, effects)
+
+
+def test_pointers_are_stored_one_at_a_time_in_the_order_of_ids() -> None:
+    driver = started(replace(PERIODIC, max_concurrent=2))
+    driver.pass_time(2000)
+    for checkpoint_id in (1, 2):
+        driver.ack_all(checkpoint_id)
+    assert driver.metadata_written(1) == [ev.StorePointer(CheckpointId(1), "file:///chk-1")]
+    assert driver.metadata_written(2) == []
+    effects = driver.pointer_stored(1)
+    assert of(ev.StorePointer, effects) == [ev.StorePointer(CheckpointId(2), "file:///chk-2")]
+
+
+def test_an_older_one_that_waits_behind_a_newer_pointer_is_subsumed_with_its_metadata() -> None:
+    driver = started(replace(PERIODIC, max_concurrent=2))
+    driver.pass_time(2000)
+    driver.ack_all(1)
+    driver.ack_all(2)
+    driver.metadata_written(2)
+    assert driver.metadata_written(1) == []
+    effects = driver.pointer_stored(2)
+    assert ev.DiscardState(CheckpointId(1), ("1/source-0-1", "1/sink-0-1"), "file:///chk-1") in effects
+    assert driver.completed == [2]
+
+
+def test_beyond_num_retained_the_oldest_is_deleted_after_the_commit() -> None:
+    driver = started(replace(PERIODIC, num_retained=2))
+    for checkpoint_id in (1, 2):
+        driver.pass_time(1000)
+        assert not of(ev.DeleteCheckpoint, driver.complete(checkpoint_id))
+    driver.pass_time(1000)
+    effects = driver.complete(3)
+    (deleted,) = of(ev.DeleteCheckpoint, effects)
+    assert deleted.checkpoint.checkpoint_id == 1
+    assert effects.index(deleted) > effects.index(of(ev.NotifyComplete, effects)[0])
+    stats = driver.coordinator.statistics.details(CheckpointId(1))
+    assert stats is not None
+    assert stats.discarded
+
+
+# Failures
+
+
+def test_a_timeout_discards_what_was_acknowledged() -> None:
+    driver = started(replace(PERIODIC, timeout_ms=500))
+    driver.pass_time(1000)
+    driver.ack(1, driver.attempt("source"))
+    effects = driver.pass_time(500)
+    assert of(ev.DiscardState, effects) == [ev.DiscardState(CheckpointId(1), ("1/source-0-1",))]
+    assert len(of(ev.NotifyAborted, effects)) == 1
+    stats = driver.coordinator.statistics.details(CheckpointId(1))
+    assert stats is not None
+    assert stats.failure_message.endswith("after 0.5 s it waited for 1 of 2 tasks")
+    late = driver.ack(1, driver.attempt("sink"))
+    assert late == [ev.DiscardState(CheckpointId(1), ("1/sink-0-1",))]
+    assert driver.ack(1, driver.attempt("sink")) == []
+    assert driver.ack(1, driver.attempt("source")) == []
+
+
+def test_a_timeout_while_the_metadata_is_written_waits_for_the_writing_to_end() -> None:
+    driver = started(replace(PERIODIC, timeout_ms=500))
+    driver.pass_time(1000)
+    driver.ack_all(1)
+    effects = driver.pass_time(500)
+    assert of(ev.NotifyAborted, effects)
+    assert not of(ev.DiscardState, effects)
+    del driver.writing[1]
+    effects = driver.tell(ev.MetadataWritten(CheckpointId(1), "file:///chk-1"))
+    assert effects == [ev.DiscardState(CheckpointId(1), ("1/source-0-1", "1/sink-0-1"), "file:///chk-1")]
+    assert driver.coordinator.latest_restorable() is None
+
+
+def test_a_pointer_that_is_being_stored_does_not_time_out() -> None:
+    driver = started(replace(PERIODIC, timeout_ms=500, max_concurrent=1))
+    driver.pass_time(1000)
+    driver.ack_all(1)
+    driver.metadata_written(1)
+    assert driver.pass_time(100_000) == []
+    with pytest.raises(UnsettledError):
+        driver.coordinator.latest_restorable()
+    assert of(ev.NotifyComplete, driver.pointer_stored(1))
+
+
+def test_metadata_that_cannot_be_written_fails_the_checkpoint() -> None:
+    driver = started()
+    driver.pass_time(1000)
+    driver.ack_all(1)
+    effects = driver.metadata_failed(1)
+    assert ev.DiscardState(CheckpointId(1), ("1/source-0-1", "1/sink-0-1")) in effects
+
+
+def test_a_pointer_that_cannot_be_stored_fails_the_checkpoint_with_its_metadata() -> None:
+    driver = started()
+    driver.pass_time(1000)
+    driver.ack_all(1)
+    driver.metadata_written(1)
+    effects = driver.pointer_failed(1)
+    assert ev.DiscardState(CheckpointId(1), ("1/source-0-1", "1/sink-0-1"), "file:///chk-1") in effects
+    assert not of(ev.NotifyComplete, driver.log)
+
+
+def test_more_failures_in_a_row_than_tolerable_fail_the_job_once() -> None:
+    driver = started(replace(PERIODIC, tolerable_failures=1))
+    for checkpoint_id in (1, 2):
+        driver.pass_time(1000)
+        driver.decline(checkpoint_id, driver.attempt("sink"), Reason.CHECKPOINT_DECLINED)
+    (failed,) = of(ev.FailJob, driver.log)
+    assert "tolerable-failed-checkpoints" in failed.message
+    assert "no space left" in failed.message
+    assert driver.pass_time(10_000) == []
+    driver.roll_back()
+    driver.run_all()
+    driver.pass_time(1000)
+    assert driver.started == [1, 2, 3]
+
+
+def test_a_success_between_failures_is_enough() -> None:
+    driver = started(replace(PERIODIC, tolerable_failures=1))
+    for checkpoint_id in (1, 3, 5):
+        driver.pass_time(1000)
+        driver.decline(checkpoint_id, driver.attempt("sink"), Reason.CHECKPOINT_ASYNC_EXCEPTION)
+        driver.pass_time(1000)
+        driver.complete(checkpoint_id + 1)
+    assert not of(ev.FailJob, driver.log)
+
+
+@pytest.mark.parametrize("reason", [Reason.CHECKPOINT_DECLINED_TASK_NOT_READY, Reason.CHECKPOINT_DECLINED_SUBSUMED])
+def test_some_reasons_are_not_counted(reason: Reason) -> None:
+    driver = started(replace(PERIODIC, tolerable_failures=0))
+    driver.pass_time(1000)
+    effects = driver.decline(1, driver.attempt("sink"), reason)
+    assert of(ev.NotifyAborted, effects)
+    assert not of(ev.FailJob, effects)
+
+
+def test_declines_of_strangers_and_of_those_who_acknowledged_change_nothing() -> None:
+    driver = started()
+    driver.pass_time(1000)
+    driver.ack(1, driver.attempt("sink"))
+    assert driver.decline(1, AttemptId("old"), Reason.CHECKPOINT_DECLINED) == []
+    assert driver.decline(1, driver.attempt("sink"), Reason.CHECKPOINT_DECLINED) == []
+    assert driver.decline(9, driver.attempt("sink"), Reason.CHECKPOINT_DECLINED) == []
+
+
+def test_a_stranger_s_snapshot_is_discarded_once() -> None:
+    driver = started()
+    driver.pass_time(1000)
+    assert driver.ack(1, AttemptId("old")) == [ev.DiscardState(CheckpointId(1), ("1/old",))]
+    assert driver.ack(1, AttemptId("old")) == []
+
+
+def test_a_repeated_acknowledgement_of_a_completed_checkpoint_deletes_nothing() -> None:
+    driver = started()
+    driver.pass_time(1000)
+    driver.complete(1)
+    assert driver.ack(1, driver.attempt("sink")) == []
+
+
+def test_a_stateless_task_leaves_nothing_to_discard() -> None:
+    driver = started()
+    driver.pass_time(1000)
+    driver.tell(ev.Acknowledged(CheckpointId(1), driver.attempt("sink"), None, METRICS))
+    effects = driver.decline(1, driver.attempt("source"), Reason.CHECKPOINT_DECLINED)
+    assert ev.DiscardState(CheckpointId(1), ()) in effects
+
+
+# Failover
+
+
+def test_a_failure_aborts_everything_that_is_not_being_stored() -> None:
+    driver = started(replace(PERIODIC, max_concurrent=3))
+    driver.pass_time(3000)
+    driver.ack_all(1)
+    driver.metadata_written(1)
+    driver.ack_all(2)
+    effects = driver.roll_back(frozenset({Subtask(VertexId("sink"), 0)}))
+    assert [a.checkpoint_id for a in of(ev.NotifyAborted, effects)] == [2, 3]
+    assert of(ev.NotifyAborted, effects)[0].attempts == (driver.attempt("source"),)
+    assert [p.id for p in driver.coordinator.pending] == [1]
+    assert not driver.coordinator.settled
+    assert driver.pointer_stored(1) == [ev.NotifyComplete(CheckpointId(1), (driver.attempt("source"),))]
+    assert driver.coordinator.next_wake_up() is None
+    driver.run_all()
+    assert driver.coordinator.next_wake_up() == 4000
+
+
+def test_tasks_must_not_start_before_the_restore_point_is_known() -> None:
+    driver = started()
+    driver.pass_time(1000)
+    driver.ack_all(1)
+    driver.metadata_written(1)
+    driver.roll_back()
+    with pytest.raises(UnsettledError):
+        driver.run_all()
+
+
+def test_a_savepoint_that_has_all_its_snapshots_survives_a_failure() -> None:
+    driver = started(MANUAL)
+    driver.savepoint("t1")
+    driver.ack_all(1)
+    driver.roll_back()
+    assert driver.metadata_written(1) == [ev.SavepointDone(TriggerId("t1"), CheckpointId(1), "file:///chk-1")]
+
+
+def test_ids_go_on_after_a_restore() -> None:
+    driver = CheckpointDriver(PERIODIC, retained=(restored(17),), next_id=5)
+    driver.run_all()
+    driver.pass_time(1000)
+    assert driver.started == [18]
+    driver = CheckpointDriver(PERIODIC, retained=(restored(17),), next_id=30)
+    driver.run_all()
+    driver.pass_time(1000)
+    assert driver.started == [30]
+
+
+def test_what_was_not_claimed_is_never_deleted_and_not_referred_to() -> None:
+    driver = CheckpointDriver(PERIODIC, retained=(restored(17, owned=False),))
+    driver.run_all()
+    (barrier,) = driver.pass_time(1000)
+    assert isinstance(barrier, ev.TriggerBarrier)
+    assert barrier.options.full
+    effects = driver.complete(18)
+    assert ev.ReleasePointer(CheckpointId(17)) in effects
+    assert not of(ev.DeleteCheckpoint, effects)
+    (barrier,) = driver.pass_time(1000)
+    assert isinstance(barrier, ev.TriggerBarrier)
+    assert not barrier.options.full
+
+
+def test_what_was_claimed_is_deleted_when_subsumed() -> None:
+    driver = CheckpointDriver(PERIODIC, retained=(restored(17),))
+    driver.run_all()
+    driver.pass_time(1000)
+    (deleted,) = of(ev.DeleteCheckpoint, driver.complete(18))
+    assert deleted.checkpoint.checkpoint_id == 17
+
+
+def test_a_restore_is_in_the_statistics() -> None:
+    driver = CheckpointDriver(PERIODIC, retained=(restored(17),))
+    driver.tell(ev.JobRestored(CheckpointId(17)))
+    assert driver.coordinator.statistics.counts.restored == 1
+
+
+def test_commits_that_fail_are_retried_until_something_newer_completes() -> None:
+    driver = started(replace(PERIODIC, interval_ms=100_000))
+    driver.pass_time(100_000)
+    driver.complete(1)
+    sink = driver.attempt("sink")
+    driver.tell(ev.NotifyFailed(CheckpointId(1), sink, "the broker is away"))
+    assert driver.pass_time(RETRY_MS) == [ev.NotifyComplete(CheckpointId(1), (sink,))]
+    assert driver.pass_time(RETRY_MS) == []
+    driver.tell(ev.NotifyFailed(CheckpointId(1), sink, "the broker is away"))
+    driver.roll_back()
+    assert driver.pass_time(RETRY_MS) == []
+    driver.tell(ev.NotifyFailed(CheckpointId(1), sink, "the broker is away"))
+    assert driver.pass_time(RETRY_MS) == []
+
+
+# Finished tasks
+
+
+def test_finished_tasks_count_as_acknowledged() -> None:
+    driver = started(PERIODIC, job=topology(source=2, sink=1))
+    driver.finish(driver.attempt("source", 0))
+    (barrier,) = driver.pass_time(1000)
+    assert isinstance(barrier, ev.TriggerBarrier)
+    assert barrier.attempts == (driver.attempt("source", 1),)
+    driver.ack(1, driver.attempt("source", 1))
+    (write,) = driver.ack(1, driver.attempt("sink"))
+    assert isinstance(write, ev.WriteMetadata)
+    assert write.content.finished == (Subtask(VertexId("source"), 0),)
+
+
+def test_barriers_start_behind_finished_producers() -> None:
+    driver = started(PERIODIC, job=topology(source=1, map=2, sink=1))
+    driver.finish(driver.attempt("source"))
+    (barrier,) = driver.pass_time(1000)
+    assert isinstance(barrier, ev.TriggerBarrier)
+    assert barrier.attempts == (driver.attempt("map", 0), driver.attempt("map", 1))
+
+
+def test_a_producer_that_finishes_under_way_has_its_consumers_triggered() -> None:
+    driver = started()
+    driver.pass_time(1000)
+    (barrier,) = driver.finish(driver.attempt("source"))
+    assert isinstance(barrier, ev.TriggerBarrier)
+    assert barrier.checkpoint_id == 1
+    assert barrier.attempts == (driver.attempt("sink"),)
+    (write,) = driver.ack(1, driver.attempt("sink"))
+    assert isinstance(write, ev.WriteMetadata)
+
+
+def test_without_the_option_a_finished_task_ends_checkpoints() -> None:
+    driver = started(replace(PERIODIC, after_tasks_finish=False))
+    driver.pass_time(1000)
+    effects = driver.finish(driver.attempt("source"))
+    assert of(ev.DiscardState, effects)
+    assert driver.pass_time(10_000) == []
+    (failed,) = driver.savepoint("t1")
+    assert isinstance(failed, ev.SavepointFailed)
+    assert failed.reason is Reason.NOT_ALL_REQUIRED_TASKS_RUNNING
+
+
+def test_a_bounded_job_gets_its_last_checkpoint_at_once() -> None:
+    driver = started(replace(PERIODIC, interval_ms=600_000, min_pause_ms=600_000))
+    source, sink = driver.attempt("source"), driver.attempt("sink")
+    driver.now = 50
+    assert driver.tell(ev.InputsEnded((source,))) == []
+    (barrier,) = driver.tell(ev.InputsEnded((sink,)))
+    assert isinstance(barrier, ev.TriggerBarrier)
+    assert of(ev.NotifyComplete, driver.complete(1)) == [ev.NotifyComplete(CheckpointId(1), (source, sink))]
+    assert driver.finish(source, sink) == []
+    assert driver.coordinator.next_wake_up() is None
+    (deleted,) = driver.stop(ev.StopOutcome.FINISHED)
+    assert isinstance(deleted, ev.DeleteCheckpoint)
+
+
+def test_the_last_checkpoint_waits_for_room() -> None:
+    driver = started()
+    driver.pass_time(1000)
+    driver.tell(ev.InputsEnded((driver.attempt("source"), driver.attempt("sink"))))
+    assert driver.started == [1]
+    driver.complete(1)
+    assert driver.started == [1, 2]
+
+
+# Requests
+
+
+def test_a_savepoint_starts_at_once_and_commits_nothing() -> None:
+    driver = started(replace(PERIODIC, min_pause_ms=5000))
+    driver.pass_time(1000)
+    (barrier,) = driver.savepoint("t1")
+    assert isinstance(barrier, ev.TriggerBarrier)
+    assert barrier.options.is_savepoint
+    assert barrier.options.target_directory == "file:///savepoints"
+    assert driver.complete(2)[-1] == ev.SavepointDone(TriggerId("t1"), CheckpointId(2), "file:///chk-2")
+    assert not of(ev.NotifyComplete, driver.log)
+    assert not of(ev.StorePointer, driver.log)
+    assert driver.coordinator.latest_restorable() is None
+
+
+def test_a_savepoint_is_not_subsumed() -> None:
+    driver = started(replace(PERIODIC, max_concurrent=2))
+    driver.savepoint("t1")
+    driver.pass_time(1000)
+    assert driver.started == [1, 2]
+    assert of(ev.NotifyComplete, driver.complete(2))
+    assert [p.id for p in driver.coordinator.pending] == [1]
+    assert driver.complete(1)[-1] == ev.SavepointDone(TriggerId("t1"), CheckpointId(1), "file:///chk-1")
+    assert [c.checkpoint_id for c in driver.coordinator.retained] == [2]
+
+
+def test_a_savepoint_needs_a_directory() -> None:
+    driver = started(MANUAL)
+    (failed,) = driver.tell(ev.SavepointRequested(TriggerId("t1")))
+    assert isinstance(failed, ev.SavepointFailed)
+    assert "execution.checkpointing.savepoint-dir" in failed.message
+    driver = started(replace(MANUAL, savepoint_directory="file:///default"))
+    (barrier,) = driver.tell(ev.SavepointRequested(TriggerId("t1")))
+    assert isinstance(barrier, ev.TriggerBarrier)
+    assert barrier.options.target_directory == "file:///default"
+
+
+def test_a_savepoint_that_fails_is_answered_and_counts_only_when_a_task_declined() -> None:
+    driver = started(replace(MANUAL, tolerable_failures=0, timeout_ms=500))
+    driver.savepoint("t1")
+    effects = driver.pass_time(500)
+    (failed,) = of(ev.SavepointFailed, effects)
+    assert failed.reason is Reason.CHECKPOINT_EXPIRED
+    assert not of(ev.FailJob, effects)
+    driver.savepoint("t2")
+    effects = driver.decline(2, driver.attempt("sink"), Reason.CHECKPOINT_DECLINED)
+    assert of(ev.FailJob, effects)
+
+
+def test_the_user_s_checkpoint_ignores_the_pause_but_waits_for_room() -> None:
+    driver = started(replace(PERIODIC, min_pause_ms=100_000))
+    driver.pass_time(1000)
+    assert driver.checkpoint("t1", full=True) == []
+    assert driver.checkpoint("t1", full=True) == []
+    (barrier,) = of(ev.TriggerBarrier, driver.complete(1))
+    assert barrier.checkpoint_id == 2
+    assert barrier.options.full
+    assert ev.CheckpointDone(TriggerId("t1"), CheckpointId(2)) in driver.complete(2)
+
+
+def test_requests_are_refused_while_tasks_do_not_run() -> None:
+    driver = CheckpointDriver(MANUAL)
+    (savepoint,) = driver.savepoint("t1")
+    (checkpoint,) = driver.checkpoint("t2")
+    assert isinstance(savepoint, ev.SavepointFailed)
+    assert isinstance(checkpoint, ev.CheckpointFailed)
+    assert savepoint.reason is checkpoint.reason is Reason.NOT_ALL_REQUIRED_TASKS_RUNNING
+
+
+def test_waiting_requests_fail_with_the_tasks() -> None:
+    driver = started()
+    driver.pass_time(1000)
+    driver.checkpoint("t1")
+    (failed,) = of(ev.CheckpointFailed, driver.roll_back())
+    assert failed.reason is Reason.JOB_FAILOVER_REGION
+
+
+# Stop with savepoint
+
+
+def test_stop_ends_the_job_after_the_commit() -> None:
+    driver = started()
+    driver.pass_time(1000)
+    effects = driver.savepoint("t1", stop=True)
+    assert [a.checkpoint_id for a in of(ev.NotifyAborted, effects)] == [1]
+    (barrier,) = of(ev.TriggerBarrier, effects)
+    assert barrier.options.stop is StopMode.SUSPEND
+    assert driver.pass_time(5000) == []
+    effects = driver.complete(2)
+    assert effects[-2:] == [
+        ev.NotifyComplete(CheckpointId(2), (driver.attempt("source"), driver.attempt("sink"))),
+        ev.StopJob(CheckpointId(2), drain=False),
+    ]
+    latest = driver.coordinator.latest_restorable()
+    assert latest is not None
+    assert not latest.owned
+    assert driver.pass_time(5000) == []
+    effects = driver.stop(ev.StopOutcome.FINISHED)
+    assert effects == [
+        ev.SavepointDone(TriggerId("t1"), CheckpointId(2), "file:///chk-2"),
+        ev.ReleasePointer(CheckpointId(2)),
+    ]
+
+
+def test_only_one_stop_at_a_time() -> None:
+    driver = started()
+    driver.savepoint("t1", stop=True)
+    (failed,) = driver.savepoint("t2", stop=True)
+    assert isinstance(failed, ev.SavepointFailed)
+    assert failed.reason is Reason.PERIODIC_SCHEDULER_SHUTDOWN
+    assert driver.savepoint("t1", stop=True) == []
+
+
+def test_a_stop_that_fails_lets_the_job_go_on() -> None:
+    driver = started()
+    driver.savepoint("t1", stop=True)
+    effects = driver.decline(1, driver.attempt("sink"), Reason.CHECKPOINT_DECLINED)
+    assert of(ev.NotifyAborted, effects)
+    assert of(ev.SavepointFailed, effects)
+    assert not of(ev.FailJob, effects)
+    driver.pass_time(1000)
+    assert driver.started == [1, 2]
+
+
+def test_a_drain_that_fails_restarts_the_job() -> None:
+    driver = started()
+    (barrier,) = driver.savepoint("t1", stop=True, drain=True)
+    assert isinstance(barrier, ev.TriggerBarrier)
+    assert barrier.options.stop is StopMode.DRAIN
+    effects = driver.decline(1, driver.attempt("sink"), Reason.CHECKPOINT_DECLINED)
+    (failed,) = of(ev.FailJob, effects)
+    assert "drain" in failed.message
+
+
+def test_a_failure_after_the_stop_savepoint_is_told_with_its_path() -> None:
+    driver = started()
+    driver.savepoint("t1", stop=True)
+    driver.complete(1)
+    (failed,) = of(ev.SavepointFailed, driver.roll_back())
+    assert "file:///chk-1" in failed.message
+    latest = driver.coordinator.latest_restorable()
+    assert latest is not None
+    assert latest.checkpoint_id == 1
+    driver.run_all()
+    (barrier,) = driver.pass_time(1000)
+    assert isinstance(barrier, ev.TriggerBarrier)
+    assert barrier.checkpoint_id == 2
+    assert barrier.options.full, "the user's savepoint is not to be referred to"
+
+
+def test_a_failure_while_the_stop_savepoint_is_stored_is_told_with_its_path() -> None:
+    driver = started()
+    driver.savepoint("t1", stop=True)
+    driver.ack_all(1)
+    driver.metadata_written(1)
+    driver.roll_back()
+    (failed,) = driver.pointer_stored(1)
+    assert isinstance(failed, ev.SavepointFailed)
+    assert "file:///chk-1" in failed.message
+
+
+# Coordinators of sources
+
+
+def test_the_sources_coordinators_come_before_the_barriers() -> None:
+    driver = started(PERIODIC, coordinated=True)
+    assert driver.pass_time(1000) == [ev.SnapshotCoordinators(CheckpointId(1))]
+    (barrier,) = driver.tell(ev.CoordinatorsSnapshotted(CheckpointId(1), "splits"))
+    assert isinstance(barrier, ev.TriggerBarrier)
+    (write,) = driver.ack_all(1)
+    assert isinstance(write, ev.WriteMetadata)
+    assert write.content.coordinator_state == "splits"
+
+
+def test_a_coordinator_that_fails_fails_the_checkpoint() -> None:
+    driver = started(PERIODIC, coordinated=True)
+    driver.pass_time(1000)
+    effects = driver.tell(ev.CoordinatorsFailed(CheckpointId(1), "it raised"))
+    assert effects == [ev.ResumeCoordinators(CheckpointId(1))]
+    assert driver.tell(ev.CoordinatorsSnapshotted(CheckpointId(1), "splits")) == []
+
+
+# Options and ends
+
+
+@pytest.mark.parametrize(
+    ("settings", "alignment", "timeout"),
+    [
+        (PERIODIC, Alignment.ALIGNED, None),
+        (replace(PERIODIC, mode=CheckpointingMode.AT_LEAST_ONCE), Alignment.AT_LEAST_ONCE, None),
+        (replace(PERIODIC, unaligned=True), Alignment.UNALIGNED, None),
+        (replace(PERIODIC, unaligned=True, aligned_timeout_ms=300), Alignment.ALIGNED, 300),
+        (replace(PERIODIC, aligned_timeout_ms=300), Alignment.ALIGNED, None),
+    ],
+)
+def test_barriers_carry_the_mode(settings: CheckpointSettings, alignment: Alignment, timeout: int | None) -> None:
+    driver = started(settings)
+    (barrier,) = driver.pass_time(1000)
+    assert isinstance(barrier, ev.TriggerBarrier)
+    assert (barrier.options.alignment, barrier.options.aligned_timeout_ms) == (alignment, timeout)
+    (savepoint,) = of(ev.TriggerBarrier, driver.savepoint("t1"))
+    assert savepoint.options.alignment is not Alignment.UNALIGNED
+    assert savepoint.options.aligned_timeout_ms is None
+
+
+KEPT = [
+    (Retention.NO_EXTERNALIZED_CHECKPOINTS, {ev.StopOutcome.SUSPENDED}),
+    (Retention.DELETE_ON_CANCELLATION, {ev.StopOutcome.SUSPENDED, ev.StopOutcome.FAILED}),
+    (
+        Retention.RETAIN_ON_CANCELLATION,
+        {ev.StopOutcome.SUSPENDED, ev.StopOutcome.FAILED, ev.StopOutcome.CANCELED},
+    ),
+]
+
+
+@pytest.mark.parametrize("outcome", ev.StopOutcome)
+@pytest.mark.parametrize(("retention", "kept"), KEPT)
+def test_what_stays_when_the_job_ends(
+    retention: Retention, kept: set[ev.StopOutcome], outcome: ev.StopOutcome
+) -> None:
+    driver = started(replace(PERIODIC, retention=retention))
+    driver.pass_time(1000)
+    driver.complete(1)
+    effects = driver.stop(outcome)
+    assert (not of(ev.DeleteCheckpoint, effects)) == (outcome in kept)
+    assert driver.stop(outcome) == []
+
+
+def test_an_end_while_a_pointer_is_stored_waits_for_the_outcome() -> None:
+    driver = started()
+    driver.pass_time(1000)
+    driver.ack_all(1)
+    driver.metadata_written(1)
+    assert driver.stop(ev.StopOutcome.CANCELED) == []
+    (deleted,) = driver.pointer_stored(1)
+    assert isinstance(deleted, ev.DeleteCheckpoint)
+
+
+def test_a_leader_that_lost_its_job_deletes_no_checkpoint() -> None:
+    driver = started()
+    driver.pass_time(1000)
+    driver.complete(1)
+    driver.pass_time(1000)
+    driver.ack_all(2)
+    driver.metadata_written(2)
+    driver.stop(ev.StopOutcome.SUSPENDED)
+    assert driver.pointer_stored(2) == []
+
+
+def test_nothing_is_started_after_the_end() -> None:
+    driver = started()
+    driver.stop(ev.StopOutcome.CANCELED)
+    assert driver.pass_time(10_000) == []
+    (failed,) = driver.savepoint("t1")
+    assert isinstance(failed, ev.SavepointFailed)
+    assert failed.reason is Reason.CHECKPOINT_COORDINATOR_SHUTDOWN

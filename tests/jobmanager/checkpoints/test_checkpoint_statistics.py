@@ -1,0 +1,101 @@
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+from checkpoint_driver import CheckpointDriver, topology
+from hypothesis import given
+from hypothesis import strategies as st
+
+from millstream.core.ids import VertexId
+from millstream.jobmanager.checkpoints import statistics_json
+from millstream.jobmanager.checkpoints.failures import CheckpointFailureReason
+from millstream.jobmanager.checkpoints.model import CheckpointId
+from millstream.jobmanager.checkpoints.settings import CheckpointSettings, Retention
+from millstream.jobmanager.checkpoints.statistics import Distribution
+
+SETTINGS = CheckpointSettings(interval_ms=1000, tolerable_failures=100)
+
+
+def driver_with_history() -> CheckpointDriver:
+    """Checkpoint 1 completed, 2 failed, savepoint 3 completed, 4 in progress with one acknowledgement."""
+    driver = CheckpointDriver(SETTINGS, topology(source=1, sink=2))
+    driver.run_all()
+    driver.pass_time(1000)
+    driver.now += 40
+    driver.complete(1)
+    driver.pass_time(1000)
+    driver.decline(2, driver.attempt("sink", 1), CheckpointFailureReason.CHECKPOINT_DECLINED)
+    driver.savepoint("t1")
+    driver.complete(3)
+    driver.pass_time(1000)
+    driver.ack(4, driver.attempt("sink", 1))
+    return driver
+
+
+def test_the_overview() -> None:
+    driver = driver_with_history()
+    shape = json.loads(json.dumps(statistics_json.overview(driver.coordinator.statistics, driver.now)))
+    assert shape["counts"] == {"restored": 0, "total": 4, "in_progress": 1, "completed": 2, "failed": 1}
+    assert [(c["id"], c["status"]) for c in shape["history"]] == [
+        (4, "IN_PROGRESS"),
+        (3, "COMPLETED"),
+        (2, "FAILED"),
+        (1, "COMPLETED"),
+    ]
+    assert shape["latest"]["completed"]["id"] == 1
+    assert shape["latest"]["savepoint"]["checkpoint_type"] == "SAVEPOINT"
+    assert shape["latest"]["restored"] is None
+    failed = shape["latest"]["failed"]
+    assert failed["failure_message"] == "a task declined the checkpoint: no space left"
+    assert shape["summary"]["checkpointed_size"]["max"] == 30
+    assert shape["summary"]["end_to_end_duration"]["max"] == 40
+
+
+def test_the_details_of_a_checkpoint() -> None:
+    driver = driver_with_history()
+    stats = driver.coordinator.statistics.details(CheckpointId(4))
+    assert stats is not None
+    shape = json.loads(json.dumps(statistics_json.checkpoint(stats, driver.now, with_tasks=True)))
+    assert shape["num_subtasks"] == 3
+    assert shape["num_acknowledged_subtasks"] == 1
+    assert shape["tasks"]["source"]["num_acknowledged_subtasks"] == 0
+    assert shape["tasks"]["source"]["latest_ack_timestamp"] == -1
+    assert shape["tasks"]["sink"]["checkpointed_size"] == 10
+    subtasks = json.loads(json.dumps(statistics_json.subtasks(stats, VertexId("sink"), driver.now)))
+    assert [s["status"] for s in subtasks["subtasks"]] == ["pending_or_failed", "completed"]
+    assert subtasks["subtasks"][1]["checkpoint"] == {"sync": 2, "async": 5}
+    assert subtasks["summary"]["state_size"]["avg"] == 20
+
+
+def test_the_history_is_bounded_but_the_latest_stay() -> None:
+    driver = driver_with_history()
+    driver.complete(4)
+    for _ in range(30):
+        driver.pass_time(1000)
+        driver.complete(driver.started[-1])
+    statistics = driver.coordinator.statistics
+    assert len(statistics.history()) == 10
+    assert statistics.details(CheckpointId(1)) is None
+    assert statistics.details(CheckpointId(2)) is statistics.latest_failed
+    assert statistics.details(CheckpointId(3)) is statistics.latest_savepoint
+
+
+def test_the_configuration() -> None:
+    shape = statistics_json.config(replace(SETTINGS, retention=Retention.RETAIN_ON_CANCELLATION), "hashmap")
+    assert shape["mode"] == "exactly_once"
+    assert shape["externalization"] == {"enabled": True, "delete_on_cancellation": False}
+    assert shape["checkpoint_storage"] == "jobmanager"
+
+
+@given(values=st.lists(st.integers(0, 10**9), max_size=50))
+def test_distributions_are_ordered(values: list[int]) -> None:
+    d = Distribution.of(values)
+    assert d.min <= d.p50 <= d.p90 <= d.p95 <= d.p99 <= d.p999 <= d.max
+    assert d.min <= d.avg <= d.max
+    assert Distribution.of(reversed(values)) == d
+
+
+def test_percentiles_interpolate() -> None:
+    d = Distribution.of(range(1, 101))
+    assert (d.min, d.max, d.avg, d.p50, d.p90) == (1, 100, 50, 50.5, 90.9)

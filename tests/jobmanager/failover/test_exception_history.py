@@ -1,0 +1,100 @@
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from millstream.jobmanager.failover.history import ExceptionHistory, Failure
+
+
+def failure(name: str, at: int = 0, echo: bool = False) -> Failure:
+    return Failure(f"{name}: it broke", f"Traceback of {name}", at, task_name="map (1/2)", echo=echo)
+
+
+def test_failures_until_handled_are_concurrent() -> None:
+    history = ExceptionHistory()
+    history.failed(failure("A"))
+    history.failed(failure("B"))
+    history.handled()
+    history.failed(failure("C"))
+    first, second = history.entries
+    assert first.failure == failure("A")
+    assert first.concurrent == (failure("B"),)
+    assert second.failure == failure("C")
+    assert history.latest == second
+
+
+def test_a_cause_takes_the_place_of_its_echo() -> None:
+    history = ExceptionHistory()
+    history.failed(failure("PeerLost", echo=True))
+    history.failed(failure("Other", echo=True))
+    history.failed(failure("Cause"))
+    history.failed(failure("Late"))
+    (entry,) = history.entries
+    assert entry.failure == failure("Cause")
+    assert [f.exception.partition(":")[0] for f in entry.concurrent] == ["Other", "PeerLost", "Late"]
+
+
+def test_the_oldest_entries_are_forgotten() -> None:
+    history = ExceptionHistory(max_entries=2, max_concurrent=1)
+    for name in "ABC":
+        assert history.truncated is False
+        history.failed(failure(name))
+        history.failed(failure(name.lower()))
+        history.failed(failure(name.lower()))
+        history.handled()
+    assert [e.failure for e in history.entries] == [failure("B"), failure("C")]
+    assert history.truncated
+    assert history.entries[0].dropped == 1
+
+
+def test_the_shape_is_flink_s() -> None:
+    history = ExceptionHistory()
+    assert history.to_json() == {"exceptionHistory": {"entries": [], "truncated": False}}
+    for at, name in enumerate("ABC"):
+        history.failed(failure(name, at))
+        history.handled()
+    history.failed(failure("D", 9))
+    history.failed(failure("E", 10))
+    shape = history.to_json(max_exceptions=2)["exceptionHistory"]
+    assert isinstance(shape, dict)
+    assert shape["truncated"]
+    assert shape["entries"][0] == {
+        "exceptionName": "D",
+        "stacktrace": "Traceback of D",
+        "timestamp": 9,
+        "failureLabels": {},
+        "taskName": "map (1/2)",
+        "endpoint": None,
+        "taskManagerId": None,
+        "concurrentExceptions": [
+            {
+                "exceptionName": "E",
+                "stacktrace": "Traceback of E",
+                "timestamp": 10,
+                "failureLabels": {},
+                "taskName": "map (1/2)",
+                "endpoint": None,
+                "taskManagerId": None,
+            }
+        ],
+    }
+    assert [e["exceptionName"] for e in shape["entries"]] == ["D", "C"]
+
+
+@given(steps=st.lists(st.sampled_from(["cause", "echo", "handled"]), max_size=60))
+def test_no_failure_is_lost_within_the_bounds(steps: list[str]) -> None:
+    history = ExceptionHistory(max_entries=3, max_concurrent=2)
+    failed = 0
+    for step in steps:
+        if step == "handled":
+            history.handled()
+        else:
+            failed += 1
+            history.failed(failure(f"F{failed}", failed, step == "echo"))
+        assert len(history.entries) <= 3
+        kept = sum(1 + len(e.concurrent) + e.dropped for e in history.entries)
+        assert kept == failed or history.truncated
+        for entry in history.entries:
+            assert len(entry.concurrent) <= 2
+            if entry.failure.echo:
+                assert all(f.echo for f in entry.concurrent)
