@@ -40,8 +40,9 @@ BODIES = {
 def test_cancelling_a_job_that_is(cluster: Cluster, tmp_path: Path, name: str) -> None:
     job_id = cluster.submit(write_job(tmp_path, name, BODIES[name]), parallelism=2)
     cluster.wait_for(job_id, "RUNNING")
-    vertices = cluster.get(f"/jobs/{job_id}")["vertices"]
-    wait_until(lambda: all(v["status"] == "RUNNING" for v in vertices), "all tasks to run")
+    wait_until(
+        lambda: all(v["status"] == "RUNNING" for v in cluster.get(f"/jobs/{job_id}")["vertices"]), "all tasks to run"
+    )
     cluster.cli("cancel", "-m", cluster.rest, job_id)
     cluster.wait_for(job_id, "CANCELED", deadline=20)
     wait_until(lambda: cluster.free_slots() == 4 and not cluster.workers(), "slots and workers to be gone")
