@@ -278,13 +278,14 @@ PYTHON_TYPES = {
     OptionType.DURATION: float,
     OptionType.MEMORY: int,
     OptionType.ENUM: str,
+    OptionType.FLOAT: float,
 }
 
 
 def _written(option: Option) -> str:
     match option.type:
         case OptionType.DURATION:
-            return f"{option.default * 1000:g} ms"
+            return f"{option.default * 1000:.15g} ms"
         case OptionType.BOOL:
             return str(option.default).lower()
         case _:

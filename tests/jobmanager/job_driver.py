@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
+from random import Random
 from typing import Any, assert_never
 
 from millstream.core.graph import JobGraph
 from millstream.core.ids import AllocationId, AttemptId, TaskManagerId
 from millstream.core.states import JOB_TRANSITIONS, TASK_TRANSITIONS, ExecutionState, JobStatus
 from millstream.jobmanager import events as ev
-from millstream.jobmanager.execution_graph import Execution
+from millstream.jobmanager.execution_graph import Execution, TaskRestore
+from millstream.jobmanager.failover.restart_strategy import create_restart_strategy
+from millstream.jobmanager.failover.settings import NoRestart, RestartSettings
+from millstream.jobmanager.failover.topology import Subtask
 from millstream.jobmanager.job_master import JobMaster
 from millstream.proto import status_pb2
 from millstream.proto import taskmanager_pb2 as pb
@@ -29,14 +33,20 @@ def legal(table: Mapping[Any, frozenset[Any]], start: Any, end: Any) -> bool:
 class JobDriver:
     """Remembers what the JobMaster asked for; raises AssertionError at the first thing that it must not do."""
 
-    def __init__(self, graph: JobGraph, slot_timeout: float = 10.0) -> None:
+    def __init__(
+        self, graph: JobGraph, slot_timeout: float = 10.0, restart: RestartSettings | None = None
+    ) -> None:
         self.now = 1_000
-        self.master = JobMaster(graph, slot_timeout, self.now)
+        strategy = create_restart_strategy(restart or NoRestart(), Random(7))
+        self.master = JobMaster(graph, slot_timeout, self.now, strategy)
         self.declared: int | None = None
         self.held: dict[AllocationId, TaskManagerId] = {}
         self.freed: Counter[AllocationId] = Counter()
         self.started: set[AllocationId] = set()
         self.deployed: dict[AttemptId, AllocationId] = {}
+        self.addresses: set[AllocationId] = set()
+        self.restores: list[ev.Restore] = []
+        self.coordinators = 0
         self.ended = False
 
     def start(self) -> list[ev.Effect]:
@@ -48,7 +58,10 @@ class JobDriver:
         effects = self.master.handle(event, self.now)
         assert legal(JOB_TRANSITIONS, job, self.master.status), f"{job} -> {self.master.status}"
         for attempt, state in self.task_states().items():
-            assert legal(TASK_TRANSITIONS, tasks[attempt], state), f"{tasks[attempt]} -> {state}"
+            if attempt in tasks:
+                assert legal(TASK_TRANSITIONS, tasks[attempt], state), f"{tasks[attempt]} -> {state}"
+            else:
+                assert state in (ExecutionState.SCHEDULED, ExecutionState.DEPLOYING, ExecutionState.CANCELED)
         if over:
             assert all(isinstance(e, ev.AnswerOffer) and not e.accepted for e in effects), effects
         return self._checked(effects, event)
@@ -59,6 +72,7 @@ class JobDriver:
         return self.tell(ev.SlotOffered(AllocationId(allocation), TaskManagerId(task_manager), "host"))
 
     def ready(self, allocation: str) -> list[ev.Effect]:
+        self.addresses.add(AllocationId(allocation))
         return self.tell(ev.WorkerReadied(AllocationId(allocation), f"address of {allocation}"))
 
     def update(
@@ -79,10 +93,15 @@ class JobDriver:
         return self.tell(ev.CancelRequested())
 
     def lose_worker(self, allocation: str, reason: str = "killed by SIGSEGV") -> list[ev.Effect]:
+        self.started.discard(AllocationId(allocation))
+        self.addresses.discard(AllocationId(allocation))
         return self.tell(ev.WorkerLost(AllocationId(allocation), reason))
 
     def lose_task_manager(self, task_manager: str = "tm1:1-a", reason: str = "no heartbeat") -> list[ev.Effect]:
         return self.tell(ev.TaskManagerLost(TaskManagerId(task_manager), reason))
+
+    def restored(self, restores: Mapping[Subtask, TaskRestore] | None = None) -> list[ev.Effect]:
+        return self.tell(ev.Restored(self.restores[-1].restart, restores or {}))
 
     def tick(self, seconds: float = 0.2) -> list[ev.Effect]:
         self.now += round(seconds * 1000)
@@ -142,12 +161,15 @@ class JobDriver:
                         self.held.setdefault(allocation, task_manager)
                 case ev.StartCoordinator():
                     assert event is None
+                    self.coordinators += 1
                 case ev.StartWorker(allocation, task_manager):
                     assert self.held[allocation] == task_manager
                     assert allocation not in self.started
                     self.started.add(allocation)
                 case ev.Deploy(allocation, task_manager, tasks):
                     assert self.held[allocation] == task_manager
+                    assert allocation in self.addresses, "tasks for a worker that is not there"
+                    assert tasks
                     for task in tasks:
                         assert task.attempt_id not in self.deployed
                         self.deployed[AttemptId(task.attempt_id)] = allocation
@@ -159,6 +181,16 @@ class JobDriver:
                     assert self.held.pop(allocation) == task_manager
                     assert reason
                     self.freed[allocation] += 1
+                case ev.RollBack(subtasks):
+                    assert subtasks
+                    assert self.master.status is JobStatus.RESTARTING
+                case ev.Restore(restart, subtasks, start_coordinator):
+                    assert not self.restores or restart > self.restores[-1].restart
+                    assert all(e.state is ExecutionState.SCHEDULED for e in self.master.execution_graph.of(subtasks))
+                    self.restores.append(effect)
+                    self.coordinators += start_coordinator
+                case ev.WakeUpAt(at_ms):
+                    assert at_ms > self.now
                 case ev.ReportDetails():
                     pass
                 case ev.JobEnded():
@@ -177,6 +209,8 @@ class JobDriver:
         assert len(self.held) <= master.slots_required
         if master.status in (JobStatus.FAILING, JobStatus.CANCELLING) or self.ended:
             assert self.declared == 0, "a job that ends asks for slots"
+        elif self.declared is not None:
+            assert self.declared == master.slots_required, "a job that goes on lowered its declaration"
         if self.ended:
             assert not self.held
             assert all(state.is_terminal for state in self.states()), self.states()

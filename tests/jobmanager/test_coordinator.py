@@ -141,7 +141,7 @@ def running(request: pytest.FixtureRequest) -> Callable[..., RunningCoordinator]
     CLOSED.clear()
 
     def start(*splits: str, **more: bytes) -> RunningCoordinator:
-        coordinator = RunningCoordinator(v=to_bytes(FakeSource(*splits)), **more)
+        coordinator = RunningCoordinator(**{"v": to_bytes(FakeSource(*splits)), **more})
         request.addfinalizer(coordinator.stop)
         return coordinator
 
@@ -171,6 +171,7 @@ def test_readers_register_send_events_and_give_splits_back(running: Any) -> None
     coordinator.reader(subtask=1, custom=to_bytes({"at": 5}))
     assert coordinator.custom() == ("echo", {"at": 5})
     coordinator.reader(subtask=1, splits_returned=to_bytes(["x"]))
+    coordinator.ready()
     coordinator.reader(subtask=0, split_request="h")
     assert coordinator.splits() == (0, ["x for h"])
 
@@ -254,3 +255,82 @@ def test_an_enumerator_that_failed_is_closed_too(running: Any) -> None:
     coordinator.next()
     coordinator.stop()
     assert CLOSED == ["fail on start"]
+
+
+# Checkpoints
+
+
+def _snapshot(coordinator: Any, checkpoint_id: int) -> pb.CoordinatorSnapshot:
+    wanted = pb.SnapshotCoordinator(checkpoint_id=checkpoint_id)
+    coordinator.coordinator.command(pb.CoordinatorCommand(snapshot=wanted))
+    answer = coordinator.next()
+    assert answer.WhichOneof("kind") == "snapshotted"
+    return answer.snapshotted
+
+
+def test_a_snapshot_comes_after_what_was_assigned_before_it(running: Any) -> None:
+    coordinator = running("a", "b")
+    coordinator.ready()
+    coordinator.reader(split_request="h")
+    wanted = pb.CoordinatorCommand(snapshot=pb.SnapshotCoordinator(checkpoint_id=7))
+    coordinator.coordinator.command(wanted)
+    coordinator.reader(split_request="h")
+    assert coordinator.splits() == (0, ["a for h"])
+    snapshot = coordinator.next().snapshotted
+    assert (snapshot.checkpoint_id, snapshot.error) == (7, "")
+    assert pickle.loads(snapshot.states["v"]) == ["b"]
+    assert coordinator.splits() == (0, ["b for h"])
+
+
+def test_a_source_that_is_reset_goes_on_from_its_state(running: Any) -> None:
+    coordinator = running("a", "b")
+    coordinator.ready()
+    state = _snapshot(coordinator, 1).states["v"]
+    coordinator.reader(split_request="h")
+    assert coordinator.splits() == (0, ["a for h"])
+    coordinator.reader(subtask=1, registered=Empty())
+    assert coordinator.custom() == ([1], 3)
+    reset = pb.ResetSource(vertex_id="v", state=state)
+    coordinator.coordinator.command(pb.CoordinatorCommand(reset=reset))
+    coordinator.ready()
+    coordinator.reader(subtask=2, registered=Empty())
+    assert coordinator.custom() == ([2], 3)
+    coordinator.reader(split_request="h")
+    assert coordinator.splits() == (0, ["a for h"])
+    coordinator.coordinator.command(pb.CoordinatorCommand(reset=pb.ResetSource(vertex_id="v")))
+    coordinator.ready()
+    assert pickle.loads(_snapshot(coordinator, 2).states["v"]) == ["a", "b"]
+
+
+def test_readers_that_are_gone_are_not_registered(running: Any) -> None:
+    coordinator = running()
+    coordinator.ready()
+    coordinator.reader(subtask=1, registered=Empty())
+    assert coordinator.custom() == ([1], 3)
+    coordinator.reader(subtask=1, splits_returned=to_bytes([]))
+    coordinator.ready()
+    coordinator.reader(subtask=0, registered=Empty())
+    assert coordinator.custom() == ([0], 3)
+
+
+class NotifiedEnumerator(FakeEnumerator):
+    def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
+        self.context.send_event_to_reader(0, ("complete", checkpoint_id))
+
+    def snapshot_state(self, checkpoint_id: int) -> Any:
+        raise OSError("no state")
+
+
+class NotifiedSource(FakeSource):
+    def create_enumerator(self, context: SplitEnumeratorContext[str]) -> SplitEnumerator[str]:
+        return NotifiedEnumerator(context, self.splits)
+
+
+def test_enumerators_hear_of_completed_checkpoints_and_may_fail_to_be_captured(running: Any) -> None:
+    coordinator = running(v=to_bytes(NotifiedSource("a")))
+    coordinator.ready()
+    for completed in (False, True):
+        notice = pb.CheckpointNotice(checkpoint_id=3, completed=completed)
+        coordinator.coordinator.command(pb.CoordinatorCommand(checkpoint_notice=notice))
+    assert coordinator.custom() == ("complete", 3)
+    assert _snapshot(coordinator, 4).error == "source v (split enumerator): OSError: no state"

@@ -13,6 +13,7 @@ from millstream.core.ids import AllocationId
 from millstream.core.states import ExecutionState, JobStatus
 from millstream.jobmanager import events as ev
 from millstream.jobmanager.details import job_details
+from millstream.jobmanager.failover.settings import ExponentialDelay, FixedDelay, NoRestart, RestartSettings
 from millstream.proto import status_pb2
 from millstream.proto import taskmanager_pb2 as pb
 
@@ -21,6 +22,13 @@ GRAPHS: list[JobGraph] = [
     pipeline(2, source=True),
     pipeline(1, 3, 2, source=True),
     job([vertex("a", 2), vertex("b", 1, "other")], [edge("a", "b", "FORWARD")]),
+    job([vertex("a", 3, source=True), vertex("b", 3)], [edge("a", "b", "FORWARD")]),
+]
+RESTARTS: list[RestartSettings] = [
+    NoRestart(),
+    FixedDelay(attempts=3, delay_ms=0),
+    FixedDelay(attempts=100, delay_ms=1_000),
+    ExponentialDelay(initial_ms=500, max_ms=2_000),
 ]
 TASK_MANAGERS = ["tm1:1-a", "tm2:1-a", "tm3:1-a"]
 REPORTED = [s for s in ExecutionState if s not in (ExecutionState.CREATED, ExecutionState.SCHEDULED)]
@@ -30,9 +38,9 @@ EXCEPTIONS = ["ValueError: root", "PeerLostError: echo"]
 class JobMasterMachine(RuleBasedStateMachine):
     """Events come as the shells can send them: late, twice, and about things that are gone."""
 
-    @initialize(graph=st.sampled_from(GRAPHS))
-    def begin(self, graph: JobGraph) -> None:
-        self.driver = JobDriver(graph, slot_timeout=10.0)
+    @initialize(graph=st.sampled_from(GRAPHS), restart=st.sampled_from(RESTARTS))
+    def begin(self, graph: JobGraph, restart: RestartSettings) -> None:
+        self.driver = JobDriver(graph, slot_timeout=10.0, restart=restart)
         self.driver.start()
         self.offers = 0
 
@@ -51,11 +59,30 @@ class JobMasterMachine(RuleBasedStateMachine):
 
     @rule()
     def all_slots_and_workers_come(self) -> None:
-        if self.driver.master.status is JobStatus.CREATED:
+        if self.driver.master.status in (JobStatus.CREATED, JobStatus.RESTARTING):
             while len(self.driver.held) < self.driver.master.slots_required:
                 self.a_slot_is_offered(TASK_MANAGERS[self.offers % 3])
             for allocation in list(self.driver.held):
-                self.driver.ready(allocation)
+                if allocation in self.driver.started:
+                    self.driver.ready(allocation)
+
+    @precondition(lambda self: self.driver.restores)
+    @rule(fails=st.integers(0, 4))
+    def state_is_restored(self, fails: int) -> None:
+        if fails:
+            self.driver.restored()
+        else:
+            self.driver.tell(ev.RestoreFailed(self.driver.restores[-1].restart, "no such file"))
+
+    @rule()
+    def tasks_end_as_they_are_told(self) -> None:
+        for execution in list(self.driver.executions):
+            if execution.state is ExecutionState.CANCELING:
+                self.driver.update(execution, ExecutionState.CANCELED)
+
+    @rule()
+    def the_checkpoints_fail_the_job(self) -> None:
+        self.driver.tell(ev.JobFailed(status_pb2.TaskFailure(exception="CheckpointFailure: too many")))
 
     @rule(available=st.integers(0, 4))
     def the_resource_manager_has_not_enough(self, available: int) -> None:
@@ -123,8 +150,8 @@ class JobMasterMachine(RuleBasedStateMachine):
         driver = self.driver
         details = job_details(driver.master)
         assert details.slots_held == len(driver.held)
-        if details.failures and "PeerLostError" in details.failures[0].exception:
-            assert all("PeerLostError" in f.exception for f in details.failures)
+        for entry in driver.master.history.entries:
+            assert not entry.failure.echo or all(failure.echo for failure in entry.concurrent)
         driver.cancel()
         for execution in driver.executions:
             if not execution.state.is_terminal:

@@ -28,6 +28,7 @@ class Outcome:
 
     ends: list[JobStatus]
     faults: list[str]
+    restarts: int
 
 
 class SimulatedCluster:
@@ -67,7 +68,8 @@ class SimulatedCluster:
             JobVertex(VertexId(f"v{i}"), f"v{i}", width, 128, "default", (), b"") for i, width in enumerate(widths)
         )
         edges = tuple(
-            JobEdge(VertexId(f"v{i}"), VertexId(f"v{i + 1}"), 0, 0, "HASH", b"") for i in range(len(widths) - 1)
+            JobEdge(VertexId(f"v{i}"), VertexId(f"v{i + 1}"), 0, 0, self.random.choice(["HASH", "FORWARD"]), b"")
+            for i in range(len(widths) - 1)
         )
         owner = self.random.choice(list(self.job_managers.values()))
         self.jobs[job_id] = owner
@@ -161,8 +163,9 @@ class SimulatedCluster:
             self._step()
         self._come_to_rest()
         ends = [owner.masters[job].status for job, owner in self.jobs.items()]
+        restarts = sum(owner.masters[job].restarts for job, owner in self.jobs.items())
         self._check_the_end()
-        return Outcome(ends, self.faults)
+        return Outcome(ends, self.faults, restarts)
 
     def _step(self) -> None:
         self.world.step()

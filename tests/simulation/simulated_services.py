@@ -17,6 +17,14 @@ from millstream.core.graph import JobGraph
 from millstream.core.ids import AllocationId, JobId, JobManagerId, TaskManagerId
 from millstream.core.states import ExecutionState
 from millstream.jobmanager import events as ev
+from millstream.jobmanager.failover.restart_strategy import create_restart_strategy
+from millstream.jobmanager.failover.settings import (
+    ExponentialDelay,
+    FailureRate,
+    FixedDelay,
+    NoRestart,
+    RestartSettings,
+)
 from millstream.jobmanager.job_master import JobMaster
 from millstream.proto import status_pb2
 from millstream.proto import taskmanager_pb2 as pb
@@ -28,6 +36,13 @@ RETRY_AFTER = 0.2
 HEARTBEAT_TIMEOUT = 5.0
 SLOT_TIMEOUT = 20.0
 TICK = 1.0
+RESTARTS: tuple[RestartSettings, ...] = (
+    NoRestart(),
+    FixedDelay(attempts=1, delay_ms=0),
+    FixedDelay(attempts=4, delay_ms=1_000),
+    FailureRate(max_failures=3, interval_ms=600_000, delay_ms=500),
+    ExponentialDelay(initial_ms=500, max_ms=4_000, attempts_before_reset=4),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +155,8 @@ class JobManager:
                 end.vanish()
 
     def start_job(self, graph: JobGraph) -> None:
-        master = JobMaster(graph, SLOT_TIMEOUT, self.world.now_ms())
+        strategy = create_restart_strategy(self.world.random.choice(RESTARTS), self.world.random)
+        master = JobMaster(graph, SLOT_TIMEOUT, self.world.now_ms(), strategy)
         self.masters[graph.job_id] = master
         self._carry_out(graph.job_id, master.start(self.world.now_ms()))
 
@@ -267,12 +283,23 @@ class JobManager:
                     | ev.FreeSlot(task_manager=task_manager)
                 ):
                     self._command(task_manager, effect)
-                case ev.ReportDetails() | ev.JobEnded():
+                case ev.Restore(restart):
+                    self._restore_later(job_id, restart)
+                case ev.ReportDetails() | ev.JobEnded() | ev.RollBack() | ev.WakeUpAt():
                     pass
                 case ev.StartCoordinator():
                     raise AssertionError("the jobs of a simulation have no sources")
                 case _:
                     assert_never(effect)
+
+
+    def _restore_later(self, job_id: JobId, restart: int) -> None:
+        """Reading a checkpoint takes its time, and sometimes fails."""
+        answer: ev.Event = ev.Restored(restart)
+        if self.world.random.random() < 0.1:
+            answer = ev.RestoreFailed(restart, "no such file")
+        delay = self.world.random.uniform(0, 2)
+        self.world.later(delay, f"{self.name}: restored", lambda: self._event(job_id, answer) if self.is_up else None)
 
 
 @dataclass(slots=True)

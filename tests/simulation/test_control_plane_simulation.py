@@ -29,13 +29,18 @@ def test_without_faults_every_job_finishes_or_lacks_slots() -> None:
 def test_under_faults_every_job_ends_and_no_slot_is_lost() -> None:
     ends: Counter[JobStatus] = Counter()
     faults: Counter[str] = Counter()
+    restarts = finished_after_restarts = 0
     for seed in _seeds(250):
         outcome = simulate(seed, steps=600, fault_rate=0.02)
         ends.update(outcome.ends)
         faults.update(outcome.faults)
+        restarts += outcome.restarts
+        finished_after_restarts += outcome.ends.count(JobStatus.FINISHED) if outcome.restarts else 0
     if not SEED:
         assert set(ends) == {JobStatus.FINISHED, JobStatus.FAILED, JobStatus.CANCELED}
         assert len(faults) == 8
+        assert restarts > 100
+        assert finished_after_restarts > 20
 
 
 @pytest.mark.long

@@ -55,13 +55,19 @@ class EndOfInput:
 
 @dataclass(frozen=True, slots=True)
 class Barrier:
-    """Divides the stream: records before it belong to the checkpoint, records after it do not."""
+    """Divides the stream: records before it belong to the checkpoint, records after it do not.
+
+    It carries all that a task has to know of the checkpoint, because only sources are told by the coordinator.
+    """
 
     checkpoint_id: int
     timestamp: int  # when the coordinator triggered it, in milliseconds
     is_savepoint: bool = False
+    location: str = ""  # the folder that the state files go to
+    aligned: bool = True  # exactly-once: channels that delivered it wait for the others
+    full: bool = False  # refers to no file of an earlier checkpoint
 
 
-Signal = EndOfInput
+Signal = EndOfInput | Barrier
 Element = Batch | Signal
 END_OF_INPUT = EndOfInput()

@@ -6,6 +6,7 @@ Values are read with Flink's syntax (`10 s`, `64 mb`, `true`). An unknown key is
 from __future__ import annotations
 
 import difflib
+import math
 import os
 import re
 from collections.abc import Iterable, Mapping
@@ -55,6 +56,14 @@ def _parse(option: Option, raw: Any) -> Any:
                 return int(text)
             except ValueError:
                 raise ValueError(f"'{text}' is not a whole number") from None
+        case OptionType.FLOAT:
+            try:
+                number = float(text)
+            except ValueError:
+                number = math.nan
+            if not math.isfinite(number):
+                raise ValueError(f"'{text}' is not a number")
+            return number
         case OptionType.BOOL:
             if text.lower() not in ("true", "false"):
                 raise ValueError(f"'{text}' is neither true nor false")

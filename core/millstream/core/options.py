@@ -15,6 +15,7 @@ class OptionType(StrEnum):
 
     STRING = "string"
     INT = "int"
+    FLOAT = "float"
     BOOL = "bool"
     DURATION = "duration"  # seconds, as a float
     MEMORY = "memory"  # bytes, as an int
@@ -176,6 +177,126 @@ _ROWS = [
         "Where a program's jobs run: embedded in its own process, or on a cluster.",
         ("local", "remote"),
     ),
+    # checkpoints
+    Option(
+        "execution.checkpointing.interval",
+        _T.DURATION,
+        0.0,
+        "How often a checkpoint is taken; 0 takes none, and then a job that fails does not restart by default.",
+    ),
+    Option(
+        "execution.checkpointing.mode",
+        _T.ENUM,
+        "EXACTLY_ONCE",
+        "Whether state is the effect of each record exactly once, or at least once with barriers that never block.",
+        ("EXACTLY_ONCE", "AT_LEAST_ONCE"),
+    ),
+    Option(
+        "execution.checkpointing.timeout", _T.DURATION, 600.0, "A checkpoint that takes longer than this is given up."
+    ),
+    Option(
+        "execution.checkpointing.min-pause",
+        _T.DURATION,
+        0.0,
+        "The shortest time between the end of one checkpoint and the start of the next.",
+    ),
+    Option(
+        "execution.checkpointing.max-concurrent-checkpoints",
+        _T.INT,
+        1,
+        "How many checkpoints may be under way at the same time.",
+    ),
+    Option(
+        "execution.checkpointing.tolerable-failed-checkpoints",
+        _T.INT,
+        0,
+        "How many checkpoints in a row may fail before the job does.",
+    ),
+    Option("execution.checkpointing.num-retained", _T.INT, 1, "How many completed checkpoints are kept."),
+    Option(
+        "execution.checkpointing.externalized-checkpoint-retention",
+        _T.ENUM,
+        "NO_EXTERNALIZED_CHECKPOINTS",
+        "What happens to the checkpoints of a job that is cancelled or fails: they are deleted when it is cancelled, "
+        "kept, or deleted in both cases.",
+        ("DELETE_ON_CANCELLATION", "RETAIN_ON_CANCELLATION", "NO_EXTERNALIZED_CHECKPOINTS"),
+    ),
+    Option(
+        "execution.checkpointing.incremental",
+        _T.BOOL,
+        False,
+        "Checkpoints refer to the files of earlier ones for state that has not changed.",
+    ),
+    Option(
+        "execution.checkpointing.checkpoints-after-tasks-finish.enabled",
+        _T.BOOL,
+        True,
+        "Whether checkpoints go on when some tasks of the job have finished.",
+    ),
+    Option(
+        "execution.checkpointing.storage",
+        _T.STRING,
+        "",
+        "Where checkpoints are kept: `jobmanager` (in its memory) or `filesystem`; empty: in files when a directory is "
+        "set.",
+    ),
+    Option(
+        "execution.checkpointing.dir",
+        _T.STRING,
+        "",
+        "The directory or URI for checkpoints, which all services reach: a path, `s3://...`, `hdfs://...`, `gs://...`.",
+    ),
+    # restarts
+    Option(
+        "restart-strategy.type",
+        _T.STRING,
+        "",
+        "What happens when a job fails: `none`, `fixed-delay`, `failure-rate` or `exponential-delay`; empty: "
+        "exponential-delay when checkpoints are taken, else none.",
+    ),
+    Option("restart-strategy.fixed-delay.attempts", _T.INT, 1, "How often the job is restarted before it fails."),
+    Option("restart-strategy.fixed-delay.delay", _T.DURATION, 1.0, "The time between a failure and the restart."),
+    Option(
+        "restart-strategy.failure-rate.max-failures-per-interval",
+        _T.INT,
+        1,
+        "How many failures an interval may hold before the job fails.",
+    ),
+    Option(
+        "restart-strategy.failure-rate.failure-rate-interval", _T.DURATION, 60.0, "The interval that failures count in."
+    ),
+    Option("restart-strategy.failure-rate.delay", _T.DURATION, 1.0, "The time between a failure and the restart."),
+    Option(
+        "restart-strategy.exponential-delay.initial-backoff", _T.DURATION, 1.0, "The delay before the first restart."
+    ),
+    Option("restart-strategy.exponential-delay.max-backoff", _T.DURATION, 60.0, "The longest delay before a restart."),
+    Option(
+        "restart-strategy.exponential-delay.backoff-multiplier",
+        _T.FLOAT,
+        1.5,
+        "What the delay is multiplied with at each restart.",
+    ),
+    Option(
+        "restart-strategy.exponential-delay.reset-backoff-threshold",
+        _T.DURATION,
+        3600.0,
+        "After running this long without a failure, the delay is the initial one again.",
+    ),
+    Option(
+        "restart-strategy.exponential-delay.jitter-factor",
+        _T.FLOAT,
+        0.1,
+        "The part of the delay by which it varies at random, so that many jobs do not restart at once.",
+    ),
+    Option(
+        "restart-strategy.exponential-delay.attempts-before-reset-backoff",
+        _T.INT,
+        2**31 - 1,
+        "How often the job is restarted without running for the reset threshold in between, before it fails.",
+    ),
+    Option(
+        "web.exception-history-size", _T.INT, 16, "How many failures that made a job restart or fail are remembered."
+    ),
     # data plane
     Option("taskmanager.memory.segment-size", _T.MEMORY, 256 * 1024, "The size of a network buffer. Flink: 32 kb."),
     Option("taskmanager.network.memory.buffers-per-channel", _T.INT, 2, "Exclusive credit of each remote channel."),
@@ -217,6 +338,7 @@ _BOUNDS: dict[str, tuple[float, float | None]] = {
     "taskmanager.network.memory.output-buffers": (1, None),
     **{f"{service}.rpc.port": (0, 65535) for service in ("dispatcher", "jobmanager", "resourcemanager", "taskmanager")},
     "rest.port": (0, 65535),
+    "web.exception-history-size": (1, None),
 }
 
 

@@ -11,6 +11,7 @@ class JobStatus(StrEnum):
     INITIALIZING = "INITIALIZING"
     CREATED = "CREATED"
     RUNNING = "RUNNING"
+    RESTARTING = "RESTARTING"
     FAILING = "FAILING"
     FAILED = "FAILED"
     CANCELLING = "CANCELLING"
@@ -25,8 +26,9 @@ class JobStatus(StrEnum):
 
 JOB_TRANSITIONS: dict[JobStatus, frozenset[JobStatus]] = {
     JobStatus.INITIALIZING: frozenset({JobStatus.CREATED, JobStatus.CANCELLING, JobStatus.CANCELED, JobStatus.FAILED}),
-    JobStatus.CREATED: frozenset({JobStatus.RUNNING, JobStatus.FAILING, JobStatus.CANCELLING}),
-    JobStatus.RUNNING: frozenset({JobStatus.FINISHED, JobStatus.FAILING, JobStatus.CANCELLING}),
+    JobStatus.CREATED: frozenset({JobStatus.RUNNING, JobStatus.RESTARTING, JobStatus.FAILING, JobStatus.CANCELLING}),
+    JobStatus.RUNNING: frozenset({JobStatus.FINISHED, JobStatus.RESTARTING, JobStatus.FAILING, JobStatus.CANCELLING}),
+    JobStatus.RESTARTING: frozenset({JobStatus.RUNNING, JobStatus.FAILING, JobStatus.CANCELLING}),
     JobStatus.FAILING: frozenset({JobStatus.FAILED, JobStatus.CANCELLING}),
     JobStatus.CANCELLING: frozenset({JobStatus.CANCELED, JobStatus.FAILED}),
     JobStatus.FAILED: frozenset(),

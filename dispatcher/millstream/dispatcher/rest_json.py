@@ -13,7 +13,7 @@ from millstream.core.states import ExecutionState, JobStatus
 from millstream.proto import status_pb2 as pb
 
 Json = dict[str, Any]
-_FLINK_ONLY_JOB_STATES = ("RESTARTING", "SUSPENDED", "RECONCILING")
+_FLINK_ONLY_JOB_STATES = ("SUSPENDED", "RECONCILING")
 _FLINK_ONLY_TASK_STATES = ("RECONCILING",)
 
 

@@ -2,6 +2,9 @@
 
 It runs the split enumerators of the job's sources, in the job's own environment and on one thread, and exchanges events
 with their readers through the job manager. Nothing of the user's runs in the job manager itself.
+
+The answer to a snapshot leaves on the same pipe as assignments of splits, after all that were made before it. A reset
+and a return of splits are confirmed with `ready`: what was sent before that belongs to readers that are gone.
 """
 
 from __future__ import annotations
@@ -39,6 +42,7 @@ class EnumeratorContext(SplitEnumeratorContext[Any]):
         self._vertex_id = source.vertex_id
         self._parallelism = source.parallelism
         self.readers: set[int] = set()
+        self.is_over = False
 
     def current_parallelism(self) -> int:
         """The number of readers."""
@@ -56,7 +60,7 @@ class EnumeratorContext(SplitEnumeratorContext[Any]):
         """Tells a reader that it has all its splits."""
         event = self._event(subtask)
         event.no_more_splits.SetInParent()
-        self._coordinator.send(pb.CoordinatorMessage(event=event))
+        self._pass_on(event)
 
     def send_event_to_reader(self, subtask: int, event: Any) -> None:
         """Sends anything picklable to a reader."""
@@ -70,7 +74,7 @@ class EnumeratorContext(SplitEnumeratorContext[Any]):
                 result, error = work(), None
             except BaseException as raised:  # whatever it is, the enumerator waits for an answer
                 result, error = None, raised
-            self._coordinator.later(self._vertex_id, lambda: then(result, error))
+            self._coordinator.later(self._vertex_id, lambda: None if self.is_over else then(result, error))
 
         threading.Thread(target=run, daemon=True).start()
 
@@ -81,7 +85,11 @@ class EnumeratorContext(SplitEnumeratorContext[Any]):
         event = self._event(subtask)
         for name, value in content.items():
             setattr(event, name, value)
-        self._coordinator.send(pb.CoordinatorMessage(event=event))
+        self._pass_on(event)
+
+    def _pass_on(self, event: pb.CoordinatorEvent) -> None:
+        if not self.is_over:  # an enumerator that was reset has no readers any more
+            self._coordinator.send(pb.CoordinatorMessage(event=event))
 
 
 class Coordinator:
@@ -91,6 +99,7 @@ class Coordinator:
         self.send = send
         self._work: queue.SimpleQueue[tuple[str, Callable[[], None]] | None] = queue.SimpleQueue()
         self._enumerators: dict[str, tuple[SplitEnumerator[Any], EnumeratorContext]] = {}
+        self._sources: dict[str, pb.SourceToCoordinate] = {}
         self._names: dict[str, str] = {}
         self._job_id = ""
 
@@ -106,11 +115,22 @@ class Coordinator:
                 self._job_id = start.job_id
                 for source in start.sources:
                     self._names[source.vertex_id] = source.name
+                    self._sources[source.vertex_id] = source
                     self._work.put((source.vertex_id, lambda s=source: self._start(start.job_id, s)))  # type: ignore[misc]  # the default binds the loop's variable
                 self._work.put(("", lambda: self.send(_ready())))
             case "reader_event":
                 event = command.reader_event
                 self._work.put((event.vertex_id, lambda: self._reader_event(event)))
+            case "snapshot":
+                checkpoint_id = command.snapshot.checkpoint_id
+                self._work.put(("", lambda: self._snapshot(checkpoint_id)))
+            case "checkpoint_notice":
+                notice = command.checkpoint_notice
+                for vertex_id in self._sources:
+                    self._work.put((vertex_id, lambda v=vertex_id: self._notify(v, notice)))  # type: ignore[misc]  # the default binds the loop's variable
+            case "reset":
+                reset = command.reset
+                self._work.put((reset.vertex_id, lambda: self._reset(reset)))
             case _:
                 self._work.put(None)
 
@@ -131,7 +151,10 @@ class Coordinator:
     def _start(self, job_id: str, source: pb.SourceToCoordinate) -> None:
         context = EnumeratorContext(self, job_id, source)
         loaded: Source[Any] = pickle.loads(source.source)
-        enumerator = loaded.create_enumerator(context)
+        if source.state:
+            enumerator = loaded.restore_enumerator(context, pickle.loads(source.state))
+        else:
+            enumerator = loaded.create_enumerator(context)
         self._enumerators[source.vertex_id] = (enumerator, context)
         enumerator.start()
 
@@ -148,7 +171,39 @@ class Coordinator:
             case "custom":
                 enumerator.handle_source_event(event.subtask, pickle.loads(event.custom))
             case "splits_returned":
-                enumerator.add_splits_back(pickle.loads(event.splits_returned), event.subtask)
+                context.readers.discard(event.subtask)
+                if splits := pickle.loads(event.splits_returned):
+                    enumerator.add_splits_back(splits, event.subtask)
+                self.send(_ready())
+
+    def _snapshot(self, checkpoint_id: int) -> None:
+        """All enumerators at one moment; what cannot be captured fails the checkpoint, not the job."""
+        answer = pb.CoordinatorSnapshot(checkpoint_id=checkpoint_id)
+        for vertex_id, (enumerator, _) in self._enumerators.items():
+            try:
+                answer.states[vertex_id] = to_bytes(enumerator.snapshot_state(checkpoint_id))
+            except Exception as error:
+                log.exception("the enumerator of %s could not be captured", self._names[vertex_id])
+                answer.error = f"{self._names[vertex_id]} (split enumerator): {one_line(error)}"
+        self.send(pb.CoordinatorMessage(snapshotted=answer))
+
+    def _notify(self, vertex_id: str, notice: pb.CheckpointNotice) -> None:
+        enumerator, _ = self._enumerators.get(vertex_id, (None, None))
+        notify = getattr(enumerator, "notify_checkpoint_complete", None)
+        if notify is not None and notice.completed:
+            notify(notice.checkpoint_id)
+
+    def _reset(self, reset: pb.ResetSource) -> None:
+        """A new enumerator from the state, in place of the one that is there."""
+        enumerator, context = self._enumerators.pop(reset.vertex_id, (None, None))
+        if enumerator is not None and context is not None:
+            context.is_over = True
+            enumerator.close()
+        source = pb.SourceToCoordinate()
+        source.CopyFrom(self._sources[reset.vertex_id])
+        source.state = reset.state
+        self._start(self._job_id, source)
+        self.send(_ready())
 
     def _fail(self, vertex_id: str, error: Exception) -> None:
         failure = status_pb2.TaskFailure(

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from millstream.core.child import Child, ChildThread
 from millstream.core.clock import Clock
 from millstream.core.configuration import Configuration
 from millstream.core.graph import JobGraph
+from millstream.core.ids import VertexId
 from millstream.core.job_process import start_job_process
 from millstream.core.supervised_child import SupervisedChild
 from millstream.proto import status_pb2
@@ -17,7 +18,7 @@ _STOP_GRACE = 2.0
 
 
 class CoordinatorProcess:
-    """Owned by the job manager's loop. `run` lives as long as the process does."""
+    """Owned by the job manager's loop. `run` lives as long as the process does. `states` are the enumerators'."""
 
     def __init__(
         self,
@@ -27,6 +28,7 @@ class CoordinatorProcess:
         on_message: Callable[[pb.CoordinatorMessage], None],
         on_progress: Callable[[str], None],
         clock: Clock,
+        states: Mapping[VertexId, bytes] | None = None,
     ) -> None:
         self._graph = graph
         self._configuration = configuration
@@ -34,6 +36,7 @@ class CoordinatorProcess:
         self._on_message = on_message
         self._on_progress = on_progress
         self._clock = clock
+        self._states = states or {}
         stop = pb.CoordinatorCommand()
         stop.stop.SetInParent()
         self._child = SupervisedChild(self._launch, stop.SerializeToString(), _STOP_GRACE)
@@ -44,7 +47,13 @@ class CoordinatorProcess:
             job_id=self._graph.job_id,
             configuration=self._graph.configuration,
             sources=[
-                pb.SourceToCoordinate(vertex_id=v.id, name=v.name, parallelism=v.parallelism, source=v.source)
+                pb.SourceToCoordinate(
+                    vertex_id=v.id,
+                    name=v.name,
+                    parallelism=v.parallelism,
+                    source=v.source,
+                    state=self._states.get(v.id, b""),
+                )
                 for v in self._graph.vertices
                 if v.source
             ],

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from millstream.core.ids import AllocationId, AttemptId, TaskManagerId
+from millstream.jobmanager.execution_graph import TaskRestore
+from millstream.jobmanager.failover.topology import Subtask
 from millstream.proto import status_pb2
 from millstream.proto import taskmanager_pb2 as pb
 
@@ -90,6 +93,29 @@ class CoordinatorFailed:
 
 
 @dataclass(frozen=True, slots=True)
+class JobFailed:
+    """Something that is no task's fault alone went wrong: all of the job fails, or restarts."""
+
+    failure: status_pb2.TaskFailure
+
+
+@dataclass(frozen=True, slots=True)
+class Restored:
+    """Answers `Restore`: what the subtasks restore from, and the enumerators are where they were then."""
+
+    restart: int
+    restores: Mapping[Subtask, TaskRestore] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class RestoreFailed:
+    """Answers `Restore`: the checkpoint cannot be read."""
+
+    restart: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class Tick:
     """Time passed."""
 
@@ -106,6 +132,9 @@ Event = (
     | CancelRequested
     | CoordinatorReadied
     | CoordinatorFailed
+    | JobFailed
+    | Restored
+    | RestoreFailed
     | Tick
 )
 
@@ -167,6 +196,35 @@ class FreeSlot:
 
 
 @dataclass(frozen=True, slots=True)
+class RollBack:
+    """These subtasks failed or are being cancelled for a restart: checkpoints under way cannot complete."""
+
+    subtasks: frozenset[Subtask]
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Restore:
+    """Bring the sources' enumerators back to the last checkpoint, and find what these subtasks restore from.
+
+    None of the subtasks runs any more. With `start_coordinator`, the coordinator process failed and a new one is
+    needed, which reports with `CoordinatorReadied`. Answered by `Restored` or `RestoreFailed` with the same number; an
+    effect with a higher number replaces this one.
+    """
+
+    restart: int
+    subtasks: frozenset[Subtask]
+    start_coordinator: bool
+
+
+@dataclass(frozen=True, slots=True)
+class WakeUpAt:
+    """A `Tick` is due at this time."""
+
+    at_ms: int
+
+
+@dataclass(frozen=True, slots=True)
 class ReportDetails:
     """The job's state, message or failures changed."""
 
@@ -184,6 +242,9 @@ Effect = (
     | Deploy
     | CancelTasks
     | FreeSlot
+    | RollBack
+    | Restore
+    | WakeUpAt
     | ReportDetails
     | JobEnded
 )

@@ -5,12 +5,14 @@ Pure data with checked transitions; `millstream.jobmanager.job_master` decides w
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
 from millstream.core.graph import JobGraph, JobVertex
 from millstream.core.ids import AllocationId, AttemptId, TaskManagerId, VertexId, new_id
 from millstream.core.states import ExecutionState, check_task_transition
 from millstream.core.wiring import consumers_of
+from millstream.jobmanager.failover.topology import Subtask
 from millstream.proto import status_pb2
 from millstream.proto import taskmanager_pb2 as pb
 
@@ -31,6 +33,24 @@ class Slot:
     task_manager: TaskManagerId
     host: str
     data_address: str = ""
+    worker_started: bool = False
+
+    def worker_gone(self) -> None:
+        """Its worker is no more; the slot stays."""
+        self.data_address, self.worker_started = "", False
+
+
+@dataclass(frozen=True, slots=True)
+class TaskRestore:
+    """What a subtask restores from: JSON of its operators' states, and the folder of the snapshot."""
+
+    states: bytes
+    location: str
+
+
+DEPLOYED = frozenset(
+    {ExecutionState.DEPLOYING, ExecutionState.INITIALIZING, ExecutionState.RUNNING, ExecutionState.CANCELING}
+)
 
 
 @dataclass(slots=True)
@@ -58,6 +78,16 @@ class Execution:
         """The slice that it belongs to."""
         return SlotKey(self.vertex.slot_sharing_group, self.subtask)
 
+    @property
+    def place(self) -> Subtask:
+        """The subtask, whichever attempt it is."""
+        return Subtask(self.vertex.id, self.subtask)
+
+    @property
+    def is_deployed(self) -> bool:
+        """Whether a worker has it, or may have it."""
+        return self.state in DEPLOYED
+
     def move_to(self, state: ExecutionState, now_ms: int) -> None:
         """A checked step."""
         check_task_transition(self.state, state)
@@ -66,7 +96,7 @@ class Execution:
 
 
 class ExecutionGraph:
-    """All executions of a job."""
+    """The current execution of every subtask of a job."""
 
     def __init__(self, graph: JobGraph, now_ms: int) -> None:
         self.graph = graph
@@ -76,7 +106,8 @@ class ExecutionGraph:
             for subtask in range(vertex.parallelism)
         ]
         self._by_attempt = {e.attempt_id: e for e in self.executions}
-        self._by_place = {(e.vertex.id, e.subtask): e for e in self.executions}
+        self._by_place = {e.place: e for e in self.executions}
+        self._channels = 0
 
     def by_attempt(self, attempt_id: str) -> Execution | None:
         """The execution of this attempt, or None when it is not a current one."""
@@ -84,7 +115,23 @@ class ExecutionGraph:
 
     def at(self, vertex_id: str, subtask: int) -> Execution | None:
         """The current execution of a subtask."""
-        return self._by_place.get((VertexId(vertex_id), subtask))
+        return self._by_place.get(Subtask(VertexId(vertex_id), subtask))
+
+    def of(self, subtasks: Collection[Subtask]) -> list[Execution]:
+        """The current executions of these subtasks, producers first."""
+        return [e for e in self.executions if e.place in subtasks]
+
+    def try_again(self, subtasks: Collection[Subtask], now_ms: int) -> None:
+        """New attempts, scheduled, in place of those of these subtasks, which have all ended."""
+        for index, old in enumerate(self.executions):
+            if old.place not in subtasks:
+                continue
+            assert old.state.is_terminal, f"{old.name} is {old.state}"
+            new = Execution(old.vertex, old.subtask, AttemptId(new_id()), old.attempt + 1)
+            new.state_times[ExecutionState.CREATED] = now_ms
+            new.move_to(ExecutionState.SCHEDULED, now_ms)
+            self.executions[index] = self._by_place[new.place] = self._by_attempt[new.attempt_id] = new
+            del self._by_attempt[old.attempt_id]
 
     def slot_keys(self) -> list[SlotKey]:
         """All slices, one for each slot that the job needs."""
@@ -94,37 +141,48 @@ class ExecutionGraph:
         """The executions of one slice, producers first."""
         return [e for e in self.executions if e.slot_key == key]
 
-    def deployments(self, slots: dict[SlotKey, Slot]) -> dict[SlotKey, list[pb.TaskDeployment]]:
-        """What each slot is told to run: every channel has an id and two ends with known addresses."""
-        tasks = {e.attempt_id: self._deployment(e) for e in self.executions}
-        channel = 0
+    def deployments(
+        self,
+        slots: Mapping[SlotKey, Slot],
+        subtasks: Collection[Subtask] | None = None,
+        restores: Mapping[Subtask, TaskRestore] | None = None,
+    ) -> dict[SlotKey, list[pb.TaskDeployment]]:
+        """What each slot is told to run: every channel has an id of its own and two ends with known addresses.
+
+        With `subtasks`, only those; they are whole pipelined regions, so no channel leads out of them.
+        """
+        chosen = self.executions if subtasks is None else self.of(subtasks)
+        restores = restores or {}
+        tasks = {e.attempt_id: self._deployment(e, restores.get(e.place)) for e in chosen}
         for edge in self.graph.edges:
             producers = [e for e in self.executions if e.vertex.id == edge.source]
             consumers = [e for e in self.executions if e.vertex.id == edge.target]
             gates = [pb.InputGate(input=edge.input, spec=edge.spec) for _ in consumers]
-            for producer in producers:
+            for producer in (e for e in producers if e.attempt_id in tasks):
                 partition = pb.ResultPartition(output=edge.output, spec=edge.spec)
                 for index in consumers_of(edge.strategy, producer.subtask, len(producers), len(consumers)):
-                    channel += 1
+                    self._channels += 1
                     consumer = consumers[index]
                     partition.channels.add(
-                        channel_id=channel,
+                        channel_id=self._channels,
                         consumer_address=slots[consumer.slot_key].data_address,
                         consumer_name=consumer.name,
                     )
                     gates[index].channels.add(
-                        channel_id=channel,
+                        channel_id=self._channels,
                         producer_address=slots[producer.slot_key].data_address,
                         producer_name=producer.name,
                     )
                 tasks[producer.attempt_id].outputs.append(partition)
             for consumer, gate in zip(consumers, gates, strict=True):
-                tasks[consumer.attempt_id].inputs.append(gate)
+                if consumer.attempt_id in tasks:
+                    tasks[consumer.attempt_id].inputs.append(gate)
         for task in tasks.values():
             task.outputs.sort(key=lambda output: output.output)
-        return {key: [tasks[e.attempt_id] for e in self.in_slice(key)] for key in slots}
+        in_slots = {key: [e.attempt_id for e in self.in_slice(key) if e.attempt_id in tasks] for key in slots}
+        return {key: [tasks[attempt] for attempt in attempts] for key, attempts in in_slots.items() if attempts}
 
-    def _deployment(self, execution: Execution) -> pb.TaskDeployment:
+    def _deployment(self, execution: Execution, restore: TaskRestore | None) -> pb.TaskDeployment:
         vertex = execution.vertex
         return pb.TaskDeployment(
             attempt_id=execution.attempt_id,
@@ -137,4 +195,6 @@ class ExecutionGraph:
             max_parallelism=vertex.max_parallelism,
             attempt=execution.attempt,
             chain=vertex.chain,
+            restore=restore.states if restore is not None else b"",
+            restore_location=restore.location if restore is not None else "",
         )

@@ -1,7 +1,7 @@
-"""The job manager's shell: sessions with the dispatcher, the resource manager and task managers around pure JobMasters.
+"""The job manager's shell: sessions with the dispatcher, the resource manager and task managers around running jobs.
 
-Runs on one asyncio loop. It carries out what the JobMasters decide and relays events between source readers and the
-coordinator processes. No user code runs here.
+Runs on one asyncio loop. What happens on the sessions goes to the jobs that it concerns; what the jobs want goes out
+(`millstream.jobmanager.running_job`). No user code runs here.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
-from typing import Any, assert_never
+from typing import Any
 
 import grpc
 
@@ -22,9 +22,8 @@ from millstream.core.ids import AllocationId, JobId, JobManagerId, TaskManagerId
 from millstream.core.rpc import serve, service_handler
 from millstream.core.session import Dialer, Session, serve_session
 from millstream.jobmanager import events as ev
-from millstream.jobmanager.coordinator_process import CoordinatorProcess
 from millstream.jobmanager.details import job_details
-from millstream.jobmanager.job_master import JobMaster
+from millstream.jobmanager.running_job import RunningJob
 from millstream.proto import dispatcher_pb2 as dp
 from millstream.proto import resourcemanager_pb2 as rm
 from millstream.proto import taskmanager_pb2 as pb
@@ -47,8 +46,7 @@ class JobManagerService:
         self._server: grpc.aio.Server | None = None
         self._failed: asyncio.Future[MillstreamError] | None = None
         self._background = BackgroundTasks()
-        self._masters: dict[JobId, JobMaster] = {}
-        self._coordinators: dict[JobId, CoordinatorProcess] = {}
+        self.jobs: dict[JobId, RunningJob] = {}
         self._task_managers: dict[TaskManagerId, TaskManagerSession] = {}
         self._dispatcher: Session[dp.JobManagerMessage, dp.DispatcherMessage] | None = None
         self._resource_manager: Session[rm.JobManagerReport, rm.JobManagerNotice] | None = None
@@ -79,7 +77,7 @@ class JobManagerService:
         if self._stopped:
             return
         self._stopped = True
-        await asyncio.gather(*(c.stop() for c in self._coordinators.values()), return_exceptions=True)
+        await asyncio.gather(*(job.stop() for job in self.jobs.values()), return_exceptions=True)
         await self._background.cancel()
         if self._server is not None:
             await self._server.stop(0.2)
@@ -112,7 +110,7 @@ class JobManagerService:
         while True:
             await asyncio.sleep(_TICK)
             beats += 1
-            for job_id in list(self._masters):
+            for job_id in list(self.jobs):
                 self._event(job_id, ev.Tick())
                 if beats % every == 0:
                     self._report(job_id)
@@ -123,7 +121,7 @@ class JobManagerService:
         self, session: Session[dp.JobManagerMessage, dp.DispatcherMessage]
     ) -> Callable[[dp.DispatcherMessage], None]:
         self._dispatcher = session
-        jobs = [job_details(master) for master in self._masters.values()]
+        jobs = [job_details(job.master) for job in self.jobs.values()]
         register = dp.RegisterJobManager(job_manager_id=self._id, address=self.address, jobs=jobs)
         session.send(dp.JobManagerMessage(register=register))
         log.info("registered at the dispatcher")
@@ -140,28 +138,25 @@ class JobManagerService:
             case "cancel_job":
                 self._event(JobId(message.cancel_job.job_id), ev.CancelRequested())
             case "forget_job":
-                master = self._masters.get(JobId(message.forget_job.job_id))
-                if master is not None and master.status.is_terminal:
-                    del self._masters[JobId(message.forget_job.job_id)]
+                job = self.jobs.get(JobId(message.forget_job.job_id))
+                if job is not None and job.master.status.is_terminal:
+                    del self.jobs[job.graph.job_id]
             case "collect":
                 self._collect(message.collect)
 
     def _start_job(self, graph: JobGraph) -> None:
-        if graph.job_id in self._masters:
+        if graph.job_id in self.jobs:
             return
-        configuration = self._configuration.merged(graph.configuration)
-        now = self._clock.now_ms()
-        master = JobMaster(graph, configuration.seconds("slot.request.timeout"), now)
-        self._masters[graph.job_id] = master
-        log.info("job %s (%s): %d slots needed", graph.job_id, graph.name, master.slots_required)
-        self._carry_out(graph.job_id, master, master.start(now))
+        job = self.jobs[graph.job_id] = RunningJob(graph, self._configuration, self, self._background, self._clock)
+        log.info("job %s (%s): %d slots needed", graph.job_id, graph.name, job.master.slots_required)
+        job.start()
 
     def _report(self, job_id: JobId) -> None:
-        master = self._masters.get(job_id)
-        if master is not None and self._dispatcher is not None:
-            self._dispatcher.send(dp.JobManagerMessage(job_details=job_details(master)))
+        job = self.jobs.get(job_id)
+        if job is not None and self._dispatcher is not None:
+            self._dispatcher.send(dp.JobManagerMessage(job_details=job_details(job.master)))
 
-    def _report_soon(self, job_id: JobId) -> None:
+    def report_soon(self, job_id: JobId) -> None:
         """Bundles the many changes of one moment into one report."""
         if job_id not in self._changed:
             self._changed.add(job_id)
@@ -172,8 +167,8 @@ class JobManagerService:
         self._report(job_id)
 
     def _collect(self, request: dp.CollectRequest) -> None:
-        master = self._masters.get(JobId(request.job_id))
-        place = master.collector_of(request.operator_id) if master is not None else None
+        job = self.jobs.get(JobId(request.job_id))
+        place = job.master.collector_of(request.operator_id) if job is not None else None
         if place is None:
             error = dp.CollectResponse(request_id=request.request_id, error="the collecting task is not running")
             if self._dispatcher is not None:
@@ -181,7 +176,7 @@ class JobManagerService:
             return
         task_manager, allocation_id, execution = place
         collect = pb.CollectFromTask(allocation_id=allocation_id, attempt_id=execution.attempt_id, request=request)
-        self._command(task_manager, pb.JobManagerCommand(collect=collect))
+        self.command(task_manager, pb.JobManagerCommand(collect=collect))
 
     # The resource manager
 
@@ -203,7 +198,8 @@ class JobManagerService:
         if notice.WhichOneof("kind") == "not_enough":
             self._event(JobId(notice.not_enough.job_id), ev.NotEnoughSlots(notice.not_enough.available))
 
-    def _declare(self, job_id: JobId, slots: int) -> None:
+    def declare(self, job_id: JobId, slots: int) -> None:
+        """Tells the resource manager how many slots a job wants in all, now and whenever it comes back."""
         if slots:
             self._requirements[job_id] = slots
         else:
@@ -242,7 +238,7 @@ class JobManagerService:
         if session is not None and not session.is_open and not self._stopped:
             del self._task_managers[task_manager]
             log.warning("task manager %s: %s", task_manager, reason)
-            for job_id in list(self._masters):
+            for job_id in list(self.jobs):
                 self._event(job_id, ev.TaskManagerLost(task_manager, reason))
 
     def _task_manager_message(self, task_manager: TaskManagerId, message: pb.TaskManagerMessage) -> None:
@@ -250,11 +246,12 @@ class JobManagerService:
             case "offer":
                 offer = message.offer
                 job_id, allocation = JobId(offer.job_id), AllocationId(offer.allocation_id)
-                if job_id in self._masters:
+                if job_id in self.jobs:
                     host = task_manager.rsplit(":", 1)[0]
                     self._event(job_id, ev.SlotOffered(allocation, task_manager, host))
                 else:
-                    self._answer(task_manager, allocation, False)
+                    refusal = pb.OfferAnswer(allocation_id=allocation, accepted=False)
+                    self.command(task_manager, pb.JobManagerCommand(offer_answer=refusal))
             case "progress":
                 progress = message.progress
                 self._by_allocation(
@@ -275,109 +272,42 @@ class JobManagerService:
                 if message.metrics.tasks:
                     self._by_allocation(message.metrics.tasks[0].allocation_id, ev.MetricsReported(message.metrics))
             case "reader_event":
-                coordinator = self._coordinators.get(JobId(message.reader_event.job_id))
-                if coordinator is not None:
-                    coordinator.send(pb.CoordinatorCommand(reader_event=message.reader_event))
+                job = self.jobs.get(JobId(message.reader_event.job_id))
+                if job is not None:
+                    job.task_manager_message(message)
+            case "checkpoint_ack":
+                self._to_holder(message.checkpoint_ack.allocation_id, message)
+            case "checkpoint_decline":
+                self._to_holder(message.checkpoint_decline.allocation_id, message)
             case "collected":
                 if self._dispatcher is not None:
                     self._dispatcher.send(dp.JobManagerMessage(collected=message.collected))
 
     def _by_allocation(self, allocation_id: str, event: ev.Event) -> None:
-        for job_id, master in self._masters.items():
-            if any(slot.allocation_id == allocation_id for slot in master.slots.values()):
-                self._event(job_id, event)
+        for job in self.jobs.values():
+            if job.holds(allocation_id):
+                job.tell(event)
                 return
 
-    def _answer(self, task_manager: TaskManagerId, allocation_id: AllocationId, accepted: bool) -> None:
-        answer = pb.OfferAnswer(allocation_id=allocation_id, accepted=accepted)
-        self._command(task_manager, pb.JobManagerCommand(offer_answer=answer))
+    def _to_holder(self, allocation_id: str, message: pb.TaskManagerMessage) -> None:
+        for job in self.jobs.values():
+            if job.holds(allocation_id):
+                job.task_manager_message(message)
+                return
 
-    def _command(self, task_manager: TaskManagerId, command: pb.JobManagerCommand) -> None:
+    def command(self, task_manager: TaskManagerId, command: pb.JobManagerCommand) -> None:
+        """Tells a task manager something, if it is connected."""
         session = self._task_managers.get(task_manager)
         if session is not None:
             session.send(command)
 
-    # JobMasters
-
     def _event(self, job_id: JobId, event: ev.Event) -> None:
-        master = self._masters.get(job_id)
-        if master is not None:
-            self._carry_out(job_id, master, master.handle(event, self._clock.now_ms()))
-
-    def _carry_out(self, job_id: JobId, master: JobMaster, effects: list[ev.Effect]) -> None:
-        graph = master.graph
-        for effect in effects:
-            match effect:
-                case ev.DeclareSlots(slots):
-                    self._declare(job_id, slots)
-                case ev.AnswerOffer(allocation_id, task_manager, accepted):
-                    self._answer(task_manager, allocation_id, accepted)
-                case ev.StartCoordinator():
-                    self._start_coordinator(graph)
-                case ev.StartWorker(allocation_id, task_manager):
-                    start = pb.StartWorker(
-                        allocation_id=allocation_id,
-                        job_id=job_id,
-                        artifacts=[a.to_proto() for a in graph.artifacts],
-                        artifact_address=self._artifact_address,
-                        configuration=graph.configuration,
-                        python_path=graph.python_path,
-                    )
-                    self._command(task_manager, pb.JobManagerCommand(start_worker=start))
-                case ev.Deploy(allocation_id, task_manager, tasks):
-                    deploy = pb.DeployTasks(allocation_id=allocation_id, tasks=tasks)
-                    self._command(task_manager, pb.JobManagerCommand(deploy=deploy))
-                case ev.CancelTasks(allocation_id, task_manager, attempts):
-                    cancel = pb.CancelTasks(allocation_id=allocation_id, attempt_ids=attempts)
-                    self._command(task_manager, pb.JobManagerCommand(cancel=cancel))
-                case ev.FreeSlot(allocation_id, task_manager, reason):
-                    free = pb.FreeSlot(allocation_id=allocation_id, reason=reason)
-                    self._command(task_manager, pb.JobManagerCommand(free_slot=free))
-                case ev.ReportDetails():
-                    self._report_soon(job_id)
-                case ev.JobEnded():
-                    log.info("job %s (%s) ended: %s", job_id, graph.name, master.status)
-                    if job_id in self._coordinators:
-                        self._background.spawn(self._stop_coordinator(job_id))
-                case _:
-                    assert_never(effect)
+        job = self.jobs.get(job_id)
+        if job is not None:
+            job.tell(event)
 
     @property
-    def _artifact_address(self) -> str:
+    def artifact_address(self) -> str:
+        """The dispatcher's."""
         host = self._configuration.string("dispatcher.rpc.address")
         return f"{host}:{self._configuration.integer('dispatcher.rpc.port')}"
-
-    # Coordinators
-
-    def _start_coordinator(self, graph: JobGraph) -> None:
-        def on_message(message: pb.CoordinatorMessage) -> None:
-            match message.WhichOneof("kind"):
-                case "ready":
-                    self._event(graph.job_id, ev.CoordinatorReadied())
-                case "failure":
-                    self._event(graph.job_id, ev.CoordinatorFailed(message.failure))
-                case "event":
-                    self._to_reader(graph.job_id, message.event)
-
-        coordinator = CoordinatorProcess(
-            graph,
-            self._configuration,
-            self._artifact_address,
-            on_message,
-            lambda text: self._event(graph.job_id, ev.WorkerProgressed(AllocationId(""), text)),
-            self._clock,
-        )
-        self._coordinators[graph.job_id] = coordinator
-        self._background.spawn(coordinator.run())
-
-    async def _stop_coordinator(self, job_id: JobId) -> None:
-        await self._coordinators[job_id].stop()
-        del self._coordinators[job_id]
-
-    def _to_reader(self, job_id: JobId, event: pb.CoordinatorEvent) -> None:
-        master = self._masters.get(job_id)
-        place = master.place_of(event.vertex_id, event.subtask) if master is not None else None
-        if place is not None:
-            task_manager, allocation_id, execution = place
-            event.allocation_id, event.attempt_id = allocation_id, execution.attempt_id
-            self._command(task_manager, pb.JobManagerCommand(coordinator_event=event))

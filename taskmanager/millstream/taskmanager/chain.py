@@ -8,8 +8,10 @@ from typing import assert_never
 from millstream.core import plan
 from millstream.core.batches import Batch, RowBatch
 from millstream.core.types import PICKLED, TypeInformation
+from millstream.datastream.checkpointed import CheckpointedFunction
 from millstream.datastream.functions import RuntimeContext
-from millstream.taskmanager.operators.base import Emit, Operator
+from millstream.taskmanager.checkpointing.restoring import RestoredTask
+from millstream.taskmanager.operators.base import Emit, FunctionOperator, Operator
 from millstream.taskmanager.operators.broadcast_process import BroadcastProcessOperator
 from millstream.taskmanager.operators.functional import FilterOperator, FlatMapOperator, MapOperator
 from millstream.taskmanager.operators.map_batches import MapBatchesOperator
@@ -31,9 +33,12 @@ from millstream.taskmanager.state.heap import HeapOperatorStateBackend
 class OperatorChain:
     """The operators of one task, in topological order. Opened and closed from the last to the first, as Flink does."""
 
-    def __init__(self, operators: list[Operator], ids: list[str]) -> None:
+    def __init__(
+        self, operators: list[Operator], ids: list[str], restored_checkpoint_id: int | None = None
+    ) -> None:
         self.operators = operators
         self.ids = ids
+        self._restored_checkpoint_id = restored_checkpoint_id
 
     @property
     def head(self) -> Operator:
@@ -50,6 +55,7 @@ class OperatorChain:
     def open(self) -> None:
         """Consumers before producers."""
         for operator in reversed(self.operators):
+            operator.initialize_state(self._restored_checkpoint_id)
             operator.open()
 
     def finish(self) -> None:
@@ -82,6 +88,7 @@ class ChainBuilder:
         max_column_rows: int,
         second_input_type: TypeInformation = PICKLED,
         make_operator_backend: Callable[[str], OperatorStateBackend] = HeapOperatorStateBackend,
+        restored: RestoredTask | None = None,
     ) -> None:
         self._task_outputs = task_outputs
         self._input_type = input_type
@@ -92,6 +99,7 @@ class ChainBuilder:
         self._make_backend = make_backend
         self._max_rows = max_rows
         self._max_column_rows = max_column_rows
+        self._restored = restored
 
     def build(self, chain: plan.Chain) -> OperatorChain:
         """Builds consumers first, so that every producer finds where to emit."""
@@ -101,11 +109,13 @@ class ChainBuilder:
         for index in reversed(range(len(specs))):
             chained = specs[index]
             operator = self._operator(chained, input_types[index], self._emit(chained, None, built))
+            self._give_operator_state(chained, operator)
             for tag in {output.tag for output in chained.outputs} - {None}:
                 assert tag is not None
                 operator.emit_side[tag] = self._emit(chained, tag, built)
             built[index] = operator
-        return OperatorChain([built[i] for i in range(len(specs))], [s.operator_id for s in specs])
+        checkpoint_id = None if self._restored is None else self._restored.checkpoint_id
+        return OperatorChain([built[i] for i in range(len(specs))], [s.operator_id for s in specs], checkpoint_id)
 
     def _input_types(self, chain: plan.Chain) -> list[TypeInformation]:
         types = [self._input_type] * len(chain.operators)
@@ -131,6 +141,16 @@ class ChainBuilder:
             return lambda batch: None
         return _in_slices(_to_all(targets), self._max_rows)
 
+    def _give_operator_state(self, chained: plan.ChainedOperator, operator: Operator) -> None:
+        if isinstance(operator, FunctionOperator) and isinstance(operator.function, CheckpointedFunction):
+            operator.operator_state = operator.operator_state or self._make_operator_backend(chained.name)
+        if self._restored is None:
+            return
+        if operator.operator_state is not None:
+            operator.operator_state.restore(self._restored.operator_state(chained.operator_id))
+        if isinstance(operator, SourceOperator):
+            operator.restored_splits = self._restored.splits(chained.operator_id)
+
     def _operator(self, chained: plan.ChainedOperator, input_type: TypeInformation, emit: Emit) -> Operator:
         name, spec = chained.name, chained.spec
         context = self._make_context(name)
@@ -149,19 +169,20 @@ class ChainBuilder:
             case plan.ProcessSpec(function):
                 return ProcessOperator(*common, function)
             case plan.KeyedProcessSpec(function, selector):
-                return ProcessOperator(*common, function, selector, self._keyed_state(context, spec.key_type))
+                return ProcessOperator(*common, function, selector, self._keyed_state(chained, context, spec.key_type))
             case plan.ReduceSpec():
-                return ReduceOperator(*common, spec, self._keyed_state(context, spec.key_type))
+                return ReduceOperator(*common, spec, self._keyed_state(chained, context, spec.key_type))
             case plan.CoMapSpec():
-                return CoMapOperator(*common, self._second_input_type, spec, self._shared_state(context, spec.keys))
+                state = self._shared_state(chained, context, spec.keys)
+                return CoMapOperator(*common, self._second_input_type, spec, state)
             case plan.CoFlatMapSpec():
-                state = self._shared_state(context, spec.keys)
+                state = self._shared_state(chained, context, spec.keys)
                 return CoFlatMapOperator(*common, self._second_input_type, spec, state)
             case plan.CoProcessSpec():
-                state = self._shared_state(context, spec.keys)
+                state = self._shared_state(chained, context, spec.keys)
                 return CoProcessOperator(*common, self._second_input_type, spec, state)
             case plan.BroadcastProcessSpec():
-                state = self._shared_state(context, spec.keys)
+                state = self._shared_state(chained, context, spec.keys)
                 operator_state = self._make_operator_backend(name)
                 return BroadcastProcessOperator(*common, self._second_input_type, spec, operator_state, state)
             case plan.MapBatchesSpec(function, batch_format):
@@ -172,13 +193,19 @@ class ChainBuilder:
                 return CollectOperator(*common)
         assert_never(spec)
 
-    def _keyed_state(self, context: TaskRuntimeContext, key_type: TypeInformation) -> KeyedStateBackend:
-        backend = self._make_backend(context.get_task_name(), key_type)
+    def _keyed_state(
+        self, chained: plan.ChainedOperator, context: TaskRuntimeContext, key_type: TypeInformation
+    ) -> KeyedStateBackend:
+        backend = self._make_backend(chained.name, key_type)
+        if self._restored is not None:
+            backend.restore(self._restored.keyed_state(chained.operator_id))
         context.keyed_backend = backend
         return backend
 
-    def _shared_state(self, context: TaskRuntimeContext, keys: plan.TwoInputKeys | None) -> KeyedStateBackend | None:
-        return None if keys is None else self._keyed_state(context, keys.key_type)
+    def _shared_state(
+        self, chained: plan.ChainedOperator, context: TaskRuntimeContext, keys: plan.TwoInputKeys | None
+    ) -> KeyedStateBackend | None:
+        return None if keys is None else self._keyed_state(chained, context, keys.key_type)
 
 
 def _to_all(targets: list[Emit]) -> Emit:

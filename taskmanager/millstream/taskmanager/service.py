@@ -231,6 +231,12 @@ class TaskManagerService:
                 self._to_worker(event.allocation_id, pb.WorkerCommand(coordinator_event=event))
             case "collect":
                 self._to_worker(command.collect.allocation_id, pb.WorkerCommand(collect=command.collect))
+            case "trigger_checkpoint":
+                trigger = command.trigger_checkpoint
+                self._to_worker(trigger.allocation_id, pb.WorkerCommand(trigger_checkpoint=trigger))
+            case "checkpoint_notice":
+                notice = command.checkpoint_notice
+                self._to_worker(notice.allocation_id, pb.WorkerCommand(checkpoint_notice=notice))
 
     def _to_worker(self, allocation_id: str, command: pb.WorkerCommand) -> None:
         worker = self._workers.get(AllocationId(allocation_id))
@@ -296,6 +302,10 @@ class TaskManagerService:
                 out.collected.CopyFrom(message.collected)
             case "metrics":
                 out.metrics.CopyFrom(message.metrics)
+            case "checkpoint_ack":
+                out.checkpoint_ack.CopyFrom(message.checkpoint_ack)
+            case "checkpoint_decline":
+                out.checkpoint_decline.CopyFrom(message.checkpoint_decline)
         self._to_job_manager(allocation, out)
 
     def _free(self, allocation_id: AllocationId, reason: str) -> None:

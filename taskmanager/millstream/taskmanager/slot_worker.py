@@ -12,14 +12,19 @@ import logging
 import pickle
 import queue
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 
+from millstream.core.batches import Barrier
 from millstream.core.clock import Clock
 from millstream.core.configuration import Configuration
 from millstream.core.states import ExecutionState
 from millstream.proto import dispatcher_pb2
 from millstream.proto import taskmanager_pb2 as pb
+from millstream.taskmanager.checkpointing.storages import Storages
+from millstream.taskmanager.checkpointing.task_checkpoints import CheckpointServices, SnapshotWritten
+from millstream.taskmanager.checkpointing.writing import warm_up
 from millstream.taskmanager.failures import PeerLostError, describe_failure
 from millstream.taskmanager.network.channel_table import ChannelTable
 from millstream.taskmanager.network.data_plane import DataPlane, FrameArrived, PeerLost
@@ -30,6 +35,7 @@ from millstream.taskmanager.task_factory import TaskFactory
 log = logging.getLogger(__name__)
 
 
+_WRITERS = 4  # snapshots that are written at the same time: they wait for storage more than for the processor
 _DRAIN = 0.005  # seconds that a task may go on consuming before its producers take their turn: full queues are latency
 
 
@@ -44,7 +50,7 @@ class WakeUp:
     attempt_id: str
 
 
-Mail = pb.WorkerCommand | FrameArrived | PeerLost | WakeUp
+Mail = pb.WorkerCommand | FrameArrived | PeerLost | WakeUp | SnapshotWritten
 
 
 class SlotWorker:
@@ -61,6 +67,13 @@ class SlotWorker:
         self.mailbox: queue.SimpleQueue[Mail] = queue.SimpleQueue()
         self._data_plane = DataPlane(start.job_id, host, configuration, self.mailbox.put)
         self._channels = ChannelTable()
+        self._writers = ThreadPoolExecutor(_WRITERS, thread_name_prefix="snapshots")
+        storages = Storages(start.job_id, configuration.string("execution.checkpointing.dir"))
+        incremental = configuration.boolean("execution.checkpointing.incremental")
+        self._takes_checkpoints = configuration.seconds("execution.checkpointing.interval") > 0
+        self._checkpoints = CheckpointServices(
+            start.allocation_id, clock, storages, incremental, self._writers.submit, self.mailbox.put, send
+        )
         self._factory = TaskFactory(
             host,
             options,
@@ -69,6 +82,9 @@ class SlotWorker:
             lambda event: send(pb.WorkerMessage(reader_event=event)),
             lambda attempt_id: self.mailbox.put(WakeUp(attempt_id)),
             self._wake_up_in,
+            clock,
+            storages,
+            incremental,
         )
         self._tasks: dict[str, Task] = {}
         self._lost_peers: dict[str, str] = {}
@@ -82,6 +98,8 @@ class SlotWorker:
     def run(self) -> None:
         """Until a stop command."""
         self._data_plane.start()
+        if self._takes_checkpoints:
+            self._writers.submit(warm_up)
         ready = pb.WorkerReady(allocation_id=self._allocation, data_address=self._data_plane.address)
         self._send(pb.WorkerMessage(ready=ready))
         try:
@@ -90,6 +108,7 @@ class SlotWorker:
         finally:
             for task in list(self._tasks.values()):
                 self._close(task)
+            self._writers.shutdown(wait=False, cancel_futures=True)
             self._data_plane.stop()
 
     def turn(self) -> None:
@@ -167,6 +186,8 @@ class SlotWorker:
                 self._tasks[mail.attempt_id].wake_up()
         elif isinstance(mail, PeerLost):
             self._lose_peer(mail)
+        elif isinstance(mail, SnapshotWritten):
+            self._snapshot_written(mail)
         else:
             self._handle_command(mail)
 
@@ -183,13 +204,17 @@ class SlotWorker:
                 self._handle_coordinator_event(command.coordinator_event)
             case "collect":
                 self._collect(command.collect)
+            case "trigger_checkpoint":
+                self._trigger_checkpoint(command.trigger_checkpoint)
+            case "checkpoint_notice":
+                self._notify_of_checkpoint(command.checkpoint_notice)
             case "stop":
                 self._stopped = True
             case other:
                 log.error("unexpected command %s", other)
 
     def _deploy(self, deployment: pb.TaskDeployment) -> None:
-        task = Task(deployment, self._factory.max_rows)
+        task = Task(deployment, self._factory.max_rows, self._checkpoints)
         self._tasks[task.attempt_id] = task
         self._update(task, ExecutionState.INITIALIZING)
         if not self._in_task(task, lambda: self._factory.build(task)) or not self._in_task(task, task.open):
@@ -242,6 +267,31 @@ class SlotWorker:
             gone = "the collecting task is not running"
             answers.append(dispatcher_pb2.CollectResponse(request_id=request.request_id, error=gone))
         self._send(pb.WorkerMessage(collected=answers[0]))
+
+    def _trigger_checkpoint(self, command: pb.TriggerCheckpoint) -> None:
+        options = command.options
+        barrier = Barrier(
+            options.checkpoint_id, options.timestamp, options.savepoint, options.location,
+            options.alignment != "AT_LEAST_ONCE", options.full,
+        )  # fmt: skip
+        for attempt_id in command.attempt_ids:
+            task = self._tasks.get(attempt_id)
+            if task is not None and task.state is ExecutionState.RUNNING:
+                self._in_task(task, partial(task.checkpoints.trigger, barrier))
+
+    def _notify_of_checkpoint(self, notice: pb.CheckpointNotice) -> None:
+        for attempt_id in notice.attempt_ids:
+            task = self._tasks.get(attempt_id)
+            if task is not None and task.state is ExecutionState.RUNNING:
+                tell = task.checkpoints.completed if notice.completed else task.checkpoints.aborted
+                self._in_task(task, partial(tell, notice.checkpoint_id))
+
+    def _snapshot_written(self, mail: SnapshotWritten) -> None:
+        task = self._tasks.get(mail.attempt_id)
+        if task is not None:
+            self._in_task(task, partial(task.checkpoints.written, mail))
+        elif mail.written is not None:
+            self._checkpoints.discard(mail.barrier.location, mail.written.new_files)
 
     def _lose_peer(self, lost: PeerLost) -> None:
         self._lost_peers[lost.peer] = lost.reason

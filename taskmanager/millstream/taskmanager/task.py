@@ -10,13 +10,14 @@ from __future__ import annotations
 from enum import Enum
 from typing import Any
 
-from millstream.core.batches import Batch, EndOfInput, RowBatch
+from millstream.core.batches import Barrier, Batch, EndOfInput, RowBatch
 from millstream.core.pickling import to_bytes
 from millstream.core.states import ExecutionState, check_task_transition
 from millstream.datastream.connectors.base import PollStatus
 from millstream.datastream.functions import Accumulator, Counter
 from millstream.proto import status_pb2, taskmanager_pb2
 from millstream.taskmanager.chain import OperatorChain
+from millstream.taskmanager.checkpointing.task_checkpoints import CheckpointServices, TaskCheckpoints
 from millstream.taskmanager.network.inputs import InputChannel, InputGate
 from millstream.taskmanager.network.outputs import ResultPartition
 from millstream.taskmanager.operators.base import Emit
@@ -37,9 +38,12 @@ class StepResult(Enum):
 class Task:
     """A running attempt."""
 
-    def __init__(self, deployment: taskmanager_pb2.TaskDeployment, max_rows: int) -> None:
+    def __init__(
+        self, deployment: taskmanager_pb2.TaskDeployment, max_rows: int, checkpoint_services: CheckpointServices
+    ) -> None:
         self.deployment = deployment
         self.attempt_id = deployment.attempt_id
+        self.checkpoints = TaskCheckpoints(self, checkpoint_services)
         self.gates: list[InputGate] = []
         self.partitions: list[ResultPartition] = []
         self.state = ExecutionState.DEPLOYING
@@ -85,6 +89,17 @@ class Task:
     def source(self) -> SourceOperator | None:
         """The head, when it is a source."""
         return self._source
+
+    @property
+    def is_ending(self) -> bool:
+        """Whether all input was processed and the end has been sent on."""
+        return self._ending
+
+    def emit_barrier(self, barrier: Barrier) -> None:
+        """Sends a barrier on, behind what was emitted; nothing follows the end."""
+        if not self._ending:
+            for partition in self.partitions:
+                partition.barrier(barrier)
 
     def move_to(self, state: ExecutionState) -> None:
         """A checked step of the task's life."""
@@ -149,6 +164,7 @@ class Task:
 
     def close(self) -> list[Exception]:
         """Closes the operators, once, when they were opened."""
+        self.checkpoints.release()
         if not self._opened or self._chain is None:
             return []
         self._opened = False
@@ -210,6 +226,9 @@ class Task:
             channel, element = taken
             if isinstance(element, EndOfInput):
                 return self._end_channel(gate, channel)
+            if isinstance(element, Barrier):
+                self.checkpoints.arrived(channel.channel_id, element)
+                return StepResult.WORKED
             self._deliver = self._inputs[position]
             if isinstance(element, RowBatch) and len(element) > self._pace.rows:
                 self._batch, self._taken = element, 0
@@ -238,6 +257,7 @@ class Task:
 
     def _end_channel(self, gate: InputGate, channel: InputChannel) -> StepResult:
         gate.end(channel)
+        self.checkpoints.channel_ended(channel.channel_id)
         if all(g.all_ended for g in self.gates):
             return self._end()
         return StepResult.WORKED
@@ -250,6 +270,5 @@ class Task:
         return self._drain()
 
     def _drain(self) -> StepResult:
-        if all(p.is_drained() for p in self.partitions) and all(c.is_drained for c in self._collect):
-            return StepResult.ENDED
-        return StepResult.BACKPRESSURED
+        drained = all(p.is_drained() for p in self.partitions) and all(c.is_drained for c in self._collect)
+        return StepResult.ENDED if drained and not self.checkpoints.is_writing else StepResult.BACKPRESSURED

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from millstream.core import plan
-from millstream.core.clock import Clock, SystemClock
+from millstream.core.clock import Clock
 from millstream.core.configuration import Configuration
 from millstream.core.key_groups import key_group_range
 from millstream.core.pickling import to_bytes
@@ -17,6 +17,8 @@ from millstream.datastream.functions import RuntimeContext
 from millstream.proto import dataplane_pb2
 from millstream.proto import taskmanager_pb2 as pb
 from millstream.taskmanager.chain import ChainBuilder
+from millstream.taskmanager.checkpointing.restoring import RestoredTask, restore_task
+from millstream.taskmanager.checkpointing.storages import Storages
 from millstream.taskmanager.network.channel_table import ChannelTable
 from millstream.taskmanager.network.codecs import ElementCodec
 from millstream.taskmanager.network.credit import CreditReceiver
@@ -49,7 +51,9 @@ class TaskFactory:
         send_reader_event: Callable[[pb.ReaderEvent], None],
         wake_up: Callable[[str], None],
         wake_up_in: Callable[[str, float], None],
-        clock: Clock | None = None,
+        clock: Clock,
+        storages: Storages,
+        incremental: bool,
     ) -> None:
         self._host = host
         self._options = options
@@ -59,12 +63,13 @@ class TaskFactory:
         self._send_reader_event = send_reader_event
         self._wake_up = wake_up
         self._wake_up_in = wake_up_in
-        self._clock = SystemClock() if clock is None else clock
-        self._state_backend: StateBackend = HashMapStateBackend()
+        self._clock = clock
+        self._storages = storages
+        self._state_backend: StateBackend = HashMapStateBackend(incremental)
         self.max_rows = self._configuration.integer("execution.batch.max-rows")
 
     def build(self, task: Task) -> None:
-        """Gives the task its channels and operators. User code is loaded here for the first time."""
+        """Gives the task its channels, its state and its operators. User code is loaded here for the first time."""
         deployment = task.deployment
         task.gates += [self._gate(gate) for gate in deployment.inputs]
         task.partitions += [self._partition(task, output) for output in deployment.outputs]
@@ -79,8 +84,14 @@ class TaskFactory:
             self._configuration.integer("execution.batch.max-column-rows"),
             types.get(1, PICKLED),
             self._state_backend.operator_backend,
+            self._restored(deployment),
         )
         task.attach(builder.build(pickle.loads(deployment.chain)))
+
+    def _restored(self, deployment: pb.TaskDeployment) -> RestoredTask | None:
+        if not deployment.restore:
+            return None
+        return restore_task(deployment, self._storages.at(deployment.restore_location))
 
     def _gate(self, gate: pb.InputGate) -> InputGate:
         spec: plan.EdgeSpec = pickle.loads(gate.spec)

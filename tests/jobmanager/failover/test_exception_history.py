@@ -31,7 +31,7 @@ def test_a_cause_takes_the_place_of_its_echo() -> None:
     history.failed(failure("Late"))
     (entry,) = history.entries
     assert entry.failure == failure("Cause")
-    assert [f.exception.partition(":")[0] for f in entry.concurrent] == ["Other", "PeerLost", "Late"]
+    assert [f.exception.partition(":")[0] for f in entry.concurrent] == ["PeerLost", "Other", "Late"]
 
 
 def test_the_oldest_entries_are_forgotten() -> None:

@@ -98,7 +98,10 @@ class CheckpointSettings:
         default = CheckpointSettings()
 
         def value(key: str, otherwise: Any) -> Any:
-            found = options.get(f"{_PREFIX}.{key}")
+            try:
+                found = options.get(f"{_PREFIX}.{key}")
+            except KeyError:  # an option that the cluster does not offer
+                found = None
             return otherwise if found is None or found == "" else found
 
         def millis(key: str, otherwise: int) -> int:
@@ -120,10 +123,17 @@ class CheckpointSettings:
             after_tasks_finish=bool(
                 value("checkpoints-after-tasks-finish.enabled", default.after_tasks_finish)
             ),
-            storage=StorageKind(storage) if storage is not None else None,
+            storage=_storage(storage),
             directory=value("dir", None),
             savepoint_directory=value("savepoint-dir", None),
         )
+
+
+def _storage(value: str | None) -> StorageKind | None:
+    if value is None:
+        return None
+    _require(value.lower() in set(StorageKind), "storage", f"'{value}'", f"it is one of {', '.join(StorageKind)}")
+    return StorageKind(value.lower())
 
 
 def _require(condition: bool, key: str, value: object, rule: str) -> None:

@@ -23,7 +23,9 @@ class Failure:
     stacktrace: str
     timestamp_ms: int
     subtask: Subtask | None = None
+    attempt: int = 0
     task_name: str = ""
+    operator_name: str = ""
     endpoint: str = ""
     task_manager: str = ""
     record: str = ""
@@ -72,13 +74,12 @@ class ExceptionHistory:
             self._handling = True
             return
         entry = self._entries[-1]
+        concurrent = (*entry.concurrent, failure)
         if entry.failure.echo and not failure.echo:
-            entry, failure = replace(entry, failure=failure), entry.failure
-        if len(entry.concurrent) < self._max_concurrent:
-            entry = replace(entry, concurrent=(*entry.concurrent, failure))
-        else:
-            entry = replace(entry, dropped=entry.dropped + 1)
-        self._entries[-1] = entry
+            concurrent, entry = (entry.failure, *entry.concurrent), replace(entry, failure=failure)
+        kept = concurrent[: self._max_concurrent]
+        dropped = entry.dropped + len(concurrent) - len(kept)
+        self._entries[-1] = replace(entry, concurrent=kept, dropped=dropped)
 
     def handled(self) -> None:
         """The affected tasks run again, or the job has ended: the next failure is a root cause of its own."""

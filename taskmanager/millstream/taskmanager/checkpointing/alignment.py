@@ -1,10 +1,12 @@
 """Barrier alignment of one task, as a pure machine.
 
-Exactly-once: from the first barrier of a checkpoint until the last, channels that delivered theirs are blocked, so that
-the snapshot holds the effect of exactly the records before the barrier. At-least-once: nothing is blocked, and the
-snapshot is taken with the last barrier. A barrier of a newer checkpoint abandons an older one that is still incomplete
-in exactly-once mode, and barriers of abandoned or completed checkpoints are ignored. A channel that ended counts as
-having delivered every barrier to come.
+Aligned (exactly-once): from the first barrier of a checkpoint until the last, channels that delivered theirs are
+blocked, so that the snapshot holds the effect of exactly the records before the barrier. Not aligned (at-least-once):
+nothing is blocked, and the snapshot is taken with the last barrier. Each barrier says which it is. A barrier of a newer
+checkpoint abandons an older aligned one that is still incomplete: the channel that brought it would have been blocked
+if it had delivered the older one, so it never will. For the same reason a checkpoint whose first barrier comes behind
+one of a newer checkpoint is ignored, as are barriers of abandoned and completed checkpoints. A channel that ended
+counts as having delivered every barrier to come.
 """
 
 from __future__ import annotations
@@ -13,6 +15,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from millstream.core.batches import Barrier
+
+COORDINATOR = -1
+"""Stands for a channel when the coordinator itself asks: channels that are still open are waited for to end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,11 +53,11 @@ Action = Block | Unblock | TakeSnapshot | Abandon
 class BarrierAligner:
     """The alignment of one task over all its input channels."""
 
-    def __init__(self, channels: Iterable[int], exactly_once: bool) -> None:
+    def __init__(self, channels: Iterable[int]) -> None:
         self._open = set(channels)
-        self._exactly_once = exactly_once
         self._pending: dict[int, tuple[Barrier, set[int]]] = {}
         self._newest_done = 0
+        self._aborted: set[int] = set()
 
     @property
     def is_aligning(self) -> bool:
@@ -62,15 +67,17 @@ class BarrierAligner:
     def received(self, channel: int, barrier: Barrier) -> list[Action]:
         """A channel delivered a barrier."""
         number = barrier.checkpoint_id
-        if number <= self._newest_done:
+        if number <= self._newest_done or number in self._aborted:
+            return []
+        if number not in self._pending and any(newer > number for newer in self._pending):
             return []
         actions: list[Action] = []
-        if self._exactly_once:
-            for older in [n for n in self._pending if n < number]:
-                actions += self._abandon(older, f"overtaken by checkpoint {number}")
+        for older in [n for n, (pending, _) in self._pending.items() if n < number and pending.aligned]:
+            actions += self._abandon(older, f"overtaken by checkpoint {number}")
+            self._newest_done = max(self._newest_done, older)
         _, arrived = self._pending.setdefault(number, (barrier, set()))
         arrived.add(channel)
-        if self._exactly_once and self._open - arrived:
+        if barrier.aligned and channel != COORDINATOR and self._open - arrived:
             actions.append(Block(channel))
         return actions + self._complete()
 
@@ -83,16 +90,12 @@ class BarrierAligner:
         """The coordinator gave a checkpoint up: its barriers count no more, also those still on their way."""
         if checkpoint_id <= self._newest_done:
             return []
-        self._newest_done = checkpoint_id
-        actions: list[Action] = []
-        for number in [n for n in self._pending if n <= checkpoint_id]:
-            actions += self._abandon(number, "aborted")
-        return actions
+        self._aborted.add(checkpoint_id)
+        return self._abandon(checkpoint_id, "aborted") if checkpoint_id in self._pending else []
 
     def _abandon(self, number: int, reason: str) -> list[Action]:
-        del self._pending[number]
-        self._newest_done = max(self._newest_done, number)
-        return [Unblock(), Abandon(number, reason)] if self._exactly_once else [Abandon(number, reason)]
+        barrier, _ = self._pending.pop(number)
+        return [Unblock(), Abandon(number, reason)] if barrier.aligned else [Abandon(number, reason)]
 
     def _complete(self) -> list[Action]:
         actions: list[Action] = []
@@ -102,7 +105,8 @@ class BarrierAligner:
                 break
             del self._pending[number]
             self._newest_done = number
-            if self._exactly_once:
+            self._aborted = {aborted for aborted in self._aborted if aborted > number}
+            if barrier.aligned:
                 actions.append(Unblock())
             actions.append(TakeSnapshot(barrier))
         return actions

@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from millstream.core.batches import END_OF_INPUT, Batch, ColumnBatch, Element, EndOfInput, RowBatch
+from millstream.core.batches import END_OF_INPUT, Barrier, Batch, ColumnBatch, Element, EndOfInput, RowBatch
 from millstream.core.errors import MillstreamError
 from millstream.core.pickling import to_bytes
 from millstream.core.row import Row
@@ -26,7 +26,8 @@ class Codec(IntEnum):
     MESSAGE_PACK = 1
     PICKLE = 2
     ARROW = 3
-    SIGNAL = 4
+    SIGNAL = 4  # the end of the input, behind which nothing comes
+    BARRIER = 5
 
 
 class RecordTypeError(MillstreamError):
@@ -68,6 +69,8 @@ class ElementCodec:
             return self._encode_rows(element)
         if isinstance(element, ColumnBatch):
             return Codec.ARROW, _encode_columns(element)
+        if isinstance(element, Barrier):
+            return Codec.BARRIER, msgspec.msgpack.encode(element)
         return Codec.SIGNAL, msgspec.msgpack.encode(type(element).__name__)
 
     def _encode_rows(self, batch: RowBatch) -> tuple[Codec, bytes]:
@@ -112,6 +115,8 @@ class ElementCodec:
             case Codec.SIGNAL:
                 if msgspec.msgpack.decode(payload) == EndOfInput.__name__:
                     return END_OF_INPUT
+            case Codec.BARRIER:
+                return msgspec.msgpack.decode(payload, type=Barrier)
         raise ValueError(f"unknown codec {codec}")
 
 

@@ -25,13 +25,15 @@ class ProtocolError(Exception):
 class InputChannel:
     """One producer's elements for one task."""
 
-    __slots__ = ("channel_id", "ended", "name", "queue")
+    __slots__ = ("blocked", "channel_id", "ended", "name", "queue")
 
     def __init__(self, channel_id: int, name: str) -> None:
         self.channel_id = channel_id
         self.name = name
         self.queue: deque[Any] = deque()
         self.ended = False
+        self.blocked = False
+        """Whether the gate takes nothing from it for now; what arrives waits, and credit is granted as ever."""
 
 
 class LocalInputChannel(InputChannel):
@@ -139,7 +141,7 @@ class InputGate:
         count = len(channels)
         for offset in range(count):
             channel = channels[(self._turn + offset) % count]
-            if not channel.queue:
+            if channel.blocked or not channel.queue:
                 continue
             if isinstance(channel, RemoteInputChannel):
                 if not channel.has_element:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 
-from millstream.core.batches import END_OF_INPUT, Batch, ColumnBatch, Element, RowBatch
+from millstream.core.batches import END_OF_INPUT, Barrier, Batch, ColumnBatch, Element, RowBatch
 from millstream.proto import dataplane_pb2 as pb
 from millstream.taskmanager.network.codecs import ElementCodec, compress
 from millstream.taskmanager.network.credit import CreditSender
@@ -208,6 +208,11 @@ class ResultPartition:
         channels = self._channels
         for index, part in self._router.route(batch):
             channels[index].emit(part)
+
+    def barrier(self, barrier: Barrier) -> None:
+        """Sends a barrier to every consumer, behind the records emitted before it."""
+        for channel in self._channels:
+            channel.signal(barrier)
 
     def end(self) -> None:
         """Ends every channel, behind its records."""

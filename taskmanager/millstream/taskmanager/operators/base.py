@@ -1,8 +1,9 @@
 """What all operators share.
 
-Call order: `open` once, `process` for each batch, `finish` once when the input ended, `close` exactly once on every
-path. None of them may block, except a user's own function: blocking there is backpressure. An operator emits through
-`emit`; it never keeps or changes a batch after that.
+Call order: `initialize_state` and `open` once, `process` for each batch, `finish` once when the input ended, `close`
+exactly once on every path; between batches `prepare_snapshot` for each checkpoint, and what became of it. None of them
+may block, except a user's own function: blocking there is backpressure. An operator emits through `emit`; it never
+keeps or changes a batch after that.
 """
 
 from __future__ import annotations
@@ -14,7 +15,10 @@ from typing import Any
 from millstream.core.batches import Batch, RowBatch
 from millstream.core.conversion import record_batch_to_rows
 from millstream.core.types import TypeInformation
+from millstream.datastream.checkpointed import CheckpointedFunction
 from millstream.datastream.functions import Function, RuntimeContext
+from millstream.taskmanager.state.backend import KeyedStateBackend, OperatorStateBackend
+from millstream.taskmanager.state.function_state import TaskInitializationContext, TaskSnapshotContext
 
 Emit = Callable[[Batch], None]
 
@@ -34,12 +38,20 @@ class OperatorError(Exception):
 class Operator:
     """Base of all operators: passes nothing on by itself."""
 
+    keyed_state: KeyedStateBackend | None = None
+    """Its state by key, which is part of every checkpoint."""
+    operator_state: OperatorStateBackend | None = None
+    """Its state without keys, as well."""
+
     def __init__(self, name: str, context: RuntimeContext, input_type: TypeInformation, emit: Emit) -> None:
         self.name = name
         self.context = context
         self.input_type = input_type
         self.emit = emit
         self.emit_side: dict[str, Emit] = {}
+
+    def initialize_state(self, restored_checkpoint_id: int | None) -> None:
+        """Before `open`: on a restore with the id of the snapshot, whose state the backends hold by now."""
 
     def open(self) -> None:
         """Before the first record."""
@@ -50,6 +62,15 @@ class Operator:
 
     def finish(self) -> None:
         """After the last record of a bounded input: emit what is left."""
+
+    def prepare_snapshot(self, checkpoint_id: int, timestamp: int) -> None:
+        """At a barrier, before the backends are captured: bring state up to date. An error declines the checkpoint."""
+
+    def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
+        """The checkpoint is durable, and with it all before it; may be told again after a restore."""
+
+    def notify_checkpoint_aborted(self, checkpoint_id: int) -> None:
+        """The checkpoint was given up; a later one holds what it would have held."""
 
     def close(self) -> None:
         """At the very end, also after a failure."""
@@ -80,18 +101,50 @@ class FunctionOperator(Operator):
         super().__init__(name, context, input_type, emit)
         self.function = function
 
+    def initialize_state(self, restored_checkpoint_id: int | None) -> None:
+        """Hands a checkpointed function its stores."""
+        if isinstance(self.function, CheckpointedFunction):
+            assert self.operator_state is not None, "the chain gives checkpointed functions operator state"
+            stores = TaskInitializationContext(self.operator_state.store, self.context, restored_checkpoint_id)
+            self._guarded(lambda: self.function.initialize_state(stores))
+
+    def prepare_snapshot(self, checkpoint_id: int, timestamp: int) -> None:
+        """Has a checkpointed function bring its state up to date."""
+        if isinstance(self.function, CheckpointedFunction):
+            context = TaskSnapshotContext(checkpoint_id, timestamp)
+            self._guarded(lambda: self.function.snapshot_state(context))
+
+    def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
+        """Tells a function that wants to know."""
+        tell(self.name, self.function, "notify_checkpoint_complete", checkpoint_id)
+
+    def notify_checkpoint_aborted(self, checkpoint_id: int) -> None:
+        """Tells a function that wants to know."""
+        tell(self.name, self.function, "notify_checkpoint_aborted", checkpoint_id)
+
+    def _guarded(self, call: Callable[[], None]) -> None:
+        try:
+            call()
+        except Exception as error:
+            raise OperatorError(self.name, NO_RECORD, error) from error
+
     def open(self) -> None:
         """Opens the user's function."""
         if isinstance(self.function, Function):
-            try:
-                self.function.open(self.context)
-            except Exception as error:
-                raise OperatorError(self.name, NO_RECORD, error) from error
+            self._guarded(lambda: self.function.open(self.context))
 
     def close(self) -> None:
         """Closes the user's function."""
         if isinstance(self.function, Function):
-            try:
-                self.function.close()
-            except Exception as error:
-                raise OperatorError(self.name, NO_RECORD, error) from error
+            self._guarded(self.function.close)
+
+
+def tell(operator_name: str, listener: Any, method: str, checkpoint_id: int) -> None:
+    """Calls a method about a checkpoint, on functions and writers that have it."""
+    call = getattr(listener, method, None)
+    if call is None:
+        return
+    try:
+        call(checkpoint_id)
+    except Exception as error:
+        raise OperatorError(operator_name, NO_RECORD, error) from error

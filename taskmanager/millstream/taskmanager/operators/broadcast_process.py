@@ -137,6 +137,7 @@ class BroadcastProcessOperator(ProcessingOperator):
     ):  # fmt: skip
         super().__init__(name, context, input_type, emit, second_type, spec.function, spec.keys, keyed_state)
         self.operator_state = operator_state
+        self._store = operator_state.store
         self._descriptors = spec.descriptors
         self._states: dict[str, BroadcastState[Any, Any]] = {}
         self._views: dict[str, ReadOnlyView] = {}
@@ -148,7 +149,7 @@ class BroadcastProcessOperator(ProcessingOperator):
         """Gets the states, then opens the user's function."""
         try:
             for descriptor in self._descriptors:
-                state = self.operator_state.store.get_broadcast_state(descriptor)
+                state = self._store.get_broadcast_state(descriptor)
                 self._states[descriptor.name] = state
                 self._views[descriptor.name] = ReadOnlyView(descriptor.name, state)
         except Exception as error:

@@ -13,7 +13,7 @@ from millstream.core.types import TypeInformation
 from millstream.datastream.connectors.base import Sink, SinkWriter
 from millstream.datastream.functions import RuntimeContext
 from millstream.proto import dispatcher_pb2 as pb
-from millstream.taskmanager.operators.base import NO_RECORD, Emit, Operator, OperatorError
+from millstream.taskmanager.operators.base import NO_RECORD, Emit, Operator, OperatorError, tell
 
 
 class SinkOperator(Operator):
@@ -39,11 +39,26 @@ class SinkOperator(Operator):
         except Exception as error:
             raise OperatorError(self.name, NO_RECORD, error) from error
 
+    def prepare_snapshot(self, checkpoint_id: int, timestamp: int) -> None:
+        """What was written before the barrier has to be out: a restore does not bring it again."""
+        self._flush(False)
+
+    def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
+        """Tells a writer that wants to know."""
+        tell(self.name, self._writer, "notify_checkpoint_complete", checkpoint_id)
+
+    def notify_checkpoint_aborted(self, checkpoint_id: int) -> None:
+        """Tells a writer that wants to know."""
+        tell(self.name, self._writer, "notify_checkpoint_aborted", checkpoint_id)
+
     def finish(self) -> None:
         """Everything has to be out now."""
+        self._flush(True)
+
+    def _flush(self, end_of_input: bool) -> None:
         assert self._writer is not None, "the writer is created in open"
         try:
-            self._writer.flush(True)
+            self._writer.flush(end_of_input)
         except Exception as error:
             raise OperatorError(self.name, NO_RECORD, error) from error
 

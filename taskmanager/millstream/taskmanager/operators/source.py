@@ -10,7 +10,7 @@ from millstream.core.batches import Batch
 from millstream.core.types import TypeInformation
 from millstream.datastream.connectors.base import PollStatus, Source, SourceReader, SourceReaderContext
 from millstream.datastream.functions import RuntimeContext
-from millstream.taskmanager.operators.base import NO_RECORD, Emit, Operator, OperatorError
+from millstream.taskmanager.operators.base import NO_RECORD, Emit, Operator, OperatorError, tell
 
 log = logging.getLogger(__name__)
 
@@ -60,12 +60,16 @@ class SourceOperator(Operator):
         self._reader_context = reader_context
         self._max_rows = max_rows
         self._reader: SourceReader[Any] | None = None
+        self.restored_splits: list[Any] = []
+        """What the reader goes on with, from a snapshot."""
 
     def open(self) -> None:
-        """Creates and starts the reader."""
+        """Creates and starts the reader; restored splits come before any that the enumerator assigns."""
         try:
             self._reader = self._source.create_reader(self._reader_context)
             self._reader.start()
+            if self.restored_splits:
+                self._reader.add_splits(self.restored_splits)
         except Exception as error:
             raise OperatorError(self.name, NO_RECORD, error) from error
 
@@ -73,6 +77,18 @@ class SourceOperator(Operator):
         """The reader's next batch of at most a share of the configured rows, or why there is none."""
         most = max(1, int(self._max_rows * share))
         return self._guarded(lambda reader: reader.poll_next(most))  # type: ignore[no-any-return]  # by the reader's contract
+
+    def splits(self, checkpoint_id: int) -> list[Any]:
+        """The splits that are not read to their end, each with its position."""
+        return self._guarded(lambda reader: reader.snapshot_state(checkpoint_id))  # type: ignore[no-any-return]  # as above
+
+    def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
+        """Tells a reader that wants to know, such as one that commits its positions outside."""
+        tell(self.name, self._reader, "notify_checkpoint_complete", checkpoint_id)
+
+    def notify_checkpoint_aborted(self, checkpoint_id: int) -> None:
+        """Tells a reader that wants to know."""
+        tell(self.name, self._reader, "notify_checkpoint_aborted", checkpoint_id)
 
     def add_splits(self, splits: list[Any]) -> None:
         """From the enumerator."""

@@ -1,0 +1,52 @@
+"""The failures of a job between the messages that carry them and the exception history. Pure."""
+
+from __future__ import annotations
+
+from millstream.core.ids import VertexId
+from millstream.jobmanager.failover.history import ExceptionHistory, Failure
+from millstream.jobmanager.failover.topology import Subtask
+from millstream.proto import status_pb2
+
+PEER_LOST = "PeerLostError"
+
+
+def to_failure(message: status_pb2.TaskFailure) -> Failure:
+    """On the way in. Losing a peer is only the echo of what happened to the peer."""
+    return Failure(
+        exception=message.exception,
+        stacktrace=message.traceback,
+        timestamp_ms=message.timestamp,
+        subtask=Subtask(VertexId(message.vertex_id), message.subtask) if message.vertex_id else None,
+        attempt=message.attempt,
+        task_name=message.task_name,
+        operator_name=message.operator_name,
+        task_manager=message.task_manager,
+        record=message.record,
+        echo=PEER_LOST in message.exception,
+    )
+
+
+def to_message(failure: Failure, job_id: str) -> status_pb2.TaskFailure:
+    """On the way out."""
+    return status_pb2.TaskFailure(
+        job_id=job_id,
+        vertex_id=failure.subtask.vertex_id if failure.subtask is not None else "",
+        subtask=failure.subtask.index if failure.subtask is not None else 0,
+        attempt=failure.attempt,
+        task_name=failure.task_name,
+        operator_name=failure.operator_name,
+        task_manager=failure.task_manager,
+        exception=failure.exception,
+        traceback=failure.stacktrace,
+        record=failure.record,
+        timestamp=failure.timestamp_ms,
+    )
+
+
+def all_messages(history: ExceptionHistory, job_id: str) -> list[status_pb2.TaskFailure]:
+    """The newest root cause first, each followed by the failures that came along with it."""
+    return [
+        to_message(failure, job_id)
+        for entry in reversed(history.entries)
+        for failure in (entry.failure, *entry.concurrent)
+    ]

@@ -1,0 +1,246 @@
+"""One job in the job manager: its JobMaster, its checkpoints and its coordinator process, tied together.
+
+Owned by the job manager's loop. It carries out what the JobMaster decides; sessions with other services are the
+service's, reached through `Links`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Mapping
+from random import Random
+from typing import Protocol, assert_never
+
+from millstream.core.background import BackgroundTasks
+from millstream.core.clock import Clock
+from millstream.core.configuration import Configuration
+from millstream.core.errors import MillstreamError
+from millstream.core.graph import JobGraph
+from millstream.core.ids import AllocationId, JobId, TaskManagerId, VertexId
+from millstream.jobmanager import events as ev
+from millstream.jobmanager.checkpoints.settings import CheckpointSettings
+from millstream.jobmanager.coordinator_process import CoordinatorProcess
+from millstream.jobmanager.failover.restart_strategy import NoRestartStrategy, create_restart_strategy
+from millstream.jobmanager.failover.settings import restart_settings
+from millstream.jobmanager.job_checkpoints import JobCheckpoints
+from millstream.jobmanager.job_master import JobMaster
+from millstream.proto import status_pb2
+from millstream.proto import taskmanager_pb2 as pb
+
+log = logging.getLogger(__name__)
+
+
+class Links(Protocol):
+    """The job manager's ways to the other services."""
+
+    @property
+    def artifact_address(self) -> str:
+        """Where artifacts are fetched from."""
+        ...
+
+    def command(self, task_manager: TaskManagerId, command: pb.JobManagerCommand) -> None:
+        """Tells a task manager something; without a session, nothing."""
+        ...
+
+    def declare(self, job_id: JobId, slots: int) -> None:
+        """Tells the resource manager how many slots a job wants."""
+        ...
+
+    def report_soon(self, job_id: JobId) -> None:
+        """Has the dispatcher told of a change."""
+        ...
+
+
+class RunningJob:
+    """From its submission until the dispatcher forgets it."""
+
+    def __init__(
+        self, graph: JobGraph, cluster: Configuration, links: Links, background: BackgroundTasks, clock: Clock
+    ) -> None:
+        self.graph = graph
+        self._cluster = cluster
+        self._links = links
+        self._background = background
+        self._clock = clock
+        self._coordinator: CoordinatorProcess | None = None
+        self._coordinator_ready = False
+        self._wake_ups: set[asyncio.TimerHandle] = set()
+        configuration = cluster.merged(graph.configuration)
+        now = clock.now_ms()
+        slot_timeout = configuration.seconds("slot.request.timeout")
+        self.checkpoints: JobCheckpoints | None = None
+        self._refused = ""
+        try:
+            settings = CheckpointSettings.from_configuration(configuration)
+            strategy = create_restart_strategy(restart_settings(configuration, settings.enabled), Random())
+            history = configuration.integer("web.exception-history-size")
+            self.master = JobMaster(graph, slot_timeout, now, strategy, history)
+            restarts = not isinstance(strategy, NoRestartStrategy)
+            self.checkpoints = JobCheckpoints(self.master, settings, self, background, clock, restarts)
+        except MillstreamError as error:
+            self.master = JobMaster(graph, slot_timeout, now)
+            self._refused = str(error)
+
+    def start(self) -> None:
+        """The first steps; a job whose settings contradict each other fails with them."""
+        self._carry_out(self.master.start(self._clock.now_ms()))
+        if self._refused:
+            failure = status_pb2.TaskFailure(
+                job_id=self.graph.job_id,
+                exception=self._refused,
+                traceback=self._refused,
+                timestamp=self._clock.now_ms(),
+            )
+            self.tell(ev.JobFailed(failure))
+
+    async def stop(self) -> None:
+        """The job manager ends: so does the job's coordinator process."""
+        for wake_up in self._wake_ups:
+            wake_up.cancel()
+        if self.checkpoints is not None:
+            self.checkpoints.suspend()
+        if self._coordinator is not None:
+            await self._coordinator.stop()
+
+    def tell(self, event: ev.Event) -> None:
+        """Something happened to the job."""
+        self._carry_out(self.master.handle(event, self._clock.now_ms()))
+        if isinstance(event, ev.TaskChanged) and self.checkpoints is not None:
+            execution = self.master.execution_graph.by_attempt(event.update.attempt_id)
+            if execution is not None:
+                self.checkpoints.task_changed(execution)
+
+    def holds(self, allocation_id: str) -> bool:
+        """Whether a slot is this job's."""
+        return any(slot.allocation_id == allocation_id for slot in self.master.slots.values())
+
+    def task_manager_message(self, message: pb.TaskManagerMessage) -> None:
+        """What is for the checkpoints or the sources of this job."""
+        match message.WhichOneof("kind"):
+            case "reader_event":
+                self.coordinator(pb.CoordinatorCommand(reader_event=message.reader_event))
+            case "checkpoint_ack" if self.checkpoints is not None:
+                self.checkpoints.acknowledged(message.checkpoint_ack)
+            case "checkpoint_decline" if self.checkpoints is not None:
+                self.checkpoints.declined(message.checkpoint_decline)
+
+    def _carry_out(self, effects: list[ev.Effect]) -> None:
+        graph, job_id = self.graph, self.graph.job_id
+        for effect in effects:
+            match effect:
+                case ev.DeclareSlots(slots):
+                    self._links.declare(job_id, slots)
+                case ev.AnswerOffer(allocation_id, task_manager, accepted):
+                    answer = pb.OfferAnswer(allocation_id=allocation_id, accepted=accepted)
+                    self.command(task_manager, pb.JobManagerCommand(offer_answer=answer))
+                case ev.StartCoordinator():
+                    self.start_coordinator({})
+                case ev.StartWorker(allocation_id, task_manager):
+                    start = pb.StartWorker(
+                        allocation_id=allocation_id,
+                        job_id=job_id,
+                        artifacts=[a.to_proto() for a in graph.artifacts],
+                        artifact_address=self._links.artifact_address,
+                        configuration=graph.configuration,
+                        python_path=graph.python_path,
+                    )
+                    self.command(task_manager, pb.JobManagerCommand(start_worker=start))
+                case ev.Deploy(allocation_id, task_manager, tasks):
+                    deploy = pb.DeployTasks(allocation_id=allocation_id, tasks=tasks)
+                    self.command(task_manager, pb.JobManagerCommand(deploy=deploy))
+                case ev.CancelTasks(allocation_id, task_manager, attempts):
+                    cancel = pb.CancelTasks(allocation_id=allocation_id, attempt_ids=attempts)
+                    self.command(task_manager, pb.JobManagerCommand(cancel=cancel))
+                case ev.FreeSlot(allocation_id, task_manager, reason):
+                    free = pb.FreeSlot(allocation_id=allocation_id, reason=reason)
+                    self.command(task_manager, pb.JobManagerCommand(free_slot=free))
+                case ev.RollBack(subtasks, reason):
+                    log.warning("job %s: %d tasks restart: %s", job_id, len(subtasks), reason)
+                    if self.checkpoints is not None:
+                        self.checkpoints.rolled_back(effect)
+                case ev.Restore():
+                    if self.checkpoints is not None:
+                        self.checkpoints.restore(effect)
+                case ev.WakeUpAt(at_ms):
+                    self._wake_up_at(at_ms)
+                case ev.ReportDetails():
+                    self._links.report_soon(job_id)
+                case ev.JobEnded():
+                    self._job_ended()
+                case _:
+                    assert_never(effect)
+
+    def _job_ended(self) -> None:
+        log.info("job %s (%s) ended: %s", self.graph.job_id, self.graph.name, self.master.status)
+        if self.checkpoints is not None:
+            self.checkpoints.job_ended(self.master.status)
+        if self._coordinator is not None:
+            self._background.spawn(self._coordinator.stop())
+            self._coordinator = None
+
+    def _wake_up_at(self, at_ms: int) -> None:
+        def wake_up() -> None:
+            self._wake_ups.discard(handle)
+            self.tell(ev.Tick())
+
+        delay = max(0, at_ms - self._clock.now_ms()) / 1000
+        handle = asyncio.get_running_loop().call_later(delay, wake_up)
+        self._wake_ups.add(handle)
+
+    # Surroundings of the checkpoints
+
+    def command(self, task_manager: TaskManagerId, command: pb.JobManagerCommand) -> None:
+        """Tells a task manager something."""
+        self._links.command(task_manager, command)
+
+    def coordinator(self, command: pb.CoordinatorCommand) -> bool:
+        """Tells the coordinator process something; false when there is none."""
+        if self._coordinator is None:
+            return False
+        self._coordinator.send(command)
+        return True
+
+    def start_coordinator(self, states: Mapping[VertexId, bytes]) -> None:
+        """Starts the coordinator process, in place of one that failed."""
+        if self._coordinator is not None:
+            self._background.spawn(self._coordinator.stop())
+        self._coordinator_ready = False
+
+        def on_message(message: pb.CoordinatorMessage) -> None:
+            if self._coordinator is coordinator:  # an older one has nothing to say any more
+                self._coordinator_message(message)
+
+        coordinator = self._coordinator = CoordinatorProcess(
+            self.graph,
+            self._cluster,
+            self._links.artifact_address,
+            on_message,
+            lambda text: self.tell(ev.WorkerProgressed(AllocationId(""), text)),
+            self._clock,
+            states,
+        )
+        self._background.spawn(coordinator.run())
+
+    def _coordinator_message(self, message: pb.CoordinatorMessage) -> None:
+        match message.WhichOneof("kind"):
+            case "ready" if not self._coordinator_ready:
+                self._coordinator_ready = True
+                self.tell(ev.CoordinatorReadied())
+            case "ready" if self.checkpoints is not None:
+                self.checkpoints.coordinator_confirmed()
+            case "failure":
+                self.tell(ev.CoordinatorFailed(message.failure))
+            case "snapshotted" if self.checkpoints is not None:
+                self.checkpoints.snapshotted(message.snapshotted)
+            case "event":
+                self._to_reader(message.event)
+
+    def _to_reader(self, event: pb.CoordinatorEvent) -> None:
+        if self.checkpoints is not None and not self.checkpoints.to_reader(event):
+            return
+        place = self.master.place_of(event.vertex_id, event.subtask)
+        if place is not None:
+            task_manager, allocation_id, execution = place
+            event.allocation_id, event.attempt_id = allocation_id, execution.attempt_id
+            self.command(task_manager, pb.JobManagerCommand(coordinator_event=event))

@@ -1,0 +1,63 @@
+"""The short, synchronous half of a snapshot: everything a task's operators hold, as it is between two records.
+
+Called on the task's thread. What comes out is read on another one while the task goes on, and has to be released.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from millstream.core.batches import Barrier
+from millstream.core.snapshot.columns import dumps
+from millstream.taskmanager.operators.source import SourceOperator
+from millstream.taskmanager.state.captured import CapturedKeyedState, CapturedOperatorState
+
+if TYPE_CHECKING:
+    from millstream.taskmanager.chain import OperatorChain
+
+
+@dataclass(frozen=True, slots=True)
+class CapturedOperator:
+    """One operator's state. `splits` are pickled already: readers go on changing the live ones."""
+
+    operator_id: str
+    name: str
+    keyed: CapturedKeyedState | None = None
+    operator: CapturedOperatorState | None = None
+    splits: tuple[bytes, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CapturedTask:
+    """All operators of a task, in the order of the chain."""
+
+    operators: tuple[CapturedOperator, ...]
+
+    def release(self) -> None:
+        """Lets go of everything; may be called twice, on any thread."""
+        for captured in self.operators:
+            if captured.keyed is not None:
+                captured.keyed.release()
+            if captured.operator is not None:
+                captured.operator.release()
+
+
+def capture_chain(chain: OperatorChain, barrier: Barrier, incremental: bool) -> CapturedTask:
+    """Captures every operator; when one cannot be, nothing stays captured."""
+    number = barrier.checkpoint_id
+    captured: list[CapturedOperator] = []
+    try:
+        for operator_id, operator in zip(chain.ids, chain.operators, strict=True):
+            operator.prepare_snapshot(number, barrier.timestamp)
+            splits = operator.splits(number) if isinstance(operator, SourceOperator) else None
+            pickled = None if splits is None else tuple(map(dumps, splits))
+            without_keys = None if operator.operator_state is None else operator.operator_state.capture(number)
+            captured.append(CapturedOperator(operator_id, operator.name, None, without_keys, pickled))
+            if operator.keyed_state is not None:
+                keyed = operator.keyed_state.capture(number, incremental)
+                captured[-1] = CapturedOperator(operator_id, operator.name, keyed, without_keys, pickled)
+    except BaseException:
+        CapturedTask(tuple(captured)).release()
+        raise
+    return CapturedTask(tuple(captured))

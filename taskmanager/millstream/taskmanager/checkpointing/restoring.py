@@ -1,0 +1,157 @@
+"""The state that a task is restored from: its own part of a snapshot, read and checked before the task is opened.
+
+The job manager may hand over more than a subtask needs, so each kind is redistributed here, by the rules of
+`state.redistribution`: keyed state by key groups, union lists whole, one copy of broadcast state, and lists and splits
+as they were under the same parallelism, else dealt out in turn (then all their files have to be handed over).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from millstream.core.key_groups import key_group_range
+from millstream.core.snapshot.errors import SnapshotError
+from millstream.core.snapshot.files import FileFormat, read_state
+from millstream.core.snapshot.model import OperatorSnapshot, StateFile, StateKind, StateSnapshot
+from millstream.core.snapshot.operator_json import operators_from_json
+from millstream.core.snapshot.restore import Rows, read_rows
+from millstream.core.snapshot.storage import CheckpointStorage, checkpoint_id_of, location_of
+from millstream.core.snapshot.table import StateTypes
+from millstream.proto import taskmanager_pb2 as pb
+from millstream.taskmanager.state.captured import RestoredState, StateDeclaration
+from millstream.taskmanager.state.redistribution import broadcast_sources
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+_READERS = 8
+_DEALT = (StateKind.OPERATOR_LIST, StateKind.SPLITS)
+
+
+@dataclass(frozen=True, slots=True)
+class ReadFile:
+    """One file's checked rows, still as columns."""
+
+    where: str
+    table: pa.Table
+
+
+@dataclass(frozen=True, slots=True)
+class StoredState:
+    """A state as this subtask gets it. `deal` is set when elements are dealt out: (this subtask, parallelism)."""
+
+    state: StateSnapshot
+    parts: tuple[ReadFile, ...]
+    deal: tuple[int, int] | None = None
+
+    @property
+    def declaration(self) -> StateDeclaration:
+        """As stored."""
+        return StateDeclaration(self.state.name, self.state.kind, StateTypes.of(self.state), self.state.ttl)
+
+    def rows(self, declared: StateTypes | None) -> Rows:
+        """All rows, as the declared types."""
+        read = [
+            read_rows(part.table, self.state, declared, where=part.where, unpickle=True) for part in self.parts
+        ]
+        if self.deal is not None:
+            subtask, parallelism = self.deal
+            return Rows([element for rows in read for element in rows.content][subtask::parallelism])
+        return read[0] if len(read) == 1 else _joined(read)
+
+
+def _joined(read: Sequence[Rows]) -> Rows:
+    def column(name: str) -> list[Any]:
+        return [item for rows in read for item in getattr(rows, name)]
+
+    expires = None if any(rows.expires_at is None for rows in read) else column("expires_at")
+    return Rows(
+        column("content"), column("keys"), column("namespaces"), column("detail"), expires, column("key_groups")
+    )
+
+
+class RestoredTask:
+    """What the operators of one task get back, by operator id."""
+
+    def __init__(self, checkpoint_id: int, states: dict[str, list[StoredState]]) -> None:
+        self.checkpoint_id = checkpoint_id
+        self._states = states
+
+    def keyed_state(self, operator_id: str) -> list[RestoredState]:
+        """For the operator's keyed backend."""
+        return [stored for stored in self._states.get(operator_id, ()) if stored.state.kind.keyed]
+
+    def operator_state(self, operator_id: str) -> list[RestoredState]:
+        """For the operator's backend of operator state."""
+        kinds = (StateKind.OPERATOR_LIST, StateKind.OPERATOR_UNION, StateKind.BROADCAST)
+        return [stored for stored in self._states.get(operator_id, ()) if stored.state.kind in kinds]
+
+    def splits(self, operator_id: str) -> list[Any]:
+        """For the operator's source reader."""
+        found = [stored for stored in self._states.get(operator_id, ()) if stored.state.kind is StateKind.SPLITS]
+        return [split for stored in found for split in stored.rows(None).content]
+
+
+def restore_task(deployment: pb.TaskDeployment, storage: CheckpointStorage) -> RestoredTask:
+    """Reads and checks all files of a task. A damaged or missing one is an error that names it."""
+    location = location_of(deployment.restore_location)
+    operators = operators_from_json(deployment.restore, f"{location or 'the snapshot'}, for {deployment.task_name}")
+    states: dict[str, list[StoredState]] = {}
+    with ThreadPoolExecutor(_READERS, thread_name_prefix="restore") as readers:
+        reads = [
+            (operator, state, files, [readers.submit(_read, storage, location, deployment, state, f) for f in files])
+            for operator in operators
+            for state in operator.states
+            if (files := _wanted(operator, state, deployment, location))
+        ]
+        for operator, state, files, tables in reads:
+            deal = None
+            if state.kind in _DEALT and operator.parallelism != deployment.parallelism:
+                deal = (deployment.subtask, deployment.parallelism)
+            parts = tuple(
+                ReadFile(_where(location, file), table.result()) for file, table in zip(files, tables, strict=True)
+            )
+            states.setdefault(operator.operator_id, []).append(StoredState(state, parts, deal))
+    return RestoredTask(checkpoint_id_of(location.rpartition("/")[2]) or 0, states)
+
+
+def _wanted(
+    operator: OperatorSnapshot, state: StateSnapshot, deployment: pb.TaskDeployment, location: str
+) -> list[StateFile]:
+    files = sorted(state.files, key=lambda file: file.subtask)
+    if state.kind.keyed:
+        if files and operator.max_parallelism != deployment.max_parallelism:
+            raise SnapshotError(
+                location,
+                f"operator '{operator.name}' was stored with max parallelism {operator.max_parallelism}, and the job "
+                f"has {deployment.max_parallelism}: keyed state cannot change it, set it back",
+            )
+        owned = _owned(deployment)
+        return [f for f in files if (g := f.key_groups) is None or (g.start < owned.stop and owned.start < g.stop)]
+    if state.kind is StateKind.BROADCAST:
+        copies = sorted({file.subtask for file in files})
+        chosen = broadcast_sources(len(copies), deployment.parallelism)[deployment.subtask]
+        return [file for file in files if chosen is not None and file.subtask == copies[chosen]]
+    if state.kind in _DEALT and operator.parallelism == deployment.parallelism:
+        return [file for file in files if file.subtask == deployment.subtask]
+    return files
+
+
+def _read(
+    storage: CheckpointStorage, location: str, deployment: pb.TaskDeployment, state: StateSnapshot, file: StateFile
+) -> pa.Table:
+    # Files of a savepoint may come from other tools, so each key is checked; checkpoints are only ever written here.
+    checked = deployment.max_parallelism if file.path.endswith(f".{FileFormat.PARQUET.value}") else None
+    owned = [_owned(deployment)] if state.kind.keyed else None
+    return read_state(storage, location, state, file, key_groups=owned, max_parallelism=checked)
+
+
+def _owned(deployment: pb.TaskDeployment) -> range:
+    return key_group_range(deployment.subtask, deployment.max_parallelism, deployment.parallelism)
+
+
+def _where(location: str, file: StateFile) -> str:
+    return file.path if file.shared else f"{location}/{file.path}"

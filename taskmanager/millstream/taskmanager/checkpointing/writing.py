@@ -1,0 +1,164 @@
+"""The long half of a snapshot: captured state into files, on a thread of its own.
+
+When it fails, what it has written is deleted again. A checkpoint is in Arrow files, with little states inline; a
+savepoint is in Parquet files, all of it. With the job manager's memory as storage everything is inline.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+from urllib.parse import quote
+
+from millstream.core.batches import Barrier
+from millstream.core.ids import OperatorId
+from millstream.core.snapshot.errors import SnapshotError
+from millstream.core.snapshot.files import FileFormat, write_state
+from millstream.core.snapshot.model import OperatorSnapshot, StateFile, StateKind, StateSnapshot
+from millstream.core.snapshot.storage import CheckpointStorage
+from millstream.core.snapshot.table import StateTypes, element_table
+from millstream.core.types import PICKLED
+from millstream.proto import taskmanager_pb2 as pb
+from millstream.taskmanager.checkpointing.capture import CapturedOperator, CapturedTask
+from millstream.taskmanager.checkpointing.layout import Chunk, Layout, TaskLayout, cut, is_touched, slice_of
+from millstream.taskmanager.state.arrow_tables import keyed_table, operator_table
+from millstream.taskmanager.state.captured import CapturedKeyedState, CapturedTable, StateDeclaration
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+SPLITS = "splits"
+SPLIT_TYPES = StateTypes(value=PICKLED)
+_INLINE_BELOW = 20 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotTarget:
+    """Where a snapshot goes. With `shared`, keyed state is cut into files that later checkpoints refer to."""
+
+    storage: CheckpointStorage
+    barrier: Barrier
+    deployment: pb.TaskDeployment
+    shared: bool = False
+    bases: Mapping[int, TaskLayout] = field(default_factory=dict)
+
+    @property
+    def format(self) -> FileFormat:
+        """The encoding of its files."""
+        return FileFormat.PARQUET if self.barrier.is_savepoint else FileFormat.ARROW
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenSnapshot:
+    """What was written: `new_files` are the URIs of the files that this snapshot made."""
+
+    operators: tuple[OperatorSnapshot, ...]
+    new_files: tuple[str, ...]
+    bytes_written: int
+    layout: TaskLayout
+
+
+def write_snapshot(captured: CapturedTask, target: SnapshotTarget) -> WrittenSnapshot:
+    """Writes everything, or nothing."""
+    writer = _Writer(target)
+    try:
+        operators = tuple(writer.operator(operator) for operator in captured.operators)
+    except BaseException:
+        with contextlib.suppress(SnapshotError):
+            target.storage.delete_files(writer.new_files)
+        raise
+    return WrittenSnapshot(operators, tuple(writer.new_files), writer.bytes_written, writer.layout)
+
+
+def warm_up() -> None:
+    """Loads what writing needs, which takes a second: before the first checkpoint, so that no task waits for it."""
+    for module in ("numpy", "pyarrow", "pyarrow.ipc", "pyarrow.fs"):
+        importlib.import_module(module)
+
+
+class _Writer:
+    """Counts what is written."""
+
+    def __init__(self, target: SnapshotTarget) -> None:
+        self._target = target
+        self.new_files: list[str] = []
+        self.bytes_written = 0
+        self.layout: dict[tuple[str, str], Layout] = {}
+
+    def operator(self, captured: CapturedOperator) -> OperatorSnapshot:
+        states: list[StateSnapshot] = []
+        if captured.splits is not None:
+            table = element_table(captured.splits, SPLIT_TYPES, pickler=bytes)
+            files = self._write(captured.operator_id, SPLITS, table)
+            states.append(replace(SPLIT_TYPES.snapshot(SPLITS, StateKind.SPLITS), files=files))
+        if captured.operator is not None:
+            for declaration, contents in captured.operator.contents():
+                table = operator_table(declaration, contents)
+                states.append(_described(declaration, self._write(captured.operator_id, declaration.name, table)))
+        if captured.keyed is not None:
+            for state in captured.keyed.states:
+                files = self._keyed(captured.operator_id, captured.keyed, state)
+                states.append(_described(state.declaration, files))
+        names = [state.name for state in states]
+        twice = next((name for name in names if names.count(name) > 1), None)
+        if twice is not None:
+            raise SnapshotError(
+                captured.name, f"has two states named '{twice}', one with keys and one without: rename one of them"
+            )
+        deployment = self._target.deployment
+        return OperatorSnapshot(
+            OperatorId(captured.operator_id), None, captured.name, deployment.parallelism, deployment.max_parallelism,
+            tuple(states),
+        )  # fmt: skip
+
+    def _keyed(self, operator_id: str, captured: CapturedKeyedState, state: CapturedTable) -> tuple[StateFile, ...]:
+        declaration = state.declaration
+        owned = captured.key_groups
+        if not self._target.shared:
+            table = keyed_table(declaration, state.rows(), captured.max_parallelism)
+            return self._write(operator_id, declaration.name, table, owned)
+        base, touched = self._base(operator_id, state), state.dirty_groups
+        stale, chunks = [owned], []
+        if base is not None and touched is not None:
+            stale = [chunk.key_groups for chunk in base if is_touched(chunk, touched)]
+            chunks = [chunk for chunk in base if not is_touched(chunk, touched)]
+        wanted = None if touched is None else [group for key_groups in stale for group in key_groups]
+        table = keyed_table(declaration, state.rows(wanted), captured.max_parallelism)
+        total = table.num_rows + sum(file.rows for chunk in chunks for file in chunk.files)
+        for block in stale:
+            for key_groups, part in cut(slice_of(table, block), block, total):
+                files = self._write(operator_id, declaration.name, part, key_groups, len(self.new_files))
+                chunks.append(Chunk(key_groups, files))
+        chunks.sort(key=lambda chunk: chunk.key_groups.start)
+        self.layout[operator_id, declaration.name] = tuple(chunks)
+        return tuple(file for chunk in chunks for file in chunk.files)
+
+    def _base(self, operator_id: str, state: CapturedTable) -> Layout | None:
+        """What is known of the checkpoint that the capture builds upon; None: everything has to be written."""
+        if state.base is None or self._target.barrier.full:
+            return None
+        return self._target.bases.get(state.base, {}).get((operator_id, state.declaration.name))
+
+    def _write(
+        self, operator_id: str, name: str, table: pa.Table, key_groups: range | None = None, first_part: int = 0
+    ) -> tuple[StateFile, ...]:
+        target = self._target
+        location = target.barrier.location
+        files = write_state(
+            target.storage, location, operator_id, name, target.deployment.subtask, table, target.format,
+            key_groups=key_groups, shared=target.shared and key_groups is not None, first_part=first_part,
+            inline_below=0 if target.barrier.is_savepoint else _INLINE_BELOW,
+        )  # fmt: skip
+        for file in files:
+            self.bytes_written += file.size
+            if file.inline is None:
+                self.new_files.append(file.path if file.shared else f"{location}/{quote(file.path)}")
+        return files
+
+
+def _described(declaration: StateDeclaration, files: tuple[StateFile, ...]) -> StateSnapshot:
+    described = declaration.types.snapshot(declaration.name, declaration.kind)
+    return replace(described, ttl=declaration.ttl, files=files)

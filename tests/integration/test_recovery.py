@@ -1,0 +1,157 @@
+"""Jobs that lose slot workers or task managers go on from their last checkpoint, as if nothing had happened."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from system import Cluster, wait_until, write_job
+
+RECORDS, KEYS = 4_000, 7
+
+JOB = """
+import time
+from pathlib import Path
+
+def slowly(number):
+    time.sleep(0.001)
+    return (number % {keys}, 1)
+
+def note(counted):
+    with open(Path("{folder}") / str(counted[0]), "a") as file:
+        file.write(f"{{counted[1]}}\\n")
+    return counted
+
+env.from_sequence(1, {records}).map(slowly).key_by(lambda t: t[0]) \\
+    .reduce(lambda a, b: (a[0], a[1] + b[1])).map(note).filter(lambda t: False).print()
+env.execute("counts")
+"""
+
+
+def counts(folder: Path) -> dict[int, int]:
+    """The highest count of each key: more than the straight run's if a record counted twice, less if one was lost."""
+    return {int(file.name): max(map(int, file.read_text().split())) for file in folder.iterdir()}
+
+
+def beginnings(folder: Path) -> set[int]:
+    """How often each key was counted from the start: once, unless a restart had no checkpoint to go on from."""
+    return {file.read_text().split().count("1") for file in folder.iterdir()}
+
+
+def expected() -> dict[int, int]:
+    return {key: len(range(key or KEYS, RECORDS + 1, KEYS)) for key in range(KEYS)}
+
+
+def submit(cluster: Cluster, tmp_path: Path, *options: str) -> tuple[str, Path, Path]:
+    """Answers the job, the folder of its results and that of its checkpoints."""
+    results, checkpoints = tmp_path / "results", tmp_path / "checkpoints"
+    results.mkdir()
+    job = write_job(tmp_path, "counts", JOB.format(keys=KEYS, records=RECORDS, folder=results))
+    wanted = [
+        "execution.checkpointing.interval=200ms",
+        f"execution.checkpointing.dir={checkpoints}",
+        "restart-strategy.type=fixed-delay",
+        "restart-strategy.fixed-delay.attempts=20",
+        "restart-strategy.fixed-delay.delay=100ms",
+        *options,
+    ]
+    arguments = [argument for option in wanted for argument in ("-D", option)]
+    job_id = cluster.submit(job, *arguments, parallelism=2)
+    return job_id, results, checkpoints
+
+
+def completed(checkpoints: Path) -> set[str]:
+    return {file.parent.name for file in checkpoints.rglob("_metadata.json")}
+
+
+def attempts(cluster: Cluster, job_id: str) -> list[int]:
+    return [
+        subtask["attempt"]
+        for vertex in cluster.get(f"/jobs/{job_id}")["vertices"]
+        for subtask in cluster.get(f"/jobs/{job_id}/vertices/{vertex['id']}")["subtasks"]
+    ]
+
+
+@pytest.mark.parametrize("storage", ["filesystem", "jobmanager"])
+def test_a_killed_slot_worker_loses_and_doubles_nothing(cluster: Cluster, tmp_path: Path, storage: str) -> None:
+    job_id, results, checkpoints = submit(cluster, tmp_path, f"execution.checkpointing.storage={storage}")
+    cluster.wait_for(job_id, "RUNNING")
+    for round_number in range(2):
+        seen = completed(checkpoints)
+        if storage == "filesystem":
+            wait_until(lambda seen=seen: completed(checkpoints) - seen, "another checkpoint")
+        else:
+            before = sum(counts(results).values())
+            wait_until(lambda before=before: sum(counts(results).values()) > before + 1_000, "records to flow")
+        cluster.kill(cluster.workers()[0])
+        wanted = round_number + 1
+        wait_until(lambda wanted=wanted: min(attempts(cluster, job_id)) == wanted, "new attempts of all tasks")
+        cluster.wait_for(job_id, "RUNNING", "FINISHED")
+    cluster.wait_for(job_id, "FINISHED")
+    assert counts(results) == expected()
+    assert beginnings(results) == {1}
+    wait_until(lambda: not completed(checkpoints), "the checkpoints of the finished job to be gone")
+    wait_until(lambda: cluster.free_slots() == 4, "the slots to be free again")
+
+
+def test_a_killed_task_manager_is_replaced_and_nothing_is_lost(own_cluster: Cluster, tmp_path: Path) -> None:
+    job_id, results, checkpoints = submit(own_cluster, tmp_path)
+    own_cluster.wait_for(job_id, "RUNNING")
+    wait_until(lambda: completed(checkpoints), "a checkpoint")
+    own_cluster.kill(own_cluster.service_pids("taskmanager")[0])
+    own_cluster.wait_for(job_id, "FINISHED")
+    assert counts(results) == expected()
+    assert beginnings(results) == {1}
+
+
+def test_a_function_that_fails_now_and_then_is_no_end(cluster: Cluster, tmp_path: Path) -> None:
+    marker = tmp_path / "failed"
+    results = tmp_path / "results"
+    results.mkdir()
+    body = JOB.replace(
+        "    return (number",
+        f"    if number == {RECORDS // 2} and not Path('{marker}').exists():\n"
+        f"        Path('{marker}').touch()\n"
+        "        raise OSError('the service is away')\n"
+        "    return (number",
+    ).format(keys=KEYS, records=RECORDS, folder=results)
+    job = write_job(tmp_path, "shaky", body)
+    interval = ("-D", "execution.checkpointing.interval=200ms")
+    job_id = cluster.submit(job, *interval, "-D", f"execution.checkpointing.dir={tmp_path / 'chk'}", parallelism=2)
+    cluster.wait_for(job_id, "FINISHED")
+    assert counts(results) == expected()
+    (entry,) = cluster.get(f"/jobs/{job_id}/exceptions")["exceptionHistory"]["entries"]
+    assert "the service is away" in entry["stacktrace"]
+
+
+def test_only_the_failed_pipeline_restarts_and_its_splits_are_read_again(cluster: Cluster, tmp_path: Path) -> None:
+    results, checkpoints = tmp_path / "results", tmp_path / "checkpoints"
+    results.mkdir()
+    job = write_job(
+        tmp_path,
+        "pipelines",
+        f"""
+        import os
+        import time
+        from pathlib import Path
+
+        def note(number):
+            time.sleep(0.001)
+            with open(Path("{results}") / str(os.getpid()), "a") as file:
+                file.write(f"{{number}}\\n")
+            return number
+
+        env.from_sequence(1, {RECORDS}).map(note).filter(lambda t: False).print()
+        env.execute("pipelines")
+        """,
+    )
+    options = ("execution.checkpointing.interval=200ms", f"execution.checkpointing.dir={checkpoints}")
+    job_id = cluster.submit(job, *(a for option in options for a in ("-D", option)), parallelism=2)
+    cluster.wait_for(job_id, "RUNNING")
+    wait_until(lambda: completed(checkpoints), "a checkpoint")
+    cluster.kill(cluster.workers()[0])
+    cluster.wait_for(job_id, "FINISHED")
+    assert sorted(attempts(cluster, job_id)) == [0, 1]
+    seen = [int(line) for file in results.iterdir() for line in file.read_text().splitlines()]
+    assert set(seen) == set(range(1, RECORDS + 1))
+    assert len(seen) < 2 * RECORDS

@@ -1,0 +1,189 @@
+"""A job's checkpoints between the coordinator process and the readers: order, resets, and splits that come back."""
+
+from __future__ import annotations
+
+import asyncio
+import pickle
+from collections.abc import Callable, Coroutine, Mapping
+from typing import Any
+
+from job_graphs import edge, job, vertex
+
+from millstream.core.background import BackgroundTasks
+from millstream.core.clock import SystemClock
+from millstream.core.ids import AllocationId, TaskManagerId, VertexId
+from millstream.core.states import ExecutionState
+from millstream.jobmanager import events as ev
+from millstream.jobmanager.checkpoints.settings import CheckpointSettings
+from millstream.jobmanager.failover.topology import Subtask
+from millstream.jobmanager.job_checkpoints import JobCheckpoints
+from millstream.jobmanager.job_master import JobMaster
+from millstream.proto import taskmanager_pb2 as pb
+
+DEADLINE = 20.0
+READERS = [Subtask(VertexId("s"), 0), Subtask(VertexId("s"), 1)]
+
+
+class FakeSurroundings:
+    """Remembers what was said to whom."""
+
+    def __init__(self) -> None:
+        self.said: list[tuple[str, Any]] = []
+        self.events: asyncio.Queue[ev.Event] = asyncio.Queue()
+        self.to_coordinator: asyncio.Queue[pb.CoordinatorCommand] = asyncio.Queue()
+
+    def command(self, task_manager: TaskManagerId, command: pb.JobManagerCommand) -> None:
+        self.said.append((task_manager, command))
+
+    def coordinator(self, command: pb.CoordinatorCommand) -> bool:
+        self.to_coordinator.put_nowait(command)
+        return True
+
+    def start_coordinator(self, states: Mapping[VertexId, bytes]) -> None:
+        self.said.append(("coordinator", dict(states)))
+
+    def tell(self, event: ev.Event) -> None:
+        self.events.put_nowait(event)
+
+
+class Rig:
+    """A running job of two pipelines that have nothing to do with each other, each with a source reader."""
+
+    def __init__(self) -> None:
+        self.surroundings = FakeSurroundings()
+        self.background = BackgroundTasks()
+        graph = job([vertex("s", 2, source=True), vertex("b", 2)], [edge("s", "b", "FORWARD")])
+        self.master = JobMaster(graph, 10.0, 0)
+        self.checkpoints = JobCheckpoints(
+            self.master, CheckpointSettings(interval_ms=20), self.surroundings, self.background, SystemClock()
+        )
+        self.master.start(0)
+        self.master.handle(ev.CoordinatorReadied(), 0)
+        for name in ("a0", "a1"):
+            self.master.handle(ev.SlotOffered(AllocationId(name), TaskManagerId(f"tm-{name}"), "host"), 0)
+        for name in ("a0", "a1"):
+            self.master.handle(ev.WorkerReadied(AllocationId(name), name), 0)
+        for execution in self.master.execution_graph.executions:
+            execution.move_to(ExecutionState.RUNNING, 0)
+            self.checkpoints.task_changed(execution)
+
+    def assign(self, subtask: int, *splits: str) -> bool:
+        event = pb.CoordinatorEvent(vertex_id="s", subtask=subtask, splits=pickle.dumps(list(splits)))
+        return self.checkpoints.to_reader(event)
+
+    async def snapshot(self, state: bytes) -> int:
+        """The coordinator process answers the next snapshot."""
+        while (command := await self.surroundings.to_coordinator.get()).WhichOneof("kind") != "snapshot":
+            pass
+        checkpoint_id = command.snapshot.checkpoint_id
+        answer = pb.CoordinatorSnapshot(checkpoint_id=checkpoint_id)
+        answer.states["s"] = state
+        self.checkpoints.snapshotted(answer)
+        return int(checkpoint_id)
+
+    async def complete(self, checkpoint_id: int) -> None:
+        for execution in self.master.execution_graph.executions:
+            ack = pb.CheckpointAck(attempt_id=execution.attempt_id, checkpoint_id=checkpoint_id)
+            self.checkpoints.acknowledged(ack)
+        while (command := await self.surroundings.to_coordinator.get()).WhichOneof("kind") != "checkpoint_notice":
+            pass
+        assert command.checkpoint_notice.checkpoint_id == checkpoint_id
+
+    def roll_back(self, restart: int, subtasks: frozenset[Subtask], start_coordinator: bool = False) -> None:
+        self.checkpoints.rolled_back(ev.RollBack(subtasks, "it failed"))
+        self.checkpoints.restore(ev.Restore(restart, subtasks, start_coordinator))
+
+
+def run(scenario: Callable[[Rig], Coroutine[Any, Any, None]]) -> None:
+    async def within_the_deadline() -> None:
+        async with asyncio.timeout(DEADLINE):
+            rig = Rig()
+            try:
+                await scenario(rig)
+            finally:
+                rig.checkpoints.suspend()
+                await rig.background.cancel()
+
+    asyncio.run(within_the_deadline())
+
+
+def returned(command: pb.CoordinatorCommand) -> tuple[int, list[str]]:
+    return command.reader_event.subtask, pickle.loads(command.reader_event.splits_returned)
+
+
+def test_barriers_leave_when_the_enumerators_have_answered_and_only_then() -> None:
+    async def scenario(rig: Rig) -> None:
+        assert rig.surroundings.said == []
+        await rig.snapshot(b"state")
+        kinds = [command.WhichOneof("kind") for _, command in rig.surroundings.said]
+        assert kinds == ["trigger_checkpoint", "trigger_checkpoint"]
+        assert [where for where, _ in rig.surroundings.said] == ["tm-a0", "tm-a1"]
+
+    run(scenario)
+
+
+def test_a_lost_readers_splits_since_the_checkpoint_go_back_and_late_ones_too() -> None:
+    async def scenario(rig: Rig) -> None:
+        assert rig.assign(0, "before")
+        checkpoint_id = await rig.snapshot(b"state")
+        assert rig.assign(0, "after")
+        assert rig.assign(1, "of another")
+        await rig.complete(checkpoint_id)
+        rig.roll_back(1, frozenset({READERS[0], Subtask(VertexId("b"), 0)}))
+        assert returned(await rig.surroundings.to_coordinator.get()) == (0, ["after"])
+        assert not rig.assign(0, "late")
+        assert rig.assign(1, "more of another")
+        assert returned(await rig.surroundings.to_coordinator.get()) == (0, ["late"])
+        rig.checkpoints.coordinator_confirmed()
+        await asyncio.sleep(0)
+        assert rig.surroundings.events.empty()
+        rig.checkpoints.coordinator_confirmed()
+        restored = await rig.surroundings.events.get()
+        assert isinstance(restored, ev.Restored)
+        assert restored.restart == 1
+        assert rig.assign(0, "for the new one")
+
+    run(scenario)
+
+
+def test_a_source_that_restarts_as_a_whole_is_reset_and_what_it_sent_before_is_dropped() -> None:
+    async def scenario(rig: Rig) -> None:
+        checkpoint_id = await rig.snapshot(b"state")
+        rig.assign(0, "after")
+        await rig.complete(checkpoint_id)
+        rig.roll_back(1, frozenset(rig.master.topology.subtasks()))
+        reset = (await rig.surroundings.to_coordinator.get()).reset
+        assert (reset.vertex_id, reset.state) == ("s", b"state")
+        assert not rig.assign(0, "from before")
+        rig.checkpoints.coordinator_confirmed()
+        assert isinstance(await rig.surroundings.events.get(), ev.Restored)
+        assert rig.assign(0, "again")
+
+    run(scenario)
+
+
+def test_a_new_coordinator_starts_from_the_checkpoint() -> None:
+    async def scenario(rig: Rig) -> None:
+        await rig.complete(await rig.snapshot(b"state"))
+        rig.roll_back(1, frozenset(rig.master.topology.subtasks()), start_coordinator=True)
+        assert isinstance(await rig.surroundings.events.get(), ev.Restored)
+        assert rig.surroundings.said[-1] == ("coordinator", {"s": b"state"})
+
+    run(scenario)
+
+
+def test_a_later_restart_overtakes_one_that_is_under_way() -> None:
+    async def scenario(rig: Rig) -> None:
+        rig.roll_back(1, frozenset({READERS[0], Subtask(VertexId("b"), 0)}))
+        await rig.surroundings.to_coordinator.get()
+        rig.roll_back(2, frozenset(rig.master.topology.subtasks()))
+        while (await rig.surroundings.to_coordinator.get()).WhichOneof("kind") != "reset":
+            pass
+        rig.checkpoints.coordinator_confirmed()
+        rig.checkpoints.coordinator_confirmed()
+        restored = await rig.surroundings.events.get()
+        assert isinstance(restored, ev.Restored)
+        assert restored.restart == 2
+        assert rig.surroundings.events.empty()
+
+    run(scenario)

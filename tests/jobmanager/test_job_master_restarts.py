@@ -1,0 +1,315 @@
+"""Restarts of a job, one decision at a time."""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+import pytest
+from job_driver import JobDriver
+from job_graphs import edge, job, pipeline, vertex
+
+from millstream.core.graph import JobGraph
+from millstream.core.ids import AllocationId, VertexId
+from millstream.core.states import ExecutionState, JobStatus
+from millstream.jobmanager import events as ev
+from millstream.jobmanager.details import job_details
+from millstream.jobmanager.execution_graph import TaskRestore
+from millstream.jobmanager.failover.settings import FixedDelay
+from millstream.jobmanager.failover.topology import Subtask
+from millstream.proto import status_pb2
+
+_S = ExecutionState
+E = TypeVar("E")
+
+
+def of_type(effects: list[ev.Effect], kind: type[E]) -> list[E]:
+    return [e for e in effects if isinstance(e, kind)]
+
+
+def forward(parallelism: int, source: bool = False) -> JobGraph:
+    """Pipelines that have nothing to do with each other: each is a region."""
+    return job([vertex("a", parallelism, source=source), vertex("b", parallelism)], [edge("a", "b", "FORWARD")])
+
+
+def running(graph: JobGraph, attempts: int = 5, delay_ms: int = 1_000) -> JobDriver:
+    driver = JobDriver(graph, restart=FixedDelay(attempts, delay_ms))
+    driver.run(task_managers=2)
+    return driver
+
+
+def answer_cancels(driver: JobDriver) -> list[ev.Effect]:
+    effects: list[ev.Effect] = []
+    for execution in list(driver.executions):
+        if execution.state is _S.CANCELING:
+            effects += driver.update(execution, _S.CANCELED)
+    return effects
+
+
+def test_a_failure_restarts_its_region_after_the_delay() -> None:
+    driver = running(pipeline(2, 2))
+    before = driver.task_states()
+    effects = driver.update(driver.executions[0], _S.FAILED, "ValueError: bad record")
+    assert driver.master.status is JobStatus.RESTARTING
+    (rolled_back,) = of_type(effects, ev.RollBack)
+    assert len(rolled_back.subtasks) == 4
+    assert rolled_back.reason == "ValueError: bad record"
+    assert len([a for e in of_type(effects, ev.CancelTasks) for a in e.attempts]) == 3
+    assert of_type(effects, ev.WakeUpAt) == [ev.WakeUpAt(driver.now + 1_000)]
+    assert not of_type(answer_cancels(driver), ev.Restore)
+    assert driver.tick(0.9) == []
+    effects = driver.tick(0.1)
+    assert of_type(effects, ev.Restore) == [ev.Restore(1, rolled_back.subtasks, False)]
+    assert set(driver.states()) == {_S.SCHEDULED}
+    assert not set(driver.task_states()) & set(before)
+    effects = driver.restored()
+    assert driver.master.status is JobStatus.RUNNING
+    deployed = [task for e in of_type(effects, ev.Deploy) for task in e.tasks]
+    assert {t.attempt for t in deployed} == {1}
+    assert driver.declared == 2
+    assert not driver.freed
+    assert [s.attempt for v in job_details(driver.master).vertices for s in v.subtasks] == [1] * 4
+
+
+def test_tasks_that_take_long_to_cancel_are_waited_for() -> None:
+    driver = running(pipeline(1, 1))
+    driver.update(driver.executions[0], _S.FAILED)
+    driver.tick(60)
+    assert not driver.restores
+    assert of_type(answer_cancels(driver), ev.Restore)
+
+
+def test_channels_of_a_new_attempt_are_new() -> None:
+    driver = running(pipeline(1, 1))
+    driver.update(driver.executions[0], _S.FAILED)
+    answer_cancels(driver)
+    driver.tick(1)
+    (deploy,) = of_type(driver.restored(), ev.Deploy)
+    producer, consumer = deploy.tasks
+    assert producer.outputs[0].channels[0].channel_id == consumer.inputs[0].channels[0].channel_id == 2
+
+
+def test_only_the_region_of_the_failed_task_restarts() -> None:
+    driver = running(forward(3))
+    driver.update(driver.execution("b", 1), _S.FAILED)
+    assert driver.execution("a", 1).state is _S.CANCELING
+    assert driver.execution("a", 0).state is _S.RUNNING
+    answer_cancels(driver)
+    driver.tick(1)
+    place = Subtask(VertexId("b"), 1)
+    effects = driver.restored({place: TaskRestore(b"[1]", "file:///chk-1")})
+    (deploy,) = of_type(effects, ev.Deploy)
+    assert [(t.task_name, t.restore, t.restore_location) for t in deploy.tasks] == [
+        ("a (2/3)", b"", ""),
+        ("b (2/3)", b"[1]", "file:///chk-1"),
+    ]
+    assert driver.execution("a", 0).attempt == 0
+
+
+def test_a_finished_task_of_the_region_runs_again() -> None:
+    driver = running(pipeline(1, 1))
+    driver.update(driver.execution("v0"), _S.FINISHED)
+    driver.update(driver.execution("v1"), _S.FAILED)
+    driver.tick(1)
+    assert [e.attempt for e in driver.executions] == [1, 1]
+
+
+def test_a_second_failure_joins_the_restart_that_waits() -> None:
+    driver = running(forward(2))
+    driver.update(driver.execution("a", 0), _S.FAILED)
+    driver.now += 500
+    driver.update(driver.execution("a", 1), _S.FAILED)
+    answer_cancels(driver)
+    assert driver.tick(0.5) == []
+    (restore,) = of_type(driver.tick(0.5), ev.Restore)
+    assert len(restore.subtasks) == 4
+    (entry,) = driver.master.history.entries
+    assert len(entry.concurrent) == 1
+
+
+def test_echoes_of_a_failure_cost_no_attempt() -> None:
+    driver = running(pipeline(2, 1), attempts=1)
+    first, second, third = driver.executions
+    driver.update(first, _S.FAILED, "PeerLostError: lost v1")
+    driver.update(second, _S.FAILED, "PeerLostError: lost v1")
+    driver.update(third, _S.FAILED, "ValueError: root")
+    assert driver.master.status is JobStatus.RESTARTING
+    assert driver.master.failures[0].exception == "ValueError: root"
+    driver.tick(1)
+    driver.restored()
+    assert driver.master.status is JobStatus.RUNNING
+
+
+def test_when_the_strategy_gives_up_the_job_fails_and_says_why() -> None:
+    driver = running(pipeline(1), attempts=1)
+    driver.update(driver.executions[0], _S.FAILED, "ValueError: one")
+    driver.tick(1)
+    driver.restored()
+    driver.update(driver.executions[0], _S.RUNNING)
+    driver.update(driver.executions[0], _S.FAILED, "ValueError: two")
+    assert driver.master.status is JobStatus.FAILED
+    assert [f.exception for f in driver.master.failures] == ["ValueError: two", "ValueError: one"]
+    assert "restart-strategy.fixed-delay.attempts" in driver.master.message
+    assert driver.declared == 0
+
+
+# Slots and workers
+
+
+def test_a_dead_worker_is_started_again_in_its_slot() -> None:
+    driver = running(pipeline(2, 2))
+    driver.lose_worker("a1")
+    assert not driver.freed
+    answer_cancels(driver)
+    effects = driver.tick(1)
+    assert of_type(effects, ev.StartWorker) == [ev.StartWorker(AllocationId("a1"), driver.held[AllocationId("a1")])]
+    driver.restored()
+    assert driver.master.status is JobStatus.RESTARTING
+    driver.ready("a1")
+    assert driver.master.status is JobStatus.RUNNING
+
+
+def test_lost_slots_are_waited_for_again_and_an_allocation_that_was_lost_is_refused() -> None:
+    driver = running(pipeline(2, 2))
+    driver.lose_task_manager("tm2:1-a")
+    assert driver.freed == {"a1": 1}
+    assert driver.declared == 2
+    answer_cancels(driver)
+    driver.tick(1)
+    driver.restored()
+    assert driver.master.message == "waiting for slots: 1 of 2"
+    (answer,) = driver.offer("a1", "tm2:1-a")
+    assert isinstance(answer, ev.AnswerOffer)
+    assert not answer.accepted
+    effects = driver.offer("a2", "tm3:1-a")
+    assert [e.allocation_id for e in of_type(effects, ev.StartWorker)] == ["a2"]
+    driver.ready("a2")
+    assert driver.master.status is JobStatus.RUNNING
+
+
+def test_a_slot_may_come_before_it_is_needed() -> None:
+    driver = running(pipeline(2, 2))
+    driver.lose_task_manager("tm2:1-a")
+    effects = driver.offer("a2", "tm3:1-a")
+    assert not of_type(effects, ev.StartWorker)
+    answer_cancels(driver)
+    assert [e.allocation_id for e in of_type(driver.tick(1), ev.StartWorker)] == ["a2"]
+
+
+def test_the_slot_timeout_applies_again() -> None:
+    driver = running(pipeline(2), attempts=1)
+    driver.lose_task_manager("tm2:1-a")
+    answer_cancels(driver)
+    driver.tick(1)
+    assert driver.tick(9.9) == []
+    driver.tick(0.1)
+    answer_cancels(driver)
+    assert driver.master.status is JobStatus.FAILED
+    assert driver.master.failures[0].exception.startswith("NotEnoughSlots: the job needs 2 slots and has 1")
+
+
+def test_a_worker_that_cannot_be_started_costs_an_attempt() -> None:
+    driver = running(pipeline(1), attempts=2)
+    driver.lose_worker("a0")
+    driver.tick(1)
+    driver.lose_worker("a0", "no such interpreter")
+    assert driver.master.status is JobStatus.RESTARTING
+    driver.tick(1)
+    driver.lose_worker("a0", "no such interpreter")
+    assert driver.master.status is JobStatus.FAILED
+
+
+def test_a_worker_put_down_while_its_tasks_are_cancelled_costs_none() -> None:
+    driver = running(pipeline(2, 1), attempts=1)
+    driver.update(driver.execution("v0", 0), _S.FAILED)
+    driver.update(driver.execution("v1", 0), _S.CANCELED)
+    driver.started.discard(AllocationId("a1"))
+    driver.addresses.discard(AllocationId("a1"))
+    driver.tell(ev.WorkerLost(AllocationId("a1"), "did not cancel in time", put_down=True))
+    assert [e.allocation_id for e in of_type(driver.tick(1), ev.StartWorker)] == ["a1"]
+    assert len(driver.master.failures) == 1
+
+
+def test_the_worker_of_tasks_that_have_finished_may_go() -> None:
+    driver = running(forward(2))
+    for name in ("a", "b"):
+        driver.update(driver.execution(name, 1), _S.FINISHED)
+    driver.lose_task_manager("tm2:1-a")
+    assert driver.master.status is JobStatus.RUNNING
+    for name in ("a", "b"):
+        driver.update(driver.execution(name, 0), _S.FINISHED)
+    assert driver.master.status is JobStatus.FINISHED
+
+
+# Sources and state
+
+
+def test_a_coordinator_that_fails_restarts_everything_and_is_started_again() -> None:
+    driver = running(forward(2, source=True))
+    driver.tell(ev.CoordinatorFailed(status_pb2.TaskFailure(exception="OSError: gone")))
+    driver.tell(ev.CoordinatorFailed(status_pb2.TaskFailure(exception="coordinator: exited")))
+    answer_cancels(driver)
+    (restore,) = of_type(driver.tick(1), ev.Restore)
+    assert restore.start_coordinator
+    assert len(restore.subtasks) == 4
+    driver.restored()
+    assert driver.master.status is JobStatus.RESTARTING
+    driver.tell(ev.CoordinatorReadied())
+    assert driver.master.status is JobStatus.RUNNING
+
+
+def test_state_that_cannot_be_read_costs_an_attempt() -> None:
+    driver = running(pipeline(1), attempts=2)
+    driver.update(driver.executions[0], _S.FAILED)
+    driver.tick(1)
+    driver.tell(ev.RestoreFailed(1, "chk-1 is damaged"))
+    assert [f.exception for f in driver.master.failures] == ["RestoreFailed: chk-1 is damaged", "ValueError: bad"]
+    driver.tick(1)
+    assert driver.tell(ev.Restored(1)) == []
+    assert driver.tell(ev.RestoreFailed(1, "late")) == []
+    driver.restored()
+    assert driver.master.status is JobStatus.RUNNING
+
+
+def test_messages_do_not_reach_a_subtask_that_is_about_to_run_again() -> None:
+    driver = running(pipeline(1))
+    attempt = driver.executions[0].attempt_id
+    driver.update(driver.executions[0], _S.FAILED)
+    driver.tick(1)
+    assert driver.master.place_of("v0", 0) is None
+    assert driver.master.place_of_attempt(attempt) is None
+    driver.restored()
+    assert driver.master.place_of("v0", 0) is not None
+
+
+# Ends
+
+
+@pytest.mark.parametrize("stage", ["cancelling tasks", "waiting", "slots", "workers", "restoring"])
+def test_a_job_that_restarts_can_be_cancelled(stage: str) -> None:
+    driver = running(pipeline(2, 2))
+    if stage == "slots":
+        driver.lose_task_manager("tm2:1-a")
+    else:
+        driver.lose_worker("a1")
+    if stage != "cancelling tasks":
+        answer_cancels(driver)
+    if stage in ("slots", "workers", "restoring"):
+        driver.tick(1)
+    if stage == "workers":
+        driver.restored()
+    driver.cancel()
+    answer_cancels(driver)
+    assert driver.master.status is JobStatus.CANCELED
+    assert driver.tick(100) == []
+
+
+def test_a_job_finishes_after_a_restart() -> None:
+    driver = running(pipeline(2))
+    driver.update(driver.executions[0], _S.FAILED)
+    answer_cancels(driver)
+    driver.tick(1)
+    driver.restored()
+    for execution in list(driver.executions):
+        driver.update(execution, _S.FINISHED)
+    assert driver.master.status is JobStatus.FINISHED
+    assert driver.master.failures

@@ -1,0 +1,133 @@
+"""Checkpoints and restarts through the job manager's daemon: what task managers are told, and what lands in storage."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fake_cluster import Cluster, FakeTaskManager, run
+from job_graphs import pipeline
+
+from millstream.core.graph import JobGraph
+from millstream.core.ids import JobId, OperatorId
+from millstream.core.snapshot import OperatorSnapshot, StateFile, StateKind, StateSnapshot
+from millstream.core.snapshot.operator_json import operators_from_json, operators_to_json
+from millstream.proto import taskmanager_pb2 as pb
+
+
+def checkpointed(directory: Path | None, **options: str) -> JobGraph:
+    graph = pipeline(2)
+    settings = {
+        "execution.checkpointing.interval": "50 ms",
+        "restart-strategy.type": "fixed-delay",
+        "restart-strategy.fixed-delay.delay": "10 ms",
+        **({"execution.checkpointing.dir": str(directory)} if directory is not None else {}),
+        **options,
+    }
+    return replace(graph, configuration={**graph.configuration, **settings})
+
+
+def operators(subtask: int) -> bytes:
+    content = b"x" * (subtask + 1)
+    path, checksum = f"v0/s/part-{subtask}-0.arrow", f"sha256:{'0' * 64}"
+    file = StateFile(path, subtask, None, None, 1, len(content), checksum, content)
+    state = StateSnapshot("s", StateKind.OPERATOR_LIST, files=(file,))
+    return operators_to_json([OperatorSnapshot(OperatorId("v0"), None, "v0", 2, 128, (state,))])
+
+
+async def triggered(task_manager: FakeTaskManager) -> tuple[int, str]:
+    """The next checkpoint that both tasks are asked for, and its folder."""
+    first = await task_manager.next("trigger_checkpoint")
+    second = await task_manager.next("trigger_checkpoint")
+    while second.options.checkpoint_id != first.options.checkpoint_id:
+        first, second = second, await task_manager.next("trigger_checkpoint")
+    return first.options.checkpoint_id, first.options.location
+
+
+async def acknowledge(task_manager: FakeTaskManager, tasks: list[tuple[str, str]], checkpoint_id: int) -> None:
+    for subtask, (allocation, attempt) in enumerate(tasks):
+        ack = pb.CheckpointAck(
+            allocation_id=allocation, attempt_id=attempt, checkpoint_id=checkpoint_id, operators=operators(subtask)
+        )
+        await task_manager.send(checkpoint_ack=ack)
+
+
+async def completion(task_manager: FakeTaskManager, checkpoint_id: int) -> None:
+    while True:
+        notice = await task_manager.next("checkpoint_notice")
+        if notice.checkpoint_id == checkpoint_id:
+            assert notice.completed
+            return
+
+
+@pytest.mark.parametrize("storage", ["files", "memory"])
+def test_a_checkpoint_completes_and_a_failed_task_restores_from_it(tmp_path: Path, storage: str) -> None:
+    async def scenario(cluster: Cluster) -> None:
+        graph = checkpointed(tmp_path if storage == "files" else None)
+        task_manager, tasks = await cluster.running_job(graph)
+        checkpoint_id, location = await triggered(task_manager)
+        assert location.endswith(f"/job/chk-{checkpoint_id}")
+        await acknowledge(task_manager, tasks, checkpoint_id)
+        await completion(task_manager, checkpoint_id)
+        if storage == "files":
+            assert (tmp_path / "job" / f"chk-{checkpoint_id}" / "_metadata.json").exists()
+        statistics = cluster.service.jobs[JobId("job")].checkpoints
+        assert statistics is not None
+        allocation, attempt = tasks[1]
+        await task_manager.update(allocation, attempt, "FAILED", "ValueError: bad")
+        deploy = await task_manager.next("deploy")
+        (task,) = deploy.tasks
+        assert (deploy.allocation_id, task.subtask, task.attempt) == (allocation, 1, 1)
+        assert task.restore_location == location
+        assert operators_from_json(task.restore, "test") == operators_from_json(operators(1), "test")
+        await task_manager.update(allocation, task.attempt_id, "RUNNING")
+        later, _ = await triggered(task_manager)
+        assert later > checkpoint_id
+        for held, finished in (tasks[0], (allocation, task.attempt_id)):
+            await task_manager.update(held, finished, "FINISHED")
+        details = await cluster.details_in("FINISHED")
+        assert details.failures[0].exception == "ValueError: bad"
+
+    run(scenario)
+
+
+def test_without_a_checkpoint_a_job_starts_from_nothing(tmp_path: Path) -> None:
+    async def scenario(cluster: Cluster) -> None:
+        task_manager, tasks = await cluster.running_job(checkpointed(tmp_path))
+        await triggered(task_manager)
+        await task_manager.update(*tasks[0], "FAILED", "ValueError: bad")
+        (task,) = (await task_manager.next("deploy")).tasks
+        assert (task.restore, task.restore_location, task.attempt) == (b"", "", 1)
+
+    run(scenario)
+
+
+def test_a_checkpoint_that_is_declined_too_often_fails_the_job(tmp_path: Path) -> None:
+    async def scenario(cluster: Cluster) -> None:
+        graph = checkpointed(tmp_path, **{"restart-strategy.type": "none"})
+        task_manager, tasks = await cluster.running_job(graph)
+        checkpoint_id, _ = await triggered(task_manager)
+        decline: dict[str, Any] = {"checkpoint_id": checkpoint_id, "reason": "CHECKPOINT_ASYNC_EXCEPTION"}
+        allocation, attempt = tasks[0]
+        message = pb.CheckpointDecline(allocation_id=allocation, attempt_id=attempt, message="disk full", **decline)
+        await task_manager.send(checkpoint_decline=message)
+        for held, running in tasks:
+            assert (await task_manager.next("cancel")).allocation_id == held
+            await task_manager.update(held, running, "CANCELED")
+        details = await cluster.details_in("FAILED")
+        assert details.failures[0].exception.startswith("CheckpointFailure: checkpoint 1 failed")
+        assert "disk full" in details.failures[0].exception
+
+    run(scenario)
+
+
+def test_settings_that_contradict_each_other_fail_the_job_with_them(tmp_path: Path) -> None:
+    async def scenario(cluster: Cluster) -> None:
+        wrong = {"execution.checkpointing.mode": "AT_LEAST_ONCE", "execution.checkpointing.unaligned.enabled": "true"}
+        await cluster.submit(checkpointed(tmp_path, **wrong))
+        details = await cluster.details_in("FAILED")
+        assert "unaligned checkpoints need EXACTLY_ONCE" in details.failures[0].exception
+
+    run(scenario)

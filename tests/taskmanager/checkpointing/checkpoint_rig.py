@@ -1,0 +1,211 @@
+"""Sources with positions, functions with state, and a worker rig that takes and restores checkpoints by hand."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any, ClassVar
+
+from worker_rig import WorkerRig
+
+from millstream.core import plan
+from millstream.core import types as t
+from millstream.core.batches import Batch, RowBatch
+from millstream.core.pickling import to_bytes
+from millstream.datastream.checkpointed import (
+    CheckpointedFunction,
+    FunctionInitializationContext,
+    FunctionSnapshotContext,
+)
+from millstream.datastream.connectors.base import (
+    Boundedness,
+    PollStatus,
+    Source,
+    SourceReader,
+    SourceReaderContext,
+    SplitEnumerator,
+    SplitEnumeratorContext,
+)
+from millstream.datastream.functions import KeyedProcessFunction, MapFunction, RuntimeContext
+from millstream.proto import taskmanager_pb2 as pb
+
+_numbers = itertools.count()
+
+
+class PositionedSource(Source[Any]):
+    """Reads rows of the splits (rows, position) that it is given; `limit` rows at a time, none until told to."""
+
+    def __init__(self, batch: int = 10) -> None:
+        self.batch = batch
+
+    def get_boundedness(self) -> Boundedness:
+        return Boundedness.BOUNDED
+
+    def create_enumerator(self, context: SplitEnumeratorContext[Any]) -> SplitEnumerator[Any]:
+        raise NotImplementedError
+
+    def restore_enumerator(self, context: SplitEnumeratorContext[Any], state: Any) -> SplitEnumerator[Any]:
+        raise NotImplementedError
+
+    def create_reader(self, context: SourceReaderContext) -> SourceReader[Any]:
+        return PositionedReader(self.batch)
+
+
+class PositionedReader(SourceReader[Any]):
+    def __init__(self, batch: int) -> None:
+        self._batch = batch
+        self._splits: list[list[Any]] = []
+        self._no_more = False
+
+    def poll_next(self, max_rows: int) -> Batch | PollStatus:
+        if not self._splits:
+            return PollStatus.END_OF_INPUT if self._no_more else PollStatus.NOTHING_AVAILABLE
+        split = self._splits[0]
+        taken = split[0][split[1] : split[1] + self._batch]
+        split[1] += len(taken)
+        if split[1] >= len(split[0]):
+            self._splits.pop(0)
+        return RowBatch(taken)
+
+    def add_splits(self, splits: list[Any]) -> None:
+        self._splits += [list(split) for split in splits]
+
+    def notify_no_more_splits(self) -> None:
+        self._no_more = True
+
+    def snapshot_state(self, checkpoint_id: int) -> list[Any]:
+        return self._splits
+
+
+class Counting(KeyedProcessFunction):
+    """How often each word came; the number goes out behind the word."""
+
+    def open(self, runtime_context: RuntimeContext) -> None:
+        self.count = runtime_context.get_state("count", int)
+        self.seen = runtime_context.get_list_state("seen", str)
+
+    def process_element(self, value: str, ctx: Any) -> Iterable[Any]:
+        self.count.update((self.count.value() or 0) + 1)
+        self.seen.add(value)
+        yield value, self.count.value(), len(list(self.seen.get()))
+
+
+class Remembering(MapFunction, CheckpointedFunction):
+    """Numbers its records over restarts, and tells how it was started."""
+
+    told: ClassVar[list[Any]] = []
+    fails = False
+
+    def initialize_state(self, context: FunctionInitializationContext) -> None:
+        self.state = context.get_operator_state_store().get_list_state("total", int)
+        self.total = sum(self.state.get())
+        restored = ("restored", context.get_restored_checkpoint_id())
+        Remembering.told.append(restored if context.is_restored() else "fresh")
+
+    def open(self, runtime_context: RuntimeContext) -> None:
+        Remembering.told.append("open")
+
+    def snapshot_state(self, context: FunctionSnapshotContext) -> None:
+        if Remembering.fails:
+            raise ValueError("the state is not in order")
+        self.state.update([self.total])
+
+    def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
+        Remembering.told.append(("complete", checkpoint_id))
+
+    def notify_checkpoint_aborted(self, checkpoint_id: int) -> None:
+        Remembering.told.append(("aborted", checkpoint_id))
+
+    def map(self, value: Any) -> Any:
+        self.total += 1
+        return value
+
+
+COUNTED = plan.KeyedProcessSpec(Counting(), plan.KeySelector(function=str), t.STRING)
+
+
+def chain_of(*specs: plan.OperatorSpec, outputs: int = 0, prefix: str = "op") -> bytes:
+    """Operators one after the other with stable ids."""
+    last = len(specs) - 1
+    tail = tuple(plan.ChainedOutput(output=n) for n in range(outputs))
+    return to_bytes(
+        plan.Chain(
+            tuple(
+                plan.ChainedOperator(
+                    f"{prefix}-{n}", f"{prefix} {n}", spec, t.PICKLED,
+                    (plan.ChainedOutput(operator=n + 1),) if n < last else tail,
+                )
+                for n, spec in enumerate(specs)
+            )
+        )
+    )  # fmt: skip
+
+
+class CheckpointRig(WorkerRig):
+    """Takes checkpoints into a folder, or into the job manager's memory without one."""
+
+    def __init__(self, folder: Path | None = None, network: bool = False, **options: str) -> None:
+        super().__init__(network, **options)
+        self.root = "memory://job" if folder is None else f"{folder.as_uri()}/job"
+
+    def close(self) -> None:
+        super().close()
+        self.worker._writers.shutdown(wait=True)
+
+    def subtask(
+        self, chain: bytes, subtask: int = 0, parallelism: int = 1, restore: bytes = b"", checkpoint: int = 1,
+        inputs: Iterable[pb.InputGate] = (), outputs: Iterable[pb.ResultPartition] = (), location: str = "",
+    ) -> pb.TaskDeployment:  # fmt: skip
+        number = next(_numbers)
+        return pb.TaskDeployment(
+            attempt_id=f"checkpointed-{number}", job_id="job", vertex_id=f"vertex-{number}", task_name=f"task {number}",
+            subtask=subtask, parallelism=parallelism, max_parallelism=128, attempt=0, chain=chain, inputs=inputs,
+            outputs=outputs, restore=restore,
+            restore_location=(location or self.location(checkpoint)) if restore else "",
+        )  # fmt: skip
+
+    def location(self, checkpoint: int) -> str:
+        return f"{self.root}/chk-{checkpoint}"
+
+    def trigger(
+        self, checkpoint: int, *tasks: pb.TaskDeployment, alignment: str = "ALIGNED", location: str = "",
+        savepoint: bool = False, full: bool = False,
+    ) -> None:  # fmt: skip
+        options = pb.CheckpointOptions(
+            checkpoint_id=checkpoint, timestamp=77, location=location or self.location(checkpoint),
+            savepoint=savepoint, full=full, alignment=alignment, stop="NONE",
+        )  # fmt: skip
+        trigger = pb.TriggerCheckpoint(
+            allocation_id="allocation", attempt_ids=[task.attempt_id for task in tasks], options=options
+        )
+        self.post(pb.WorkerCommand(trigger_checkpoint=trigger))
+
+    def notice(self, checkpoint: int, completed: bool, *tasks: pb.TaskDeployment) -> None:
+        notice = pb.CheckpointNotice(
+            allocation_id="allocation", attempt_ids=[task.attempt_id for task in tasks], checkpoint_id=checkpoint,
+            completed=completed,
+        )  # fmt: skip
+        self.post(pb.WorkerCommand(checkpoint_notice=notice))
+
+    def acks(self, checkpoint: int) -> list[pb.CheckpointAck]:
+        found = (m.checkpoint_ack for m in self.sent if m.WhichOneof("kind") == "checkpoint_ack")
+        return [ack for ack in found if ack.checkpoint_id == checkpoint]
+
+    def declines(self, checkpoint: int) -> list[pb.CheckpointDecline]:
+        found = (m.checkpoint_decline for m in self.sent if m.WhichOneof("kind") == "checkpoint_decline")
+        return [decline for decline in found if decline.checkpoint_id == checkpoint]
+
+    def answered(self, checkpoint: int, count: int) -> Callable[[], bool]:
+        return lambda: len(self.acks(checkpoint)) + len(self.declines(checkpoint)) >= count
+
+    def acknowledged(self, checkpoint: int, *tasks: pb.TaskDeployment) -> list[pb.CheckpointAck]:
+        """The tasks' acknowledgements, in their order; turns until they are there."""
+        wanted = {task.attempt_id for task in tasks}
+        self.turn_until(
+            lambda: wanted <= {ack.attempt_id for ack in self.acks(checkpoint)} or bool(self.declines(checkpoint)),
+            turns=20_000,
+        )
+        assert not self.declines(checkpoint), self.declines(checkpoint)
+        by_attempt = {ack.attempt_id: ack for ack in self.acks(checkpoint)}
+        return [by_attempt[task.attempt_id] for task in tasks]

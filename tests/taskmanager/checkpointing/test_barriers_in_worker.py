@@ -1,0 +1,256 @@
+"""Real barriers through real channels: several inputs are aligned, and barriers keep their place among records."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from checkpoint_rig import CheckpointRig, PositionedSource, chain_of
+from worker_rig import WRITTEN, NamedSink, edge, local_pair, wire
+
+from millstream.core import plan
+from millstream.core import types as t
+from millstream.core.batches import END_OF_INPUT, Barrier, Element, RowBatch
+from millstream.core.pickling import to_bytes
+from millstream.core.snapshot import StateSnapshot, read_rows, read_state, storage_at
+from millstream.core.snapshot.operator_json import operators_from_json
+from millstream.datastream.functions import (
+    BroadcastProcessFunction,
+    KeyedCoProcessFunction,
+    RuntimeContext,
+)
+from millstream.datastream.state import MapStateDescriptor
+from millstream.proto import taskmanager_pb2 as pb
+from millstream.taskmanager.network.codecs import Codec, ElementCodec
+
+KEYS = plan.TwoInputKeys(plan.KeySelector(function=lambda v: v % 2), plan.KeySelector(function=lambda v: v % 2), t.LONG)
+RULES = MapStateDescriptor("rules", t.STRING, t.LONG)
+
+
+class Sums(KeyedCoProcessFunction):
+    """The sums of both inputs by parity."""
+
+    def open(self, runtime_context: RuntimeContext) -> None:
+        self.first = runtime_context.get_state("first", int)
+        self.second = runtime_context.get_state("second", int)
+
+    def process_element1(self, value: int, ctx: Any) -> Iterator[Any]:
+        self.first.update((self.first.value() or 0) + value)
+        yield "first", value
+
+    def process_element2(self, value: int, ctx: Any) -> Iterator[Any]:
+        self.second.update((self.second.value() or 0) + value)
+        yield "second", value
+
+
+class Rules(BroadcastProcessFunction):
+    def process_element(self, value: str, ctx: Any) -> Iterator[Any]:
+        yield value, ctx.get_broadcast_state(RULES).get(value)
+
+    def process_broadcast_element(self, value: tuple[str, int], ctx: Any) -> None:
+        ctx.get_broadcast_state(RULES).put(*value)
+
+
+class Join:
+    """A task of two inputs whose channels the test fills, and whose output it sees."""
+
+    def __init__(self, rig: CheckpointRig, spec: plan.OperatorSpec | None = None, channels: int = 1) -> None:
+        self.rig = rig
+        gates = [
+            pb.InputGate(
+                input=side, spec=edge(),
+                channels=[
+                    pb.InputChannel(channel_id=100 * side + n, producer_address=rig.address, producer_name="test")
+                    for n in range(channels)
+                ],
+            )
+            for side in (0, 1)
+        ]  # fmt: skip
+        self.out_end, _ = local_pair(rig, 1000)
+        self.deployment = rig.subtask(
+            chain_of(spec or plan.CoProcessSpec(Sums(), KEYS), outputs=1), inputs=gates, outputs=[self.out_end]
+        )
+        rig.deploy(self.deployment)
+        self.out = rig.worker._channels.local(1000, "").queue
+
+    def put(self, channel: int, *elements: Element) -> None:
+        self.rig.worker._channels.local(channel, "").queue.extend(elements)
+        for _ in range(20):
+            self.rig.worker.turn()
+
+    def passed(self) -> list[Any]:
+        """What came out: records and barrier numbers in their order."""
+        seen: list[Any] = []
+        while self.out:
+            element = self.out.popleft()
+            seen += element.rows if isinstance(element, RowBatch) else [element]
+        return seen
+
+    def state(self, checkpoint: int, name: str) -> dict[Any, Any]:
+        (ack,) = self.rig.acknowledged(checkpoint, self.deployment)
+        return stored_in(self.rig, checkpoint, ack, name)
+
+
+def stored_in(rig: CheckpointRig, checkpoint: int, ack: pb.CheckpointAck, name: str) -> dict[Any, Any]:
+    storage, folder = storage_at(rig.location(checkpoint))
+    found: dict[Any, Any] = {}
+    states: list[StateSnapshot] = [s for o in operators_from_json(ack.operators, "ack") for s in o.states]
+    stored = next(s for s in states if s.name == name)
+    for file in stored.files:
+        rows = read_rows(read_state(storage, folder, stored, file), stored, unpickle=True)
+        found.update(zip(rows.keys or rows.detail, rows.content, strict=True))
+    return found
+
+
+@pytest.fixture
+def rig(tmp_path: Path) -> Iterator[CheckpointRig]:
+    made = CheckpointRig(tmp_path)
+    yield made
+    made.close()
+
+
+def barrier(rig: CheckpointRig, checkpoint: int, aligned: bool = True) -> Barrier:
+    return Barrier(checkpoint, 77, location=rig.location(checkpoint), aligned=aligned)
+
+
+def test_a_barrier_survives_the_wire() -> None:
+    codec = ElementCodec(t.LONG)
+    sent = Barrier(7, 77, True, "file:///somewhere/chk-7", False, True)
+    number, payload = codec.encode(sent)
+    assert number is Codec.BARRIER
+    assert codec.decode(number, payload) == sent
+
+
+def test_records_behind_a_barrier_wait_for_the_other_input(rig: CheckpointRig) -> None:
+    join = Join(rig)
+    join.put(0, RowBatch([1]), barrier(rig, 1), RowBatch([3]))
+    join.put(100, RowBatch([10]))
+    assert join.passed() == [("first", 1), ("second", 10)]
+    assert not rig.acks(1)
+    rig.clock.advance(0.25)
+    join.put(100, RowBatch([20]), barrier(rig, 1), RowBatch([40]))
+    assert join.passed()[:2] == [("second", 20), barrier(rig, 1)]
+    assert join.state(1, "first") == {1: 1}
+    assert join.state(1, "second") == {0: 30}
+    assert rig.acks(1)[0].alignment_ms == 250
+    join.put(0, RowBatch([5]))
+    join.put(0, barrier(rig, 2))
+    join.put(100, END_OF_INPUT)
+    assert join.state(2, "first") == {1: 9}
+    assert join.state(2, "second") == {0: 70}
+
+
+def test_at_least_once_goes_on_without_waiting(rig: CheckpointRig) -> None:
+    join = Join(rig)
+    join.put(0, RowBatch([1]), barrier(rig, 1, False), RowBatch([3]))
+    assert join.passed() == [("first", 1), ("first", 3)]
+    join.put(100, barrier(rig, 1, False))
+    assert join.passed() == [barrier(rig, 1, False)]
+    assert join.state(1, "first") == {1: 4}
+
+
+def test_every_channel_of_every_input_is_aligned(rig: CheckpointRig) -> None:
+    join = Join(rig, channels=2)
+    for channel in (0, 100, 1):
+        join.put(channel, barrier(rig, 1), RowBatch([2]))
+    assert join.passed() == []
+    join.put(101, RowBatch([4]), barrier(rig, 1))
+    assert join.state(1, "second") == {0: 4}
+    assert join.passed()[:2] == [("second", 4), barrier(rig, 1)]
+
+
+def test_an_aborted_checkpoint_frees_its_channels(rig: CheckpointRig) -> None:
+    join = Join(rig)
+    join.put(0, barrier(rig, 1), RowBatch([1]))
+    assert join.passed() == []
+    rig.notice(1, False, join.deployment)
+    join.put(100, barrier(rig, 1))
+    assert join.passed() == [("first", 1)]
+    assert not rig.acks(1)
+    assert not rig.declines(1)
+    join.put(0, barrier(rig, 2))
+    join.put(100, barrier(rig, 2))
+    assert join.state(2, "first") == {1: 1}
+
+
+def test_a_newer_checkpoint_declines_the_older(rig: CheckpointRig) -> None:
+    join = Join(rig)
+    join.put(0, barrier(rig, 1), barrier(rig, 2))
+    join.put(100, barrier(rig, 2))
+    (decline,) = rig.declines(1)
+    assert (decline.reason, decline.message) == ("CHECKPOINT_DECLINED_SUBSUMED", "overtaken by checkpoint 2")
+    assert join.state(2, "first") == {}
+
+
+def test_a_task_whose_producers_have_finished_is_asked_itself(rig: CheckpointRig) -> None:
+    join = Join(rig)
+    join.put(0, RowBatch([1]))
+    rig.trigger(1, join.deployment)
+    join.put(0, END_OF_INPUT)
+    assert not rig.acks(1)
+    join.put(100, RowBatch([2]), END_OF_INPUT)
+    assert join.state(1, "first") == {1: 1}
+    assert join.state(1, "second") == {0: 2}
+    assert join.passed()[-2:] == [barrier(rig, 1), END_OF_INPUT]
+
+
+def test_broadcast_state_is_stored_and_restored(rig: CheckpointRig) -> None:
+    spec = plan.BroadcastProcessSpec(Rules(), (RULES,))
+    join = Join(rig, spec)
+    join.put(100, RowBatch([("a", 1), ("b", 2)]), barrier(rig, 1))
+    join.put(0, barrier(rig, 1))
+    assert join.state(1, "rules") == {"a": 1, "b": 2}
+    output, _ = local_pair(rig, 2000)
+    again = rig.subtask(
+        chain_of(spec, outputs=1), 2, 3, rig.acks(1)[0].operators, outputs=[output],
+        inputs=[pb.InputGate(input=0, spec=edge(), channels=[
+            pb.InputChannel(channel_id=3000, producer_address=rig.address, producer_name="test")
+        ])],
+    )  # fmt: skip
+    rig.deploy(again)
+    join.put(3000, RowBatch(["b"]))
+    assert [row for batch in rig.worker._channels.local(2000, "").queue for row in batch.rows] == [("b", 2)]
+
+
+def turn_both(one: CheckpointRig, other: CheckpointRig, done: Callable[[], bool]) -> None:
+    for _ in range(20_000):
+        if done():
+            return
+        one.worker.turn()
+        other.worker.turn()
+    raise AssertionError((one.all_states(), other.all_states()))
+
+
+@pytest.mark.parametrize("timeout", ["0 ms", "1 h"])
+def test_barriers_keep_their_place_between_workers(tmp_path: Path, timeout: str) -> None:
+    """Rows that still wait for their buffer to fill come before the barrier, and buffers behind it after it."""
+    options = {"execution.buffer-timeout.interval": timeout}
+    producer = CheckpointRig(tmp_path, True, **options)
+    consumer = CheckpointRig(tmp_path, True, **options)
+    try:
+        output, gate = wire(1, producer.address, consumer.address)
+        counted = plan.ReduceSpec(lambda a, b: a + b, plan.KeySelector(function=lambda v: 0), t.LONG, t.LONG)
+        source = producer.subtask(chain_of(plan.SourceSpec(PositionedSource(1)), outputs=1), outputs=[output])
+        sums = consumer.subtask(chain_of(counted, plan.SinkSpec(NamedSink("wire")), prefix="sum"), inputs=[gate])
+        consumer.deploy(sums)
+        producer.deploy(source)
+        producer.tell(source, splits=to_bytes([(list(range(1, 101)), 0)]))
+
+        reader = producer.worker._tasks[source.attempt_id].source
+        assert reader is not None
+        for checkpoint, rows in ((1, 20), (2, 40)):
+            turn_both(producer, consumer, lambda rows=rows: reader.splits(0)[0][1] >= rows)
+            position = reader.splits(0)[0][1]
+            producer.trigger(checkpoint, source)
+            both = (producer.answered(checkpoint, 1), consumer.answered(checkpoint, 1))
+            turn_both(producer, consumer, lambda both=both: all(answered() for answered in both))
+            (ack,) = consumer.acks(checkpoint)
+            assert stored_in(consumer, checkpoint, ack, "reduce") == {0: sum(range(1, position + 1))}
+        producer.tell(source, no_more_splits={})
+        turn_both(producer, consumer, lambda: consumer.ended(sums)() and producer.ended(source)())
+        assert [row for row in WRITTEN["wire"] if isinstance(row, int)][-1] == 5050
+    finally:
+        producer.close()
+        consumer.close()

@@ -1,0 +1,421 @@
+"""Checkpoints of a slot worker driven by hand: triggers, acknowledgements, notices, and restores from them."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from checkpoint_rig import COUNTED, CheckpointRig, PositionedSource, Remembering, chain_of
+from worker_rig import WRITTEN, NamedSink, local_pair
+
+from millstream.core import plan
+from millstream.core import types as t
+from millstream.core.key_groups import key_group_of
+from millstream.core.pickling import to_bytes
+from millstream.core.snapshot import (
+    FileFormat,
+    OperatorSnapshot,
+    StateKind,
+    StateSnapshot,
+    read_rows,
+    read_state,
+    storage_at,
+)
+from millstream.core.snapshot.operator_json import operators_from_json, operators_to_json
+from millstream.proto import taskmanager_pb2 as pb
+from millstream.taskmanager.operators.base import FunctionOperator
+
+WORDS = [f"word {n % 37}" for n in range(400)]
+SOURCE = plan.SourceSpec(PositionedSource())
+PIPELINE = (SOURCE, COUNTED)
+
+
+@pytest.fixture(autouse=True)
+def fresh() -> None:
+    Remembering.told.clear()
+    Remembering.fails = False
+
+
+@pytest.fixture
+def rig(tmp_path: Path) -> Iterator[CheckpointRig]:
+    made = CheckpointRig(tmp_path)
+    yield made
+    made.close()
+
+
+def splits(*rows: list[Any]) -> bytes:
+    return to_bytes([(part, 0) for part in rows])
+
+
+def operators(ack: pb.CheckpointAck) -> dict[str, OperatorSnapshot]:
+    return {operator.operator_id: operator for operator in operators_from_json(ack.operators, "ack")}
+
+
+def state(ack: pb.CheckpointAck, operator_id: str, name: str) -> StateSnapshot:
+    return next(s for s in operators(ack)[operator_id].states if s.name == name)
+
+
+def contents(location: str, stored: StateSnapshot) -> dict[Any, Any]:
+    storage, folder = storage_at(location)
+    found: dict[Any, Any] = {}
+    for file in stored.files:
+        rows = read_rows(read_state(storage, folder, stored, file), stored, unpickle=True)
+        found.update(zip(rows.keys or rows.detail, rows.content, strict=True))
+    return found
+
+
+def straight() -> Counter[Any]:
+    counts: Counter[str] = Counter()
+    results: Counter[Any] = Counter()
+    for word in WORDS:
+        counts[word] += 1
+        results[word, counts[word], counts[word]] += 1
+    return results
+
+
+def words_written(name: str) -> list[Any]:
+    return [row for row in WRITTEN[name] if isinstance(row, tuple)]
+
+
+def run_until(rig: CheckpointRig, name: str, rows: int) -> None:
+    rig.turn_until(lambda: name in WRITTEN and len(words_written(name)) >= rows)
+
+
+# A source task
+
+
+def test_a_source_is_triggered_between_batches_and_acknowledges_its_state(rig: CheckpointRig) -> None:
+    task = rig.subtask(chain_of(*PIPELINE, plan.SinkSpec(NamedSink("sink"))))
+    rig.deploy(task)
+    rig.tell(task, splits=splits(WORDS))
+    run_until(rig, "sink", 100)
+    done = len(words_written("sink"))
+    rig.trigger(1, task)
+    (ack,) = rig.acknowledged(1, task)
+    assert (ack.allocation_id, ack.checkpoint_id) == ("allocation", 1)
+    assert ack.bytes_written > 0
+    count = state(ack, "op-1", "count")
+    assert contents(rig.location(1), count) == Counter(WORDS[:done])
+    assert (count.kind, count.files[0].subtask, count.files[0].key_groups) == (StateKind.VALUE, 0, range(128))
+    positions = state(ack, "op-0", "splits")
+    assert positions.kind is StateKind.SPLITS
+    assert list(contents(rig.location(1), positions).values()) == [[WORDS, done]]
+    assert [type(json.loads(ack.operators))] == [list]
+
+
+def test_a_restored_task_goes_on_as_if_nothing_had_happened(rig: CheckpointRig) -> None:
+    task = rig.subtask(chain_of(*PIPELINE, plan.SinkSpec(NamedSink("before"))))
+    rig.deploy(task)
+    rig.tell(task, splits=splits(WORDS))
+    run_until(rig, "before", 150)
+    rig.trigger(1, task)
+    before = words_written("before")
+    (ack,) = rig.acknowledged(1, task)
+    run_until(rig, "before", len(before) + 50)
+    rig.cancel(task.attempt_id)
+    again = rig.subtask(chain_of(*PIPELINE, plan.SinkSpec(NamedSink("after"))), restore=ack.operators)
+    rig.deploy(again)
+    rig.tell(again, no_more_splits={})
+    rig.turn_until(rig.ended(again))
+    assert rig.states(again)[-1] == "FINISHED"
+    assert Counter(before + words_written("after")) == straight()
+
+
+@pytest.mark.parametrize(("old", "new"), [(1, 3), (2, 3), (3, 1), (2, 2)])
+def test_state_is_redistributed_under_another_parallelism(rig: CheckpointRig, old: int, new: int) -> None:
+    half = len(WORDS) // 2
+    merged: dict[tuple[str, str], StateSnapshot] = {}
+    shape: dict[str, OperatorSnapshot] = {}
+    before: list[Any] = []
+    for subtask in range(old):
+        mine = [word for word in WORDS if key_group_of(word, 128) * old // 128 == subtask]
+        first, second = mine[: len(mine) // 2], mine[len(mine) // 2 :]
+        name = f"old {subtask}"
+        task = rig.subtask(chain_of(*PIPELINE, plan.SinkSpec(NamedSink(name))), subtask, old)
+        rig.deploy(task)
+        rig.tell(task, splits=splits(first))
+        run_until(rig, name, len(first))
+        rig.trigger(1, task)
+        before += words_written(name) + second
+        (ack,) = rig.acknowledged(1, task)
+        for operator in operators(ack).values():
+            shape[operator.operator_id] = operator
+            for stored in operator.states:
+                known = merged.get((operator.operator_id, stored.name))
+                files = (known.files if known else ()) + stored.files
+                merged[operator.operator_id, stored.name] = replace(stored, files=files)
+        rig.cancel(task.attempt_id)
+    restore = operators_to_json(
+        replace(operator, states=tuple(s for (owner, _), s in merged.items() if owner == operator_id))
+        for operator_id, operator in shape.items()
+    )
+    rest = [row for row in before if isinstance(row, str)]
+    results = [row for row in before if isinstance(row, tuple)]
+    assert half <= len(rest) + len(results)
+    for subtask in range(new):
+        mine = [word for word in rest if key_group_of(word, 128) * new // 128 == subtask]
+        name = f"new {subtask}"
+        task = rig.subtask(chain_of(*PIPELINE, plan.SinkSpec(NamedSink(name))), subtask, new, restore)
+        rig.deploy(task)
+        rig.tell(task, splits=splits(mine))
+        rig.tell(task, no_more_splits={})
+        rig.turn_until(rig.ended(task))
+        assert rig.states(task)[-1] == "FINISHED"
+        results += words_written(name)
+    assert Counter(results) == straight()
+
+
+def test_several_checkpoints_may_be_under_way(rig: CheckpointRig) -> None:
+    task = rig.subtask(chain_of(*PIPELINE, plan.SinkSpec(NamedSink("several"))))
+    rig.deploy(task)
+    rig.tell(task, splits=splits(WORDS))
+    marks = []
+    for checkpoint in (1, 2, 3):
+        run_until(rig, "several", 60 * checkpoint)
+        marks.append(len(words_written("several")))
+        rig.trigger(checkpoint, task)
+    for checkpoint, mark in zip((1, 2, 3), marks, strict=True):
+        (ack,) = rig.acknowledged(checkpoint, task)
+        assert contents(rig.location(checkpoint), state(ack, "op-1", "count")) == Counter(WORDS[:mark])
+
+
+def test_a_task_that_ends_waits_for_its_snapshot_and_sends_no_barrier_behind_the_end(rig: CheckpointRig) -> None:
+    output, gate = local_pair(rig, 900)
+    source = rig.subtask(chain_of(*PIPELINE, outputs=1), outputs=[output])
+    sink = rig.subtask(chain_of(plan.SinkSpec(NamedSink("ends")), prefix="sink"), inputs=[gate])
+    rig.deploy(source, sink)
+    rig.tell(source, splits=splits(WORDS))
+    rig.trigger(1, source)
+    rig.tell(source, no_more_splits={})
+    rig.turn_until(rig.ended(source, sink))
+    assert {ack.attempt_id for ack in rig.acks(1)} == {source.attempt_id, sink.attempt_id}
+    kinds = [
+        m.WhichOneof("kind") for m in rig.sent
+        if (m.checkpoint_ack.attempt_id or m.task_update.attempt_id) == source.attempt_id
+    ]  # fmt: skip
+    assert kinds[-1] == "task_update"
+    assert "checkpoint_ack" in kinds
+
+
+def test_savepoints_are_parquet_files_and_never_inline(rig: CheckpointRig, tmp_path: Path) -> None:
+    import pyarrow.parquet as pq
+
+    task = rig.subtask(chain_of(*PIPELINE, plan.SinkSpec(NamedSink("savepoint"))))
+    rig.deploy(task)
+    rig.tell(task, splits=splits(WORDS))
+    run_until(rig, "savepoint", 400)
+    location = (tmp_path / "elsewhere" / "savepoint-1").as_uri()
+    rig.trigger(1, task, location=location, savepoint=True, full=True)
+    (ack,) = rig.acknowledged(1, task)
+    (file,) = state(ack, "op-1", "count").files
+    assert file.inline is None
+    assert file.path.endswith(FileFormat.PARQUET.value)
+    table = pq.read_table(tmp_path / "elsewhere" / "savepoint-1" / file.path)
+    assert dict(zip(table["key"].to_pylist(), table["value"].to_pylist(), strict=True)) == Counter(WORDS)
+    again = rig.subtask(chain_of(*PIPELINE), restore=ack.operators, location=location)
+    rig.deploy(again)
+    assert rig.states(again)[-1] == "RUNNING"
+    (tmp_path / "elsewhere" / "savepoint-1" / file.path).write_bytes(b"nonsense")
+    damaged = rig.subtask(chain_of(*PIPELINE), restore=ack.operators, location=location)
+    rig.deploy(damaged)
+    assert rig.states(damaged)[-1] == "FAILED"
+    failure = rig.updates(damaged)[-1].failure.exception
+    assert file.path in failure
+    assert "damaged" in failure
+
+
+# Functions
+
+
+def test_checkpointed_functions_are_initialized_before_open_and_hear_what_came_of_checkpoints(
+    rig: CheckpointRig,
+) -> None:
+    task = rig.subtask(chain_of(SOURCE, plan.MapSpec(Remembering())))
+    rig.deploy(task)
+    assert Remembering.told == ["fresh", "open"]
+    rig.tell(task, splits=splits(WORDS))
+    source = rig.worker._tasks[task.attempt_id].source
+    assert source is not None
+    rig.turn_until(lambda: not source.splits(0))
+    rig.trigger(1, task)
+    (ack,) = rig.acknowledged(1, task)
+    rig.notice(1, True, task)
+    rig.trigger(2, task)
+    rig.acknowledged(2, task)
+    rig.notice(2, False, task)
+    assert Remembering.told[2:] == [("complete", 1), ("aborted", 2)]
+    Remembering.told.clear()
+    again = rig.subtask(chain_of(SOURCE, plan.MapSpec(Remembering())), restore=ack.operators)
+    rig.deploy(again)
+    assert Remembering.told == [("restored", 1), "open"]
+    assert function_of(rig, again).total == len(WORDS)
+
+
+def test_a_function_that_cannot_be_captured_declines_and_processing_goes_on(rig: CheckpointRig) -> None:
+    task = rig.subtask(chain_of(SOURCE, plan.MapSpec(Remembering()), plan.SinkSpec(NamedSink("declines"))))
+    rig.deploy(task)
+    Remembering.fails = True
+    rig.trigger(1, task)
+    (decline,) = rig.declines(1)
+    assert (decline.reason, decline.attempt_id) == ("CHECKPOINT_DECLINED", task.attempt_id)
+    assert decline.message == "op 1: ValueError: the state is not in order"
+    Remembering.fails = False
+    rig.tell(task, splits=splits(WORDS))
+    rig.tell(task, no_more_splits={})
+    rig.trigger(2, task)
+    rig.acknowledged(2, task)
+    rig.turn_until(rig.ended(task))
+    assert rig.states(task)[-1] == "FINISHED"
+
+
+@pytest.mark.parametrize(("old", "new"), [(2, 2), (2, 3), (3, 1)])
+def test_lists_are_dealt_out_under_another_parallelism(rig: CheckpointRig, old: int, new: int) -> None:
+    stored: OperatorSnapshot | None = None
+    for subtask in range(old):
+        task = rig.subtask(chain_of(SOURCE, plan.MapSpec(Remembering())), subtask, old)
+        rig.deploy(task)
+        function_of(rig, task).total = 10 ** subtask
+        rig.trigger(1, task)
+        (ack,) = rig.acknowledged(1, task)
+        mine = operators(ack)["op-1"]
+        (total,) = mine.states
+        assert total.kind is StateKind.OPERATOR_LIST
+        files = total.files if stored is None else stored.states[0].files + total.files
+        stored = replace(mine, states=(replace(total, files=files),))
+    assert stored is not None
+    totals = []
+    for subtask in range(new):
+        restored = rig.subtask(
+            chain_of(SOURCE, plan.MapSpec(Remembering())), subtask, new, operators_to_json([stored])
+        )
+        rig.deploy(restored)
+        totals.append(function_of(rig, restored).total)
+    assert totals == {2: [1, 10], 3: [1, 10, 0], 1: [111]}[new]
+
+
+def function_of(rig: CheckpointRig, task: pb.TaskDeployment) -> Any:
+    operator = rig.worker._tasks[task.attempt_id].chain.operators[1]
+    assert isinstance(operator, FunctionOperator)
+    return operator.function
+
+
+# Storage
+
+
+def test_a_directory_that_cannot_be_written_declines_and_processing_goes_on(rig: CheckpointRig, tmp_path: Path) -> None:
+    (tmp_path / "job").write_text("in the way")
+    task = rig.subtask(chain_of(*PIPELINE, plan.SinkSpec(NamedSink("unwritable"))))
+    rig.deploy(task)
+    rig.tell(task, splits=splits([f"{'long' * 50} {n}" for n in range(2000)]))
+    run_until(rig, "unwritable", 2000)
+    rig.trigger(1, task)
+    rig.turn_until(rig.answered(1, 1), turns=20_000)
+    (decline,) = rig.declines(1)
+    assert decline.reason == "CHECKPOINT_ASYNC_EXCEPTION"
+    assert "/job/chk-1/op-1/" in decline.message
+    rig.tell(task, no_more_splits={})
+    rig.turn_until(rig.ended(task))
+    assert rig.states(task)[-1] == "FINISHED"
+
+
+def test_with_the_job_managers_memory_everything_is_inline_up_to_a_limit() -> None:
+    rig = CheckpointRig()
+    try:
+        task = rig.subtask(chain_of(*PIPELINE, plan.SinkSpec(NamedSink("memory"))))
+        rig.deploy(task)
+        rig.tell(task, splits=splits(WORDS))
+        run_until(rig, "memory", 400)
+        rig.trigger(1, task)
+        (ack,) = rig.acknowledged(1, task)
+        files = [file for operator in operators(ack).values() for s in operator.states for file in s.files]
+        assert files
+        assert all(file.inline is not None for file in files)
+        again = rig.subtask(chain_of(*PIPELINE, plan.SinkSpec(NamedSink("after memory"))), restore=ack.operators)
+        rig.deploy(again)
+        rig.tell(again, splits=splits(["word 1"]))
+        run_until(rig, "after memory", 1)
+        assert words_written("after memory") == [("word 1", WORDS.count("word 1") + 1, WORDS.count("word 1") + 1)]
+        rig.tell(task, splits=splits([f"{random.Random(n).getrandbits(4_000_000):x}" for n in range(12)]))
+        run_until(rig, "memory", 412)
+        rig.trigger(2, task)
+        rig.turn_until(rig.answered(2, 1), turns=20_000)
+        assert "is larger than the 5242880 bytes" in rig.declines(2)[0].message
+    finally:
+        rig.close()
+
+
+def test_the_files_of_an_aborted_checkpoint_are_deleted(rig: CheckpointRig, tmp_path: Path) -> None:
+    task = rig.subtask(chain_of(*PIPELINE, plan.SinkSpec(NamedSink("aborted"))))
+    rig.deploy(task)
+    rig.tell(task, splits=splits([f"{n:0400x}" for n in range(2**1000, 2**1000 + 900)]))
+    run_until(rig, "aborted", 900)
+    rig.trigger(1, task)
+    rig.acknowledged(1, task)
+    rig.trigger(2, task)
+    rig.acknowledged(2, task)
+    assert _files(tmp_path / "job" / "chk-1")
+    assert _files(tmp_path / "job" / "chk-2")
+    rig.notice(1, False, task)
+    rig.notice(2, True, task)
+    rig.trigger(3, task)
+    rig.notice(3, False, task)
+    rig.turn_until(lambda: not rig.worker._tasks[task.attempt_id].checkpoints.is_writing)
+    rig.worker._writers.shutdown(wait=True)
+    assert not _files(tmp_path / "job" / "chk-1")
+    assert _files(tmp_path / "job" / "chk-2")
+    assert not _files(tmp_path / "job" / "chk-3")
+    assert not rig.acks(3)
+
+
+def _files(folder: Path) -> list[Path]:
+    return [path for path in folder.rglob("*") if path.is_file()]
+
+
+# Incremental checkpoints
+
+
+def test_an_incremental_checkpoint_writes_what_was_touched_and_refers_to_the_rest(tmp_path: Path) -> None:
+    options = {"execution.checkpointing.incremental": "true", "execution.checkpointing.dir": str(tmp_path)}
+    rig = CheckpointRig(tmp_path, **options)
+    try:
+        _check_incremental(rig)
+    finally:
+        rig.close()
+
+
+def _check_incremental(rig: CheckpointRig) -> None:
+    counted = plan.ReduceSpec(
+        lambda a, b: (a[0], a[1] + b[1]), plan.KeySelector(fields=(0,)), t.LONG, t.TupleType((t.LONG, t.LONG))
+    )
+    task = rig.subtask(chain_of(plan.SourceSpec(PositionedSource(20_000)), counted, plan.SinkSpec(NamedSink("i"))))
+    rig.deploy(task)
+    records = [(n, 1) for n in range(100_000)]
+    rig.tell(task, splits=splits(records))
+    run_until(rig, "i", 100_000)
+    rig.trigger(1, task)
+    (first,) = rig.acknowledged(1, task)
+    rig.notice(1, True, task)
+    rig.tell(task, splits=splits([(5, 10)]))
+    run_until(rig, "i", 100_001)
+    rig.trigger(2, task)
+    (second,) = rig.acknowledged(2, task)
+    assert second.bytes_written < first.bytes_written / 10
+    expected = {n: (n, 11 if n == 5 else 1) for n in range(100_000)}
+    assert contents(rig.location(2), state(second, "op-1", "reduce")) == expected
+    old = {file.path for file in state(first, "op-1", "reduce").files}
+    new = {file.path for file in state(second, "op-1", "reduce").files}
+    assert len(new - old) == 1
+    rig.trigger(3, task, full=True)
+    (third,) = rig.acknowledged(3, task)
+    assert not {file.path for file in state(third, "op-1", "reduce").files} & (old | new)
+    rig.notice(2, False, task)
+    rig.notice(3, True, task)
+    rig.worker._writers.shutdown(wait=True)
+    assert contents(rig.location(1), state(first, "op-1", "reduce"))[5] == (5, 1)
+    assert contents(rig.location(3), state(third, "op-1", "reduce")) == expected

@@ -1,0 +1,27 @@
+from __future__ import annotations
+
+import pyarrow as pa
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from millstream.taskmanager.checkpointing.layout import Chunk, cut, is_touched, slice_of
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.lists(st.integers(10, 19), max_size=200), st.integers(0, 3))
+def test_chunks_cover_all_key_groups_once_and_hold_their_rows(groups: list[int], scale: int) -> None:
+    owned = range(10, 20)
+    table = pa.table({"key_group": pa.array([g for g in sorted(groups) for _ in range(10**scale)], pa.int32())})
+    chunks = list(cut(table, owned, table.num_rows))
+    assert [group for key_groups, _ in chunks for group in key_groups] == list(owned)
+    assert sum(part.num_rows for _, part in chunks) == table.num_rows
+    for key_groups, part in chunks:
+        assert set(part["key_group"].to_pylist()) <= set(key_groups)
+        assert part.equals(slice_of(table, key_groups))
+    assert len(chunks) <= 1 + table.num_rows // 4096
+
+
+def test_a_chunk_is_written_again_when_one_of_its_key_groups_was_touched() -> None:
+    chunk = Chunk(range(4, 8), ())
+    assert is_touched(chunk, {7})
+    assert not is_touched(chunk, {3, 8})
