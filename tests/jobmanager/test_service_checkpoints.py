@@ -123,11 +123,19 @@ def test_a_checkpoint_that_is_declined_too_often_fails_the_job(tmp_path: Path) -
     run(scenario)
 
 
-def test_settings_that_contradict_each_other_fail_the_job_with_them(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("key", "value", "reason"),
+    [
+        ("execution.checkpointing.num-retained", "0", "it must be 1 or more"),
+        ("execution.checkpointing.no-such-thing", "1", "unknown option"),
+    ],
+)
+def test_settings_that_are_refused_fail_the_job_with_the_reason(
+    tmp_path: Path, key: str, value: str, reason: str
+) -> None:
     async def scenario(cluster: Cluster) -> None:
-        wrong = {"execution.checkpointing.mode": "AT_LEAST_ONCE", "execution.checkpointing.unaligned.enabled": "true"}
-        await cluster.submit(checkpointed(tmp_path, **wrong))
+        await cluster.submit(checkpointed(tmp_path, **{key: value}))
         details = await cluster.details_in("FAILED")
-        assert "unaligned checkpoints need EXACTLY_ONCE" in details.failures[0].exception
+        assert reason in details.failures[0].exception
 
     run(scenario)

@@ -66,12 +66,13 @@ class RunningJob:
         self._coordinator: CoordinatorProcess | None = None
         self._coordinator_ready = False
         self._wake_ups: set[asyncio.TimerHandle] = set()
-        configuration = cluster.merged(graph.configuration)
         now = clock.now_ms()
-        slot_timeout = configuration.seconds("slot.request.timeout")
+        slot_timeout = cluster.seconds("slot.request.timeout")
         self.checkpoints: JobCheckpoints | None = None
         self._refused = ""
         try:
+            configuration = cluster.merged(graph.configuration)
+            slot_timeout = configuration.seconds("slot.request.timeout")
             settings = CheckpointSettings.from_configuration(configuration)
             strategy = create_restart_strategy(restart_settings(configuration, settings.enabled), Random())
             history = configuration.integer("web.exception-history-size")
@@ -83,7 +84,7 @@ class RunningJob:
             self._refused = str(error)
 
     def start(self) -> None:
-        """The first steps; a job whose settings contradict each other fails with them."""
+        """The first steps; a job whose settings are refused fails with the reason."""
         self._carry_out(self.master.start(self._clock.now_ms()))
         if self._refused:
             failure = status_pb2.TaskFailure(
