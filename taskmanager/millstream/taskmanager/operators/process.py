@@ -8,28 +8,11 @@ from typing import Any
 from millstream.core import plan
 from millstream.core.batches import Batch, RowBatch
 from millstream.core.types import TypeInformation
-from millstream.datastream.functions import Context, KeyedContext, OutputTag, RuntimeContext
+from millstream.datastream.functions import OutputTag, RuntimeContext
 from millstream.taskmanager.operators.base import Emit, FunctionOperator
+from millstream.taskmanager.operators.record_context import KeyedRecordContext, RecordContext
 from millstream.taskmanager.partitioning import key_function
 from millstream.taskmanager.state.backend import KeyedStateBackend
-
-
-class _Context(Context):
-    current: int | None = None
-
-    def timestamp(self) -> int | None:
-        return self.current
-
-
-class _KeyedContext(KeyedContext):
-    current: int | None = None
-    key: Any = None
-
-    def timestamp(self) -> int | None:
-        return self.current
-
-    def get_current_key(self) -> Any:
-        return self.key
 
 
 class ProcessOperator(FunctionOperator):
@@ -42,7 +25,7 @@ class ProcessOperator(FunctionOperator):
         super().__init__(name, context, input_type, emit, function)
         self.keyed_state = keyed_state
         self._key_of: Callable[[Any], Any] | None = key_function(key_selector) if key_selector is not None else None
-        self._context = _Context() if self._key_of is None else _KeyedContext()
+        self._context = RecordContext() if self._key_of is None else KeyedRecordContext()
 
     def process(self, batch: Batch) -> None:
         """Each record in turn; the main output's results of a batch leave together, before its side outputs."""
@@ -55,7 +38,7 @@ class ProcessOperator(FunctionOperator):
         source = iter(rows)
         try:
             for position, row in enumerate(source):
-                if key_of is not None and isinstance(ctx, _KeyedContext):
+                if key_of is not None and isinstance(ctx, KeyedRecordContext):
                     ctx.key = key = key_of(row)
                     if set_key is not None:
                         set_key(key)

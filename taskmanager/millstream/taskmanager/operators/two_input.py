@@ -13,8 +13,9 @@ from millstream.core import plan
 from millstream.core.batches import Batch, RowBatch
 from millstream.core.conversion import record_batch_to_rows
 from millstream.core.types import TypeInformation
-from millstream.datastream.functions import Context, KeyedContext, OutputTag, RuntimeContext
+from millstream.datastream.functions import OutputTag, RuntimeContext
 from millstream.taskmanager.operators.base import Emit, FunctionOperator
+from millstream.taskmanager.operators.record_context import KeyedRecordContext, RecordContext
 from millstream.taskmanager.partitioning import key_function
 from millstream.taskmanager.state.backend import KeyedStateBackend
 
@@ -139,31 +140,6 @@ class CoFlatMapOperator(TwoInputOperator):
             self.leave_key()
         if out:
             self.emit(RowBatch(out, None if times is None else out_times))
-
-
-class RecordContext(Context):
-    """The context of a record without a key."""
-
-    current: int | None = None
-
-    def timestamp(self) -> int | None:
-        """The record's event timestamp, or None."""
-        return self.current
-
-
-class KeyedRecordContext(KeyedContext):
-    """The context of a record with a key."""
-
-    current: int | None = None
-    key: Any = None
-
-    def timestamp(self) -> int | None:
-        """The record's event timestamp, or None."""
-        return self.current
-
-    def get_current_key(self) -> Any:
-        """The record's key."""
-        return self.key
 
 
 class ProcessingOperator(TwoInputOperator):
