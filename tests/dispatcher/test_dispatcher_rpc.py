@@ -147,9 +147,9 @@ def test_results_are_relayed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
                 received = await answer
                 assert (received.request_id, received.version, list(received.batches)) == ("mine", "v", [b"data"])
 
-                monkeypatch.setattr(lifecycle, "COLLECT_TIMEOUT", 0.05)
+                monkeypatch.setattr(lifecycle, "ANSWER_TIMEOUT", 0.05)
                 assert "did not answer" in (await stub.collect(request)).error
-                monkeypatch.setattr(lifecycle, "COLLECT_TIMEOUT", DEADLINE)
+                monkeypatch.setattr(lifecycle, "ANSWER_TIMEOUT", DEADLINE)
                 answer = asyncio.ensure_future(stub.collect(request))
                 await manager.next("collect")
                 await manager.next("collect")

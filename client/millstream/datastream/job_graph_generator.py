@@ -97,7 +97,8 @@ def _chained_operators(chain: NodeChain) -> tuple[ChainedOperator, ...]:
 
     def operator_of(node: StreamNode) -> ChainedOperator:
         outputs = tuple(output_of(edge) for edge in node.outputs)
-        return ChainedOperator(node.id, node.name, node.operator.spec, node.operator.output_type, outputs)
+        operator = node.operator
+        return ChainedOperator(node.id, node.name, operator.spec, operator.output_type, outputs, operator.uid or "")
 
     return tuple(operator_of(node) for node in chain.nodes)
 

@@ -9,6 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from millstream.core.barriers import StopMode
+
 if TYPE_CHECKING:
     import pyarrow as pa
 
@@ -66,6 +68,9 @@ class Barrier:
     location: str = ""  # the folder that the state files go to
     aligned: bool = True  # exactly-once: channels that delivered it wait for the others
     full: bool = False  # refers to no file of an earlier checkpoint
+    stop: StopMode = StopMode.NONE
+    unaligned: bool = False  # exactly-once without waiting: it overtakes records, which become part of the checkpoint
+    aligned_timeout_ms: int | None = None  # aligned until it is this old, then unaligned
 
 
 Signal = EndOfInput | Barrier

@@ -246,6 +246,59 @@ _ROWS = [
         "",
         "The directory or URI for checkpoints, which all services reach: a path, `s3://...`, `hdfs://...`, `gs://...`.",
     ),
+    Option(
+        "execution.checkpointing.savepoint-dir",
+        _T.STRING,
+        "",
+        "The directory or URI for savepoints for which no other is given.",
+    ),
+    Option(
+        "execution.checkpointing.unaligned.enabled",
+        _T.BOOL,
+        False,
+        "Barriers overtake records under backpressure: checkpoints stay short, and hold the records on their way.",
+    ),
+    Option(
+        "execution.checkpointing.aligned-checkpoint-timeout",
+        _T.DURATION,
+        0.0,
+        "With unaligned checkpoints: each begins aligned, and turns unaligned when it is this old; 0: at once.",
+    ),
+    Option(
+        "execution.checkpointing.local-backup.enabled",
+        _T.BOOL,
+        False,
+        "Tasks keep a copy of their last checkpoint's files on their own host.",
+    ),
+    Option(
+        "execution.checkpointing.local-backup.dirs",
+        _T.STRING,
+        "",
+        "Where those copies lie; empty: below the task manager's working directory.",
+    ),
+    Option(
+        "execution.state-recovery.path", _T.STRING, "", "The savepoint or retained checkpoint that a job starts from."
+    ),
+    Option(
+        "execution.state-recovery.claim-mode",
+        _T.ENUM,
+        "NO_CLAIM",
+        "Whether the job takes over, and later deletes, the snapshot that it starts from.",
+        ("NO_CLAIM", "CLAIM"),
+    ),
+    Option(
+        "execution.state-recovery.ignore-unclaimed-state",
+        _T.BOOL,
+        False,
+        "Whether state in that snapshot which no operator of the job claims is left out; else it is an error.",
+    ),
+    Option(
+        "execution.state-recovery.from-local",
+        _T.BOOL,
+        False,
+        "Tasks that restart on their host read the copies of their checkpoint there, where they are still whole.",
+    ),
+    Option("state.backend.type", _T.ENUM, "hashmap", "Where tasks keep their state: on the heap.", ("hashmap",)),
     # restarts
     Option(
         "restart-strategy.type",

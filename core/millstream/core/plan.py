@@ -176,6 +176,12 @@ class ChainedOperator:
     spec: OperatorSpec
     output_type: TypeInformation
     outputs: tuple[ChainedOutput, ...]
+    uid: str = ""  # the user's, or empty
+
+    @property
+    def folder(self) -> str:
+        """What its state files lie under in a snapshot: its uid, or its id when it has none."""
+        return self.uid or self.operator_id
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,11 +22,12 @@ from millstream.core.states import JobStatus
 from millstream.dispatcher import jobs
 from millstream.dispatcher.details import ended_details, submitted_details
 from millstream.dispatcher.jobs import JobTable, SessionId
+from millstream.dispatcher.relayed import Relayed, SessionEndedError
 from millstream.proto import dispatcher_pb2 as pb
 from millstream.proto import status_pb2 as status_pb
 
 log = logging.getLogger(__name__)
-COLLECT_TIMEOUT = 30.0
+ANSWER_TIMEOUT = 30.0
 
 ManagerSession = Session[pb.DispatcherMessage, pb.JobManagerMessage]
 
@@ -60,7 +61,9 @@ class JobLifecycle:
         self._records: dict[JobId, _Record] = {}
         self._sessions: dict[SessionId, ManagerSession] = {}
         self._session_ids = itertools.count(1)
-        self._collecting: dict[str, tuple[SessionId, asyncio.Future[pb.CollectResponse]]] = {}
+        self._collecting = Relayed[pb.CollectResponse]()
+        self._snapshots = Relayed[pb.SnapshotResult]()
+        self._queries = Relayed[pb.CheckpointAnswer]()
         self._timer: asyncio.TimerHandle | None = None
         self._closed = False
 
@@ -118,19 +121,53 @@ class JobLifecycle:
         relayed = pb.CollectRequest()
         relayed.CopyFrom(request)
         relayed.request_id = new_id()
-        answer: asyncio.Future[pb.CollectResponse] = asyncio.get_running_loop().create_future()
-        self._collecting[relayed.request_id] = (session_id, answer)
+        self._sessions[session_id].send(pb.DispatcherMessage(collect=relayed))
         try:
-            self._sessions[session_id].send(pb.DispatcherMessage(collect=relayed))
-            async with asyncio.timeout(COLLECT_TIMEOUT):
-                response = pb.CollectResponse()
-                response.CopyFrom(await answer)
-                response.request_id = request.request_id
-                return response
+            answer = await self._collecting.answer(session_id, relayed.request_id, ANSWER_TIMEOUT)
         except TimeoutError:
-            return pb.CollectResponse(error=f"the job manager did not answer within {COLLECT_TIMEOUT:g} s")
-        finally:
-            del self._collecting[relayed.request_id]
+            return pb.CollectResponse(error=f"the job manager did not answer within {ANSWER_TIMEOUT:g} s")
+        except SessionEndedError as error:
+            return pb.CollectResponse(error=f"the job manager is disconnected: {error}")
+        response = pb.CollectResponse()
+        response.CopyFrom(answer)
+        response.request_id = request.request_id
+        return response
+
+    async def trigger_snapshot(self, request: pb.SnapshotRequest) -> pb.SnapshotResult:
+        """Has a snapshot taken; answers when that is done or has failed, which the result says."""
+        details = self.details(request.job_id)
+        wanted = pb.SnapshotRequest()
+        wanted.CopyFrom(request)
+        wanted.trigger_id = request.trigger_id or new_id()
+
+        def failed(reason: str) -> pb.SnapshotResult:
+            return pb.SnapshotResult(trigger_id=wanted.trigger_id, error=reason)
+
+        session_id = self._table.session_of(JobId(request.job_id))
+        if session_id is None:
+            return failed(f"no job manager runs job {request.job_id}, it is {details.state}")
+        self._sessions[session_id].send(pb.DispatcherMessage(snapshot=wanted))
+        try:
+            return await self._snapshots.answer(session_id, wanted.trigger_id, None)
+        except SessionEndedError as error:
+            return failed(f"the job manager is disconnected, and may have taken the snapshot or not: {error}")
+
+    async def query_checkpoints(self, query: pb.CheckpointQuery) -> pb.CheckpointAnswer:
+        """What is known of a job's checkpoints; what keeps that from being answered is in the answer."""
+        session_id = self._table.session_of(JobId(query.job_id))
+        if session_id is None:
+            state = self.details(query.job_id).state
+            return pb.CheckpointAnswer(error=f"no job manager runs job {query.job_id}, it is {state}")
+        relayed = pb.CheckpointQuery()
+        relayed.CopyFrom(query)
+        relayed.request_id = new_id()
+        self._sessions[session_id].send(pb.DispatcherMessage(checkpoint_query=relayed))
+        try:
+            return await self._queries.answer(session_id, relayed.request_id, ANSWER_TIMEOUT)
+        except TimeoutError:
+            return pb.CheckpointAnswer(error=f"the job manager did not answer within {ANSWER_TIMEOUT:g} s")
+        except SessionEndedError as error:
+            return pb.CheckpointAnswer(error=f"the job manager is disconnected: {error}")
 
     def close(self) -> None:
         """Ends all sessions; running jobs go on without the dispatcher."""
@@ -165,20 +202,23 @@ class JobLifecycle:
         job_id = JobId(details.job_id)
         self._handle(jobs.JobReported(session, job_id, JobStatus(details.state)), {job_id: details})
 
-    def collected(self, response: pb.CollectResponse) -> None:
-        """A job manager answered a request for results."""
-        _, answer = self._collecting.get(response.request_id, (None, None))
-        if answer is not None and not answer.done():
-            answer.set_result(response)
+    def answered(self, message: pb.JobManagerMessage) -> None:
+        """A job manager answered a request."""
+        match message.WhichOneof("kind"):
+            case "collected":
+                self._collecting.answered(message.collected.request_id, message.collected)
+            case "snapshot_result":
+                self._snapshots.answered(message.snapshot_result.trigger_id, message.snapshot_result)
+            case "checkpoint_answer":
+                self._queries.answered(message.checkpoint_answer.request_id, message.checkpoint_answer)
 
     def disconnected(self, connection: ManagerConnection, reason: str) -> None:
         """A session ended, whether it had registered or not."""
         if connection.manager is None or self._sessions.pop(connection.id, None) is None:
             return
         log.warning("job manager %s is disconnected: %s", connection.manager, reason)
-        for session_id, answer in self._collecting.values():
-            if session_id == connection.id and not answer.done():
-                answer.set_result(pb.CollectResponse(error=f"the job manager is disconnected: {reason}"))
+        for relayed in (self._collecting, self._snapshots, self._queries):
+            relayed.session_ended(connection.id, reason)
         self._handle(jobs.ManagerDisconnected(connection.manager, connection.id, reason))
 
     def _update(self, job_id: JobId, details: status_pb.JobDetails) -> None:
@@ -256,8 +296,8 @@ class ManagerConnection:
             self.session.close(f"{self.session.peer} sent {kind} before it registered")
         elif kind == "job_details":
             self._lifecycle.reported(self.id, message.job_details)
-        elif kind == "collected":
-            self._lifecycle.collected(message.collected)
+        else:
+            self._lifecycle.answered(message)
 
     def ended(self, reason: str) -> None:
         """Called once, at the end of the session."""

@@ -81,6 +81,13 @@ class DispatcherRpc:
         except MillstreamError as error:
             await _abort(context, error)
 
+    async def trigger_snapshot(self, request: pb.SnapshotRequest, context: Context) -> pb.SnapshotResult:
+        """A savepoint, a checkpoint, or a stop with a savepoint; what went wrong with it is in the result."""
+        try:
+            return await self._lifecycle.trigger_snapshot(request)
+        except MillstreamError as error:
+            await _abort(context, error)
+
     async def has_artifact(self, request: pb.ArtifactRequest, context: Context) -> pb.ArtifactStatus:
         """Whether an upload can be saved."""
         try:

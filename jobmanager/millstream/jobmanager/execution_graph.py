@@ -46,6 +46,7 @@ class TaskRestore:
 
     states: bytes
     location: str
+    checkpoint_id: int = 0
 
 
 DEPLOYED = frozenset(
@@ -157,7 +158,12 @@ class ExecutionGraph:
         for edge in self.graph.edges:
             producers = [e for e in self.executions if e.vertex.id == edge.source]
             consumers = [e for e in self.executions if e.vertex.id == edge.target]
-            gates = [pb.InputGate(input=edge.input, spec=edge.spec) for _ in consumers]
+            gates = [
+                pb.InputGate(
+                    input=edge.input, spec=edge.spec, producer_operator=edge.source, producer_output=edge.output
+                )
+                for _ in consumers
+            ]
             for producer in (e for e in producers if e.attempt_id in tasks):
                 partition = pb.ResultPartition(output=edge.output, spec=edge.spec)
                 for index in consumers_of(edge.strategy, producer.subtask, len(producers), len(consumers)):
@@ -172,6 +178,7 @@ class ExecutionGraph:
                         channel_id=self._channels,
                         producer_address=slots[producer.slot_key].data_address,
                         producer_name=producer.name,
+                        producer_subtask=producer.subtask,
                     )
                 tasks[producer.attempt_id].outputs.append(partition)
             for consumer, gate in zip(consumers, gates, strict=True):
@@ -197,4 +204,5 @@ class ExecutionGraph:
             chain=vertex.chain,
             restore=restore.states if restore is not None else b"",
             restore_location=restore.location if restore is not None else "",
+            restored_checkpoint_id=restore.checkpoint_id if restore is not None else 0,
         )

@@ -372,7 +372,10 @@ class JobCheckpoints:
         if checkpoint is None or metadata is None:
             return {}
         assigned = assign_states(self._graph, metadata, subtasks)
-        return {place: TaskRestore(operators_to_json(states), checkpoint.pointer) for place, states in assigned.items()}
+        return {
+            place: TaskRestore(operators_to_json(states), checkpoint.pointer, checkpoint.checkpoint_id)
+            for place, states in assigned.items()
+        }
 
     def _restart_coordinator(self, states: Mapping[VertexId, bytes]) -> None:
         self._assignments = SplitAssignments()

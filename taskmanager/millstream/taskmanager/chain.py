@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import assert_never
 
 from millstream.core import plan
@@ -34,10 +34,14 @@ class OperatorChain:
     """The operators of one task, in topological order. Opened and closed from the last to the first, as Flink does."""
 
     def __init__(
-        self, operators: list[Operator], ids: list[str], restored_checkpoint_id: int | None = None
+        self,
+        operators: list[Operator],
+        specs: Sequence[plan.ChainedOperator],
+        restored_checkpoint_id: int | None = None,
     ) -> None:
         self.operators = operators
-        self.ids = ids
+        self.specs = specs
+        self.ids = [spec.operator_id for spec in specs]
         self._restored_checkpoint_id = restored_checkpoint_id
 
     @property
@@ -115,7 +119,7 @@ class ChainBuilder:
                 operator.emit_side[tag] = self._emit(chained, tag, built)
             built[index] = operator
         checkpoint_id = None if self._restored is None else self._restored.checkpoint_id
-        return OperatorChain([built[i] for i in range(len(specs))], [s.operator_id for s in specs], checkpoint_id)
+        return OperatorChain([built[i] for i in range(len(specs))], specs, checkpoint_id)
 
     def _input_types(self, chain: plan.Chain) -> list[TypeInformation]:
         types = [self._input_type] * len(chain.operators)

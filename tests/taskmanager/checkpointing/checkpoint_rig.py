@@ -163,6 +163,7 @@ class CheckpointRig(WorkerRig):
             subtask=subtask, parallelism=parallelism, max_parallelism=128, attempt=0, chain=chain, inputs=inputs,
             outputs=outputs, restore=restore,
             restore_location=(location or self.location(checkpoint)) if restore else "",
+            restored_checkpoint_id=checkpoint if restore else 0,
         )  # fmt: skip
 
     def location(self, checkpoint: int) -> str:

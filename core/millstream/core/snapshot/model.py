@@ -44,6 +44,7 @@ class StateKind(Enum):
     SPLITS = "splits"
     SINK_TRANSACTIONS = "sink-transactions"
     WINDOW_CONTENTS = "window-contents"
+    IN_FLIGHT = "in-flight"
 
     @property
     def keyed(self) -> bool:

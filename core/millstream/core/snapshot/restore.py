@@ -47,6 +47,7 @@ _CONTENT: dict[StateKind, tuple[str, ...]] = {
     StateKind.OPERATOR_LIST: (ELEMENT, POSITION),
     StateKind.OPERATOR_UNION: (ELEMENT, POSITION),
     StateKind.SPLITS: (ELEMENT, POSITION),
+    StateKind.IN_FLIGHT: (ELEMENT, POSITION),
     StateKind.SINK_TRANSACTIONS: (ELEMENT, POSITION),
     StateKind.BROADCAST: (MAP_KEY, MAP_VALUE),
 }

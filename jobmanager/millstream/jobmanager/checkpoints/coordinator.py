@@ -30,13 +30,14 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import assert_never
 
+from millstream.core.barriers import StopMode
 from millstream.core.ids import AttemptId
 from millstream.jobmanager.checkpoints import answers
 from millstream.jobmanager.checkpoints import events as ev
 from millstream.jobmanager.checkpoints.commits import CommitRetries
 from millstream.jobmanager.checkpoints.failures import CheckpointFailureReason as Reason
 from millstream.jobmanager.checkpoints.failures import FailureCounter
-from millstream.jobmanager.checkpoints.model import CheckpointId, CompletedCheckpoint, StopMode, TaskRef, TaskSnapshot
+from millstream.jobmanager.checkpoints.model import CheckpointId, CompletedCheckpoint, TaskRef, TaskSnapshot
 from millstream.jobmanager.checkpoints.options import checkpoint_options, savepoint_options
 from millstream.jobmanager.checkpoints.pending import PendingCheckpoint, Phase
 from millstream.jobmanager.checkpoints.requests import Origin, Request, RequestQueue

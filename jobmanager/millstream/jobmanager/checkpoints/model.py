@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import NewType
 
+from millstream.core.barriers import Alignment, StopMode
 from millstream.core.ids import AttemptId
 from millstream.jobmanager.failover.topology import Subtask
 
@@ -18,22 +19,6 @@ class SnapshotKind(StrEnum):
 
     CHECKPOINT = "CHECKPOINT"
     SAVEPOINT = "SAVEPOINT"
-
-
-class StopMode(StrEnum):
-    """What tasks do after their snapshot."""
-
-    NONE = "NONE"  # go on
-    SUSPEND = "SUSPEND"  # emit nothing more, end when the snapshot is complete
-    DRAIN = "DRAIN"  # first advance event time to its end, then as SUSPEND
-
-
-class Alignment(StrEnum):
-    """How a task with several inputs treats barriers."""
-
-    ALIGNED = "ALIGNED"
-    UNALIGNED = "UNALIGNED"
-    AT_LEAST_ONCE = "AT_LEAST_ONCE"
 
 
 class SavepointFormat(StrEnum):

@@ -11,9 +11,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from millstream.core.barriers import Alignment
 from millstream.core.ids import VertexId
 from millstream.jobmanager.checkpoints.model import (
-    Alignment,
     CheckpointId,
     CompletedCheckpoint,
     SnapshotMetrics,

@@ -7,10 +7,11 @@ path.
 
 from __future__ import annotations
 
+from millstream.core.barriers import StopMode
 from millstream.jobmanager.checkpoints import answers
 from millstream.jobmanager.checkpoints import events as ev
 from millstream.jobmanager.checkpoints.failures import CheckpointFailureReason
-from millstream.jobmanager.checkpoints.model import CheckpointId, StopMode, TriggerId
+from millstream.jobmanager.checkpoints.model import CheckpointId, TriggerId
 from millstream.jobmanager.checkpoints.pending import PendingCheckpoint
 
 

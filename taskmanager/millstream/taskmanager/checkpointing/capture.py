@@ -19,9 +19,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class CapturedOperator:
-    """One operator's state. `splits` are pickled already: readers go on changing the live ones."""
+    """One operator's state; `folder` is what its files lie under. `splits` are pickled: readers change theirs."""
 
     operator_id: str
+    folder: str
     name: str
     keyed: CapturedKeyedState | None = None
     operator: CapturedOperatorState | None = None
@@ -48,15 +49,16 @@ def capture_chain(chain: OperatorChain, barrier: Barrier, incremental: bool) -> 
     number = barrier.checkpoint_id
     captured: list[CapturedOperator] = []
     try:
-        for operator_id, operator in zip(chain.ids, chain.operators, strict=True):
+        for spec, operator in zip(chain.specs, chain.operators, strict=True):
+            named = (spec.operator_id, spec.folder, operator.name)
             operator.prepare_snapshot(number, barrier.timestamp)
             splits = operator.splits(number) if isinstance(operator, SourceOperator) else None
             pickled = None if splits is None else tuple(map(dumps, splits))
             without_keys = None if operator.operator_state is None else operator.operator_state.capture(number)
-            captured.append(CapturedOperator(operator_id, operator.name, None, without_keys, pickled))
+            captured.append(CapturedOperator(*named, None, without_keys, pickled))
             if operator.keyed_state is not None:
                 keyed = operator.keyed_state.capture(number, incremental)
-                captured[-1] = CapturedOperator(operator_id, operator.name, keyed, without_keys, pickled)
+                captured[-1] = CapturedOperator(*named, keyed, without_keys, pickled)
     except BaseException:
         CapturedTask(tuple(captured)).release()
         raise

@@ -18,7 +18,7 @@ from millstream.core.snapshot.files import FileFormat, read_state
 from millstream.core.snapshot.model import OperatorSnapshot, StateFile, StateKind, StateSnapshot
 from millstream.core.snapshot.operator_json import operators_from_json
 from millstream.core.snapshot.restore import Rows, read_rows
-from millstream.core.snapshot.storage import CheckpointStorage, checkpoint_id_of, location_of
+from millstream.core.snapshot.storage import CheckpointStorage, location_of
 from millstream.core.snapshot.table import StateTypes
 from millstream.proto import taskmanager_pb2 as pb
 from millstream.taskmanager.state.captured import RestoredState, StateDeclaration
@@ -115,7 +115,7 @@ def restore_task(deployment: pb.TaskDeployment, storage: CheckpointStorage) -> R
                 ReadFile(_where(location, file), table.result()) for file, table in zip(files, tables, strict=True)
             )
             states.setdefault(operator.operator_id, []).append(StoredState(state, parts, deal))
-    return RestoredTask(checkpoint_id_of(location.rpartition("/")[2]) or 0, states)
+    return RestoredTask(deployment.restored_checkpoint_id, states)
 
 
 def _wanted(

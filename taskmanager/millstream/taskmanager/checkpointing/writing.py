@@ -92,15 +92,15 @@ class _Writer:
         states: list[StateSnapshot] = []
         if captured.splits is not None:
             table = element_table(captured.splits, SPLIT_TYPES, pickler=bytes)
-            files = self._write(captured.operator_id, SPLITS, table)
+            files = self._write(captured.folder, SPLITS, table)
             states.append(replace(SPLIT_TYPES.snapshot(SPLITS, StateKind.SPLITS), files=files))
         if captured.operator is not None:
             for declaration, contents in captured.operator.contents():
                 table = operator_table(declaration, contents)
-                states.append(_described(declaration, self._write(captured.operator_id, declaration.name, table)))
+                states.append(_described(declaration, self._write(captured.folder, declaration.name, table)))
         if captured.keyed is not None:
             for state in captured.keyed.states:
-                files = self._keyed(captured.operator_id, captured.keyed, state)
+                files = self._keyed(captured, captured.keyed, state)
                 states.append(_described(state.declaration, files))
         names = [state.name for state in states]
         twice = next((name for name in names if names.count(name) > 1), None)
@@ -114,12 +114,14 @@ class _Writer:
             tuple(states),
         )  # fmt: skip
 
-    def _keyed(self, operator_id: str, captured: CapturedKeyedState, state: CapturedTable) -> tuple[StateFile, ...]:
+    def _keyed(
+        self, owner: CapturedOperator, captured: CapturedKeyedState, state: CapturedTable
+    ) -> tuple[StateFile, ...]:
         declaration = state.declaration
-        owned = captured.key_groups
+        owned, operator_id = captured.key_groups, owner.operator_id
         if not self._target.shared:
             table = keyed_table(declaration, state.rows(), captured.max_parallelism)
-            return self._write(operator_id, declaration.name, table, owned)
+            return self._write(owner.folder, declaration.name, table, owned)
         base, touched = self._base(operator_id, state), state.dirty_groups
         stale, chunks = [owned], []
         if base is not None and touched is not None:
@@ -130,7 +132,7 @@ class _Writer:
         total = table.num_rows + sum(file.rows for chunk in chunks for file in chunk.files)
         for block in stale:
             for key_groups, part in cut(slice_of(table, block), block, total):
-                files = self._write(operator_id, declaration.name, part, key_groups, len(self.new_files))
+                files = self._write(owner.folder, declaration.name, part, key_groups, len(self.new_files))
                 chunks.append(Chunk(key_groups, files))
         chunks.sort(key=lambda chunk: chunk.key_groups.start)
         self.layout[operator_id, declaration.name] = tuple(chunks)
@@ -143,12 +145,12 @@ class _Writer:
         return self._target.bases.get(state.base, {}).get((operator_id, state.declaration.name))
 
     def _write(
-        self, operator_id: str, name: str, table: pa.Table, key_groups: range | None = None, first_part: int = 0
+        self, folder: str, name: str, table: pa.Table, key_groups: range | None = None, first_part: int = 0
     ) -> tuple[StateFile, ...]:
         target = self._target
         location = target.barrier.location
         files = write_state(
-            target.storage, location, operator_id, name, target.deployment.subtask, table, target.format,
+            target.storage, location, folder, name, target.deployment.subtask, table, target.format,
             key_groups=key_groups, shared=target.shared and key_groups is not None, first_part=first_part,
             inline_below=0 if target.barrier.is_savepoint else _INLINE_BELOW,
         )  # fmt: skip
