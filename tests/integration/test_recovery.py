@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from pathlib import Path
 
 import pytest
@@ -100,6 +101,22 @@ def test_a_killed_task_manager_is_replaced_and_nothing_is_lost(own_cluster: Clus
     wait_until(lambda: completed(checkpoints), "a checkpoint")
     own_cluster.kill(own_cluster.service_pids("taskmanager")[0])
     own_cluster.wait_for(job_id, "FINISHED")
+    assert counts(results) == expected()
+    assert beginnings(results) == {1}
+
+
+def test_workers_that_lost_sight_of_each_other_go_on_together(cluster: Cluster, tmp_path: Path) -> None:
+    lost_after = ("heartbeat.interval=100ms", "heartbeat.timeout=700ms")
+    job_id, results, checkpoints = submit(cluster, tmp_path, *lost_after)
+    cluster.wait_for(job_id, "RUNNING")
+    wait_until(lambda: completed(checkpoints), "a checkpoint")
+    before = cluster.workers()
+    cluster.kill(before[0], signal.SIGSTOP)
+    try:
+        cluster.wait_for(job_id, "RESTARTING")
+    finally:
+        cluster.kill(before[0], signal.SIGCONT)
+    cluster.wait_for(job_id, "FINISHED")
     assert counts(results) == expected()
     assert beginnings(results) == {1}
 

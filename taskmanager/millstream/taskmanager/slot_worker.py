@@ -87,7 +87,6 @@ class SlotWorker:
             incremental,
         )
         self._tasks: dict[str, Task] = {}
-        self._lost_peers: dict[str, str] = {}
         self._timers: list[tuple[float, str]] = []
         self._stopped = False
         self._metrics_due = 0.0
@@ -220,8 +219,6 @@ class SlotWorker:
         if not self._in_task(task, lambda: self._factory.build(task)) or not self._in_task(task, task.open):
             return
         self._update(task, ExecutionState.RUNNING)
-        for peer, reason in self._lost_peers.items():
-            self._fail_for_peer(task, peer, reason)
 
     def _in_task(self, task: Task, call: Callable[[], object]) -> bool:
         """Runs something of a task's; answers whether the task survived it."""
@@ -294,7 +291,6 @@ class SlotWorker:
             self._checkpoints.discard(mail.barrier.location, mail.written.new_files)
 
     def _lose_peer(self, lost: PeerLost) -> None:
-        self._lost_peers[lost.peer] = lost.reason
         for task in list(self._tasks.values()):
             self._fail_for_peer(task, lost.peer, lost.reason)
 

@@ -295,19 +295,35 @@ def test_an_oversized_message_loses_only_its_own_stream(ends: Any, stranger_at: 
     check_exchange(left, right)
 
 
-def test_a_second_stream_of_a_peer_is_refused_and_the_first_lives_on(ends: Any, stranger_at: Any) -> None:
+def test_a_peer_that_connects_again_has_lost_its_first_stream(ends: Any, stranger_at: Any) -> None:
     left = ends()
     first, second = stranger_at(left.address), stranger_at(left.address)
     first.greet()
-    second.say(hello())
-    code, details = second.refusal()
+    second.greet()
+    code, details = first.refusal()
     assert code is grpc.StatusCode.INVALID_ARGUMENT
-    assert f"there is a stream from {LOW} already" in details
-    first.say(credit(8))
+    assert details == "it connected again"
+    assert left.next() == PeerLost(LOW, "it connected again")
+    second.say(credit(8))
     assert left.next() == FrameArrived(LOW, pb.Frame(credit=pb.Credit(channel=8, buffers=1)))
     left.plane.send(LOW, credit(9))
-    assert first.hear().credit.channel == 9
+    assert second.hear().credit.channel == 9
     assert left.nothing_posted()
+
+
+def test_a_lost_peer_can_be_connected_to_again_and_gets_nothing_from_before(ends: Any) -> None:
+    left, right = ends(), ends()
+    check_exchange(left, right)
+    left.plane.refuse(right.address, "you broke it")
+    for end, other in ((left, right), (right, left)):
+        assert isinstance(end.next_from(other.address), PeerLost)
+        end.plane.send(other.address, credit(13))
+    for end, other in ((left, right), (right, left)):
+        end.plane.connect(other.address)
+    left.plane.send(right.address, credit(14))
+    right.plane.send(left.address, credit(15))
+    assert right.next() == FrameArrived(left.address, pb.Frame(credit=pb.Credit(channel=14, buffers=1)))
+    assert left.next() == FrameArrived(right.address, pb.Frame(credit=pb.Credit(channel=15, buffers=1)))
 
 
 def test_refusing_a_peer_tells_it_why_and_loses_it(ends: Any, stranger_at: Any) -> None:

@@ -2,7 +2,8 @@
 
 Of two workers, the one whose address sorts first dials. The exchange moves bytes only: frames to send are handed over
 by the worker's loop, frames that arrive are put into its mailbox as `FrameArrived`, and the end of a stream as
-`PeerLost`. Nothing is retried here: a lost stream is a lost peer.
+`PeerLost`. Nothing is retried here: a lost stream is a lost peer, until a task that is deployed later connects to it
+again. What is sent to a lost peer before that is dropped.
 """
 
 from __future__ import annotations
@@ -75,6 +76,7 @@ class DataPlane:
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._run, name="data-plane", daemon=True)
         self._peers: dict[str, _Peer] = {}
+        self._lost: set[str] = set()
         self._expecting = threading.Lock()
         self._dials: set[asyncio.Task[None]] = set()
         self._server: grpc.aio.Server | None = None
@@ -103,11 +105,16 @@ class DataPlane:
 
     def connect(self, peer: str) -> None:
         """Makes sure that there is, or soon will be, a stream to the peer."""
+        self._lost.discard(peer)
         self._expect(peer)
 
     def send(self, peer: str, frame: bytes) -> None:
         """Hands a frame over. Order per peer is kept."""
-        entry = self._peers.get(peer) or self._expect(peer)
+        entry = self._peers.get(peer)
+        if entry is None:
+            if peer in self._lost:
+                return
+            entry = self._expect(peer)
         entry.outbox.append(frame)
         if len(entry.outbox) == 1:
             self._loop.call_soon_threadsafe(entry.wake.set)
@@ -170,7 +177,11 @@ class DataPlane:
     def _lose(self, peer: _Peer, reason: str) -> None:
         if not peer.lost:
             peer.lost = True
+            self._lost.add(peer.address)
             self._post(PeerLost(peer.address, reason))
+            with self._expecting:
+                if self._peers.get(peer.address) is peer:
+                    del self._peers[peer.address]
 
     async def _await_dial(self, peer: _Peer) -> None:
         timeout = self._configuration.seconds("taskmanager.network.connect.timeout")
@@ -219,10 +230,13 @@ class DataPlane:
             hello = self._check_hello(first)
             if hello.worker_address >= self.address:
                 raise _Refused(f"{hello.worker_address} must wait to be dialled by {self.address}")
-            expected = self._expect(hello.worker_address)
-            if expected.attached.is_set():
-                raise _Refused(f"there is a stream from {hello.worker_address} already")
-            peer = expected
+            known = self._peers.get(hello.worker_address)
+            if known is not None and known.attached.is_set():
+                reason = "it connected again"  # it noticed the end of their stream first
+                self._lose(known, reason)
+                known.refuse = reason
+                known.wake.set()
+            peer = self._expect(hello.worker_address)
             peer.attached.set()
             await context.write(self._hello())
             await self._exchange(peer, context)
