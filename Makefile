@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 CONTRACTS := $(wildcard proto/millstream/proto/*.proto)
 
-.PHONY: demo test test-long lint bench docs clean
+.PHONY: demo test test-long lint bench bench-long docs clean
 
 $(READY): pyproject.toml hatch_build.py $(CONTRACTS)
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -29,6 +29,9 @@ test-long: lint  ## the same with the long versions of the chaos and load tests
 
 bench: $(READY)  ## measured comparisons; writes benchmarks/RESULTS.md
 	$(BIN)/python benchmarks/run.py
+
+bench-long: $(READY)  ## the same with bigger sizes
+	$(BIN)/python benchmarks/run.py --long
 
 docs: $(READY)  ## regenerates docs/configuration.md from the table of options
 	$(BIN)/python docs/generate.py

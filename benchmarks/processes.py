@@ -88,6 +88,11 @@ class Run:
         self._wait_until_gone()
         return seconds
 
+    @property
+    def is_running(self) -> bool:
+        """Whether any of the programs has not ended."""
+        return any(program.poll() is None for program in self._programs)
+
     def interrupt(self) -> None:
         """Ctrl-C for all programs."""
         for program in self._programs:

@@ -10,6 +10,8 @@ from __future__ import annotations
 import importlib.util
 import socket
 import sys
+import time
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from processes import Run
@@ -32,15 +34,15 @@ def measure(scale: Scale) -> list[Row]:
     records = scale.of(2_000_000)
     bytewax, typed, untyped = [], [], []
     for _ in range(TIMES):  # in turn, so that a slow moment of the machine hits them alike
-        bytewax.append(_bytewax(records))
-        typed.append(_millstream(records, "typed"))
-        untyped.append(_millstream(records, "untyped"))
-    peer = Peer("Bytewax, two processes", _best(bytewax).rate)
-    pyflink = _pyflink(scale, _best(typed).rate)
-    note = _all(typed) if pyflink else f"{_all(typed)}; PyFlink is not installed, so not compared"
+        bytewax.append(run_bytewax(records))
+        typed.append(run_millstream(records, "typed"))
+        untyped.append(run_millstream(records, "untyped"))
+    peer = Peer("Bytewax, two processes", best(bytewax).rate)
+    pyflink = _pyflink(scale, best(typed).rate)
+    note = all_rates(typed) if pyflink else f"{all_rates(typed)}; PyFlink is not installed, so not compared"
     return [
-        Row("records/s, types declared", _best(typed).rate, "records/s", times_the_peer(4), peer, note),
-        Row("records/s, untyped lambdas", _best(untyped).rate, "records/s", None, peer, _all(untyped)),
+        Row("records/s, types declared", best(typed).rate, "records/s", times_the_peer(4), peer, note),
+        Row("records/s, untyped lambdas", best(untyped).rate, "records/s", None, peer, all_rates(untyped)),
         _whole(typed, bytewax, records),
         *pyflink,
     ]
@@ -54,23 +56,29 @@ def _whole(ours: list[Timing], theirs: list[Timing], records: int) -> Row:
     )  # fmt: skip
 
 
-def _millstream(records: int, kind: str) -> Timing:
+def run_millstream(records: int, kind: str, *options: str, watch: Callable[[], object] | None = None) -> Timing:
+    """One execution, checked. `watch` is called again and again while it runs."""
     with Run() as run:
-        run.start("pipeline_millstream.py", str(records), kind)
+        run.start("pipeline_millstream.py", str(records), kind, *options)
+        while watch is not None and run.is_running:
+            watch()
+            time.sleep(0.01)
         whole = run.wait(TIMEOUT)
         check(run.marks("plan")[0]["strategies"] == ["HASH"], "the job's only exchange has to be a hash exchange")
         check(len({mark["pid"] for mark in run.marks("sink")}) == 2, "two slot workers had to take part")
         return Timing(_checked_rate(run, records), whole)
 
 
-def _bytewax(records: int) -> Timing:
+def run_bytewax(records: int, *arguments: str) -> Timing:
+    """One execution, checked, with further arguments for Bytewax."""
     if importlib.util.find_spec("bytewax") is None:
         raise BenchmarkError("Bytewax is not installed: it comes with the extra 'bench'")
     addresses = ";".join(f"127.0.0.1:{port}" for port in _free_ports(2))
     with Run() as run:
         for process in range(2):
             flow = f"pipeline_bytewax:pipeline({records})"
-            run.start_command([sys.executable, "-m", "bytewax.run", flow, "-i", str(process), "-a", addresses])
+            place = ("-i", str(process), "-a", addresses)
+            run.start_command([sys.executable, "-m", "bytewax.run", flow, *place, *arguments])
         whole = run.wait(TIMEOUT)
         return Timing(_checked_rate(run, records), whole)
 
@@ -117,11 +125,13 @@ def expected(records: int) -> tuple[int, dict[int, int]]:
     return KEYS // 2 * each + KEYS // 2 * (each // 2), sums
 
 
-def _best(timings: list[Timing]) -> Timing:
+def best(timings: list[Timing]) -> Timing:
+    """The one with the highest rate."""
     return max(timings, key=lambda timing: timing.rate)
 
 
-def _all(timings: list[Timing]) -> str:
+def all_rates(timings: list[Timing]) -> str:
+    """For a note."""
     return "runs: " + ", ".join(f"{timing.rate / 1e6:.2f} M" for timing in timings)
 
 

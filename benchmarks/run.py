@@ -29,6 +29,9 @@ BENCHMARKS = (
     "shuffle_latency",
     "start_up",
     "bounded_memory",
+    "checkpoint_cost",
+    "checkpointed_pipeline",
+    "keyed_state_sizes",
 )
 
 

@@ -3,7 +3,29 @@
 from __future__ import annotations
 
 import signal
+from collections.abc import Iterator
+
+import pytest
 
 # A shell that runs the tests in the background has them ignore SIGINT, and so every process that they start: the tests
 # of Ctrl-C would wait for ever. With a handler of its own in this process, children start with the default again.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.fixture(scope="session")
+def s3_root() -> Iterator[str]:
+    """The URI of a bucket in a real S3 API on loopback, with `{path}` in the place of the path."""
+    from moto.server import ThreadedMotoServer
+    from pyarrow import fs
+
+    server = ThreadedMotoServer("127.0.0.1", port=0, verbose=False)
+    server.start()
+    try:
+        host, port = server.get_host_and_port()
+        options = f"scheme=http&endpoint_override={host}:{port}&region=us-east-1&allow_bucket_creation=true"
+        uri = f"s3://testkey:testsecret@bucket/{{path}}?{options}"
+        system, path = fs.FileSystem.from_uri(uri.format(path=""))
+        system.create_dir(path.rstrip("/"))
+        yield uri
+    finally:
+        server.stop()

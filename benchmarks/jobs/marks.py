@@ -31,5 +31,11 @@ def report_samples(kind: str, *columns: Any) -> None:
     hidden.rename(path.with_suffix(".npy"))
 
 
+def resident_megabytes() -> float:
+    """This process's resident memory now."""
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    return pages * os.sysconf("SC_PAGE_SIZE") / 2**20
+
+
 def _path(kind: str) -> Path:
     return Path(os.environ["MILLSTREAM_BENCHMARK_MARKS"]) / f"{kind}-{uuid.uuid4().hex}.part"

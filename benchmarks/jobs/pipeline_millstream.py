@@ -1,4 +1,4 @@
-"""The Python pipeline on Millstream: `python pipeline_millstream.py RECORDS [typed|untyped]`."""
+"""The Python pipeline on Millstream: `python pipeline_millstream.py RECORDS [typed|untyped [KEY=VALUE ...]]`."""
 
 from __future__ import annotations
 
@@ -61,8 +61,8 @@ class _LastWriter(SinkWriter):
         report("sink", last=self._last, count=self._count, values=self._values)
 
 
-def main(records: int, kind: str) -> None:
-    env = environment()
+def main(records: int, kind: str, options: dict[str, str]) -> None:
+    env = environment(options)
     hint: Any = tuple[int, int] if kind == "typed" else None
     (
         env.from_source(TimedNumbers(0, records - 1))
@@ -76,4 +76,5 @@ def main(records: int, kind: str) -> None:
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]), sys.argv[2] if len(sys.argv) > 2 else "typed")
+    settings = dict(option.split("=", 1) for option in sys.argv[3:])
+    main(int(sys.argv[1]), sys.argv[2] if len(sys.argv) > 2 else "typed", settings)

@@ -26,12 +26,13 @@ DEADLINE = 60
 
 
 class FakeCluster:
-    """`answers` maps "METHOD /path?query" to a status and a body; requests are remembered."""
+    """`answers` maps "METHOD /path?query" to a status and a body; requests, and the JSON in them, are remembered."""
 
     def __init__(self, address: str) -> None:
         self.address = address
         self.answers: dict[str, Answer] = {}
         self.requests: list[str] = []
+        self.bodies: list[Any] = []
         self.artifacts: dict[str, bytes] = {}
 
 
@@ -64,6 +65,10 @@ def fake_cluster() -> Iterator[FakeCluster]:
         def _answer(self) -> None:
             request = f"{self.command} {self.path}"
             cluster.requests.append(request)
+            length = int(self.headers.get("Content-Length", 0))
+            if length:
+                assert self.headers["Content-Type"] == "application/json"
+                cluster.bodies.append(json.loads(self.rfile.read(length)))
             answer = cluster.answers.get(request, (404, {"errors": [f"Not found: {self.path}"]}))
             status, body = answer() if callable(answer) else answer
             content = body if isinstance(body, bytes) else json.dumps(body).encode()
@@ -72,7 +77,7 @@ def fake_cluster() -> Iterator[FakeCluster]:
             self.end_headers()
             self.wfile.write(content)
 
-        do_GET = do_PATCH = _answer  # noqa: N815 - the names that http.server looks for
+        do_GET = do_PATCH = do_POST = _answer  # noqa: N815 - the names that http.server looks for
 
         def log_message(self, format: str, *args: Any) -> None:
             pass

@@ -7,12 +7,12 @@ import os
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from waiting import wait_until
 
 from millstream.cli.cluster_directory import MARK, ClusterDirectory
 from millstream.cli.cluster_start import with_ports
@@ -31,13 +31,6 @@ def directory(tmp_path: Path) -> Iterator[ClusterDirectory]:
     yield cluster
     if cluster.root.exists():
         stop_cluster(cluster, timeout=0)
-
-
-def until(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + DEADLINE
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
 
 
 def start(cli: Any, directory: ClusterDirectory, *options: str) -> subprocess.CompletedProcess[str]:
@@ -92,7 +85,7 @@ def test_stops_what_a_crash_left(cli: Any, directory: ClusterDirectory) -> None:
     os.kill(services["jobmanager-1"].pid, signal.SIGKILL)
     os.kill(services["taskmanager-1"].pid, signal.SIGKILL)
     (directory.run / "resourcemanager-1.json").unlink()
-    until(lambda: not services["taskmanager-1"].is_running())
+    wait_until(lambda: not services["taskmanager-1"].is_running(), "the task manager to end")
     shown = cli("cluster", "status", "--dir", str(directory.root))
     assert shown.returncode == 1
     assert "down" in shown.stdout

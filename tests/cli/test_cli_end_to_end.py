@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 import os
 import signal
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from tiny_wheel import make_wheel
+from waiting import wait_until
 
 from millstream.cli.cluster_directory import MARK, ClusterDirectory
 from millstream.cli.cluster_stop import stop_cluster
@@ -55,13 +55,6 @@ def jobs(cli: Any) -> list[dict[str, Any]]:
     return found
 
 
-def until(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + DEADLINE
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
-
-
 def test_runs_a_file_and_a_wheel_to_their_ends(cli: Any, cluster: ClusterDirectory) -> None:
     (cli.home / "job.py").write_text(SHORT)
     done = cli("run", "-p", "2", "job.py")
@@ -90,11 +83,11 @@ def test_cancels_a_detached_job_and_one_that_is_interrupted(cli: Any, cluster: C
 
     process = cli.start("run", "job.py")
     try:
-        until(lambda: any(job["state"] == "RUNNING" for job in jobs(cli)))
+        wait_until(lambda: any(job["state"] == "RUNNING" for job in jobs(cli)), "the job to run")
         os.killpg(process.pid, signal.SIGINT)
         process.communicate(timeout=DEADLINE)
         assert process.returncode not in (0, None)
-        until(lambda: [job["state"] for job in jobs(cli)] == ["CANCELED", "CANCELED"])
+        wait_until(lambda: [job["state"] for job in jobs(cli)] == ["CANCELED", "CANCELED"], "both to be cancelled")
     finally:
         if process.poll() is None:
             process.kill()

@@ -49,6 +49,25 @@ def test_runs_a_file_with_its_options(cli: Any, fake_dispatcher: Any) -> None:
     assert options["pipeline.name"] == "x"
 
 
+def test_runs_from_a_savepoint(cli: Any, fake_dispatcher: Any) -> None:
+    (cli.home / "job.py").write_text(SHOW)
+    prefix = "execution.state-recovery."
+
+    def options(*arguments: str) -> dict[str, str]:
+        configuration = shown(cli("run", "-m", fake_dispatcher.address, *arguments, "job.py"))["configuration"]
+        return {key: value for key, value in configuration.items() if key.startswith(prefix)}
+
+    assert options() == {}
+    assert options("-s", "s3://bucket/sp", "-n", "--claimMode", "claim") == {
+        f"{prefix}path": "s3://bucket/sp",
+        f"{prefix}ignore-unclaimed-state": "true",
+        f"{prefix}claim-mode": "CLAIM",
+    }
+    assert options("--fromSavepoint", "sp/1") == {f"{prefix}path": str(cli.home / "sp" / "1")}
+    line = cli.fails("run", "-s", "x", "-claim", "LEGACY", "job.py", status=2)
+    assert line.startswith("millstream run: Invalid value for '-claim' / '--claimMode'")
+
+
 def test_runs_a_module_from_python_files(cli: Any, fake_dispatcher: Any) -> None:
     package = cli.home / "lib" / "shop"
     package.mkdir(parents=True)

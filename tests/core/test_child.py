@@ -12,13 +12,14 @@ import socket
 import subprocess
 import sys
 import threading
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from waiting import run
 
 from millstream.core.child import ChildProcess, ChildThread, child_variables
 from millstream.core.control_pipe import LENGTH, ControlPipe
@@ -72,14 +73,6 @@ def modules(tmp_path: Path) -> Path:
     (tmp_path / "child_under_test.py").write_text(CHILD)
     (tmp_path / "parent_under_test.py").write_text(PARENT)
     return tmp_path
-
-
-def run(scenario: Callable[[], Coroutine[Any, Any, None]]) -> None:
-    async def within_the_deadline() -> None:
-        async with asyncio.timeout(DEADLINE):
-            await scenario()
-
-    asyncio.run(within_the_deadline())
 
 
 class Conversation:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import subprocess
-from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any
 
 import grpc
 import pytest
+from waiting import run
 
 from millstream.core.configuration import Configuration
 from millstream.core.errors import ConfigurationError, MillstreamError
@@ -20,7 +20,6 @@ from millstream.proto.session_pb2 import Empty
 
 SERVICE = pb.DESCRIPTOR.services_by_name["ResourceManager"]
 TLS = "security.ssl.internal.enabled"
-DEADLINE = 20.0
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "127.8.8.8", "::1", "[::1]", "localhost"])
@@ -61,14 +60,6 @@ async def ask(port: int, configuration: Configuration) -> int:
         overview = await Stub(channel, SERVICE).get_overview(Empty(), timeout=5)
         assert isinstance(overview, pb.Overview)
         return overview.pending_slots
-
-
-def run(scenario: Callable[[], Coroutine[Any, Any, None]]) -> None:
-    async def within_the_deadline() -> None:
-        async with asyncio.timeout(DEADLINE):
-            await scenario()
-
-    asyncio.run(within_the_deadline())
 
 
 def test_a_server_refuses_to_listen_for_everyone() -> None:

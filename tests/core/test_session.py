@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 import grpc
 import pytest
+from waiting import run
 
 from millstream.core.configuration import Configuration
 from millstream.core.rpc import Stub, open_channel, serve, service_handler
@@ -18,17 +19,8 @@ from millstream.proto.session_pb2 import Empty, Heartbeat
 
 SERVICE = pb.DESCRIPTOR.services_by_name["ResourceManager"]
 METHOD = "connect_job_manager"
-DEADLINE = 20.0
 CALM = Configuration({"heartbeat.interval": "10 s", "heartbeat.timeout": "50 s"})
 HASTY = Configuration({"heartbeat.interval": "50 ms", "heartbeat.timeout": "1 s"})
-
-
-def run(scenario: Callable[[], Coroutine[Any, Any, None]]) -> None:
-    async def within_the_deadline() -> None:
-        async with asyncio.timeout(DEADLINE):
-            await scenario()
-
-    asyncio.run(within_the_deadline())
 
 
 def report(number: int, job_id: str = "job") -> pb.JobManagerReport:

@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import jsonschema
+
 from millstream.core.configuration import Configuration
 from millstream.core.graph import JobEdge, JobGraph, JobVertex, OperatorInfo
 from millstream.core.ids import JobId, OperatorId, VertexId, new_id
@@ -168,6 +170,26 @@ class Http:
         head += "Content-Type: application/x-java-archive\r\n\r\n"
         form = head.encode() + content + f"\r\n--{boundary}--\r\n".encode()
         return await self("POST", path, form, {"Content-Type": f"multipart/form-data; boundary={boundary}"})
+
+
+class Checked:
+    """Requests whose successful answers are checked against the published schema."""
+
+    def __init__(self, http: Http, document: dict[str, Any]) -> None:
+        self.http = http
+        self.document = document
+        self.seen: set[str] = set()
+
+    async def __call__(self, method: str, template: str, *values: str, status: int = 200, **request: Any) -> Any:
+        path = template
+        for value in values:
+            path = path.replace(path[path.index("{") : path.index("}") + 1], value, 1)
+        answer: Answer = await self.http(method, path, status=status, **request)
+        schema = self.document["paths"][template][method.lower()]["responses"][str(status)]["content"]
+        jsonschema.validate(answer.json, schema["application/json"]["schema"])
+        assert (await self.http(method, "/v1" + path, **request)).status == status
+        self.seen.add(f"{method} {template}")
+        return answer.json
 
 
 def wheel(files: dict[str, str], name: str = "tinyjob", entry: str | None = "tinyjob:main") -> bytes:

@@ -15,7 +15,7 @@ import jsonschema
 import pytest
 from dispatcher_fixtures import (
     DEADLINE,
-    Answer,
+    Checked,
     Http,
     client,
     configuration,
@@ -80,26 +80,6 @@ def details(job: JobGraph) -> status_pb.JobDetails:
         slots_required=2,
         slots_held=2,
     )  # fmt: skip
-
-
-class Checked:
-    """Requests whose successful answers are checked against the published schema."""
-
-    def __init__(self, http: Http, document: dict[str, Any]) -> None:
-        self.http = http
-        self.document = document
-        self.seen: set[str] = set()
-
-    async def __call__(self, method: str, template: str, *values: str, status: int = 200, **request: Any) -> Any:
-        path = template
-        for value in values:
-            path = path.replace(path[path.index("{") : path.index("}") + 1], value, 1)
-        answer: Answer = await self.http(method, path, status=status, **request)
-        schema = self.document["paths"][template][method.lower()]["responses"][str(status)]["content"]
-        jsonschema.validate(answer.json, schema["application/json"]["schema"])
-        assert (await self.http(method, "/v1" + path, **request)).status == status
-        self.seen.add(f"{method} {template}")
-        return answer.json
 
 
 def test_jobs_in_flinks_shapes(tmp_path: Path) -> None:
@@ -180,6 +160,12 @@ def test_every_route_is_documented(tmp_path: Path) -> None:
                 "/taskmanagers/{taskmanagerid}/log", "/taskmanagers/{taskmanagerid}/stdout", "/jars", "/jars/upload",
                 "/jars/{jarid}", "/jars/{jarid}/run", "/jars/{jarid}/plan", "/wheels", "/wheels/upload",
                 "/wheels/{wheelid}", "/wheels/{wheelid}/run", "/wheels/{wheelid}/plan", "/openapi.json",
+                "/jobs/{jobid}/checkpoints", "/jobs/{jobid}/checkpoints/config",
+                "/jobs/{jobid}/checkpoints/details/{checkpointid}",
+                "/jobs/{jobid}/checkpoints/details/{checkpointid}/subtasks/{vertexid}",
+                "/jobs/{jobid}/checkpoints/{triggerid}", "/jobs/{jobid}/savepoints",
+                "/jobs/{jobid}/savepoints/{triggerid}", "/jobs/{jobid}/stop", "/savepoint-disposal",
+                "/savepoint-disposal/{triggerid}",
             }  # fmt: skip
             assert set(document["paths"]) == expected
             for operations in document["paths"].values():

@@ -140,6 +140,32 @@ def test_upload_list_run_plan_delete(tmp_path: Path) -> None:
     asyncio.run(scenario())
 
 
+def test_running_from_a_savepoint(tmp_path: Path) -> None:
+    prefix = "execution.state-recovery."
+    expected = {f"{prefix}path": "/sp/1", f"{prefix}ignore-unclaimed-state": "true", f"{prefix}claim-mode": "CLAIM"}
+
+    async def scenario() -> None:
+        async with running(configuration(tmp_path)) as service:
+            http = Http(service.rest_address)
+            jar = await uploaded(http)
+
+            async def options(query: str, body: dict[str, object]) -> dict[str, str]:
+                job_id = (await http("POST", f"/jars/{jar}/run{query}", body, status=200)).json["jobid"]
+                config = (await http("GET", f"/jobs/{job_id}/config")).json["execution-config"]["user-config"]
+                return {key: value for key, value in config.items() if key.startswith(prefix)}
+
+            body: dict[str, object] = {"savepointPath": "/sp/1", "allowNonRestoredState": True, "claimMode": "CLAIM"}
+            assert await options("", body) == expected
+            assert await options("", {**body, "jobId": new_id()}) == expected
+            assert await options("?savepointPath=/sp/1&allowNonRestoredState=true&restoreMode=claim", {}) == expected
+            over = {"savepointPath": "/sp/2", "flinkConfiguration": {f"{prefix}path": "/other"}}
+            assert await options("?allowNonRestoredState=false", over) == {f"{prefix}path": "/sp/2"}
+            wrong = await http("POST", f"/jars/{jar}/run?allowNonRestoredState=1", {}, status=400)
+            assert "neither true nor false" in wrong.json["errors"][0]
+
+    asyncio.run(scenario())
+
+
 def test_programs_that_fail(tmp_path: Path) -> None:
     async def scenario() -> None:
         async with running(configuration(tmp_path)) as service:
@@ -181,7 +207,9 @@ def test_programs_that_fail(tmp_path: Path) -> None:
         ({"programArgsList": "a"}, "programArgsList: expected a list"),
         ({"jobId": "x"}, "jobId: 'x' is not a job id"),
         ({"flinkConfiguration": [1]}, "flinkConfiguration: expected an object"),
-        ({"savepointPath": "/x"}, "savepointPath is not supported"),
+        ({"savepointPath": 5}, "savepointPath: expected a string"),
+        ({"allowNonRestoredState": "yes"}, "allowNonRestoredState: expected true or false"),
+        ({"claimMode": "LEGACY"}, "claimMode: 'LEGACY' is not one of NO_CLAIM, CLAIM"),
         ("x" * 2_000_000, "larger than"),
     ],
 )

@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from doc_shell import Shell, until
+from doc_shell import DEADLINE, Shell
+from waiting import wait_until
 
 
 @pytest.fixture
@@ -14,6 +15,6 @@ def shell(tmp_path: Path) -> Iterator[Shell]:
     made = Shell(tmp_path)
     try:
         yield made
-        until(lambda: not made.left_running(), "processes are left running")
+        wait_until(lambda: not made.left_running(), "processes are left running", DEADLINE)
     finally:
         made.kill_rest()

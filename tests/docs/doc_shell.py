@@ -8,7 +8,6 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 from doc_blocks import ROOT, Block
@@ -93,11 +92,3 @@ class Shell:
         for pid in self.left_running():
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
-
-
-def until(condition: object, what: str) -> None:
-    assert callable(condition)
-    deadline = time.monotonic() + DEADLINE
-    while not condition():
-        assert time.monotonic() < deadline, what
-        time.sleep(0.05)

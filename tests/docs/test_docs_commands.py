@@ -13,7 +13,8 @@ from typing import Any
 
 import pytest
 from doc_blocks import DOCS, ROOT, blocks_of
-from doc_shell import Shell, until
+from doc_shell import DEADLINE, Shell
+from waiting import wait_until
 
 README = ROOT / "README.md"
 
@@ -70,7 +71,7 @@ def test_the_daemons_of_the_readme_in_any_order(shell: Shell) -> None:
     try:
         for command in daemons:
             started.append(shell.start(command))
-        until(lambda: overview(shell.rest).get("slots-available") == 2, f"started as {daemons}")
+        wait_until(lambda: overview(shell.rest).get("slots-available") == 2, f"started as {daemons}", DEADLINE)
         (client,) = (block.text for block in blocks if block.mark == "with daemons")
         shell.run(shell.adapted(client))
         assert "('the', 4)" in (shell.folder / "taskmanager.log").read_text()
@@ -112,7 +113,7 @@ def test_two_jobs_with_conflicting_versions(shell: Shell) -> None:
     printed = shell.folder / ".millstream/cluster/log/taskmanager-1.out"
     try:
         shell.run(shell.adapted("millstream cluster start --slots 2\n" + script), deadline=200)
-        until(lambda: len(printed.read_text().splitlines()) == 6, "both jobs have printed")
+        wait_until(lambda: len(printed.read_text().splitlines()) == 6, "both jobs have printed", DEADLINE)
     finally:
         shell.run("millstream cluster stop")
     assert sorted(printed.read_text().splitlines()) == ["inflection 0.5.0"] * 3 + ["inflection 0.5.1"] * 3

@@ -8,27 +8,20 @@ import signal
 import subprocess
 import sys
 import textwrap
-import time
 import urllib.error
 import urllib.request
 import zipfile
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-DEADLINE = 60.0
+from waiting import DEADLINE, wait_until
+
 PORTS = ("rest.port", "dispatcher.rpc.port", "jobmanager.rpc.port", "resourcemanager.rpc.port")
 
 
-def wait_until(condition: Callable[[], Any], what: str, deadline: float = DEADLINE) -> Any:
-    """Polls other processes until the condition gives something true; fails with what was waited for."""
-    end = time.monotonic() + deadline
-    while time.monotonic() < end:
-        result = condition()
-        if result:
-            return result
-        time.sleep(0.05)
-    raise AssertionError(f"after {deadline:g} s still waiting for: {what}")
+def completed(checkpoints: Path) -> set[str]:
+    """The folders of the checkpoints that are complete."""
+    return {file.parent.name for file in checkpoints.rglob("_metadata.json")}
 
 
 def processes_with(text: str) -> list[int]:

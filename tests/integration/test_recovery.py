@@ -6,7 +6,7 @@ import signal
 from pathlib import Path
 
 import pytest
-from system import Cluster, wait_until, write_job
+from system import Cluster, completed, wait_until, write_job
 
 RECORDS, KEYS = 4_000, 7
 
@@ -59,10 +59,6 @@ def submit(cluster: Cluster, tmp_path: Path, *options: str) -> tuple[str, Path, 
     arguments = [argument for option in wanted for argument in ("-D", option)]
     job_id = cluster.submit(job, *arguments, parallelism=2)
     return job_id, results, checkpoints
-
-
-def completed(checkpoints: Path) -> set[str]:
-    return {file.parent.name for file in checkpoints.rglob("_metadata.json")}
 
 
 def attempts(cluster: Cluster, job_id: str) -> list[int]:

@@ -34,11 +34,15 @@ class JobDriver:
     """Remembers what the JobMaster asked for; raises AssertionError at the first thing that it must not do."""
 
     def __init__(
-        self, graph: JobGraph, slot_timeout: float = 10.0, restart: RestartSettings | None = None
+        self,
+        graph: JobGraph,
+        slot_timeout: float = 10.0,
+        restart: RestartSettings | None = None,
+        restoring: bool = False,
     ) -> None:
         self.now = 1_000
         strategy = create_restart_strategy(restart or NoRestart(), Random(7))
-        self.master = JobMaster(graph, slot_timeout, self.now, strategy)
+        self.master = JobMaster(graph, slot_timeout, self.now, strategy, restoring=restoring)
         self.declared: int | None = None
         self.held: dict[AllocationId, TaskManagerId] = {}
         self.freed: Counter[AllocationId] = Counter()
@@ -46,6 +50,7 @@ class JobDriver:
         self.deployed: dict[AttemptId, AllocationId] = {}
         self.addresses: set[AllocationId] = set()
         self.restores: list[ev.Restore] = []
+        self.answered = True
         self.coordinators = 0
         self.ended = False
 
@@ -55,6 +60,8 @@ class JobDriver:
     def tell(self, event: ev.Event) -> list[ev.Effect]:
         job, tasks = self.master.status, self.task_states()
         over = self.ended
+        if isinstance(event, ev.Restored) and event.restart == self.restores[-1].restart:
+            self.answered = True
         effects = self.master.handle(event, self.now)
         assert legal(JOB_TRANSITIONS, job, self.master.status), f"{job} -> {self.master.status}"
         for attempt, state in self.task_states().items():
@@ -100,8 +107,13 @@ class JobDriver:
     def lose_task_manager(self, task_manager: str = "tm1:1-a", reason: str = "no heartbeat") -> list[ev.Effect]:
         return self.tell(ev.TaskManagerLost(TaskManagerId(task_manager), reason))
 
-    def restored(self, restores: Mapping[Subtask, TaskRestore] | None = None) -> list[ev.Effect]:
-        return self.tell(ev.Restored(self.restores[-1].restart, restores or {}))
+    def restored(
+        self, restores: Mapping[Subtask, TaskRestore] | None = None, graph: JobGraph | None = None
+    ) -> list[ev.Effect]:
+        return self.tell(ev.Restored(self.restores[-1].restart, restores or {}, graph))
+
+    def restore_failed(self, final: bool = False) -> list[ev.Effect]:
+        return self.tell(ev.RestoreFailed(self.restores[-1].restart, "no such file", final))
 
     def tick(self, seconds: float = 0.2) -> list[ev.Effect]:
         self.now += round(seconds * 1000)
@@ -170,6 +182,7 @@ class JobDriver:
                     assert self.held[allocation] == task_manager
                     assert allocation in self.addresses, "tasks for a worker that is not there"
                     assert tasks
+                    assert self.answered, "tasks without the state that they go on from"
                     for task in tasks:
                         assert task.attempt_id not in self.deployed
                         self.deployed[AttemptId(task.attempt_id)] = allocation
@@ -188,6 +201,7 @@ class JobDriver:
                     assert not self.restores or restart > self.restores[-1].restart
                     assert all(e.state is ExecutionState.SCHEDULED for e in self.master.execution_graph.of(subtasks))
                     self.restores.append(effect)
+                    self.answered = False
                     self.coordinators += start_coordinator
                 case ev.WakeUpAt(at_ms):
                     assert at_ms > self.now

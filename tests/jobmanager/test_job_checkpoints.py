@@ -7,6 +7,7 @@ import pickle
 from collections.abc import Callable, Coroutine, Mapping
 from typing import Any
 
+import pytest
 from job_graphs import edge, job, vertex
 
 from millstream.core.background import BackgroundTasks
@@ -14,13 +15,15 @@ from millstream.core.clock import SystemClock
 from millstream.core.ids import AllocationId, TaskManagerId, VertexId
 from millstream.core.states import ExecutionState
 from millstream.jobmanager import events as ev
-from millstream.jobmanager.checkpoints.settings import CheckpointSettings
+from millstream.jobmanager.checkpoints.settings import CheckpointingMode, CheckpointSettings
 from millstream.jobmanager.failover.topology import Subtask
 from millstream.jobmanager.job_checkpoints import JobCheckpoints
 from millstream.jobmanager.job_master import JobMaster
+from millstream.proto import dispatcher_pb2 as dp
 from millstream.proto import taskmanager_pb2 as pb
 
 DEADLINE = 20.0
+PLAIN = CheckpointSettings(interval_ms=20)
 READERS = [Subtask(VertexId("s"), 0), Subtask(VertexId("s"), 1)]
 
 
@@ -45,17 +48,20 @@ class FakeSurroundings:
     def tell(self, event: ev.Event) -> None:
         self.events.put_nowait(event)
 
+    def answer_snapshot(self, result: dp.SnapshotResult) -> None:
+        self.said.append(("dispatcher", result))
+
 
 class Rig:
     """A running job of two pipelines that have nothing to do with each other, each with a source reader."""
 
-    def __init__(self) -> None:
+    def __init__(self, settings: CheckpointSettings) -> None:
         self.surroundings = FakeSurroundings()
         self.background = BackgroundTasks()
         graph = job([vertex("s", 2, source=True), vertex("b", 2)], [edge("s", "b", "FORWARD")])
         self.master = JobMaster(graph, 10.0, 0)
         self.checkpoints = JobCheckpoints(
-            self.master, CheckpointSettings(interval_ms=20), self.surroundings, self.background, SystemClock()
+            self.master, settings, self.surroundings, self.background, SystemClock()
         )
         self.master.start(0)
         self.master.handle(ev.CoordinatorReadied(), 0)
@@ -69,7 +75,7 @@ class Rig:
 
     def assign(self, subtask: int, *splits: str) -> bool:
         event = pb.CoordinatorEvent(vertex_id="s", subtask=subtask, splits=pickle.dumps(list(splits)))
-        return self.checkpoints.to_reader(event)
+        return self.checkpoints.sources.to_reader(event)
 
     async def snapshot(self, state: bytes) -> int:
         """The coordinator process answers the next snapshot."""
@@ -94,10 +100,10 @@ class Rig:
         self.checkpoints.restore(ev.Restore(restart, subtasks, start_coordinator))
 
 
-def run(scenario: Callable[[Rig], Coroutine[Any, Any, None]]) -> None:
+def run(scenario: Callable[[Rig], Coroutine[Any, Any, None]], settings: CheckpointSettings = PLAIN) -> None:
     async def within_the_deadline() -> None:
         async with asyncio.timeout(DEADLINE):
-            rig = Rig()
+            rig = Rig(settings)
             try:
                 await scenario(rig)
             finally:
@@ -122,6 +128,35 @@ def test_barriers_leave_when_the_enumerators_have_answered_and_only_then() -> No
     run(scenario)
 
 
+@pytest.mark.parametrize(
+    ("settings", "alignment", "timeout"),
+    [
+        (PLAIN, "ALIGNED", None),
+        (CheckpointSettings(20, unaligned=True), "UNALIGNED", None),
+        (CheckpointSettings(20, unaligned=True, aligned_timeout_ms=300), "ALIGNED", 300),
+        (CheckpointSettings(20, mode=CheckpointingMode.AT_LEAST_ONCE), "AT_LEAST_ONCE", None),
+    ],
+)
+def test_tasks_are_told_how_to_treat_the_barriers_and_tell_what_came_of_it(
+    settings: CheckpointSettings, alignment: str, timeout: int | None
+) -> None:
+    async def scenario(rig: Rig) -> None:
+        checkpoint_id = await rig.snapshot(b"state")
+        for _, command in rig.surroundings.said:
+            options = command.trigger_checkpoint.options
+            assert options.alignment == alignment
+            assert (options.aligned_timeout_ms if options.HasField("aligned_timeout_ms") else None) == timeout
+        for execution in rig.master.execution_graph.executions[:2]:
+            ack = pb.CheckpointAck(
+                attempt_id=execution.attempt_id, checkpoint_id=checkpoint_id, persisted_bytes=5, unaligned=True
+            )
+            rig.checkpoints.acknowledged(ack)
+        (taken,) = rig.checkpoints.coordinator.statistics.history()
+        assert [(s.metrics.persisted_bytes, s.metrics.unaligned) for s in taken.acknowledged] == [(5, True)] * 2
+
+    run(scenario, settings)
+
+
 def test_a_lost_readers_splits_since_the_checkpoint_go_back_and_late_ones_too() -> None:
     async def scenario(rig: Rig) -> None:
         assert rig.assign(0, "before")
@@ -134,10 +169,10 @@ def test_a_lost_readers_splits_since_the_checkpoint_go_back_and_late_ones_too() 
         assert not rig.assign(0, "late")
         assert rig.assign(1, "more of another")
         assert returned(await rig.surroundings.to_coordinator.get()) == (0, ["late"])
-        rig.checkpoints.coordinator_confirmed()
+        rig.checkpoints.sources.confirmed()
         await asyncio.sleep(0)
         assert rig.surroundings.events.empty()
-        rig.checkpoints.coordinator_confirmed()
+        rig.checkpoints.sources.confirmed()
         restored = await rig.surroundings.events.get()
         assert isinstance(restored, ev.Restored)
         assert restored.restart == 1
@@ -155,7 +190,7 @@ def test_a_source_that_restarts_as_a_whole_is_reset_and_what_it_sent_before_is_d
         reset = (await rig.surroundings.to_coordinator.get()).reset
         assert (reset.vertex_id, reset.state) == ("s", b"state")
         assert not rig.assign(0, "from before")
-        rig.checkpoints.coordinator_confirmed()
+        rig.checkpoints.sources.confirmed()
         assert isinstance(await rig.surroundings.events.get(), ev.Restored)
         assert rig.assign(0, "again")
 
@@ -179,8 +214,8 @@ def test_a_later_restart_overtakes_one_that_is_under_way() -> None:
         rig.roll_back(2, frozenset(rig.master.topology.subtasks()))
         while (await rig.surroundings.to_coordinator.get()).WhichOneof("kind") != "reset":
             pass
-        rig.checkpoints.coordinator_confirmed()
-        rig.checkpoints.coordinator_confirmed()
+        rig.checkpoints.sources.confirmed()
+        rig.checkpoints.sources.confirmed()
         restored = await rig.surroundings.events.get()
         assert isinstance(restored, ev.Restored)
         assert restored.restart == 2

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TypeVar
 
 import pytest
@@ -17,6 +18,7 @@ from millstream.jobmanager.execution_graph import TaskRestore
 from millstream.jobmanager.failover.settings import FixedDelay
 from millstream.jobmanager.failover.topology import Subtask
 from millstream.proto import status_pb2
+from millstream.proto import taskmanager_pb2 as pb
 
 _S = ExecutionState
 E = TypeVar("E")
@@ -313,3 +315,72 @@ def test_a_job_finishes_after_a_restart() -> None:
         driver.update(execution, _S.FINISHED)
     assert driver.master.status is JobStatus.FINISHED
     assert driver.master.failures
+
+
+def test_a_job_that_starts_from_a_snapshot_is_deployed_when_that_is_read() -> None:
+    driver = JobDriver(pipeline(2, 2, source=True), restoring=True)
+    effects = driver.start()
+    everything = frozenset(driver.master.topology.subtasks())
+    assert of_type(effects, ev.Restore) == [ev.Restore(0, everything, True)]
+    assert not of_type(effects, ev.StartCoordinator)
+    assert driver.master.message == "restoring state"
+    driver.give_slots()
+    for allocation in list(driver.held):
+        driver.ready(allocation)
+    assert (driver.master.status, driver.master.message) == (JobStatus.CREATED, "restoring state")
+    assert not of_type(driver.restored({Subtask(VertexId("v1"), 1): TaskRestore(b"[1]", "file:///s")}), ev.Deploy)
+    deployed = [t for e in of_type(driver.tell(ev.CoordinatorReadied()), ev.Deploy) for t in e.tasks]
+    assert {t.task_name: t.restore for t in deployed} == {
+        "v0 (1/2)": b"", "v0 (2/2)": b"", "v1 (1/2)": b"", "v1 (2/2)": b"[1]",
+    }  # fmt: skip
+
+
+def test_a_snapshot_that_is_refused_ends_the_job_whatever_the_restart_strategy() -> None:
+    driver = JobDriver(pipeline(1, 1, source=True), restart=FixedDelay(100, 0), restoring=True)
+    driver.start()
+    driver.give_slots()
+    driver.restore_failed(final=True)
+    assert driver.master.status is JobStatus.FAILED
+    assert driver.master.failures[0].exception == "RestoreFailed: no such file"
+    assert not driver.deployed
+
+
+def test_the_job_takes_over_what_the_snapshot_says_of_its_vertices() -> None:
+    driver = JobDriver(pipeline(1, 2), restoring=True)
+    driver.start()
+    graph = driver.master.graph
+    fitted = replace(graph, vertices=tuple(replace(v, max_parallelism=64) for v in graph.vertices))
+    driver.give_slots()
+    for allocation in list(driver.held):
+        driver.ready(allocation)
+    deployed = [t for e in of_type(driver.restored(graph=fitted), ev.Deploy) for t in e.tasks]
+    assert {t.max_parallelism for t in deployed} == {64}
+    assert {o.max_parallelism for t in deployed for o in t.outputs} == {64}
+    assert {v.max_parallelism for v in job_details(driver.master).vertices} == {64}
+
+
+def test_a_restore_that_was_overtaken_before_it_started_the_coordinator_is_made_up_for() -> None:
+    driver = JobDriver(pipeline(1, source=True), restart=FixedDelay(100, 0), restoring=True)
+    driver.start()
+    driver.give_slots()
+    effects = driver.lose_worker("a0")
+    assert of_type(effects, ev.Restore) == [ev.Restore(1, frozenset(driver.master.topology.subtasks()), True)]
+    driver.restored()
+    driver.tell(ev.CoordinatorReadied())
+    assert of_type(driver.ready("a0"), ev.Deploy)
+    (again,) = of_type(driver.lose_worker("a0"), ev.Restore)
+    assert not again.start_coordinator
+
+
+def test_a_failure_that_trying_again_would_not_mend_is_final() -> None:
+    driver = running(pipeline(2, 2), attempts=100)
+    other, failed = driver.executions[0], driver.executions[3]
+    driver.update(other, _S.FAILED, "PeerLostError: echo")
+    assert driver.master.status is JobStatus.RESTARTING
+    update = pb.TaskUpdate(attempt_id=failed.attempt_id, state=_S.FAILED)
+    update.failure.CopyFrom(status_pb2.TaskFailure(exception="IncompatibleStateError: other types", final=True))
+    driver.tell(ev.TaskChanged(update))
+    answer_cancels(driver)
+    assert driver.master.status is JobStatus.FAILED
+    assert "trying again would not help" in driver.master.message
+    assert driver.master.failures[0].exception == "IncompatibleStateError: other types"

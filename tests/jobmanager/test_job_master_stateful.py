@@ -38,10 +38,11 @@ EXCEPTIONS = ["ValueError: root", "PeerLostError: echo"]
 class JobMasterMachine(RuleBasedStateMachine):
     """Events come as the shells can send them: late, twice, and about things that are gone."""
 
-    @initialize(graph=st.sampled_from(GRAPHS), restart=st.sampled_from(RESTARTS))
-    def begin(self, graph: JobGraph, restart: RestartSettings) -> None:
-        self.driver = JobDriver(graph, slot_timeout=10.0, restart=restart)
+    @initialize(graph=st.sampled_from(GRAPHS), restart=st.sampled_from(RESTARTS), restoring=st.booleans())
+    def begin(self, graph: JobGraph, restart: RestartSettings, restoring: bool) -> None:
+        self.driver = JobDriver(graph, slot_timeout=10.0, restart=restart, restoring=restoring)
         self.driver.start()
+        assert bool(self.driver.restores) == restoring
         self.offers = 0
 
     @rule(task_manager=st.sampled_from(TASK_MANAGERS))
@@ -67,12 +68,15 @@ class JobMasterMachine(RuleBasedStateMachine):
                     self.driver.ready(allocation)
 
     @precondition(lambda self: self.driver.restores)
-    @rule(fails=st.integers(0, 4))
-    def state_is_restored(self, fails: int) -> None:
-        if fails:
+    @rule(succeeds=st.integers(0, 5))
+    def state_is_restored(self, succeeds: int) -> None:
+        if succeeds > 1:
             self.driver.restored()
         else:
-            self.driver.tell(ev.RestoreFailed(self.driver.restores[-1].restart, "no such file"))
+            waits = not self.driver.answered and ExecutionState.SCHEDULED in self.driver.states()
+            self.driver.restore_failed(final=succeeds == 1)
+            if succeeds == 1 and waits:
+                assert self.driver.master.status in (JobStatus.FAILING, JobStatus.FAILED)
 
     @rule()
     def tasks_end_as_they_are_told(self) -> None:

@@ -10,6 +10,7 @@ from fake_cluster import DEADLINE, Cluster, FakeServer, run
 from job_graphs import pipeline
 
 from millstream.core.configuration import Configuration
+from millstream.core.ids import JobId
 from millstream.jobmanager.service import JobManagerService
 from millstream.proto import dispatcher_pb2 as dp
 from millstream.proto import resourcemanager_pb2 as rm
@@ -107,6 +108,25 @@ def test_a_lost_worker_fails_the_job_with_its_reason() -> None:
         await task_manager.update(*survivor, "CANCELED")
         details = await cluster.details_in("FAILED")
         assert details.failures[0].exception == "SlotLost: slot worker process 7 was killed by SIGSEGV"
+
+    run(scenario)
+
+
+@pytest.mark.parametrize("lost", ["worker", "task manager"])
+def test_a_request_for_results_is_answered_when_the_one_who_was_asked_is_lost(lost: str) -> None:
+    async def scenario(cluster: Cluster) -> None:
+        task_manager, _ = await cluster.running_job()
+        job = cluster.service.jobs[JobId("job")]
+        operator = job.graph.vertices[0].operators[0].id
+        cluster.dispatcher.send(collect=dp.CollectRequest(job_id="job", operator_id=operator, request_id="r"))
+        asked = await task_manager.next("collect")
+        if lost == "worker":
+            gone = pb.WorkerLost(allocation_id=asked.allocation_id, reason="killed")
+            await task_manager.send(worker_lost=gone)
+        else:
+            await task_manager.close()
+        answer = await cluster.dispatcher.next("collected")
+        assert (answer.request_id, answer.error) == ("r", "the collecting task is not running")
 
     run(scenario)
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from job_graphs import job, vertex
+from job_graphs import edge, job, vertex
 
 from millstream.core.graph import OperatorInfo
 from millstream.core.ids import AttemptId, JobId, OperatorId, VertexId
@@ -113,6 +113,31 @@ def test_another_max_parallelism_is_refused_for_keyed_state() -> None:
         assign_states(job([vertex("a", 1)]), stored, {Subtask(VertexId("a"), 0)})
 
 
+def ended(name: str, finished: bool = True) -> OperatorSnapshot:
+    return OperatorSnapshot(OperatorId(name), None, name, 2, MAX, finished=finished)
+
+
+def test_a_vertex_that_had_finished_is_handed_over_as_finished() -> None:
+    graph = job([vertex("s", 2), vertex("a", 2)], [edge("s", "a", "HASH")])
+    stored = metadata(ended("s"), ended("s-tail"), ended("a", False), ended("a-tail", False))
+    places = {Subtask(VertexId(name), i) for name in ("s", "a") for i in range(2)}
+    assigned = assign_states(graph, stored, places)
+    for index in range(2):
+        assert [o.finished for o in assigned[Subtask(VertexId("s"), index)]] == [True, True]
+        assert assigned[Subtask(VertexId("a"), index)] == ()
+
+
+def test_what_had_finished_is_refused_where_it_would_have_to_run_again() -> None:
+    places = {Subtask(VertexId("a"), 0)}
+    mixed = metadata(ended("a"), ended("a-tail", False))
+    with pytest.raises(SnapshotError, match="some operators had finished, but not 'tail'"):
+        assign_states(job([vertex("a", 1)]), mixed, places)
+    behind = metadata(ended("s", False), ended("s-tail", False), ended("a"), ended("a-tail"))
+    graph = job([vertex("s", 1), vertex("a", 1)], [edge("s", "a", "HASH")])
+    with pytest.raises(SnapshotError, match="'a' had finished, but its input 's' had not"):
+        assign_states(graph, behind, places)
+
+
 def test_acknowledgements_become_one_metadata_and_go_back_to_their_subtasks() -> None:
     graph = job([vertex("s", 2, source=True), vertex("a", 2)])
     kept = state(StateKind.OPERATOR_LIST, 2)
@@ -139,6 +164,32 @@ def test_acknowledgements_become_one_metadata_and_go_back_to_their_subtasks() ->
     places = {Subtask(VertexId("a"), i) for i in range(2)}
     assigned = assign_states(graph, made, places)
     assert {p.index: o[0].states[0].files for p, o in assigned.items()} == {i: (kept.files[i],) for i in range(2)}
+
+
+def test_records_on_their_way_belong_to_their_producer_whoever_stored_them() -> None:
+    """A consumer acknowledges what it had received of a producer: that says nothing of the producer's vertex."""
+    received = StateSnapshot("in-flight-0-received", StateKind.IN_FLIGHT, files=(file(0), file(1), file(2)))
+    queued = StateSnapshot("in-flight-0-queued", StateKind.IN_FLIGHT, files=(file(0),))
+    graph = job([vertex("s", 1), vertex("a", 3)], [edge("s", "a", "HASH")])
+
+    def stored(vertex_id: str, index: int, parallelism: int, *states: StateSnapshot) -> TaskSnapshot:
+        operator = OperatorSnapshot(OperatorId("s"), None, "?", parallelism, MAX, states)
+        place = TaskRef(Subtask(VertexId(vertex_id), index), AttemptId(f"{vertex_id}{index}"))
+        return TaskSnapshot(place, AcknowledgedState((operator,)))
+
+    parts = [stored("a", i, 3, replace(received, files=(received.files[i],))) for i in range(3)]
+    snapshots = (*parts, stored("s", 0, 1, queued))
+    made = snapshot_metadata(graph, CheckpointContent(CheckpointId(5), SnapshotOptions(), 7, snapshots, (), {}), 9)
+    producer, *others = made.operators
+    assert (producer.name, producer.parallelism, producer.finished) == ("s", 1, False)
+    assert producer.states == (received, queued)
+    assert not any(operator.states for operator in others)
+    wider = job([vertex("s", 2), vertex("a", 3)], [edge("s", "a", "HASH")])
+    for restored in (graph, wider):
+        places = {Subtask(v.id, i) for v in restored.vertices for i in range(v.parallelism)}
+        assigned = assign_states(restored, made, places)
+        assert all(assigned[place] == () for place in places if place.vertex_id == "a")
+        assert all(assigned[place][0].states == (received, queued) for place in places if place.vertex_id == "s")
 
 
 @given(

@@ -123,6 +123,53 @@ def test_a_checkpoint_that_is_declined_too_often_fails_the_job(tmp_path: Path) -
     run(scenario)
 
 
+def test_when_all_inputs_have_ended_a_last_checkpoint_is_taken_and_failed_commits_are_repeated(tmp_path: Path) -> None:
+    async def scenario(cluster: Cluster) -> None:
+        graph = checkpointed(tmp_path, **{"execution.checkpointing.interval": "1 h"})
+        task_manager, tasks = await cluster.running_job(graph)
+        for allocation, attempt in tasks:
+            await task_manager.send(inputs_ended=pb.InputsEnded(allocation_id=allocation, attempt_id=attempt))
+        checkpoint_id, _ = await triggered(task_manager)
+        for subtask, (allocation, attempt) in enumerate(tasks):
+            ack = pb.CheckpointAck(
+                allocation_id=allocation, attempt_id=attempt, checkpoint_id=checkpoint_id, operators=operators(subtask),
+                start_delay_ms=3, processed_bytes=4, persisted_bytes=5, unaligned=True,
+            )  # fmt: skip
+            await task_manager.send(checkpoint_ack=ack)
+        told = [await task_manager.next("checkpoint_notice") for _ in tasks]
+        assert all(notice.completed and notice.checkpoint_id == checkpoint_id for notice in told)
+        checkpoints = cluster.service.jobs[JobId("job")].checkpoints
+        assert checkpoints is not None
+        (latest,) = checkpoints.coordinator.retained
+        metrics = latest.content.snapshots[0].metrics
+        measured = (metrics.start_delay_ms, metrics.processed_bytes, metrics.persisted_bytes, metrics.unaligned)
+        assert measured == (3, 4, 5, True)
+        allocation, attempt = tasks[1]
+        failed = {"allocation_id": allocation, "attempt_id": attempt, "checkpoint_id": checkpoint_id}
+        await task_manager.send(commit_failed=pb.CommitFailed(message="the broker is away", **failed))
+        again = await task_manager.next("checkpoint_notice")
+        assert (again.checkpoint_id, again.completed, list(again.attempt_ids)) == (checkpoint_id, True, [attempt])
+
+    run(scenario)
+
+
+def test_workers_are_told_whether_a_last_checkpoint_will_be_taken(tmp_path: Path) -> None:
+    """A task manager with other defaults than the job manager's must not wait for a checkpoint that never comes."""
+
+    async def scenario(cluster: Cluster) -> None:
+        graph = checkpointed(tmp_path)
+        plain = {key: value for key, value in graph.configuration.items() if "checkpointing.interval" not in key}
+        await cluster.submit(replace(graph, configuration=plain))
+        task_manager = cluster.task_manager()
+        assert await task_manager.offer("a0")
+        assert await task_manager.offer("a1")
+        start = await task_manager.next("start_worker")
+        assert start.configuration["execution.checkpointing.interval"] == "0 ms"
+        assert start.configuration["execution.checkpointing.checkpoints-after-tasks-finish.enabled"] == "true"
+
+    run(scenario)
+
+
 @pytest.mark.parametrize(
     ("key", "value", "reason"),
     [

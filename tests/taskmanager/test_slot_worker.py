@@ -23,13 +23,6 @@ from millstream.taskmanager.slot_worker import TaskInterrupted
 
 
 @pytest.fixture
-def rig() -> Iterator[WorkerRig]:
-    made = WorkerRig()
-    yield made
-    made.close()
-
-
-@pytest.fixture
 def small() -> Iterator[WorkerRig]:
     """A worker whose batches have eight rows."""
     made = WorkerRig(**{"execution.batch.max-rows": "8"})

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -13,13 +12,6 @@ from worker_rig import READERS, WRITTEN, NamedSink, RowsSource, WorkerRig, chain
 from millstream.core.plan import MapSpec, SinkSpec, SourceSpec
 from millstream.datastream.functions import ListAccumulator, MapFunction, RuntimeContext
 from millstream.proto import taskmanager_pb2 as pb
-
-
-@pytest.fixture
-def rig() -> Iterator[WorkerRig]:
-    made = WorkerRig()
-    yield made
-    made.close()
 
 
 @pytest.fixture

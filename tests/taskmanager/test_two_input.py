@@ -389,13 +389,6 @@ class Joined:
         return [row for row in WRITTEN["joined"] if isinstance(row, tuple)]
 
 
-@pytest.fixture
-def rig() -> Iterator[WorkerRig]:
-    made = WorkerRig()
-    yield made
-    made.close()
-
-
 def test_a_worker_delivers_by_input_and_ends_with_the_last_of_both(rig: WorkerRig) -> None:
     joined = Joined(rig, RowsSource([1, 2]), RowsSource([3], waits=True))
     rig.turn_until(lambda: len(joined.written) == 3)

@@ -107,7 +107,7 @@ class NamedWriter(SinkWriter):
         self._rows += batch.rows if isinstance(batch, RowBatch) else record_batch_to_rows(batch.data, t.PICKLED)
 
     def flush(self, end_of_input: bool) -> None:
-        self._rows.append("flushed")
+        self._rows.append("flushed" if end_of_input else "flushed for a checkpoint")
 
     def close(self) -> None:
         self._rows.append("closed")
@@ -134,13 +134,15 @@ def edge(partitioner: plan.Partitioner | None = None, kind: t.TypeInformation = 
 class WorkerRig:
     """A worker, its clock, and every message that it sent."""
 
-    def __init__(self, network: bool = False, **options: str) -> None:
+    def __init__(self, network: bool = False, local_state: str = "", **options: str) -> None:
         self.clock = ManualClock(1_000_000)
         self.sent: list[pb.WorkerMessage] = []
         configuration = {
             "execution.buffer-timeout.interval": "0 ms", **options,
         }  # fmt: skip
-        start = pb.StartWorker(allocation_id="allocation", job_id="job", configuration=configuration)
+        start = pb.StartWorker(
+            allocation_id="allocation", job_id="job", configuration=configuration, local_state_folder=local_state
+        )
         self.worker = SlotWorker(start, "127.0.0.1", self.clock, self.sent.append)
         self.worker._metrics_interval = 0.001  # the longest that a turn without work sleeps in a test
         if network:

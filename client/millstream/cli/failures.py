@@ -18,21 +18,25 @@ INTERRUPTED = 130
 class CommandFailedError(Exception):
     """A user's error on its way out, with the command that it came from. The cause is the error."""
 
-    def __init__(self, command_path: str, verbose: bool) -> None:
+    def __init__(self, command_path: str, verbose: bool, status: int) -> None:
         super().__init__(command_path)
         self.command_path = command_path
         self.verbose = verbose
+        self.status = status
 
 
 class Command(click.Command):
     """A command whose errors remember where they came from."""
+
+    failure_status = FAILED
 
     def invoke(self, ctx: click.Context) -> Any:
         """Runs the command; its answer is the exit status."""
         try:
             return super().invoke(ctx)
         except MillstreamError as error:
-            raise CommandFailedError(ctx.command_path, bool(ctx.params.get("verbose"))) from error
+            verbose = bool(ctx.params.get("verbose"))
+            raise CommandFailedError(ctx.command_path, verbose, self.failure_status) from error
 
 
 class Group(click.Group):
@@ -50,7 +54,7 @@ def run(group: click.Group, arguments: list[str] | None) -> int:
         if failed.verbose and failed.__cause__ is not None:
             traceback.print_exception(failed.__cause__, file=sys.stderr)
         _say(failed.command_path, str(failed.__cause__))
-        return FAILED
+        return failed.status
     except click.exceptions.NoArgsIsHelpError as error:
         click.echo(error.format_message())
         return MISUSED

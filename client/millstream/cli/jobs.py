@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from millstream.cli.failures import Command
-from millstream.cli.options import client_configuration, client_options
+from millstream.cli.options import checked_job_id, client_configuration, client_options
 from millstream.cli.rest import RestClient
 from millstream.cli.tables import duration, print_table
 from millstream.core.errors import MillstreamError
@@ -80,8 +80,7 @@ def cancel(
     job_id: str,
 ) -> int:
     """Cancel a job."""
-    if not job_id.isalnum():
-        raise click.UsageError(f"'{job_id}' is not a job id; `millstream list` shows them")
+    checked_job_id(job_id)
     client = RestClient(client_configuration(config_dir, overrides, address))
     client.patch(f"/jobs/{job_id}?mode=cancel")
     if not wait:

@@ -11,6 +11,8 @@ from millstream.cli.cluster import cluster
 from millstream.cli.daemons import DAEMONS
 from millstream.cli.jobs import cancel, list_jobs
 from millstream.cli.programs import info, run
+from millstream.cli.snapshots import checkpoint, savepoint, stop
+from millstream.cli.state import state
 
 
 def _print_version(ctx: click.Context, parameter: click.Parameter, wanted: bool) -> None:
@@ -27,7 +29,7 @@ def millstream() -> None:
     """Run stateful stream processing jobs written in Python."""
 
 
-for _command in (run, info, list_jobs, cancel, cluster, *DAEMONS):
+for _command in (run, info, list_jobs, cancel, stop, savepoint, checkpoint, state, cluster, *DAEMONS):
     millstream.add_command(_command)
 
 

@@ -69,6 +69,20 @@ def client_configuration(config_dir: str | None, overrides: tuple[str, ...], add
     return Configuration.load(local, overrides) if local is not None else configuration
 
 
+def absolute_location(location: str) -> str:
+    """A location that was typed here, as the cluster understands it."""
+    from millstream.core.snapshot.model import absolute_location as absolute
+
+    return absolute(location)
+
+
+def checked_job_id(value: str) -> str:
+    """A job id as a part of a path."""
+    if not value.isalnum():
+        raise click.UsageError(f"'{value}' is not a job id; `millstream list` shows them")
+    return value
+
+
 def _rest_address(address: str) -> dict[str, str]:
     host, separator, port = address.removeprefix("http://").removeprefix("https://").rstrip("/").rpartition(":")
     if not separator or not host or not port.isdigit() or not 0 < int(port) < 65536:

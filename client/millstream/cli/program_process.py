@@ -11,7 +11,7 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import NoReturn
 
@@ -65,12 +65,13 @@ def write_plan(
     configuration: Configuration,
     artifacts: Sequence[Artifact],
     plan_file: Path,
+    more: Mapping[str, str] | None = None,
 ) -> int:
     """Runs the program until it has written the plan of its first job. What it prints goes to stderr.
 
-    Answers its exit status.
+    `more` are variables for the program's process. Answers its exit status.
     """
-    program = {**_variables(configuration, artifacts), "MILLSTREAM_PLAN_FILE": str(plan_file)}
+    program = {**_variables(configuration, artifacts), "MILLSTREAM_PLAN_FILE": str(plan_file), **(more or {})}
     command = _command(environment, source)
     variables = child_variables(environment, variables=program)
     try:

@@ -11,7 +11,13 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from millstream.cli.failures import Command
-from millstream.cli.options import client_configuration, client_options, configuration_options, verbose_option
+from millstream.cli.options import (
+    absolute_location,
+    client_configuration,
+    client_options,
+    configuration_options,
+    verbose_option,
+)
 from millstream.cli.progress import progress_on_terminal
 from millstream.core.configuration import Configuration
 from millstream.core.errors import InvalidProgramError, MillstreamError
@@ -22,6 +28,7 @@ if TYPE_CHECKING:
 
 F = TypeVar("F", bound=Callable[..., Any])
 
+_CLAIM_MODES = click.Choice(["NO_CLAIM", "CLAIM"], case_sensitive=False)
 _PASS_ON = {"allow_interspersed_args": False}  # everything after the program's name is the program's
 
 
@@ -45,12 +52,28 @@ def _program_options(command: F) -> F:
 @client_options
 @_program_options
 @click.option("-d", "--detached", is_flag=True, help="Returns once the job is accepted.")
+@click.option("-s", "--fromSavepoint", "savepoint", metavar="PATH", help="The savepoint that the job starts from.")
+@click.option("-n", "--allowNonRestoredState", "allow_non_restored", is_flag=True, help="Leaves unclaimed state out.")
+@click.option(
+    "-claim", "--claimMode", "claim_mode", type=_CLAIM_MODES, help="Whether the job takes the savepoint over."
+)
+@click.option(
+    "--dry-run",
+    is_flag=True,
+    help="Starts nothing: prints how the snapshot of -s fits the program. Calls open() of the program's functions.",
+)
+@click.option("--json", "as_json", is_flag=True, help="With --dry-run: prints JSON.")
 def run(
     config_dir: str | None,
     overrides: tuple[str, ...],
     address: str | None,
     verbose: bool,
     detached: bool,
+    savepoint: str | None,
+    allow_non_restored: bool,
+    claim_mode: str | None,
+    dry_run: bool,
+    as_json: bool,
     parallelism: int | None,
     python: str | None,
     **program: Any,
@@ -61,7 +84,14 @@ def run(
     from millstream.cli.program_process import become_program
     from millstream.cli.rest import RestClient
 
+    if as_json and not dry_run:
+        raise click.UsageError("--json belongs to --dry-run")
+    recovery = _state_recovery(savepoint, allow_non_restored, claim_mode)
+    if dry_run:
+        configuration = _with_options(Configuration.load(config_dir, overrides), parallelism, python)
+        return _dry_run(program, configuration.merged(recovery), as_json, verbose)
     configuration = _with_options(client_configuration(config_dir, overrides, address), parallelism, python)
+    configuration = configuration.merged(recovery)
     configuration.set("execution.target", "remote")
     if detached:
         configuration.set("execution.attached", False)
@@ -71,7 +101,15 @@ def run(
         configuration = configuration.merged(_dispatcher_of(client, configuration))
         with progress_on_terminal(verbose) as progress:
             environment, artifacts = asyncio.run(_submit_artifacts(source, configuration, progress))
-    become_program(environment, source, configuration, artifacts)
+    return become_program(environment, source, configuration, artifacts)
+
+
+def _dry_run(program: dict[str, Any], configuration: Configuration, as_json: bool, verbose: bool) -> int:
+    from millstream.cli.dry_run import compare_with_snapshot
+
+    with tempfile.TemporaryDirectory(prefix="millstream-") as scratch:
+        source = _source(program, configuration, Path(scratch))
+        return compare_with_snapshot(source, configuration, Path(scratch), as_json, verbose)
 
 
 @click.command(cls=Command, context_settings=_PASS_ON)
@@ -119,6 +157,16 @@ def _source(program: dict[str, Any], configuration: Configuration, scratch: Path
 def _with_options(configuration: Configuration, parallelism: int | None, python: str | None) -> Configuration:
     more = {"parallelism.default": parallelism, "python.executable": python}
     return configuration.merged({key: value for key, value in more.items() if value is not None})
+
+
+def _state_recovery(savepoint: str | None, allow_non_restored: bool, claim_mode: str | None) -> dict[str, str]:
+    """The options for where the job's state comes from, as far as they were given."""
+    given = {
+        "path": absolute_location(savepoint) if savepoint is not None else None,
+        "ignore-unclaimed-state": "true" if allow_non_restored else None,
+        "claim-mode": claim_mode,
+    }
+    return {f"execution.state-recovery.{key}": value for key, value in given.items() if value is not None}
 
 
 def _dispatcher_of(client: RestClient, configuration: Configuration) -> dict[str, str]:

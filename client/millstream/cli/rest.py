@@ -38,15 +38,22 @@ class RestClient:
         """The JSON that the path answers to PATCH without a body."""
         return self._request("PATCH", path)
 
+    def post(self, path: str, body: dict[str, Any]) -> Any:
+        """The JSON that the path answers to POST with a JSON body."""
+        return self._request("POST", path, json.dumps(body))
+
     def _connection(self) -> http.client.HTTPConnection:
         if self._tls is not None:
             return http.client.HTTPSConnection(self._host, self._port, timeout=self._timeout, context=self._tls)
         return http.client.HTTPConnection(self._host, self._port, timeout=self._timeout)
 
-    def _request(self, method: str, path: str) -> Any:
+    def _request(self, method: str, path: str, content: str | None = None) -> Any:
         connection = self._connection()
+        headers = {"Accept": "application/json"}
+        if content is not None:
+            headers["Content-Type"] = "application/json"
         try:
-            connection.request(method, path, headers={"Accept": "application/json"})
+            connection.request(method, path, content, headers)
             response = connection.getresponse()
             body = response.read()
         except (OSError, http.client.HTTPException) as error:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from datetime import datetime
 
 
 def print_table(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
@@ -33,3 +34,23 @@ def duration(milliseconds: int) -> str:
     if minutes < 60:
         return f"{minutes} min {rest:02} s"
     return f"{minutes // 60} h {minutes % 60:02} min"
+
+
+def moment(milliseconds: int) -> str:
+    """A time of this host's zone; just the number when no calendar has it."""
+    try:
+        return datetime.fromtimestamp(milliseconds / 1000).strftime("%Y-%m-%d %H:%M:%S")
+    except (ValueError, OverflowError, OSError):
+        return f"{milliseconds} ms"
+
+
+def size(count: int) -> str:
+    """`17 B`, `1.2 kB`, `3.4 MB`."""
+    if count < 1000:
+        return f"{count} B"
+    amount, unit = float(count), "B"
+    for larger in ("kB", "MB", "GB", "TB"):
+        if amount < 999.95:
+            break
+        amount, unit = amount / 1000, larger
+    return f"{amount:.1f} {unit}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import pickle
 import sys
 from collections.abc import Callable, Iterator
@@ -13,11 +14,14 @@ import grpc
 
 from millstream.client.failure_text import failure_text
 from millstream.client.loop_thread import LoopThread
+from millstream.client.result_buffer import ResultBuffer
 from millstream.core.configuration import Configuration
 from millstream.core.errors import JobExecutionError, UnreachableError
+from millstream.core.ids import new_id
 from millstream.core.rpc import Stub, explain
+from millstream.core.snapshot.model import absolute_location
 from millstream.core.states import JobStatus
-from millstream.datastream.execution import JobExecutionResult
+from millstream.datastream.execution import JobExecutionResult, SavepointError, SavepointFormatType
 from millstream.datastream.functions import Accumulator
 from millstream.proto import dispatcher_pb2 as dp
 from millstream.proto import status_pb2
@@ -52,6 +56,24 @@ class ClusterJobClient:
         """Asks for the job to be cancelled."""
         self._loop.call(self._call(self._stub.cancel_job))
 
+    def trigger_savepoint(
+        self,
+        savepoint_directory: str | os.PathLike[str] | None = None,
+        format_type: SavepointFormatType = SavepointFormatType.CANONICAL,
+    ) -> str:
+        """The path of a savepoint that is taken now."""
+        return self._savepoint(dp.SnapshotRequest(kind=dp.SnapshotRequest.SAVEPOINT), savepoint_directory, format_type)
+
+    def stop_with_savepoint(
+        self,
+        advance_to_end_of_event_time: bool,
+        savepoint_directory: str | os.PathLike[str] | None = None,
+        format_type: SavepointFormatType = SavepointFormatType.CANONICAL,
+    ) -> str:
+        """The path of the savepoint that the job was stopped with."""
+        request = dp.SnapshotRequest(kind=dp.SnapshotRequest.STOP, drain=advance_to_end_of_event_time)
+        return self._savepoint(request, savepoint_directory, format_type)
+
     def get_job_execution_result(self) -> JobExecutionResult:
         """Waits for the end; Ctrl-C cancels the job and waits for that."""
         try:
@@ -84,34 +106,55 @@ class ClusterJobClient:
             self._release()
 
     def _collect(self, operator_id: str) -> Iterator[Any]:
-        request = dp.CollectRequest(job_id=self._job_id, operator_id=operator_id)
+        results = ResultBuffer()
         while True:
-            response = self._loop.call(self._ask(request))
-            if response is None:
+            response = self._loop.call(self._ask(results, operator_id))
+            if isinstance(response, JobStatus):
+                if response is JobStatus.FINISHED:  # which it does only when the client has everything
+                    yield from results.rest()
                 return
-            if response.version != request.version:
-                request.version, request.offset = response.version, response.offset
-            for batch in response.batches:
-                results = pickle.loads(batch)
-                skipped = request.offset - response.offset
-                request.offset = response.offset + len(results)
-                yield from results[skipped:]
+            yield from results.take(response)
             if response.finished:
-                self._loop.call(self._ask(request))  # the last results are confirmed: the task may end
                 return
 
-    async def _ask(self, request: dp.CollectRequest) -> dp.CollectResponse | None:
-        """The next results, waiting until there are some; None when the job has ended."""
+    async def _ask(self, results: ResultBuffer, operator_id: str) -> dp.CollectResponse | JobStatus:
+        """Waits for something new: results, or word that some are final; or how the job has ended."""
         while True:
             try:
-                response: dp.CollectResponse = await self._stub.collect(request)
+                response: dp.CollectResponse = await self._stub.collect(results.request(self._job_id, operator_id))
             except grpc.RpcError as error:
                 response = dp.CollectResponse(error=explain(error))
-            if not response.error and (response.batches or response.finished):
+            if not response.error and results.is_news(response):
                 return response
-            if response.error and JobStatus((await self._details()).state).is_terminal:
-                return None
+            if response.error:
+                status = JobStatus((await self._details()).state)
+                if status.is_terminal:
+                    return status
             await asyncio.sleep(_COLLECT_AGAIN_AFTER)
+
+    def _savepoint(
+        self,
+        request: dp.SnapshotRequest,
+        directory: str | os.PathLike[str] | None,
+        format_type: SavepointFormatType,
+    ) -> str:
+        request.job_id, request.trigger_id = self._job_id, new_id()
+        request.target_directory = "" if directory is None else absolute_location(os.fspath(directory))
+        request.format = SavepointFormatType(format_type)
+        result = self._loop.call(self._snapshot(request))
+        if result.error:
+            raise SavepointError(result.error)
+        return result.location
+
+    async def _snapshot(self, request: dp.SnapshotRequest) -> dp.SnapshotResult:
+        """The result; asked for again when the connection breaks, which the trigger id makes the same request."""
+        deadline: float | None = None
+        while True:
+            try:
+                return await self._stub.trigger_snapshot(request)  # type: ignore[no-any-return]  # by the contract
+            except grpc.RpcError as error:
+                deadline = deadline or asyncio.get_running_loop().time() + self._patience
+                await self._wait_or_give_up(error, deadline)
 
     def _cancel_after_interrupt(self) -> None:
         try:

@@ -6,7 +6,8 @@
 
 The process is in the job's own environment. How the program's jobs are to be run is in environment variables that the
 API and its executor read. The exit status is 0 when the program returned or was only to be planned; an exception is
-shown as the traceback of the user's own frames, with status 1.
+shown as the traceback of the user's own frames, with status 1. With MILLSTREAM_STATES_FILE set as well as the file for
+the plan, the states that the planned job declares are written there, for which its functions are opened.
 """
 
 from __future__ import annotations
@@ -25,9 +26,13 @@ from typing import Any
 
 import millstream
 from millstream.core.errors import InvalidProgramError, JobExecutionError
-from millstream.datastream.planning import ProgramPlanned
+from millstream.core.graph import JobGraph
+from millstream.datastream.planning import PLAN_FILE_VARIABLE, ProgramPlanned
+from millstream.proto import graph_pb2
 
 INTERRUPTED = 130
+STATES_FILE_VARIABLE = "MILLSTREAM_STATES_FILE"
+VERBOSE_VARIABLE = "MILLSTREAM_VERBOSE"
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -47,7 +52,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         else:
             run_module(options.module, options.arguments)
     except ProgramPlanned:
-        return 0
+        pass
     except KeyboardInterrupt:
         return INTERRUPTED
     except JobExecutionError as error:
@@ -62,7 +67,24 @@ def main(argv: Sequence[str] | None = None) -> int:
     except Exception as error:
         sys.stderr.write(format_user_traceback(error))
         return 1
+    _write_states()
     return 0
+
+
+def _write_states() -> None:
+    """Opens the functions of the job that was planned and writes what they declare, if that is wanted."""
+    target, planned = os.environ.get(STATES_FILE_VARIABLE), os.environ.get(PLAN_FILE_VARIABLE)
+    if not target or not planned or not Path(planned).exists():
+        return
+    from millstream.client.state_probe import declared_operators
+    from millstream.core.snapshot.program_json import program_to_json
+
+    def failed(error: BaseException) -> None:
+        if os.environ.get(VERBOSE_VARIABLE):
+            sys.stderr.write(format_user_traceback(error))
+
+    graph = JobGraph.from_proto(graph_pb2.JobGraph.FromString(Path(planned).read_bytes()))
+    Path(target).write_bytes(program_to_json(declared_operators(graph, failed)))
 
 
 def run_entry(entry: str, arguments: Sequence[str]) -> None:

@@ -1,7 +1,7 @@
 """What every program needs, with PyFlink's names: types, rows, configuration, and what a job answers.
 
-`JobClient` and `JobExecutionResult` belong to how jobs are executed (`millstream.datastream.execution`), which lies
-above this package; they are looked up by name when first asked for.
+`JobClient` and what it answers belong to how jobs are executed (`millstream.datastream.execution`), which lies above
+this package; they are looked up by name when first asked for.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import importlib
 from typing import Any
 
 from millstream.common.configuration import Configuration
+from millstream.common.restart_strategy import RestartStrategies
 from millstream.common.typeinfo import TypeInformation, Types
 from millstream.core.errors import (
     ConfigurationError,
@@ -29,12 +30,15 @@ __all__ = [
     "JobExecutionResult",
     "JobStatus",
     "MillstreamError",
+    "RestartStrategies",
     "Row",
+    "SavepointError",
+    "SavepointFormatType",
     "TypeInformation",
     "Types",
 ]
 
-_EXECUTION = ("JobClient", "JobExecutionResult")
+_EXECUTION = ("JobClient", "JobExecutionResult", "SavepointError", "SavepointFormatType")
 
 
 def __getattr__(name: str) -> Any:

@@ -3,6 +3,11 @@
 from __future__ import annotations
 
 from millstream.datastream.broadcast_stream import BroadcastConnectedStream, BroadcastStream
+from millstream.datastream.checkpoint_config import (
+    CheckpointConfig,
+    CheckpointingMode,
+    ExternalizedCheckpointRetention,
+)
 from millstream.datastream.collecting import CloseableIterator
 from millstream.datastream.connected_streams import ConnectedStreams
 from millstream.datastream.data_stream import DataStream
@@ -35,6 +40,7 @@ from millstream.datastream.functions import (
 )
 from millstream.datastream.keyed_stream import KeyedStream
 from millstream.datastream.runtime_execution_mode import RuntimeExecutionMode
+from millstream.datastream.state_backend import HashMapStateBackend, StateBackend
 from millstream.datastream.stream_execution_environment import StreamExecutionEnvironment
 
 __all__ = [
@@ -42,6 +48,8 @@ __all__ = [
     "BroadcastConnectedStream",
     "BroadcastProcessFunction",
     "BroadcastStream",
+    "CheckpointConfig",
+    "CheckpointingMode",
     "CloseableIterator",
     "CoFlatMapFunction",
     "CoMapFunction",
@@ -51,9 +59,11 @@ __all__ = [
     "DataStream",
     "DataStreamSink",
     "DoubleCounter",
+    "ExternalizedCheckpointRetention",
     "FilterFunction",
     "FlatMapFunction",
     "Function",
+    "HashMapStateBackend",
     "Histogram",
     "IntCounter",
     "KeySelector",
@@ -70,5 +80,6 @@ __all__ = [
     "ReduceFunction",
     "RuntimeContext",
     "RuntimeExecutionMode",
+    "StateBackend",
     "StreamExecutionEnvironment",
 ]

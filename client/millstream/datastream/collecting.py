@@ -13,6 +13,9 @@ from millstream.datastream.execution import JobClient
 class CloseableIterator(Iterator[Any]):
     """What `execute_and_collect` answers. Closing it before its end cancels the job.
 
+    With checkpoints on, each result comes once, whatever fails, when a completed checkpoint covers it. Without them,
+    results come at once, and a job that starts over after some have come is an error.
+
     The end of the iteration is the end of the job: an iteration that stops by itself has seen every result, one whose
     job fails raises. Once begun, the client's own iterator sees to the job's end on every way out of it.
     """

@@ -7,13 +7,15 @@ executors.
 from __future__ import annotations
 
 import importlib
+import os
 import sys
 from collections.abc import Iterator
+from enum import StrEnum
 from types import TracebackType
 from typing import Any, Protocol, cast
 
 from millstream.core.configuration import Configuration
-from millstream.core.errors import JobExecutionError
+from millstream.core.errors import JobExecutionError, MillstreamError
 from millstream.core.graph import JobGraph
 from millstream.core.states import JobStatus
 
@@ -46,6 +48,17 @@ class JobExecutionResult:
         return f"JobExecutionResult({self._job_id}, {self._net_runtime_ms} ms)"
 
 
+class SavepointFormatType(StrEnum):
+    """How a savepoint is written."""
+
+    CANONICAL = "CANONICAL"  # open files, the same for every state backend
+    NATIVE = "NATIVE"  # as the state backend writes checkpoints
+
+
+class SavepointError(MillstreamError):
+    """A savepoint was not taken; the message is the reason."""
+
+
 class JobClient(Protocol):
     """A submitted job, for its client."""
 
@@ -57,6 +70,21 @@ class JobClient(Protocol):
 
     def cancel(self) -> None:
         """Asks for the job to be cancelled; returns once it is asked, not once it is done."""
+
+    def trigger_savepoint(
+        self,
+        savepoint_directory: str | os.PathLike[str] | None = None,
+        format_type: SavepointFormatType = SavepointFormatType.CANONICAL,
+    ) -> str:
+        """Takes a savepoint, waits for it, and answers its path. Raises SavepointError when it fails."""
+
+    def stop_with_savepoint(
+        self,
+        advance_to_end_of_event_time: bool,
+        savepoint_directory: str | os.PathLike[str] | None = None,
+        format_type: SavepointFormatType = SavepointFormatType.CANONICAL,
+    ) -> str:
+        """Stops the job with a savepoint, waits for that, and answers its path. Raises SavepointError when it fails."""
 
     def get_job_execution_result(self) -> JobExecutionResult:
         """Waits for the end. Raises JobExecutionError when the job failed or was cancelled. Ctrl-C cancels the job."""

@@ -154,6 +154,14 @@ class RuntimeContext(KeyedStateStore, ABC):
     def get_task_name(self) -> str:
         """The operator's name."""
 
+    def get_operator_unique_id(self) -> str:
+        """What tells the operator from all others of the job, the same in every attempt."""
+        return self.get_task_name()
+
+    def is_checkpointing_enabled(self) -> bool:
+        """Whether checkpoints are taken of the job."""
+        return False
+
     @abstractmethod
     def get_number_of_parallel_subtasks(self) -> int:
         """The operator's parallelism."""

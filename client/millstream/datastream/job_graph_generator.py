@@ -74,6 +74,7 @@ def _make_vertex(chain: NodeChain) -> JobVertex:
         operators=tuple(OperatorInfo(node.id, node.operator.uid or "", node.name) for node in chain.nodes),
         chain=_pickle_chain(chain),
         source=source,
+        max_parallelism_derived=head.max_parallelism_derived,
     )
 
 

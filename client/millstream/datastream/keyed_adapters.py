@@ -7,6 +7,11 @@ from typing import Any
 
 from millstream.core.plan import FilterSpec, FlatMapSpec, KeyedProcessSpec, KeySelector, MapSpec, OperatorSpec
 from millstream.core.types import TypeInformation
+from millstream.datastream.checkpointed import (
+    CheckpointedFunction,
+    FunctionInitializationContext,
+    FunctionSnapshotContext,
+)
 from millstream.datastream.functions import (
     FilterFunction,
     FlatMapFunction,
@@ -18,8 +23,8 @@ from millstream.datastream.functions import (
 )
 
 
-class _Adapted(KeyedProcessFunction):
-    """Opens and closes the rich function inside."""
+class _Adapted(KeyedProcessFunction, CheckpointedFunction):
+    """Passes on to the rich function inside what its task tells it, as far as that wants to know."""
 
     def __init__(self, function: Function) -> None:
         self.function: Any = function
@@ -29,6 +34,25 @@ class _Adapted(KeyedProcessFunction):
 
     def close(self) -> None:
         self.function.close()
+
+    def initialize_state(self, context: FunctionInitializationContext) -> None:
+        if isinstance(self.function, CheckpointedFunction):
+            self.function.initialize_state(context)
+
+    def snapshot_state(self, context: FunctionSnapshotContext) -> None:
+        if isinstance(self.function, CheckpointedFunction):
+            self.function.snapshot_state(context)
+
+    def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
+        self._tell("notify_checkpoint_complete", checkpoint_id)
+
+    def notify_checkpoint_aborted(self, checkpoint_id: int) -> None:
+        self._tell("notify_checkpoint_aborted", checkpoint_id)
+
+    def _tell(self, method: str, checkpoint_id: int) -> None:
+        call = getattr(self.function, method, None)
+        if call is not None:
+            call(checkpoint_id)
 
 
 class KeyedMapAdapter(_Adapted):

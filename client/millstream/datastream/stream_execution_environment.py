@@ -26,6 +26,7 @@ from millstream.datastream.collection_elements import conformed
 from millstream.datastream.connectors.base import Source
 from millstream.datastream.data_stream import DataStream
 from millstream.datastream.execution import JobClient, JobExecutionResult, load_executor
+from millstream.datastream.fault_tolerance_settings import FaultToleranceSettings
 from millstream.datastream.job_graph_generator import build_job_graph
 from millstream.datastream.operator_settings import (
     checked_buffer_timeout,
@@ -51,7 +52,7 @@ class GeneratedJob:
     artifact_paths: dict[str, str]
 
 
-class StreamExecutionEnvironment:
+class StreamExecutionEnvironment(FaultToleranceSettings):
     """Makes sources, holds the program's operators and options, and executes the job."""
 
     def __init__(self, configuration: core.Configuration | None = None) -> None:

@@ -53,6 +53,7 @@ class StreamNode:
     max_parallelism: int
     slot_sharing_group: str
     buffer_timeout: float | None
+    max_parallelism_derived: bool = False
     inputs: list[StreamEdge] = field(default_factory=list)
     outputs: list[StreamEdge] = field(default_factory=list)
 
@@ -111,7 +112,7 @@ def _make_node(
         )
     buffer_timeout = defaults.buffer_timeout if operator.buffer_timeout is None else operator.buffer_timeout
     group = _slot_sharing_group(operator, producers)
-    return StreamNode(index, operator, operator_id, parallelism, max_parallelism, group, buffer_timeout)
+    return StreamNode(index, operator, operator_id, parallelism, max_parallelism, group, buffer_timeout, not wanted)
 
 
 def _slot_sharing_group(operator: OperatorTransformation, producers: list[StreamNode]) -> str:

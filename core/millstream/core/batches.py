@@ -71,6 +71,7 @@ class Barrier:
     stop: StopMode = StopMode.NONE
     unaligned: bool = False  # exactly-once without waiting: it overtakes records, which become part of the checkpoint
     aligned_timeout_ms: int | None = None  # aligned until it is this old, then unaligned
+    native: bool = False  # a savepoint in the files of checkpoints
 
 
 Signal = EndOfInput | Barrier

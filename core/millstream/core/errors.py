@@ -19,5 +19,9 @@ class UnreachableError(MillstreamError):
     """A peer service did not answer in time."""
 
 
+class UnrecoverableError(MillstreamError):
+    """Trying again cannot help: a job that fails with it is not restarted."""
+
+
 class JobExecutionError(MillstreamError):
     """The job ended without finishing; the message is the root cause as the user should read it."""

@@ -60,6 +60,7 @@ class JobVertex:
     operators: tuple[OperatorInfo, ...]
     chain: bytes
     source: bytes = b""
+    max_parallelism_derived: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +104,7 @@ class JobGraph:
                 pb.Vertex(
                     id=v.id, name=v.name, parallelism=v.parallelism, max_parallelism=v.max_parallelism,
                     slot_sharing_group=v.slot_sharing_group, chain=v.chain, source=v.source,
+                    max_parallelism_derived=v.max_parallelism_derived,
                     operators=[pb.Operator(id=o.id, uid=o.uid, name=o.name) for o in v.operators],
                 )
                 for v in self.vertices
@@ -128,6 +130,7 @@ class JobGraph:
                 JobVertex(
                     VertexId(v.id), v.name, v.parallelism, v.max_parallelism, v.slot_sharing_group,
                     tuple(OperatorInfo(OperatorId(o.id), o.uid, o.name) for o in v.operators), v.chain, v.source,
+                    v.max_parallelism_derived,
                 )
                 for v in message.vertices
             ),

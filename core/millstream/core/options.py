@@ -57,6 +57,12 @@ _ROWS = [
     Option("rest.bind-address", _T.STRING, "127.0.0.1", "The address that the REST API listens on."),
     Option("rest.port", _T.INT, 8081, "The REST API's port; 0 picks a free one."),
     Option(
+        "rest.async.store-duration",
+        _T.DURATION,
+        300.0,
+        "How long the outcome of an operation with a trigger id, such as a savepoint, can be asked for.",
+    ),
+    Option(
         "heartbeat.interval",
         _T.DURATION,
         10.0,
@@ -231,7 +237,7 @@ _ROWS = [
         "execution.checkpointing.checkpoints-after-tasks-finish.enabled",
         _T.BOOL,
         True,
-        "Whether checkpoints go on when some tasks of the job have finished.",
+        "Whether checkpoints go on when some tasks of the job have finished, and a bounded job ends with a last one.",
     ),
     Option(
         "execution.checkpointing.storage",
@@ -274,7 +280,8 @@ _ROWS = [
         "execution.checkpointing.local-backup.dirs",
         _T.STRING,
         "",
-        "Where those copies lie; empty: below the task manager's working directory.",
+        "Where those copies lie, one directory or several with commas between, set for the task manager; empty: below "
+        "its working directory.",
     ),
     Option(
         "execution.state-recovery.path", _T.STRING, "", "The savepoint or retained checkpoint that a job starts from."

@@ -6,15 +6,17 @@ Owned by one asyncio loop. A `JobDetails` that is stored or handed out is never 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import itertools
 import logging
 from collections.abc import AsyncGenerator, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import assert_never
 
 from millstream.core.clock import Clock
 from millstream.core.configuration import Configuration
-from millstream.core.errors import MillstreamError
+from millstream.core.errors import MillstreamError, UnreachableError
 from millstream.core.graph import JobGraph
 from millstream.core.ids import JobId, JobManagerId, new_id
 from millstream.core.session import Session
@@ -40,7 +42,7 @@ class UnknownJobError(MillstreamError):
 
 
 class JobEndedError(MillstreamError):
-    """A job cannot be cancelled because it ended otherwise."""
+    """What is asked of a job cannot be done any more: it has ended."""
 
 
 @dataclass(slots=True)
@@ -121,9 +123,9 @@ class JobLifecycle:
         relayed = pb.CollectRequest()
         relayed.CopyFrom(request)
         relayed.request_id = new_id()
-        self._sessions[session_id].send(pb.DispatcherMessage(collect=relayed))
+        send = partial(self._send, session_id, pb.DispatcherMessage(collect=relayed))
         try:
-            answer = await self._collecting.answer(session_id, relayed.request_id, ANSWER_TIMEOUT)
+            answer = await self._collecting.answer(session_id, relayed.request_id, send, ANSWER_TIMEOUT)
         except TimeoutError:
             return pb.CollectResponse(error=f"the job manager did not answer within {ANSWER_TIMEOUT:g} s")
         except SessionEndedError as error:
@@ -134,8 +136,11 @@ class JobLifecycle:
         return response
 
     async def trigger_snapshot(self, request: pb.SnapshotRequest) -> pb.SnapshotResult:
-        """Has a snapshot taken; answers when that is done or has failed, which the result says."""
-        details = self.details(request.job_id)
+        """Has a snapshot taken; answers when that is done or has failed, which the result says.
+
+        The same trigger id again is the same request: both are answered with the one result.
+        """
+        record = self._record(request.job_id)
         wanted = pb.SnapshotRequest()
         wanted.CopyFrom(request)
         wanted.trigger_id = request.trigger_id or new_id()
@@ -145,29 +150,43 @@ class JobLifecycle:
 
         session_id = self._table.session_of(JobId(request.job_id))
         if session_id is None:
-            return failed(f"no job manager runs job {request.job_id}, it is {details.state}")
-        self._sessions[session_id].send(pb.DispatcherMessage(snapshot=wanted))
+            return failed(f"no job manager runs job {request.job_id}, it is {record.details.state}")
+        send = partial(self._send, session_id, pb.DispatcherMessage(snapshot=wanted))
+        answer = asyncio.ensure_future(self._snapshots.answer(session_id, wanted.trigger_id, send, None))
+        ended = asyncio.ensure_future(self._ended(request.job_id))
         try:
-            return await self._snapshots.answer(session_id, wanted.trigger_id, None)
+            await asyncio.wait((answer, ended), return_when=asyncio.FIRST_COMPLETED)
+            async with asyncio.timeout(ANSWER_TIMEOUT):  # the end of a job that stops may be known before the answer
+                return await answer
+        except TimeoutError:
+            return failed(f"job {request.job_id} is {record.details.state}, and nothing was heard of the snapshot")
         except SessionEndedError as error:
             return failed(f"the job manager is disconnected, and may have taken the snapshot or not: {error}")
+        finally:
+            answer.cancel()
+            ended.cancel()
+
+    async def _ended(self, job_id: str) -> None:
+        async with contextlib.aclosing(self.watch(job_id)) as updates:
+            async for _ in updates:
+                pass
 
     async def query_checkpoints(self, query: pb.CheckpointQuery) -> pb.CheckpointAnswer:
-        """What is known of a job's checkpoints; what keeps that from being answered is in the answer."""
+        """What the job manager knows of a job's checkpoints. Raises UnreachableError when none answers."""
         session_id = self._table.session_of(JobId(query.job_id))
         if session_id is None:
             state = self.details(query.job_id).state
-            return pb.CheckpointAnswer(error=f"no job manager runs job {query.job_id}, it is {state}")
+            raise UnreachableError(f"no job manager runs job {query.job_id}, it is {state}")
         relayed = pb.CheckpointQuery()
         relayed.CopyFrom(query)
         relayed.request_id = new_id()
-        self._sessions[session_id].send(pb.DispatcherMessage(checkpoint_query=relayed))
+        send = partial(self._send, session_id, pb.DispatcherMessage(checkpoint_query=relayed))
         try:
-            return await self._queries.answer(session_id, relayed.request_id, ANSWER_TIMEOUT)
+            return await self._queries.answer(session_id, relayed.request_id, send, ANSWER_TIMEOUT)
         except TimeoutError:
-            return pb.CheckpointAnswer(error=f"the job manager did not answer within {ANSWER_TIMEOUT:g} s")
+            raise UnreachableError(f"the job manager did not answer within {ANSWER_TIMEOUT:g} s") from None
         except SessionEndedError as error:
-            return pb.CheckpointAnswer(error=f"the job manager is disconnected: {error}")
+            raise UnreachableError(f"the job manager is disconnected: {error}") from error
 
     def close(self) -> None:
         """Ends all sessions; running jobs go on without the dispatcher."""

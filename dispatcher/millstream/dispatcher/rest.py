@@ -13,11 +13,15 @@ from millstream.dispatcher.artifact_store import ArtifactStore
 from millstream.dispatcher.cluster_view import ClusterView
 from millstream.dispatcher.lifecycle import JobLifecycle
 from millstream.dispatcher.programs import ProgramRunner
+from millstream.dispatcher.rest_checkpoints import CheckpointEndpoints
 from millstream.dispatcher.rest_cluster import ClusterEndpoints, millstream_version
+from millstream.dispatcher.rest_disposal import DisposalEndpoints
 from millstream.dispatcher.rest_jobs import JobEndpoints
 from millstream.dispatcher.rest_json import Json
+from millstream.dispatcher.rest_operations import RestOperations
 from millstream.dispatcher.rest_schemas import ANYTHING
 from millstream.dispatcher.rest_server import RestServer
+from millstream.dispatcher.rest_snapshots import SnapshotEndpoints
 from millstream.dispatcher.rest_table import RestRoute, make_app, openapi
 from millstream.dispatcher.rest_wheels import WheelEndpoints
 from millstream.dispatcher.uploads import UploadedWheels
@@ -37,6 +41,7 @@ class RestApi:
         self.address = ""
         self._cluster = ClusterView(configuration)
         self._server = RestServer(configuration)
+        self._operations = RestOperations(configuration, clock)
         python = configuration.string("python.executable") or None
         environments = EnvironmentCache(work_directory(configuration, "environments"), python)
         runner = ProgramRunner(configuration, artifacts, environments, dispatcher_address)
@@ -44,6 +49,9 @@ class RestApi:
         self.routes = [
             *ClusterEndpoints(lifecycle, self._cluster, dispatcher_address).routes(),
             *JobEndpoints(lifecycle, clock).routes(),
+            *CheckpointEndpoints(lifecycle).routes(),  # before the snapshots': their trigger ids are on one level
+            *SnapshotEndpoints(lifecycle, self._operations).routes(),
+            *DisposalEndpoints(lifecycle, self._operations).routes(),
             *wheels.routes(),
         ]
         self.routes.append(RestRoute("GET", "/openapi.json", self._document, "The API's own description.", ANYTHING))
@@ -63,4 +71,5 @@ class RestApi:
     async def stop(self) -> None:
         """Ends the server and its connections."""
         await self._server.stop()
+        await self._operations.close()
         await self._cluster.close()

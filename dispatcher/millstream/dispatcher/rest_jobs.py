@@ -7,9 +7,9 @@ from starlette.requests import Request
 from millstream.core.clock import Clock
 from millstream.dispatcher import rest_json as shapes
 from millstream.dispatcher import rest_schemas as schemas
-from millstream.dispatcher.admission import is_id
 from millstream.dispatcher.lifecycle import JobLifecycle
 from millstream.dispatcher.rest_json import Json
+from millstream.dispatcher.rest_requests import job_id_of
 from millstream.dispatcher.rest_table import Parameter, RestError, RestRoute
 from millstream.proto.status_pb2 import JobDetails
 
@@ -97,7 +97,4 @@ class JobEndpoints:
         raise RestError(404, f"job {details.job_id} has no vertex {wanted}")
 
     def _details(self, request: Request) -> JobDetails:
-        job_id = request.path_params["jobid"]
-        if not is_id(job_id):
-            raise RestError(400, f"'{job_id}' is not a job id; it has 32 hexadecimal digits")
-        return self._lifecycle.details(job_id)
+        return self._lifecycle.details(job_id_of(request))

@@ -149,6 +149,8 @@ WHEELS = record({
     })),
 })  # fmt: skip
 UPLOADED = record({"filename": STRING, "status": {"type": "string", "enum": ["success"]}})
+CLAIM_MODES = ("NO_CLAIM", "CLAIM")
+CLAIM_MODE: Schema = {"type": "string", "enum": list(CLAIM_MODES)}
 RUN_REQUEST: Schema = {
     "type": "object",
     "properties": {
@@ -157,6 +159,9 @@ RUN_REQUEST: Schema = {
         "programArgsList": {**array(STRING), "description": "Arguments, one an item."},
         "parallelism": {"type": "integer", "minimum": 1},
         "jobId": ID,
+        "savepointPath": {**STRING, "description": "The savepoint or retained checkpoint to start from."},
+        "allowNonRestoredState": {**BOOLEAN, "description": "Whether state that no operator claims is left out."},
+        "claimMode": {**CLAIM_MODE, "description": "Whether the job takes the snapshot over."},
         "flinkConfiguration": {**mapping(STRING), "description": "Options of the job."},
     },
 }

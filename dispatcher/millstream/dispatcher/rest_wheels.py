@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import shlex
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+from starlette.datastructures import QueryParams
 from starlette.requests import Request
 
 from millstream.core.graph import JobGraph
@@ -20,18 +20,20 @@ from millstream.dispatcher.lifecycle import JobLifecycle
 from millstream.dispatcher.programs import ProgramCall, ProgramFailedError, ProgramRunner
 from millstream.dispatcher.rest_json import Json
 from millstream.dispatcher.rest_json import plan as plan_shape
+from millstream.dispatcher.rest_requests import choice, flag, json_object, text
 from millstream.dispatcher.rest_table import Parameter, RestError, RestRoute
 from millstream.dispatcher.rest_upload import receive_upload
 from millstream.dispatcher.uploads import UnknownWheelError, UploadedWheel, UploadedWheels
 
-_BODY_LIMIT = 1024 * 1024
 _PARAMETERS = (
     Parameter("entry-class", schemas.STRING, "The entry point: 'package.module:main', or its name in the wheel."),
     Parameter("programArg", schemas.STRING, "Arguments, separated by commas."),
     Parameter("program-args", schemas.STRING, "Arguments in one string, split as a shell does."),
     Parameter("parallelism", {"type": "integer", "minimum": 1}, "The job's parallelism."),
+    Parameter("savepointPath", schemas.STRING, "The savepoint or retained checkpoint to start from."),
+    Parameter("allowNonRestoredState", schemas.BOOLEAN, "Whether state that no operator claims is left out."),
+    Parameter("claimMode", schemas.CLAIM_MODE, "Whether the job takes the snapshot over."),
 )
-_UNSUPPORTED = ("savepointPath", "allowNonRestoredState", "claimMode", "restoreMode")
 
 
 class WheelEndpoints:
@@ -135,18 +137,15 @@ class WheelEndpoints:
     async def _call(self, request: Request) -> tuple[ProgramCall, JobId | None]:
         wheel = self._wheel(request)
         query = request.query_params
-        body = await _json_object(request)
-        for name in _UNSUPPORTED:
-            if body.get(name) or query.get(name, "false") != "false":
-                raise RestError(400, f"{name} is not supported: jobs cannot be started from savepoints yet")
-        options = _options(body)
+        body = await json_object(request)
+        options = {**_options(body), **_state_recovery(query, body)}
         parallelism = body.get("parallelism", query.get("parallelism"))
         if parallelism is not None:
             options["parallelism.default"] = _positive("parallelism", parallelism)
-        job_id = _text(body, "jobId") or query.get("jobId")
+        job_id = text(body, "jobId") or query.get("jobId")
         if job_id is not None and not is_id(job_id):
             raise RestError(400, f"jobId: '{job_id}' is not a job id; it has 32 hexadecimal digits")
-        entry = _text(body, "entryClass") or query.get("entry-class") or query.get("entryClass")
+        entry = text(body, "entryClass") or query.get("entry-class") or query.get("entryClass")
         call = ProgramCall(wheel, entry or None, _arguments(request, body), tuple(options.items()))
         return call, JobId(job_id) if job_id else None
 
@@ -162,10 +161,10 @@ def _arguments(request: Request, body: Json) -> tuple[str, ...]:
             raise RestError(400, "programArgsList: expected a list of strings")
         return tuple(listed)
     query = request.query_params
-    text = _text(body, "programArgs") or query.get("program-args") or query.get("programArgs")
-    if text:
+    arguments = text(body, "programArgs") or query.get("program-args") or query.get("programArgs")
+    if arguments:
         try:
-            return tuple(shlex.split(text))
+            return tuple(shlex.split(arguments))
         except ValueError as error:
             raise RestError(400, f"programArgs: {error}") from error
     return tuple(part for value in query.getlist("programArg") for part in value.split(","))
@@ -178,32 +177,27 @@ def _options(body: Json) -> dict[str, str]:
     return {key: str(value).lower() if isinstance(value, bool) else str(value) for key, value in options.items()}
 
 
+def _state_recovery(query: QueryParams, body: Json) -> dict[str, str]:
+    """The options for where the job's state comes from, as far as the request has them."""
+    options: dict[str, str] = {}
+    path = text(body, "savepointPath") or query.get("savepointPath")
+    if path:
+        options["execution.state-recovery.path"] = path
+    in_query = query.get("allowNonRestoredState", "")
+    if in_query.lower() not in ("", "true", "false"):
+        raise RestError(400, f"allowNonRestoredState: '{in_query}' is neither true nor false")
+    if flag(body, "allowNonRestoredState") or in_query.lower() == "true":
+        options["execution.state-recovery.ignore-unclaimed-state"] = "true"
+    for name in ("claimMode", "restoreMode"):  # the latter is what Flink called it before
+        mode = text(body, name) or query.get(name)
+        if mode:
+            options["execution.state-recovery.claim-mode"] = choice({name: mode}, name, schemas.CLAIM_MODES)
+            break
+    return options
+
+
 def _positive(name: str, value: Any) -> str:
     text = str(value)
     if isinstance(value, bool) or not text.isascii() or not text.isdigit() or int(text) < 1:
         raise RestError(400, f"{name}: '{value}' is not a whole number of at least 1")
     return text
-
-
-def _text(body: Json, name: str) -> str | None:
-    value = body.get(name)
-    if value is not None and not isinstance(value, str):
-        raise RestError(400, f"{name}: expected a string")
-    return value
-
-
-async def _json_object(request: Request) -> Json:
-    content = bytearray()
-    async for chunk in request.stream():
-        content += chunk
-        if len(content) > _BODY_LIMIT:
-            raise RestError(413, f"the request's body is larger than {_BODY_LIMIT} bytes")
-    if not content.strip():
-        return {}
-    try:
-        body = json.loads(content)
-    except (ValueError, RecursionError) as error:
-        raise RestError(400, f"the request's body is not JSON: {error}") from error
-    if not isinstance(body, dict):
-        raise RestError(400, "the request's body is not a JSON object")
-    return body

@@ -2,6 +2,10 @@
 
 Owned by the job manager's loop; everything that may block runs on threads. Deletions run one after the other. A file
 that another retained checkpoint refers to stays; what cannot be deleted is logged and left.
+
+A task that is told too late that a checkpoint was given up may write into its folder after that was deleted. So the
+folder is deleted once more when a later checkpoint completes, and what the job does not keep, when it has ended: at
+once, and again when the last slot workers are gone.
 """
 
 from __future__ import annotations
@@ -10,128 +14,183 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Callable
-from urllib.parse import quote
 
 from millstream.core.background import BackgroundTasks
 from millstream.core.errors import MillstreamError
 from millstream.core.graph import JobGraph
+from millstream.core.ids import JobId
 from millstream.core.snapshot import (
     CheckpointStorage,
     FileSystemStorage,
     MemoryStorage,
     SharedFileRegistry,
     SnapshotMetadata,
-    StateFile,
 )
 from millstream.jobmanager.checkpoints import events as ev
-from millstream.jobmanager.checkpoints.model import CheckpointContent, CheckpointId, SnapshotOptions
+from millstream.jobmanager.checkpoints.model import (
+    CheckpointContent,
+    CheckpointId,
+    CompletedCheckpoint,
+    SnapshotOptions,
+)
 from millstream.jobmanager.checkpoints.settings import CheckpointSettings, StorageKind
 from millstream.jobmanager.snapshot_content import AcknowledgedState, snapshot_metadata
+from millstream.jobmanager.starting_snapshot import StartingSnapshot
 
 log = logging.getLogger(__name__)
 
+_LAST_WRITERS = 10.0  # seconds that slot workers may take to end, after their job
 
-def storage_of(graph: JobGraph, settings: CheckpointSettings) -> CheckpointStorage:
+
+def storage_of(job_id: JobId, settings: CheckpointSettings) -> CheckpointStorage:
     """Files when a directory is set, unless the job manager's memory was asked for."""
     if settings.directory is not None and settings.storage is not StorageKind.JOB_MANAGER:
-        return FileSystemStorage(settings.directory, graph.job_id)
+        return FileSystemStorage(settings.directory, job_id)
     if settings.storage is StorageKind.FILESYSTEM:
         raise MillstreamError(
             "option 'execution.checkpointing.storage': filesystem needs a directory; set execution.checkpointing.dir"
         )
-    return MemoryStorage(graph.job_id)
+    return MemoryStorage(job_id)
 
 
 class CheckpointFiles:
     """One job's."""
 
-    def __init__(self, graph: JobGraph, storage: CheckpointStorage, background: BackgroundTasks) -> None:
-        self._graph = graph
+    def __init__(self, job_id: JobId, storage: CheckpointStorage, background: BackgroundTasks) -> None:
+        self._job_id = job_id
         self._storage = storage
         self._background = background
         self._shared = SharedFileRegistry()
-        self._locations: dict[CheckpointId, str] = {}
+        self._start: StartingSnapshot | None = None
+        self._first_id: int | None = None
+        self._folders: dict[CheckpointId, tuple[CheckpointStorage, str]] = {}
         self._written: dict[CheckpointId, tuple[str, ...]] = {}
+        self._discarded: dict[CheckpointId, tuple[CheckpointStorage, str]] = {}
         self._deletions: deque[tuple[str, Callable[[], None]]] = deque()
         self._deleting = False
 
+    def start_from(self, snapshot: StartingSnapshot) -> None:
+        """The job's first restore point; when it is claimed, so are the shared files that it refers to."""
+        self._start = snapshot
+        if snapshot.claimed:
+            self._shared.register(snapshot.metadata.checkpoint_id, snapshot.metadata.shared_files())
+
+    async def prepare(self, savepoint_directory: str | None) -> None:
+        """Makes the directory of savepoints; one that cannot be made would else cost the job a failed checkpoint."""
+        if savepoint_directory is not None:
+            await asyncio.to_thread(FileSystemStorage(savepoint_directory, self._job_id).create_root)
+
     def location(self, checkpoint_id: CheckpointId, options: SnapshotOptions) -> str:
         """The folder of a snapshot that is being taken; the same each time."""
-        if checkpoint_id not in self._locations:
-            self._locations[checkpoint_id] = (
-                self._storage.savepoint_location(options.target_directory)
-                if options.is_savepoint
-                else self._storage.checkpoint_location(checkpoint_id)
-            )
-        return self._locations[checkpoint_id]
+        return self._folder(checkpoint_id, options)[1]
 
-    async def write_metadata(self, content: CheckpointContent, now_ms: int) -> ev.MetadataWritten | ev.MetadataFailed:
+    def _folder(self, checkpoint_id: CheckpointId, options: SnapshotOptions) -> tuple[CheckpointStorage, str]:
+        if checkpoint_id not in self._folders:
+            if self._first_id is None:
+                self._first_id = checkpoint_id
+            if options.target_directory is not None:
+                files = FileSystemStorage(options.target_directory, self._job_id)
+                self._folders[checkpoint_id] = files, files.savepoint_location()
+            else:
+                self._folders[checkpoint_id] = self._storage, self._storage.checkpoint_location(checkpoint_id)
+        return self._folders[checkpoint_id]
+
+    async def write_metadata(
+        self, graph: JobGraph, content: CheckpointContent, now_ms: int
+    ) -> ev.MetadataWritten | ev.MetadataFailed:
         """Completes a snapshot."""
+        checkpoint_id, options = content.checkpoint_id, content.options
 
         def write() -> tuple[str, SnapshotMetadata]:
-            metadata = snapshot_metadata(self._graph, content, now_ms)
-            location = self.location(content.checkpoint_id, content.options)
-            return self._storage.write_metadata(location, metadata), metadata
+            metadata = snapshot_metadata(graph, content, now_ms)
+            storage, location = self._folder(checkpoint_id, options)
+            return storage.write_metadata(location, metadata), metadata
 
         try:
             pointer, metadata = await asyncio.to_thread(write)
         except (MillstreamError, OSError, ValueError) as error:
-            return ev.MetadataFailed(content.checkpoint_id, str(error))
-        self._written[content.checkpoint_id] = metadata.shared_files()
-        return ev.MetadataWritten(content.checkpoint_id, pointer)
+            return ev.MetadataFailed(checkpoint_id, str(error))
+        self._written[checkpoint_id] = metadata.shared_files()
+        return ev.MetadataWritten(checkpoint_id, pointer)
 
     async def read_metadata(self, pointer: str) -> SnapshotMetadata:
-        """A snapshot's metadata."""
+        """A restore point's metadata."""
+        if self._start is not None and pointer == self._start.location:
+            return self._start.metadata
         return await asyncio.to_thread(self._storage.read_metadata, pointer)
 
     def retained(self, checkpoint_id: CheckpointId) -> None:
         """The checkpoint is a restore point: the shared files that it refers to stay."""
         self._shared.register(checkpoint_id, self._written.pop(checkpoint_id, ()))
+        for number in [number for number in self._discarded if number < checkpoint_id]:
+            self._folders.pop(number, None)
+            self._delete_folder(f"the remains of checkpoint {number}", *self._discarded.pop(number))
 
     def released(self, checkpoint_id: CheckpointId) -> None:
-        """The checkpoint is no longer the job's; its files are left to their owner."""
+        """The snapshot is the user's alone; its files are left to them."""
         self._shared.unregister(checkpoint_id)
-        self._locations.pop(checkpoint_id, None)
+        self._folders.pop(checkpoint_id, None)
+        self._written.pop(checkpoint_id, None)
 
-    def delete(self, checkpoint_id: CheckpointId) -> None:
+    def delete(self, checkpoint: CompletedCheckpoint) -> None:
         """A completed checkpoint goes, with the shared files that no other refers to."""
-        self._locations.pop(checkpoint_id, None)
-        self._delete_later(f"checkpoint {checkpoint_id}", lambda: self._storage.delete_checkpoint(checkpoint_id))
+        checkpoint_id, start = checkpoint.checkpoint_id, self._start
+        self._folders.pop(checkpoint_id, None)
+        storage: CheckpointStorage = self._storage
+        if start is not None and checkpoint.pointer == start.location:
+            storage = start.storage
+            self._delete_later(f"the snapshot {start.location}", lambda: storage.delete_snapshot(checkpoint.pointer))
+        else:
+            self._delete_folder(f"checkpoint {checkpoint_id}", storage, checkpoint.pointer)
         if unused := self._shared.unregister(checkpoint_id):
-            self._delete_later(
-                f"shared files of checkpoint {checkpoint_id}", lambda: self._storage.delete_files(unused)
-            )
+            self._delete_later(f"shared files of checkpoint {checkpoint_id}", lambda: storage.delete_files(unused))
 
     def discard(self, effect: ev.DiscardState, is_alive: bool) -> None:
         """What was acknowledged to a checkpoint that will not be. While the checkpoint lives, its own folder stays."""
-        files = [
-            file
+        shared = (
+            file.path
             for state in effect.states
             if isinstance(state, AcknowledgedState)
             for operator in state.operators
             for kept in operator.states
             for file in kept.files
-            if file.inline is None
-        ]
+            if file.inline is None and file.shared
+        )
         what = f"the remains of checkpoint {effect.checkpoint_id}"
-        if unused := self._shared.unused(file.path for file in files if file.shared):
+        if unused := self._shared.unused(shared):
             self._delete_later(what, lambda: self._storage.delete_files(unused))
-        if is_alive:
-            return
-        self._written.pop(effect.checkpoint_id, None)
-        location = self._locations.get(effect.checkpoint_id)
-        if location is None or location == self._storage.checkpoint_location(effect.checkpoint_id):
-            self._delete_later(what, lambda: self._storage.delete_checkpoint(effect.checkpoint_id))
-        elif effect.pointer is not None:
-            pointer = effect.pointer
-            self._delete_later(what, lambda: self._storage.delete_snapshot(pointer))
-        else:
-            own = _own_files(location, files)
-            self._delete_later(what, lambda: self._storage.delete_files(own))
+        folder = self._folders.get(effect.checkpoint_id)
+        if folder is not None and not is_alive:
+            self._written.pop(effect.checkpoint_id, None)
+            self._discarded[effect.checkpoint_id] = folder
+            self._delete_folder(what, *folder)
 
     def job_ended(self) -> None:
-        """Folders that are empty now go, after everything that is being deleted."""
-        self._delete_later("empty folders", self._storage.delete_empty_folders)
+        """What the job does not keep goes, after everything that is being deleted."""
+        self._delete_leftovers()
+        self._background.spawn(self._delete_leftovers_later())
+
+    async def _delete_leftovers_later(self) -> None:
+        await asyncio.sleep(_LAST_WRITERS)
+        self._delete_leftovers()
+
+    def _delete_leftovers(self) -> None:
+        for number, folder in self._discarded.items():
+            self._delete_folder(f"the remains of checkpoint {number}", *folder)
+        self._delete_later("what the job left", self._clean_up)
+
+    def _clean_up(self) -> None:
+        first, kept = self._first_id, set(self._shared.checkpoints)
+        if first is None:
+            return
+        for stored in self._storage.list_checkpoints():
+            if stored.checkpoint_id >= first and stored.checkpoint_id not in kept:
+                self._storage.delete_folder(stored.location)
+        self._storage.delete_unused_files(self._shared.files)
+        self._storage.delete_empty_folders()
+
+    def _delete_folder(self, what: str, storage: CheckpointStorage, location: str) -> None:
+        self._delete_later(what, lambda: storage.delete_folder(location))
 
     def _delete_later(self, what: str, work: Callable[[], None]) -> None:
         self._deletions.append((what, work))
@@ -146,10 +205,6 @@ class CheckpointFiles:
                 try:
                     await asyncio.to_thread(work)
                 except (MillstreamError, OSError) as error:
-                    log.warning("job %s: %s could not be deleted: %s", self._graph.job_id, what, error)
+                    log.warning("job %s: %s could not be deleted: %s", self._job_id, what, error)
         finally:
             self._deleting = False
-
-
-def _own_files(location: str, files: list[StateFile]) -> list[str]:
-    return [f"{location}/{quote(file.path)}" for file in files if not file.shared]

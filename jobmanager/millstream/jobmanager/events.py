@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from millstream.core.graph import JobGraph
 from millstream.core.ids import AllocationId, AttemptId, TaskManagerId
 from millstream.jobmanager.execution_graph import TaskRestore
 from millstream.jobmanager.failover.topology import Subtask
@@ -105,14 +106,16 @@ class Restored:
 
     restart: int
     restores: Mapping[Subtask, TaskRestore] = field(default_factory=dict)
+    graph: JobGraph | None = None  # the job with what it takes over from the snapshot that it starts from
 
 
 @dataclass(frozen=True, slots=True)
 class RestoreFailed:
-    """Answers `Restore`: the checkpoint cannot be read."""
+    """Answers `Restore`: the checkpoint cannot be read. With `final`, trying again would not help."""
 
     restart: int
     reason: str
+    final: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,7 +210,7 @@ class RollBack:
 class Restore:
     """Bring the sources' enumerators back to the last checkpoint, and find what these subtasks restore from.
 
-    None of the subtasks runs any more. With `start_coordinator`, the coordinator process failed and a new one is
+    None of the subtasks runs. With `start_coordinator`, there is no coordinator process, or it failed: a new one is
     needed, which reports with `CoordinatorReadied`. Answered by `Restored` or `RestoreFailed` with the same number; an
     effect with a higher number replaces this one.
     """

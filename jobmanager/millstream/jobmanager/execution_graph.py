@@ -110,6 +110,13 @@ class ExecutionGraph:
         self._by_place = {e.place: e for e in self.executions}
         self._channels = 0
 
+    def fit(self, graph: JobGraph) -> None:
+        """Nothing is deployed yet: the same job with vertices that fit the state which it starts from."""
+        self.graph = graph
+        vertices = {vertex.id: vertex for vertex in graph.vertices}
+        for execution in self.executions:
+            execution.vertex = vertices[execution.vertex.id]
+
     def by_attempt(self, attempt_id: str) -> Execution | None:
         """The execution of this attempt, or None when it is not a current one."""
         return self._by_attempt.get(AttemptId(attempt_id))
@@ -165,7 +172,9 @@ class ExecutionGraph:
                 for _ in consumers
             ]
             for producer in (e for e in producers if e.attempt_id in tasks):
-                partition = pb.ResultPartition(output=edge.output, spec=edge.spec)
+                partition = pb.ResultPartition(
+                    output=edge.output, spec=edge.spec, max_parallelism=consumers[0].vertex.max_parallelism
+                )
                 for index in consumers_of(edge.strategy, producer.subtask, len(producers), len(consumers)):
                     self._channels += 1
                     consumer = consumers[index]

@@ -3,11 +3,43 @@
 from __future__ import annotations
 
 from millstream.core.ids import VertexId
+from millstream.jobmanager.execution_graph import Execution
 from millstream.jobmanager.failover.history import ExceptionHistory, Failure
 from millstream.jobmanager.failover.topology import Subtask
 from millstream.proto import status_pb2
 
 PEER_LOST = "PeerLostError"
+
+
+def job_failure(job_id: str, exception: str, now_ms: int, task_manager: str = "") -> status_pb2.TaskFailure:
+    """A failure of the job as such, which comes from no task of its own."""
+    return status_pb2.TaskFailure(
+        job_id=job_id, exception=exception, traceback=exception, timestamp=now_ms, task_manager=task_manager
+    )
+
+
+def task_failure(
+    execution: Execution, reported: status_pb2.TaskFailure, task_manager: str, now_ms: int
+) -> status_pb2.TaskFailure:
+    """What a task reported of its failure, with where and when that was."""
+    failure = status_pb2.TaskFailure()
+    failure.CopyFrom(reported)
+    failure.task_manager = task_manager
+    failure.vertex_id, failure.subtask = execution.vertex.id, execution.subtask
+    failure.attempt = execution.attempt
+    failure.timestamp = failure.timestamp or now_ms
+    return failure
+
+
+def lost_failure(
+    job_id: str, reason: str, now_ms: int, task_manager: str, execution: Execution | None
+) -> status_pb2.TaskFailure:
+    """A worker is gone; the execution is one that it had or was to get."""
+    failure = job_failure(job_id, f"SlotLost: {reason}", now_ms, task_manager)
+    if execution is not None:
+        failure.task_name, failure.vertex_id = execution.name, execution.vertex.id
+        failure.subtask, failure.attempt = execution.subtask, execution.attempt
+    return failure
 
 
 def to_failure(message: status_pb2.TaskFailure) -> Failure:

@@ -5,46 +5,45 @@ the coordinator process answers its snapshot on the same pipe as its assignments
 and the barriers leave on the same streams as the assignments. So a reader gets what was assigned before the snapshot
 before the barrier, and everything else after it.
 
-A restore brings the sources back first. A source that restarts as a whole gets its enumerator reset; of one that
-restarts in part, the splits that its lost readers were given since the checkpoint go back to the enumerator. Until the
-coordinator process has confirmed that, what it sends to those readers is from before, and does not reach them.
+A restore brings the sources back first (`source_rollback`). A job that starts from a snapshot is restored from it; only
+then the snapshot is the coordinator's restore point, and only when all tasks have run on it is a claimed one the job's
+to delete.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-import pickle
 from collections import deque
-from collections.abc import Awaitable, Callable, Collection, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from typing import Protocol, assert_never
 
 from millstream.core.background import BackgroundTasks
 from millstream.core.clock import Clock
 from millstream.core.errors import MillstreamError
 from millstream.core.ids import AttemptId, TaskManagerId, VertexId
-from millstream.core.snapshot import SnapshotMetadata
-from millstream.core.snapshot.operator_json import operators_from_json, operators_to_json
 from millstream.core.states import ExecutionState, JobStatus
+from millstream.jobmanager import checkpoint_messages as messages
 from millstream.jobmanager import events as job_ev
 from millstream.jobmanager.checkpoint_files import CheckpointFiles, storage_of
 from millstream.jobmanager.checkpoints import events as ev
 from millstream.jobmanager.checkpoints.coordinator import CheckpointCoordinator
 from millstream.jobmanager.checkpoints.failures import CheckpointFailureReason as Reason
-from millstream.jobmanager.checkpoints.model import CheckpointId, CompletedCheckpoint, SnapshotMetrics, TaskRef
+from millstream.jobmanager.checkpoints.model import CheckpointId, TaskRef
 from millstream.jobmanager.checkpoints.settings import CheckpointSettings
 from millstream.jobmanager.execution_graph import Execution, TaskRestore
 from millstream.jobmanager.failover.topology import Subtask
+from millstream.jobmanager.failure_messages import job_failure
 from millstream.jobmanager.job_master import JobMaster
-from millstream.jobmanager.restore_assignment import assign_states
-from millstream.jobmanager.snapshot_content import AcknowledgedState, enumerator_states
-from millstream.jobmanager.split_assignments import SplitAssignments
-from millstream.proto import status_pb2
+from millstream.jobmanager.restore_assignment import task_restores
+from millstream.jobmanager.snapshot_content import enumerator_states
+from millstream.jobmanager.snapshot_requests import requested_event
+from millstream.jobmanager.source_rollback import SourceRollback
+from millstream.jobmanager.starting_snapshot import RecoverySettings, StartingSnapshot, read_starting_snapshot
+from millstream.proto import dispatcher_pb2 as dp
 from millstream.proto import taskmanager_pb2 as pb
 
 log = logging.getLogger(__name__)
-
-_NO_SPLITS = pickle.dumps([])
 
 
 class Surroundings(Protocol):
@@ -66,7 +65,12 @@ class Surroundings(Protocol):
         """Has the JobMaster handle an event."""
         ...
 
+    def answer_snapshot(self, result: dp.SnapshotResult) -> None:
+        """Tells the dispatcher what came of a snapshot that was asked for."""
+        ...
 
+
+_OPENED = frozenset({ExecutionState.RUNNING, ExecutionState.FINISHED})
 _OUTCOMES = {
     JobStatus.FINISHED: ev.StopOutcome.FINISHED,
     JobStatus.CANCELED: ev.StopOutcome.CANCELED,
@@ -75,7 +79,7 @@ _OUTCOMES = {
 
 
 class JobCheckpoints:
-    """`coordinator.statistics` is what REST shows. Without `restarts`, splits need not be remembered."""
+    """`coordinator.statistics` is what REST shows; `sources` is what stands between enumerators and readers."""
 
     def __init__(
         self,
@@ -85,28 +89,33 @@ class JobCheckpoints:
         background: BackgroundTasks,
         clock: Clock,
         restarts: bool = True,
+        recovery: RecoverySettings | None = None,
     ) -> None:
         self._master = master
-        self._restarts = restarts
+        self.settings = settings
+        self._recovery = recovery
+        self._start: StartingSnapshot | None = None
+        self._ran = False
         self._graph = master.graph
         self._surroundings = surroundings
         self._background = background
         self._clock = clock
-        self._files = CheckpointFiles(self._graph, storage_of(self._graph, settings), background)
-        self._sources = {v.id: v.parallelism for v in self._graph.vertices if v.source}
-        self.coordinator = CheckpointCoordinator(master.topology, settings, coordinated=bool(self._sources))
+        self._files = CheckpointFiles(self._graph.job_id, storage_of(self._graph.job_id, settings), background)
+        self.sources = SourceRollback(self._graph, surroundings.coordinator, restarts)
+        self.coordinator = self._coordinator()
         self._events: deque[ev.Event] = deque()
         self._handling = False
         self._wake_up: asyncio.TimerHandle | None = None
-        self._assignments = SplitAssignments()
         self._restart = 0
-        self._resetting: set[VertexId] = set()
-        self._returning: set[Subtask] = set()
-        self._unconfirmed = 0
-        self._confirmed: asyncio.Event = asyncio.Event()
         self._ended = False
 
     # The coordinator
+
+    def _coordinator(self) -> CheckpointCoordinator:
+        retained = [self._start.checkpoint] if self._start is not None else []
+        return CheckpointCoordinator(
+            self._master.topology, self.settings, retained=retained, coordinated=self.sources.any_sources
+        )
 
     def handle(self, event: ev.Event) -> None:
         """Events are handled one after the other, also those that come of carrying out effects."""
@@ -142,7 +151,8 @@ class JobCheckpoints:
             case ev.TriggerBarrier():
                 self._trigger(effect)
             case ev.WriteMetadata(content):
-                self._background.spawn(self._answer(self._files.write_metadata(content, self._clock.now_ms())))
+                writing = self._files.write_metadata(self._graph, content, self._clock.now_ms())
+                self._background.spawn(self._handle_later(writing))
             case ev.StorePointer(checkpoint_id):
                 self._store(checkpoint_id)
             case ev.NotifyComplete(checkpoint_id, attempts):
@@ -155,23 +165,25 @@ class JobCheckpoints:
                 if self._ended:
                     self._files.job_ended()
             case ev.DeleteCheckpoint(checkpoint):
-                self._files.delete(checkpoint.checkpoint_id)
+                is_start = self._start is not None and checkpoint.pointer == self._start.location
+                if is_start and not self._ran:
+                    self._files.released(checkpoint.checkpoint_id)
+                else:
+                    self._files.delete(checkpoint)
             case ev.ReleasePointer(checkpoint_id):
                 self._files.released(checkpoint_id)
             case ev.FailJob(message):
-                failure = status_pb2.TaskFailure(
-                    job_id=self._graph.job_id,
-                    exception=f"CheckpointFailure: {message}",
-                    traceback=message,
-                    timestamp=self._clock.now_ms(),
-                )
+                failure = job_failure(self._graph.job_id, f"CheckpointFailure: {message}", self._clock.now_ms())
                 self._soon(lambda: self._surroundings.tell(job_ev.JobFailed(failure)))
             case ev.SavepointDone(trigger_id, checkpoint_id, path):
-                log.info("job %s: savepoint %s (%d) is at %s", self._graph.job_id, trigger_id, checkpoint_id, path)
-            case ev.SavepointFailed(trigger_id, reason, message) | ev.CheckpointFailed(trigger_id, reason, message):
-                log.warning("job %s: snapshot %s: %s", self._graph.job_id, trigger_id, reason.explain(message))
-            case ev.CheckpointDone(trigger_id, checkpoint_id):
-                log.info("job %s: checkpoint %s (%d) is complete", self._graph.job_id, trigger_id, checkpoint_id)
+                log.info("job %s: savepoint %d is at %s", self._graph.job_id, checkpoint_id, path)
+                self._files.released(checkpoint_id)
+                self._answer(dp.SnapshotResult(trigger_id=trigger_id, checkpoint_id=checkpoint_id, location=path))
+            case ev.CheckpointDone(trigger_id, checkpoint_id, path):
+                self._answer(dp.SnapshotResult(trigger_id=trigger_id, checkpoint_id=checkpoint_id, location=path))
+            case ev.SavepointFailed(trigger_id, _, message) | ev.CheckpointFailed(trigger_id, _, message):
+                log.warning("job %s: a snapshot that was asked for: %s", self._graph.job_id, message)
+                self._answer(dp.SnapshotResult(trigger_id=trigger_id, error=message))
             case ev.StopJob():
                 pass  # its tasks finish by themselves
             case _:
@@ -181,8 +193,11 @@ class JobCheckpoints:
         """Not from within the handling of another event."""
         asyncio.get_running_loop().call_soon(action)
 
-    async def _answer(self, answer: Awaitable[ev.Event]) -> None:
+    async def _handle_later(self, answer: Awaitable[ev.Event]) -> None:
         self.handle(await answer)
+
+    def _answer(self, result: dp.SnapshotResult) -> None:
+        self._surroundings.answer_snapshot(result)
 
     def _trigger(self, effect: ev.TriggerBarrier) -> None:
         try:
@@ -190,45 +205,39 @@ class JobCheckpoints:
         except (MillstreamError, OSError) as error:
             reason = Reason.TRIGGER_CHECKPOINT_FAILURE
             self._events.append(ev.Declined(effect.checkpoint_id, effect.attempts[0], reason, str(error)))
-            return
-        options = pb.CheckpointOptions(
-            checkpoint_id=effect.checkpoint_id,
-            timestamp=effect.timestamp_ms,
-            location=location,
-            savepoint=effect.options.is_savepoint,
-            full=effect.options.full,
-            alignment=effect.options.alignment,
-            stop=effect.options.stop,
-        )
-        for task_manager, allocation, attempts in self._places(effect.attempts):
-            trigger = pb.TriggerCheckpoint(allocation_id=allocation, attempt_ids=attempts, options=options)
-            self._surroundings.command(task_manager, pb.JobManagerCommand(trigger_checkpoint=trigger))
+        else:
+            self._command(messages.triggers(effect, location, self._master.place_of_attempt))
 
     def _notify(self, checkpoint_id: CheckpointId, attempts: Collection[AttemptId], completed: bool) -> None:
-        for task_manager, allocation, told in self._places(attempts):
-            notice = pb.CheckpointNotice(
-                allocation_id=allocation, attempt_ids=told, checkpoint_id=checkpoint_id, completed=completed
-            )
-            self._surroundings.command(task_manager, pb.JobManagerCommand(checkpoint_notice=notice))
+        self._command(messages.notices(checkpoint_id, attempts, completed, self._master.place_of_attempt))
 
-    def _places(self, attempts: Collection[AttemptId]) -> list[tuple[TaskManagerId, str, list[str]]]:
-        """The attempts that still run, by their slots."""
-        slots: dict[tuple[TaskManagerId, str], list[str]] = {}
-        for attempt in attempts:
-            place = self._master.place_of_attempt(attempt)
-            if place is not None:
-                slots.setdefault((place[0], place[1]), []).append(attempt)
-        return [(task_manager, allocation, told) for (task_manager, allocation), told in slots.items()]
+    def _command(self, commands: Iterable[tuple[TaskManagerId, pb.JobManagerCommand]]) -> None:
+        for task_manager, command in commands:
+            self._surroundings.command(task_manager, command)
 
     def _store(self, checkpoint_id: CheckpointId) -> None:
         """Without high availability, the pointer is what the coordinator itself remembers."""
         self._files.retained(checkpoint_id)
-        self._assignments.completed(checkpoint_id)
+        self.sources.assignments.completed(checkpoint_id)
         self._events.appendleft(ev.PointerStored(checkpoint_id))
         notice = pb.CheckpointNotice(checkpoint_id=checkpoint_id, completed=True)
         self._surroundings.coordinator(pb.CoordinatorCommand(checkpoint_notice=notice))
 
     # What others tell
+
+    def snapshot(self, request: dp.SnapshotRequest) -> None:
+        """The user wants a snapshot. Answered exactly once; a request that is under way already is one with this."""
+        self._background.spawn(self._snapshot(request))
+
+    async def _snapshot(self, request: dp.SnapshotRequest) -> None:
+        try:
+            event = requested_event(request)
+            if isinstance(event, ev.SavepointRequested):
+                await self._files.prepare(event.target_directory or self.settings.savepoint_directory)
+        except (MillstreamError, OSError, ValueError) as error:
+            self._answer(dp.SnapshotResult(trigger_id=request.trigger_id, error=str(error)))
+        else:
+            self.handle(event)
 
     def task_changed(self, execution: Execution) -> None:
         """After the JobMaster has taken a task's report."""
@@ -240,35 +249,27 @@ class JobCheckpoints:
         elif execution.state is ExecutionState.FINISHED:
             self.handle(ev.TasksRunning((task,)))
             self.handle(ev.TasksFinished((execution.attempt_id,)))
+        if self._start is not None and not self._ran:
+            self._ran = all(e.state in _OPENED for e in self._master.execution_graph.executions)
 
     def acknowledged(self, ack: pb.CheckpointAck) -> None:
         """A task's snapshot is durable."""
-        checkpoint_id, attempt = CheckpointId(ack.checkpoint_id), AttemptId(ack.attempt_id)
-        try:
-            where = f"the acknowledgement of checkpoint {checkpoint_id} by attempt {attempt}"
-            operators = operators_from_json(ack.operators, where) if ack.operators else ()
-        except MillstreamError as error:
-            self.handle(ev.Declined(checkpoint_id, attempt, Reason.CHECKPOINT_DECLINED, str(error)))
-            return
-        state_bytes = sum(file.size for o in operators for state in o.states for file in state.files)
-        metrics = SnapshotMetrics(
-            sync_ms=ack.sync_ms,
-            async_ms=ack.async_ms,
-            alignment_ms=ack.alignment_ms,
-            checkpointed_bytes=ack.bytes_written,
-            state_bytes=state_bytes,
-        )
-        state = AcknowledgedState(operators) if operators else None
-        self.handle(ev.Acknowledged(checkpoint_id, attempt, state, metrics))
+        self.handle(messages.acknowledgement(ack))
 
     def declined(self, decline: pb.CheckpointDecline) -> None:
         """A task could not take its snapshot."""
-        known = decline.reason in set(Reason)
-        reason = Reason(decline.reason) if known else Reason.CHECKPOINT_DECLINED
-        message = decline.message if known else f"{decline.reason}: {decline.message}"
-        self.handle(
-            ev.Declined(CheckpointId(decline.checkpoint_id), AttemptId(decline.attempt_id), reason, message)
-        )
+        self.handle(messages.declined(decline))
+
+    def inputs_ended(self, attempt_id: str) -> None:
+        """A task has handled all its input."""
+        if not self._ended:
+            self.handle(ev.InputsEnded((AttemptId(attempt_id),)))
+
+    def commit_failed(self, failed: pb.CommitFailed) -> None:
+        """A task could not commit what a completed checkpoint holds."""
+        log.warning("job %s: %s cannot commit: %s", self._graph.job_id, failed.attempt_id, failed.message)
+        checkpoint_id, attempt = CheckpointId(failed.checkpoint_id), AttemptId(failed.attempt_id)
+        self.handle(ev.NotifyFailed(checkpoint_id, attempt, failed.message))
 
     def snapshotted(self, snapshot: pb.CoordinatorSnapshot) -> None:
         """The enumerators' states; handled at once, see the head of this file."""
@@ -276,19 +277,19 @@ class JobCheckpoints:
         if snapshot.error:
             self.handle(ev.CoordinatorsFailed(checkpoint_id, snapshot.error))
         else:
-            self._assignments.captured(checkpoint_id)
+            self.sources.assignments.captured(checkpoint_id)
             self.handle(ev.CoordinatorsSnapshotted(checkpoint_id, dict(snapshot.states)))
 
     def rolled_back(self, effect: job_ev.RollBack) -> None:
         """Tasks are being cancelled for a restart."""
         self._restart = -1  # what is being restored is not wanted any more
-        self._confirmed.set()
+        self.sources.interrupt()
         self.handle(ev.TasksRolledBack(effect.subtasks, effect.reason))
 
     def job_ended(self, status: JobStatus) -> None:
         """Nothing is taken or restored any more; what the job does not keep is deleted."""
         self._restart = -1
-        self._confirmed.set()
+        self.sources.interrupt()
         self.handle(ev.Stopped(_OUTCOMES[status]))
         self._ended = True
         self._schedule()
@@ -299,39 +300,6 @@ class JobCheckpoints:
         self._ended = True
         self._schedule()
 
-    # Splits
-
-    def to_reader(self, event: pb.CoordinatorEvent) -> bool:
-        """Whether what an enumerator sent may go to its reader; splits are remembered until a checkpoint has them."""
-        vertex = VertexId(event.vertex_id)
-        if vertex in self._resetting:
-            return False
-        reader = Subtask(vertex, event.subtask)
-        if event.WhichOneof("kind") == "splits":
-            if reader in self._returning:
-                self._give_back(reader, event.splits)
-            elif self._restarts:
-                self._assignments.assigned(reader, event.splits)
-        return reader not in self._returning
-
-    def coordinator_confirmed(self) -> None:
-        """The coordinator process has done one thing that it had to confirm."""
-        self._unconfirmed -= 1
-        if self._unconfirmed <= 0:
-            self._unconfirmed = 0
-            self._confirmed.set()
-
-    def _give_back(self, reader: Subtask, splits: bytes) -> None:
-        event = pb.ReaderEvent(
-            job_id=self._graph.job_id, vertex_id=reader.vertex_id, subtask=reader.index, splits_returned=splits
-        )
-        self._confirm(pb.CoordinatorCommand(reader_event=event))
-
-    def _confirm(self, command: pb.CoordinatorCommand) -> None:
-        if self._surroundings.coordinator(command):
-            self._unconfirmed += 1
-            self._confirmed.clear()
-
     # Restoring
 
     def restore(self, effect: job_ev.Restore) -> None:
@@ -340,11 +308,18 @@ class JobCheckpoints:
         self._background.spawn(self._restore(effect))
 
     async def _restore(self, effect: job_ev.Restore) -> None:
+        if self._recovery is not None and self._start is None and not await self._begin(self._recovery, effect):
+            return
         try:
             checkpoint = self.coordinator.latest_restorable()
-            metadata = await self._files.read_metadata(checkpoint.pointer) if checkpoint is not None else None
-            restores = await asyncio.to_thread(self._restores, checkpoint, metadata, effect.subtasks)
-            states = enumerator_states(self._graph, metadata) if metadata is not None else {}
+            restores: Mapping[Subtask, TaskRestore] = {}
+            states: Mapping[VertexId, bytes] = {}
+            if checkpoint is not None:
+                metadata = await self._files.read_metadata(checkpoint.pointer)
+                restores = await asyncio.to_thread(
+                    task_restores, self._graph, metadata, checkpoint.pointer, effect.subtasks
+                )
+                states = enumerator_states(self._graph, metadata)
         except (MillstreamError, OSError) as error:
             if self._restart == effect.restart:
                 self._surroundings.tell(job_ev.RestoreFailed(effect.restart, str(error)))
@@ -352,46 +327,29 @@ class JobCheckpoints:
         if self._restart != effect.restart:
             return
         if effect.start_coordinator:
-            self._restart_coordinator(states)
+            self.sources.forget()
+            self._surroundings.start_coordinator(states)
         else:
-            self._reset_sources(effect.subtasks, states)
-            while self._unconfirmed and self._restart == effect.restart:
-                self._confirmed.clear()
-                await self._confirmed.wait()
+            self.sources.begin(effect.subtasks, states)
+            await self.sources.all_confirmed(lambda: self._restart == effect.restart)
         if self._restart != effect.restart:
             return
-        self._resetting.clear()
-        self._returning.clear()
+        self.sources.done()
         if checkpoint is not None:
             self.handle(ev.JobRestored(checkpoint.checkpoint_id))
-        self._surroundings.tell(job_ev.Restored(effect.restart, restores))
+        self._surroundings.tell(job_ev.Restored(effect.restart, restores, self._graph))
 
-    def _restores(
-        self, checkpoint: CompletedCheckpoint | None, metadata: SnapshotMetadata | None, subtasks: frozenset[Subtask]
-    ) -> dict[Subtask, TaskRestore]:
-        if checkpoint is None or metadata is None:
-            return {}
-        assigned = assign_states(self._graph, metadata, subtasks)
-        return {
-            place: TaskRestore(operators_to_json(states), checkpoint.pointer, checkpoint.checkpoint_id)
-            for place, states in assigned.items()
-        }
-
-    def _restart_coordinator(self, states: Mapping[VertexId, bytes]) -> None:
-        self._assignments = SplitAssignments()
-        self._unconfirmed = 0
-        self._surroundings.start_coordinator(states)
-
-    def _reset_sources(self, subtasks: frozenset[Subtask], states: Mapping[VertexId, bytes]) -> None:
-        for vertex, parallelism in self._sources.items():
-            readers = [r for r in (Subtask(vertex, i) for i in range(parallelism)) if r in subtasks]
-            taken = {reader: self._assignments.take_back(reader) for reader in readers}
-            if len(readers) == parallelism:
-                self._resetting.add(vertex)
-                reset = pb.ResetSource(vertex_id=vertex, state=states.get(vertex, b""))
-                self._confirm(pb.CoordinatorCommand(reset=reset))
-                continue
-            for reader, given in taken.items():
-                self._returning.add(reader)
-                for splits in given or [_NO_SPLITS]:
-                    self._give_back(reader, splits)
+    async def _begin(self, recovery: RecoverySettings, effect: job_ev.Restore) -> bool:
+        """Makes the snapshot that the job starts from its restore point, unless that is not wanted any more."""
+        try:
+            start = await asyncio.to_thread(read_starting_snapshot, recovery, self._graph)
+        except (MillstreamError, OSError, ValueError) as error:
+            if self._restart == effect.restart:
+                self._surroundings.tell(job_ev.RestoreFailed(effect.restart, str(error), final=True))
+            return False
+        if self._restart != effect.restart:
+            return False
+        self._start, self._graph = start, start.graph
+        self._files.start_from(start)
+        self.coordinator = self._coordinator()
+        return True

@@ -3,8 +3,11 @@
 - keyed state: the files that hold key groups of the subtask's range; it reads only those groups from them;
 - lists and splits: under the same parallelism its own files; under another one all files, of which the subtask takes
   its share of the elements (those are dealt out in turn, and a file cannot be divided without reading it);
-- union lists and sink transactions under another parallelism: all files;
+- union lists, records that were on their way and sink transactions under another parallelism: all files;
 - broadcast state: one of the copies, which are equal; the reading is spread over them.
+
+A vertex all of whose subtasks had finished is handed over as finished, and is not run again; its producers have to be
+finished as well, for what they emit would be lost.
 
 Operators are matched by their uid, or by their id when the program gave none. What is handed over bears the operator's
 id of the running job.
@@ -12,10 +15,11 @@ id of the running job.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 from millstream.core.graph import JobGraph, JobVertex, OperatorInfo
+from millstream.core.ids import VertexId
 from millstream.core.key_groups import key_group_range
 from millstream.core.snapshot import (
     OperatorSnapshot,
@@ -25,33 +29,74 @@ from millstream.core.snapshot import (
     StateKind,
     StateSnapshot,
 )
+from millstream.core.snapshot.fit import described, match_operators
+from millstream.core.snapshot.operator_json import operators_to_json
+from millstream.jobmanager.execution_graph import TaskRestore
 from millstream.jobmanager.failover.topology import Subtask
 
 _OWN_WHEN_UNCHANGED = frozenset({StateKind.OPERATOR_LIST, StateKind.SPLITS, StateKind.SINK_TRANSACTIONS})
 
 
+def task_restores(
+    graph: JobGraph, metadata: SnapshotMetadata, location: str, subtasks: Collection[Subtask]
+) -> dict[Subtask, TaskRestore]:
+    """What each of the subtasks is told to restore from, of the snapshot at the location."""
+    return {
+        place: TaskRestore(operators_to_json(states), location, metadata.checkpoint_id)
+        for place, states in assign_states(graph, metadata, subtasks).items()
+    }
+
+
 def assign_states(
     graph: JobGraph, metadata: SnapshotMetadata, subtasks: Collection[Subtask]
 ) -> dict[Subtask, tuple[OperatorSnapshot, ...]]:
-    """What each of the subtasks restores from: its operators that have state, with its files only."""
-    by_uid = {operator.uid: operator for operator in metadata.operators if operator.uid is not None}
-    by_id = {operator.operator_id: operator for operator in metadata.operators}
+    """What each of the subtasks restores from: its operators that have state or are finished, with its files only."""
     result: dict[Subtask, tuple[OperatorSnapshot, ...]] = {}
+    finished: set[VertexId] = set()
     for vertex in graph.vertices:
-        stored = [(info, by_uid.get(info.uid) if info.uid else by_id.get(info.id)) for info in vertex.operators]
+        matched = match_operators(metadata, [described(vertex, info) for info in vertex.operators])
+        stored = [(info, found) for info, found in zip(vertex.operators, matched, strict=True) if found is not None]
+        if _is_finished(vertex, stored, metadata):
+            finished.add(vertex.id)
         for index in range(vertex.parallelism):
             if (place := Subtask(vertex.id, index)) in subtasks:
-                operators = (_operator(vertex, index, info, found, metadata) for info, found in stored if found)
-                result[place] = tuple(operator for operator in operators if operator.states)
+                restored = (_operator(vertex, index, info, found, metadata) for info, found in stored)
+                result[place] = tuple(operator for operator in restored if operator.states or operator.finished)
+    for edge in graph.edges:
+        if edge.target in finished and edge.source not in finished:
+            names = {vertex.id: vertex.name for vertex in graph.vertices}
+            raise SnapshotError(
+                _where(metadata),
+                f"'{names[edge.target]}' had finished, but its input '{names[edge.source]}' had not: what that emits "
+                "would be lost; give operators that are not those of the snapshot another uid",
+            )
     return result
+
+
+def _is_finished(
+    vertex: JobVertex, stored: Sequence[tuple[OperatorInfo, OperatorSnapshot]], metadata: SnapshotMetadata
+) -> bool:
+    finished = {info.id for info, found in stored if found.finished}
+    others = [info.name for info in vertex.operators if info.id not in finished]
+    if finished and others:
+        raise SnapshotError(
+            _where(metadata),
+            f"of the chain '{vertex.name}' some operators had finished, but not '{others[0]}': they cannot run as one "
+            "task; start a new chain between them",
+        )
+    return bool(finished)
+
+
+def _where(metadata: SnapshotMetadata) -> str:
+    return f"snapshot {metadata.checkpoint_id} of job {metadata.job_id}"
 
 
 def _operator(
     vertex: JobVertex, subtask: int, info: OperatorInfo, stored: OperatorSnapshot, metadata: SnapshotMetadata
 ) -> OperatorSnapshot:
-    if stored.max_parallelism != vertex.max_parallelism and any(s.kind.keyed and s.files for s in stored.states):
+    if stored.max_parallelism != vertex.max_parallelism and stored.holds_keyed_state:
         raise SnapshotError(
-            f"snapshot {metadata.checkpoint_id} of job {metadata.job_id}",
+            _where(metadata),
             f"operator '{info.name}' was stored with max parallelism {stored.max_parallelism}, and the job has "
             f"{vertex.max_parallelism}: keyed state cannot change it; set pipeline.max-parallelism back",
         )

@@ -19,12 +19,17 @@ from millstream.core.errors import MillstreamError
 from millstream.core.graph import JobGraph
 from millstream.core.ids import AllocationId, JobId, TaskManagerId, VertexId
 from millstream.jobmanager import events as ev
+from millstream.jobmanager.checkpoint_reports import CheckpointReports
 from millstream.jobmanager.checkpoints.settings import CheckpointSettings
 from millstream.jobmanager.coordinator_process import CoordinatorProcess
+from millstream.jobmanager.details import job_details
 from millstream.jobmanager.failover.restart_strategy import NoRestartStrategy, create_restart_strategy
 from millstream.jobmanager.failover.settings import restart_settings
+from millstream.jobmanager.failure_messages import job_failure
 from millstream.jobmanager.job_checkpoints import JobCheckpoints
 from millstream.jobmanager.job_master import JobMaster
+from millstream.jobmanager.starting_snapshot import RecoverySettings
+from millstream.proto import dispatcher_pb2 as dp
 from millstream.proto import status_pb2
 from millstream.proto import taskmanager_pb2 as pb
 
@@ -51,6 +56,10 @@ class Links(Protocol):
         """Has the dispatcher told of a change."""
         ...
 
+    def answer_snapshot(self, result: dp.SnapshotResult) -> None:
+        """Tells the dispatcher what came of a snapshot that it asked for."""
+        ...
+
 
 class RunningJob:
     """From its submission until the dispatcher forgets it."""
@@ -69,16 +78,20 @@ class RunningJob:
         now = clock.now_ms()
         slot_timeout = cluster.seconds("slot.request.timeout")
         self.checkpoints: JobCheckpoints | None = None
-        self._refused = ""
+        self._refused = self._state_backend = ""
+        self._worker_options = dict(graph.configuration)
         try:
             configuration = cluster.merged(graph.configuration)
             slot_timeout = configuration.seconds("slot.request.timeout")
             settings = CheckpointSettings.from_configuration(configuration)
+            self._worker_options |= settings.agreed_options()
             strategy = create_restart_strategy(restart_settings(configuration, settings.enabled), Random())
             history = configuration.integer("web.exception-history-size")
-            self.master = JobMaster(graph, slot_timeout, now, strategy, history)
+            recovery = RecoverySettings.from_configuration(configuration)
+            self.master = JobMaster(graph, slot_timeout, now, strategy, history, restoring=recovery is not None)
             restarts = not isinstance(strategy, NoRestartStrategy)
-            self.checkpoints = JobCheckpoints(self.master, settings, self, background, clock, restarts)
+            self.checkpoints = JobCheckpoints(self.master, settings, self, background, clock, restarts, recovery)
+            self._state_backend = configuration.string("state.backend.type")
         except MillstreamError as error:
             self.master = JobMaster(graph, slot_timeout, now)
             self._refused = str(error)
@@ -87,13 +100,7 @@ class RunningJob:
         """The first steps; a job whose settings are refused fails with the reason."""
         self._carry_out(self.master.start(self._clock.now_ms()))
         if self._refused:
-            failure = status_pb2.TaskFailure(
-                job_id=self.graph.job_id,
-                exception=self._refused,
-                traceback=self._refused,
-                timestamp=self._clock.now_ms(),
-            )
-            self.tell(ev.JobFailed(failure))
+            self.tell(ev.JobFailed(job_failure(self.graph.job_id, self._refused, self._clock.now_ms())))
 
     async def stop(self) -> None:
         """The job manager ends: so does the job's coordinator process."""
@@ -112,6 +119,45 @@ class RunningJob:
             if execution is not None:
                 self.checkpoints.task_changed(execution)
 
+    def snapshot(self, request: dp.SnapshotRequest) -> None:
+        """Takes a snapshot, and answers when that is done or has failed."""
+        status, why_not = self.master.status, ""
+        if status.is_terminal:
+            why_not = f"job {self.graph.job_id} has ended, it is {status}"
+        elif self.checkpoints is None:
+            why_not = f"job {self.graph.job_id} takes no snapshots: {self._refused}"
+        else:
+            self.checkpoints.snapshot(request)
+        if why_not:
+            self.answer_snapshot(dp.SnapshotResult(trigger_id=request.trigger_id, error=why_not))
+
+    def checkpoint_answer(self, query: dp.CheckpointQuery) -> dp.CheckpointAnswer:
+        """What is known of the job's checkpoints."""
+        answer = dp.CheckpointAnswer(request_id=query.request_id)
+        reports = self._reports()
+        if reports is None:
+            answer.error = f"job {query.job_id} takes no checkpoints: {self._refused}"
+            return answer
+        try:
+            answer.json = reports.answer(query, self._clock.now_ms())
+        except MillstreamError as error:
+            answer.error = str(error)
+        return answer
+
+    def details(self) -> status_pb2.JobDetails:
+        """Everything that is shown of the job; when it has ended, also of its checkpoints."""
+        details = job_details(self.master)
+        reports = self._reports() if self.master.status.is_terminal else None
+        if reports is not None:
+            details.checkpoints = reports.everything(self._clock.now_ms())
+        return details
+
+    def _reports(self) -> CheckpointReports | None:
+        if self.checkpoints is None:
+            return None
+        statistics = self.checkpoints.coordinator.statistics
+        return CheckpointReports(statistics, self.checkpoints.settings, self._state_backend)
+
     def holds(self, allocation_id: str) -> bool:
         """Whether a slot is this job's."""
         return any(slot.allocation_id == allocation_id for slot in self.master.slots.values())
@@ -125,6 +171,10 @@ class RunningJob:
                 self.checkpoints.acknowledged(message.checkpoint_ack)
             case "checkpoint_decline" if self.checkpoints is not None:
                 self.checkpoints.declined(message.checkpoint_decline)
+            case "inputs_ended" if self.checkpoints is not None:
+                self.checkpoints.inputs_ended(message.inputs_ended.attempt_id)
+            case "commit_failed" if self.checkpoints is not None:
+                self.checkpoints.commit_failed(message.commit_failed)
 
     def _carry_out(self, effects: list[ev.Effect]) -> None:
         graph, job_id = self.graph, self.graph.job_id
@@ -143,7 +193,7 @@ class RunningJob:
                         job_id=job_id,
                         artifacts=[a.to_proto() for a in graph.artifacts],
                         artifact_address=self._links.artifact_address,
-                        configuration=graph.configuration,
+                        configuration=self._worker_options,
                         python_path=graph.python_path,
                     )
                     self.command(task_manager, pb.JobManagerCommand(start_worker=start))
@@ -195,6 +245,10 @@ class RunningJob:
         """Tells a task manager something."""
         self._links.command(task_manager, command)
 
+    def answer_snapshot(self, result: dp.SnapshotResult) -> None:
+        """Tells the dispatcher what came of a snapshot that it asked for."""
+        self._links.answer_snapshot(result)
+
     def coordinator(self, command: pb.CoordinatorCommand) -> bool:
         """Tells the coordinator process something; false when there is none."""
         if self._coordinator is None:
@@ -229,7 +283,7 @@ class RunningJob:
                 self._coordinator_ready = True
                 self.tell(ev.CoordinatorReadied())
             case "ready" if self.checkpoints is not None:
-                self.checkpoints.coordinator_confirmed()
+                self.checkpoints.sources.confirmed()
             case "failure":
                 self.tell(ev.CoordinatorFailed(message.failure))
             case "snapshotted" if self.checkpoints is not None:
@@ -238,7 +292,7 @@ class RunningJob:
                 self._to_reader(message.event)
 
     def _to_reader(self, event: pb.CoordinatorEvent) -> None:
-        if self.checkpoints is not None and not self.checkpoints.to_reader(event):
+        if self.checkpoints is not None and not self.checkpoints.sources.to_reader(event):
             return
         place = self.master.place_of(event.vertex_id, event.subtask)
         if place is not None:

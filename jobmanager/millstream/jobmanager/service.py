@@ -22,8 +22,8 @@ from millstream.core.ids import AllocationId, JobId, JobManagerId, TaskManagerId
 from millstream.core.rpc import serve, service_handler
 from millstream.core.session import Dialer, Session, serve_session
 from millstream.jobmanager import events as ev
-from millstream.jobmanager.details import job_details
 from millstream.jobmanager.running_job import RunningJob
+from millstream.jobmanager.snapshot_requests import SnapshotResults
 from millstream.proto import dispatcher_pb2 as dp
 from millstream.proto import resourcemanager_pb2 as rm
 from millstream.proto import taskmanager_pb2 as pb
@@ -32,6 +32,7 @@ log = logging.getLogger(__name__)
 
 TaskManagerSession = Session[pb.JobManagerCommand, pb.TaskManagerMessage]
 _TICK = 0.2
+_NOT_COLLECTING = "the collecting task is not running"
 
 
 class JobManagerService:
@@ -52,6 +53,8 @@ class JobManagerService:
         self._resource_manager: Session[rm.JobManagerReport, rm.JobManagerNotice] | None = None
         self._requirements: dict[JobId, int] = {}
         self._changed: set[JobId] = set()
+        self._collecting: dict[str, tuple[TaskManagerId, str]] = {}
+        self._snapshots = SnapshotResults()
         self._stopped = False
 
     async def start(self) -> None:
@@ -121,14 +124,16 @@ class JobManagerService:
         self, session: Session[dp.JobManagerMessage, dp.DispatcherMessage]
     ) -> Callable[[dp.DispatcherMessage], None]:
         self._dispatcher = session
-        jobs = [job_details(job.master) for job in self.jobs.values()]
+        jobs = [job.details() for job in self.jobs.values()]
         register = dp.RegisterJobManager(job_manager_id=self._id, address=self.address, jobs=jobs)
         session.send(dp.JobManagerMessage(register=register))
+        self._snapshots.connected(lambda result: session.send(dp.JobManagerMessage(snapshot_result=result)))
         log.info("registered at the dispatcher")
         return self._dispatcher_message
 
     def _dispatcher_lost(self, reason: str) -> None:
         self._dispatcher = None
+        self._snapshots.disconnected()
         log.warning("%s; jobs go on, registering again", reason)
 
     def _dispatcher_message(self, message: dp.DispatcherMessage) -> None:
@@ -143,6 +148,10 @@ class JobManagerService:
                     del self.jobs[job.graph.job_id]
             case "collect":
                 self._collect(message.collect)
+            case "snapshot":
+                self._snapshot(message.snapshot)
+            case "checkpoint_query":
+                self._query(message.checkpoint_query)
 
     def _start_job(self, graph: JobGraph) -> None:
         if graph.job_id in self.jobs:
@@ -154,7 +163,7 @@ class JobManagerService:
     def _report(self, job_id: JobId) -> None:
         job = self.jobs.get(job_id)
         if job is not None and self._dispatcher is not None:
-            self._dispatcher.send(dp.JobManagerMessage(job_details=job_details(job.master)))
+            self._dispatcher.send(dp.JobManagerMessage(job_details=job.details()))
 
     def report_soon(self, job_id: JobId) -> None:
         """Bundles the many changes of one moment into one report."""
@@ -166,17 +175,51 @@ class JobManagerService:
         self._changed.discard(job_id)
         self._report(job_id)
 
+    def _snapshot(self, request: dp.SnapshotRequest) -> None:
+        if self._snapshots.answer_again(request.trigger_id):
+            return
+        job = self.jobs.get(JobId(request.job_id))
+        if job is not None:
+            job.snapshot(request)
+        else:
+            unknown = f"the job manager does not run job {request.job_id}"
+            self.answer_snapshot(dp.SnapshotResult(trigger_id=request.trigger_id, error=unknown))
+
+    def answer_snapshot(self, result: dp.SnapshotResult) -> None:
+        """Tells the dispatcher, now or when it is back."""
+        self._snapshots.add(result)
+
+    def _query(self, query: dp.CheckpointQuery) -> None:
+        job = self.jobs.get(JobId(query.job_id))
+        if job is not None:
+            answer = job.checkpoint_answer(query)
+        else:
+            unknown = f"the job manager does not run job {query.job_id}"
+            answer = dp.CheckpointAnswer(request_id=query.request_id, error=unknown)
+        if self._dispatcher is not None:
+            self._dispatcher.send(dp.JobManagerMessage(checkpoint_answer=answer))
+
     def _collect(self, request: dp.CollectRequest) -> None:
         job = self.jobs.get(JobId(request.job_id))
         place = job.master.collector_of(request.operator_id) if job is not None else None
         if place is None:
-            error = dp.CollectResponse(request_id=request.request_id, error="the collecting task is not running")
-            if self._dispatcher is not None:
-                self._dispatcher.send(dp.JobManagerMessage(collected=error))
+            self._collected(dp.CollectResponse(request_id=request.request_id, error=_NOT_COLLECTING))
             return
         task_manager, allocation_id, execution = place
+        self._collecting[request.request_id] = (task_manager, allocation_id)
         collect = pb.CollectFromTask(allocation_id=allocation_id, attempt_id=execution.attempt_id, request=request)
         self.command(task_manager, pb.JobManagerCommand(collect=collect))
+
+    def _collected(self, response: dp.CollectResponse) -> None:
+        self._collecting.pop(response.request_id, None)
+        if self._dispatcher is not None:
+            self._dispatcher.send(dp.JobManagerMessage(collected=response))
+
+    def _lost(self, task_manager: TaskManagerId, allocation_id: str | None = None) -> None:
+        """Nobody there answers requests for results any more."""
+        for request_id, (asked, slot) in list(self._collecting.items()):
+            if asked == task_manager and allocation_id in (None, slot):
+                self._collected(dp.CollectResponse(request_id=request_id, error=_NOT_COLLECTING))
 
     # The resource manager
 
@@ -238,6 +281,7 @@ class JobManagerService:
         if session is not None and not session.is_open and not self._stopped:
             del self._task_managers[task_manager]
             log.warning("task manager %s: %s", task_manager, reason)
+            self._lost(task_manager)
             for job_id in list(self.jobs):
                 self._event(job_id, ev.TaskManagerLost(task_manager, reason))
 
@@ -265,6 +309,7 @@ class JobManagerService:
             case "worker_lost":
                 lost = message.worker_lost
                 event = ev.WorkerLost(AllocationId(lost.allocation_id), lost.reason, lost.put_down)
+                self._lost(task_manager, lost.allocation_id)
                 self._by_allocation(lost.allocation_id, event)
             case "task_update":
                 self._by_allocation(message.task_update.allocation_id, ev.TaskChanged(message.task_update))
@@ -279,9 +324,12 @@ class JobManagerService:
                 self._to_holder(message.checkpoint_ack.allocation_id, message)
             case "checkpoint_decline":
                 self._to_holder(message.checkpoint_decline.allocation_id, message)
+            case "inputs_ended":
+                self._to_holder(message.inputs_ended.allocation_id, message)
+            case "commit_failed":
+                self._to_holder(message.commit_failed.allocation_id, message)
             case "collected":
-                if self._dispatcher is not None:
-                    self._dispatcher.send(dp.JobManagerMessage(collected=message.collected))
+                self._collected(message.collected)
 
     def _by_allocation(self, allocation_id: str, event: ev.Event) -> None:
         for job in self.jobs.values():

@@ -21,11 +21,10 @@ from millstream.core.snapshot import (
     SnapshotKind,
     SnapshotMetadata,
     StateSnapshot,
+    enumerator_property,
 )
 from millstream.jobmanager.checkpoints.model import CheckpointContent
 from millstream.jobmanager.failover.topology import Subtask
-
-ENUMERATOR = "enumerator."
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +89,7 @@ def _properties(graph: JobGraph, enumerators: Mapping[str, bytes]) -> dict[str, 
 
 def _property(vertex: JobVertex) -> str:
     source = vertex.operators[0]
-    return f"{ENUMERATOR}{source.uid or source.id}"
+    return enumerator_property(source.uid, source.id)
 
 
 def enumerator_states(graph: JobGraph, metadata: SnapshotMetadata) -> dict[VertexId, bytes]:

@@ -9,16 +9,20 @@ from millstream.core import plan
 from millstream.core.batches import Batch, RowBatch
 from millstream.core.types import PICKLED, TypeInformation
 from millstream.datastream.checkpointed import CheckpointedFunction
+from millstream.datastream.connectors.two_phase_commit import TwoPhaseCommitSink
 from millstream.datastream.functions import RuntimeContext
 from millstream.taskmanager.checkpointing.restoring import RestoredTask
 from millstream.taskmanager.operators.base import Emit, FunctionOperator, Operator
 from millstream.taskmanager.operators.broadcast_process import BroadcastProcessOperator
+from millstream.taskmanager.operators.collect import CollectOperator
+from millstream.taskmanager.operators.committing_sink import CommittingSinkOperator
 from millstream.taskmanager.operators.functional import FilterOperator, FlatMapOperator, MapOperator
 from millstream.taskmanager.operators.map_batches import MapBatchesOperator
 from millstream.taskmanager.operators.process import ProcessOperator
 from millstream.taskmanager.operators.reduce import ReduceOperator
-from millstream.taskmanager.operators.sinks import CollectOperator, SinkOperator
+from millstream.taskmanager.operators.sinks import SinkOperator
 from millstream.taskmanager.operators.source import ReaderContext, SourceOperator
+from millstream.taskmanager.operators.transactions import recovery
 from millstream.taskmanager.operators.two_input import (
     CoFlatMapOperator,
     CoMapOperator,
@@ -154,10 +158,13 @@ class ChainBuilder:
             operator.operator_state.restore(self._restored.operator_state(chained.operator_id))
         if isinstance(operator, SourceOperator):
             operator.restored_splits = self._restored.splits(chained.operator_id)
+        if isinstance(operator, CommittingSinkOperator):
+            operator.restored = recovery(*self._restored.transactions(chained.operator_id))
 
     def _operator(self, chained: plan.ChainedOperator, input_type: TypeInformation, emit: Emit) -> Operator:
         name, spec = chained.name, chained.spec
         context = self._make_context(name)
+        context.operator_id = chained.operator_id
         common = (name, context, input_type, emit)
         match spec:
             case plan.SourceSpec(source):
@@ -192,9 +199,11 @@ class ChainBuilder:
             case plan.MapBatchesSpec(function, batch_format):
                 return MapBatchesOperator(*common, function, batch_format)
             case plan.SinkSpec(sink):
+                if isinstance(sink, TwoPhaseCommitSink):
+                    return CommittingSinkOperator(*common, sink, context.has_final_checkpoint)
                 return SinkOperator(*common, sink)
             case plan.CollectSpec():
-                return CollectOperator(*common)
+                return CollectOperator(*common, self._make_operator_backend(name))
         assert_never(spec)
 
     def _keyed_state(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import reprlib
 from typing import Any
 
+from millstream.core.errors import UnrecoverableError
 from millstream.core.tracebacks import one_line, user_traceback
 from millstream.proto import status_pb2, taskmanager_pb2
 from millstream.taskmanager.operators.base import NO_RECORD, OperatorError
@@ -50,4 +51,5 @@ def describe_failure(
         traceback=user_traceback(cause),
         record="" if record is NO_RECORD else _short(record),
         timestamp=now_ms,
+        final=isinstance(cause, UnrecoverableError),
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from millstream.core.configuration import Configuration
 from millstream.datastream.functions import Accumulator, Counter, MetricGroup, RuntimeContext
 from millstream.datastream.state import State, StateAccessError
 from millstream.datastream.state_descriptors import StateDescriptor
@@ -44,6 +45,8 @@ class TaskRuntimeContext(RuntimeContext):
         self._configuration = configuration
         self._metrics = TaskMetricGroup(counters, f"{operator_name}.")
         self._accumulators = accumulators
+        self.operator_id = operator_name
+        """Unique in the job."""
         self.keyed_backend: KeyedStateBackend | None = None
         """The operator's keyed state; None on a stream without keys."""
 
@@ -63,6 +66,20 @@ class TaskRuntimeContext(RuntimeContext):
     def get_task_name(self) -> str:
         """The operator's name."""
         return self._name
+
+    def get_operator_unique_id(self) -> str:
+        """The operator's id."""
+        return self.operator_id
+
+    def is_checkpointing_enabled(self) -> bool:
+        """Whether they are taken at an interval."""
+        return Configuration(self._configuration).seconds("execution.checkpointing.interval") > 0
+
+    @property
+    def has_final_checkpoint(self) -> bool:
+        """Whether a checkpoint follows the end of the input."""
+        after_end = "execution.checkpointing.checkpoints-after-tasks-finish.enabled"
+        return self.is_checkpointing_enabled() and Configuration(self._configuration).boolean(after_end)
 
     def get_number_of_parallel_subtasks(self) -> int:
         """The operator's parallelism."""

@@ -25,6 +25,7 @@ from millstream.core.rpc import serve, service_handler
 from millstream.core.session import Dialer, Session
 from millstream.proto import resourcemanager_pb2 as rm
 from millstream.proto import taskmanager_pb2 as pb
+from millstream.taskmanager.local_state import LocalState
 from millstream.taskmanager.slot_table import Allocation, SlotTable
 from millstream.taskmanager.supervised_worker import SupervisedWorker
 
@@ -51,6 +52,7 @@ class TaskManagerService:
         self._job_managers: dict[str, JobManagerSession] = {}
         self._dialled: set[str] = set()
         self._workers: dict[AllocationId, SupervisedWorker] = {}
+        self._local_state: LocalState | None = None
         self._stopped = False
 
     async def start(self) -> None:
@@ -61,6 +63,8 @@ class TaskManagerService:
         self._server, bound = await serve(self._host, port, [handler], self._configuration, "taskmanager.rpc.port")
         self.address = f"{self._host}:{bound}"
         self.id = TaskManagerId(f"{self.address}-{new_id()[:6]}")
+        self._local_state = LocalState(self.id, self._configuration)
+        self._background.spawn(asyncio.to_thread(self._local_state.remove_dead))
         self._background.spawn(self._keep_registered())
 
     async def stop(self) -> None:
@@ -70,6 +74,8 @@ class TaskManagerService:
         self._stopped = True
         await asyncio.gather(*(worker.stop() for worker in self._workers.values()), return_exceptions=True)
         await self._background.cancel()
+        if self._local_state is not None:
+            await asyncio.to_thread(self._local_state.close)
         if self._server is not None:
             await self._server.stop(0.2)
 
@@ -257,13 +263,16 @@ class TaskManagerService:
             return
         if allocation.allocation_id in self._workers:
             return
-        merged = self._configuration.merged(dict(start.configuration)).to_dict()
+        configuration = self._configuration.merged(dict(start.configuration))
+        merged = configuration.to_dict()
         start.configuration.clear()
         start.configuration.update(merged)
+        if configuration.boolean("execution.checkpointing.local-backup.enabled"):
+            start.local_state_folder = self._local_state_folder(allocation.allocation_id)
         worker = SupervisedWorker(
             start,
             self._host,
-            Configuration(merged),
+            configuration,
             lambda message: self._worker_message(allocation, message),
             lambda text: self._to_job_manager(
                 allocation,
@@ -272,6 +281,15 @@ class TaskManagerService:
         )
         self._workers[allocation.allocation_id] = worker
         self._background.spawn(self._supervise(allocation, worker))
+
+    def _local_state_folder(self, allocation_id: AllocationId) -> str:
+        """Empty when there can be none: the job goes on without copies."""
+        assert self._local_state is not None, "start comes first"
+        try:
+            return str(self._local_state.folder(allocation_id))
+        except OSError as error:
+            log.warning("no local copies of state: %s", error)
+            return ""
 
     async def _supervise(self, allocation: Allocation, worker: SupervisedWorker) -> None:
         try:
@@ -306,6 +324,10 @@ class TaskManagerService:
                 out.checkpoint_ack.CopyFrom(message.checkpoint_ack)
             case "checkpoint_decline":
                 out.checkpoint_decline.CopyFrom(message.checkpoint_decline)
+            case "inputs_ended":
+                out.inputs_ended.CopyFrom(message.inputs_ended)
+            case "commit_failed":
+                out.commit_failed.CopyFrom(message.commit_failed)
         self._to_job_manager(allocation, out)
 
     def _free(self, allocation_id: AllocationId, reason: str) -> None:
@@ -321,6 +343,8 @@ class TaskManagerService:
     def _freed(self, allocation_id: AllocationId) -> None:
         self._table.freed(allocation_id)
         self._report_slots()
+        if self._local_state is not None:
+            self._background.spawn(asyncio.to_thread(self._local_state.remove, allocation_id))
 
 
 def _end_of_file(descriptor: str) -> bytes:

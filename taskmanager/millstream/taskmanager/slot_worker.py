@@ -16,14 +16,16 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 
+from millstream.core.barriers import Alignment, StopMode
 from millstream.core.batches import Barrier
 from millstream.core.clock import Clock
 from millstream.core.configuration import Configuration
 from millstream.core.states import ExecutionState
 from millstream.proto import dispatcher_pb2
 from millstream.proto import taskmanager_pb2 as pb
-from millstream.taskmanager.checkpointing.storages import Storages
-from millstream.taskmanager.checkpointing.task_checkpoints import CheckpointServices, SnapshotWritten
+from millstream.taskmanager.checkpointing.local_copies import SlotCopies
+from millstream.taskmanager.checkpointing.storages import DIRECTORIES, Storages
+from millstream.taskmanager.checkpointing.writer_thread import CheckpointServices, SnapshotWritten
 from millstream.taskmanager.checkpointing.writing import warm_up
 from millstream.taskmanager.failures import PeerLostError, describe_failure
 from millstream.taskmanager.network.channel_table import ChannelTable
@@ -68,12 +70,17 @@ class SlotWorker:
         self._data_plane = DataPlane(start.job_id, host, configuration, self.mailbox.put)
         self._channels = ChannelTable()
         self._writers = ThreadPoolExecutor(_WRITERS, thread_name_prefix="snapshots")
-        storages = Storages(start.job_id, configuration.string("execution.checkpointing.dir"))
+        storages = Storages(start.job_id, *(configuration.string(option) for option in DIRECTORIES))
         incremental = configuration.boolean("execution.checkpointing.incremental")
         self._takes_checkpoints = configuration.seconds("execution.checkpointing.interval") > 0
-        self._checkpoints = CheckpointServices(
-            start.allocation_id, clock, storages, incremental, self._writers.submit, self.mailbox.put, send
+        takes_final = self._takes_checkpoints and configuration.boolean(
+            "execution.checkpointing.checkpoints-after-tasks-finish.enabled"
         )
+        copies = SlotCopies(start.local_state_folder, configuration.boolean("execution.state-recovery.from-local"))
+        self._checkpoints = CheckpointServices(
+            start.allocation_id, clock, storages, incremental, self._writers.submit, self.mailbox.put, send,
+            takes_final, copies,
+        )  # fmt: skip
         self._factory = TaskFactory(
             host,
             options,
@@ -269,7 +276,9 @@ class SlotWorker:
         options = command.options
         barrier = Barrier(
             options.checkpoint_id, options.timestamp, options.savepoint, options.location,
-            options.alignment != "AT_LEAST_ONCE", options.full,
+            options.alignment != Alignment.AT_LEAST_ONCE, options.full, StopMode(options.stop or StopMode.NONE),
+            options.alignment == Alignment.UNALIGNED,
+            options.aligned_timeout_ms if options.HasField("aligned_timeout_ms") else None, options.native,
         )  # fmt: skip
         for attempt_id in command.attempt_ids:
             task = self._tasks.get(attempt_id)

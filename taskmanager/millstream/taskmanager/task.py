@@ -17,11 +17,13 @@ from millstream.datastream.connectors.base import PollStatus
 from millstream.datastream.functions import Accumulator, Counter
 from millstream.proto import status_pb2, taskmanager_pb2
 from millstream.taskmanager.chain import OperatorChain
-from millstream.taskmanager.checkpointing.task_checkpoints import CheckpointServices, TaskCheckpoints
+from millstream.taskmanager.checkpointing.task_checkpoints import TaskCheckpoints
+from millstream.taskmanager.checkpointing.writer_thread import CheckpointServices
 from millstream.taskmanager.network.inputs import InputChannel, InputGate
 from millstream.taskmanager.network.outputs import ResultPartition
 from millstream.taskmanager.operators.base import Emit
-from millstream.taskmanager.operators.sinks import CollectOperator
+from millstream.taskmanager.operators.collect import CollectOperator
+from millstream.taskmanager.operators.committing_sink import CommittingSinkOperator
 from millstream.taskmanager.operators.source import SourceOperator
 from millstream.taskmanager.pacing import Pace
 
@@ -46,6 +48,7 @@ class Task:
         self.checkpoints = TaskCheckpoints(self, checkpoint_services)
         self.gates: list[InputGate] = []
         self.partitions: list[ResultPartition] = []
+        self.restored_in_flight: list[tuple[ResultPartition, list[Batch]]] = []
         self.state = ExecutionState.DEPLOYING
         self.counters: dict[str, Counter] = {}
         self.accumulators: dict[str, Accumulator[Any]] = {}
@@ -55,6 +58,7 @@ class Task:
         self._chain: OperatorChain | None = None
         self._source: SourceOperator | None = None
         self._collect: list[CollectOperator] = []
+        self._committing: list[CommittingSinkOperator] = []
         self._max_rows = max_rows
         self._pace = Pace(max_rows)
         self._step_rows = 0
@@ -62,10 +66,14 @@ class Task:
         self._seen_at: float | None = None
         self.next_flush: float | None = None
         self._batch: RowBatch | None = None
+        self._batch_from: InputChannel | None = None
         self._taken = 0
         self._turn = 0
         self._inputs: list[Emit] = []
         self._deliver: Emit | None = None
+        self._finished = False
+        self._had_finished = False
+        self._inputs_over = False
         self._ending = False
         self._ready = True
         self._opened = False
@@ -77,7 +85,19 @@ class Task:
         if self._source is not None and self._source.produces_columns:
             self._pace = Pace(self._max_rows, columns=True)
         self._collect = [o for o in chain.operators if isinstance(o, CollectOperator)]
+        self._committing = [o for o in chain.operators if isinstance(o, CommittingSinkOperator)]
         self._inputs = [chain.input(gate.input_index) for gate in self.gates]
+
+    def attach_finished(self) -> None:
+        """In place of operators, when the snapshot holds the task as finished: it only passes the end on."""
+        self._chain = OperatorChain([], ())
+        self._had_finished = True
+        self._inputs_over = not self.gates
+
+    @property
+    def had_finished(self) -> bool:
+        """Whether the task is restored from a snapshot that holds it as finished: it takes part in no other."""
+        return self._had_finished
 
     @property
     def chain(self) -> OperatorChain:
@@ -95,6 +115,12 @@ class Task:
         """Whether all input was processed and the end has been sent on."""
         return self._ending
 
+    def finish_operators(self) -> None:
+        """Has the operators emit what is left, once: at the end of the input, or when a savepoint drains the job."""
+        if not self._finished:
+            self._finished = True
+            self.chain.finish()
+
     def emit_barrier(self, barrier: Barrier) -> None:
         """Sends a barrier on, behind what was emitted; nothing follows the end."""
         if not self._ending:
@@ -107,11 +133,23 @@ class Task:
         self.state = state
 
     def open(self) -> None:
-        """Opens the operators and grants the first credit."""
+        """Opens the operators, emits what was on its way when the task was stored, and grants the first credit."""
         self._opened = True
         self.chain.open()
+        for partition, batches in self.restored_in_flight:
+            for batch in batches:
+                partition.emit(batch)
+        self.restored_in_flight.clear()
         for gate in self.gates:
             gate.start()
+
+    def begun(self) -> tuple[InputChannel, RowBatch] | None:
+        """The part of a batch that was taken and is still to be processed, and the channel that it came from."""
+        batch, times = self._batch, self._batch.timestamps if self._batch is not None else None
+        if batch is None or self._batch_from is None:
+            return None
+        rest = RowBatch(batch.rows[self._taken :], times[self._taken :] if times is not None else None)
+        return self._batch_from, rest
 
     def wake_up(self) -> None:
         """The source has something to poll for."""
@@ -130,6 +168,8 @@ class Task:
         self._records_before = self._records_out()
         if self._ending:
             self.last_result = self._drain()
+        elif self._is_over:
+            self.last_result = self._end()
         elif not self._has_room():
             self.last_result = StepResult.BACKPRESSURED
         elif self._source is not None:
@@ -158,8 +198,12 @@ class Task:
         self._pace.stepped(self._step_rows, took, self._records_out() - self._records_before)
 
     def flush_due(self, now: float) -> None:
-        """Flushes what waited for the buffer timeout; `next_flush` says when to look again, if at all."""
-        dues = [partition.flush_due(now) for partition in self.partitions]
+        """Flushes what waited for the buffer timeout, and sees to what else waits for its time.
+
+        That is barriers behind records, and sinks that look at the time. `next_flush` says when again, if at all.
+        """
+        dues = [self.checkpoints.barriers_due(now), *(partition.flush_due(now) for partition in self.partitions)]
+        dues += [operator.tick(now) for operator in self._committing]
         self.next_flush = min((due for due in dues if due is not None), default=None)
 
     def close(self) -> list[Exception]:
@@ -197,7 +241,7 @@ class Task:
         return all(c.has_room for c in self._collect)
 
     def _poll_source(self, source: SourceOperator) -> StepResult:
-        if not self._ready:
+        if not self._ready or self.checkpoints.end.is_suspended:
             return StepResult.IDLE
         result = source.poll(self._pace.rows / self._max_rows)
         if result is PollStatus.END_OF_INPUT:
@@ -231,7 +275,7 @@ class Task:
                 return StepResult.WORKED
             self._deliver = self._inputs[position]
             if isinstance(element, RowBatch) and len(element) > self._pace.rows:
-                self._batch, self._taken = element, 0
+                self._batch, self._taken, self._batch_from = element, 0, channel
                 self._process_slice(element)
             else:
                 self._process(element)
@@ -255,20 +299,34 @@ class Task:
     def _records_out(self) -> int:
         return sum(p.records_out for p in self.partitions)
 
+    @property
+    def _is_over(self) -> bool:
+        """Whether nothing more will come, or is wanted."""
+        end = self.checkpoints.end
+        if self._source is not None:
+            return end.is_stopped
+        return self._inputs_over and (end.is_stopped or not end.is_suspended)
+
     def _end_channel(self, gate: InputGate, channel: InputChannel) -> StepResult:
         gate.end(channel)
+        self._inputs_over = all(g.all_ended for g in self.gates)
+        if self._is_over:
+            self._end()  # first, so that a snapshot that waits for this channel holds the task's end
         self.checkpoints.channel_ended(channel.channel_id)
-        if all(g.all_ended for g in self.gates):
-            return self._end()
         return StepResult.WORKED
 
     def _end(self) -> StepResult:
-        self.chain.finish()
+        """Sends the end on. A task that a savepoint stopped goes on elsewhere, so its operators are not finished."""
+        if not self.checkpoints.end.is_stopped:
+            self.finish_operators()
         for partition in self.partitions:
             partition.end()
         self._ending = True
-        return self._drain()
+        self.checkpoints.input_ended()
+        return StepResult.WORKED
 
     def _drain(self) -> StepResult:
         drained = all(p.is_drained() for p in self.partitions) and all(c.is_drained for c in self._collect)
-        return StepResult.ENDED if drained and not self.checkpoints.is_writing else StepResult.BACKPRESSURED
+        if not drained or self.checkpoints.is_writing:
+            return StepResult.BACKPRESSURED
+        return StepResult.ENDED if self._had_finished or self.checkpoints.end.may_finish else StepResult.IDLE

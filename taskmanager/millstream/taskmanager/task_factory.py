@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import pickle
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from millstream.core import plan
+from millstream.core.batches import Signal
 from millstream.core.clock import Clock
 from millstream.core.configuration import Configuration
 from millstream.core.key_groups import key_group_range
 from millstream.core.pickling import to_bytes
+from millstream.core.snapshot.errors import SnapshotError
 from millstream.core.types import PICKLED, TypeInformation
 from millstream.datastream.functions import RuntimeContext
 from millstream.proto import dataplane_pb2
 from millstream.proto import taskmanager_pb2 as pb
 from millstream.taskmanager.chain import ChainBuilder
+from millstream.taskmanager.checkpointing.in_flight import share_of
 from millstream.taskmanager.checkpointing.restoring import RestoredTask, restore_task
 from millstream.taskmanager.checkpointing.storages import Storages
 from millstream.taskmanager.network.channel_table import ChannelTable
@@ -30,6 +34,7 @@ from millstream.taskmanager.network.outputs import (
     RemoteOutputChannel,
     ResultPartition,
 )
+from millstream.taskmanager.network.overtaking import is_overtakable
 from millstream.taskmanager.operators.source import ReaderContext
 from millstream.taskmanager.partitioning import make_router
 from millstream.taskmanager.runtime_context import TaskRuntimeContext
@@ -37,6 +42,9 @@ from millstream.taskmanager.state.backend import KeyedStateBackend, StateBackend
 from millstream.taskmanager.state.heap import HashMapStateBackend
 from millstream.taskmanager.state.key_group_index import KeyGroupIndex
 from millstream.taskmanager.task import Task
+
+STATE_BACKENDS: Mapping[str, Callable[[bool], StateBackend]] = {"hashmap": HashMapStateBackend}
+"""The backends by their name in `state.backend.type`; each is made with whether checkpoints are incremental."""
 
 
 class TaskFactory:
@@ -65,7 +73,7 @@ class TaskFactory:
         self._wake_up_in = wake_up_in
         self._clock = clock
         self._storages = storages
-        self._state_backend: StateBackend = HashMapStateBackend(incremental)
+        self._state_backend = STATE_BACKENDS[self._configuration.string("state.backend.type")](incremental)
         self.max_rows = self._configuration.integer("execution.batch.max-rows")
 
     def build(self, task: Task) -> None:
@@ -73,6 +81,11 @@ class TaskFactory:
         deployment = task.deployment
         task.gates += [self._gate(gate) for gate in deployment.inputs]
         task.partitions += [self._partition(task, output) for output in deployment.outputs]
+        restored = self._restored(task)
+        if restored is not None and restored.finished:
+            task.attach_finished()
+            self._restore_in_flight(task, restored)
+            return
         types: dict[int, TypeInformation] = {gate.input: pickle.loads(gate.spec).type for gate in deployment.inputs}
         builder = ChainBuilder(
             [partition.emit for partition in task.partitions],
@@ -84,14 +97,18 @@ class TaskFactory:
             self._configuration.integer("execution.batch.max-column-rows"),
             types.get(1, PICKLED),
             self._state_backend.operator_backend,
-            self._restored(deployment),
+            restored,
         )
         task.attach(builder.build(pickle.loads(deployment.chain)))
+        if restored is not None:
+            self._restore_in_flight(task, restored)
 
-    def _restored(self, deployment: pb.TaskDeployment) -> RestoredTask | None:
+    def _restored(self, task: Task) -> RestoredTask | None:
+        deployment = task.deployment
         if not deployment.restore:
             return None
-        return restore_task(deployment, self._storages.at(deployment.restore_location))
+        storage = self._storages.at(deployment.restore_location)
+        return restore_task(deployment, storage, task.checkpoints.copies)
 
     def _gate(self, gate: pb.InputGate) -> InputGate:
         spec: plan.EdgeSpec = pickle.loads(gate.spec)
@@ -101,13 +118,17 @@ class TaskFactory:
                 channels.append(self._channels.local(c.channel_id, c.producer_name))
             else:
                 channels.append(RemoteInputChannel(c.channel_id, c.producer_name, c.producer_address))
+            channels[-1].producer_subtask = c.producer_subtask
         remote = [c for c in channels if isinstance(c, RemoteInputChannel)]
         credit = CreditReceiver(
             [c.channel_id for c in remote],
             self._configuration.integer("taskmanager.network.memory.buffers-per-channel"),
             self._configuration.integer("taskmanager.network.memory.floating-buffers-per-gate"),
         )
-        made = InputGate(channels, ElementCodec(spec.type), credit, self._grant, gate.input)
+        made = InputGate(
+            channels, ElementCodec(spec.type), credit, self._grant, gate.input,
+            (gate.producer_operator, gate.producer_output), is_overtakable(spec.partitioner),
+        )  # fmt: skip
         for channel in remote:
             self._channels.add_input(made, channel)
             self._data_plane.connect(channel.peer)
@@ -119,6 +140,8 @@ class TaskFactory:
 
     def _partition(self, task: Task, output: pb.ResultPartition) -> ResultPartition:
         spec: plan.EdgeSpec = pickle.loads(output.spec)
+        if output.max_parallelism:
+            spec = replace(spec, max_parallelism=output.max_parallelism)
         segment = self._configuration.integer("taskmanager.memory.segment-size")
         compressed = self._configuration.string("taskmanager.network.compression.codec") == "LZ4"
         channels: list[OutputChannel] = []
@@ -139,7 +162,25 @@ class TaskFactory:
             channels,
             self._configuration.seconds("execution.buffer-timeout.interval") if timeout is None else timeout,
             self._configuration.integer("taskmanager.network.memory.output-buffers"),
+            is_overtakable(spec.partitioner),
         )
+
+    def _restore_in_flight(self, task: Task, restored: RestoredTask) -> None:
+        deployment = task.deployment
+        head, *inner = task.chain.ids or [deployment.vertex_id]
+        shares = share_of(restored.in_flight(head), deployment.subtask, deployment.parallelism)
+        partitions = {output.output: index for index, output in enumerate(deployment.outputs)}
+        if any(map(restored.in_flight, inner)) or shares.keys() - partitions.keys():
+            raise SnapshotError(
+                deployment.restore_location,
+                f"holds records on their way that {deployment.task_name} cannot send on, because the program's graph "
+                "has changed since: restore from a savepoint, which holds none",
+            )
+        for output, elements in shares.items():
+            index = partitions[output]
+            codec = ElementCodec(pickle.loads(deployment.outputs[index].spec).type)
+            batches = [codec.decode(number, payload) for number, payload in elements]
+            task.restored_in_flight.append((task.partitions[index], [b for b in batches if not isinstance(b, Signal)]))
 
     def _keyed_backend(self, task: Task, name: str, key_type: TypeInformation) -> KeyedStateBackend:
         d = task.deployment

@@ -26,15 +26,25 @@ from millstream.datastream.functions import Accumulator, MetricGroup, RuntimeCon
 
 
 class FakeRuntimeContext(RuntimeContext):
-    def __init__(self, subtask: int = 0, parallelism: int = 1) -> None:
+    def __init__(
+        self, subtask: int = 0, parallelism: int = 1, attempt: int = 0, checkpointed: bool = False, job: str = "job",
+        task: str = "task",
+    ) -> None:  # fmt: skip
         self._subtask = subtask
         self._parallelism = parallelism
+        self._attempt = attempt
+        self._checkpointed = checkpointed
+        self._job = job
+        self._task = task
 
     def get_job_id(self) -> str:
-        return "job"
+        return self._job
 
     def get_task_name(self) -> str:
-        return "task"
+        return self._task
+
+    def is_checkpointing_enabled(self) -> bool:
+        return self._checkpointed
 
     def get_number_of_parallel_subtasks(self) -> int:
         return self._parallelism
@@ -46,7 +56,7 @@ class FakeRuntimeContext(RuntimeContext):
         return self._subtask
 
     def get_attempt_number(self) -> int:
-        return 0
+        return self._attempt
 
     def get_job_parameter(self, key: str, default_value: str | None = None) -> str | None:
         return default_value

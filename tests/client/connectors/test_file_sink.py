@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import datetime
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from source_harness import FakeRuntimeContext
+from sink_harness import SinkHarness
 
 from millstream.core.batches import ColumnBatch, RowBatch
 from millstream.core.clock import ManualClock
@@ -20,6 +21,7 @@ from millstream.core.errors import InvalidProgramError
 from millstream.core.row import Row
 from millstream.datastream.connectors.errors import ConnectorError
 from millstream.datastream.connectors.file_system import (
+    BucketAssigner,
     Encoder,
     FileSink,
     OutputFileConfig,
@@ -29,11 +31,11 @@ from millstream.datastream.connectors.file_system import (
 
 
 def _write(sink: FileSink, *batches: list[Any], subtask: int = 0) -> None:
-    writer = sink.create_writer(FakeRuntimeContext(subtask, 4))
+    writer = SinkHarness(sink, subtask, 4)
     try:
         for rows in batches:
             writer.write(RowBatch(rows))
-        writer.flush(end_of_input=True)
+        writer.finish()
     finally:
         writer.close()
 
@@ -42,24 +44,31 @@ def _names(folder: Path) -> list[str]:
     return sorted(p.name for p in folder.iterdir())
 
 
+def _only(folder: Path) -> Path:
+    (part,) = folder.iterdir()
+    return part
+
+
 def test_names_follow_the_configuration(tmp_path: Path) -> None:
     config = OutputFileConfig.builder().with_part_prefix("out").with_part_suffix(".txt").build()
     sink = FileSink.for_row_format(tmp_path, Encoder.simple_string_encoder()).with_output_file_config(config).build()
     _write(sink, [1], subtask=2)
     _write(FileSink.for_csv(tmp_path).with_output_file_config("c"), [{"a": 1}])
     _write(FileSink.for_json_lines(tmp_path).with_output_file_config("j", ".ndjson"), [1])
-    assert _names(tmp_path) == ["c-0-0.csv", "j-0-0.ndjson", "out-2-0.txt"]
+    names = [re.fullmatch(r"(\w+)-([0-9a-f]{32})-0(\.\w+)", name) for name in _names(tmp_path)]
+    assert [name and (name[1], name[3]) for name in names] == [("c", ".csv"), ("j", ".ndjson"), ("out", ".txt")]
+    assert len({name and name[2] for name in names}) == 3
 
 
 def test_a_hidden_file_is_written_first(tmp_path: Path) -> None:
-    writer = FileSink.for_row_format(tmp_path).create_writer(FakeRuntimeContext(3, 4))
+    writer = SinkHarness(FileSink.for_row_format(tmp_path), 3, 4)
     writer.write(RowBatch(["x"]))
-    (name,) = _names(tmp_path)
-    assert name.startswith(".part-3-0.inprogress.")
-    writer.flush(end_of_input=True)
+    hidden = re.fullmatch(r"\.(part-[0-9a-f]{32}-0)\.[0-9a-f]{16}-3-0\.inprogress", _only(tmp_path).name)
+    assert hidden
+    writer.finish()
     writer.close()
-    assert _names(tmp_path) == ["part-3-0"]
-    assert (tmp_path / "part-3-0").read_text() == "x\n"
+    assert _names(tmp_path) == [hidden[1]]
+    assert (tmp_path / hidden[1]).read_text() == "x\n"
 
 
 def test_parts_roll_by_size(tmp_path: Path) -> None:
@@ -73,13 +82,11 @@ def test_parts_roll_by_age_and_inactivity(tmp_path: Path) -> None:
     policy = RollingPolicy.default_rolling_policy(
         rollover_interval=10_000, inactivity_interval=datetime.timedelta(seconds=4)
     )
-    writer = (
-        FileSink.for_row_format(tmp_path).with_rolling_policy(policy).with_clock(clock).create_writer(FakeRuntimeContext())
-    )
+    writer = SinkHarness(FileSink.for_row_format(tmp_path).with_rolling_policy(policy).with_clock(clock))
     for seconds, row in ((0, "a"), (3, "b"), (3, "c"), (3, "d"), (3, "e"), (5, "f")):
         clock.advance(seconds)
         writer.write(RowBatch([row]))
-    writer.flush(end_of_input=True)
+    writer.finish()
     writer.close()
     assert [(tmp_path / name).read_text() for name in _names(tmp_path)] == ["a\nb\nc\nd\n", "e\n", "f\n"]
 
@@ -87,27 +94,35 @@ def test_parts_roll_by_age_and_inactivity(tmp_path: Path) -> None:
 def test_a_policy_without_limits_keeps_one_part(tmp_path: Path) -> None:
     sink = FileSink.for_row_format(tmp_path).with_rolling_policy(RollingPolicy.on_checkpoint_rolling_policy())
     _write(sink, ["a" * 1000], ["b" * 1000])
-    assert _names(tmp_path) == ["part-0-0"]
+    assert len(_names(tmp_path)) == 1
 
 
 def test_a_part_that_someone_else_made_is_not_overwritten(tmp_path: Path) -> None:
-    writer = FileSink.for_row_format(tmp_path).create_writer(FakeRuntimeContext())
+    writer = SinkHarness(FileSink.for_row_format(tmp_path), checkpointed=True)
     writer.write(RowBatch(["mine"]))
-    (tmp_path / "part-0-0").write_text("theirs\n")
-    writer.flush(end_of_input=True)
+    hidden = _only(tmp_path)
+    theirs = tmp_path / hidden.name[1:].split(".")[0]
+    theirs.write_text("theirs\n")
+    writer.finish()
+    writer.checkpoint(1)
+    for _ in range(2):
+        with pytest.raises(ConnectorError, match=f"{theirs.name} is another file, which is not overwritten"):
+            writer.complete(1)
+    assert (theirs.read_text(), hidden.read_text()) == ("theirs\n", "mine\n")
+    theirs.unlink()
+    writer.complete(1)  # the commit stayed due
     writer.close()
-    assert (tmp_path / "part-0-0").read_text() == "theirs\n"
-    assert (tmp_path / "part-0-1").read_text() == "mine\n"
+    assert _only(tmp_path).read_text() == "mine\n"
 
 
 def test_an_encoder_of_ones_own(tmp_path: Path) -> None:
     _write(FileSink.for_row_format(tmp_path, Encoder(lambda row: b"<%d>" % row)), [1, 2])
-    assert (tmp_path / "part-0-0").read_bytes() == b"<1>\n<2>\n"
+    assert _only(tmp_path).read_bytes() == b"<1>\n<2>\n"
 
 
 def test_text_in_another_charset_is_one_text(tmp_path: Path) -> None:
     _write(FileSink.for_row_format(tmp_path, Encoder.simple_string_encoder("UTF-16")), ["é"], ["ü"])
-    assert (tmp_path / "part-0-0").read_text("utf-16") == "é\nü\n"
+    assert _only(tmp_path).read_text("utf-16") == "é\nü\n"
 
 
 def test_text_that_the_charset_lacks_is_named(tmp_path: Path) -> None:
@@ -119,13 +134,13 @@ def test_csv_text(tmp_path: Path) -> None:
     rows = [{"a, b": 1, "s": 'say "x"\n'}, {"a, b": None, "s": ""}]
     _write(FileSink.for_csv(tmp_path / "with"), rows[:1], rows[1:])
     _write(FileSink.for_csv(tmp_path / "without", header=False, delimiter=";"), rows)
-    assert (tmp_path / "with/part-0-0.csv").read_text() == '"a, b",s\n1,"say ""x""\n"\n,""\n'
-    assert (tmp_path / "without/part-0-0.csv").read_text() == '1;"say ""x""\n"\n;""\n'
+    assert _only(tmp_path / "with").read_text() == '"a, b",s\n1,"say ""x""\n"\n,""\n'
+    assert _only(tmp_path / "without").read_text() == '1;"say ""x""\n"\n;""\n'
 
 
 def test_csv_columns_may_come_in_another_order_but_must_be_the_same(tmp_path: Path) -> None:
     _write(FileSink.for_csv(tmp_path / "a"), [{"a": 1, "b": 2}], [{"b": 4, "a": 3.5}])
-    assert (tmp_path / "a/part-0-0.csv").read_text() == "a,b\n1,2\n3.5,4\n"
+    assert _only(tmp_path / "a").read_text() == "a,b\n1,2\n3.5,4\n"
     with pytest.raises(ConnectorError, match=r"has the columns a, but a batch has b"):
         _write(FileSink.for_csv(tmp_path / "b"), [{"a": 1}], [{"b": 1}])
     assert _names(tmp_path / "b") == []
@@ -143,7 +158,7 @@ def test_json_of_everything(tmp_path: Path) -> None:
 
     rows = [Row(1, "a"), Row(a=Row(b=1)), Point(1), (1, None), np.int64(3), np.array([1, 2]), datetime.date(2024, 1, 2)]
     _write(FileSink.for_json_lines(tmp_path), rows)
-    assert [json.loads(line) for line in (tmp_path / "part-0-0.jsonl").read_text().splitlines()] == [
+    assert [json.loads(line) for line in _only(tmp_path).read_text().splitlines()] == [
         [1, "a"], {"a": {"b": 1}}, {"x": 1}, [1, None], 3, [1, 2], "2024-01-02",
     ]  # fmt: skip
 
@@ -154,20 +169,20 @@ def test_what_is_no_json_is_named(tmp_path: Path) -> None:
 
 
 def test_columns_as_json_are_objects(tmp_path: Path) -> None:
-    writer = FileSink.for_json_lines(tmp_path).create_writer(FakeRuntimeContext())
+    writer = SinkHarness(FileSink.for_json_lines(tmp_path))
     maps = pa.array([[("k", 1)]], pa.map_(pa.string(), pa.int64()))
     writer.write(ColumnBatch(pa.RecordBatch.from_arrays([pa.array([{"x": 1}]), maps], names=["s", "m"])))
-    writer.flush(end_of_input=True)
+    writer.finish()
     writer.close()
-    assert json.loads((tmp_path / "part-0-0.jsonl").read_text()) == {"s": {"x": 1}, "m": {"k": 1}}
+    assert json.loads(_only(tmp_path).read_text()) == {"s": {"x": 1}, "m": {"k": 1}}
 
 
 def test_parquet_gathers_batches_into_row_groups(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     _write(FileSink.for_parquet(tmp_path / "a"), *[[{"i": i}] for i in range(100)])
-    assert pq.read_metadata(tmp_path / "a/part-0-0.parquet").num_row_groups == 1
+    assert pq.read_metadata(_only(tmp_path / "a")).num_row_groups == 1
     monkeypatch.setattr(parquet_part, "ROW_GROUP_ROWS", 30)
     _write(FileSink.for_parquet(tmp_path / "b"), *[[{"i": i}] for i in range(100)])
-    assert pq.read_metadata(tmp_path / "b/part-0-0.parquet").num_row_groups == 4
+    assert pq.read_metadata(_only(tmp_path / "b")).num_row_groups == 4
     assert pq.read_table(tmp_path / "b").to_pydict() == {"i": list(range(100))}
 
 
@@ -192,13 +207,13 @@ def test_rows_that_do_not_fit_the_parquet_file_are_named(
 def test_a_directory_that_cannot_be_made_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(ConnectorError, match=r"cannot make the directory .*file"):
-        FileSink.for_row_format(tmp_path / "file").create_writer(FakeRuntimeContext())
+        SinkHarness(FileSink.for_row_format(tmp_path / "file"))
 
 
 def test_a_write_that_fails_names_the_file(tmp_path: Path) -> None:
-    writer = FileSink.for_row_format(tmp_path / "gone").create_writer(FakeRuntimeContext())
+    writer = SinkHarness(FileSink.for_row_format(tmp_path / "gone"))
     (tmp_path / "gone").rmdir()
-    with pytest.raises(ConnectorError, match=r"gone/\.part-0-0\.inprogress\..*No such file"):
+    with pytest.raises(ConnectorError, match=r"gone/\.part-.*\.inprogress: No such file"):
         writer.write(RowBatch(["x"]))
     writer.close()
 
@@ -211,6 +226,11 @@ def test_a_write_that_fails_names_the_file(tmp_path: Path) -> None:
         lambda: OutputFileConfig(""),
         lambda: RollingPolicy.default_rolling_policy(part_size=0),
         lambda: RollingPolicy.default_rolling_policy(rollover_interval=0),
+        lambda: FileSink.for_row_format("x").with_bucket_check_interval(0),
+        lambda: BucketAssigner.date_time_bucket_assigner("yyyy-ww"),
+        lambda: BucketAssigner.date_time_bucket_assigner("yyyy 'open"),
+        lambda: BucketAssigner.date_time_bucket_assigner(timezone_id="Mars/Olympus"),
+        lambda: BucketAssigner.custom_bucket_assigner("x"),  # type: ignore[arg-type]
         lambda: Encoder.simple_string_encoder("no-such-charset"),
         lambda: FileSink.for_csv("x", delimiter=""),
         lambda: FileSink.for_parquet("x", schema=5),

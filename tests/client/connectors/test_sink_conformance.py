@@ -1,4 +1,4 @@
-"""What every file sink promises: after the end of the input exactly what was written, before it nothing."""
+"""What every file sink promises: exactly what was written, once, when the input ended or a checkpoint completed."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from source_harness import FakeRuntimeContext, read_all
+from sink_harness import SinkHarness
+from source_harness import read_all
 
 from millstream.core.batches import Batch, ColumnBatch, RowBatch
 from millstream.core.conversion import rows_to_record_batch
@@ -115,10 +116,10 @@ def _write_and_read(
     case: _Case, folder: Path, inputs: list[tuple[bool, list[tuple[int, str]]]], part_size: int
 ) -> None:
     sink = case.sink(folder).with_rolling_policy(RollingPolicy.default_rolling_policy(part_size=part_size)).build()
-    writer = pickle.loads(pickle.dumps(sink)).create_writer(FakeRuntimeContext())
+    writer = SinkHarness(pickle.loads(pickle.dumps(sink)))
     for as_columns, records in inputs:
         writer.write(_batch(case, as_columns, records))
-    writer.flush(end_of_input=True)
+    writer.finish()
     writer.close()
     written = [record for _, records in inputs for record in records]
     assert not [p.name for p in folder.iterdir() if p.name.startswith(".")]
@@ -128,9 +129,8 @@ def _write_and_read(
 
 
 def test_nothing_is_visible_before_the_end_and_a_close_leaves_nothing(case: _Case, tmp_path: Path) -> None:
-    writer = case.sink(tmp_path / "out").create_writer(FakeRuntimeContext())
+    writer = SinkHarness(case.sink(tmp_path / "out"))
     writer.write(_batch(case, False, [(1, "a"), (2, "b")]))
-    writer.flush(end_of_input=False)
     assert _visible(tmp_path / "out") == []
     assert read_all(case.source(tmp_path / "out")) == []
     writer.close()
@@ -140,10 +140,65 @@ def test_nothing_is_visible_before_the_end_and_a_close_leaves_nothing(case: _Cas
 def test_a_second_run_adds_to_the_first(case: _Case, tmp_path: Path) -> None:
     for run in range(2):
         for subtask in range(2):
-            writer = case.sink(tmp_path).create_writer(FakeRuntimeContext(subtask, 2))
+            writer = SinkHarness(case.sink(tmp_path), subtask, 2)
             writer.write(_batch(case, False, [(run, str(subtask))]))
-            writer.flush(end_of_input=True)
+            writer.finish()
             writer.close()
     assert len(_visible(tmp_path)) == 4
     expected = [case.seen(run, str(subtask)) for run in range(2) for subtask in range(2)]
     assert sorted(map(repr, read_all(case.source(tmp_path)))) == sorted(map(repr, expected))
+
+
+@settings(max_examples=30, deadline=None)
+@given(
+    inputs=_inputs,
+    part_size=st.sampled_from([1, 40, 10**6]),
+    steps=st.lists(st.sampled_from(["checkpoint", "complete", "crash", "lose"]), max_size=6),
+)
+def test_failures_neither_lose_nor_double_records(
+    case: _Case, inputs: list[tuple[bool, list[tuple[int, str]]]], part_size: int, steps: list[str]
+) -> None:
+    """After each batch something happens to the sink; the records since the restored checkpoint come again."""
+    with tempfile.TemporaryDirectory() as folder:
+        _fail_and_read(case, Path(folder), inputs, part_size, steps)
+
+
+def _fail_and_read(
+    case: _Case, folder: Path, inputs: list[tuple[bool, list[tuple[int, str]]]], part_size: int, steps: list[str]
+) -> None:
+    sink = case.sink(folder).with_rolling_policy(RollingPolicy.default_rolling_policy(part_size=part_size)).build()
+
+    def start(attempt: int, restored: Any = ()) -> SinkHarness:
+        copied = pickle.loads(pickle.dumps(sink))
+        return SinkHarness(copied, attempt=attempt, checkpointed=True, restored=restored)
+
+    writer, attempt, done, number = start(0), 0, 0, 0
+    completed: tuple[int, Any] = (0, ())
+    zombies: list[SinkHarness] = []
+    while done < len(inputs):
+        writer.write(_batch(case, *inputs[done]))
+        done += 1
+        step = steps.pop() if steps else ""
+        if step in ("checkpoint", "complete"):
+            number += 1
+            elements = writer.checkpoint(number)
+            if step == "complete":
+                completed = (done, elements)
+                writer.complete(number)
+        elif step in ("crash", "lose"):
+            if step == "crash":
+                writer.close()
+            else:  # nobody hears of it any more, and it does not know
+                zombies.append(writer)
+            attempt += 1
+            done, elements = completed
+            writer = start(attempt, elements)
+    writer.finish()
+    number += 1
+    writer.checkpoint(number)
+    writer.complete(number)
+    for ended in (writer, *zombies):
+        ended.close()
+    assert not [p.name for p in folder.iterdir() if p.name.startswith(".")]
+    written = [record for _, records in inputs for record in records]
+    assert sorted(map(repr, read_all(case.source(folder)))) == sorted(repr(case.seen(i, s)) for i, s in written)

@@ -93,6 +93,8 @@ def test_a_key_starts_a_task(env: StreamExecutionEnvironment) -> None:
     assert (spec.type, spec.max_parallelism) == (LONG, 8)
     assert (graph.vertices[1].parallelism, graph.vertices[1].max_parallelism) == (2, 8)
     assert spec_of(graph, 1).max_parallelism == 128
+    assert [v.max_parallelism_derived for v in graph.vertices] == [True, False, True]
+    assert JobGraph.from_proto(graph.to_proto()) == graph
 
 
 @pytest.mark.parametrize(

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import pickle
 from dataclasses import dataclass, field
 
+import cloudpickle
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -21,8 +23,9 @@ from millstream.core.snapshot import (
     type_from_json,
     type_to_json,
 )
+from millstream.core.snapshot.instances import assemble
 from millstream.core.snapshot.json_reader import JsonNode
-from millstream.core.snapshot.types_json import check_type_json, describe_json, holds_pickled
+from millstream.core.snapshot.types_json import check_type_json, describe_json, has_default, holds_pickled
 
 BASIC = [
     t.STRING, t.BOOLEAN, t.BYTE, t.SHORT, t.INT, t.LONG, t.FLOAT, t.DOUBLE, t.BIG_INT, t.BIG_DEC, t.BYTES, t.INSTANT,
@@ -183,3 +186,25 @@ def test_a_state_may_evolve_in_its_values_but_not_in_its_keys() -> None:
     assert verdict.message == "the type of the namespace may not change: namespace_type: stored none, declared Long"
     verdict = compare_state(stored, StateTypes(t.LONG, old).snapshot("s", StateKind.LIST))
     assert verdict.message == "the kind changed: stored value, declared list"
+
+
+def test_a_dataclass_that_was_only_passed_on_fits_the_class_again() -> None:
+    """A snapshot of a job that never declared the state has a row in place of the class."""
+    declared = version("Account", count=int, level=(int, default(5)))
+    row = t.RowType((t.LONG, t.STRING), ("count", "note"))
+    verdict = compare_types(type_to_json(row), declared)
+    assert (verdict.ok, verdict.added, verdict.removed) == (True, ("level",), ("note",))
+    refused = compare_types(type_to_json(t.RowType((t.STRING,), ("count",))), declared)
+    assert not refused.ok
+    assert not compare_types(type_to_json(t.RowType((t.LONG,))), declared).ok
+
+
+def test_a_class_that_was_pickled_by_value_has_the_defaults_that_it_had() -> None:
+    code = "from dataclasses import dataclass, field\n@dataclass\nclass Made:\n    a: int\n    b: int = 5\n"
+    code += "    c: list[int] = field(default_factory=list)\n"
+    space: dict[str, object] = {"__name__": "__main__"}
+    exec(code, space)
+    made = pickle.loads(cloudpickle.dumps(space["Made"]))
+    fields = {f.name: f for f in dataclasses.fields(made)}
+    assert {name: has_default(f) for name, f in fields.items()} == {"a": False, "b": True, "c": True}
+    assert assemble([[1, 2], None, None], 2, t.DataclassType(made)) == [made(1), made(2)]

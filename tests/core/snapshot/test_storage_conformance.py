@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import uuid
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
@@ -21,6 +21,7 @@ from millstream.core.snapshot import (
     StateFile,
     StateKind,
     StateSnapshot,
+    check_files,
 )
 
 JOB = JobId("0123456789abcdef")
@@ -216,3 +217,60 @@ def test_odd_names_of_operators_and_states_do_not_meet(place: Place) -> None:
     assert len(set(files.values())) == len(names)
     for name, path in files.items():
         assert bytes(place.storage.read_file(location, path)) == name.encode("utf-8", "surrogatepass")
+
+
+def test_the_size_of_a_file_is_known_without_reading_it(place: Place) -> None:
+    location = place.storage.savepoint_location(place.directory)
+    file = write(place.storage, location, b"12345")
+    assert place.again().file_size(location, file.path) == 5
+    with pytest.raises(SnapshotError, match="does not exist"):
+        place.storage.file_size(location, "no/such/file")
+
+
+def test_a_folder_is_deleted_by_its_location_and_nothing_beside_it(place: Place) -> None:
+    one, other = (place.storage.savepoint_location(place.directory) for _ in range(2))
+    files = [write(place.storage, location, b"data") for location in (one, other)]
+    place.storage.write_metadata(one, metadata_of(files[0]))
+    place.storage.delete_folder(one)
+    place.storage.delete_folder(one)
+    with pytest.raises(SnapshotError, match="is no snapshot"):
+        place.storage.read_metadata(one)
+    with pytest.raises(SnapshotError, match="does not exist"):
+        place.storage.file_size(one, files[0].path)
+    assert content(place.storage, other, files[1]) == b"data"
+    checkpoint = place.storage.checkpoint_location(1)
+    place.storage.write_metadata(checkpoint, metadata_of())
+    place.storage.delete_folder(checkpoint)
+    assert place.storage.list_checkpoints() == []
+
+
+def test_shared_files_that_nobody_uses_are_deleted(place: Place) -> None:
+    location = place.storage.checkpoint_location(1)
+    place.storage.delete_unused_files([])
+    used, unused = (write(place.storage, location, b"shared", shared=True) for _ in range(2))
+    own = write(place.storage, location, b"own")
+    place.again().delete_unused_files([used.path])
+    assert content(place.storage, location, used) == b"shared"
+    assert content(place.storage, location, own) == b"own"
+    if place.in_files:
+        with pytest.raises(SnapshotError, match="does not exist"):
+            place.storage.read_file(location, unused.path)
+
+
+@pytest.mark.parametrize("kind", list(SnapshotKind))
+def test_files_that_are_missing_or_damaged_are_found_before_they_are_used(place: Place, kind: SnapshotKind) -> None:
+    location = place.storage.savepoint_location(place.directory)
+    files = [write(place.storage, location, b"data", part=part) for part in range(3)]
+    inline = StateFile("nowhere", 0, None, None, 1, 1, "sha256:0", b"x")
+    check_files(place.storage, location, replace(metadata_of(*files, inline), kind=kind))
+    other = replace(files[1], checksum=files[1].checksum.replace("a", "b"))
+    if kind is SnapshotKind.SAVEPOINT:
+        with pytest.raises(SnapshotError, match=r"part-0-1\.bin: is damaged: its content"):
+            check_files(place.storage, location, replace(metadata_of(files[0], other), kind=kind))
+    else:
+        check_files(place.storage, location, replace(metadata_of(files[0], other), kind=kind))
+    with pytest.raises(SnapshotError, match=r"part-0-2\.bin: is damaged: it has 4 bytes instead of 5"):
+        check_files(place.storage, location, replace(metadata_of(*files[:2], replace(files[2], size=5)), kind=kind))
+    missing = replace(files[0], path="uid~2f1/count/part-9-0.bin")
+    with pytest.raises(SnapshotError, match=r"part-9-0\.bin: does not exist"):
+        check_files(place.storage, location, replace(metadata_of(missing), kind=kind))

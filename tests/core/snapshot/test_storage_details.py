@@ -120,3 +120,28 @@ def test_a_snapshot_is_found_by_what_a_user_types(
     assert found.read_metadata(location) == metadata_of()
     with pytest.raises(SnapshotError, match="has options in it"):
         remote.read_metadata(f"{pointer}?region=x")
+
+
+def test_paths_may_be_relative_or_begin_with_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    storage = FileSystemStorage("file:savepoints", JOB)
+    location = storage.savepoint_location()
+    assert location.startswith(f"{tmp_path.as_uri()}/savepoints/savepoint-")
+    pointer = storage.write_metadata(location, metadata_of())
+    for spelled in (pointer, pointer.replace("file://", "file:"), os.path.relpath(pointer.removeprefix("file://"))):
+        found, where = storage_at(f"{spelled}/_metadata.json")
+        assert where == pointer
+        assert found.read_metadata(where) == metadata_of()
+
+
+def test_a_file_uri_with_a_host_is_refused() -> None:
+    with pytest.raises(SnapshotError, match="third slash"):
+        FileSystemStorage("file://tmp/checkpoints", JOB)
+
+
+def test_a_root_that_cannot_be_made_is_named(tmp_path: Path) -> None:
+    FileSystemStorage(str(tmp_path / "a" / "b"), JOB).create_root()
+    assert (tmp_path / "a" / "b").is_dir()
+    (tmp_path / "file").touch()
+    with pytest.raises(SnapshotError, match=f"{tmp_path}/file"):
+        FileSystemStorage(str(tmp_path / "file"), JOB).create_root()

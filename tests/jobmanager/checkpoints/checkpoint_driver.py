@@ -51,6 +51,7 @@ class CheckpointDriver:
         self.now = 0
         self.attempts: dict[Subtask, AttemptId] = {}
         self.finished: set[AttemptId] = set()
+        self.ended: set[AttemptId] = set()
         self.generation = 0
         self.started: list[int] = []
         self.completed: list[int] = [c.checkpoint_id for c in retained]
@@ -156,7 +157,12 @@ class CheckpointDriver:
         effects += self.metadata_written(checkpoint_id)
         return effects + self.pointer_stored(checkpoint_id) if checkpoint_id in self.storing else effects
 
+    def end_inputs(self, *attempts: AttemptId) -> list[ev.Effect]:
+        self.ended.update(attempts)
+        return self.tell(ev.InputsEnded(attempts))
+
     def finish(self, *attempts: AttemptId) -> list[ev.Effect]:
+        self.ended.update(attempts)
         self.finished.update(attempts)
         return self.tell(ev.TasksFinished(attempts))
 
@@ -184,11 +190,19 @@ class CheckpointDriver:
     def active(self) -> set[AttemptId]:
         return set(self.attempts.values()) - self.finished
 
+    def is_starting_point(self, attempt: AttemptId) -> bool:
+        """Whether no barrier reaches the task by itself: it has ended, or all its producers have. All to all only."""
+        (place,) = [place for place, current in self.attempts.items() if current == attempt]
+        vertices = {e.source for e in self.topology.edges if e.target == place.vertex_id}
+        producers = {a for p, a in self.attempts.items() if p.vertex_id in vertices}
+        return attempt in self.ended or producers <= self.ended
+
     def _check(self, effect: ev.Effect) -> None:
         match effect:
             case ev.TriggerBarrier(checkpoint_id, attempts, options):
                 assert attempts
                 assert set(attempts) <= self.active
+                assert all(map(self.is_starting_point, attempts))
                 self.options[checkpoint_id] = options
                 self.preparing.discard(checkpoint_id)
             case ev.SnapshotCoordinators(checkpoint_id):
@@ -262,6 +276,9 @@ class CheckpointDriver:
         places: Counter[object] = Counter()
         for pending in coordinator.pending:
             places.update(s.state for s in pending.snapshots.values())
+            if pending.phase is Phase.COLLECTING:
+                asked = pending.triggered | set(pending.snapshots)
+                assert all(a in asked for a in self.active & set(pending.expected) if self.is_starting_point(a))
             assert pending.deadline_ms > self.now or pending.phase is Phase.STORING
         for checkpoint_id, effect in self.writing.items():
             if checkpoint_id not in {p.id for p in coordinator.pending}:

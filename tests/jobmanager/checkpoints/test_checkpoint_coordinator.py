@@ -22,6 +22,7 @@ from millstream.jobmanager.checkpoints.model import (
     StopMode,
     TriggerId,
 )
+from millstream.jobmanager.checkpoints.requests import FINAL_RETRY_MS
 from millstream.jobmanager.checkpoints.settings import CheckpointingMode, CheckpointSettings, Retention
 from millstream.jobmanager.failover.topology import Subtask
 
@@ -432,8 +433,8 @@ def test_a_bounded_job_gets_its_last_checkpoint_at_once() -> None:
     driver = started(replace(PERIODIC, interval_ms=600_000, min_pause_ms=600_000))
     source, sink = driver.attempt("source"), driver.attempt("sink")
     driver.now = 50
-    assert driver.tell(ev.InputsEnded((source,))) == []
-    (barrier,) = driver.tell(ev.InputsEnded((sink,)))
+    assert driver.end_inputs(source) == []
+    (barrier,) = driver.end_inputs(sink)
     assert isinstance(barrier, ev.TriggerBarrier)
     assert of(ev.NotifyComplete, driver.complete(1)) == [ev.NotifyComplete(CheckpointId(1), (source, sink))]
     assert driver.finish(source, sink) == []
@@ -445,9 +446,58 @@ def test_a_bounded_job_gets_its_last_checkpoint_at_once() -> None:
 def test_the_last_checkpoint_waits_for_room() -> None:
     driver = started()
     driver.pass_time(1000)
-    driver.tell(ev.InputsEnded((driver.attempt("source"), driver.attempt("sink"))))
+    driver.end_inputs(driver.attempt("source"), driver.attempt("sink"))
     assert driver.started == [1]
     driver.complete(1)
+    assert driver.started == [1, 2]
+
+
+def test_a_task_that_has_ended_is_asked_itself_and_so_are_its_consumers() -> None:
+    driver = started(PERIODIC, job=topology(source=2, sink=1))
+    driver.end_inputs(driver.attempt("source", 0))
+    (barrier,) = driver.pass_time(1000)
+    assert isinstance(barrier, ev.TriggerBarrier)
+    assert barrier.attempts == (driver.attempt("source", 0), driver.attempt("source", 1))
+    (barrier,) = driver.end_inputs(driver.attempt("source", 1))
+    assert isinstance(barrier, ev.TriggerBarrier)
+    assert (barrier.checkpoint_id, barrier.attempts) == (1, (driver.attempt("sink"),))
+    assert driver.end_inputs(driver.attempt("sink")) == [], "it has been asked already"
+
+
+@pytest.mark.parametrize("ends", ["decline", "timeout"])
+def test_a_last_checkpoint_that_fails_is_repeated(ends: str) -> None:
+    driver = started(replace(PERIODIC, interval_ms=3_600_000, min_pause_ms=3_600_000))
+    driver.end_inputs(driver.attempt("source"), driver.attempt("sink"))
+    assert driver.started == [1]
+    if ends == "decline":
+        driver.decline(1, driver.attempt("sink"), Reason.CHECKPOINT_DECLINED)
+    else:
+        driver.pass_time(PERIODIC.timeout_ms)
+    assert driver.started == [1]
+    driver.pass_time(FINAL_RETRY_MS)
+    assert driver.started == [1, 2]
+    assert of(ev.NotifyComplete, driver.complete(2))
+    driver.pass_time(10 * FINAL_RETRY_MS)
+    assert driver.started == [1, 2], "once is enough"
+
+
+def test_a_last_checkpoint_that_a_stop_put_aside_is_taken_when_the_stop_fails() -> None:
+    driver = started(replace(PERIODIC, interval_ms=3_600_000))
+    driver.end_inputs(driver.attempt("source"), driver.attempt("sink"))
+    driver.savepoint("t1", stop=True)
+    assert driver.started == [1, 2]
+    driver.decline(2, driver.attempt("sink"), Reason.CHECKPOINT_DECLINED)
+    driver.pass_time(FINAL_RETRY_MS)
+    assert driver.started == [1, 2, 3]
+
+
+def test_after_a_restart_a_last_checkpoint_is_taken_again() -> None:
+    driver = started(replace(PERIODIC, interval_ms=3_600_000))
+    driver.end_inputs(driver.attempt("source"), driver.attempt("sink"))
+    driver.complete(1)
+    driver.roll_back()
+    driver.run_all()
+    driver.end_inputs(driver.attempt("source"), driver.attempt("sink"))
     assert driver.started == [1, 2]
 
 
@@ -509,7 +559,9 @@ def test_the_user_s_checkpoint_ignores_the_pause_but_waits_for_room() -> None:
     (barrier,) = of(ev.TriggerBarrier, driver.complete(1))
     assert barrier.checkpoint_id == 2
     assert barrier.options.full
-    assert ev.CheckpointDone(TriggerId("t1"), CheckpointId(2)) in driver.complete(2)
+    (done,) = [e for e in driver.complete(2) if isinstance(e, ev.CheckpointDone)]
+    assert (done.trigger_id, done.checkpoint_id) == ("t1", 2)
+    assert done.path
 
 
 def test_requests_are_refused_while_tasks_do_not_run() -> None:
@@ -611,6 +663,36 @@ def test_a_failure_while_the_stop_savepoint_is_stored_is_told_with_its_path() ->
     (failed,) = driver.pointer_stored(1)
     assert isinstance(failed, ev.SavepointFailed)
     assert "file:///chk-1" in failed.message
+
+
+def test_a_partial_failure_after_the_stop_savepoint_restarts_what_ended_with_it() -> None:
+    driver = started(PERIODIC, job=topology(source=2))
+    driver.savepoint("t1", stop=True)
+    driver.complete(1)
+    driver.finish(driver.attempt("source", 0))
+    effects = driver.roll_back(frozenset({Subtask(VertexId("source"), 1)}))
+    assert of(ev.SavepointFailed, effects)
+    assert of(ev.FailJob, effects)
+
+
+def test_a_partial_failure_while_the_stop_savepoint_is_stored_restarts_all_that_end_with_it() -> None:
+    driver = started(PERIODIC, job=topology(source=2))
+    driver.savepoint("t1", stop=True)
+    driver.ack_all(1)
+    driver.metadata_written(1)
+    assert not of(ev.FailJob, driver.roll_back(frozenset({Subtask(VertexId("source"), 1)})))
+    effects = driver.pointer_stored(1)
+    assert of(ev.NotifyComplete, effects)
+    assert of(ev.FailJob, effects)
+
+
+@pytest.mark.parametrize("drain", [True, False])
+def test_a_partial_failure_before_the_stop_savepoint_restarts_only_what_was_drained(drain: bool) -> None:
+    driver = started(PERIODIC, job=topology(source=2))
+    driver.savepoint("t1", stop=True, drain=drain)
+    effects = driver.roll_back(frozenset({Subtask(VertexId("source"), 1)}))
+    assert of(ev.NotifyAborted, effects)
+    assert bool(of(ev.FailJob, effects)) is drain
 
 
 # Coordinators of sources

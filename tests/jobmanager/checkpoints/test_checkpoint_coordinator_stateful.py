@@ -146,12 +146,18 @@ class CheckpointMachine(RuleBasedStateMachine):
         active = sorted(self.driver.active)
         if active:
             attempt = data.draw(st.sampled_from(active))
-            self.driver.tell(ev.InputsEnded((attempt,)))
+            if data.draw(st.booleans()):
+                self.driver.end_inputs(attempt)
             self.driver.finish(attempt)
+
+    @rule(data=st.data())
+    def an_input_ends(self, data: st.DataObject) -> None:
+        attempts = [*self.driver.active, AttemptId("unknown")]
+        self.driver.end_inputs(data.draw(st.sampled_from(sorted(attempts))))
 
     @rule()
     def all_inputs_end(self) -> None:
-        self.driver.tell(ev.InputsEnded(tuple(self.driver.active)))
+        self.driver.end_inputs(*self.driver.active)
 
     @rule(data=st.data())
     def tasks_fail(self, data: st.DataObject) -> None:

@@ -145,8 +145,10 @@ def chain_of(*specs: plan.OperatorSpec, outputs: int = 0, prefix: str = "op") ->
 class CheckpointRig(WorkerRig):
     """Takes checkpoints into a folder, or into the job manager's memory without one."""
 
-    def __init__(self, folder: Path | None = None, network: bool = False, **options: str) -> None:
-        super().__init__(network, **options)
+    def __init__(
+        self, folder: Path | None = None, network: bool = False, local_state: str = "", **options: str
+    ) -> None:
+        super().__init__(network, local_state, **options)
         self.root = "memory://job" if folder is None else f"{folder.as_uri()}/job"
 
     def close(self) -> None:
@@ -171,11 +173,13 @@ class CheckpointRig(WorkerRig):
 
     def trigger(
         self, checkpoint: int, *tasks: pb.TaskDeployment, alignment: str = "ALIGNED", location: str = "",
-        savepoint: bool = False, full: bool = False,
+        savepoint: bool = False, full: bool = False, stop: str = "NONE", timestamp: int = 77,
+        timeout: int | None = None, native: bool = False,
     ) -> None:  # fmt: skip
         options = pb.CheckpointOptions(
-            checkpoint_id=checkpoint, timestamp=77, location=location or self.location(checkpoint),
-            savepoint=savepoint, full=full, alignment=alignment, stop="NONE",
+            checkpoint_id=checkpoint, timestamp=timestamp, aligned_timeout_ms=timeout,
+            location=location or self.location(checkpoint), savepoint=savepoint, full=full, alignment=alignment,
+            stop=stop, native=native,
         )  # fmt: skip
         trigger = pb.TriggerCheckpoint(
             allocation_id="allocation", attempt_ids=[task.attempt_id for task in tasks], options=options

@@ -184,7 +184,7 @@ def test_a_newer_checkpoint_declines_the_older(rig: CheckpointRig) -> None:
     assert join.state(2, "first") == {}
 
 
-def test_a_task_whose_producers_have_finished_is_asked_itself(rig: CheckpointRig) -> None:
+def test_a_task_whose_producers_have_ended_is_asked_itself_and_its_snapshot_holds_its_end(rig: CheckpointRig) -> None:
     join = Join(rig)
     join.put(0, RowBatch([1]))
     rig.trigger(1, join.deployment)
@@ -193,7 +193,9 @@ def test_a_task_whose_producers_have_finished_is_asked_itself(rig: CheckpointRig
     join.put(100, RowBatch([2]), END_OF_INPUT)
     assert join.state(1, "first") == {1: 1}
     assert join.state(1, "second") == {0: 2}
-    assert join.passed()[-2:] == [barrier(rig, 1), END_OF_INPUT]
+    assert join.passed()[-2:] == [("second", 2), END_OF_INPUT]
+    kinds = [message.WhichOneof("kind") for message in rig.sent]
+    assert kinds.index("inputs_ended") < kinds.index("checkpoint_ack"), "so that its consumers are asked as well"
 
 
 def test_broadcast_state_is_stored_and_restored(rig: CheckpointRig) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from checkpoint_rig import COUNTED, CheckpointRig, PositionedSource, Remembering, chain_of
+from checkpoint_rig import COUNTED, CheckpointRig, Counting, PositionedSource, Remembering, chain_of
 from worker_rig import WRITTEN, NamedSink, local_pair
 
 from millstream.core import plan
@@ -28,6 +28,8 @@ from millstream.core.snapshot import (
     storage_at,
 )
 from millstream.core.snapshot.operator_json import operators_from_json, operators_to_json
+from millstream.datastream.functions import RuntimeContext
+from millstream.datastream.keyed_adapters import with_keys
 from millstream.proto import taskmanager_pb2 as pb
 from millstream.taskmanager.operators.base import FunctionOperator
 
@@ -230,13 +232,65 @@ def test_savepoints_are_parquet_files_and_never_inline(rig: CheckpointRig, tmp_p
     assert "damaged" in failure
 
 
+def test_native_savepoints_are_the_files_of_checkpoints_and_never_inline(rig: CheckpointRig, tmp_path: Path) -> None:
+    task = rig.subtask(chain_of(*PIPELINE, plan.SinkSpec(NamedSink("native"))))
+    rig.deploy(task)
+    rig.tell(task, splits=splits(WORDS))
+    run_until(rig, "native", 400)
+    location = (tmp_path / "elsewhere" / "savepoint-1").as_uri()
+    rig.trigger(1, task, location=location, savepoint=True, full=True, native=True)
+    (ack,) = rig.acknowledged(1, task)
+    files = [file for operator in operators(ack).values() for kept in operator.states for file in kept.files]
+    assert {(Path(file.path).suffix, file.inline, file.shared) for file in files} == {(".arrow", None, False)}
+    assert contents(location, state(ack, "op-1", "count")) == Counter(WORDS)
+
+
+class OtherCounting(Counting):
+    def open(self, runtime_context: RuntimeContext) -> None:
+        self.count = runtime_context.get_state("count", str)
+
+
+class ListCounting(Counting):
+    def open(self, runtime_context: RuntimeContext) -> None:
+        self.count = runtime_context.get_list_state("count", int)
+
+
+@pytest.mark.parametrize(
+    ("function", "reason"),
+    [
+        (OtherCounting(), "state 'count': cannot be restored: changed from Long to String: stored Long, declared "),
+        (ListCounting(), "state 'count' was stored as value state of Long, and the program declares it as list state"),
+    ],
+)
+def test_a_state_that_was_stored_as_something_else_fails_the_task_for_good(
+    rig: CheckpointRig, function: Counting, reason: str
+) -> None:
+    task = rig.subtask(chain_of(*PIPELINE, plan.SinkSpec(NamedSink("typed"))))
+    rig.deploy(task)
+    rig.tell(task, splits=splits(WORDS))
+    run_until(rig, "typed", 100)
+    rig.trigger(1, task)
+    (ack,) = rig.acknowledged(1, task)
+    changed = plan.KeyedProcessSpec(function, plan.KeySelector(function=str), t.STRING)
+    again = rig.subtask(chain_of(SOURCE, changed), restore=ack.operators)
+    rig.deploy(again)
+    failure = rig.updates(again)[-1].failure
+    assert failure.final
+    assert reason in failure.exception
+
+
 # Functions
 
 
+@pytest.mark.parametrize("keyed", [False, True])
 def test_checkpointed_functions_are_initialized_before_open_and_hear_what_came_of_checkpoints(
-    rig: CheckpointRig,
+    rig: CheckpointRig, keyed: bool
 ) -> None:
-    task = rig.subtask(chain_of(SOURCE, plan.MapSpec(Remembering())))
+    def remembering() -> plan.OperatorSpec:
+        spec = plan.MapSpec(Remembering())
+        return with_keys(spec, plan.KeySelector(function=str), t.STRING) if keyed else spec
+
+    task = rig.subtask(chain_of(SOURCE, remembering()))
     rig.deploy(task)
     assert Remembering.told == ["fresh", "open"]
     rig.tell(task, splits=splits(WORDS))
@@ -251,10 +305,11 @@ def test_checkpointed_functions_are_initialized_before_open_and_hear_what_came_o
     rig.notice(2, False, task)
     assert Remembering.told[2:] == [("complete", 1), ("aborted", 2)]
     Remembering.told.clear()
-    again = rig.subtask(chain_of(SOURCE, plan.MapSpec(Remembering())), restore=ack.operators)
+    again = rig.subtask(chain_of(SOURCE, remembering()), restore=ack.operators)
     rig.deploy(again)
     assert Remembering.told == [("restored", 1), "open"]
-    assert function_of(rig, again).total == len(WORDS)
+    function = function_of(rig, again)
+    assert (function.function if keyed else function).total == len(WORDS)
 
 
 def test_a_function_that_cannot_be_captured_declines_and_processing_goes_on(rig: CheckpointRig) -> None:

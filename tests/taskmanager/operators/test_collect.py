@@ -1,4 +1,4 @@
-"""The collect protocol: results are numbered, kept until confirmed, and end with the word that they ended."""
+"""The collect protocol: results are numbered, kept until confirmed, final with a checkpoint, and come to an end."""
 
 from __future__ import annotations
 
@@ -10,19 +10,36 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
+from millstream.client.result_buffer import ResultBuffer
 from millstream.core import types as t
-from millstream.core.batches import ColumnBatch, RowBatch
+from millstream.core.batches import Barrier, ColumnBatch, RowBatch
+from millstream.core.errors import JobExecutionError
 from millstream.proto import dispatcher_pb2 as pb
 from millstream.proto import taskmanager_pb2
 from millstream.taskmanager.operators.base import OperatorError
-from millstream.taskmanager.operators.sinks import CollectOperator
+from millstream.taskmanager.operators.collect import CollectOperator
 from millstream.taskmanager.runtime_context import TaskRuntimeContext
+from millstream.taskmanager.state.heap import HeapOperatorStateBackend
 
 
-def collector(kind: t.TypeInformation = t.PICKLED) -> CollectOperator:
-    context = TaskRuntimeContext(taskmanager_pb2.TaskDeployment(), "collect", {}, {}, {})
-    return CollectOperator("collect", context, kind, lambda batch: None)
+def collector(
+    kind: t.TypeInformation = t.PICKLED, checkpointed: bool = False, restored: list[Any] | None = None
+) -> CollectOperator:
+    """With the state of a snapshot, one that was restored from it."""
+    options = {"execution.checkpointing.interval": "1 s"} if checkpointed else {}
+    context = TaskRuntimeContext(taskmanager_pb2.TaskDeployment(), "collect", options, {}, {})
+    backend = HeapOperatorStateBackend()
+    backend.get_list_state("results", t.PICKLED).update(restored or [])
+    operator = CollectOperator("collect", context, kind, lambda batch: None, backend)
+    operator.initialize_state(None if restored is None else 1)
+    return operator
+
+
+def snapshot(operator: CollectOperator, number: int) -> list[Any]:
+    operator.prepare_snapshot(Barrier(number, 0))
+    return list(operator.operator_state.store.get_list_state("results", t.PICKLED).get())
 
 
 def ask(operator: CollectOperator, version: str = "", offset: int = 0) -> pb.CollectResponse:
@@ -138,3 +155,131 @@ def test_a_client_that_repeats_itself_gets_everything_once(steps: list[tuple[int
         assert pulls < 5
     assert received == list(range(produced))
     assert operator.is_drained
+
+
+def test_without_checkpoints_everything_is_final() -> None:
+    operator = collector()
+    operator.process(RowBatch(["a", "b"]))
+    answer = ask(operator)
+    assert (answer.committed, answer.starts_over) == (2, True)
+
+
+def test_results_are_final_when_a_checkpoint_behind_them_is_complete() -> None:
+    operator = collector(checkpointed=True)
+    operator.process(RowBatch(["a", "b"]))
+    version = ask(operator).version
+    assert snapshot(operator, 1) == [0, "a", "b"]
+    operator.process(RowBatch(["c"]))
+    ask(operator, version, 1)
+    assert snapshot(operator, 2) == [1, "b", "c"]
+    assert ask(operator, version, 1).committed == 0
+    operator.notify_checkpoint_complete(1)
+    assert ask(operator, version, 1).committed == 2
+    operator.notify_checkpoint_complete(2)
+    operator.notify_checkpoint_complete(1)
+    assert ask(operator, version, 1).committed == 3
+
+
+def test_a_restored_attempt_goes_on_with_the_numbers_under_a_new_version() -> None:
+    operator = collector(checkpointed=True, restored=[5, "f", "g"])
+    answer = ask(operator, "an earlier attempt", 6)
+    assert (answer.offset, results(answer), answer.committed, answer.starts_over) == (5, ["f", "g"], 7, False)
+    nothing_new = collector(checkpointed=True, restored=[5])
+    assert (ask(nothing_new).offset, ask(nothing_new).committed) == (5, 5)
+
+
+def test_the_end_is_told_when_a_checkpoint_holds_it() -> None:
+    operator = collector(checkpointed=True)
+    operator.process(RowBatch(["a"]))
+    operator.finish()
+    version = ask(operator).version
+    assert not ask(operator, version, 1).finished
+    snapshot(operator, 1)
+    operator.notify_checkpoint_complete(1)
+    assert ask(operator, version, 1).finished
+
+
+def exchange(buffer: ResultBuffer, operator: CollectOperator) -> pb.CollectResponse:
+    return operator.answer(buffer.request("job", "collect"))
+
+
+def test_a_job_that_starts_over_after_results_were_handed_out_is_an_error() -> None:
+    buffer, operator = ResultBuffer(), collector()
+    operator.process(RowBatch(["a", "b"]))
+    assert buffer.take(exchange(buffer, operator)) == ["a", "b"]
+    again = collector()
+    again.process(RowBatch(["a", "b", "c"]))
+    with pytest.raises(JobExecutionError, match=r"started over after 2 of its results.*checkpointing\.interval"):
+        buffer.take(exchange(buffer, again))
+
+
+def test_what_was_not_handed_out_is_forgotten_when_the_job_starts_over() -> None:
+    buffer, operator = ResultBuffer(), collector(checkpointed=True)
+    operator.process(RowBatch(["a", "b"]))
+    assert buffer.take(exchange(buffer, operator)) == []
+    again = collector(checkpointed=True)
+    again.process(RowBatch(["x"]))
+    assert buffer.take(exchange(buffer, again)) == []
+    assert buffer.rest() == ["x"]
+
+
+class CollectModel(RuleBasedStateMachine):
+    """A job that fails at any time, and whose answers get lost. Results are numbers, and come in order."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.buffer = ResultBuffer()
+        self.operator = collector(checkpointed=True)
+        self.handed: list[int] = []
+        self.position = 0
+        self.number = 0
+        self.snapshots: dict[int, tuple[int, list[Any] | None]] = {0: (0, None)}
+
+    @rule(count=st.integers(1, 4))
+    def produce(self, count: int) -> None:
+        self.operator.process(RowBatch(list(range(self.position, self.position + count))))
+        self.position += count
+
+    @rule(lost=st.booleans())
+    def pull(self, lost: bool) -> None:
+        answer = exchange(self.buffer, self.operator)
+        if not lost and self.buffer.is_news(answer):
+            self.handed += self.buffer.take(answer)
+
+    @rule()
+    def capture(self) -> None:
+        self.number += 1
+        self.snapshots[self.number] = (self.position, snapshot(self.operator, self.number))
+
+    @rule(told=st.booleans())
+    def complete(self, told: bool) -> None:
+        latest = max(self.snapshots)
+        self.snapshots = {latest: self.snapshots[latest]}
+        if told:
+            self.operator.notify_checkpoint_complete(latest)
+
+    @rule()
+    def crash(self) -> None:
+        restored = min(self.snapshots)
+        self.snapshots = {restored: self.snapshots[restored]}
+        self.position, state = self.snapshots[restored]
+        self.operator = collector(checkpointed=True, restored=state)
+
+    @invariant()
+    def hands_out_what_is_final_once_and_in_order(self) -> None:
+        assert self.handed == list(range(len(self.handed)))
+        assert len(self.handed) <= self.snapshots[min(self.snapshots)][0]
+
+    def teardown(self) -> None:
+        self.operator.finish()
+        self.capture()
+        self.complete(told=True)
+        for _ in range(4):
+            self.pull(lost=False)
+        assert self.handed == list(range(self.position))
+        assert exchange(self.buffer, self.operator).finished
+        assert self.operator.is_drained
+
+
+TestCollectModel = CollectModel.TestCase
+TestCollectModel.settings = settings(max_examples=100, stateful_step_count=30, deadline=None)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -16,6 +17,7 @@ from millstream.core import plan
 from millstream.core import types as t
 from millstream.core.batches import Batch, ColumnBatch, RowBatch
 from millstream.core.plan import KeySelector
+from millstream.core.row import Row
 from millstream.datastream.connectors.base import Sink, SinkWriter
 from millstream.datastream.functions import (
     Counter,
@@ -219,6 +221,51 @@ def test_reduce_takes_equal_keys_as_one() -> None:
     rig = Rig(ReduceOperator, spec, HeapKeyedStateBackend())
     rig.process(RowBatch([(1, 1), (1.0, 10), (True, 100), (None, 5), (None, 6)]))
     assert rig.rows == [(1, 1), (1, 11), (1, 111), (None, 5), (None, 11)]
+
+
+@dataclass
+class Total:
+    key: int
+    total: int
+    parts: list[int]
+
+
+def add_in_place(before: Any, record: Any) -> Any:
+    match before:
+        case Total():
+            before.total += record.total
+            before.parts += record.parts
+        case list():
+            before[1] += record[1]
+        case tuple():
+            before[1].extend(record[1])
+        case Row():
+            before[1] += record[1]
+    return before
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda n: Total(0, n, [n]),
+        lambda n: [0, n],
+        lambda n: (0, [n]),
+        lambda n: Row(0, n),
+    ],
+    ids=["dataclass", "list", "tuple", "row"],
+)
+def test_a_reduce_that_changes_its_first_argument_does_not_change_what_was_emitted(make: Callable[[int], Any]) -> None:
+    spec = plan.ReduceSpec(add_in_place, KeySelector(function=lambda value: 0))
+    rig = Rig(ReduceOperator, spec, HeapKeyedStateBackend())
+    records = [make(n) for n in (1, 2, 3)]
+    rig.process(RowBatch(records))
+    rig.process(RowBatch([make(4)]))
+    rig.process(RowBatch([]))
+    expected: list[Any] = [make(1)]
+    for n in (2, 3, 4):
+        expected.append(add_in_place(copy.deepcopy(expected[-1]), make(n)))
+    assert rig.rows == expected
+    assert records == [make(n) for n in (1, 2, 3)]
 
 
 def test_state_of_one_name_is_the_same_state() -> None:

@@ -184,7 +184,7 @@ class SinkWriter(ABC):
 
 
 class Sink(ABC):
-    """A sink. Picklable; each subtask gets a copy."""
+    """A sink. Picklable; each subtask gets a copy. `TwoPhaseCommitSink` is the base of those that are exactly-once."""
 
     @abstractmethod
     def create_writer(self, context: RuntimeContext) -> SinkWriter:

@@ -2,7 +2,7 @@
 
 from millstream.core.snapshot.columns import Pickled
 from millstream.core.snapshot.compatibility import Compatibility, CompatibilityKind, compare_state, compare_types
-from millstream.core.snapshot.errors import SnapshotError
+from millstream.core.snapshot.errors import IncompatibleStateError, SnapshotError
 from millstream.core.snapshot.file_storage import FileSystemStorage, storage_at
 from millstream.core.snapshot.files import FileFormat, read_state, write_state
 from millstream.core.snapshot.memory_storage import MemoryStorage
@@ -20,6 +20,7 @@ from millstream.core.snapshot.model import (
     TtlVisibility,
     TypeJson,
     ValueEncoding,
+    enumerator_property,
 )
 from millstream.core.snapshot.model_json import metadata_from_bytes, metadata_to_bytes
 from millstream.core.snapshot.registry import SharedFileRegistry
@@ -35,7 +36,7 @@ from millstream.core.snapshot.table import (
     value_table,
 )
 from millstream.core.snapshot.types_json import type_from_json, type_to_json
-from millstream.core.snapshot.verify import verify_snapshot
+from millstream.core.snapshot.verify import check_files, verify_snapshot
 
 __all__ = [
     "FORMAT_VERSION",
@@ -45,6 +46,7 @@ __all__ = [
     "CompatibilityKind",
     "FileFormat",
     "FileSystemStorage",
+    "IncompatibleStateError",
     "MemoryStorage",
     "OperatorSnapshot",
     "Pickled",
@@ -66,9 +68,11 @@ __all__ = [
     "ValueEncoding",
     "WrittenFile",
     "broadcast_table",
+    "check_files",
     "compare_state",
     "compare_types",
     "element_table",
+    "enumerator_property",
     "list_table",
     "map_table",
     "metadata_from_bytes",

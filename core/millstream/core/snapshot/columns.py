@@ -10,6 +10,7 @@ from __future__ import annotations
 import datetime
 import decimal
 import pickle
+from array import array
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import chain, pairwise
@@ -134,16 +135,24 @@ def _pickled(values: Sequence[Any], pickler: Dumps) -> list[bytes]:
 
 def _basic_array(values: Sequence[Any], type: t.BasicType) -> pa.Array:
     """The column, unless it would hold other values: pyarrow makes 1 of 1.5, and bytes of text, without a word."""
+    import pyarrow as pa
+
+    if type == t.LONG:
+        try:
+            # Takes whole numbers of 64 bits and nothing else, in half the time of looking first and converting then.
+            return pa.Array.from_buffers(pa.int64(), len(values), [None, pa.py_buffer(array("q", values))])
+        except (TypeError, OverflowError):
+            pass
     kinds = set(map(_class_of, values))
     if bool in kinds and type.python_type is not bool:  # in Python they are the integers 0 and 1
         values = [int(v) if v.__class__ is bool else v for v in values]
-    array = _converted(values, type)
+    column = _converted(values, type)
     zoned = type.python_type is datetime.time and any(v is not None and v.tzinfo is not None for v in values)
     if zoned or not kinds <= _EXACT[type.python_type]:
-        for value, kept in zip(values, _basic_values(array, type), strict=True):
+        for value, kept in zip(values, _basic_values(column, type), strict=True):
             if value != kept and value == value:
                 raise ValueError(f"it would become {kept!r:.100}")
-    return array
+    return column
 
 
 def _converted(values: Sequence[Any], type: t.BasicType) -> pa.Array:

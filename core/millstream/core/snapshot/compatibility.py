@@ -92,6 +92,10 @@ class _Changes:
 def _compare(stored: TypeJson, declared: TypeJson, path: str, changes: _Changes) -> bool:
     """Whether the types are the same, noting compatible changes; raises for any other change."""
     here = f"{path} " if path else ""
+    if stored["type"] == "row" and stored["names"] is not None and declared["type"] == "dataclass":
+        fields = zip(stored["names"], stored["fields"], strict=True)
+        before = {name: (field, False) for name, field in fields}  # a dataclass that was only passed on
+        return _compare_named(before, _fields(declared), path, changes) and False
     if stored["type"] != declared["type"]:
         raise _Refused(f"{here}changed from {describe_json(stored)} to {describe_json(declared)}")
     match stored["type"]:
@@ -139,12 +143,15 @@ def _compare_rows(stored: TypeJson, declared: TypeJson, path: str, changes: _Cha
 
 
 def _compare_dataclasses(stored: TypeJson, declared: TypeJson, path: str, changes: _Changes) -> bool:
-    before = {f["name"]: (f["type"], bool(f.get("has_default"))) for f in stored["fields"]}
-    after = {f["name"]: (f["type"], bool(f.get("has_default"))) for f in declared["fields"]}
+    before, after = _fields(stored), _fields(declared)
     names = [side["class"].partition(":")[2] for side in (stored, declared)]
     if names[0] != names[1] and before.keys() != after.keys():
         raise _Refused(f"{path} ".lstrip() + f"is another class with other fields, {names[1]} instead of {names[0]}")
     return _compare_named(before, after, path, changes)
+
+
+def _fields(dataclass: TypeJson) -> dict[str, tuple[Any, bool]]:
+    return {f["name"]: (f["type"], bool(f.get("has_default"))) for f in dataclass["fields"]}
 
 
 def _compare_named(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from millstream.core.errors import MillstreamError
+from millstream.core.errors import MillstreamError, UnrecoverableError
 
 
 class SnapshotError(MillstreamError):
@@ -15,6 +15,10 @@ class SnapshotError(MillstreamError):
 
     def __str__(self) -> str:
         return f"{self.path}: {self.reason}"
+
+
+class IncompatibleStateError(SnapshotError, UnrecoverableError):
+    """What the program declares cannot be read from what the snapshot holds."""
 
 
 def one_line(error: BaseException) -> str:

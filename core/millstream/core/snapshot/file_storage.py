@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from pathlib import PurePosixPath
 from typing import Any
 from urllib.parse import quote, urlsplit
@@ -23,6 +23,8 @@ from millstream.core.snapshot.storage import (
 from millstream.core.snapshot.uri_files import UriFiles, plain_uri
 from millstream.core.snapshot.writers import FileWriter
 
+_SHARED = "shared"
+
 
 class FileSystemStorage:
     """`CheckpointStorage` below `<uri>/<job id>`. Snapshots elsewhere can be read and deleted by their pointer."""
@@ -31,6 +33,10 @@ class FileSystemStorage:
         self._files = UriFiles(uri)
         self._job_id = job_id
         self._home = f"{self._files.root}/{quote(safe_name(job_id))}"
+
+    def create_root(self) -> None:
+        """Makes the directory, so that one that cannot be written to is found out before tasks try."""
+        self._files.create_folder(self._files.root)
 
     def checkpoint_location(self, checkpoint_id: int) -> str:
         """`<root>/<job id>/chk-<n>`."""
@@ -49,7 +55,7 @@ class FileSystemStorage:
     ) -> FileWriter:  # fmt: skip
         """A writer into the snapshot's folder, or into the job's shared one."""
         if shared:
-            uri = f"{self._home}/shared/{new_id()}.{suffix}"
+            uri = f"{self._home}/{_SHARED}/{new_id()}.{suffix}"
             return FileWriter(self._files, uri, uri, inline_below)
         path = part_path(operator, state, subtask, part, suffix)
         return FileWriter(self._files, f"{location_of(location)}/{path}", path, inline_below)
@@ -76,6 +82,10 @@ class FileSystemStorage:
         """Reads a whole file."""
         return self._files.read(path if is_uri(path) else f"{_uri(location)}/{quote(path)}")
 
+    def file_size(self, location: str, path: str) -> int:
+        """Asks the file system."""
+        return self._files.size(path if is_uri(path) else f"{_uri(location)}/{quote(path)}")
+
     def list_checkpoints(self) -> list[StoredCheckpoint]:
         """By the folders' names."""
         ids = sorted(n for n in map(checkpoint_id_of, self._files.folders(self._home)) if n is not None)
@@ -86,8 +96,11 @@ class FileSystemStorage:
         ]
 
     def delete_checkpoint(self, checkpoint_id: int) -> None:
-        """Metadata first, so that a deletion that breaks off leaves no half checkpoint that looks whole."""
-        location = self.checkpoint_location(checkpoint_id)
+        """By its location."""
+        self.delete_folder(self.checkpoint_location(checkpoint_id))
+
+    def delete_folder(self, location: str) -> None:
+        """Metadata first, so that a deletion that breaks off leaves no half snapshot that looks whole."""
         self._files.delete_file(f"{location}/{METADATA_FILE}")
         self._files.delete_folder(location)
 
@@ -115,6 +128,12 @@ class FileSystemStorage:
                 failure = failure or error
         if failure is not None:
             raise failure
+
+    def delete_unused_files(self, in_use: Collection[str]) -> None:
+        """By their names, which are random."""
+        used = {uri.rpartition("/")[2] for uri in in_use}
+        shared = f"{self._home}/{_SHARED}"
+        self.delete_files(f"{shared}/{quote(name)}" for name in self._files.files(shared) if name not in used)
 
     def delete_empty_folders(self) -> None:
         """The job's folder and its shared one."""

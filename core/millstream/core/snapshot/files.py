@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from millstream.core.snapshot.errors import SnapshotError, one_line
 from millstream.core.snapshot.model import StateFile, StateSnapshot, is_uri
 from millstream.core.snapshot.restore import check_keys, check_table, select_key_groups
-from millstream.core.snapshot.storage import CheckpointStorage, StateWriter, WrittenFile
+from millstream.core.snapshot.storage import FileSource, FileTarget, StateWriter, WrittenFile
 from millstream.core.snapshot.table import KEY_GROUP
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ class FileFormat(Enum):
 
 
 def write_state(
-    storage: CheckpointStorage,
+    storage: FileTarget,
     location: str,
     operator: str,
     state: str,
@@ -77,7 +77,7 @@ def write_state(
     return tuple(file for _, file in written)
 
 
-def _remove(storage: CheckpointStorage, location: str, paths: list[str]) -> None:
+def _remove(storage: FileTarget, location: str, paths: list[str]) -> None:
     try:
         storage.delete_files([path if is_uri(path) else f"{location}/{path}" for path in paths])
     except SnapshotError:
@@ -174,7 +174,7 @@ def _encode_parquet(table: pa.Table, output: Any) -> None:
 
 
 def read_state(
-    storage: CheckpointStorage,
+    storage: FileSource,
     location: str,
     state: StateSnapshot,
     file: StateFile,
@@ -195,7 +195,7 @@ def read_state(
     return table
 
 
-def fetch(storage: CheckpointStorage, location: str, file: StateFile) -> Any:
+def fetch(storage: FileSource, location: str, file: StateFile) -> Any:
     """The content of a file as a buffer, compared with its size and checksum."""
     import pyarrow as pa
 

@@ -13,7 +13,7 @@ from itertools import repeat
 from typing import Any
 
 from millstream.core.row import Row
-from millstream.core.snapshot.types_json import has_default
+from millstream.core.snapshot.types_json import has_default, is_missing
 from millstream.core.types import DataclassType, RowType, TypeInformation
 
 _Columns = Sequence[list[Any] | None]
@@ -47,9 +47,10 @@ def _instances(cls: type, columns: _Columns, count: int) -> list[Any]:
 
 
 def _defaults(field: dataclasses.Field[Any], count: int) -> list[Any]:
-    if field.default_factory is not dataclasses.MISSING:
-        return [field.default_factory() for _ in range(count)]
-    return list(repeat(field.default, count))
+    if is_missing(field.default_factory):
+        return list(repeat(field.default, count))
+    make: Any = field.default_factory
+    return [make() for _ in range(count)]
 
 
 def _restored(cls: type, fields: tuple[dataclasses.Field[Any], ...], values: tuple[Any, ...]) -> Any:

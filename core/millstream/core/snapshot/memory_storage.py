@@ -6,7 +6,7 @@ Savepoints need a directory: they outlive the job.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import Any
 
 from millstream.core.ids import JobId
@@ -84,6 +84,12 @@ class MemoryStorage:
             raise SnapshotError(f"{location_of(location)}/{path}", "does not exist: the content is in the metadata")
         return self._storage_of(location).read_file(location, path)
 
+    def file_size(self, location: str, path: str) -> int:
+        """Only snapshots in files have any."""
+        if _in_memory(location):
+            return len(self.read_file(location, path))
+        return self._storage_of(location).file_size(location, path)
+
     def list_checkpoints(self) -> list[StoredCheckpoint]:
         """Those that are kept: all are complete."""
         found = ((checkpoint_id_of(location.rpartition("/")[2]), location) for location in self._metadata)
@@ -95,6 +101,13 @@ class MemoryStorage:
     def delete_checkpoint(self, checkpoint_id: int) -> None:
         """Forgets it."""
         self._metadata.pop(self.checkpoint_location(checkpoint_id), None)
+
+    def delete_folder(self, location: str) -> None:
+        """Forgets it, or deletes its files."""
+        if _in_memory(location):
+            self._metadata.pop(location_of(location), None)
+        else:
+            self._storage_of(location).delete_folder(location)
 
     def delete_snapshot(self, pointer: str) -> None:
         """Forgets it, or deletes its files."""
@@ -109,6 +122,9 @@ class MemoryStorage:
         for path in paths:
             if not _in_memory(path):
                 self._storage_of(path).delete_files([path])
+
+    def delete_unused_files(self, in_use: Collection[str]) -> None:
+        """There are none."""
 
     def delete_empty_folders(self) -> None:
         """There are none."""

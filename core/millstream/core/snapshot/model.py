@@ -6,6 +6,7 @@ snapshot without importing the user's classes.
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -148,6 +149,16 @@ class OperatorSnapshot:
     states: tuple[StateSnapshot, ...] = ()
     finished: bool = False
 
+    @property
+    def holds_keyed_state(self) -> bool:
+        """Whether its max parallelism cannot change."""
+        return any(state.kind.keyed and state.files for state in self.states)
+
+
+def enumerator_property(uid: str | None, operator_id: OperatorId) -> str:
+    """The name of the snapshot's property with the state of a source's split enumerator."""
+    return f"enumerator.{uid or operator_id}"
+
 
 @dataclass(frozen=True, slots=True)
 class SnapshotMetadata:
@@ -176,3 +187,8 @@ class SnapshotMetadata:
 def is_uri(path: str) -> bool:
     """Whether a path is absolute, with a scheme."""
     return _URI.match(path) is not None
+
+
+def absolute_location(location: str) -> str:
+    """A location that a user gave as one that other processes understand: a path is one from this process's folder."""
+    return location if is_uri(location) else os.path.abspath(os.path.expanduser(location))

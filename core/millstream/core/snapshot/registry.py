@@ -48,6 +48,11 @@ class SharedFileRegistry:
         return self._references.get(path, 0)
 
     @property
+    def files(self) -> frozenset[str]:
+        """The files that registered checkpoints reference."""
+        return frozenset(self._references)
+
+    @property
     def checkpoints(self) -> tuple[int, ...]:
         """The registered checkpoints, oldest first."""
         return tuple(sorted(self._files))

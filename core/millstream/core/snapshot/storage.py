@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -68,7 +68,30 @@ class StateWriter(Protocol):
         ...
 
 
-class CheckpointStorage(Protocol):
+class FileSource(Protocol):
+    """Where state files are read from."""
+
+    def read_file(self, location: str, path: str) -> Any:
+        """The whole content of a file of a snapshot, as a buffer: relative to the location, or by URI."""
+        ...
+
+
+class FileTarget(Protocol):
+    """Where state files are written to."""
+
+    def create_writer(
+        self, location: str, operator: str, state: str, subtask: int, suffix: str, *, part: int = 0,
+        shared: bool = False, inline_below: int = 0,
+    ) -> StateWriter:  # fmt: skip
+        """A writer for one file of a snapshot. Content smaller than `inline_below` bytes is kept in the metadata."""
+        ...
+
+    def delete_files(self, paths: Iterable[str]) -> None:
+        """Deletes files by URI; those that are gone already are no error."""
+        ...
+
+
+class CheckpointStorage(FileSource, FileTarget, Protocol):
     """Where the snapshots of one job are written, read and deleted."""
 
     def checkpoint_location(self, checkpoint_id: int) -> str:
@@ -79,13 +102,6 @@ class CheckpointStorage(Protocol):
         """A fresh location for a savepoint below a directory (the storage's root without one); nothing is made."""
         ...
 
-    def create_writer(
-        self, location: str, operator: str, state: str, subtask: int, suffix: str, *, part: int = 0,
-        shared: bool = False, inline_below: int = 0,
-    ) -> StateWriter:  # fmt: skip
-        """A writer for one file of a snapshot. Content smaller than `inline_below` bytes is kept in the metadata."""
-        ...
-
     def write_metadata(self, location: str, metadata: SnapshotMetadata) -> str:
         """Completes a snapshot, atomically and durably. Answers its pointer."""
         ...
@@ -94,8 +110,8 @@ class CheckpointStorage(Protocol):
         """The checked metadata of a snapshot, by its folder or its metadata file."""
         ...
 
-    def read_file(self, location: str, path: str) -> Any:
-        """The whole content of a file of a snapshot, as a buffer: relative to the location, or by URI."""
+    def file_size(self, location: str, path: str) -> int:
+        """How many bytes a file of a snapshot has; an error when it is not there."""
         ...
 
     def list_checkpoints(self) -> list[StoredCheckpoint]:
@@ -106,12 +122,16 @@ class CheckpointStorage(Protocol):
         """Deletes a checkpoint's own folder, complete or not. Shared files stay. No folder is no error."""
         ...
 
+    def delete_folder(self, location: str) -> None:
+        """Deletes a snapshot's own folder with all that is in it, complete or not. No folder is no error."""
+        ...
+
     def delete_snapshot(self, pointer: str) -> None:
         """Deletes a complete snapshot: its metadata, then the files that it lists in its own folder, nothing else."""
         ...
 
-    def delete_files(self, paths: Iterable[str]) -> None:
-        """Deletes files by URI; those that are gone already are no error."""
+    def delete_unused_files(self, in_use: Collection[str]) -> None:
+        """Deletes the job's shared files that are not among these URIs; called when the job is over."""
         ...
 
     def delete_empty_folders(self) -> None:

@@ -9,7 +9,6 @@ whole or not at all; object stores give both by themselves.
 from __future__ import annotations
 
 import contextlib
-import errno
 import os
 import uuid
 from collections.abc import Iterator
@@ -17,18 +16,18 @@ from functools import lru_cache
 from typing import Any
 from urllib.parse import quote, unquote, urlsplit, urlunsplit
 
+from millstream.core.durable import sync, sync_folder
 from millstream.core.snapshot.errors import SnapshotError, one_line
 from millstream.core.snapshot.model import is_uri
 
 _SCHEMES = ("file", "s3", "hdfs", "viewfs", "gs", "gcs")
 _TEMPORARY = ".tmp-"
-_NO_FOLDER_SYNC = (errno.EINVAL, errno.ENOTSUP, errno.EBADF, errno.EACCES, errno.EPERM)
 
 
 def plain_uri(location: str) -> str:
     """A location as an absolute URI without credentials, options or a slash at the end."""
     if not is_uri(location):
-        return f"file://{quote(os.path.abspath(location))}"
+        return f"file://{quote(os.path.abspath(location.removeprefix('file:')))}"
     parts = urlsplit(location)
     netloc = parts.netloc.rpartition("@")[2]
     return urlunsplit((parts.scheme.lower(), netloc, parts.path.rstrip("/"), "", ""))
@@ -43,6 +42,8 @@ class UriFiles:
         if self._parts.scheme.lower() not in _SCHEMES:
             known = ", ".join(f"{scheme}://" for scheme in _SCHEMES)
             raise SnapshotError(self.root, f"has a scheme that is not known: use a path, or one of {known}")
+        if self._parts.scheme.lower() == "file" and self._parts.netloc not in ("", "localhost"):
+            raise SnapshotError(self.root, "names a host: the path after file:// starts with a third slash")
 
     def __repr__(self) -> str:
         return f"UriFiles({self.root!r})"
@@ -99,7 +100,7 @@ class UriFiles:
         system, path = self.locate(uri)
         if _is_local(system):
             with self.explained(plain_uri(uri)):
-                _sync(path)
+                sync(path)
                 _sync_folders(os.path.dirname(path), 2)
 
     def write_whole(self, uri: str, data: bytes) -> None:
@@ -117,7 +118,7 @@ class UriFiles:
                 if target == uri:
                     return
                 if _is_local(system):
-                    _sync(temporary)
+                    sync(temporary)
                     os.replace(temporary, path)
                     _sync_folders(folder, 3)
                 else:
@@ -172,6 +173,26 @@ class UriFiles:
                 system.delete_dir(path)
             return True
 
+    def create_folder(self, uri: str) -> None:
+        """Makes a folder and those above it. An object store has none, and is only asked whether it answers."""
+        system, path = self.locate(uri)
+        with self.explained(plain_uri(uri)):
+            if _is_object_store(system):
+                system.get_file_info(path)
+            else:
+                system.create_dir(path, recursive=True)
+
+    def size(self, uri: str) -> int:
+        """How many bytes a file has."""
+        from pyarrow import fs
+
+        system, path = self.locate(uri)
+        with self.explained(plain_uri(uri)):
+            info = system.get_file_info(path)
+        if info.type != fs.FileType.File:
+            raise SnapshotError(plain_uri(uri), "does not exist")
+        return int(info.size)
+
     def exists(self, uri: str) -> bool:
         """Whether there is a file or a folder."""
         from pyarrow import fs
@@ -215,22 +236,10 @@ def _is_object_store(system: Any) -> bool:
     return system.type_name in ("s3", "gcs")
 
 
-def _sync(path: str) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
 def _sync_folders(folder: str, levels: int) -> None:
     """A folder and those above it that may be new: a state's and its operator's; a checkpoint's, its job's, a root."""
     for _ in range(levels):
-        try:
-            _sync(folder)
-        except OSError as error:  # not all file systems do this, and not all parents may be opened
-            if error.errno not in _NO_FOLDER_SYNC:
-                raise
+        sync_folder(folder)
         folder = os.path.dirname(folder)
 
 

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
+
+from millstream.core.snapshot.errors import SnapshotError
 from millstream.core.snapshot.files import fetch, read_state
-from millstream.core.snapshot.model import SnapshotKind, SnapshotMetadata
+from millstream.core.snapshot.model import SnapshotKind, SnapshotMetadata, StateFile
 from millstream.core.snapshot.storage import CheckpointStorage, location_of
+
+_READERS = 8
 
 
 def verify_snapshot(storage: CheckpointStorage, pointer: str) -> SnapshotMetadata:
@@ -21,3 +26,26 @@ def verify_snapshot(storage: CheckpointStorage, pointer: str) -> SnapshotMetadat
                 else:
                     fetch(storage, location, file)
     return metadata
+
+
+def check_files(storage: CheckpointStorage, location: str, metadata: SnapshotMetadata) -> None:
+    """Whether all files of a snapshot are there, and whole as far as one can tell before they are read for use.
+
+    Files of a savepoint, which may have been copied about, are compared with their checksums; those of a checkpoint,
+    which may be large, with their sizes. The first fault in the order of the metadata is raised.
+    """
+
+    def check(file: StateFile) -> None:
+        if metadata.kind is SnapshotKind.SAVEPOINT:
+            fetch(storage, location, file)
+        elif (size := storage.file_size(location, file.path)) != file.size:
+            where = file.path if file.shared else f"{location}/{file.path}"
+            raise SnapshotError(where, f"is damaged: it has {size} bytes instead of {file.size}")
+
+    with ThreadPoolExecutor(_READERS, thread_name_prefix="verify") as readers:
+        checks = [readers.submit(check, file) for file in metadata.files() if file.inline is None]
+        try:
+            for done in checks:
+                done.result()
+        finally:
+            readers.shutdown(cancel_futures=True)

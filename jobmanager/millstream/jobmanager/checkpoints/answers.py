@@ -14,7 +14,7 @@ def done(request: Request, checkpoint_id: CheckpointId, pointer: str) -> list[ev
         return []
     if request.options.is_savepoint:
         return [ev.SavepointDone(request.trigger_id, checkpoint_id, pointer)]
-    return [ev.CheckpointDone(request.trigger_id, checkpoint_id)]
+    return [ev.CheckpointDone(request.trigger_id, checkpoint_id, pointer)]
 
 
 def failed(request: Request, reason: CheckpointFailureReason, message: str = "") -> list[ev.Effect]:

@@ -217,9 +217,9 @@ class ResumeCoordinators:
 
 @dataclass(frozen=True, slots=True)
 class TriggerBarrier:
-    """Have these tasks start the checkpoint: sources, and tasks whose producers have all finished.
+    """Have these tasks start the checkpoint: sources, tasks that have ended, and tasks whose producers all have.
 
-    A task that is not a source takes its snapshot when all its inputs have ended. Should a barrier of this checkpoint
+    A task with inputs that are still open takes its snapshot when they have ended. Should a barrier of this checkpoint
     reach it through an input, or the trigger reach it twice, it takes one snapshot all the same.
     """
 
@@ -317,6 +317,7 @@ class CheckpointDone:
 
     trigger_id: TriggerId
     checkpoint_id: CheckpointId
+    path: str
 
 
 @dataclass(frozen=True, slots=True)

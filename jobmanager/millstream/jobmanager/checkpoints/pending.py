@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import Enum, auto
 
+from millstream.core.barriers import StopMode
 from millstream.core.ids import AttemptId
 from millstream.jobmanager.checkpoints.model import (
     CheckpointContent,
@@ -50,6 +51,11 @@ class PendingCheckpoint:
     def is_acknowledged(self) -> bool:
         """Whether every task has acknowledged or finished."""
         return len(self.snapshots) + len(self.finished) == len(self.expected)
+
+    @property
+    def has_drained(self) -> bool:
+        """Whether tasks may have advanced event time to its end for it, which goes back only by a restart."""
+        return self.options.stop is StopMode.DRAIN and bool(self.expected)
 
     def waits_for(self) -> str:
         """What is missing, for people."""

@@ -1,9 +1,9 @@
 """Which snapshot is started next: a pure policy over what was asked for, the clock and what is under way.
 
 Savepoints start at once, whatever else is under way. The user's checkpoints and the final one of a bounded job wait
-only for room below `max-concurrent-checkpoints`. Periodic ones also wait for their time and for `min-pause` since the
-last snapshot ended, in whichever way it ended. A periodic one that is late is taken once, not once for each time that
-was missed.
+only for room below `max-concurrent-checkpoints`; a final one that failed is repeated a second later. Periodic ones also
+wait for their time and for `min-pause` since the last snapshot ended, in whichever way it ended. A periodic one that is
+late is taken once, not once for each time that was missed.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from millstream.jobmanager.checkpoints.model import SnapshotOptions, TriggerId
 from millstream.jobmanager.checkpoints.settings import CheckpointSettings
 
 MAX_QUEUED = 1000
+FINAL_RETRY_MS = 1000
 
 
 class Origin(StrEnum):
@@ -43,6 +44,7 @@ class RequestQueue:
         self._periodic = Request(Origin.PERIODIC, periodic)
         self._user: deque[Request] = deque()
         self._final: Request | None = None
+        self._final_at = 0
         self._periodic_at: int | None = None
         self._last_end: int | None = None
 
@@ -67,17 +69,33 @@ class RequestQueue:
     def stop_schedule(self) -> list[Request]:
         """The job does not run: nothing is started, and what the user asked for is handed back."""
         self._periodic_at = self._final = None
+        self._final_at = 0
         waiting = list(self._user)
         self._user.clear()
         return waiting
 
-    def ended(self, now_ms: int) -> None:
+    def ended(self, request: Request, now_ms: int) -> None:
         """A snapshot completed or failed."""
         self._last_end = now_ms
+        if request.origin is Origin.FINAL:
+            self._final_at = now_ms + FINAL_RETRY_MS
+
+    @property
+    def holds_final(self) -> bool:
+        """Whether the final checkpoint waits here."""
+        return self._final is not None
 
     def ready_at(self, pending: int) -> int | None:
-        """When the next periodic snapshot may start, or None when it waits for something other than time."""
-        if self._periodic_at is None or pending >= self._settings.max_concurrent:
+        """When a snapshot may start, or None when they all wait for something other than time."""
+        if pending >= self._settings.max_concurrent:
+            return None
+        periodic_at = self._periodic_ready_at()
+        if self._final is None:
+            return periodic_at
+        return self._final_at if periodic_at is None else min(self._final_at, periodic_at)
+
+    def _periodic_ready_at(self) -> int | None:
+        if self._periodic_at is None:
             return None
         if self._last_end is None:
             return self._periodic_at
@@ -93,11 +111,11 @@ class RequestQueue:
             return None
         if self._user:
             return self._user.popleft()
-        if self._final is not None:
+        if self._final is not None and now_ms >= self._final_at:
             final, self._final = self._final, None
             self.start_schedule(now_ms)
             return final
-        ready_at = self.ready_at(pending)
+        ready_at = self._periodic_ready_at()
         if ready_at is None or now_ms < ready_at:
             return None
         self.start_schedule(now_ms)

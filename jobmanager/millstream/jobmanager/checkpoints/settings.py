@@ -66,6 +66,13 @@ class CheckpointSettings:
         """Whether checkpoints are taken periodically."""
         return self.interval_ms > 0
 
+    def agreed_options(self) -> dict[str, str]:
+        """What tasks have to see as the coordinator does: whether to wait for a checkpoint that holds their end."""
+        return {
+            f"{_PREFIX}.interval": f"{self.interval_ms} ms",
+            f"{_PREFIX}.checkpoints-after-tasks-finish.enabled": str(self.after_tasks_finish).lower(),
+        }
+
     def __post_init__(self) -> None:
         _require(self.interval_ms >= 0, "interval", f"{self.interval_ms} ms", "it must not be negative; 0 is off")
         _require(self.timeout_ms >= 1, "timeout", f"{self.timeout_ms} ms", "it must be 1 ms or more")

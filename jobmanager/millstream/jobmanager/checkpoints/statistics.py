@@ -223,11 +223,13 @@ class CheckpointStatistics:
 
     def details(self, checkpoint_id: CheckpointId) -> CheckpointStats | None:
         """One checkpoint, or None when it is not known any more."""
+        return next((stats for stats in self.known() if stats.id == checkpoint_id), None)
+
+    def known(self) -> list[CheckpointStats]:
+        """All whose details are kept, in no order; each once."""
         latest = (self.latest_completed, self.latest_savepoint, self.latest_failed)
-        for stats in (*self._in_progress.values(), *self._ended, *latest):
-            if stats is not None and stats.id == checkpoint_id:
-                return stats
-        return None
+        entries = (*self._in_progress.values(), *self._ended, *latest)
+        return list({stats.id: stats for stats in entries if stats is not None}.values())
 
     def summary(self) -> tuple[Distribution, Distribution, Distribution, Distribution, Distribution]:
         """Over completed ones: checkpointed size, state size, end to end duration, processed and persisted data."""

@@ -28,6 +28,7 @@ class TaskTable:
         self._by_attempt: dict[AttemptId, TaskRef] = {}
         self._progress: dict[AttemptId, Progress] = {}
         self._finished: dict[VertexId, set[int]] = {vertex: set() for vertex in topology.parallelism}
+        self._silent: dict[VertexId, set[int]] = {vertex: set() for vertex in topology.parallelism}
 
     def run(self, tasks: Iterable[TaskRef]) -> None:
         """These attempts run; an attempt that is known already stays as it is."""
@@ -38,10 +39,11 @@ class TaskTable:
                 self._progress[task.attempt_id] = Progress.RUNNING
 
     def end(self, attempts: Iterable[AttemptId]) -> None:
-        """These attempts have handled all their input."""
+        """These attempts have handled all their input: nothing follows on their outputs, and no barrier either."""
         for attempt in attempts:
             if self._progress.get(attempt) is Progress.RUNNING:
                 self._progress[attempt] = Progress.ENDED
+                self._add(self._silent, self._by_attempt[attempt].subtask)
 
     def finish(self, attempts: Iterable[AttemptId]) -> list[TaskRef]:
         """These attempts have finished; answers those that had not before."""
@@ -50,7 +52,8 @@ class TaskTable:
             task = self._by_attempt.get(attempt)
             if task is not None and self._progress[attempt] is not Progress.FINISHED:
                 self._progress[attempt] = Progress.FINISHED
-                self._finished[task.subtask.vertex_id].add(task.subtask.index)
+                self._add(self._finished, task.subtask)
+                self._add(self._silent, task.subtask)
                 done.append(task)
         return done
 
@@ -61,6 +64,7 @@ class TaskTable:
             if task is not None:
                 del self._by_attempt[task.attempt_id], self._progress[task.attempt_id]
                 self._finished[subtask.vertex_id].discard(subtask.index)
+                self._silent[subtask.vertex_id].discard(subtask.index)
 
     def knows(self, attempt: AttemptId) -> bool:
         """Whether the attempt is a current one."""
@@ -81,13 +85,27 @@ class TaskTable:
         return [t for t in tasks if t is not None and self._progress[t.attempt_id] is Progress.FINISHED]
 
     def starting_points(self) -> list[TaskRef]:
-        """Where barriers start: active tasks without an active producer."""
-        return [t for t in self.active() if self._topology.upstream_within(t.subtask, self._finished)]
+        """Where barriers start: sources, active tasks that have ended, and those whose producers all have."""
+        return [
+            task
+            for task in self.active()
+            if self._progress[task.attempt_id] is Progress.ENDED
+            or self._topology.upstream_within(task.subtask, self._silent)
+        ]
+
+    @staticmethod
+    def _add(places: dict[VertexId, set[int]], subtask: Subtask) -> None:
+        places[subtask.vertex_id].add(subtask.index)
 
     @property
     def all_started(self) -> bool:
         """Whether every subtask runs or has finished."""
         return len(self._tasks) == len(self._subtasks)
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether no subtask runs or has finished."""
+        return not self._tasks
 
     @property
     def any_active(self) -> bool:

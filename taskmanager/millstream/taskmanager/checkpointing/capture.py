@@ -5,11 +5,13 @@ Called on the task's thread. What comes out is read on another one while the tas
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from millstream.core.batches import Barrier
 from millstream.core.snapshot.columns import dumps
+from millstream.taskmanager.checkpointing.in_flight import CapturedInFlight
+from millstream.taskmanager.operators.committing_sink import CommittingSinkOperator
 from millstream.taskmanager.operators.source import SourceOperator
 from millstream.taskmanager.state.captured import CapturedKeyedState, CapturedOperatorState
 
@@ -19,7 +21,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class CapturedOperator:
-    """One operator's state; `folder` is what its files lie under. `splits` are pickled: readers change theirs."""
+    """One operator's state; `folder` is what its files lie under. Pickled is what else would change."""
 
     operator_id: str
     folder: str
@@ -27,6 +29,8 @@ class CapturedOperator:
     keyed: CapturedKeyedState | None = None
     operator: CapturedOperatorState | None = None
     splits: tuple[bytes, ...] | None = None
+    transactions: tuple[bytes, ...] | None = None
+    in_flight: tuple[CapturedInFlight, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,14 +55,16 @@ def capture_chain(chain: OperatorChain, barrier: Barrier, incremental: bool) -> 
     try:
         for spec, operator in zip(chain.specs, chain.operators, strict=True):
             named = (spec.operator_id, spec.folder, operator.name)
-            operator.prepare_snapshot(number, barrier.timestamp)
+            operator.prepare_snapshot(barrier)
             splits = operator.splits(number) if isinstance(operator, SourceOperator) else None
             pickled = None if splits is None else tuple(map(dumps, splits))
+            elements = operator.elements() if isinstance(operator, CommittingSinkOperator) else None
+            transactions = None if elements is None else tuple(map(dumps, elements))
             without_keys = None if operator.operator_state is None else operator.operator_state.capture(number)
-            captured.append(CapturedOperator(*named, None, without_keys, pickled))
+            captured.append(CapturedOperator(*named, None, without_keys, pickled, transactions))
             if operator.keyed_state is not None:
                 keyed = operator.keyed_state.capture(number, incremental)
-                captured[-1] = CapturedOperator(*named, keyed, without_keys, pickled)
+                captured[-1] = replace(captured[-1], keyed=keyed)
     except BaseException:
         CapturedTask(tuple(captured)).release()
         raise

@@ -56,6 +56,15 @@ def cut(table: pa.Table, key_groups: range, total_rows: int) -> Iterator[tuple[r
             first = last
 
 
+def in_order(table: pa.Table) -> pa.Table:
+    """The rows sorted by key group, and otherwise as they were."""
+    import numpy as np
+    import pyarrow as pa
+
+    groups = table.column(KEY_GROUP).to_numpy().astype(np.uint16)  # they fit, and so NumPy uses a radix sort
+    return table.combine_chunks().take(pa.array(np.argsort(groups, kind="stable")))
+
+
 def slice_of(table: pa.Table, key_groups: range) -> pa.Table:
     """The rows of some neighbouring key groups."""
     import numpy as np

@@ -2,33 +2,39 @@
 
 The job manager may hand over more than a subtask needs, so each kind is redistributed here, by the rules of
 `state.redistribution`: keyed state by key groups, union lists whole, one copy of broadcast state, and lists and splits
-as they were under the same parallelism, else dealt out in turn (then all their files have to be handed over).
+as they were under the same parallelism, else dealt out in turn (then all their files have to be handed over). So are
+sink transactions, but a sink is also shown those that others take.
 """
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from millstream.core.key_groups import key_group_range
-from millstream.core.snapshot.errors import SnapshotError
+from millstream.core.snapshot.compatibility import compare_state
+from millstream.core.snapshot.errors import IncompatibleStateError, SnapshotError
 from millstream.core.snapshot.files import FileFormat, read_state
 from millstream.core.snapshot.model import OperatorSnapshot, StateFile, StateKind, StateSnapshot
 from millstream.core.snapshot.operator_json import operators_from_json
 from millstream.core.snapshot.restore import Rows, read_rows
-from millstream.core.snapshot.storage import CheckpointStorage, location_of
+from millstream.core.snapshot.storage import FileSource, location_of
 from millstream.core.snapshot.table import StateTypes
 from millstream.proto import taskmanager_pb2 as pb
+from millstream.taskmanager.checkpointing.local_copies import LocalCopies
 from millstream.taskmanager.state.captured import RestoredState, StateDeclaration
 from millstream.taskmanager.state.redistribution import broadcast_sources
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
+log = logging.getLogger(__name__)
+
 _READERS = 8
-_DEALT = (StateKind.OPERATOR_LIST, StateKind.SPLITS)
+_DEALT = (StateKind.OPERATOR_LIST, StateKind.SPLITS, StateKind.SINK_TRANSACTIONS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +59,11 @@ class StoredState:
         return StateDeclaration(self.state.name, self.state.kind, StateTypes.of(self.state), self.state.ttl)
 
     def rows(self, declared: StateTypes | None) -> Rows:
-        """All rows, as the declared types."""
+        """All rows, as the declared types, which have to fit the stored ones."""
+        if declared is not None:
+            verdict = compare_state(self.state, declared.snapshot(self.state.name, self.state.kind))
+            if not verdict.ok:
+                raise IncompatibleStateError(f"state '{self.state.name}'", f"cannot be restored: {verdict.message}")
         read = [
             read_rows(part.table, self.state, declared, where=part.where, unpickle=True) for part in self.parts
         ]
@@ -76,9 +86,11 @@ def _joined(read: Sequence[Rows]) -> Rows:
 class RestoredTask:
     """What the operators of one task get back, by operator id."""
 
-    def __init__(self, checkpoint_id: int, states: dict[str, list[StoredState]]) -> None:
+    def __init__(self, checkpoint_id: int, states: dict[str, list[StoredState]], finished: bool = False) -> None:
         self.checkpoint_id = checkpoint_id
         self._states = states
+        self.finished = finished
+        """Whether all subtasks of the task's vertex had finished: there is nothing left to run."""
 
     def keyed_state(self, operator_id: str) -> list[RestoredState]:
         """For the operator's keyed backend."""
@@ -89,20 +101,34 @@ class RestoredTask:
         kinds = (StateKind.OPERATOR_LIST, StateKind.OPERATOR_UNION, StateKind.BROADCAST)
         return [stored for stored in self._states.get(operator_id, ()) if stored.state.kind in kinds]
 
+    def in_flight(self, operator_id: str) -> list[tuple[str, list[Any]]]:
+        """The records that were on their way from the operator's task, of all subtasks: states and their elements."""
+        found = [stored for stored in self._states.get(operator_id, ()) if stored.state.kind is StateKind.IN_FLIGHT]
+        return [(stored.state.name, stored.rows(None).content) for stored in found]
+
     def splits(self, operator_id: str) -> list[Any]:
         """For the operator's source reader."""
-        found = [stored for stored in self._states.get(operator_id, ()) if stored.state.kind is StateKind.SPLITS]
-        return [split for stored in found for split in stored.rows(None).content]
+        return [split for stored in self._of(operator_id, StateKind.SPLITS) for split in stored.rows(None).content]
+
+    def transactions(self, operator_id: str) -> tuple[list[Any], list[Any]]:
+        """For the operator's sink: what it takes over, and everything that it may see."""
+        stored = self._of(operator_id, StateKind.SINK_TRANSACTIONS)
+        own = [element for state in stored for element in state.rows(None).content]
+        return own, [element for state in stored for element in replace(state, deal=None).rows(None).content]
+
+    def _of(self, operator_id: str, kind: StateKind) -> list[StoredState]:
+        return [stored for stored in self._states.get(operator_id, ()) if stored.state.kind is kind]
 
 
-def restore_task(deployment: pb.TaskDeployment, storage: CheckpointStorage) -> RestoredTask:
-    """Reads and checks all files of a task. A damaged or missing one is an error that names it."""
+def restore_task(deployment: pb.TaskDeployment, storage: FileSource, copies: LocalCopies | None = None) -> RestoredTask:
+    """Reads and checks all files of a task, or local copies of them. A bad file is an error that names it."""
     location = location_of(deployment.restore_location)
     operators = operators_from_json(deployment.restore, f"{location or 'the snapshot'}, for {deployment.task_name}")
     states: dict[str, list[StoredState]] = {}
+    reader = _Reader(deployment, location, storage, copies)
     with ThreadPoolExecutor(_READERS, thread_name_prefix="restore") as readers:
         reads = [
-            (operator, state, files, [readers.submit(_read, storage, location, deployment, state, f) for f in files])
+            (operator, state, files, [readers.submit(reader.read, state, file) for file in files])
             for operator in operators
             for state in operator.states
             if (files := _wanted(operator, state, deployment, location))
@@ -115,7 +141,15 @@ def restore_task(deployment: pb.TaskDeployment, storage: CheckpointStorage) -> R
                 ReadFile(_where(location, file), table.result()) for file, table in zip(files, tables, strict=True)
             )
             states.setdefault(operator.operator_id, []).append(StoredState(state, parts, deal))
-    return RestoredTask(deployment.restored_checkpoint_id, states)
+    if copies is not None:
+        read = [file for _, _, files, _ in reads for file in files if file.inline is None]
+        log.info(
+            "%s: %d state files came from local copies, %d from %s",
+            deployment.task_name, len(reader.copied), len(read) - len(reader.copied), location,
+        )  # fmt: skip
+        copies.restored(deployment.restored_checkpoint_id, location, read)
+    finished = bool(operators) and all(operator.finished for operator in operators)
+    return RestoredTask(deployment.restored_checkpoint_id, states, finished)
 
 
 def _wanted(
@@ -140,13 +174,33 @@ def _wanted(
     return files
 
 
-def _read(
-    storage: CheckpointStorage, location: str, deployment: pb.TaskDeployment, state: StateSnapshot, file: StateFile
-) -> pa.Table:
-    # Files of a savepoint may come from other tools, so each key is checked; checkpoints are only ever written here.
-    checked = deployment.max_parallelism if file.path.endswith(f".{FileFormat.PARQUET.value}") else None
-    owned = [_owned(deployment)] if state.kind.keyed else None
-    return read_state(storage, location, state, file, key_groups=owned, max_parallelism=checked)
+class _Reader:
+    """Reads files for one task, on many threads. `copied` are those of which a local copy was good."""
+
+    def __init__(
+        self, deployment: pb.TaskDeployment, location: str, storage: FileSource, copies: LocalCopies | None
+    ) -> None:
+        self._deployment, self._location = deployment, location
+        self._storage, self._copies = storage, copies
+        self.copied: list[StateFile] = []
+
+    def read(self, state: StateSnapshot, file: StateFile) -> pa.Table:
+        if self._copies is not None and self._copies.has(self._location, file):
+            try:
+                table = self._read(self._copies, state, file)
+            except SnapshotError as error:
+                log.warning("a local copy is of no use: %s", error)
+            else:
+                self.copied.append(file)
+                return table
+        return self._read(self._storage, state, file)
+
+    def _read(self, source: FileSource, state: StateSnapshot, file: StateFile) -> pa.Table:
+        # Files of a savepoint may come from other tools, so each key is checked; checkpoints are only written here.
+        deployment = self._deployment
+        checked = deployment.max_parallelism if file.path.endswith(f".{FileFormat.PARQUET.value}") else None
+        owned = [_owned(deployment)] if state.kind.keyed else None
+        return read_state(source, self._location, state, file, key_groups=owned, max_parallelism=checked)
 
 
 def _owned(deployment: pb.TaskDeployment) -> range:

@@ -8,32 +8,37 @@ goes on. The reasons are those of the job manager's `CheckpointFailureReason`.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
+from millstream.core.barriers import StopMode
 from millstream.core.batches import Barrier
-from millstream.core.clock import Clock
-from millstream.core.snapshot.errors import SnapshotError
-from millstream.core.snapshot.operator_json import operators_to_json
-from millstream.core.snapshot.storage import location_of
-from millstream.core.tracebacks import one_line
+from millstream.core.snapshot.storage import FileTarget, location_of
 from millstream.proto import taskmanager_pb2 as pb
 from millstream.taskmanager.checkpointing.alignment import (
     COORDINATOR,
     Abandon,
     Action,
+    AllDelivered,
     BarrierAligner,
     Block,
     TakeSnapshot,
     Unblock,
 )
 from millstream.taskmanager.checkpointing.capture import CapturedTask, capture_chain
+from millstream.taskmanager.checkpointing.ending import TaskEnd
 from millstream.taskmanager.checkpointing.layout import TaskLayout
-from millstream.taskmanager.checkpointing.storages import Storages
-from millstream.taskmanager.checkpointing.writing import SnapshotTarget, WrittenSnapshot, write_snapshot
-from millstream.taskmanager.operators.base import OperatorError
+from millstream.taskmanager.checkpointing.unaligned import InFlightRecords
+from millstream.taskmanager.checkpointing.writer_thread import (
+    CheckpointServices,
+    SnapshotWritten,
+    millis,
+    told,
+    write_caught,
+    write_states,
+)
+from millstream.taskmanager.checkpointing.writing import SnapshotTarget
 
 if TYPE_CHECKING:
     from millstream.taskmanager.task import Task
@@ -41,41 +46,16 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 _REMEMBERED = 64  # acknowledged checkpoints of which nothing was heard
+_COMMIT_ATTEMPTS = 5  # in a row; after that the task fails, and commits again when it is restored
 
 
 @dataclass(frozen=True, slots=True)
-class SnapshotWritten:
-    """A mail: the thread is done with a snapshot. Exactly one of `written` and `error` is set."""
+class _Arrival:
+    """The first that a task saw of a checkpoint: when, how long after it was started, how much was taken in before."""
 
-    attempt_id: str
-    barrier: Barrier
-    ack: pb.CheckpointAck
-    written: WrittenSnapshot | None = None
-    error: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class CheckpointServices:
-    """What a worker gives its tasks for their checkpoints. `submit` runs something on another thread."""
-
-    allocation_id: str
-    clock: Clock
-    storages: Storages
-    incremental: bool
-    submit: Callable[[Callable[[], None]], object]
-    post: Callable[[SnapshotWritten], None]
-    send: Callable[[pb.WorkerMessage], None]
-
-    def discard(self, location: str, files: tuple[str, ...]) -> None:
-        """Deletes files of a snapshot that will not be; what cannot be deleted goes with the snapshot's folder."""
-        if files:
-            self.submit(partial(self._delete, location, files))
-
-    def _delete(self, location: str, files: tuple[str, ...]) -> None:
-        try:
-            self.storages.at(location).delete_files(files)
-        except SnapshotError as error:
-            log.warning("files of a checkpoint that was given up are left: %s", error)
+    at: float
+    start_delay_ms: int
+    bytes_in: int
 
 
 class TaskCheckpoints:
@@ -84,8 +64,13 @@ class TaskCheckpoints:
     def __init__(self, task: Task, services: CheckpointServices) -> None:
         self._task = task
         self._services = services
+        self.end = TaskEnd(services.takes_final)
+        self.copies = services.copies.of(task.deployment.vertex_id, task.deployment.subtask)
         self._aligner: BarrierAligner | None = None
-        self._aligning_since: dict[int, float] = {}
+        self._arrivals: dict[int, _Arrival] = {}
+        self._in_flight = InFlightRecords(task)
+        self._targets: dict[int, SnapshotTarget] = {}
+        self._held: dict[int, SnapshotWritten] = {}
         self._writing: dict[int, CapturedTask] = {}
         self._given_up: set[int] = set()
         self._acknowledged: dict[int, tuple[str, tuple[str, ...]]] = {}
@@ -99,9 +84,10 @@ class TaskCheckpoints:
         return bool(self._writing)
 
     def trigger(self, barrier: Barrier) -> None:
-        """The coordinator asks: a source, or a task whose producers have all finished."""
-        if barrier.checkpoint_id <= self._newest:
+        """The coordinator asks: a source, a task that has ended, or one whose producers all have."""
+        if barrier.checkpoint_id <= self._newest or self._task.had_finished:
             return
+        self._note_arrival(barrier)
         if self._task.is_ending or not self._task.gates:
             self._snapshot(barrier)
         else:
@@ -109,66 +95,132 @@ class TaskCheckpoints:
 
     def arrived(self, channel_id: int, barrier: Barrier) -> None:
         """A channel delivered a barrier."""
-        self._aligning_since.setdefault(barrier.checkpoint_id, self._services.clock.monotonic())
+        self._note_arrival(barrier)
         self._apply(self._alignment().received(channel_id, barrier))
+
+    def barriers_due(self, now: float) -> float | None:
+        """Sees to barriers that wait behind records, here and in the outputs; answers when to look again, if at all."""
+        announced = [barrier for gate in self._task.gates for barrier in gate.take_announced()]
+        for barrier in announced:
+            self._note_arrival(barrier)
+            self._apply(self._alignment().announced(barrier))
+        aligner, in_flight, now_ms = self._aligner, self._in_flight, self._services.clock.now_ms()
+        if not in_flight.is_under_way and (aligner is None or not aligner.is_aligning):
+            return now if announced else None
+        if aligner is not None:
+            for channel_id, number in in_flight.delivered():
+                self._apply(aligner.delivered(channel_id, number))
+            self._apply(aligner.tick(now_ms))
+        in_flight.tick(now_ms)
+        self._settle()
+        timeouts = (in_flight.next_timeout, None if aligner is None else aligner.next_timeout)
+        due = min((at for at in timeouts if at is not None), default=None)
+        if announced:
+            return now
+        return None if due is None else now + max(0, due - now_ms) / 1000
 
     def channel_ended(self, channel_id: int) -> None:
         """A channel delivered its end."""
         if self._aligner is not None:
             self._apply(self._aligner.ended(channel_id))
 
+    def input_ended(self) -> None:
+        """The task has sent its end on. One that a savepoint stopped waits for no further checkpoint."""
+        self.end.input_ended()
+        if not self.end.is_stopped and not self._task.had_finished:
+            ended = pb.InputsEnded(allocation_id=self._services.allocation_id, attempt_id=self._task.attempt_id)
+            self._services.send(pb.WorkerMessage(inputs_ended=ended))
+
     def completed(self, checkpoint_id: int) -> None:
-        """The checkpoint is durable."""
+        """The checkpoint is durable: commits it. What fails is reported, so that it is told again."""
         self._acknowledged.pop(checkpoint_id, None)
         self._full_under_way.discard(checkpoint_id)
+        if self.copies is not None:
+            self._services.submit(partial(self.copies.completed, checkpoint_id))
         if checkpoint_id in self._layouts:
             self._layouts = {number: known for number, known in self._layouts.items() if number >= checkpoint_id}
+        failure: Exception | None = None
         for operator in self._task.chain.operators:
             if operator.keyed_state is not None:
                 operator.keyed_state.confirm(checkpoint_id)
-            operator.notify_checkpoint_complete(checkpoint_id)
+            try:
+                operator.notify_checkpoint_complete(checkpoint_id)
+            except Exception as error:
+                failure = failure or error
+        if failure is None:
+            self.end.committed(checkpoint_id)
+        elif self.end.commit_failed(checkpoint_id) >= _COMMIT_ATTEMPTS:
+            raise failure
+        else:
+            log.warning("%s cannot commit checkpoint %d: %s", self._task.deployment.task_name, checkpoint_id, failure)
+            failed = pb.CommitFailed(
+                allocation_id=self._services.allocation_id, attempt_id=self._task.attempt_id,
+                checkpoint_id=checkpoint_id, message=told(failure),
+            )  # fmt: skip
+            self._services.send(pb.WorkerMessage(commit_failed=failed))
 
     def aborted(self, checkpoint_id: int) -> None:
-        """The checkpoint was given up: nothing of it is kept."""
+        """The checkpoint was given up: nothing of it is kept, and a task that it was to stop goes on."""
+        self.end.aborted(checkpoint_id)
         self._full_under_way.discard(checkpoint_id)
         self._layouts.pop(checkpoint_id, None)
         self._apply(self._alignment().aborted(checkpoint_id))
-        if checkpoint_id in self._writing:
-            self._given_up.add(checkpoint_id)
-            self._writing[checkpoint_id].release()
+        self._give_up(checkpoint_id)
         location, files = self._acknowledged.pop(checkpoint_id, ("", ()))
-        self._services.discard(location, files)
+        self._discard(checkpoint_id, location, files)
         for operator in self._task.chain.operators:
             operator.notify_checkpoint_aborted(checkpoint_id)
 
     def written(self, mail: SnapshotWritten) -> None:
-        """The thread is done: acknowledges or declines, unless the checkpoint was given up meanwhile."""
+        """The thread is done: acknowledges or declines, unless the checkpoint was given up meanwhile.
+
+        A checkpoint that takes in records on their way is not acknowledged before the last of them is written.
+        """
         number = mail.barrier.checkpoint_id
-        del self._writing[number]
         given_up = number in self._given_up
+        if number in self._in_flight and mail.written is not None:
+            self._held[number] = mail
+            self._settle()
+            return
+        del self._writing[number]
+        self._in_flight.drop(number)
+        self._targets.pop(number, None)
         self._given_up.discard(number)
         if mail.written is None:
             self._full_under_way.discard(number)
+            self._discard(number)
             if not given_up:
                 self._decline(number, "CHECKPOINT_ASYNC_EXCEPTION", mail.error)
         elif given_up:
-            self._services.discard(mail.barrier.location, mail.written.new_files)
+            self._discard(number, mail.barrier.location, mail.written.new_files)
         else:
+            if self.copies is not None and not mail.barrier.is_savepoint:
+                self.copies.written(number, mail.barrier.location, mail.written.files())
             self._layouts[number] = mail.written.layout
             self._acknowledged[number] = (mail.barrier.location, mail.written.new_files)
             while len(self._acknowledged) > _REMEMBERED:
                 del self._acknowledged[min(self._acknowledged)]
             self._services.send(pb.WorkerMessage(checkpoint_ack=mail.ack))
 
+    def _discard(self, checkpoint_id: int, location: str = "", files: tuple[str, ...] = ()) -> None:
+        self._services.discard(location, files)
+        if self.copies is not None:
+            self._services.submit(partial(self.copies.given_up, checkpoint_id))
+
     def release(self) -> None:
         """The task is over: lets go of what is being written."""
         for captured in self._writing.values():
             captured.release()
+        for mail in self._held.values():
+            if mail.written is not None:
+                self._services.discard(mail.barrier.location, mail.written.new_files)
+        self._held.clear()
 
     def _alignment(self) -> BarrierAligner:
         if self._aligner is None:
-            channels = [c.channel_id for gate in self._task.gates for c in gate.channels if not c.ended]
-            self._aligner = BarrierAligner(channels)
+            gates = [(gate, c.channel_id) for gate in self._task.gates for c in gate.channels if not c.ended]
+            overtakable = [channel_id for gate, channel_id in gates if gate.overtakable]
+            self._aligner = BarrierAligner([channel_id for _, channel_id in gates], overtakable)
         return self._aligner
 
     def _apply(self, actions: list[Action]) -> None:
@@ -178,11 +230,14 @@ class TaskCheckpoints:
                     self._set_blocked(True, channel_id)
                 case Unblock():
                     self._set_blocked(False)
-                case TakeSnapshot(barrier):
-                    self._snapshot(barrier)
+                case TakeSnapshot(barrier, recorded):
+                    self._snapshot(barrier, recorded)
+                case AllDelivered(number):
+                    self._in_flight.inputs_delivered(number)
                 case Abandon(number, reason):
-                    self._aligning_since.pop(number, None)
+                    self._arrivals.pop(number, None)
                     if reason != "aborted":
+                        self._give_up(number)
                         self._decline(number, "CHECKPOINT_DECLINED_SUBSUMED", reason)
 
     def _set_blocked(self, blocked: bool, channel_id: int | None = None) -> None:
@@ -191,41 +246,75 @@ class TaskCheckpoints:
                 if channel_id is None or channel.channel_id == channel_id:
                     channel.blocked = blocked
 
-    def _snapshot(self, barrier: Barrier) -> None:
+    def _note_arrival(self, barrier: Barrier) -> None:
+        if barrier.checkpoint_id not in self._arrivals:
+            clock = self._services.clock
+            delay = max(0, clock.now_ms() - barrier.timestamp)
+            self._arrivals[barrier.checkpoint_id] = _Arrival(clock.monotonic(), delay, self._bytes_in())
+
+    def _bytes_in(self) -> int:
+        return sum(gate.bytes_in for gate in self._task.gates)
+
+    def _give_up(self, number: int) -> None:
+        self._in_flight.drop(number)
+        if number in self._writing:
+            self._given_up.add(number)
+            self._writing[number].release()
+            if number in self._held:
+                self.written(self._held.pop(number))
+
+    def _settle(self) -> None:
+        """Writes what checkpoints have caught once there is nothing more to come, and their states are written."""
+        for number in self._in_flight.settled() & self._held.keys():
+            mail, target = self._held.pop(number), self._targets.pop(number)
+            caught = self._in_flight.take(number)
+            if caught.operators:
+                self._services.submit(partial(write_caught, caught, target, mail, self._services))
+            else:
+                self.written(mail)
+
+    def _snapshot(self, barrier: Barrier, recorded: frozenset[int] = frozenset()) -> None:
         services, number = self._services, barrier.checkpoint_id
         self._newest = max(self._newest, number)
+        if barrier.stop is StopMode.DRAIN:
+            self._task.finish_operators()
         began = services.clock.monotonic()
+        arrival = self._arrivals.pop(number)
         ack = pb.CheckpointAck(
             allocation_id=services.allocation_id, attempt_id=self._task.attempt_id, checkpoint_id=number,
-            alignment_ms=_millis(began - self._aligning_since.pop(number, began)),
+            alignment_ms=millis(began - arrival.at), start_delay_ms=arrival.start_delay_ms,
+            processed_bytes=self._bytes_in() - arrival.bytes_in, unaligned=barrier.unaligned,
         )  # fmt: skip
-        for overtaken in [known for known in self._aligning_since if known < number]:
-            del self._aligning_since[overtaken]
+        self._arrivals = {known: first for known, first in self._arrivals.items() if known > number}
+        self.end.captured(number, barrier.stop)
         captured: CapturedTask | None = None
         try:
             target = self._target(barrier)
             captured = capture_chain(self._task.chain, barrier, target.shared)
+            self._in_flight.record(barrier, recorded)
         except Exception as error:
-            self._decline(number, "CHECKPOINT_DECLINED", _told(error))
+            self._decline(number, "CHECKPOINT_DECLINED", told(error))
         try:
             self._task.emit_barrier(barrier)
+            self._in_flight.sent_on(number)
         except BaseException:
             if captured is not None:
                 captured.release()
             raise
         if captured is not None:
             ended = services.clock.monotonic()
-            ack.sync_ms = _millis(ended - began)
+            ack.sync_ms = millis(ended - began)
             self._writing[number] = captured
-            services.submit(partial(_write, captured, target, ack, ended, services))
+            self._targets[number] = target
+            services.submit(partial(write_states, captured, target, ack, ended, services))
 
     def _target(self, barrier: Barrier) -> SnapshotTarget:
         services = self._services
-        barrier = Barrier(
-            barrier.checkpoint_id, barrier.timestamp, barrier.is_savepoint, location_of(barrier.location),
-            barrier.aligned, barrier.full or bool(self._full_under_way),
-        )  # fmt: skip
-        storage = services.storages.at(barrier.location)
+        full = barrier.full or bool(self._full_under_way)
+        barrier = replace(barrier, location=location_of(barrier.location), full=full)
+        storage: FileTarget = services.storages.at(barrier.location)
+        if self.copies is not None and not barrier.is_savepoint:
+            storage = self.copies.copying(storage, barrier.checkpoint_id)
         shared = (
             services.incremental
             and not barrier.is_savepoint
@@ -243,30 +332,3 @@ class TaskCheckpoints:
             reason=reason, message=message,
         )  # fmt: skip
         self._services.send(pb.WorkerMessage(checkpoint_decline=decline))
-
-
-def _write(
-    captured: CapturedTask, target: SnapshotTarget, ack: pb.CheckpointAck, began: float, services: CheckpointServices
-) -> None:
-    """On the writer's thread."""
-    try:
-        written = write_snapshot(captured, target)
-        ack.operators = operators_to_json(written.operators)
-        ack.bytes_written = written.bytes_written
-        ack.async_ms = _millis(services.clock.monotonic() - began)
-        mail = SnapshotWritten(ack.attempt_id, target.barrier, ack, written)
-    except Exception as error:
-        mail = SnapshotWritten(ack.attempt_id, target.barrier, ack, error=_told(error))
-    finally:
-        captured.release()
-    services.post(mail)
-
-
-def _millis(seconds: float) -> int:
-    return max(0, round(seconds * 1000))
-
-
-def _told(error: BaseException) -> str:
-    if isinstance(error, OperatorError) and error.__cause__ is not None:
-        return f"{error.operator_name}: {one_line(error.__cause__)}"
-    return one_line(error)

@@ -1,14 +1,15 @@
 """The long half of a snapshot: captured state into files, on a thread of its own.
 
 When it fails, what it has written is deleted again. A checkpoint is in Arrow files, with little states inline; a
-savepoint is in Parquet files, all of it. With the job manager's memory as storage everything is inline.
+savepoint is in Parquet files, or in Arrow files when it is native, all of it. With the job manager's memory as storage
+everything is inline.
 """
 
 from __future__ import annotations
 
 import contextlib
 import importlib
-from collections.abc import Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 from urllib.parse import quote
@@ -18,12 +19,13 @@ from millstream.core.ids import OperatorId
 from millstream.core.snapshot.errors import SnapshotError
 from millstream.core.snapshot.files import FileFormat, write_state
 from millstream.core.snapshot.model import OperatorSnapshot, StateFile, StateKind, StateSnapshot
-from millstream.core.snapshot.storage import CheckpointStorage
+from millstream.core.snapshot.storage import FileTarget
 from millstream.core.snapshot.table import StateTypes, element_table
 from millstream.core.types import PICKLED
 from millstream.proto import taskmanager_pb2 as pb
 from millstream.taskmanager.checkpointing.capture import CapturedOperator, CapturedTask
-from millstream.taskmanager.checkpointing.layout import Chunk, Layout, TaskLayout, cut, is_touched, slice_of
+from millstream.taskmanager.checkpointing.layout import Chunk, Layout, TaskLayout, cut, in_order, is_touched, slice_of
+from millstream.taskmanager.checkpointing.throttle import WRITERS
 from millstream.taskmanager.state.arrow_tables import keyed_table, operator_table
 from millstream.taskmanager.state.captured import CapturedKeyedState, CapturedTable, StateDeclaration
 
@@ -32,14 +34,16 @@ if TYPE_CHECKING:
 
 SPLITS = "splits"
 SPLIT_TYPES = StateTypes(value=PICKLED)
+TRANSACTIONS = "transactions"
 _INLINE_BELOW = 20 * 1024
+_STEP = 16 * 1024  # rows, which take some milliseconds
 
 
 @dataclass(frozen=True, slots=True)
 class SnapshotTarget:
     """Where a snapshot goes. With `shared`, keyed state is cut into files that later checkpoints refer to."""
 
-    storage: CheckpointStorage
+    storage: FileTarget
     barrier: Barrier
     deployment: pb.TaskDeployment
     shared: bool = False
@@ -48,7 +52,8 @@ class SnapshotTarget:
     @property
     def format(self) -> FileFormat:
         """The encoding of its files."""
-        return FileFormat.PARQUET if self.barrier.is_savepoint else FileFormat.ARROW
+        is_open = self.barrier.is_savepoint and not self.barrier.native
+        return FileFormat.PARQUET if is_open else FileFormat.ARROW
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +64,10 @@ class WrittenSnapshot:
     new_files: tuple[str, ...]
     bytes_written: int
     layout: TaskLayout
+
+    def files(self) -> Iterator[StateFile]:
+        """All files that the snapshot refers to, also those of earlier ones."""
+        return (file for operator in self.operators for state in operator.states for file in state.files)
 
 
 def write_snapshot(captured: CapturedTask, target: SnapshotTarget) -> WrittenSnapshot:
@@ -71,6 +80,18 @@ def write_snapshot(captured: CapturedTask, target: SnapshotTarget) -> WrittenSna
             target.storage.delete_files(writer.new_files)
         raise
     return WrittenSnapshot(operators, tuple(writer.new_files), writer.bytes_written, writer.layout)
+
+
+def joined(first: WrittenSnapshot, second: WrittenSnapshot) -> WrittenSnapshot:
+    """Two parts of one snapshot as one, each operator once."""
+    operators = {operator.operator_id: operator for operator in first.operators}
+    for operator in second.operators:
+        known = operators.setdefault(operator.operator_id, replace(operator, states=()))
+        operators[operator.operator_id] = replace(known, states=known.states + operator.states)
+    return WrittenSnapshot(
+        tuple(operators.values()), first.new_files + second.new_files, first.bytes_written + second.bytes_written,
+        {**first.layout, **second.layout},
+    )  # fmt: skip
 
 
 def warm_up() -> None:
@@ -90,10 +111,13 @@ class _Writer:
 
     def operator(self, captured: CapturedOperator) -> OperatorSnapshot:
         states: list[StateSnapshot] = []
-        if captured.splits is not None:
-            table = element_table(captured.splits, SPLIT_TYPES, pickler=bytes)
-            files = self._write(captured.folder, SPLITS, table)
-            states.append(replace(SPLIT_TYPES.snapshot(SPLITS, StateKind.SPLITS), files=files))
+        for name, kind, pickled in (
+            (SPLITS, StateKind.SPLITS, captured.splits),
+            (TRANSACTIONS, StateKind.SINK_TRANSACTIONS, captured.transactions),
+        ):
+            if pickled is not None:
+                files = self._write(captured.folder, name, element_table(pickled, SPLIT_TYPES, pickler=bytes))
+                states.append(replace(SPLIT_TYPES.snapshot(name, kind), files=files))
         if captured.operator is not None:
             for declaration, contents in captured.operator.contents():
                 table = operator_table(declaration, contents)
@@ -102,6 +126,10 @@ class _Writer:
             for state in captured.keyed.states:
                 files = self._keyed(captured, captured.keyed, state)
                 states.append(_described(state.declaration, files))
+        for caught in captured.in_flight:
+            table = element_table(caught.elements(), SPLIT_TYPES, pickler=bytes)
+            files = self._write(captured.folder, caught.name, table)
+            states.append(replace(SPLIT_TYPES.snapshot(caught.name, StateKind.IN_FLIGHT), files=files))
         names = [state.name for state in states]
         twice = next((name for name in names if names.count(name) > 1), None)
         if twice is not None:
@@ -120,7 +148,7 @@ class _Writer:
         declaration = state.declaration
         owned, operator_id = captured.key_groups, owner.operator_id
         if not self._target.shared:
-            table = keyed_table(declaration, state.rows(), captured.max_parallelism)
+            table = _table(state, None, captured.max_parallelism)
             return self._write(owner.folder, declaration.name, table, owned)
         base, touched = self._base(operator_id, state), state.dirty_groups
         stale, chunks = [owned], []
@@ -128,7 +156,7 @@ class _Writer:
             stale = [chunk.key_groups for chunk in base if is_touched(chunk, touched)]
             chunks = [chunk for chunk in base if not is_touched(chunk, touched)]
         wanted = None if touched is None else [group for key_groups in stale for group in key_groups]
-        table = keyed_table(declaration, state.rows(wanted), captured.max_parallelism)
+        table = _table(state, wanted, captured.max_parallelism)
         total = table.num_rows + sum(file.rows for chunk in chunks for file in chunk.files)
         for block in stale:
             for key_groups, part in cut(slice_of(table, block), block, total):
@@ -149,16 +177,35 @@ class _Writer:
     ) -> tuple[StateFile, ...]:
         target = self._target
         location = target.barrier.location
-        files = write_state(
-            target.storage, location, folder, name, target.deployment.subtask, table, target.format,
-            key_groups=key_groups, shared=target.shared and key_groups is not None, first_part=first_part,
-            inline_below=0 if target.barrier.is_savepoint else _INLINE_BELOW,
-        )  # fmt: skip
+        with WRITERS.work():
+            files = write_state(
+                target.storage, location, folder, name, target.deployment.subtask, table, target.format,
+                key_groups=key_groups, shared=target.shared and key_groups is not None, first_part=first_part,
+                inline_below=0 if target.barrier.is_savepoint else _INLINE_BELOW,
+            )  # fmt: skip
         for file in files:
             self.bytes_written += file.size
             if file.inline is None:
                 self.new_files.append(file.path if file.shared else f"{location}/{quote(file.path)}")
         return files
+
+
+def _table(state: CapturedTable, wanted: Collection[int] | None, max_parallelism: int) -> pa.Table:
+    """The rows in some key groups, sorted by key group; converted in steps, so that tasks get their turn between."""
+    import pyarrow as pa
+
+    with WRITERS.work():
+        rows = state.rows(wanted)
+    tables = []
+    for start in range(0, max(1, len(rows)), _STEP):
+        with WRITERS.work():
+            tables.append(keyed_table(state.declaration, rows.part(start, start + _STEP), max_parallelism))
+    with WRITERS.work():
+        if len(tables) == 1:
+            return tables[0]
+        if any(table.schema != tables[0].schema for table in tables):  # times in the time zones of their step
+            return keyed_table(state.declaration, rows, max_parallelism)
+        return in_order(pa.concat_tables(tables))
 
 
 def _described(declaration: StateDeclaration, files: tuple[StateFile, ...]) -> StateSnapshot:

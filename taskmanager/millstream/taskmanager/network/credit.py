@@ -1,9 +1,9 @@
 """Credit, as two pure machines: the receiver that grants it and the sender that spends it.
 
 A credit is the receiver's promise of room for one buffer. Each channel has `exclusive` buffers of its own; on top, the
-channels of one gate share a floating pool, given to those whose senders announced a backlog. Invariants: a sender never
-has more buffers on the way than credit; the buffers promised to or held for a channel beyond its exclusive ones
-never sum up to more than the pool.
+channels of one gate share a floating pool, given to those whose senders announced a backlog. Barriers with priority
+take no credit, and are not counted here. Invariants: a sender never has more buffers on the way than credit; the
+buffers promised to or held for a channel beyond its exclusive ones never sum up to more than the pool.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """The receiving side of a task: channels, and the gate that takes their elements in turn.
 
 Owned by the worker's loop. A local channel holds elements by reference; a remote one holds buffers, decoded when the
-task takes them, so that credit returns only when there is room again.
+task takes them, so that credit returns only when there is room again. A barrier is announced when it arrives, and taken
+in its turn: its place in the queue divides the channel, whether or not the task waits until it gets there.
 """
 
 from __future__ import annotations
@@ -10,10 +11,13 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
-from millstream.core.batches import Element
+import msgspec
+
+from millstream.core.batches import Barrier, Batch, Element
 from millstream.proto import dataplane_pb2 as pb
 from millstream.taskmanager.network.codecs import Codec, ElementCodec, decompress
 from millstream.taskmanager.network.credit import CreditReceiver, CreditViolationError
+from millstream.taskmanager.network.recording import Recording
 
 _CODECS = frozenset(Codec)
 
@@ -25,7 +29,7 @@ class ProtocolError(Exception):
 class InputChannel:
     """One producer's elements for one task."""
 
-    __slots__ = ("blocked", "channel_id", "ended", "name", "queue")
+    __slots__ = ("announced", "blocked", "channel_id", "ended", "name", "producer_subtask", "queue", "recording")
 
     def __init__(self, channel_id: int, name: str) -> None:
         self.channel_id = channel_id
@@ -34,6 +38,11 @@ class InputChannel:
         self.ended = False
         self.blocked = False
         """Whether the gate takes nothing from it for now; what arrives waits, and credit is granted as ever."""
+        self.producer_subtask = 0
+        self.recording: Recording | None = None
+        """Takes what arrives as well, while an unaligned checkpoint waits for the channel's barrier."""
+        self.announced: list[Barrier] = []
+        """Barriers that have arrived since the gate was asked; one list for all of its channels."""
 
 
 class LocalInputChannel(InputChannel):
@@ -46,6 +55,14 @@ class LocalInputChannel(InputChannel):
     def has_room(self) -> bool:
         """Whether the producer may go on."""
         return len(self.queue) < self.CAPACITY
+
+    def put(self, element: Element) -> None:
+        """From the producer; a barrier is announced."""
+        self.queue.append(element)
+        if self.recording is not None:
+            self.recording.add(element)
+        if isinstance(element, Barrier):
+            self.announced.append(element)
 
 
 class RemoteInputChannel(InputChannel):
@@ -70,11 +87,18 @@ class RemoteInputChannel(InputChannel):
         self._sequence += 1
         self.queue.append(data)
         self._incomplete = self._incomplete + 1 if data.more else 0
+        if self.recording is not None:
+            self.recording.add(data)
 
     @property
     def has_all(self) -> bool:
         """Whether the end has arrived, taken or still waiting: the producer owes nothing more."""
         return self.ended or (bool(self.queue) and self.queue[-1].codec == Codec.SIGNAL)
+
+    @property
+    def is_in_batch(self) -> bool:
+        """Whether the last batch is still to be completed."""
+        return self._incomplete > 0
 
     @property
     def has_element(self) -> bool:
@@ -83,7 +107,11 @@ class RemoteInputChannel(InputChannel):
 
 
 class InputGate:
-    """All channels of one edge into a task; `input_index` says which of the task's inputs the edge leads to."""
+    """All channels of one edge into a task; `input_index` says which of the task's inputs the edge leads to.
+
+    `producer` is the head operator of the producing task and the number of its output. On an `overtakable` edge, an
+    unaligned checkpoint takes what is on its way as part of that operator's state.
+    """
 
     def __init__(
         self,
@@ -92,8 +120,16 @@ class InputGate:
         credit: CreditReceiver,
         grant: Callable[[RemoteInputChannel, int], None],
         input_index: int = 0,
+        producer: tuple[str, int] = ("", 0),
+        overtakable: bool = False,
     ) -> None:
         self.input_index = input_index
+        self.producer = producer
+        self.overtakable = overtakable
+        self._announced: list[Barrier] = []
+        for channel in channels:
+            self._announced += channel.announced  # a local producer may have been there before
+            channel.announced = self._announced
         self._channels = channels
         self._remote = {c.channel_id: c for c in channels if isinstance(c, RemoteInputChannel)}
         self._codec = codec
@@ -121,12 +157,20 @@ class InputGate:
         """A buffer came over the network."""
         if channel.has_all:
             raise ProtocolError(f"a buffer after the end of channel {channel.channel_id}")
-        try:
-            grants = self._credit.arrived(channel.channel_id, data.backlog)
-        except CreditViolationError as error:
-            raise ProtocolError(str(error)) from None
-        channel.arrived(data)
-        self._send(grants)
+        barrier = self._barrier(data) if data.codec == Codec.BARRIER else None
+        if data.priority:
+            if barrier is None or channel.is_in_batch:
+                raise ProtocolError(f"priority on channel {channel.channel_id} for no barrier, or within a batch")
+            channel.arrived(data)
+        else:
+            try:
+                grants = self._credit.arrived(channel.channel_id, data.backlog)
+            except CreditViolationError as error:
+                raise ProtocolError(str(error)) from None
+            channel.arrived(data)
+            self._send(grants)
+        if barrier is not None:
+            self._announced.append(barrier)
         if data.more:
             # A batch that is larger than the channel's credit must keep coming: its fragments do not wait for the task.
             self._send(self._credit.consumed(channel.channel_id))
@@ -134,6 +178,20 @@ class InputGate:
     def announced(self, channel_id: int, backlog: int) -> None:
         """A sender told its backlog."""
         self._send(self._credit.announced(channel_id, backlog))
+
+    def take_announced(self) -> list[Barrier]:
+        """The barriers that have arrived since the last time; some may have been taken already."""
+        announced = self._announced[:]
+        self._announced.clear()
+        return announced
+
+    def record(self, channel: InputChannel, checkpoint_id: int, begun: Batch | None) -> Recording:
+        """Records the channel up to the checkpoint's barrier: what the task has `begun`, what waits, what comes."""
+        recording = Recording(checkpoint_id, self._codec)
+        for item in [*([] if begun is None else [begun]), *channel.queue]:
+            recording.add(item)
+        channel.recording = None if recording.is_complete else recording
+        return recording
 
     def poll(self) -> tuple[InputChannel, Element] | None:
         """The next element, channels taking turns; None when none is there."""
@@ -169,10 +227,19 @@ class InputGate:
                 parts.append(data.payload)
             payload = b"".join(parts)
         self.bytes_in += len(payload)
-        self._send(self._credit.consumed(channel.channel_id))
+        if not data.priority:
+            self._send(self._credit.consumed(channel.channel_id))
         if data.compressed:
             payload = decompress(payload)
         return self._codec.decode(data.codec, payload)
+
+    def _barrier(self, data: pb.Data) -> Barrier:
+        try:
+            barrier = self._codec.decode(data.codec, data.payload)
+        except msgspec.MsgspecError as error:
+            raise ProtocolError(f"a malformed barrier on channel {data.channel}: {error}") from error
+        assert isinstance(barrier, Barrier)
+        return barrier
 
     def _send(self, grants: list[tuple[int, int]]) -> None:
         for channel_id, buffers in grants:

@@ -1,20 +1,23 @@
 """The sending side of a task: one `ResultPartition` for each outgoing edge, one channel for each consumer.
 
 Owned by the worker's loop. Rows for a remote consumer are gathered until they fill a buffer or the buffer timeout has
-passed, then encoded and queued; queued buffers leave against credit. The partition has room while its queued buffers
-fit two for each channel plus a shared pool, so that a stuck channel can hold at most its two and the pool.
+passed, then encoded and queued; queued buffers leave against credit, and a barrier with priority ahead of them without
+any. The partition has room while its queued buffers fit two for each channel plus a shared pool, so that a stuck
+channel can hold at most its two and the pool.
 """
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
+from dataclasses import replace
 
 from millstream.core.batches import END_OF_INPUT, Barrier, Batch, ColumnBatch, Element, RowBatch
 from millstream.proto import dataplane_pb2 as pb
 from millstream.taskmanager.network.codecs import ElementCodec, compress
 from millstream.taskmanager.network.credit import CreditSender
 from millstream.taskmanager.network.inputs import LocalInputChannel
+from millstream.taskmanager.network.overtaking import Passage, overtake
 from millstream.taskmanager.partitioning import Router
 
 BUFFERS_PER_CHANNEL = 2
@@ -48,11 +51,11 @@ class LocalOutputChannel(OutputChannel):
 
     def emit(self, batch: Batch) -> None:
         """At once: there is nothing to gain by waiting."""
-        self.target.queue.append(batch)
+        self.target.put(batch)
 
     def signal(self, element: Element) -> None:
         """Behind the batches."""
-        self.target.queue.append(element)
+        self.target.put(element)
 
 
 class RemoteOutputChannel(OutputChannel):
@@ -62,6 +65,7 @@ class RemoteOutputChannel(OutputChannel):
         "_codec",
         "_compress",
         "_gathered",
+        "_in_batch",
         "_row_bytes",
         "_segment",
         "_send",
@@ -93,6 +97,7 @@ class RemoteOutputChannel(OutputChannel):
         self._compress = compressed
         self._send = send
         self._sequence = 0
+        self._in_batch = False
         self._gathered: list[object] = []
         self._timestamps: list[int] | None = None
         self._row_bytes = 64.0
@@ -122,6 +127,22 @@ class RemoteOutputChannel(OutputChannel):
         self._encode(element)
         self.pump()
 
+    def barrier(self, barrier: Barrier) -> pb.Data:
+        """Sends a barrier; answers its frame, which waits in the queue unless it has left."""
+        self.flush()
+        self._encode(barrier)
+        frame = self.queue[-1]
+        self.pump()
+        return frame
+
+    def hurry(self, frame: pb.Data, barrier: Barrier) -> list[pb.Data]:
+        """Has a queued barrier overtake the buffers ahead of it; answers those."""
+        _, frame.payload = self._codec.encode(replace(barrier, unaligned=True))
+        passed = overtake(self.queue, frame, self._in_batch)
+        frame.priority = True
+        self.pump()
+        return passed
+
     @property
     def has_gathered(self) -> bool:
         """Whether rows wait for their buffer to fill."""
@@ -143,15 +164,19 @@ class RemoteOutputChannel(OutputChannel):
         self.pump()
 
     def pump(self) -> None:
-        """Sends queued buffers while there is credit."""
+        """Sends queued buffers while there is credit; a barrier with priority needs none."""
         queue, credit = self.queue, self.credit
         if self.closed:
             queue.clear()
             return
-        while queue and credit.credit:
+        while queue and (credit.credit or queue[0].priority):
             data = queue.popleft()
             data.backlog = len(queue)
-            credit.spend(len(queue))
+            data.sequence = self._sequence
+            self._sequence += 1
+            self._in_batch = data.more
+            if not data.priority:
+                credit.spend(len(queue))
             self._send(self.peer, pb.Frame(data=data).SerializeToString())
         backlog = credit.announcement(len(queue))
         if backlog is not None:
@@ -160,21 +185,21 @@ class RemoteOutputChannel(OutputChannel):
 
     def _encode(self, element: Element) -> int:
         codec, payload = self._codec.encode(element)
-        compressed = self._compress and len(payload) > 512
+        whole = isinstance(element, Barrier)  # so that it is known when it arrives
+        compressed = self._compress and len(payload) > 512 and not whole
         if compressed:
             payload = compress(payload)
         size = len(payload)
         self.bytes_out += size
-        segment = self._segment
+        segment = max(size, 1) if whole else self._segment
         for start in range(0, max(size, 1), segment):
             part = payload if size <= segment else payload[start : start + segment]
             self.queue.append(
                 pb.Data(
-                    channel=self.channel_id, sequence=self._sequence, codec=codec, compressed=compressed,
-                    payload=part, more=start + segment < size,
+                    channel=self.channel_id, codec=codec, compressed=compressed, payload=part,
+                    more=start + segment < size,
                 )
             )  # fmt: skip
-            self._sequence += 1
         return size
 
 
@@ -182,14 +207,17 @@ class ResultPartition:
     """One outgoing edge of a task."""
 
     def __init__(
-        self, router: Router, channels: list[OutputChannel], buffer_timeout: float, shared_buffers: int
-    ) -> None:
+        self, router: Router, channels: list[OutputChannel], buffer_timeout: float, shared_buffers: int,
+        overtakable: bool = False,
+    ) -> None:  # fmt: skip
         self._router = router
         self._channels = channels
         self._remote = [c for c in channels if isinstance(c, RemoteOutputChannel)]
         self._local = [c.target for c in channels if isinstance(c, LocalOutputChannel)]
         self._timeout = buffer_timeout
         self._shared = shared_buffers
+        self._overtakable = overtakable
+        self._passages: list[Passage] = []
         self.records_out = 0
 
     @property
@@ -210,9 +238,25 @@ class ResultPartition:
             channels[index].emit(part)
 
     def barrier(self, barrier: Barrier) -> None:
-        """Sends a barrier to every consumer, behind the records emitted before it."""
-        for channel in self._channels:
-            channel.signal(barrier)
+        """Sends a barrier to every consumer, behind the records emitted before it or, unaligned, past them.
+
+        Inside of a worker it needs not pass them: the consumer is told of it, and finds them in its own queue.
+        """
+        self._passages = []
+        may_overtake = self._overtakable and (barrier.unaligned or barrier.aligned_timeout_ms is not None)
+        for index, channel in enumerate(self._channels):
+            if may_overtake and isinstance(channel, RemoteOutputChannel):
+                passage = Passage(channel, index, channel.barrier(barrier))
+                self._passages.append(passage)
+                if barrier.unaligned:
+                    passage.hurry(barrier)
+            else:
+                channel.signal(barrier)
+
+    def take_passages(self) -> list[Passage]:
+        """How the last barrier gets through the remote channels, if it overtakes records or may come to."""
+        passages, self._passages = self._passages, []
+        return passages
 
     def end(self) -> None:
         """Ends every channel, behind its records."""

@@ -12,7 +12,7 @@ import operator
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from millstream.core.batches import Batch, RowBatch
+from millstream.core.batches import Barrier, Batch, RowBatch
 from millstream.core.conversion import record_batch_to_rows
 from millstream.core.types import TypeInformation
 from millstream.datastream.checkpointed import CheckpointedFunction
@@ -63,7 +63,7 @@ class Operator:
     def finish(self) -> None:
         """After the last record of a bounded input: emit what is left."""
 
-    def prepare_snapshot(self, checkpoint_id: int, timestamp: int) -> None:
+    def prepare_snapshot(self, barrier: Barrier) -> None:
         """At a barrier, before the backends are captured: bring state up to date. An error declines the checkpoint."""
 
     def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
@@ -108,10 +108,10 @@ class FunctionOperator(Operator):
             stores = TaskInitializationContext(self.operator_state.store, self.context, restored_checkpoint_id)
             self._guarded(lambda: self.function.initialize_state(stores))
 
-    def prepare_snapshot(self, checkpoint_id: int, timestamp: int) -> None:
+    def prepare_snapshot(self, barrier: Barrier) -> None:
         """Has a checkpointed function bring its state up to date."""
         if isinstance(self.function, CheckpointedFunction):
-            context = TaskSnapshotContext(checkpoint_id, timestamp)
+            context = TaskSnapshotContext(barrier.checkpoint_id, barrier.timestamp)
             self._guarded(lambda: self.function.snapshot_state(context))
 
     def notify_checkpoint_complete(self, checkpoint_id: int) -> None:

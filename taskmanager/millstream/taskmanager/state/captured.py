@@ -55,6 +55,17 @@ class StateRows:
     def __len__(self) -> int:
         return len(self.values)
 
+    def part(self, start: int, end: int) -> StateRows:
+        """Some of the entries."""
+        cut = slice(start, end)
+        return StateRows(
+            self.values[cut],
+            self.keys[cut],
+            None if self.namespaces is None else self.namespaces[cut],
+            None if self.expires_at is None else self.expires_at[cut],
+            None if self.key_groups is None else self.key_groups[cut],
+        )
+
 
 class GroupColumn:
     """The key groups of a table's entries, in their order, kept from one capture to the next.

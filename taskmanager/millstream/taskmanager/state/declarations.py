@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from millstream.core.errors import UnrecoverableError
 from millstream.core.snapshot.model import StateKind, TtlSettings, TtlUpdate, TtlVisibility
 from millstream.core.snapshot.table import StateTypes
 from millstream.core.types import TypeInformation
@@ -24,6 +25,10 @@ _KINDS: dict[type[StateDescriptor], StateKind] = {
     ReducingStateDescriptor: StateKind.REDUCING,
     AggregatingStateDescriptor: StateKind.AGGREGATING,
 }
+
+
+class OtherStateError(StateAccessError, UnrecoverableError):
+    """A state of one kind was stored, and the program declares one of another kind under its name."""
 
 
 def declare_keyed(
@@ -59,7 +64,7 @@ def check_same(before: StateDeclaration, now: StateDeclaration) -> None:
 def check_restored(stored: StateDeclaration, declared: StateDeclaration) -> None:
     """Refuses to take a stored state over as one of another kind."""
     if stored.kind is not declared.kind or stored.namespaced != declared.namespaced:
-        raise StateAccessError(
+        raise OtherStateError(
             f"state '{declared.name}' was stored as {_described(stored)}, and the program declares it as "
             f"{_described(declared)}: give the new state another name"
         )

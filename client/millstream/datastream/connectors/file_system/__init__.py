@@ -1,5 +1,6 @@
 """Files as sources and sinks, with PyFlink's names."""
 
+from millstream.datastream.connectors.file_system.buckets import BucketAssigner
 from millstream.datastream.connectors.file_system.part_formats import Encoder
 from millstream.datastream.connectors.file_system.rolling import (
     OutputFileConfig,
@@ -12,6 +13,7 @@ from millstream.datastream.connectors.file_system.splits import FileFormat, File
 from millstream.datastream.connectors.file_system.text_format import StreamFormat
 
 __all__ = [
+    "BucketAssigner",
     "Encoder",
     "FileFormat",
     "FileSink",

@@ -20,12 +20,14 @@ ROW_GROUP_BYTES = 64 << 20
 class ParquetPartFormat(PartFormat):
     """With a schema, batches are cast to it. Without one, the first row group decides it for the part file."""
 
+    resumable = False  # a file without its footer cannot be read, and its row groups are not in the file alone
+
     def __init__(self, schema: Any | None, type: TypeInformation, compression: str) -> None:
         self._schema = schema
         self._type = type
         self._compression = compression
 
-    def open(self, stream: BinaryIO) -> PartWriter:
+    def open(self, stream: BinaryIO, state: Any = None) -> PartWriter:
         """Writes Parquet."""
         return _ParquetWriter(stream, self._schema, self._type, self._compression)
 

@@ -29,6 +29,10 @@ class PartWriter(ABC):
         """About how much is held in memory."""
         return 0
 
+    def state(self) -> Any:
+        """What `PartFormat.open` needs to go on behind what is written so far, picklable."""
+        return None
+
     def finish(self) -> None:  # noqa: B027  # a hook
         """Writes what is held and what ends the file."""
 
@@ -39,9 +43,12 @@ class PartWriter(ABC):
 class PartFormat(ABC):
     """Makes writers. Picklable."""
 
+    resumable = True
+    """Whether a part can be gone on with from what was written of it: else it ends with every checkpoint."""
+
     @abstractmethod
-    def open(self, stream: BinaryIO) -> PartWriter:
-        """A writer for a new part file."""
+    def open(self, stream: BinaryIO, state: Any = None) -> PartWriter:
+        """A writer for a new part file, or with a state for one that holds what was written up to there."""
 
 
 class Encoder:
@@ -75,30 +82,41 @@ def _as_rows(batch: Batch) -> list[Any]:
     return record_batch_to_rows(batch.data, PICKLED)
 
 
+def records_of(batch: Batch) -> list[Any]:
+    """The records; of a batch with the single column `value`, those are the values."""
+    rows = _as_rows(batch)
+    if not isinstance(batch, RowBatch) and batch.data.schema.names == [VALUE_COLUMN]:
+        return [row[0] for row in rows]
+    return rows
+
+
 class TextFormat(PartFormat):
-    """A line for each record. Of a batch with the single column `value`, the values are the records."""
+    """A line for each record."""
 
     def __init__(self, encoder: Encoder) -> None:
         self._encoder = encoder
 
-    def open(self, stream: BinaryIO) -> PartWriter:
+    def open(self, stream: BinaryIO, state: Any = None) -> PartWriter:
         """Writes lines."""
-        return _TextWriter(stream, self._encoder)
+        return _TextWriter(stream, self._encoder, state)
 
 
 class _TextWriter(PartWriter):
-    def __init__(self, stream: BinaryIO, encoder: Encoder) -> None:
+    def __init__(self, stream: BinaryIO, encoder: Encoder, state: Any) -> None:
         self._stream = stream
         self._encoder = encoder
-        self._to_bytes = codecs.getincrementalencoder(encoder.charset)().encode
+        self._incremental = codecs.getincrementalencoder(encoder.charset)()
+        if state is not None:
+            self._incremental.setstate(state)
+
+    def state(self) -> Any:
+        """Whether a byte order mark is written."""
+        return self._incremental.getstate()
 
     def write(self, batch: Batch) -> None:
         """Lines."""
-        rows = _as_rows(batch)
-        if not isinstance(batch, RowBatch) and batch.data.schema.names == [VALUE_COLUMN]:
-            rows = [row[0] for row in rows]
         try:
-            self._stream.write(self._encoder.lines(rows, self._to_bytes))
+            self._stream.write(self._encoder.lines(records_of(batch), self._incremental.encode))
         except UnicodeEncodeError as error:
             charset = self._encoder.charset
             raise ConnectorError(f"file sink: {error.object!r:.200} cannot be written as {charset}") from error
@@ -107,7 +125,7 @@ class _TextWriter(PartWriter):
 class JsonLinesPartFormat(PartFormat):
     """A JSON value for each record: rows and dataclasses as objects, tuples and rows without names as arrays."""
 
-    def open(self, stream: BinaryIO) -> PartWriter:
+    def open(self, stream: BinaryIO, state: Any = None) -> PartWriter:
         """Writes JSON."""
         return _JsonWriter(stream)
 
@@ -153,18 +171,24 @@ class CsvPartFormat(PartFormat):
         self._header = header
         self._delimiter = delimiter
 
-    def open(self, stream: BinaryIO) -> PartWriter:
+    def open(self, stream: BinaryIO, state: Any = None) -> PartWriter:
         """Writes CSV."""
-        return _CsvWriter(stream, self._type, self._header, self._delimiter)
+        return _CsvWriter(stream, self._type, self._header, self._delimiter, state)
 
 
 class _CsvWriter(PartWriter):
-    def __init__(self, stream: BinaryIO, type: TypeInformation, header: bool, delimiter: str) -> None:
+    def __init__(
+        self, stream: BinaryIO, type: TypeInformation, header: bool, delimiter: str, names: list[str] | None
+    ) -> None:
         self._stream = stream
         self._type = type
         self._header = header
         self._delimiter = delimiter
-        self._names: list[str] | None = None
+        self._names = names
+
+    def state(self) -> Any:
+        """The columns, once the header is written."""
+        return self._names
 
     def write(self, batch: Batch) -> None:
         """Lines of CSV; each batch must have the columns of the first."""

@@ -10,11 +10,12 @@ from millstream.core.errors import InvalidProgramError
 
 @dataclass(frozen=True, slots=True)
 class RollingPolicy:
-    """Limits of one part file; None is no limit. They are checked when records are written."""
+    """Limits of one part file; None is no limit. Times are also looked at while no records come."""
 
     part_size: int | None = None
     rollover_seconds: float | None = None
     inactivity_seconds: float | None = None
+    on_checkpoint: bool = False
 
     @staticmethod
     def default_rolling_policy(
@@ -25,12 +26,12 @@ class RollingPolicy:
         """By size in bytes, by age, and by time without records; intervals in milliseconds or as timedeltas."""
         if part_size < 1:
             raise InvalidProgramError(f"a rolling policy's part_size must be at least 1 byte, got {part_size}")
-        return RollingPolicy(part_size, _seconds(rollover_interval), _seconds(inactivity_interval))
+        return RollingPolicy(part_size, interval_seconds(rollover_interval), interval_seconds(inactivity_interval))
 
     @staticmethod
     def on_checkpoint_rolling_policy() -> RollingPolicy:
-        """Only when everything written has to be out."""
-        return RollingPolicy()
+        """With every checkpoint, and only then."""
+        return RollingPolicy(on_checkpoint=True)
 
     def is_full(self, size: int) -> bool:
         """Whether a part of this size takes no more records."""
@@ -43,16 +44,17 @@ class RollingPolicy:
         )
 
 
-def _seconds(interval: int | timedelta) -> float:
+def interval_seconds(interval: int | timedelta) -> float:
+    """An interval in milliseconds or as a timedelta."""
     seconds = interval.total_seconds() if isinstance(interval, timedelta) else interval / 1000
     if seconds <= 0:
-        raise InvalidProgramError(f"a rolling policy's interval must be above 0, got {interval}")
+        raise InvalidProgramError(f"a file sink's interval must be above 0, got {interval}")
     return seconds
 
 
 @dataclass(frozen=True, slots=True)
 class OutputFileConfig:
-    """A part file is called `<prefix>-<subtask>-<number><suffix>`."""
+    """A part file is called `<prefix>-<writer>-<number><suffix>`; each attempt of a subtask is a writer of its own."""
 
     part_prefix: str = "part"
     part_suffix: str = ""
@@ -72,17 +74,9 @@ class OutputFileConfig:
         """PyFlink's builder."""
         return OutputFileConfigBuilder()
 
-    def part_name(self, subtask: int, number: int) -> str:
-        """The name of a finished part."""
-        return f"{self.part_prefix}-{subtask}-{number}{self.part_suffix}"
-
-    def part_number(self, name: str, subtask: int) -> int | None:
-        """The number in a name that `part_name` made for this subtask, else None."""
-        start = f"{self.part_prefix}-{subtask}-"
-        if not name.startswith(start) or not name.endswith(self.part_suffix):
-            return None
-        digits = name[len(start) : len(name) - len(self.part_suffix)]
-        return int(digits) if digits.isascii() and digits.isdigit() else None
+    def part_name(self, writer: str, number: int) -> str:
+        """The visible name of a part."""
+        return f"{self.part_prefix}-{writer}-{number}{self.part_suffix}"
 
 
 class OutputFileConfigBuilder:

@@ -1,0 +1,160 @@
+"""Commands that take and delete snapshots: `savepoint`, `stop` and `checkpoint`.
+
+Each asks the cluster over REST, gets a trigger id, and asks for that until the operation has ended.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import click
+
+from millstream.cli.failures import Command
+from millstream.cli.options import absolute_location, checked_job_id, client_configuration, client_options
+from millstream.cli.progress import progress_on_terminal
+from millstream.cli.rest import RestClient
+from millstream.core.errors import MillstreamError
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+_FIRST_POLL = 0.05
+_LAST_POLL = 1.0
+_FORMATS = click.Choice(["canonical", "native"], case_sensitive=False)
+
+
+def _snapshot_options(command: F) -> F:
+    for option in (
+        click.option("--json", "as_json", is_flag=True, help="Prints JSON."),
+        click.option("-detached", "--detached", is_flag=True, help="Prints the trigger id and does not wait."),
+    ):
+        command = option(command)
+    return client_options(command)
+
+
+def _format_option(command: F) -> F:
+    help_text = "The format of the savepoint: canonical (default), or native to the state backend."
+    return click.option("-type", "--type", "format_type", type=_FORMATS, default="canonical", help=help_text)(command)
+
+
+@click.command(cls=Command)
+@_snapshot_options
+@_format_option
+@click.option("-d", "--dispose", metavar="PATH", help="Deletes the savepoint at PATH; takes none.")
+@click.argument("job_id", metavar="[JOBID]", required=False)
+@click.argument("directory", metavar="[DIR]", required=False)
+def savepoint(
+    config_dir: str | None,
+    overrides: tuple[str, ...],
+    address: str | None,
+    verbose: bool,
+    detached: bool,
+    as_json: bool,
+    format_type: str,
+    dispose: str | None,
+    job_id: str | None,
+    directory: str | None,
+) -> int:
+    """Take a savepoint of a job, into DIR or the configured directory, or delete one."""
+    if (job_id is None) == (dispose is None):
+        raise click.UsageError("name a job to take a savepoint of, or the savepoint to --dispose")
+    client = RestClient(client_configuration(config_dir, overrides, address))
+    if dispose is not None:
+        path = absolute_location(dispose)
+        operation = _Operation(client, "/savepoint-disposal", "/savepoint-disposal", {"savepoint-path": path})
+        return operation.run(lambda _: f"Savepoint '{path}' disposed.", detached, as_json, verbose)
+    assert job_id is not None
+    body = {"formatType": format_type.upper(), **_directory("target-directory", directory)}
+    savepoints = f"/jobs/{checked_job_id(job_id)}/savepoints"
+    operation = _Operation(client, savepoints, savepoints, body)
+    return operation.run(_savepoint_text, detached, as_json, verbose)
+
+
+@click.command(cls=Command)
+@_snapshot_options
+@_format_option
+@click.option("-p", "--savepointPath", "directory", metavar="DIR", help="Where the savepoint goes.")
+@click.option("-d", "--drain", is_flag=True, help="Advances event time to its end first.")
+@click.argument("job_id", metavar="JOBID")
+def stop(
+    config_dir: str | None,
+    overrides: tuple[str, ...],
+    address: str | None,
+    verbose: bool,
+    detached: bool,
+    as_json: bool,
+    format_type: str,
+    directory: str | None,
+    drain: bool,
+    job_id: str,
+) -> int:
+    """Stop a job with a savepoint: nothing is emitted after it, and what was written is committed."""
+    job = f"/jobs/{checked_job_id(job_id)}"
+    client = RestClient(client_configuration(config_dir, overrides, address))
+    body = {"drain": drain, "formatType": format_type.upper(), **_directory("targetDirectory", directory)}
+    operation = _Operation(client, f"{job}/stop", f"{job}/savepoints", body)
+    return operation.run(_savepoint_text, detached, as_json, verbose)
+
+
+@click.command(cls=Command)
+@_snapshot_options
+@click.option("-full", "--full", is_flag=True, help="The checkpoint refers to no file of an earlier one.")
+@click.argument("job_id", metavar="JOBID")
+def checkpoint(
+    config_dir: str | None,
+    overrides: tuple[str, ...],
+    address: str | None,
+    verbose: bool,
+    detached: bool,
+    as_json: bool,
+    full: bool,
+    job_id: str,
+) -> int:
+    """Take a checkpoint of a job now."""
+    checkpoints = f"/jobs/{checked_job_id(job_id)}/checkpoints"
+    client = RestClient(client_configuration(config_dir, overrides, address))
+    body = {"checkpointType": "FULL" if full else "CONFIGURED"}
+    operation = _Operation(client, checkpoints, checkpoints, body)
+    return operation.run(lambda done: f"Checkpoint {done['checkpointId']} completed.", detached, as_json, verbose)
+
+
+def _directory(name: str, directory: str | None) -> dict[str, str]:
+    return {} if directory is None else {name: absolute_location(directory)}
+
+
+def _savepoint_text(outcome: dict[str, Any]) -> str:
+    return f"Savepoint completed. Path: {outcome['location']}"
+
+
+class _Operation:
+    """One operation of the cluster: where it is triggered, where its status is, and what it is asked with."""
+
+    def __init__(self, client: RestClient, trigger: str, status: str, body: dict[str, Any]) -> None:
+        self._client = client
+        self._trigger = trigger
+        self._status = status
+        self._body = body
+
+    def run(self, success: Callable[[dict[str, Any]], str], detached: bool, as_json: bool, verbose: bool) -> int:
+        """Triggers the operation and, unless detached, waits for its end; prints the result."""
+        trigger_id = self._client.post(self._trigger, self._body)["request-id"]
+        if detached:
+            click.echo(json.dumps({"request-id": trigger_id}) if as_json else f"Triggered: {trigger_id}")
+            return 0
+        with progress_on_terminal(verbose) as progress:
+            progress(f"waiting for {self._status}/{trigger_id}")
+            outcome = self._outcome(trigger_id)
+        failure = outcome.get("failure-cause") or outcome.get("failureCause")
+        if failure:
+            raise MillstreamError(str(failure.get("stack-trace") or failure.get("class")).strip().split("\n", 1)[0])
+        click.echo(json.dumps({"request-id": trigger_id, **outcome}) if as_json else success(outcome))
+        return 0
+
+    def _outcome(self, trigger_id: str) -> dict[str, Any]:
+        pause = _FIRST_POLL
+        while (answer := self._client.get(f"{self._status}/{trigger_id}"))["status"]["id"] != "COMPLETED":
+            time.sleep(pause)
+            pause = min(pause * 1.5, _LAST_POLL)
+        return answer.get("operation") or {}

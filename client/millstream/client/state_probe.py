@@ -1,0 +1,131 @@
+"""Which states a program declares: its operators are built and opened once, on empty state, and nothing is processed.
+
+Functions declare their states in `initialize_state` and `open`, so both are called, and then `close`, in the program's
+own process. Readers of sources and writers of sinks are not created. An operator whose function raises is reported
+with the error, because what it declares is not known then.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+
+from millstream.core import plan
+from millstream.core.batches import Batch
+from millstream.core.clock import SystemClock
+from millstream.core.graph import JobGraph, JobVertex, OperatorInfo
+from millstream.core.ids import OperatorId
+from millstream.core.key_groups import key_group_range
+from millstream.core.snapshot.fit import ProgramOperator, described
+from millstream.core.snapshot.model import StateKind, StateSnapshot
+from millstream.core.types import PICKLED
+from millstream.proto import taskmanager_pb2 as pb
+from millstream.taskmanager.chain import ChainBuilder, OperatorChain
+from millstream.taskmanager.operators.base import FunctionOperator, Operator, OperatorError
+from millstream.taskmanager.operators.source import ReaderContext
+from millstream.taskmanager.runtime_context import TaskRuntimeContext
+from millstream.taskmanager.state.heap import HashMapStateBackend
+from millstream.taskmanager.state.key_group_index import KeyGroupIndex
+
+Failed = Callable[[BaseException], None]
+
+
+def declared_operators(graph: JobGraph, failed: Failed = lambda error: None) -> tuple[ProgramOperator, ...]:
+    """All operators of a job, with what they declare. Runs user code; `failed` is told what that raises."""
+    return tuple(operator for vertex in graph.vertices for operator in _probed(graph, vertex, failed))
+
+
+def _probed(graph: JobGraph, vertex: JobVertex, failed: Failed) -> Iterator[ProgramOperator]:
+    try:
+        chain = _build(graph, vertex)
+    except Exception as failure:  # whatever user code raises when it is loaded
+        failed(failure)
+        for info in vertex.operators:
+            declared, derived = described(vertex, info), vertex.max_parallelism_derived
+            yield ProgramOperator(declared, frozenset(), _told(failure), derived, vertex.id)
+        return
+    errors = _opened(chain, failed)
+    for spec, operator in zip(chain.specs, chain.operators, strict=True):
+        info = OperatorInfo(OperatorId(spec.operator_id), spec.uid, spec.name)
+        declared = described(vertex, info, tuple(_states(operator)))
+        error = errors.get(spec.operator_id)
+        holds = _holds(spec.spec, operator)
+        yield ProgramOperator(declared, holds, error, vertex.max_parallelism_derived, vertex.id)
+
+
+def _build(graph: JobGraph, vertex: JobVertex) -> OperatorChain:
+    """The operators of the vertex's first subtask, as its task would build them."""
+    deployment = pb.TaskDeployment(
+        job_id=graph.job_id, vertex_id=vertex.id, task_name=vertex.name, parallelism=vertex.parallelism,
+        max_parallelism=vertex.max_parallelism,
+    )  # fmt: skip
+    inputs = {e.input: pickle.loads(e.spec).type for e in graph.edges if e.target == vertex.id}
+    outputs = 1 + max((e.output for e in graph.edges if e.source == vertex.id), default=-1)
+    index = KeyGroupIndex(vertex.max_parallelism, key_group_range(0, vertex.max_parallelism, vertex.parallelism))
+    backend, clock = HashMapStateBackend(), SystemClock()
+
+    builder = ChainBuilder(
+        task_outputs=[_drop] * outputs,
+        input_type=inputs.get(0, PICKLED),
+        second_input_type=inputs.get(1, PICKLED),
+        make_context=lambda name: TaskRuntimeContext(deployment, name, graph.configuration, {}, {}),
+        make_reader_context=lambda context: ReaderContext(
+            context, lambda kind, event: None, lambda: None, lambda seconds: None
+        ),
+        make_backend=lambda name, key_type: backend.keyed_backend(name, key_type, index, clock),
+        make_operator_backend=backend.operator_backend,
+        max_rows=1,
+        max_column_rows=1,
+    )
+    chain: plan.Chain = pickle.loads(vertex.chain)
+    return builder.build(chain)
+
+
+def _drop(batch: Batch) -> None:
+    """Nothing is processed, so nothing is emitted; what open() may emit goes nowhere."""
+
+
+def _opened(chain: OperatorChain, failed: Failed) -> dict[str, str]:
+    """Opens and closes the functions, consumers first as a task does; what failed to open, by operator."""
+    errors: dict[str, str] = {}
+    for operator_id, operator in zip(reversed(chain.ids), reversed(chain.operators), strict=True):
+        if isinstance(operator, FunctionOperator):
+            try:
+                operator.initialize_state(None)
+                operator.open()
+            except OperatorError as error:
+                cause = error.__cause__ or error
+                errors[operator_id] = _told(cause)
+                failed(cause)
+    chain.close()  # what fails here says nothing of the states
+    return errors
+
+
+def _states(operator: Operator) -> Iterator[StateSnapshot]:
+    """What the operator's backends hold by now, as a snapshot would describe it."""
+    for backend in (operator.keyed_state, operator.operator_state):
+        if backend is not None:
+            captured = backend.capture(0)
+            for state in captured.states:
+                declaration = state.declaration
+                yield replace(declaration.types.snapshot(declaration.name, declaration.kind), ttl=declaration.ttl)
+            captured.release()
+
+
+def _holds(spec: plan.OperatorSpec, operator: Operator) -> frozenset[StateKind]:
+    """The kinds of state that the operator takes over on a restore."""
+    kinds: set[StateKind] = set()
+    if operator.keyed_state is not None:
+        kinds.update(kind for kind in StateKind if kind.keyed)
+    if operator.operator_state is not None:
+        kinds.update((StateKind.OPERATOR_LIST, StateKind.OPERATOR_UNION, StateKind.BROADCAST))
+    if isinstance(spec, plan.SourceSpec):
+        kinds.add(StateKind.SPLITS)
+    if isinstance(spec, plan.SinkSpec):
+        kinds.add(StateKind.SINK_TRANSACTIONS)
+    return frozenset(kinds)
+
+
+def _told(error: BaseException) -> str:
+    return " ".join(f"{type(error).__name__}: {error}".split())

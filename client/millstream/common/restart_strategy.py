@@ -1,0 +1,83 @@
+"""Restart strategies for programs, with PyFlink's names: each stands for the options of one strategy."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import timedelta
+
+from millstream.core.errors import InvalidProgramError
+
+PREFIX = "restart-strategy."
+
+
+@dataclass(frozen=True, slots=True)
+class RestartStrategyConfiguration:
+    """The options of a strategy; none: what the cluster is configured with."""
+
+    options: Mapping[str, str] = field(default_factory=dict)
+
+
+class RestartStrategies:
+    """Makes strategies for `StreamExecutionEnvironment.set_restart_strategy`. Times are milliseconds or timedeltas."""
+
+    @staticmethod
+    def no_restart() -> RestartStrategyConfiguration:
+        """A failure fails the job."""
+        return _strategy("none", {})
+
+    @staticmethod
+    def fall_back_restart() -> RestartStrategyConfiguration:
+        """What the cluster is configured with."""
+        return RestartStrategyConfiguration()
+
+    @staticmethod
+    def fixed_delay_restart(
+        restart_attempts: int, delay_between_attempts: int | timedelta
+    ) -> RestartStrategyConfiguration:
+        """So many restarts, each after the delay."""
+        return _strategy("fixed-delay", {"attempts": restart_attempts, "delay": delay_between_attempts})
+
+    @staticmethod
+    def failure_rate_restart(
+        failure_rate: int, failure_interval: int | timedelta, delay_interval: int | timedelta
+    ) -> RestartStrategyConfiguration:
+        """Restarts, each after the delay, unless there were more failures than the rate in one interval."""
+        return _strategy(
+            "failure-rate",
+            {
+                "max-failures-per-interval": failure_rate,
+                "failure-rate-interval": failure_interval,
+                "delay": delay_interval,
+            },
+        )
+
+    @staticmethod
+    def exponential_delay_restart(
+        initial_backoff: int | timedelta,
+        max_backoff: int | timedelta,
+        backoff_multiplier: float,
+        reset_backoff_threshold: int | timedelta,
+        jitter_factor: float,
+    ) -> RestartStrategyConfiguration:
+        """Restarts after a delay that grows with each one, until the job ran for the threshold."""
+        return _strategy(
+            "exponential-delay",
+            {
+                "initial-backoff": initial_backoff,
+                "max-backoff": max_backoff,
+                "backoff-multiplier": backoff_multiplier,
+                "reset-backoff-threshold": reset_backoff_threshold,
+                "jitter-factor": jitter_factor,
+            },
+        )
+
+
+def _strategy(kind: str, settings: Mapping[str, int | float | timedelta]) -> RestartStrategyConfiguration:
+    options = {f"{PREFIX}type": kind}
+    for name, value in settings.items():
+        plain = value / timedelta(milliseconds=1) if isinstance(value, timedelta) else value
+        if isinstance(plain, bool) or not isinstance(plain, int | float) or plain < 0:
+            raise InvalidProgramError(f"{kind} restarts: {name} is a number of at least 0, not {value!r}")
+        options[f"{PREFIX}{kind}.{name}"] = f"{plain:g}" if plain != int(plain) else str(int(plain))
+    return RestartStrategyConfiguration(options)

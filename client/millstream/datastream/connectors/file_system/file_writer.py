@@ -1,0 +1,165 @@
+"""The part files of one subtask of a file sink: which are open, which are finished, which were left behind.
+
+There is one open part for each bucket. Owned by the task's thread.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+
+from millstream.core.batches import Batch
+from millstream.core.clock import Clock
+from millstream.core.ids import new_id
+from millstream.datastream.connectors.errors import ConnectorError
+from millstream.datastream.connectors.file_system.buckets import BucketAssigner, checked_bucket
+from millstream.datastream.connectors.file_system.hidden_names import Owner
+from millstream.datastream.connectors.file_system.open_part import OpenPart
+from millstream.datastream.connectors.file_system.part_formats import PartFormat
+from millstream.datastream.connectors.file_system.rolling import OutputFileConfig, RollingPolicy
+from millstream.datastream.connectors.file_system.transactions import (
+    FileTransaction,
+    PartState,
+    keep,
+    make_directory,
+    publish,
+    remove,
+    sync_directories,
+)
+from millstream.datastream.functions import RuntimeContext
+
+
+class FileWriter:
+    """Without checkpoints in the job, a part becomes visible as soon as it is finished."""
+
+    def __init__(
+        self,
+        directory: str,
+        part_format: PartFormat,
+        config: OutputFileConfig,
+        policy: RollingPolicy,
+        assigner: BucketAssigner,
+        clock: Clock,
+        context: RuntimeContext,
+    ) -> None:
+        self._directory = directory
+        self._format = part_format
+        self._config = config
+        self._policy = policy
+        self._assigner = assigner
+        self._clock = clock
+        self._owner = Owner.of(context)
+        self._parallelism = context.get_number_of_parallel_subtasks()
+        self._at_once = not context.is_checkpointing_enabled()
+        self._uid = new_id()
+        self._next_number = 0
+        self._parts: dict[str, OpenPart] = {}
+        self._restored = FileTransaction()
+        make_directory(directory)
+
+    def begin(self) -> FileTransaction:
+        """The next transaction; the first one holds what restored parts brought along."""
+        begun, self._restored = self._restored, FileTransaction()
+        return begun
+
+    def write(self, transaction: FileTransaction, batch: Batch) -> None:
+        """Writes to the parts of the batch's buckets, and finishes those that are over or full."""
+        if not len(batch):
+            return
+        now = self._clock.monotonic()
+        for bucket, records in self._assigner.split(batch, self._clock.now_ms()):
+            part = self._parts.get(bucket)
+            if part is not None and self._is_over(part, now):
+                self._roll(transaction, bucket)
+                part = None
+            if part is None:
+                part = self._parts[bucket] = self._open(checked_bucket(bucket), now)
+            part.write(records, now)
+            if self._policy.is_full(part.size):
+                self._roll(transaction, bucket)
+
+    def _is_over(self, part: OpenPart, now: float) -> bool:
+        return self._policy.is_over(part.opened, part.last_write, now)
+
+    def _open(self, bucket: str, now: float, begun: PartState | None = None) -> OpenPart:
+        folder = self._directory
+        for name in bucket.split("/") if bucket else ():
+            folder = os.path.join(folder, name)
+            make_directory(folder)
+        name = self._config.part_name(self._uid, self._next_number)
+        self._next_number += 1
+        hidden, visible = os.path.join(folder, self._owner.hide(name)), os.path.join(folder, name)
+        return OpenPart(hidden, visible, bucket, self._format, now, begun)
+
+    def _roll(self, transaction: FileTransaction, bucket: str) -> None:
+        file = self._parts[bucket].finish()
+        del self._parts[bucket]
+        if self._at_once:
+            publish(FileTransaction([file]))
+        else:
+            transaction.files.append(file)
+
+    def roll_by_time(self, transaction: FileTransaction) -> None:
+        """Finishes the parts that are over, although no records come."""
+        now = self._clock.monotonic()
+        for bucket in [bucket for bucket, part in self._parts.items() if self._is_over(part, now)]:
+            self._roll(transaction, bucket)
+
+    def roll_all(self, transaction: FileTransaction) -> None:
+        """Finishes everything."""
+        for bucket in list(self._parts):
+            self._roll(transaction, bucket)
+
+    def pre_commit(self, transaction: FileTransaction) -> None:
+        """Finishes what does not go on over the checkpoint; the names of all finished parts are durable afterwards."""
+        if self._policy.on_checkpoint or not self._format.resumable:
+            self.roll_all(transaction)
+        else:
+            self.roll_by_time(transaction)
+        sync_directories(os.path.dirname(file.hidden) for file in transaction.files)
+
+    def pre_commit_for_savepoint(self, transaction: FileTransaction) -> None:
+        """Finishes everything, under hidden names that no attempt takes for leftovers."""
+        self.roll_all(transaction)
+        keep(transaction)
+        sync_directories(os.path.dirname(file.hidden) for file in transaction.files)
+
+    def hold(self) -> list[PartState]:
+        """The parts that go on over the checkpoint, durable up to here."""
+        states = [part.hold() for part in self._parts.values()]
+        sync_directories(os.path.dirname(state.hidden) for state in states)
+        return states
+
+    def restore(self, states: Sequence[PartState]) -> None:
+        """Goes on with parts of an earlier attempt; of several in one bucket, all but the last are finished."""
+        now = self._clock.monotonic()
+        for state in states:
+            if not os.path.exists(state.hidden):
+                if os.path.exists(state.visible):
+                    continue  # committed since: the snapshot is older than what is visible
+                raise ConnectorError(
+                    f"file sink: {state.hidden} is lost: the restored checkpoint holds {state.length} bytes of it, and "
+                    "neither it nor the part that it was to become is there"
+                )
+            if state.bucket in self._parts:
+                self._roll(self._restored, state.bucket)
+            self._parts[state.bucket] = self._open(state.bucket, now, state)
+            owner = Owner.from_name(os.path.basename(state.hidden))
+            if owner is not None and owner.operator == self._owner.operator:  # else the snapshot is another job's
+                self._restored.superseded.append(state.hidden)
+
+    def remove_leftovers(self, known: Sequence[FileTransaction], known_states: Sequence[PartState]) -> None:
+        """Removes the hidden files of dead attempts that the restored snapshot does not name."""
+        named = {file.hidden for transaction in known for file in transaction.files}
+        named |= {state.hidden for state in known_states}
+        for folder, _, names in os.walk(self._directory):
+            for name in names:
+                path, owner = os.path.join(folder, name), Owner.from_name(name)
+                if owner is not None and self._owner.inherits(owner, self._parallelism) and path not in named:
+                    remove(path)
+
+    def close(self) -> None:
+        """Drops the open parts."""
+        parts, self._parts = self._parts, {}
+        for part in parts.values():
+            part.drop()

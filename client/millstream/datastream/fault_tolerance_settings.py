@@ -1,0 +1,87 @@
+"""The part of the environment that is about checkpoints, savepoints, state and restarts, with PyFlink's names."""
+
+from __future__ import annotations
+
+import os
+from abc import ABC, abstractmethod
+from datetime import timedelta
+from typing import Self
+
+from millstream.common.configuration import Configuration
+from millstream.common.restart_strategy import PREFIX, RestartStrategyConfiguration
+from millstream.core.errors import InvalidProgramError
+from millstream.datastream.checkpoint_config import CheckpointConfig, CheckpointingMode
+from millstream.datastream.state_backend import HashMapStateBackend, StateBackend
+
+_SAVEPOINT_DIRECTORY = "execution.checkpointing.savepoint-dir"
+_BACKEND = "state.backend.type"
+
+
+class FaultToleranceSettings(ABC):
+    """Setters, which write into the environment's explicit options, and getters of what holds."""
+
+    _explicit: Configuration
+
+    @abstractmethod
+    def get_configuration(self) -> Configuration:
+        """A copy of all options that hold."""
+
+    def enable_checkpointing(self, interval: int | timedelta, mode: CheckpointingMode | None = None) -> Self:
+        """Takes a checkpoint every interval: milliseconds, or a timedelta."""
+        self.get_checkpoint_config().set_checkpoint_interval(interval)
+        if mode is not None:
+            self.get_checkpoint_config().set_checkpointing_mode(mode)
+        return self
+
+    def get_checkpoint_config(self) -> CheckpointConfig:
+        """How checkpoints are taken; its setters are the environment's own."""
+        return CheckpointConfig(self._explicit, self.get_configuration)
+
+    def get_checkpoint_interval(self) -> int:
+        """Milliseconds; -1: no checkpoints are taken."""
+        return self.get_checkpoint_config().get_checkpoint_interval() or -1
+
+    def get_checkpointing_mode(self) -> CheckpointingMode:
+        """Exactly once, or at least once."""
+        return self.get_checkpoint_config().get_checkpointing_mode()
+
+    def set_default_savepoint_directory(self, directory: str | os.PathLike[str]) -> Self:
+        """The directory or URI for savepoints for which no other is given."""
+        from millstream.core.snapshot.model import absolute_location
+
+        self._explicit.set(_SAVEPOINT_DIRECTORY, absolute_location(os.fspath(directory)))
+        return self
+
+    def get_default_savepoint_directory(self) -> str | None:
+        """The directory or URI for savepoints for which no other is given, when there is one."""
+        return self.get_configuration().string(_SAVEPOINT_DIRECTORY) or None
+
+    def set_state_backend(self, state_backend: StateBackend) -> Self:
+        """Where tasks keep their state."""
+        if not isinstance(state_backend, StateBackend):
+            raise InvalidProgramError(
+                f"set_state_backend: expected a StateBackend such as HashMapStateBackend(), not {state_backend!r}"
+            )
+        self._explicit.set(_BACKEND, state_backend.type_name)
+        return self
+
+    def get_state_backend(self) -> StateBackend | None:
+        """Where tasks keep their state, when the program or the configuration says so."""
+        return HashMapStateBackend() if self.get_configuration().is_set(_BACKEND) else None
+
+    def set_restart_strategy(self, restart_strategy_configuration: RestartStrategyConfiguration) -> Self:
+        """What happens when the job fails, in place of what was set before; made by `RestartStrategies`."""
+        if not isinstance(restart_strategy_configuration, RestartStrategyConfiguration):
+            raise InvalidProgramError(
+                f"set_restart_strategy: expected what RestartStrategies makes, not {restart_strategy_configuration!r}"
+            )
+        for key in self._explicit.key_set():
+            if key.startswith(PREFIX):
+                self._explicit.remove_config(key)
+        self._explicit.add_all(restart_strategy_configuration.options)
+        return self
+
+    def get_restart_strategy(self) -> RestartStrategyConfiguration:
+        """What `set_restart_strategy` set."""
+        options = self._explicit.to_dict()
+        return RestartStrategyConfiguration({key: options[key] for key in options if key.startswith(PREFIX)})

@@ -1,0 +1,67 @@
+"""The rows of a state: the first of them, or those of one key, found by its key group as the runtime finds it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from types import NoneType
+from typing import TYPE_CHECKING, Any
+
+from millstream.core.key_groups import key_group_of
+from millstream.core.snapshot.columns import Pickled, dumps, from_array
+from millstream.core.snapshot.errors import SnapshotError
+from millstream.core.snapshot.literals import KeyLiteralError, keys_from_text
+from millstream.core.snapshot.model import OperatorSnapshot, StateFile, StateSnapshot, TypeJson
+from millstream.core.snapshot.opened import OpenedSnapshot
+from millstream.core.snapshot.restore import Rows, read_rows
+from millstream.core.snapshot.table import KEY
+from millstream.core.snapshot.types_json import PICKLED_JSON, holds_pickled, type_from_json
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+_SCALARS = (bool, int, float, str, NoneType)
+
+
+def rows_of(
+    snapshot: OpenedSnapshot, state: StateSnapshot, limit: int, unpickle: bool = False
+) -> Iterator[tuple[StateFile, Rows]]:
+    """The first rows of a state, file by file. With `unpickle`, pickled values are loaded, which runs their code."""
+    for file, table in snapshot.tables(state):
+        part = table.slice(0, limit)
+        limit -= part.num_rows
+        yield file, read_rows(part, state, where=snapshot.where(file), unpickle=unpickle)
+        if limit <= 0:
+            return
+
+
+def rows_of_key(
+    snapshot: OpenedSnapshot, operator: OperatorSnapshot, state: StateSnapshot, text: str, unpickle: bool = False
+) -> Iterator[tuple[StateFile, Rows]]:
+    """The rows of the key that the text means; only its key group is decoded, and only its own rows are unpickled.
+
+    Pickled keys are compared as bytes unless `unpickle` allows to load those of the key group.
+    """
+    if state.key_type is None:
+        raise SnapshotError(snapshot.location, f"the state '{state.name}' is {state.kind.value} state: it has no keys")
+    for key in keys_from_text(text, state.key_type):
+        for file, table in snapshot.tables(state, key_group_of(key, operator.max_parallelism)):
+            where = snapshot.where(file)
+            chosen = _rows_with(table, state.key_type, key, where, unpickle)
+            if chosen:
+                yield file, read_rows(table.take(chosen), state, where=where, unpickle=unpickle)
+
+
+def _rows_with(table: pa.Table, type: TypeJson, key: Any, where: str, unpickle: bool) -> Sequence[int]:
+    pickled = holds_pickled(type) and not unpickle
+    if pickled and (type != PICKLED_JSON or not isinstance(key, _SCALARS)):
+        raise KeyLiteralError("the keys are pickled: only --unpickle can look for one that has parts")
+    found = from_array(table.column(KEY), type_from_json(type), where, unpickle=unpickle)
+    wanted = {Pickled(dumps(same)) for same in _spellings(key)} if pickled else {key}
+    return [row for row, item in enumerate(found) if item in wanted]
+
+
+def _spellings(key: Any) -> list[Any]:
+    """The plain Python values that are this key: `1`, `1.0` and `True` are one."""
+    if isinstance(key, bool | int | float) and -(1 << 63) <= key < 1 << 63:
+        return [kind(key) for kind in (bool, int, float) if kind(key) == key]
+    return [key]

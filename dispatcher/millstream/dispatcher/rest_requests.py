@@ -1,0 +1,73 @@
+"""What REST handlers read from requests, each checked, with an error that names the field."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+
+from starlette.requests import Request
+
+from millstream.core.ids import JobId, new_id
+from millstream.dispatcher.admission import is_id
+from millstream.dispatcher.rest_json import Json
+from millstream.dispatcher.rest_table import RestError
+
+_BODY_LIMIT = 1024 * 1024
+
+
+async def json_object(request: Request) -> Json:
+    """The body; an empty one is an empty object."""
+    content = bytearray()
+    async for chunk in request.stream():
+        content += chunk
+        if len(content) > _BODY_LIMIT:
+            raise RestError(413, f"the request's body is larger than {_BODY_LIMIT} bytes")
+    if not content.strip():
+        return {}
+    try:
+        body = json.loads(content)
+    except (ValueError, RecursionError) as error:
+        raise RestError(400, f"the request's body is not JSON: {error}") from error
+    if not isinstance(body, dict):
+        raise RestError(400, "the request's body is not a JSON object")
+    return body
+
+
+def text(body: Json, name: str) -> str | None:
+    """A string that may be missing."""
+    value = body.get(name)
+    if value is not None and not isinstance(value, str):
+        raise RestError(400, f"{name}: expected a string")
+    return value
+
+
+def flag(body: Json, name: str) -> bool:
+    """True or false; false when it is missing."""
+    value = body.get(name)
+    if value is not None and not isinstance(value, bool):
+        raise RestError(400, f"{name}: expected true or false")
+    return bool(value)
+
+
+def choice(body: Json, name: str, choices: Sequence[str]) -> str:
+    """One of the choices; the first when it is missing."""
+    value = (text(body, name) or choices[0]).upper()
+    if value not in choices:
+        raise RestError(400, f"{name}: '{body[name]}' is not one of {', '.join(choices)}")
+    return value
+
+
+def job_id_of(request: Request) -> JobId:
+    """The job that the path names, whether there is one or not."""
+    job_id = request.path_params["jobid"]
+    if not is_id(job_id):
+        raise RestError(400, f"'{job_id}' is not a job id; it has 32 hexadecimal digits")
+    return JobId(job_id)
+
+
+def trigger_id_of(body: Json) -> str:
+    """The trigger id that the client chose, or a new one."""
+    trigger_id = text(body, "triggerId")
+    if trigger_id is not None and not is_id(trigger_id):
+        raise RestError(400, f"triggerId: '{trigger_id}' is not a trigger id; it has 32 hexadecimal digits")
+    return trigger_id or new_id()

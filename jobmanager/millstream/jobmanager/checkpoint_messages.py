@@ -1,0 +1,91 @@
+"""What the checkpoint coordinator and the tasks tell each other, between its events and their messages. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator
+
+from millstream.core.errors import MillstreamError
+from millstream.core.ids import AllocationId, AttemptId, TaskManagerId
+from millstream.core.snapshot.operator_json import operators_from_json
+from millstream.jobmanager.checkpoints import events as ev
+from millstream.jobmanager.checkpoints.failures import CheckpointFailureReason as Reason
+from millstream.jobmanager.checkpoints.model import CheckpointId, SavepointFormat, SnapshotMetrics
+from millstream.jobmanager.job_slots import Place
+from millstream.jobmanager.snapshot_content import AcknowledgedState
+from millstream.proto import taskmanager_pb2 as pb
+
+PlaceOf = Callable[[AttemptId], Place | None]
+"""Where an attempt runs, if it still does."""
+
+
+def acknowledgement(ack: pb.CheckpointAck) -> ev.Acknowledged | ev.Declined:
+    """A task's snapshot is durable; one that cannot be understood counts as declined."""
+    checkpoint_id, attempt = CheckpointId(ack.checkpoint_id), AttemptId(ack.attempt_id)
+    try:
+        where = f"the acknowledgement of checkpoint {checkpoint_id} by attempt {attempt}"
+        operators = operators_from_json(ack.operators, where) if ack.operators else ()
+    except MillstreamError as error:
+        return ev.Declined(checkpoint_id, attempt, Reason.CHECKPOINT_DECLINED, str(error))
+    metrics = SnapshotMetrics(
+        sync_ms=ack.sync_ms,
+        async_ms=ack.async_ms,
+        start_delay_ms=ack.start_delay_ms,
+        alignment_ms=ack.alignment_ms,
+        checkpointed_bytes=ack.bytes_written,
+        state_bytes=sum(file.size for o in operators for state in o.states for file in state.files),
+        processed_bytes=ack.processed_bytes,
+        persisted_bytes=ack.persisted_bytes,
+        unaligned=ack.unaligned,
+    )
+    return ev.Acknowledged(checkpoint_id, attempt, AcknowledgedState(operators) if operators else None, metrics)
+
+
+def declined(decline: pb.CheckpointDecline) -> ev.Declined:
+    """A task could not take its snapshot."""
+    known = decline.reason in set(Reason)
+    reason = Reason(decline.reason) if known else Reason.CHECKPOINT_DECLINED
+    message = decline.message if known else f"{decline.reason}: {decline.message}"
+    return ev.Declined(CheckpointId(decline.checkpoint_id), AttemptId(decline.attempt_id), reason, message)
+
+
+def triggers(
+    effect: ev.TriggerBarrier, location: str, place_of: PlaceOf
+) -> Iterator[tuple[TaskManagerId, pb.JobManagerCommand]]:
+    """Has the attempts that still run take a snapshot and send barriers."""
+    options = pb.CheckpointOptions(
+        checkpoint_id=effect.checkpoint_id,
+        timestamp=effect.timestamp_ms,
+        location=location,
+        savepoint=effect.options.is_savepoint,
+        full=effect.options.full,
+        alignment=effect.options.alignment,
+        stop=effect.options.stop,
+        aligned_timeout_ms=effect.options.aligned_timeout_ms,
+        native=effect.options.savepoint_format is SavepointFormat.NATIVE,
+    )
+    for task_manager, allocation, attempts in _by_slot(effect.attempts, place_of):
+        trigger = pb.TriggerCheckpoint(allocation_id=allocation, attempt_ids=attempts, options=options)
+        yield task_manager, pb.JobManagerCommand(trigger_checkpoint=trigger)
+
+
+def notices(
+    checkpoint_id: CheckpointId, attempts: Collection[AttemptId], completed: bool, place_of: PlaceOf
+) -> Iterator[tuple[TaskManagerId, pb.JobManagerCommand]]:
+    """Tells the attempts that still run what came of a checkpoint."""
+    for task_manager, allocation, told in _by_slot(attempts, place_of):
+        notice = pb.CheckpointNotice(
+            allocation_id=allocation, attempt_ids=told, checkpoint_id=checkpoint_id, completed=completed
+        )
+        yield task_manager, pb.JobManagerCommand(checkpoint_notice=notice)
+
+
+def _by_slot(
+    attempts: Collection[AttemptId], place_of: PlaceOf
+) -> list[tuple[TaskManagerId, AllocationId, list[AttemptId]]]:
+    slots: dict[tuple[TaskManagerId, AllocationId], list[AttemptId]] = {}
+    for attempt in attempts:
+        place = place_of(attempt)
+        if place is not None:
+            task_manager, allocation, _ = place
+            slots.setdefault((task_manager, allocation), []).append(attempt)
+    return [(task_manager, allocation, told) for (task_manager, allocation), told in slots.items()]

@@ -1,0 +1,64 @@
+"""What is known of a job's checkpoints, as JSON in the shapes of the REST API."""
+
+from __future__ import annotations
+
+import json
+
+from millstream.core.errors import MillstreamError
+from millstream.core.ids import VertexId
+from millstream.jobmanager.checkpoints import statistics_json
+from millstream.jobmanager.checkpoints.model import CheckpointId
+from millstream.jobmanager.checkpoints.settings import CheckpointSettings
+from millstream.jobmanager.checkpoints.statistics import CheckpointStatistics, CheckpointStats
+from millstream.proto import dispatcher_pb2 as pb
+
+
+class CheckpointReports:
+    """Over the statistics of one job."""
+
+    def __init__(self, statistics: CheckpointStatistics, settings: CheckpointSettings, state_backend: str) -> None:
+        self._statistics = statistics
+        self._config = statistics_json.config(settings, state_backend)
+
+    def answer(self, query: pb.CheckpointQuery, now_ms: int) -> bytes:
+        """The answer to a query; an error when there is no such checkpoint or vertex."""
+        match query.kind:
+            case pb.CheckpointQuery.OVERVIEW:
+                return _encoded(statistics_json.overview(self._statistics, now_ms))
+            case pb.CheckpointQuery.CONFIG:
+                return _encoded(self._config)
+            case pb.CheckpointQuery.DETAILS:
+                return _encoded(statistics_json.checkpoint(self._checkpoint(query), now_ms, with_tasks=True))
+            case pb.CheckpointQuery.SUBTASKS:
+                stats, vertex = self._checkpoint(query), VertexId(query.vertex_id)
+                if vertex not in stats.vertices:
+                    raise MillstreamError(f"job {query.job_id} has no vertex {query.vertex_id}")
+                return _encoded(statistics_json.subtasks(stats, vertex, now_ms))
+        raise MillstreamError(f"there is no kind {query.kind} of questions about checkpoints")
+
+    def everything(self, now_ms: int) -> bytes:
+        """All answers at once, for when the job is over: details by checkpoint id, subtasks by that and by vertex."""
+        known = self._statistics.known()
+        return _encoded(
+            {
+                "overview": statistics_json.overview(self._statistics, now_ms),
+                "config": self._config,
+                "details": {str(s.id): statistics_json.checkpoint(s, now_ms, with_tasks=True) for s in known},
+                "subtasks": {
+                    str(s.id): {vertex: statistics_json.subtasks(s, vertex, now_ms) for vertex in s.vertices}
+                    for s in known
+                },
+            }
+        )
+
+    def _checkpoint(self, query: pb.CheckpointQuery) -> CheckpointStats:
+        stats = self._statistics.details(CheckpointId(query.checkpoint_id))
+        if stats is None:
+            raise MillstreamError(
+                f"job {query.job_id} has no checkpoint {query.checkpoint_id}, or it is not remembered any more"
+            )
+        return stats
+
+
+def _encoded(document: statistics_json.Json) -> bytes:
+    return json.dumps(document).encode()

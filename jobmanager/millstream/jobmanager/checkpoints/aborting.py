@@ -1,0 +1,66 @@
+"""Giving a checkpoint up: who is told, what is discarded, and what it means for the job. Pure."""
+
+from __future__ import annotations
+
+from millstream.jobmanager.checkpoints import answers
+from millstream.jobmanager.checkpoints import events as ev
+from millstream.jobmanager.checkpoints.coordinator_state import CoordinatorState
+from millstream.jobmanager.checkpoints.failures import CheckpointFailureReason as Reason
+from millstream.jobmanager.checkpoints.pending import PendingCheckpoint
+
+
+def abort(
+    state: CoordinatorState,
+    pending: PendingCheckpoint,
+    reason: Reason,
+    message: str,
+    now_ms: int,
+    by_task: bool = False,
+) -> list[ev.Effect]:
+    """Ends a checkpoint that will not be. Not one whose pointer is being stored: its outcome is not known."""
+    effects: list[ev.Effect] = []
+    state.end(pending, now_ms)
+    state.statistics.failed(pending.id, reason.explain(message), now_ms)
+    attempts = tuple(a for a in pending.expected if state.tasks.is_active(a))
+    if attempts:
+        effects.append(ev.NotifyAborted(pending.id, attempts))
+    effects += state.pending.discard(pending)
+    effects += answers.failed(pending.request, reason, message)
+    return effects + _consequences(state, pending, reason, message, now_ms, by_task)
+
+
+def _consequences(
+    state: CoordinatorState, pending: PendingCheckpoint, reason: Reason, message: str, now_ms: int, by_task: bool
+) -> list[ev.Effect]:
+    """What a failed checkpoint means for the job."""
+    if state.stopped is not None or not state.running:
+        return []
+    counts = by_task or not pending.options.is_savepoint
+    if counts and state.failures.failed(pending.id, reason):
+        return _fail(
+            state,
+            f"checkpoint {pending.id} failed ({reason.explain(message)}), and no more than "
+            f"{state.settings.tolerable_failures} may fail in a row "
+            "(execution.checkpointing.tolerable-failed-checkpoints)",
+        )
+    if pending.options.is_stop and state.stop_with.failed(pending.id):
+        state.queue.start_schedule(now_ms)
+        if pending.has_drained:
+            return _fail(
+                state,
+                f"the savepoint to drain and stop the job failed ({reason.explain(message)}), and event "
+                "time, which was advanced to its end for it, goes back only by a restart",
+            )
+    return []
+
+
+def _fail(state: CoordinatorState, message: str) -> list[ev.Effect]:
+    if state.failing:
+        return []
+    state.failing = True
+    return [ev.FailJob(message)]
+
+
+def run_all_again() -> list[ev.Effect]:
+    """Tasks that a savepoint has drained or ended do not go on by themselves when others restart."""
+    return [ev.FailJob("tasks failed while a savepoint was to stop the job: all tasks run again")]

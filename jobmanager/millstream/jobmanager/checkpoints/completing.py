@@ -1,0 +1,100 @@
+"""From the last acknowledgement to a completed checkpoint: metadata, pointer, commits, deletion of the older. Pure.
+
+The order is what makes a crash harmless; the head of `coordinator` says why.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from millstream.jobmanager.checkpoints import answers
+from millstream.jobmanager.checkpoints import events as ev
+from millstream.jobmanager.checkpoints.aborting import abort, run_all_again
+from millstream.jobmanager.checkpoints.coordinator_state import CoordinatorState
+from millstream.jobmanager.checkpoints.failures import CheckpointFailureReason as Reason
+from millstream.jobmanager.checkpoints.model import CheckpointId, CompletedCheckpoint
+from millstream.jobmanager.checkpoints.pending import PendingCheckpoint, Phase
+from millstream.jobmanager.checkpoints.requests import Origin
+
+
+class Completion:
+    """What the coordinator does about the answers to `WriteMetadata` and `StorePointer`."""
+
+    def __init__(self, state: CoordinatorState) -> None:
+        self._state = state
+
+    def metadata_written(self, checkpoint_id: CheckpointId, pointer: str, now_ms: int) -> list[ev.Effect]:
+        """Stores the pointer of what is to be a restore point, when its turn has come; the rest is done."""
+        pending = self._state.pending.in_phase(checkpoint_id, Phase.WRITING)
+        if pending is None:
+            return self._state.pending.discard_abandoned(checkpoint_id, pointer)
+        pending.pointer = pointer
+        if not pending.options.becomes_restore_point:
+            self._complete(pending, now_ms)
+            return answers.done(pending.request, pending.id, pointer)
+        pending.phase = Phase.WRITTEN
+        return self._state.pending.store_next()
+
+    def metadata_failed(self, checkpoint_id: CheckpointId, message: str, now_ms: int) -> list[ev.Effect]:
+        """The checkpoint will not be."""
+        pending = self._state.pending.in_phase(checkpoint_id, Phase.WRITING)
+        if pending is None:
+            return self._state.pending.discard_abandoned(checkpoint_id)
+        pending.phase = Phase.COLLECTING  # nothing is being written any more
+        return abort(self._state, pending, Reason.FINALIZE_CHECKPOINT_FAILURE, message, now_ms)
+
+    def pointer_stored(self, checkpoint_id: CheckpointId, now_ms: int) -> list[ev.Effect]:
+        """The checkpoint is complete: it is the restore point, tasks commit it, and older ones go."""
+        pending = self._state.pending.in_phase(checkpoint_id, Phase.STORING)
+        if pending is None:
+            return []
+        assert pending.pointer is not None
+        self._complete(pending, now_ms)
+        effects: list[ev.Effect] = []
+        attempts = tuple(a for a in pending.expected if self._state.tasks.is_active(a))
+        if attempts:
+            effects.append(ev.NotifyComplete(checkpoint_id, attempts))
+            self._state.commits.forget(attempts)
+        completed = CompletedCheckpoint(pending.content(), pending.pointer, owned=not pending.options.is_savepoint)
+        unneeded = self._state.completed.add(completed)
+        self._state.full_needed = not completed.owned
+        if self._state.stopped is not ev.StopOutcome.SUSPENDED:  # another leader may rely on them
+            effects += self._drop(unneeded)
+        for older in [p for p in self._state.pending if p.id < checkpoint_id and not p.options.is_savepoint]:
+            message = f"checkpoint {checkpoint_id} completed first"
+            effects += abort(self._state, older, Reason.CHECKPOINT_SUBSUMED, message, now_ms)
+        if pending.options.is_stop:
+            effects += self._state.stop_with.completed(pending, job_ended=self._state.stopped is not None)
+            if attempts and not self._state.stop_with.active:
+                effects += run_all_again()
+        else:
+            effects += answers.done(pending.request, pending.id, pending.pointer)
+        return effects + self.after_storing()
+
+    def pointer_failed(self, checkpoint_id: CheckpointId, message: str, now_ms: int) -> list[ev.Effect]:
+        """The checkpoint will not be; the next pointer may be stored."""
+        pending = self._state.pending.in_phase(checkpoint_id, Phase.STORING)
+        if pending is None:
+            return []
+        pending.phase = Phase.WRITTEN
+        effects = abort(self._state, pending, Reason.FINALIZE_CHECKPOINT_FAILURE, message, now_ms)
+        return effects + self.after_storing()
+
+    def after_storing(self) -> list[ev.Effect]:
+        """No pointer is being stored: stores the next one, or drops what a job that has ended does not keep."""
+        if self._state.stopped is None:
+            return self._state.pending.store_next()
+        return self._drop(self._state.completed.stop(self._state.stopped))
+
+    def _complete(self, pending: PendingCheckpoint, now_ms: int) -> None:
+        assert pending.pointer is not None
+        self._state.end(pending, now_ms)
+        self._state.final_done = self._state.final_done or pending.request.origin is Origin.FINAL
+        self._state.failures.succeeded(pending.id)
+        self._state.statistics.completed(pending.id, pending.pointer, now_ms)
+
+    def _drop(self, dropped: Sequence[ev.DeleteCheckpoint | ev.ReleasePointer]) -> list[ev.Effect]:
+        for effect in dropped:
+            if isinstance(effect, ev.DeleteCheckpoint):
+                self._state.statistics.discarded(effect.checkpoint.checkpoint_id)
+        return list(dropped)

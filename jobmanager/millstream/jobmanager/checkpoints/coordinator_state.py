@@ -1,0 +1,71 @@
+"""What the checkpoint coordinator of a job knows, for the parts of it that decide. Owned by the coordinator."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from millstream.jobmanager.checkpoints import events as ev
+from millstream.jobmanager.checkpoints.commits import CommitRetries
+from millstream.jobmanager.checkpoints.failures import CheckpointFailureReason as Reason
+from millstream.jobmanager.checkpoints.failures import FailureCounter
+from millstream.jobmanager.checkpoints.model import CompletedCheckpoint
+from millstream.jobmanager.checkpoints.options import checkpoint_options
+from millstream.jobmanager.checkpoints.pending import PendingCheckpoint
+from millstream.jobmanager.checkpoints.requests import Request, RequestQueue
+from millstream.jobmanager.checkpoints.settings import CheckpointSettings
+from millstream.jobmanager.checkpoints.statistics import CheckpointStatistics
+from millstream.jobmanager.checkpoints.stopping import StopWithSavepoint
+from millstream.jobmanager.checkpoints.store import CompletedCheckpoints
+from millstream.jobmanager.checkpoints.tasks import TaskTable
+from millstream.jobmanager.checkpoints.under_way import CheckpointsUnderWay
+from millstream.jobmanager.failover.topology import JobTopology
+
+
+class CoordinatorState:
+    """One of each; `failing` says that the job is about to restart or end, and that it need not be told so again."""
+
+    def __init__(
+        self, topology: JobTopology, settings: CheckpointSettings, retained: Sequence[CompletedCheckpoint]
+    ) -> None:
+        self.settings = settings
+        self.tasks = TaskTable(topology)
+        self.completed = CompletedCheckpoints(settings, retained)
+        self.queue = RequestQueue(settings, checkpoint_options(settings))
+        self.pending = CheckpointsUnderWay()
+        self.failures = FailureCounter(settings.tolerable_failures)
+        self.commits = CommitRetries()
+        self.stop_with = StopWithSavepoint()
+        self.statistics = CheckpointStatistics(topology.parallelism)
+        self.running = False
+        self.failing = False
+        self.final_done = False
+        self.stopped: ev.StopOutcome | None = None
+        latest = self.completed.latest
+        self.full_needed = latest is not None and not latest.owned
+
+    def end(self, pending: PendingCheckpoint, now_ms: int) -> None:
+        """The checkpoint is complete, or about to be discarded."""
+        self.pending.end(pending)
+        self.queue.ended(pending.request, now_ms)
+
+    @property
+    def may_trigger(self) -> bool:
+        """Whether nothing forbids new checkpoints."""
+        return self.why_not() is None
+
+    def why_not(self) -> Reason | None:
+        """What forbids new checkpoints, if anything."""
+        if self.stopped is not None:
+            return Reason.CHECKPOINT_COORDINATOR_SHUTDOWN
+        if not self.running or not self.tasks.any_active:
+            return Reason.NOT_ALL_REQUIRED_TASKS_RUNNING
+        if self.tasks.any_finished and not self.settings.after_tasks_finish:
+            return Reason.NOT_ALL_REQUIRED_TASKS_RUNNING
+        return Reason.PERIODIC_SCHEDULER_SHUTDOWN if self.stop_with.active or self.failing else None
+
+    def is_known(self, request: Request) -> bool:
+        """Whether the user's request is one that is waiting or under way already."""
+        if request.trigger_id is None:
+            return False
+        under_way = any(p.request.trigger_id == request.trigger_id for p in self.pending)
+        return under_way or self.stop_with.holds(request.trigger_id) or self.queue.holds(request.trigger_id)

@@ -1,0 +1,96 @@
+"""Records on their way between two tasks, as part of a checkpoint.
+
+They belong to the producing task: to its head operator, one state for each output and side of the exchange. A restored
+producer emits them again, through its own router and before anything else; so they find their consumer under any
+parallelism. Of a channel, what its consumer had received comes before what its producer had queued. The records of an
+original producer stay together and in their order.
+
+Each element of such a state is (producer subtask, consumer subtask, codec, payload), pickled.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from operator import itemgetter
+from typing import Any
+
+from millstream.core.snapshot.columns import dumps
+from millstream.core.snapshot.errors import SnapshotError, one_line
+from millstream.taskmanager.network.codecs import Codec, decompress
+from millstream.taskmanager.network.recording import Buffer
+
+_PREFIX = "in-flight"
+
+
+class Side(StrEnum):
+    """Where the records were, in the order in which they follow each other."""
+
+    RECEIVED = "received"
+    QUEUED = "queued"
+
+
+@dataclass(frozen=True, slots=True)
+class CapturedChannel:
+    """What one channel held: encoded batches and parts of them; signals among them are left out."""
+
+    producer: int
+    consumer: int
+    buffers: Sequence[Buffer]
+    error: Exception | None = None
+
+    def elements(self) -> Iterator[bytes]:
+        """As they are stored. Called on the writer's thread."""
+        if self.error is not None:
+            raise SnapshotError("records on their way", f"cannot be stored: {one_line(self.error)}") from self.error
+        parts: list[bytes] = []
+        for codec, payload, compressed, more in self.buffers:
+            if codec in (Codec.BARRIER, Codec.SIGNAL):
+                continue
+            parts.append(payload)
+            if not more:
+                whole = b"".join(parts)
+                yield dumps((self.producer, self.consumer, codec, decompress(whole) if compressed else whole))
+                parts = []
+
+
+@dataclass(frozen=True, slots=True)
+class CapturedInFlight:
+    """A state of this kind, to be written."""
+
+    name: str
+    channels: tuple[CapturedChannel, ...]
+
+    @property
+    def size(self) -> int:
+        """In bytes."""
+        return sum(len(buffer.payload) for channel in self.channels for buffer in channel.buffers)
+
+    def elements(self) -> list[bytes]:
+        """Of all its channels."""
+        return [element for channel in self.channels for element in channel.elements()]
+
+
+def state_name(output: int, side: Side) -> str:
+    """Unique within the operator."""
+    return f"{_PREFIX}-{output}-{side}"
+
+
+def share_of(
+    states: Iterable[tuple[str, list[Any]]], subtask: int, parallelism: int
+) -> dict[int, list[tuple[int, bytes]]]:
+    """What a producer emits again: (codec, payload) by output, from the names and elements of all such states."""
+    shares: dict[int, list[tuple[tuple[int, int, int], int, bytes]]] = {}
+    for name, elements in states:
+        _, output, side = name.removeprefix(_PREFIX).split("-")
+        order = list(Side).index(Side(side))
+        shares.setdefault(int(output), []).extend(
+            ((producer, consumer, order), codec, payload)
+            for producer, consumer, codec, payload in elements
+            if producer % parallelism == subtask
+        )
+    return {
+        output: [(codec, payload) for _, codec, payload in sorted(share, key=itemgetter(0))]
+        for output, share in sorted(shares.items())
+    }

@@ -1,0 +1,63 @@
+"""Keeps the writing of snapshots out of the way of the tasks.
+
+Python values are turned into columns under the interpreter lock, which the tasks need too, and the rest needs the
+processor. So that a task loses only a part of its speed while its state is written, the writers of a process together
+take a share of one core's time, and pause when they are ahead of it: the snapshot takes longer, the work in it is the
+same. A little is free, so that small states are never held up, and so is all that is done while tasks are idle.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+from collections.abc import Callable, Iterator
+
+SHARE = 0.1  # of a core
+FREE = 0.025  # seconds of processor time without a pause
+LONGEST = 0.25  # seconds of a pause; what is owed beyond it is paid after the next piece, if there is one
+_BUSY = 0.1  # of a core: what tasks use at least when they are at work
+
+
+def _time_of_tasks() -> float:
+    """The processor time of the worker's loop, which is its process's main thread."""
+    if not hasattr(time, "pthread_getcpuclockid"):  # not everywhere
+        return time.process_time() - time.thread_time()
+    return time.clock_gettime(time.pthread_getcpuclockid(threading.main_thread().ident or 0))
+
+
+class Throttle:
+    """The account of processor time that the writers of a process share. Safe on any thread."""
+
+    def __init__(
+        self,
+        monotonic: Callable[[], float] = time.monotonic,
+        own_time: Callable[[], float] = time.thread_time,
+        tasks_time: Callable[[], float] = _time_of_tasks,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self._monotonic, self._own_time, self._tasks_time, self._sleep = monotonic, own_time, tasks_time, sleep
+        self._lock = threading.Lock()
+        self._owed = 0.0
+        self._settled = monotonic()
+
+    @contextlib.contextmanager
+    def work(self) -> Iterator[None]:
+        """A piece of a writer's work, with the pause that it makes necessary behind it."""
+        began, own, tasks = self._monotonic(), self._own_time(), self._tasks_time()
+        yield
+        if self._tasks_time() - tasks > _BUSY * (self._monotonic() - began):
+            pause = self._settle(self._own_time() - own)
+            if pause > 0:
+                self._sleep(min(pause, LONGEST))
+
+    def _settle(self, used: float) -> float:
+        with self._lock:
+            now = self._monotonic()
+            self._owed = max(0.0, self._owed - (now - self._settled) * SHARE) + used
+            self._settled = now
+            return (self._owed - FREE) / SHARE
+
+
+WRITERS = Throttle()
+"""There is one interpreter lock in a process, and so one account."""

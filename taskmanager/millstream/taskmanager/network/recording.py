@@ -1,0 +1,74 @@
+"""What is on its way on one input channel, recorded until the channel's barrier arrives.
+
+Owned by the worker's loop. Buffers are kept as they came. Batches handed over by reference are encoded at once: the
+task goes on with their records, and functions may change them.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from millstream.core.batches import Barrier, Batch, Element, EndOfInput
+from millstream.proto import dataplane_pb2 as pb
+from millstream.taskmanager.network.codecs import Codec, ElementCodec
+
+
+class Buffer(NamedTuple):
+    """An encoded batch, or with `more` the beginning of one."""
+
+    codec: int
+    payload: bytes
+    compressed: bool = False
+    more: bool = False
+
+
+class Recording:
+    """Of one channel for one checkpoint; complete with the checkpoint's barrier, or the end of the input.
+
+    When a newer barrier comes first, the awaited one never will: then the recording stays incomplete, and empty. When a
+    batch cannot be encoded, `error` says why, and the checkpoint cannot be taken.
+    """
+
+    __slots__ = ("_codec", "_stopped", "buffers", "checkpoint_id", "error", "is_complete")
+
+    def __init__(self, checkpoint_id: int, codec: ElementCodec) -> None:
+        self.checkpoint_id = checkpoint_id
+        self.buffers: list[Buffer] = []
+        self.is_complete = False
+        self.error: Exception | None = None
+        self._stopped = False
+        self._codec = codec
+
+    def add(self, item: pb.Data | Element) -> None:
+        """Takes what arrived, a buffer or an element."""
+        if self._stopped:
+            return
+        if not isinstance(item, pb.Data):
+            if isinstance(item, Barrier | EndOfInput):
+                self._signal(item)
+            else:
+                self._encode(item)
+        elif item.codec in (Codec.BARRIER, Codec.SIGNAL):
+            self._signal(self._codec.decode(item.codec, item.payload))
+        else:
+            self.buffers.append(buffer_of(item))
+
+    def _encode(self, batch: Batch) -> None:
+        try:
+            self.buffers.append(Buffer(*self._codec.encode(batch)))
+        except Exception as error:  # of the user's classes: the producer's records are as good as ever without a copy
+            self.error, self.is_complete, self._stopped = error, True, True
+
+    def _signal(self, signal: Element) -> None:
+        if isinstance(signal, EndOfInput) or (
+            isinstance(signal, Barrier) and signal.checkpoint_id == self.checkpoint_id
+        ):
+            self.is_complete = self._stopped = True
+        elif isinstance(signal, Barrier) and signal.checkpoint_id > self.checkpoint_id:
+            self._stopped = True
+            self.buffers.clear()
+
+
+def buffer_of(data: pb.Data) -> Buffer:
+    """A buffer of the wire, without what belongs to its channel."""
+    return Buffer(data.codec, data.payload, data.compressed, data.more)

@@ -1,0 +1,149 @@
+"""The operator of a two-phase-commit sink: calls the sink as `SinkTransactions` and the checkpoints have it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from millstream.core.batches import Barrier, Batch
+from millstream.core.types import TypeInformation
+from millstream.datastream.connectors.two_phase_commit import TwoPhaseCommitSink
+from millstream.datastream.functions import RuntimeContext
+from millstream.taskmanager.operators.base import NO_RECORD, Emit, Operator, OperatorError
+from millstream.taskmanager.operators.transactions import (
+    Element,
+    ElementKind,
+    Recovery,
+    SinkTransactions,
+)
+
+_END = (1 << 63) - 1  # the id of what is committed at the end of the input, without a checkpoint
+
+
+class CommittingSinkOperator(Operator):
+    """Writes into transactions.
+
+    `final_checkpoint` says that a checkpoint follows the end of the input, and commits; without one, the end does. An
+    error at a barrier declines the checkpoint; nobody knows what it left of the transaction, so the task fails with it
+    at its next step.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        context: RuntimeContext,
+        input_type: TypeInformation,
+        emit: Emit,
+        sink: TwoPhaseCommitSink[Any],
+        final_checkpoint: bool,
+    ) -> None:
+        super().__init__(name, context, input_type, emit)
+        self._sink = sink
+        self._final_checkpoint = final_checkpoint
+        self._transactions: SinkTransactions[Any] = SinkTransactions()
+        self._writer_states: list[Any] = []
+        self._opened = False
+        self._ended = False
+        self._broken: OperatorError | None = None
+        self._check_at: float | None = None
+        self.restored: Recovery[Any] = Recovery()
+        """What the restored snapshot holds."""
+
+    def open(self) -> None:
+        """Recovers, cleans up, and begins."""
+        sink, restored = self._sink, self.restored
+        self._opened = True
+        self._call(sink.open, self.context)
+        for transaction in restored.commit:
+            self._call(sink.recover_and_commit, transaction)
+        for transaction in restored.abort:
+            self._call(sink.recover_and_abort, transaction)
+        self._call(sink.restore_writer_state, restored.states)
+        self._call(sink.abort_leftovers, restored.known, restored.known_states)
+        self.restored = Recovery()
+        self._begin()
+
+    def process(self, batch: Batch) -> None:
+        """Writes a batch."""
+        self._refuse_broken()
+        for transaction in self._transactions.open:
+            self._call(self._sink.write, transaction, batch)
+
+    def tick(self, now: float) -> float | None:
+        """Lets the sink look at the time; answers when to come again."""
+        self._refuse_broken()
+        interval = self._sink.check_interval
+        if interval is None or self._ended:
+            return None
+        if self._check_at is not None and now >= self._check_at:
+            for transaction in self._transactions.open:
+                self._call(self._sink.check, transaction)
+            self._check_at = None
+        if self._check_at is None:
+            self._check_at = now + interval
+        return self._check_at
+
+    def prepare_snapshot(self, barrier: Barrier) -> None:
+        """Pre-commits what was written before the barrier, and begins anew behind it."""
+        self._refuse_broken()
+        try:
+            is_users = barrier.is_savepoint
+            self._pre_commit(
+                barrier.checkpoint_id, self._sink.pre_commit_for_savepoint if is_users else self._sink.pre_commit
+            )
+            self._writer_states = self._call(self._sink.snapshot_writer_state, barrier.checkpoint_id)
+            if not self._ended:
+                self._begin()
+        except OperatorError as error:
+            self._broken = error
+            raise
+
+    def elements(self) -> list[Element]:
+        """The operator's part of a snapshot, after `prepare_snapshot`."""
+        states = [(ElementKind.WRITER.value, state) for state in self._writer_states]
+        return self._transactions.elements() + states
+
+    def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
+        """Commits. What fails stays due for the next notice, with all behind it."""
+        for transaction in self._transactions.due(checkpoint_id):
+            self._call(self._sink.commit, transaction)
+            self._transactions.committed(transaction)
+
+    def finish(self) -> None:
+        """No more records come."""
+        self._refuse_broken()
+        for transaction in self._transactions.open:
+            self._call(self._sink.finish, transaction)
+        self._ended = True
+        if not self._final_checkpoint:
+            self._pre_commit(_END, self._sink.pre_commit)
+            self.notify_checkpoint_complete(_END)
+
+    def close(self) -> None:
+        """Aborts what is open, and closes the sink whatever comes of that."""
+        if not self._opened:
+            return
+        try:
+            for transaction in self._transactions.open:
+                self._call(self._sink.abort, transaction)
+            self._transactions.aborted()
+        finally:
+            self._call(self._sink.close)
+
+    def _begin(self) -> None:
+        self._transactions.begun(self._call(self._sink.begin_transaction))
+
+    def _pre_commit(self, checkpoint_id: int, pre_commit: Callable[[Any], None]) -> None:
+        for transaction in self._transactions.open:
+            self._call(pre_commit, transaction)
+        self._transactions.pre_committed(checkpoint_id)
+
+    def _refuse_broken(self) -> None:
+        if self._broken is not None:
+            raise self._broken
+
+    def _call(self, method: Callable[..., Any], *arguments: Any) -> Any:
+        try:
+            return method(*arguments)
+        except Exception as error:
+            raise OperatorError(self.name, NO_RECORD, error) from error

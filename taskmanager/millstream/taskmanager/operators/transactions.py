@@ -1,0 +1,103 @@
+"""Which transactions of a two-phase-commit sink are open, pre-committed, and due to be committed. Pure.
+
+The operator beside it calls the sink and says here what it has done. The rules:
+
+- there is at most one open transaction; at a barrier it is pre-committed and kept under the checkpoint's id;
+- a completed checkpoint makes everything that was pre-committed up to it due, in order. One that could not be committed
+  stays due with all behind it, until it is said to be committed;
+- a checkpoint that was given up, and a plain savepoint, change nothing: the next completed one commits for them;
+- a snapshot holds all that was pre-committed and not yet committed, and the open transaction. So whatever a restore
+  finds as pre-committed was written before the barrier, and what was written after it is in a transaction that the
+  restore finds as open, or does not find at all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, Generic, TypeVar
+
+T = TypeVar("T")
+
+Element = tuple[str, Any]
+"""One element of the state in a snapshot: its kind, and a transaction or a writer's state."""
+
+
+class ElementKind(StrEnum):
+    """What an element of the state is."""
+
+    PRE_COMMITTED = "pre-committed"
+    OPEN = "open"
+    WRITER = "writer"
+
+
+@dataclass(frozen=True, slots=True)
+class Recovery(Generic[T]):
+    """What a restored subtask has to do, and in `known` and `known_states` what nobody may take for a leftover."""
+
+    commit: Sequence[T] = ()
+    abort: Sequence[T] = ()
+    states: Sequence[Any] = ()
+    known: Sequence[T] = ()
+    known_states: Sequence[Any] = ()
+
+
+def recovery(own: Iterable[Element], shown: Iterable[Element]) -> Recovery[Any]:
+    """From this subtask's elements of the state, and all that it was shown."""
+    mine, all_shown = list(own), list(shown)
+    return Recovery(
+        _of(mine, ElementKind.PRE_COMMITTED),
+        _of(mine, ElementKind.OPEN),
+        _of(mine, ElementKind.WRITER),
+        _of(all_shown, ElementKind.PRE_COMMITTED) + _of(all_shown, ElementKind.OPEN),
+        _of(all_shown, ElementKind.WRITER),
+    )
+
+
+def _of(elements: list[Element], kind: ElementKind) -> list[Any]:
+    return [content for found, content in elements if found == kind]
+
+
+class SinkTransactions(Generic[T]):
+    """The transactions of one subtask."""
+
+    def __init__(self) -> None:
+        self._open: list[T] = []  # at most one
+        self._pre_committed: list[tuple[int, T]] = []
+
+    @property
+    def open(self) -> list[T]:
+        """The open transaction, if there is one."""
+        return self._open
+
+    def begun(self, transaction: T) -> None:
+        """A transaction is open now."""
+        assert not self._open, "a transaction is begun when the one before it is pre-committed"
+        self._open = [transaction]
+
+    def pre_committed(self, checkpoint_id: int) -> None:
+        """The open transaction, if any, is pre-committed, for this checkpoint and all later ones."""
+        assert not self._pre_committed or self._pre_committed[-1][0] < checkpoint_id, "barriers come in order"
+        self._pre_committed += [(checkpoint_id, transaction) for transaction in self._open]
+        self._open = []
+
+    def due(self, checkpoint_id: int) -> list[T]:
+        """What has to be committed once this checkpoint is complete, in this order."""
+        return [transaction for number, transaction in self._pre_committed if number <= checkpoint_id]
+
+    def committed(self, transaction: T) -> None:
+        """The first that was due is committed."""
+        assert self._pre_committed[0][1] is transaction, "transactions are committed in order"
+        del self._pre_committed[0]
+
+    def aborted(self) -> None:
+        """The open transaction is thrown away."""
+        self._open = []
+
+    def elements(self) -> list[Element]:
+        """What a snapshot holds, taken just after a barrier's transaction was pre-committed and the next one begun."""
+        return [
+            *((ElementKind.PRE_COMMITTED.value, transaction) for _, transaction in self._pre_committed),
+            *((ElementKind.OPEN.value, transaction) for transaction in self._open),
+        ]

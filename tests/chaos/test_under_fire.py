@@ -1,0 +1,164 @@
+"""Exactly-once under fire: a keyed pipeline into the file sink, while processes die and storage fails at random.
+
+Slot workers and task managers are killed, and checkpoints find their folder blocked, in an order that a seed decides.
+At the end the job is drained and stopped: the committed files must hold the effect of every record that was read,
+once. The seed is printed with a failure; set CHAOS_SEED to run it again.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import subprocess
+import sys
+from collections import defaultdict
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent.parent / "integration"))
+from system import Cluster, processes_with, wait_until, write_job
+
+KEYS, LANES = 31, 2
+BODY = """
+import sys
+from millstream.common import Types
+from millstream.datastream import KeyedProcessFunction
+from millstream.datastream.connectors.datagen import DataGeneratorSource
+from millstream.datastream.connectors.file_system import FileSink, RollingPolicy
+from millstream.datastream.state import ValueStateDescriptor
+
+class Count(KeyedProcessFunction):
+    def open(self, runtime_context):
+        self.count = runtime_context.get_state(ValueStateDescriptor("count", Types.LONG()))
+
+    def process_element(self, value, ctx):
+        count = (self.count.value() or 0) + 1
+        self.count.update(count)
+        yield (ctx.get_current_key(), count, value)
+
+source = DataGeneratorSource(lambda index: index, None, 2000, Types.LONG())
+numbers = env.from_source(source, None, "numbers").uid("numbers")
+counted = numbers.key_by(lambda x: x % {keys}, Types.LONG()).process(Count()).uid("count")
+policy = RollingPolicy.default_rolling_policy(part_size=65536)
+counted.sink_to(FileSink.for_json_lines(sys.argv[1]).with_rolling_policy(policy)).uid("files")
+env.execute("under fire")
+"""
+
+
+@pytest.fixture
+def chaos_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    made = Cluster(tmp_path_factory.mktemp("chaos"))
+    made.start(2, 2, **{"heartbeat.interval": "500 ms", "heartbeat.timeout": "10 s", "slot.request.timeout": "60 s"})
+    try:
+        yield made
+    finally:
+        made.stop()
+    wait_until(lambda: not processes_with(str(made.directory)), "every process of the cluster to be gone", 10)
+
+
+class Chaos:
+    """What can go wrong, by chance."""
+
+    def __init__(self, cluster: Cluster, job_id: str, checkpoints: Path, chance: random.Random) -> None:
+        self.cluster = cluster
+        self.job_id = job_id
+        self.folder = checkpoints / job_id
+        self.chance = chance
+        self.restarted: list[subprocess.Popen[bytes]] = []
+
+    def newest(self) -> int:
+        """The newest complete checkpoint's number."""
+        found = [int(file.parent.name[4:]) for file in self.folder.glob("chk-*/_metadata.json")]
+        return max(found, default=0)
+
+    def kill_something(self) -> str:
+        if self.chance.random() < 0.2:
+            self.restarted.append(self.cluster.restart("taskmanager"))
+            return "task manager"
+        workers = wait_until(self.cluster.workers, "a slot worker to kill")
+        with suppress(ProcessLookupError):
+            self.cluster.kill(self.chance.choice(workers))
+        return "slot worker"
+
+    def block_storage(self) -> None:
+        """Plain files in the places of the next checkpoints' folders: nothing can be written there."""
+        first = self.newest() + 1
+        blocked = [self.folder / f"chk-{first + n}" for n in range(self.chance.randint(3, 8))]
+        for place in blocked:
+            with suppress(OSError):
+                place.touch(exist_ok=False)
+        self.wait_for_checkpoint()
+        for place in blocked:
+            if place.is_file():
+                place.unlink()
+
+    def wait_for_checkpoint(self) -> None:
+        before = self.newest()
+        wait_until(lambda: self.newest() > before, "another complete checkpoint", 120)
+
+    def stop(self) -> None:
+        for process in self.restarted:
+            process.kill()
+            process.wait()
+
+
+@pytest.mark.timeout(7200)
+@pytest.mark.parametrize("kills", [50, pytest.param(500, marks=pytest.mark.long)])
+def test_no_record_is_lost_and_none_counts_twice(chaos_cluster: Cluster, tmp_path: Path, kills: int) -> None:
+    seed = int(os.environ.get("CHAOS_SEED", random.randrange(1 << 30)))
+    print(f"CHAOS_SEED={seed}")
+    chance = random.Random(seed)
+    script = write_job(tmp_path, "fire", BODY.format(keys=KEYS))
+    options = [
+        "execution.checkpointing.interval=150ms",
+        f"execution.checkpointing.dir={tmp_path / 'checkpoints'}",
+        "execution.checkpointing.tolerable-failed-checkpoints=1000000",
+        f"execution.checkpointing.incremental={str(chance.random() < 0.5).lower()}",
+        f"execution.checkpointing.unaligned.enabled={str(chance.random() < 0.5).lower()}",
+        "restart-strategy.type=fixed-delay",
+        "restart-strategy.fixed-delay.attempts=1000000",
+        "restart-strategy.fixed-delay.delay=50ms",
+    ]
+    print(options)
+    arguments = [argument for option in options for argument in ("-D", option)]
+    output = tmp_path / "output"
+    done = chaos_cluster.run("-d", "-p", str(LANES), *arguments, str(script), str(output))
+    job_id = done.stdout.split("JobID", 1)[1].split()[0]
+    chaos_cluster.wait_for(job_id, "RUNNING")
+    chaos = Chaos(chaos_cluster, job_id, tmp_path / "checkpoints", chance)
+    try:
+        for number in range(kills):
+            print(f"kill {number}: {chaos.kill_something()}")
+            if chance.random() < 0.1:
+                chaos.block_storage()
+            elif chance.random() < 0.6:
+                chaos.wait_for_checkpoint()
+        chaos.wait_for_checkpoint()
+        stop = ("stop", "--drain", "-m", chaos_cluster.rest, "-p", str(tmp_path / "savepoints"), job_id)
+        chaos_cluster.cli(*stop, deadline=120)
+        chaos_cluster.wait_for(job_id, "FINISHED")
+    finally:
+        chaos.stop()
+    check(output, f"CHAOS_SEED={seed}")
+
+
+def check(output: Path, seed: str) -> None:
+    """The committed files are those of one run without failures over some first part of the numbers."""
+    counts: dict[int, list[int]] = defaultdict(list)
+    seen: list[int] = []
+    for file in output.rglob("*"):
+        assert not file.name.startswith("."), f"{file} is left of a dead attempt, {seed}"
+        for line in file.read_text().splitlines() if file.is_file() else ():
+            key, count, value = json.loads(line)
+            assert key == value % KEYS, f"{line} in {file}, {seed}"
+            counts[key].append(count)
+            seen.append(value)
+    for lane in range(LANES):
+        numbers = sorted(value for value in seen if value % LANES == lane)
+        assert numbers == list(range(lane, numbers[-1] + 1, LANES)), f"lane {lane} has lost or doubled numbers, {seed}"
+    for key, found in counts.items():
+        assert sorted(found) == list(range(1, len(found) + 1)), f"key {key} was counted wrongly, {seed}"

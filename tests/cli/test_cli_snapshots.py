@@ -1,0 +1,106 @@
+"""`savepoint`, `stop` and `checkpoint` against a fake REST API."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+IN_PROGRESS = {"status": {"id": "IN_PROGRESS"}, "operation": None}
+
+
+def completed(**operation: Any) -> dict[str, Any]:
+    return {"status": {"id": "COMPLETED"}, "operation": {key.replace("_", "-"): v for key, v in operation.items()}}
+
+
+def promise(cluster: Any, trigger: str, status: str, *answers: dict[str, Any]) -> None:
+    """The cluster accepts the operation, and says this of it, one after the other."""
+    said: Iterator[dict[str, Any]] = iter(answers)
+    cluster.answers[f"POST {trigger}"] = (202, {"request-id": "t1"})
+    cluster.answers[f"GET {status}/t1"] = lambda: (200, next(said))
+
+
+def test_a_savepoint(cli: Any, fake_cluster: Any) -> None:
+    path = "/jobs/abc/savepoints"
+    done = completed(location="file:///sp/1")
+    promise(fake_cluster, path, path, IN_PROGRESS, IN_PROGRESS, done, done)
+    ran = cli("savepoint", "-m", fake_cluster.address, "abc", "s3://bucket/sp", "-type", "native")
+    assert (ran.returncode, ran.stdout) == (0, "Savepoint completed. Path: file:///sp/1\n")
+    assert fake_cluster.bodies == [{"formatType": "NATIVE", "target-directory": "s3://bucket/sp"}]
+    assert fake_cluster.requests == [f"POST {path}"] + [f"GET {path}/t1"] * 3
+    ran = cli("savepoint", "--json", "-m", fake_cluster.address, "abc")
+    assert json.loads(ran.stdout) == {"request-id": "t1", "location": "file:///sp/1"}
+    assert fake_cluster.bodies[-1] == {"formatType": "CANONICAL"}
+
+
+def test_relative_directories_are_below_the_working_directory(cli: Any, fake_cluster: Any) -> None:
+    promise(fake_cluster, "/jobs/abc/savepoints", "/jobs/abc/savepoints", completed(location="x"))
+    assert cli("savepoint", "-m", fake_cluster.address, "abc", "here/sp").returncode == 0
+    assert fake_cluster.bodies[0]["target-directory"] == str(cli.home / "here" / "sp")
+
+
+def test_detached(cli: Any, fake_cluster: Any) -> None:
+    promise(fake_cluster, "/jobs/abc/savepoints", "/jobs/abc/savepoints")
+    assert cli("savepoint", "-detached", "-m", fake_cluster.address, "abc").stdout == "Triggered: t1\n"
+    ran = cli("savepoint", "--detached", "--json", "-m", fake_cluster.address, "abc")
+    assert json.loads(ran.stdout) == {"request-id": "t1"}
+
+
+def test_stopping(cli: Any, fake_cluster: Any) -> None:
+    done = completed(location="/sp/1")
+    promise(fake_cluster, "/jobs/abc/stop", "/jobs/abc/savepoints", IN_PROGRESS, done, done)
+    ran = cli("stop", "-m", fake_cluster.address, "-p", "/sp", "-d", "--type", "canonical", "abc")
+    assert (ran.returncode, ran.stdout) == (0, "Savepoint completed. Path: /sp/1\n")
+    assert cli("stop", "-m", fake_cluster.address, "abc", "--savepointPath", "/b").returncode == 0
+    assert fake_cluster.bodies == [
+        {"drain": True, "formatType": "CANONICAL", "targetDirectory": "/sp"},
+        {"drain": False, "formatType": "CANONICAL", "targetDirectory": "/b"},
+    ]
+
+
+def test_a_checkpoint(cli: Any, fake_cluster: Any) -> None:
+    path = "/jobs/abc/checkpoints"
+    promise(fake_cluster, path, path, completed(checkpointId=7), completed(checkpointId=8))
+    assert cli("checkpoint", "-m", fake_cluster.address, "abc").stdout == "Checkpoint 7 completed.\n"
+    ran = cli("checkpoint", "-full", "--json", "-m", fake_cluster.address, "abc")
+    assert json.loads(ran.stdout) == {"request-id": "t1", "checkpointId": 8}
+    assert fake_cluster.bodies == [{"checkpointType": "CONFIGURED"}, {"checkpointType": "FULL"}]
+
+
+def test_disposing(cli: Any, fake_cluster: Any) -> None:
+    path = "/savepoint-disposal"
+    promise(fake_cluster, path, path, completed(), completed())
+    ran = cli("savepoint", "-m", fake_cluster.address, "-d", "/sp/{1}")
+    assert (ran.returncode, ran.stdout) == (0, "Savepoint '/sp/{1}' disposed.\n")
+    assert cli("savepoint", "-m", fake_cluster.address, "--dispose", "sp").returncode == 0
+    assert fake_cluster.bodies == [{"savepoint-path": "/sp/{1}"}, {"savepoint-path": str(cli.home / "sp")}]
+
+
+def test_failures_are_one_line(cli: Any, fake_cluster: Any) -> None:
+    path = "/jobs/abc/savepoints"
+    cause = {"class": "x.Y", "stack-trace": "no space left\n  at some.place"}
+    promise(fake_cluster, path, path, IN_PROGRESS, completed(failure_cause=cause))
+    assert cli.fails("savepoint", "-m", fake_cluster.address, "abc") == "millstream savepoint: no space left"
+    path = "/jobs/abc/checkpoints"
+    promise(fake_cluster, path, path, completed(failureCause={"class": "x.Y"}))
+    assert cli.fails("checkpoint", "-m", fake_cluster.address, "abc") == "millstream checkpoint: x.Y"
+    fake_cluster.answers["POST /jobs/abc/stop"] = (409, {"errors": ["it is already FINISHED"]})
+    assert cli.fails("stop", "-m", fake_cluster.address, "abc") == "millstream stop: it is already FINISHED"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "line"),
+    [
+        (["savepoint"], "millstream savepoint: name a job to take a savepoint of, or the savepoint to --dispose"),
+        (["savepoint", "-d", "x", "abc"], "millstream savepoint: name a job to take a savepoint of"),
+        (["savepoint", "../x"], "millstream savepoint: '../x' is not a job id"),
+        (["stop"], "millstream stop: Missing argument 'JOBID'"),
+        (["stop", "a/b"], "millstream stop: 'a/b' is not a job id"),
+        (["checkpoint", ""], "millstream checkpoint: '' is not a job id"),
+        (["stop", "-type", "zip", "abc"], "millstream stop: Invalid value for '-type'"),
+    ],
+)
+def test_misuse(cli: Any, arguments: list[str], line: str) -> None:
+    assert cli.fails(*arguments, status=2).startswith(line)

@@ -1,0 +1,68 @@
+"""Runs one subtask of a two-phase-commit sink under the operator that a task has for it, one step at a time."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from source_harness import FakeRuntimeContext
+
+from millstream.core.batches import Barrier, Batch
+from millstream.core.types import PICKLED
+from millstream.datastream.connectors.two_phase_commit import TwoPhaseCommitSink
+from millstream.taskmanager.operators.base import OperatorError
+from millstream.taskmanager.operators.committing_sink import CommittingSinkOperator
+from millstream.taskmanager.operators.transactions import Element, recovery
+
+
+class SinkHarness:
+    """Opened when it is made. `restored` are elements of a snapshot: this subtask's, and all that it is shown."""
+
+    def __init__(
+        self,
+        sink: TwoPhaseCommitSink[Any],
+        subtask: int = 0,
+        parallelism: int = 1,
+        *,
+        attempt: int = 0,
+        checkpointed: bool = False,
+        job: str = "job",
+        task: str = "task",
+        restored: Sequence[Element] = (),
+        shown: Sequence[Element] | None = None,
+    ) -> None:
+        context = FakeRuntimeContext(subtask, parallelism, attempt, checkpointed, job, task)
+        self.operator = CommittingSinkOperator("sink", context, PICKLED, lambda batch: None, sink, checkpointed)
+        self.operator.restored = recovery(restored, restored if shown is None else shown)
+        try:
+            self._call(self.operator.open)
+        except BaseException:
+            self.close()
+            raise
+
+    def write(self, batch: Batch) -> None:
+        self._call(self.operator.process, batch)
+
+    def tick(self, now: float) -> float | None:
+        return self._call(self.operator.tick, now)  # type: ignore[no-any-return]
+
+    def checkpoint(self, number: int, savepoint: bool = False) -> list[Element]:
+        """What the snapshot holds, as another process gets it."""
+        self._call(self.operator.prepare_snapshot, Barrier(number, 0, savepoint))
+        return pickle.loads(pickle.dumps(self.operator.elements()))  # type: ignore[no-any-return]
+
+    def complete(self, number: int) -> None:
+        self._call(self.operator.notify_checkpoint_complete, number)
+
+    def finish(self) -> None:
+        self._call(self.operator.finish)
+
+    def close(self) -> None:
+        self._call(self.operator.close)
+
+    def _call(self, method: Callable[..., Any], *arguments: Any) -> Any:
+        try:
+            return method(*arguments)
+        except OperatorError as error:
+            raise error.__cause__ or error from None

@@ -1,0 +1,112 @@
+"""A program's own savepoints, against a dispatcher that answers what the test wants."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import grpc
+import pytest
+
+from millstream.client.job_client import ClusterJobClient
+from millstream.client.loop_thread import LoopThread
+from millstream.core.configuration import Configuration
+from millstream.core.errors import JobExecutionError, UnreachableError
+from millstream.core.rpc import Stub, open_channel, serve, service_handler
+from millstream.datastream.execution import SavepointError, SavepointFormatType
+from millstream.proto import dispatcher_pb2 as pb
+
+SERVICE = pb.DESCRIPTOR.services_by_name["Dispatcher"]
+JOB = "a" * 32
+
+
+@dataclass
+class FakeDispatcher:
+    """Answers snapshot requests from a list of results, and of status codes to fail with."""
+
+    answers: list[pb.SnapshotResult | grpc.StatusCode] = field(default_factory=list)
+    asked: list[pb.SnapshotRequest] = field(default_factory=list)
+
+    async def trigger_snapshot(self, request: pb.SnapshotRequest, context: Any) -> pb.SnapshotResult:
+        self.asked.append(request)
+        answer = self.answers.pop(0)
+        if isinstance(answer, grpc.StatusCode):
+            await context.abort(answer, "not now")
+            raise AssertionError("abort always raises")
+        return answer
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        async def missing(*_: Any) -> None:
+            raise NotImplementedError(name)
+
+        return missing
+
+
+@pytest.fixture
+def dispatcher() -> FakeDispatcher:
+    return FakeDispatcher()
+
+
+@pytest.fixture
+def job(dispatcher: FakeDispatcher) -> Iterator[ClusterJobClient]:
+    options = Configuration({"heartbeat.timeout": "1 s"})
+    loop = LoopThread("test")
+
+    async def start() -> tuple[grpc.aio.Server, grpc.aio.Channel, Stub]:
+        server, port = await serve("127.0.0.1", 0, [service_handler(SERVICE, dispatcher)], options, "test")
+        channel = open_channel(f"127.0.0.1:{port}", options)
+        return server, channel, Stub(channel, SERVICE)
+
+    try:
+        server, channel, stub = loop.call(start())
+        try:
+            yield ClusterJobClient(JOB, stub, loop, options, lambda: None)
+        finally:
+            loop.call(channel.close())
+            loop.call(server.stop(None))
+    finally:
+        loop.close()
+
+
+def test_a_savepoint(job: ClusterJobClient, dispatcher: FakeDispatcher, tmp_path: Path) -> None:
+    dispatcher.answers = [pb.SnapshotResult(location=f"/sp/{n}") for n in range(3)]
+    assert job.trigger_savepoint() == "/sp/0"
+    assert job.trigger_savepoint(tmp_path, SavepointFormatType.NATIVE) == "/sp/1"
+    assert job.trigger_savepoint("relative") == "/sp/2"
+    first, second, third = dispatcher.asked
+    assert (first.job_id, first.kind, first.format) == (JOB, pb.SnapshotRequest.SAVEPOINT, "CANONICAL")
+    assert (first.target_directory, second.target_directory) == ("", str(tmp_path))
+    assert third.target_directory == str(Path("relative").absolute())
+    assert second.format == "NATIVE"
+    assert len({first.trigger_id, second.trigger_id, third.trigger_id, ""}) == 4
+
+
+@pytest.mark.parametrize("drain", [True, False])
+def test_stopping(job: ClusterJobClient, dispatcher: FakeDispatcher, drain: bool) -> None:
+    dispatcher.answers = [pb.SnapshotResult(location="/sp")]
+    assert job.stop_with_savepoint(drain, "s3://bucket/sp") == "/sp"
+    (asked,) = dispatcher.asked
+    assert (asked.kind, asked.drain) == (pb.SnapshotRequest.STOP, drain)
+    assert asked.target_directory == "s3://bucket/sp"
+
+
+def test_a_failure_is_raised(job: ClusterJobClient, dispatcher: FakeDispatcher) -> None:
+    dispatcher.answers = [pb.SnapshotResult(error="no space left"), grpc.StatusCode.NOT_FOUND]
+    with pytest.raises(SavepointError, match="no space left"):
+        job.trigger_savepoint()
+    with pytest.raises(JobExecutionError, match="does not know job"):
+        job.trigger_savepoint()
+
+
+def test_a_broken_connection_asks_for_the_same_savepoint_again(
+    job: ClusterJobClient, dispatcher: FakeDispatcher
+) -> None:
+    dispatcher.answers = [grpc.StatusCode.UNAVAILABLE, pb.SnapshotResult(location="/sp")]
+    assert job.trigger_savepoint() == "/sp"
+    first, second = dispatcher.asked
+    assert first == second
+    dispatcher.answers = [grpc.StatusCode.UNAVAILABLE] * 100
+    with pytest.raises(UnreachableError, match="not now"):
+        job.trigger_savepoint()

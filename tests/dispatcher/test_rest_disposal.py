@@ -1,0 +1,94 @@
+"""Deleting savepoints over REST: what is no savepoint, or may still be needed, stays."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+from dispatcher_fixtures import Checked, Http, client, configuration, eventually, graph, running
+
+from millstream.core.ids import JobId, OperatorId, new_id
+from millstream.core.snapshot import (
+    FileSystemStorage,
+    OperatorSnapshot,
+    SnapshotKind,
+    SnapshotMetadata,
+    StateFile,
+    StateKind,
+    StateSnapshot,
+)
+from millstream.proto import dispatcher_pb2 as pb
+
+
+def snapshot(root: Path, job_id: str, kind: SnapshotKind, shared: bool = False) -> Path:
+    """A snapshot with one file, and a file of the user's beside it."""
+    storage = FileSystemStorage(str(root), JobId(job_id))
+    savepoint = kind is SnapshotKind.SAVEPOINT
+    location = storage.savepoint_location(str(root)) if savepoint else storage.checkpoint_location(1)
+    writer = storage.create_writer(location, "op", "count", 0, "parquet", shared=shared)
+    writer.write(b"content")
+    written = writer.commit()
+    file = StateFile(written.path, 0, None, None, 1, written.size, written.checksum)
+    state = StateSnapshot("count", StateKind.OPERATOR_LIST, value_type={"type": "basic", "name": "Long"}, files=(file,))
+    operator = OperatorSnapshot(OperatorId("op"), None, "Map", 1, 128, (state,))
+    storage.write_metadata(location, SnapshotMetadata(1, JobId(job_id), "job", 1, kind, 5, (operator,)))
+    return Path(location.removeprefix("file://"))
+
+
+async def disposed(rest: Checked, path: str) -> Any:
+    """The operation at its end."""
+    body = {"savepoint-path": path, "triggerId": new_id()}
+    trigger = (await rest("POST", "/savepoint-disposal", status=202, body=body))["request-id"]
+    assert trigger == body["triggerId"]
+
+    async def completed() -> bool:
+        status = await rest("GET", "/savepoint-disposal/{triggerid}", trigger)
+        return bool(status["status"]["id"] == "COMPLETED")
+
+    await eventually(completed)
+    return (await rest("GET", "/savepoint-disposal/{triggerid}", trigger))["operation"]
+
+
+def test_disposal(tmp_path: Path) -> None:
+    options = configuration(tmp_path)
+    root = tmp_path / "snapshots"
+    savepoint = snapshot(root, new_id(), SnapshotKind.SAVEPOINT)
+    as_uri = snapshot(root, new_id(), SnapshotKind.SAVEPOINT)
+    retained = snapshot(root, new_id(), SnapshotKind.CHECKPOINT)
+    sharing = snapshot(root, new_id(), SnapshotKind.CHECKPOINT, shared=True)
+
+    async def scenario() -> None:
+        async with running(options) as service, client(service, options) as stub:
+            http = Http(service.rest_address)
+            rest = Checked(http, (await http("GET", "/openapi.json")).json)
+            assert await disposed(rest, str(savepoint)) == {}
+            assert not await asyncio.to_thread(savepoint.exists)
+            assert await disposed(rest, as_uri.as_uri() + "/_metadata.json") == {}
+            assert not await asyncio.to_thread(as_uri.exists)
+            assert await disposed(rest, str(retained)) == {}, "its job is not known here"
+            assert not await asyncio.to_thread(retained.exists)
+
+            job = graph()
+            await stub.submit_job(pb.SubmitJobRequest(graph=job.to_proto()))
+            used = await asyncio.to_thread(snapshot, root, job.job_id, SnapshotKind.CHECKPOINT)
+            refused = {
+                str(savepoint): "is no snapshot: there is no _metadata.json in it",
+                str(sharing): "may share: only savepoints are deleted",
+                str(used): f"is a checkpoint of job {job.job_id}, which is INITIALIZING",
+                "ftp://x/y": "has a scheme that is not known",
+            }
+            for path, reason in refused.items():
+                assert reason in (await disposed(rest, path))["failure-cause"]["stack-trace"]
+            for kept in (sharing, used):
+                assert await asyncio.to_thread((kept / "_metadata.json").exists)
+            assert len(await asyncio.to_thread(lambda: list(used.rglob("part-*")))) == 1
+            await stub.cancel_job(pb.JobRequest(job_id=job.job_id))
+            assert await disposed(rest, str(used)) == {}, "its job has ended"
+
+            for wrong in ({}, {"savepoint-path": ""}):
+                answer = await http("POST", "/savepoint-disposal", wrong, status=400)
+                assert "savepoint-path" in answer.json["errors"][0]
+            await http("GET", f"/savepoint-disposal/{new_id()}", status=404)
+
+    asyncio.run(scenario())

@@ -1,0 +1,158 @@
+"""Golden pipelines with state of every kind, as a program: `golden_restores.py PIPELINE OUTPUT RATE`.
+
+Each writes into the exactly-once file sink. What a pipeline writes in all depends neither on its parallelism nor on the
+order in which its inputs interleave, so the output of any run can be compared with that of any other.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+from millstream.common import Types
+from millstream.datastream import (
+    DataStream,
+    KeyedBroadcastProcessFunction,
+    KeyedCoProcessFunction,
+    KeyedProcessFunction,
+    MapFunction,
+    RuntimeContext,
+    StreamExecutionEnvironment,
+)
+from millstream.datastream.checkpointed import CheckpointedFunction
+from millstream.datastream.connectors.datagen import DataGeneratorSource
+from millstream.datastream.connectors.file_system import FileSink, RollingPolicy
+from millstream.datastream.state import ListStateDescriptor, MapStateDescriptor, ValueStateDescriptor
+
+N = 2_000
+KEYS = 23
+RULES = MapStateDescriptor("rules", Types.INT(), Types.STRING())
+
+
+def numbers(env: StreamExecutionEnvironment, rate: float | None, count: int = N, uid: str = "numbers") -> DataStream:
+    """From 0 to before `count`."""
+    source = DataGeneratorSource(lambda index: index, count, rate, Types.LONG())
+    return env.from_source(source, None, uid).uid(uid)
+
+
+def keyed_counts(env: StreamExecutionEnvironment, rate: float | None) -> DataStream:
+    """(key, 1), (key, 2), ... for each key."""
+    pairs = numbers(env, rate).map(lambda x: (x % KEYS, 1), Types.TUPLE([Types.LONG(), Types.LONG()]))
+    return pairs.key_by(lambda t: t[0]).reduce(lambda a, b: (a[0], a[1] + b[1])).uid("counts")
+
+
+class Gather(KeyedProcessFunction):
+    """Everything about a key, once it has all its numbers."""
+
+    def open(self, runtime_context: RuntimeContext) -> None:
+        self.seen = runtime_context.get_list_state(ListStateDescriptor("seen", Types.LONG()))
+        self.kinds = runtime_context.get_map_state(MapStateDescriptor("kinds", Types.STRING(), Types.LONG()))
+        self.number = runtime_context.get_state(ValueStateDescriptor("number", Types.LONG()))
+
+    def process_element(self, value: int, ctx: KeyedProcessFunction.Context) -> Iterator[Any]:
+        self.seen.add(value)
+        kind = "even" if value % 2 == 0 else "odd"
+        self.kinds.put(kind, (self.kinds.get(kind) or 0) + 1)
+        self.number.update((self.number.value() or 0) + 1)
+        if self.number.value() == len(range(ctx.get_current_key(), N, KEYS)):
+            yield (ctx.get_current_key(), sorted(self.seen.get()), sorted(self.kinds.items()))
+
+
+def list_and_map(env: StreamExecutionEnvironment, rate: float | None) -> DataStream:
+    """Lists and maps of each key."""
+    return numbers(env, rate).key_by(lambda x: x % KEYS, Types.LONG()).process(Gather()).uid("gather")
+
+
+class ApplyRules(KeyedBroadcastProcessFunction):
+    """Each number leaves with the rule of its key, if that has come."""
+
+    def process_element(self, value: int, ctx: KeyedBroadcastProcessFunction.ReadOnlyContext) -> Iterator[Any]:
+        yield value, ctx.get_broadcast_state(RULES).get(ctx.get_current_key())
+
+    def process_broadcast_element(self, value: tuple[int, str], ctx: KeyedBroadcastProcessFunction.Context) -> None:
+        ctx.get_broadcast_state(RULES).put(value[0], value[1])
+
+
+def broadcast_rules(env: StreamExecutionEnvironment, rate: float | None) -> DataStream:
+    """The rules' source ends long before the numbers' does: after a restore, rules come from state alone."""
+    rules = env.from_collection([(key, f"rule {key}") for key in range(KEYS)]).uid("rules").broadcast(RULES)
+    keyed = numbers(env, rate).key_by(lambda x: x % KEYS, Types.INT())
+    return keyed.connect(rules).process(ApplyRules()).uid("apply")
+
+
+class Remember(MapFunction, CheckpointedFunction):
+    """After a restore, each subtask says how many records all subtasks had seen before."""
+
+    def initialize_state(self, context: Any) -> None:
+        store = context.get_operator_state_store()
+        self.union = store.get_union_list_state(ListStateDescriptor("seen by all", Types.LONG()))
+        self.own = store.get_list_state(ListStateDescriptor("own", Types.LONG()))
+        self.restored = sum(self.union.get()) if context.is_restored() else None
+        self.seen = 0
+
+    def snapshot_state(self, context: Any) -> None:
+        self.union.update([self.seen])
+        self.own.update([self.seen])
+
+    def map(self, value: int) -> Any:
+        self.seen += 1
+        restored, self.restored = self.restored, None
+        return (value, restored)
+
+
+def union_list(env: StreamExecutionEnvironment, rate: float | None) -> DataStream:
+    """(number, None), and (number, total) for the first number of each restored subtask."""
+    return numbers(env, rate).rebalance().map(Remember()).uid("remember")
+
+
+class Join(KeyedCoProcessFunction):
+    """Each number meets its square."""
+
+    def open(self, runtime_context: RuntimeContext) -> None:
+        self.left = runtime_context.get_state(ValueStateDescriptor("left", Types.LONG()))
+        self.right = runtime_context.get_state(ValueStateDescriptor("right", Types.LONG()))
+
+    def process_element1(self, value: int, ctx: KeyedCoProcessFunction.Context) -> Iterator[Any]:
+        if self.right.value() is None:
+            self.left.update(value)
+        else:
+            yield value, self.right.value()
+
+    def process_element2(self, value: tuple[int, int], ctx: KeyedCoProcessFunction.Context) -> Iterator[Any]:
+        if self.left.value() is None:
+            self.right.update(value[1])
+        else:
+            yield self.left.value(), value[1]
+
+
+def two_inputs(env: StreamExecutionEnvironment, rate: float | None) -> DataStream:
+    """The right side runs backwards, so most numbers wait for their square in state."""
+    left = numbers(env, rate).key_by(lambda x: x, Types.LONG())
+    right = numbers(env, rate, uid="reversed").map(lambda x: (N - 1 - x, (N - 1 - x) ** 2))
+    return left.connect(right.key_by(lambda t: t[0], Types.LONG())).process(Join()).uid("join")
+
+
+def plain_files(env: StreamExecutionEnvironment, rate: float | None) -> DataStream:
+    """The file sink alone."""
+    return numbers(env, rate).rebalance().map(lambda x: (x, f"text {x}"))
+
+
+SHOWN_AT_CHECKPOINTS = (broadcast_rules, union_list)
+PIPELINES = (keyed_counts, list_and_map, broadcast_rules, union_list, two_inputs, plain_files)
+
+
+def main(name: str, output: str, rate: str = "") -> None:
+    """Builds and runs one."""
+    env = StreamExecutionEnvironment.get_execution_environment()
+    build = {pipeline.__name__: pipeline for pipeline in PIPELINES}[name]
+    results = build(env, float(rate) if rate else None)
+    policy = RollingPolicy.default_rolling_policy(part_size=1_024)
+    if build in SHOWN_AT_CHECKPOINTS:
+        policy = RollingPolicy.on_checkpoint_rolling_policy()
+    results.sink_to(FileSink.for_json_lines(output).with_rolling_policy(policy)).uid("files")
+    env.execute(name)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,194 @@
+"""Sinks show every record once while slot workers are killed: files in a folder, and results at the client."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from system import DEADLINE, Cluster, completed, wait_until, write_job
+
+RECORDS, KEYS = 3_000, 7
+
+SOURCE = """
+from millstream.datastream.connectors.datagen import DataGeneratorSource
+
+def counted(number):
+    return (number % {keys}, 1)
+
+numbers = env.from_source(DataGeneratorSource(int, rate_per_second={rate}), None, "numbers")
+counts = numbers.map(counted).key_by(lambda t: t[0]).reduce(lambda a, b: (a[0], a[1] + b[1]))
+first = counts.filter(lambda t: t[1] <= {records} // {keys})
+"""
+"""Never ends, but only the first counts of each key come out: the straight run is known."""
+
+EXPECTED = Counter((key, count) for key in range(KEYS) for count in range(1, RECORDS // KEYS + 1))
+
+
+def options(checkpoints: Path) -> list[str]:
+    wanted = (
+        "execution.checkpointing.interval=100ms",
+        f"execution.checkpointing.dir={checkpoints}",
+        "restart-strategy.type=fixed-delay",
+        "restart-strategy.fixed-delay.attempts=20",
+        "restart-strategy.fixed-delay.delay=100ms",
+    )
+    return [argument for option in wanted for argument in ("-D", option)]
+
+
+def attempts(cluster: Cluster, job_id: str) -> list[int]:
+    vertices = cluster.get(f"/jobs/{job_id}")["vertices"]
+    details = [cluster.get(f"/jobs/{job_id}/vertices/{vertex['id']}") for vertex in vertices]
+    return [subtask["attempt"] for vertex in details for subtask in vertex["subtasks"]]
+
+
+def kill_a_worker(cluster: Cluster, job_id: str, checkpoints: Path) -> None:
+    """After another checkpoint; waits until the whole job runs again."""
+    cluster.wait_for(job_id, "RUNNING")
+    seen, before = completed(checkpoints), min(attempts(cluster, job_id))
+    wait_until(lambda: completed(checkpoints) - seen, "another checkpoint")
+    wait_until(lambda: len(cluster.workers()) == 2, "no workers but this job's two")
+    cluster.kill(cluster.workers()[0])
+    wait_until(lambda: min(attempts(cluster, job_id)) > before, "new attempts of all tasks")
+
+
+@contextmanager
+def cancelled_after(cluster: Cluster, job_id: str) -> Iterator[None]:
+    try:
+        yield
+    finally:
+        cluster.cli("cancel", "-m", cluster.rest, job_id)
+        cluster.wait_for(job_id, "CANCELED")
+
+
+def visible(folder: Path) -> Counter[tuple[int, int]]:
+    lines = [line for file in folder.glob("part-*") for line in file.read_text().splitlines()]
+    return Counter((int(key), int(count)) for key, count in (line.split(",") for line in lines))
+
+
+@pytest.mark.parametrize("policy", ["default_rolling_policy(rollover_interval=300)", "on_checkpoint_rolling_policy()"])
+def test_killed_slot_workers_leave_every_record_in_the_files_once(
+    cluster: Cluster, tmp_path: Path, policy: str
+) -> None:
+    out, checkpoints = tmp_path / "out", tmp_path / "checkpoints"
+    body = SOURCE.format(keys=KEYS, records=RECORDS, rate=1_000) + f"""
+from millstream.datastream.connectors.file_system import Encoder, FileSink, RollingPolicy
+
+encoder = Encoder(lambda counted: f"{{counted[0]}},{{counted[1]}}")
+sink = FileSink.for_row_format("{out}", encoder).with_rolling_policy(RollingPolicy.{policy})
+first.sink_to(sink.with_bucket_check_interval(100)).uid("files")
+env.execute("files")
+"""
+    job_id = cluster.submit(write_job(tmp_path, "files", body), *options(checkpoints), parallelism=2)
+    with cancelled_after(cluster, job_id):
+        for _ in range(2):
+            kill_a_worker(cluster, job_id, checkpoints)
+        wait_until(lambda: visible(out).total() >= EXPECTED.total(), "all records to be visible")
+        last = completed(checkpoints)
+        wait_until(lambda: len(completed(checkpoints) - last) > 0, "another checkpoint")
+        assert visible(out) == EXPECTED
+        wait_until(lambda: not list(out.glob(".*")), "hidden files to be gone")
+
+
+BOUNDED = """
+import time
+
+def counted(number):
+    time.sleep(0.001)
+    return (number % {keys}, 1)
+
+numbers = env.from_sequence(0, {records} - 1)
+counts = numbers.map(counted).key_by(lambda t: t[0]).reduce(lambda a, b: (a[0], a[1] + b[1]))
+"""
+ALL = Counter((key, n) for key in range(KEYS) for n in range(1, len(range(key, RECORDS, KEYS)) + 1))
+
+
+@pytest.mark.parametrize("kills", [0, 2])
+def test_a_bounded_job_shows_everything_when_it_has_finished(cluster: Cluster, tmp_path: Path, kills: int) -> None:
+    out, checkpoints = tmp_path / "out", tmp_path / "checkpoints"
+    body = BOUNDED.format(keys=KEYS, records=RECORDS) + f"""
+from millstream.datastream.connectors.file_system import Encoder, FileSink
+
+sink = FileSink.for_row_format("{out}", Encoder(lambda counted: f"{{counted[0]}},{{counted[1]}}"))
+counts.sink_to(sink).uid("files")
+env.execute("files")
+"""
+    job_id = cluster.submit(write_job(tmp_path, "bounded", body), *options(checkpoints), parallelism=2)
+    for _ in range(kills):
+        kill_a_worker(cluster, job_id, checkpoints)
+    cluster.wait_for(job_id, "FINISHED")
+    assert visible(out) == ALL
+    assert not list(out.glob(".*"))
+
+
+def test_a_bounded_job_with_checkpoints_is_collected_to_its_end(cluster: Cluster, tmp_path: Path) -> None:
+    collected = tmp_path / "collected"
+    body = BOUNDED.format(keys=KEYS, records=RECORDS) + f"""
+from pathlib import Path
+
+Path("{collected}").write_text("\\n".join("%d,%d" % result for result in counts.execute_and_collect("collected")))
+"""
+    cluster.run("-p", "2", *options(tmp_path / "checkpoints"), str(write_job(tmp_path, "results", body)))
+    lines = [line.split(",") for line in collected.read_text().splitlines()]
+    assert Counter((int(key), int(count)) for key, count in lines) == ALL
+
+
+def test_killed_slot_workers_bring_every_result_to_the_client_once(cluster: Cluster, tmp_path: Path) -> None:
+    checkpoints, collected = tmp_path / "checkpoints", tmp_path / "collected"
+    body = SOURCE.format(keys=KEYS, records=RECORDS, rate=1_000) + f"""
+results = first.execute_and_collect("collected")
+with open("{collected}", "w", buffering=1) as file:
+    for number in range({EXPECTED.total()}):
+        file.write("%d,%d\\n" % next(results))
+results.close()
+"""
+    job = write_job(tmp_path, "collected", body)
+    command = [sys.executable, "-m", "millstream.cli.main", "run", "-m", cluster.rest, "-p", "2"]
+    before = {entry["jid"] for entry in cluster.get("/jobs/overview")["jobs"]}
+    client = subprocess.Popen([*command, *options(checkpoints), str(job)], stderr=subprocess.PIPE, text=True)
+    try:
+        started = {"jobs": set[str]()}
+
+        def submitted() -> set[str]:
+            started["jobs"] = {entry["jid"] for entry in cluster.get("/jobs/overview")["jobs"]} - before
+            return started["jobs"]
+
+        wait_until(submitted, "the job to be submitted")
+        (job_id,) = started["jobs"]
+        for _ in range(2):
+            kill_a_worker(cluster, job_id, checkpoints)
+        _, errors = client.communicate(timeout=DEADLINE)
+        assert client.returncode == 0, errors
+    finally:
+        client.kill()
+        client.wait()
+    lines = [line.split(",") for line in collected.read_text().splitlines()]
+    assert Counter((int(key), int(count)) for key, count in lines) == EXPECTED
+    cluster.wait_for(job_id, "CANCELED")
+
+
+def test_a_job_that_starts_over_without_checkpoints_is_an_error(cluster: Cluster, tmp_path: Path) -> None:
+    marker, handed = tmp_path / "failed", tmp_path / "handed"
+    body = f"""
+from pathlib import Path
+from millstream.datastream.connectors.datagen import DataGeneratorSource
+
+def shaky(number):
+    if Path("{handed}").exists() and not Path("{marker}").exists():
+        Path("{marker}").touch()
+        raise OSError("the service is away")
+    return number
+
+numbers = env.from_source(DataGeneratorSource(int, rate_per_second=500), None, "numbers")
+for result in numbers.map(shaky).execute_and_collect("shaky"):
+    Path("{handed}").touch()
+"""
+    restarts = ["-D", "restart-strategy.type=fixed-delay", "-D", "restart-strategy.fixed-delay.attempts=3"]
+    done = cluster.run(*restarts, str(write_job(tmp_path, "shaky", body)), check=False)
+    assert done.returncode != 0
+    assert "the job started over after" in done.stderr
+    assert "execution.checkpointing.interval" in done.stderr

@@ -1,0 +1,93 @@
+"""Each golden pipeline, straight, checkpointed at parallelism 2, and restored at 3 and at 1: the same output.
+
+The checkpointed run is stopped with a savepoint in the middle; its committed files and those of either restored run
+together must hold what the straight run wrote, every record once.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+from golden_restores import KEYS, PIPELINES, N
+from system import Cluster, wait_until
+
+PROGRAM = Path(__file__).with_name("golden_restores.py")
+RATE = 200
+
+
+def written(folder: Path) -> Counter[str]:
+    """The visible records, as JSON."""
+    files = [file for file in folder.rglob("*") if file.is_file() and not file.name.startswith(".")]
+    return Counter(line for file in files for line in file.read_text().splitlines())
+
+
+def hidden(folder: Path) -> list[str]:
+    return [file.name for file in folder.rglob(".*")]
+
+
+def submit(cluster: Cluster, name: str, output: Path, parallelism: int, *options: str, rate: str = "") -> str:
+    arguments = [argument for option in options for argument in ("-D", option)]
+    done = cluster.run("-d", "-p", str(parallelism), *arguments, str(PROGRAM), name, str(output), rate)
+    return done.stdout.split("JobID", 1)[1].split()[0]
+
+
+def stopped_half_way(cluster: Cluster, name: str, folder: Path, *options: str) -> str:
+    """Runs at parallelism 2 with checkpoints until some of it is done; answers the savepoint's path."""
+    directory = f"execution.checkpointing.dir={folder / 'checkpoints'}"
+    wanted = ("execution.checkpointing.interval=100ms", directory, *options)
+    job_id = submit(cluster, name, folder / "first", 2, *wanted, rate=str(RATE))
+    cluster.wait_for(job_id, "RUNNING")
+    wait_until(lambda: cluster.records(job_id) > N // 10, "records to flow")
+    if name == "broadcast_rules":
+        statuses = {v["name"]: v["status"] for v in cluster.get(f"/jobs/{job_id}")["vertices"]}
+        assert len(statuses) > 2, statuses
+    stopped = cluster.cli("stop", "-m", cluster.rest, "-p", str(folder / "savepoints"), job_id)
+    assert cluster.state(job_id) == "FINISHED", stopped.stdout
+    (savepoint,) = (folder / "savepoints").iterdir()
+    assert str(savepoint) in stopped.stdout
+    return str(savepoint)
+
+
+def normal(name: str, records: Counter[str]) -> Counter[Any]:
+    """What has to be the same in every run: some records also say how the run went."""
+    parsed = [json.loads(line) for line in records.elements()]
+    if name in ("broadcast_rules", "union_list"):
+        return Counter(record[0] for record in parsed)
+    return Counter(map(json.dumps, parsed))
+
+
+def check_restored(name: str, before: Counter[str], after: Counter[str]) -> None:
+    """What the restored run shows of its state."""
+    records = [json.loads(line) for line in after.elements()]
+    if name == "broadcast_rules":
+        assert all(rule == f"rule {number % KEYS}" for number, rule in records)
+    if name == "union_list":
+        totals = {total for _, total in records if total is not None}
+        assert totals == {sum(before.values())}
+
+
+@pytest.mark.parametrize("name", [pipeline.__name__ for pipeline in PIPELINES])
+def test_straight_checkpointed_and_restored_runs_are_the_same(cluster: Cluster, tmp_path: Path, name: str) -> None:
+    straight = submit(cluster, name, tmp_path / "straight", 1)
+    cluster.wait_for(straight, "FINISHED")
+    expected = normal(name, written(tmp_path / "straight"))
+    assert sum(expected.values()) == (KEYS if name == "list_and_map" else N)
+    savepoint = stopped_half_way(cluster, name, tmp_path)
+    before = written(tmp_path / "first")
+    if name not in ("list_and_map", "two_inputs"):  # of which most comes at the end
+        assert 0 < sum(before.values()) < N, "the savepoint is in the middle"
+    for parallelism in (3, 1):
+        output = tmp_path / f"at {parallelism}"
+        options = (f"execution.state-recovery.path={savepoint}", "execution.checkpointing.interval=100ms")
+        job_id = submit(cluster, name, output, parallelism, *options)
+        cluster.wait_for(job_id, "FINISHED")
+        after = written(output)
+        assert normal(name, before + after) == expected
+        check_restored(name, before, after)
+        assert not hidden(output)
+    assert written(tmp_path / "first") == before
+    assert not hidden(tmp_path / "first")

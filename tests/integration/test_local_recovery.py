@@ -1,0 +1,107 @@
+"""A killed slot worker comes back from copies of its state on its own host, when the storage has lost the files."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from system import Cluster, processes_with, wait_until, write_job
+
+RECORDS, KEYS = 6_000, 1_500
+
+JOB = """
+import hashlib
+import time
+from pathlib import Path
+from millstream.datastream.functions import KeyedProcessFunction
+
+def slowly(number):
+    time.sleep(0.001)
+    return (number % {keys}, number)
+
+class Counting(KeyedProcessFunction):
+    def open(self, runtime_context):
+        self.count = runtime_context.get_state("count", tuple[int, str])
+
+    def process_element(self, value, ctx):
+        count = (self.count.value() or (0, ""))[0] + 1
+        self.count.update((count, hashlib.sha256(str(value).encode()).hexdigest()))
+        with open(Path("{folder}") / str(value[0]), "a") as file:
+            file.write(f"{{count}}\\n")
+        return []
+
+env.from_sequence(0, {records} - 1).map(slowly, output_type=tuple[int, int]) \\
+    .key_by(lambda t: t[0]).process(Counting()).print()
+env.execute("counts")
+"""
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    """One task manager with two slots, which keeps local copies in a folder of its own."""
+    made = Cluster(tmp_path_factory.mktemp("cluster"))
+    made.start(
+        1, 2,
+        **{
+            "execution.checkpointing.local-backup.enabled": "true",
+            "execution.checkpointing.local-backup.dirs": str(made.directory / "local"),
+        },
+    )  # fmt: skip
+    try:
+        yield made
+    finally:
+        made.stop()
+    wait_until(lambda: not processes_with(str(made.directory)), "every process of the cluster to be gone", 10)
+    assert not copies(made)
+
+
+def copies(cluster: Cluster) -> list[Path]:
+    return [path for path in (cluster.directory / "local").rglob("*") if path.is_file() and path.name != ".lock"]
+
+
+def lose_the_files_and_a_worker(cluster: Cluster, checkpoints: Path) -> None:
+    """While no worker can complete another checkpoint, all state files go; then one of the workers is killed."""
+    wait_until(
+        lambda: list(checkpoints.rglob("_metadata.json")) and len(list(checkpoints.rglob("*/count/*.arrow"))) >= 2,
+        "a checkpoint with state in files",
+    )
+    workers = cluster.workers()
+    for pid in workers:
+        cluster.kill(pid, signal.SIGSTOP)
+    try:
+        for file in checkpoints.rglob("*.arrow"):
+            file.unlink()
+        cluster.kill(workers[0])
+    finally:
+        cluster.kill(workers[1], signal.SIGCONT)
+
+
+@pytest.mark.parametrize("from_local", [True, False])
+def test_a_lost_storage_is_no_loss_when_there_are_local_copies(
+    cluster: Cluster, tmp_path: Path, from_local: bool
+) -> None:
+    results, checkpoints = tmp_path / "results", tmp_path / "checkpoints"
+    results.mkdir()
+    job = write_job(tmp_path, "counts", JOB.format(keys=KEYS, records=RECORDS, folder=results))
+    options = (
+        "execution.checkpointing.interval=200ms",
+        f"execution.checkpointing.dir={checkpoints}",
+        f"execution.state-recovery.from-local={str(from_local).lower()}",
+        "restart-strategy.type=fixed-delay",
+        "restart-strategy.fixed-delay.attempts=2",
+        "restart-strategy.fixed-delay.delay=100ms",
+    )
+    job_id = cluster.submit(job, *(a for option in options for a in ("-D", option)), parallelism=2)
+    cluster.wait_for(job_id, "RUNNING")
+    lose_the_files_and_a_worker(cluster, checkpoints)
+    if from_local:
+        cluster.wait_for(job_id, "FINISHED")
+        counted = {int(file.name): max(map(int, file.read_text().split())) for file in results.iterdir()}
+        assert counted == dict.fromkeys(range(KEYS), RECORDS // KEYS)
+        assert min(file.read_text().split().count("1") for file in results.iterdir()) == 1  # not from the beginning
+    else:
+        cluster.wait_for(job_id, "FAILED")
+        assert "does not exist" in str(cluster.get(f"/jobs/{job_id}/exceptions"))
+    wait_until(lambda: not copies(cluster), "the copies of a job that is over to be gone")

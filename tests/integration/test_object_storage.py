@@ -1,0 +1,79 @@
+"""Checkpoints and savepoints in object storage: a job restarts from one, stops with the other and goes on from it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+from pyarrow import fs
+from system import Cluster, wait_until, write_job
+
+RECORDS, KEYS = 3_000, 7
+BODY = """
+import sys
+from millstream.common import Types
+from millstream.datastream.connectors.datagen import DataGeneratorSource
+from millstream.datastream.connectors.file_system import Encoder, FileSink, RollingPolicy
+
+rate = float(sys.argv[2]) if len(sys.argv) > 2 else None
+numbers = env.from_source(DataGeneratorSource(int, {records}, rate, Types.LONG()), None, "numbers").uid("numbers")
+pairs = numbers.map(lambda x: (x % {keys}, 1), Types.TUPLE([Types.LONG(), Types.LONG()]))
+counts = pairs.key_by(lambda t: t[0], Types.LONG()).reduce(lambda a, b: (a[0], a[1] + b[1])).uid("counts")
+sink = FileSink.for_row_format(sys.argv[1], Encoder(lambda t: "%d,%d" % t))
+counts.sink_to(sink.with_rolling_policy(RollingPolicy.on_checkpoint_rolling_policy())).uid("files")
+env.execute("counts")
+"""
+EXPECTED = Counter(f"{key},{n}" for key in range(KEYS) for n in range(1, len(range(key, RECORDS, KEYS)) + 1))
+
+
+def written(folder: Path) -> Counter[str]:
+    return Counter(line for file in folder.glob("part-*") for line in file.read_text().splitlines())
+
+
+def names(uri: str) -> list[str]:
+    system, path = fs.FileSystem.from_uri(uri)
+    found = system.get_file_info(fs.FileSelector(path, recursive=True, allow_not_found=True))
+    return [info.path for info in found if info.type is fs.FileType.File]
+
+
+def test_a_job_lives_on_object_storage(cluster: Cluster, tmp_path: Path, s3_root: str) -> None:
+    checkpoints, savepoints = s3_root.format(path="job/checkpoints"), s3_root.format(path="job/savepoints")
+    script = write_job(tmp_path, "counts", BODY.format(records=RECORDS, keys=KEYS))
+    wanted = [
+        "execution.checkpointing.interval=200ms",
+        f"execution.checkpointing.dir={checkpoints}",
+        f"execution.checkpointing.savepoint-dir={savepoints}",
+        "execution.checkpointing.incremental=true",
+        "restart-strategy.type=fixed-delay",
+        "restart-strategy.fixed-delay.attempts=5",
+        "restart-strategy.fixed-delay.delay=100ms",
+    ]
+    options = [argument for option in wanted for argument in ("-D", option)]
+    out = tmp_path / "out"
+    done = cluster.run("-d", "-p", "2", *options, str(script), str(out), "300")
+    job_id = done.stdout.split("JobID", 1)[1].split()[0]
+    cluster.wait_for(job_id, "RUNNING")
+
+    def complete() -> list[str]:
+        return [name for name in names(checkpoints) if name.endswith("_metadata.json")]
+
+    wait_until(complete, "a checkpoint in the bucket")
+    cluster.kill(cluster.workers()[0])
+
+    def after_restore() -> bool:
+        latest = cluster.get(f"/jobs/{job_id}/checkpoints")["latest"]
+        return bool(latest["restored"]) and latest["completed"]["id"] > latest["restored"]["id"]
+
+    wait_until(after_restore, "a checkpoint after a restore")
+    cluster.cli("stop", "-m", cluster.rest, job_id)
+    assert cluster.state(job_id) == "FINISHED"
+    before = written(out)
+    assert 0 < before.total() < RECORDS
+    (metadata,) = (name for name in names(savepoints) if name.endswith("_metadata.json"))
+    savepoint = s3_root.format(path=metadata.removeprefix("bucket/").removesuffix("/_metadata.json"))
+    assert "counts" in cluster.cli("state", "ls", savepoint).stdout
+    again = cluster.run("-d", "-p", "3", "-s", savepoint, *options, str(script), str(out))
+    cluster.wait_for(again.stdout.split("JobID", 1)[1].split()[0], "FINISHED")
+    assert written(out) == EXPECTED
+    wait_until(lambda: not names(checkpoints), "nothing of the checkpoints to be left")
+    assert [name for name in names(savepoints) if name.endswith("_metadata.json")] == [metadata]

@@ -1,0 +1,103 @@
+"""Under backpressure, unaligned checkpoints complete while aligned ones still wait, and nothing is lost or doubled."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from system import Cluster, wait_until, write_job
+
+RECORDS, KEYS = 20_000, 7
+
+JOB = """
+import time
+from pathlib import Path
+
+def note(counted):
+    if Path("{slow}").exists():
+        time.sleep(0.02)
+    with open(Path("{folder}") / str(counted[0]), "a") as file:
+        file.write(f"{{counted[1]}}\\n")
+    return counted
+
+env.from_sequence(1, {records}).map(lambda number: (number % {keys}, 1, "x" * 200)).key_by(lambda t: t[0]) \\
+    .reduce(lambda a, b: (a[0], a[1] + b[1], "")).map(note).filter(lambda t: False).print()
+env.execute("backpressured")
+"""
+
+ALIGNED = ("execution.checkpointing.unaligned.enabled=false",)
+UNALIGNED = ("execution.checkpointing.unaligned.enabled=true",)
+TIMED = (*UNALIGNED, "execution.checkpointing.aligned-checkpoint-timeout=100ms")
+
+
+class Run:
+    """One submission, with folders of its own."""
+
+    def __init__(self, cluster: Cluster, folder: Path, options: tuple[str, ...]) -> None:
+        folder.mkdir()
+        self.results, self.checkpoints, self.slow = folder / "results", folder / "checkpoints", folder / "slow"
+        self.results.mkdir()
+        self.slow.touch()
+        body = JOB.format(keys=KEYS, records=RECORDS, folder=self.results, slow=self.slow)
+        wanted = (
+            "execution.checkpointing.interval=200ms",
+            f"execution.checkpointing.dir={self.checkpoints}",
+            "execution.checkpointing.num-retained=1000",
+            "execution.batch.max-rows=64",
+            "taskmanager.memory.segment-size=16kb",
+            "restart-strategy.type=fixed-delay",
+            "restart-strategy.fixed-delay.attempts=5",
+            "restart-strategy.fixed-delay.delay=100ms",
+            *options,
+        )
+        arguments = [argument for option in wanted for argument in ("-D", option)]
+        self.job_id = cluster.submit(write_job(folder, "backpressured", body), *arguments, parallelism=2)
+
+    def completed(self) -> list[Path]:
+        return sorted(self.checkpoints.rglob("_metadata.json"), key=lambda path: path.stat().st_mtime)
+
+    def counts(self) -> dict[int, int]:
+        return {int(file.name): max(map(int, file.read_text().split())) for file in self.results.iterdir()}
+
+    def beginnings(self) -> set[int]:
+        """How often each key was counted from the start: once, unless a restart had no checkpoint to go on from."""
+        return {file.read_text().split().count("1") for file in self.results.iterdir()}
+
+
+def records_on_their_way(metadata: Path) -> int:
+    """How many buffers the checkpoint holds."""
+    states: list[dict[str, Any]] = [s for o in json.loads(metadata.read_text())["operators"] for s in o["states"]]
+    return sum(file["rows"] for state in states if state["kind"] == "in-flight" for file in state["files"])
+
+
+@pytest.mark.parametrize("options", [UNALIGNED, TIMED], ids=["at once", "after a timeout"])
+def test_a_backpressured_job_is_checkpointed_quickly_and_goes_on_exactly(
+    cluster: Cluster, tmp_path: Path, options: tuple[str, ...]
+) -> None:
+    patient, quick = Run(cluster, tmp_path / "patient", ALIGNED), Run(cluster, tmp_path / "quick", options)
+    for run in (patient, quick):
+        cluster.wait_for(run.job_id, "RUNNING")
+    wait_until(lambda: any(map(records_on_their_way, quick.completed())), "a checkpoint with records on their way")
+    first = len(quick.completed())
+    wait_until(lambda: len(quick.completed()) >= first + 3, "more checkpoints")
+    assert len(patient.completed()) <= 1, "aligned, each waits for all that is queued"
+    cluster.cli("cancel", "-m", cluster.rest, patient.job_id)
+    cluster.wait_for(patient.job_id, "CANCELED")
+    wait_until(lambda: len(cluster.workers()) == 2, "the cancelled job's workers to be gone")
+    assert sum(quick.counts().values()) < RECORDS / 4, "most records are still to come"
+    cluster.kill(cluster.workers()[0])
+    wait_until(lambda: cluster.state(quick.job_id) == "RESTARTING" or attempts(cluster, quick.job_id), "the restart")
+    quick.slow.unlink()
+    cluster.wait_for(quick.job_id, "FINISHED")
+    assert attempts(cluster, quick.job_id)
+    assert quick.counts() == {key: len(range(key or KEYS, RECORDS + 1, KEYS)) for key in range(KEYS)}
+    assert quick.beginnings() == {1}
+
+
+def attempts(cluster: Cluster, job_id: str) -> bool:
+    """Whether all tasks have been started again."""
+    vertices = [v["id"] for v in cluster.get(f"/jobs/{job_id}")["vertices"]]
+    found = [s["attempt"] for v in vertices for s in cluster.get(f"/jobs/{job_id}/vertices/{v}")["subtasks"]]
+    return min(found) >= 1

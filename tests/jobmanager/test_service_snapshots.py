@@ -1,0 +1,352 @@
+"""Snapshots through the job manager's daemon: asked for, answered once, shown, and started from."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fake_cluster import DEADLINE, Cluster, FakeTaskManager, run
+from job_graphs import pipeline
+from test_service_checkpoints import acknowledge, checkpointed, completion, operators, triggered
+
+from millstream.core.graph import JobGraph
+from millstream.core.ids import JobId
+from millstream.core.snapshot import FileSystemStorage
+from millstream.core.snapshot.operator_json import operators_from_json
+from millstream.proto import dispatcher_pb2 as dp
+from millstream.proto import taskmanager_pb2 as pb
+
+NO_PERIODIC = {"execution.checkpointing.interval": "0 ms"}
+
+
+def ask(cluster: Cluster, trigger: str, **wanted: Any) -> None:
+    request = dp.SnapshotRequest(**{"job_id": "job", "trigger_id": trigger, **wanted})
+    cluster.dispatcher.send(snapshot=request)
+
+
+async def running(cluster: Cluster, graph: JobGraph) -> tuple[FakeTaskManager, list[tuple[str, str]]]:
+    """A job whose tasks are known to run."""
+    started = await cluster.running_job(graph)
+    while {s.state for v in (await cluster.details_in("RUNNING")).vertices for s in v.subtasks} != {"RUNNING"}:
+        pass
+    return started
+
+
+async def eventually(condition: Callable[[], Any]) -> None:
+    """What happens on threads of the service and on the disk tells nobody."""
+
+    def wait() -> None:
+        end = time.monotonic() + DEADLINE
+        while not condition():
+            assert time.monotonic() < end
+            time.sleep(0.01)
+
+    await asyncio.to_thread(wait)
+
+
+async def gone(path: Path) -> None:
+    await eventually(lambda: not path.exists())
+
+
+def names(folder: Path) -> list[str]:
+    return [entry.name for entry in folder.iterdir()]
+
+
+async def query(cluster: Cluster, kind: Any = dp.CheckpointQuery.OVERVIEW, **wanted: Any) -> Any:
+    asked = dp.CheckpointQuery(**{"request_id": "q", "job_id": "job", "kind": kind, **wanted})
+    cluster.dispatcher.send(checkpoint_query=asked)
+    answer = await cluster.dispatcher.next("checkpoint_answer")
+    assert answer.request_id == "q"
+    assert bool(answer.error) != bool(answer.json)
+    return answer.error or json.loads(answer.json)
+
+
+async def savepoint_of(cluster: Cluster, task_manager: FakeTaskManager, tasks: Any, **wanted: Any) -> Path:
+    ask(cluster, "t1", **wanted)
+    checkpoint_id, location = await triggered(task_manager)
+    await acknowledge(task_manager, tasks, checkpoint_id)
+    result = await cluster.dispatcher.next("snapshot_result")
+    assert (result.trigger_id, result.checkpoint_id, result.location, result.error) == (
+        "t1", checkpoint_id, location, "",
+    )  # fmt: skip
+    return Path(location.removeprefix("file://"))
+
+
+@pytest.mark.parametrize("storage", ["files", "memory"])
+def test_a_savepoint_goes_into_files_with_or_without_checkpoints(tmp_path: Path, storage: str) -> None:
+    async def scenario(cluster: Cluster) -> None:
+        directory = tmp_path / "checkpoints" if storage == "files" else None
+        task_manager, tasks = await running(cluster, checkpointed(directory, **NO_PERIODIC))
+        folder = await savepoint_of(cluster, task_manager, tasks, target_directory=f"file:{tmp_path}/savepoints")
+        assert folder.parent == tmp_path / "savepoints"
+        assert (folder / "_metadata.json").exists()
+        overview = await query(cluster)
+        assert overview["latest"]["savepoint"]["external_path"] == folder.as_uri()
+
+    run(scenario)
+
+
+@pytest.mark.parametrize(("wanted", "native"), [("", False), ("CANONICAL", False), ("NATIVE", True)])
+def test_the_format_travels_with_the_barrier(tmp_path: Path, wanted: str, native: bool) -> None:
+    async def scenario(cluster: Cluster) -> None:
+        option = {"execution.checkpointing.savepoint-dir": str(tmp_path)}
+        task_manager, _ = await running(cluster, checkpointed(None, **NO_PERIODIC, **option))
+        ask(cluster, "t1", format=wanted)
+        trigger = await task_manager.next("trigger_checkpoint")
+        assert (trigger.options.savepoint, trigger.options.native) == (True, native)
+        assert trigger.options.location.startswith(f"{tmp_path.as_uri()}/savepoint-job-")
+
+    run(scenario)
+
+
+def test_a_checkpoint_on_demand_is_answered_with_where_it_is(tmp_path: Path) -> None:
+    async def scenario(cluster: Cluster) -> None:
+        task_manager, tasks = await running(cluster, checkpointed(tmp_path, **NO_PERIODIC))
+        await savepoint_of(cluster, task_manager, tasks, kind=dp.SnapshotRequest.CHECKPOINT, full=True)
+        assert (tmp_path / "job" / "chk-1" / "_metadata.json").exists()
+
+    run(scenario)
+
+
+def test_the_same_request_again_is_answered_again_and_does_nothing(tmp_path: Path) -> None:
+    async def scenario(cluster: Cluster) -> None:
+        task_manager, tasks = await running(cluster, checkpointed(None, **NO_PERIODIC))
+        ask(cluster, "t1", target_directory=str(tmp_path))
+        folder = await savepoint_of(cluster, task_manager, tasks, target_directory=str(tmp_path))
+        ask(cluster, "t1", target_directory=str(tmp_path))
+        again = await cluster.dispatcher.next("snapshot_result")
+        assert again.location == folder.as_uri()
+        assert names(tmp_path) == [folder.name]
+
+    run(scenario)
+
+
+def test_a_result_waits_for_a_dispatcher_that_is_away(tmp_path: Path) -> None:
+    async def scenario(cluster: Cluster) -> None:
+        task_manager, tasks = await running(cluster, checkpointed(None, **NO_PERIODIC))
+        ask(cluster, "t1", target_directory=str(tmp_path))
+        checkpoint_id, location = await triggered(task_manager)
+        await cluster.dispatcher.stop()
+        await acknowledge(task_manager, tasks, checkpoint_id)
+        await eventually(lambda: list(tmp_path.rglob("_metadata.json")))
+        await cluster.dispatcher.start()
+        result = await cluster.dispatcher.next("snapshot_result")
+        assert (result.trigger_id, result.location) == ("t1", location)
+
+    run(scenario)
+
+
+def test_what_cannot_be_done_is_answered_with_the_reason(tmp_path: Path) -> None:
+    async def scenario(cluster: Cluster) -> None:
+        async def error(trigger: str, **wanted: Any) -> str:
+            ask(cluster, trigger, **wanted)
+            result = await cluster.dispatcher.next("snapshot_result")
+            assert result.trigger_id == trigger
+            return str(result.error)
+
+        assert "does not run job nobody" in await error("t1", job_id="nobody")
+        assert "does not run job nobody" in await query(cluster, job_id="nobody")
+        await cluster.submit(checkpointed(None, **NO_PERIODIC))
+        assert "not all tasks" in await error("t2", target_directory=str(tmp_path))
+        assert "execution.checkpointing.savepoint-dir" in await error("t3")
+        assert "'ODD' is no format of a savepoint: it is one of CANONICAL, NATIVE" in await error("t4", format="ODD")
+        (tmp_path / "file").touch()
+        assert str(tmp_path / "file") in await error("t5", target_directory=str(tmp_path / "file"))
+        cluster.dispatcher.send(cancel_job=dp.JobRequest(job_id="job"))
+        await cluster.details_in("CANCELED")
+        assert (await cluster.resource_manager.next("requirement")).slots == 0
+        assert await error("t6", target_directory=str(tmp_path)) == "job job has ended, it is CANCELED"
+        await cluster.submit(pipeline_with_odd_settings())
+        assert (await cluster.details_in("FAILED")).checkpoints == b""
+        assert "has ended" in await error("t7", job_id="odd")
+        assert "job odd takes no checkpoints: option" in await query(cluster, job_id="odd")
+
+    run(scenario)
+
+
+def pipeline_with_odd_settings() -> JobGraph:
+    graph = pipeline(2, job_id="odd")
+    graph.configuration["execution.checkpointing.num-retained"] = "0"
+    return graph
+
+
+def test_what_is_known_of_checkpoints_is_answered_and_outlives_the_job(tmp_path: Path) -> None:
+    async def scenario(cluster: Cluster) -> None:
+        task_manager, tasks = await running(cluster, checkpointed(tmp_path, **NO_PERIODIC))
+        await savepoint_of(cluster, task_manager, tasks, kind=dp.SnapshotRequest.CHECKPOINT)
+        kinds = dp.CheckpointQuery
+        assert (await query(cluster))["counts"]["completed"] == 1
+        assert (await query(cluster, kinds.CONFIG))["state_backend"] == "hashmap"
+        details = await query(cluster, kinds.DETAILS, checkpoint_id=1)
+        assert details["tasks"]["v0"]["num_acknowledged_subtasks"] == 2
+        subtasks = await query(cluster, kinds.SUBTASKS, checkpoint_id=1, vertex_id="v0")
+        assert [s["status"] for s in subtasks["subtasks"]] == ["completed", "completed"]
+        assert "has no checkpoint 7" in await query(cluster, kinds.DETAILS, checkpoint_id=7)
+        assert "has no vertex v9" in await query(cluster, kinds.SUBTASKS, checkpoint_id=1, vertex_id="v9")
+        assert (await cluster.details_in("RUNNING")).checkpoints == b""
+        for allocation, attempt in tasks:
+            await task_manager.update(allocation, attempt, "FINISHED")
+        known = json.loads((await cluster.details_in("FINISHED")).checkpoints)
+        assert known["overview"]["counts"]["completed"] == 1
+        assert known["config"]["checkpoint_storage"] == "filesystem"
+        assert known["details"]["1"]["discarded"]
+        assert known["subtasks"]["1"]["v0"]["subtasks"] == subtasks["subtasks"]
+
+    run(scenario)
+
+
+async def made_snapshot(cluster: Cluster, tmp_path: Path, **wanted: Any) -> Path:
+    """By a job that has ended."""
+    retained = {"execution.checkpointing.externalized-checkpoint-retention": "RETAIN_ON_CANCELLATION"}
+    graph = checkpointed(tmp_path / "checkpoints", **NO_PERIODIC, **retained)
+    task_manager, tasks = await running(cluster, graph)
+    folder = await savepoint_of(cluster, task_manager, tasks, **wanted)
+    cluster.dispatcher.send(cancel_job=dp.JobRequest(job_id="job"))
+    for allocation, attempt in tasks:
+        assert (await task_manager.next("cancel")).allocation_id == allocation
+        await task_manager.update(allocation, attempt, "CANCELED")
+    await cluster.details_in("CANCELED")
+    assert (await cluster.resource_manager.next("requirement")).slots == 0
+    cluster.dispatcher.send(forget_job=dp.JobRequest(job_id="job"))
+    await eventually(lambda: JobId("job") not in cluster.service.jobs)
+    await task_manager.close()
+    return folder
+
+
+def starting_from(folder: Path, **options: str) -> JobGraph:
+    return checkpointed(folder.parent / "new", **{"execution.state-recovery.path": str(folder), **options})
+
+
+def test_a_job_starts_from_a_savepoint_and_leaves_it_alone(tmp_path: Path) -> None:
+    async def scenario(cluster: Cluster) -> None:
+        folder = await made_snapshot(cluster, tmp_path, target_directory=str(tmp_path))
+        await cluster.submit(starting_from(folder, **NO_PERIODIC))
+        task_manager = cluster.task_manager("127.0.0.1:2-b")
+        for allocation in ("b0", "b1"):
+            assert await task_manager.offer(allocation)
+        for allocation in ("b0", "b1"):
+            await task_manager.run_worker(allocation)
+        tasks = []
+        for subtask in range(2):
+            deploy = await task_manager.next("deploy")
+            (task,) = deploy.tasks
+            assert (task.restore_location, task.restored_checkpoint_id) == (folder.as_uri(), 1)
+            assert operators_from_json(task.restore, "") == operators_from_json(operators(subtask), "")
+            await task_manager.update(deploy.allocation_id, task.attempt_id, "RUNNING")
+            tasks.append((deploy.allocation_id, task.attempt_id))
+        overview = await query(cluster)
+        assert overview["counts"]["restored"] == 1
+        assert overview["latest"]["restored"]["external_path"] == folder.as_uri()
+        ask(cluster, "t2", kind=dp.SnapshotRequest.CHECKPOINT)
+        trigger = await task_manager.next("trigger_checkpoint")
+        assert trigger.options.checkpoint_id == 2
+        assert trigger.options.full
+        await acknowledge(task_manager, tasks, 2)
+        await completion(task_manager, 2)
+        for allocation, attempt in tasks:
+            await task_manager.update(allocation, attempt, "FINISHED")
+        await cluster.details_in("FINISHED")
+        assert (folder / "_metadata.json").exists()
+
+    run(scenario)
+
+
+@pytest.mark.parametrize("kind", [dp.SnapshotRequest.SAVEPOINT, dp.SnapshotRequest.CHECKPOINT])
+def test_a_claimed_snapshot_goes_when_the_next_checkpoint_is_there(tmp_path: Path, kind: Any) -> None:
+    async def scenario(cluster: Cluster) -> None:
+        folder = await made_snapshot(cluster, tmp_path, kind=kind, target_directory=str(tmp_path))
+        assert (folder / "_metadata.json").exists()
+        claim = {"execution.state-recovery.claim-mode": "CLAIM"}
+        task_manager, tasks = await running(cluster, starting_from(folder, **claim))
+        checkpoint_id, _ = await triggered(task_manager)
+        assert (folder / "_metadata.json").exists()
+        await acknowledge(task_manager, tasks, checkpoint_id)
+        await completion(task_manager, checkpoint_id)
+        await gone(folder)
+
+    run(scenario)
+
+
+def test_a_claimed_snapshot_stays_when_the_job_never_ran_on_it(tmp_path: Path) -> None:
+    async def scenario(cluster: Cluster) -> None:
+        folder = await made_snapshot(cluster, tmp_path, target_directory=str(tmp_path))
+        options = {"execution.state-recovery.claim-mode": "CLAIM", "restart-strategy.type": "none"}
+        await cluster.submit(starting_from(folder, **options))
+        task_manager = cluster.task_manager("127.0.0.1:2-b")
+        for allocation in ("b0", "b1"):
+            assert await task_manager.offer(allocation)
+        for allocation in ("b0", "b1"):
+            await task_manager.run_worker(allocation)
+        deployed = [await task_manager.next("deploy") for _ in range(2)]
+        tasks = [(d.allocation_id, d.tasks[0].attempt_id) for d in deployed]
+        await task_manager.update(*tasks[0], "RUNNING")
+        await task_manager.update(*tasks[1], "FAILED", "ValueError: in open")
+        await task_manager.next("cancel")
+        await task_manager.update(*tasks[0], "CANCELED")
+        await cluster.details_in("FAILED")
+        await cluster.stop()
+        assert (folder / "_metadata.json").exists()
+
+    run(scenario)
+
+
+@pytest.mark.parametrize(
+    ("path", "reason"),
+    [
+        ("nowhere", "is no snapshot: there is no _metadata.json in it"),
+        ("odd://bucket/x", "has a scheme that is not known"),
+        ("file://tmp/x", "the path after file:// starts with a third slash"),
+        ("s3://[/x", "Invalid IPv6 URL"),
+    ],
+)
+def test_a_snapshot_that_is_refused_fails_the_job_before_anything_is_deployed(
+    tmp_path: Path, path: str, reason: str
+) -> None:
+    async def scenario(cluster: Cluster) -> None:
+        wanted = path if ":" in path else str(tmp_path / path)
+        await cluster.submit(checkpointed(tmp_path, **{"execution.state-recovery.path": wanted}))
+        details = await cluster.details_in("FAILED")
+        (failure,) = details.failures
+        assert failure.exception.startswith("RestoreFailed: ")
+        assert reason in failure.exception
+
+    run(scenario)
+
+
+def test_files_of_an_aborted_checkpoint_go_even_when_they_are_written_late(tmp_path: Path) -> None:
+    async def scenario(cluster: Cluster) -> None:
+        graph = checkpointed(tmp_path, **{"execution.checkpointing.tolerable-failed-checkpoints": "9"})
+        task_manager, tasks = await running(cluster, graph)
+        first, _ = await triggered(task_manager)
+        storage = FileSystemStorage(str(tmp_path), JobId("job"))
+        folder = tmp_path / "job" / f"chk-{first}"
+
+        def write() -> None:
+            writer = storage.create_writer(storage.checkpoint_location(first), "v0", "s", 1, "arrow")
+            writer.write(b"late")
+            writer.commit()
+
+        write()
+        allocation, attempt = tasks[0]
+        decline: dict[str, Any] = {"checkpoint_id": first, "reason": "CHECKPOINT_ASYNC_EXCEPTION", "message": "full"}
+        await task_manager.send(
+            checkpoint_decline=pb.CheckpointDecline(allocation_id=allocation, attempt_id=attempt, **decline)
+        )
+        second, _ = await triggered(task_manager)
+        await gone(folder)
+        write()
+        await acknowledge(task_manager, tasks, second)
+        await completion(task_manager, second)
+        await gone(folder)
+        write()
+        for task in tasks:
+            await task_manager.update(*task, "FINISHED")
+        await cluster.details_in("FINISHED")
+        await gone(tmp_path / "job")
+
+    run(scenario)

@@ -1,0 +1,312 @@
+"""The real coordinator and a real worker, with every message, write and step in an order that chance decides.
+
+Two vertices of bounded sources, of different lengths, feed counts by key, and these a sink. Messages keep their order
+on their way in each direction, as on the job manager's sessions; nothing else has any. Whatever the order: each
+checkpoint holds exactly the records before its barriers, and the job ends, with all records or where a savepoint
+stopped it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from random import Random
+from typing import Any
+
+from checkpoint_rig import COUNTED, CheckpointRig, PositionedSource, chain_of
+from hypothesis import Phase, given, settings
+from hypothesis import strategies as st
+from worker_rig import WRITTEN, NamedSink, edge
+
+from millstream.core import plan
+from millstream.core.ids import AttemptId, VertexId
+from millstream.core.key_groups import key_group_of
+from millstream.core.pickling import to_bytes
+from millstream.core.snapshot import StateSnapshot, read_rows, read_state
+from millstream.core.snapshot.operator_json import operators_from_json
+from millstream.datastream.functions import MapFunction
+from millstream.jobmanager.checkpoints import events as ev
+from millstream.jobmanager.checkpoints.coordinator import CheckpointCoordinator
+from millstream.jobmanager.checkpoints.failures import CheckpointFailureReason
+from millstream.jobmanager.checkpoints.model import (
+    CheckpointContent,
+    CheckpointId,
+    SnapshotMetrics,
+    TaskRef,
+    TriggerId,
+)
+from millstream.jobmanager.checkpoints.settings import CheckpointingMode, CheckpointSettings
+from millstream.jobmanager.failover.topology import Edge, JobTopology, Subtask
+from millstream.proto import taskmanager_pb2 as pb
+from millstream.taskmanager.checkpointing.writer_thread import SnapshotWritten, write_states
+
+PARALLELISM = {VertexId("a"): 2, VertexId("b"): 1, VertexId("count"): 2, VertexId("sink"): 1}
+EDGES = [("a", "count"), ("b", "count"), ("count", "sink")]
+TOPOLOGY = JobTopology(PARALLELISM, [Edge(VertexId(s), VertexId(t), "HASH") for s, t in EDGES])
+ROWS = {("a", 0): 40, ("a", 1): 4, ("b", 0): 16}
+BY_KEY = plan.HashPartitioner(plan.KeySelector(function=str))
+STEPS = 20_000
+
+
+def rows_of(vertex: str, index: int) -> list[str]:
+    return [f"word {(n * 7 + index) % 9}" for n in range(ROWS[vertex, index])]
+
+
+class Committing(MapFunction):
+    """Fails now and then to commit, never too often in a row."""
+
+    def __init__(self, chance: Random) -> None:
+        self._chance = chance
+        self._failed = 0
+
+    def map(self, value: Any) -> Any:
+        return value
+
+    def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
+        if self._failed < 3 and self._chance.random() < 0.3:
+            self._failed += 1
+            raise OSError("the broker is away")
+        self._failed = 0
+
+
+class Simulation:
+    def __init__(self, seed: int, options: CheckpointSettings, faults: float = 0.05) -> None:
+        self.chance = Random(seed)
+        self.faults = faults
+        self.rig = CheckpointRig(**{"execution.checkpointing.interval": f"{options.interval_ms} ms"})
+        self.coordinator = CheckpointCoordinator(TOPOLOGY, options)
+        self.to_worker: deque[Callable[[], None]] = deque()
+        self.writes: list[Any] = []
+        self.metadata: deque[CheckpointContent] = deque()
+        self.heard = 0
+        self.effects: list[ev.Effect] = []
+        self.contents: dict[CheckpointId, CheckpointContent] = {}
+        self.finished: set[str] = set()
+        worker = self.rig.worker
+        worker._checkpoints = replace(worker._checkpoints, submit=self.writes.append)
+        self.tasks = {place: self._task(place) for place in TOPOLOGY.subtasks()}
+        self.places = {task.attempt_id: place for place, task in self.tasks.items()}
+        for place, task in self.tasks.items():
+            self.rig.deploy(task)
+            if (key := (str(place.vertex_id), place.index)) in ROWS:
+                self.rig.tell(task, splits=to_bytes([(rows_of(*key), 0)]))
+                self.rig.tell(task, no_more_splits={})
+
+    def _task(self, place: Subtask) -> pb.TaskDeployment:
+        vertex, address = str(place.vertex_id), self.rig.address
+        numbers = {name: 1000 * n for n, name in enumerate(PARALLELISM)}
+
+        def channel(source: str, producer: int, target: str, consumer: int) -> int:
+            return numbers[source] + 100 * numbers[target] + 10 * producer + consumer + 1
+
+        spec = edge(BY_KEY)
+        gates = [
+            pb.InputGate(input=0, spec=spec, channels=[
+                pb.InputChannel(channel_id=channel(s, n, t, place.index), producer_address=address, producer_name=s)
+                for n in range(PARALLELISM[VertexId(s)])
+            ])
+            for s, t in EDGES if t == vertex
+        ]  # fmt: skip
+        partitions = [
+            pb.ResultPartition(output=0, spec=spec, channels=[
+                pb.OutputChannel(channel_id=channel(s, place.index, t, n), consumer_address=address, consumer_name=t)
+                for n in range(PARALLELISM[VertexId(t)])
+            ])
+            for s, t in EDGES if s == vertex
+        ]  # fmt: skip
+        match vertex:
+            case "count":
+                chain = chain_of(COUNTED, outputs=1, prefix=vertex)
+            case "sink":
+                specs = (plan.MapSpec(Committing(self.chance)), plan.SinkSpec(NamedSink("races")))
+                chain = chain_of(*specs, prefix=vertex)
+            case _:
+                chain = chain_of(plan.SourceSpec(PositionedSource(2)), outputs=1, prefix=vertex)
+        parallelism = PARALLELISM[place.vertex_id]
+        return self.rig.subtask(chain, place.index, parallelism, inputs=gates, outputs=partitions)
+
+    # What chance decides about
+
+    def run(self, until: Callable[[], bool]) -> None:
+        for _ in range(STEPS):
+            if until():
+                return
+            if self.chance.random() < 0.04:
+                self._time_passes()
+            elif possible := self._possible():
+                self.chance.choice(possible)()
+        raise AssertionError(f"the job does not end: {self.rig.all_states()}, {self.coordinator.pending}")
+
+    def _possible(self) -> list[Callable[[], None]]:
+        worker = self.rig.worker
+        possible: list[Callable[[], None]] = [partial(worker._step, task) for task in worker._tasks.values()]
+        possible += [self._write] if self.writes else []
+        possible += [self._metadata_is_written] if self.metadata else []
+        possible += [lambda: self.to_worker.popleft()()] if self.to_worker else []
+        possible += [self._hear] if self.heard < len(self.rig.sent) else []
+        return possible
+
+    def _time_passes(self) -> None:
+        self.rig.clock.advance(self.chance.choice([0.005, 0.05, 0.3]))
+        self.tell(ev.Tick())
+
+    def _write(self) -> None:
+        write = self.writes.pop(self.chance.randrange(len(self.writes)))
+        if write.func is write_states and self.chance.random() < self.faults:
+            captured, target, ack, _, services = write.args
+            captured.release()
+            services.post(SnapshotWritten(ack.attempt_id, target.barrier, ack, error="disk full"))
+        else:
+            write()
+        self.rig.worker._take_mails(None)
+
+    def _metadata_is_written(self) -> None:
+        content = self.metadata.popleft()
+        if self.chance.random() < self.faults:
+            self.tell(ev.MetadataFailed(content.checkpoint_id, "disk full"))
+            return
+        self.contents[content.checkpoint_id] = content
+        self.tell(ev.MetadataWritten(content.checkpoint_id, f"pointer {content.checkpoint_id}"))
+
+    def _hear(self) -> None:
+        message = self.rig.sent[self.heard]
+        self.heard += 1
+        match message.WhichOneof("kind"):
+            case "task_update":
+                attempt = AttemptId(message.task_update.attempt_id)
+                if message.task_update.state == "RUNNING":
+                    self.tell(ev.TasksRunning((TaskRef(self.places[attempt], attempt),)))
+                elif message.task_update.state == "FINISHED":
+                    self.finished.add(attempt)
+                    self.tell(ev.TasksFinished((attempt,)))
+                assert message.task_update.state != "FAILED", message.task_update.failure
+            case "inputs_ended":
+                self.tell(ev.InputsEnded((AttemptId(message.inputs_ended.attempt_id),)))
+            case "commit_failed":
+                failed = message.commit_failed
+                self.tell(ev.NotifyFailed(CheckpointId(failed.checkpoint_id), AttemptId(failed.attempt_id), ""))
+            case "checkpoint_ack":
+                ack = message.checkpoint_ack
+                number, attempt = CheckpointId(ack.checkpoint_id), AttemptId(ack.attempt_id)
+                self.tell(ev.Acknowledged(number, attempt, ack.operators, SnapshotMetrics()))
+            case "checkpoint_decline":
+                decline = message.checkpoint_decline
+                reason = CheckpointFailureReason(decline.reason)
+                number, attempt = CheckpointId(decline.checkpoint_id), AttemptId(decline.attempt_id)
+                self.tell(ev.Declined(number, attempt, reason, decline.message))
+
+    def tell(self, event: ev.Event) -> None:
+        for effect in self.coordinator.handle(event, self.rig.clock.now_ms()):
+            self.effects.append(effect)
+            match effect:
+                case ev.TriggerBarrier(number, attempts, options):
+                    tasks = [self.tasks[self.places[a]] for a in attempts]
+                    told = {"savepoint": options.is_savepoint, "full": options.full, "stop": options.stop.value}
+                    self._send(partial(self.rig.trigger, number, *tasks, alignment=options.alignment.value, **told))
+                case ev.NotifyComplete(number, attempts):
+                    self._send(partial(self.rig.notice, number, True, *(self.tasks[self.places[a]] for a in attempts)))
+                case ev.NotifyAborted(number, attempts):
+                    self._send(partial(self.rig.notice, number, False, *(self.tasks[self.places[a]] for a in attempts)))
+                case ev.WriteMetadata(content):
+                    self.metadata.append(content)
+                case ev.StorePointer(number):
+                    self.tell(ev.PointerStored(number))
+                case ev.FailJob(message):
+                    raise AssertionError(message)
+
+    def _send(self, command: Callable[[], None]) -> None:
+        self.to_worker.append(command)
+
+    # What a checkpoint holds
+
+    def stored(self, content: CheckpointContent, place: Subtask, name: str) -> dict[Any, Any]:
+        found: dict[Any, Any] = {}
+        storages = self.rig.worker._checkpoints.storages
+        location = self.rig.location(content.checkpoint_id)
+        for snapshot in content.snapshots:
+            if snapshot.task.subtask != place:
+                continue
+            assert isinstance(snapshot.state, bytes)
+            states: list[StateSnapshot] = [s for o in operators_from_json(snapshot.state, "ack") for s in o.states]
+            for state in states:
+                for file in state.files if state.name == name else ():
+                    rows = read_rows(read_state(storages.at(location), location, state, file), state, unpickle=True)
+                    found.update(zip(rows.keys or rows.detail, rows.content, strict=True))
+        return found
+
+    def read_before(self, content: CheckpointContent) -> Counter[str]:
+        """The records before the barriers, by the positions of the sources."""
+        words: Counter[str] = Counter()
+        for vertex, index in ROWS:
+            splits = list(self.stored(content, Subtask(VertexId(vertex), index), "splits").values())
+            rows = rows_of(vertex, index)
+            words.update(rows[: splits[0][1]] if splits else rows)
+        return words
+
+    def check(self, content: CheckpointContent) -> None:
+        read = self.read_before(content)
+        for index in range(2):
+            place = Subtask(VertexId("count"), index)
+            if place not in content.finished:
+                mine = {word: n for word, n in read.items() if key_group_of(word, 128) * 2 // 128 == index}
+                assert self.stored(content, place, "count") == mine, content.checkpoint_id
+
+
+PHASES = [Phase.explicit, Phase.reuse, Phase.generate]  # a smaller seed is not a simpler schedule
+SETTINGS = st.builds(
+    CheckpointSettings,
+    interval_ms=st.sampled_from([20, 300, 3_600_000]),
+    mode=st.sampled_from(CheckpointingMode),
+    timeout_ms=st.sampled_from([5_000, 600_000]),
+    max_concurrent=st.integers(1, 3),
+    tolerable_failures=st.just(1_000_000),
+)
+
+
+def written() -> Counter[str]:
+    return Counter(row[0] for row in WRITTEN["races"] if isinstance(row, tuple))
+
+
+@settings(max_examples=40, deadline=None, phases=PHASES)
+@given(seed=st.integers(0, 2**32), options=SETTINGS)
+def test_a_bounded_job_ends_with_consistent_checkpoints(seed: int, options: CheckpointSettings) -> None:
+    simulation = Simulation(seed, options)
+    try:
+        simulation.run(lambda: len(simulation.finished) == len(simulation.tasks))
+        for content in simulation.contents.values():
+            if options.mode is CheckpointingMode.EXACTLY_ONCE:
+                simulation.check(content)
+        assert written() == sum((Counter(rows_of(*source)) for source in ROWS), Counter())
+        completed = {e.checkpoint_id for e in simulation.effects if isinstance(e, ev.NotifyComplete)}
+        assert completed, "no task finishes without one"
+    finally:
+        simulation.rig.close()
+
+
+@settings(max_examples=40, deadline=None, phases=PHASES)
+@given(seed=st.integers(0, 2**32), options=SETTINGS, drain=st.booleans(), after=st.integers(0, 600))
+def test_a_stopped_job_ends_where_its_savepoint_is(
+    seed: int, options: CheckpointSettings, drain: bool, after: int
+) -> None:
+    if drain:  # its failure is a restart, which is not played here
+        options = replace(options, timeout_ms=600_000)
+    simulation = Simulation(seed, options, 0 if drain else 0.05)
+    try:
+        steps = iter(range(after))
+        all_finished = lambda: len(simulation.finished) == len(simulation.tasks)  # noqa: E731  # used twice below
+        simulation.run(lambda: next(steps, None) is None or all_finished())
+        simulation.tell(ev.SavepointRequested(TriggerId("stop"), "memory://", stop=True, drain=drain))
+        simulation.run(all_finished)
+        simulation.tell(ev.Stopped(ev.StopOutcome.FINISHED))
+        answers = [e for e in simulation.effects if isinstance(e, ev.SavepointDone | ev.SavepointFailed)]
+        (answer,) = answers
+        if isinstance(answer, ev.SavepointDone):
+            content = simulation.contents[answer.checkpoint_id]
+            simulation.check(content)
+            assert written() == simulation.read_before(content), "nothing comes behind the savepoint"
+        else:
+            assert written() == sum((Counter(rows_of(*source)) for source in ROWS), Counter())
+    finally:
+        simulation.rig.close()

@@ -1,0 +1,340 @@
+"""Unaligned barriers in the pure machine: case by case, and against a model that follows every record."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import takewhile
+
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from millstream.core.batches import Barrier
+from millstream.taskmanager.checkpointing.alignment import (
+    COORDINATOR,
+    Abandon,
+    Action,
+    AllDelivered,
+    BarrierAligner,
+    Block,
+    TakeSnapshot,
+    Unblock,
+)
+
+ALL = frozenset({1, 2, 3})
+
+
+def overtaking(number: int) -> Barrier:
+    return Barrier(number, number * 1000, unaligned=True)
+
+
+def timed(number: int, timeout: int = 100) -> Barrier:
+    return Barrier(number, number * 1000, aligned_timeout_ms=timeout)
+
+
+def taken(barrier: Barrier, *recorded: int) -> list[Action]:
+    return [Unblock(), TakeSnapshot(barrier, frozenset(recorded))]
+
+
+def test_the_snapshot_is_taken_with_the_first_barrier_and_the_others_are_waited_for() -> None:
+    aligner = BarrierAligner(ALL, ALL)
+    assert aligner.announced(overtaking(1)) == taken(overtaking(1), 1, 2, 3)
+    assert not aligner.is_aligning
+    assert aligner.delivered(1, 1) == []
+    assert aligner.delivered(3, 1) == []
+    assert aligner.received(1, overtaking(1)) == [], "its turn came later, and means nothing any more"
+    assert aligner.delivered(2, 1) == [AllDelivered(1)]
+    assert aligner.delivered(2, 1) == []
+
+
+def test_a_barrier_in_its_turn_is_enough_too() -> None:
+    aligner = BarrierAligner(ALL, ALL)
+    assert aligner.received(2, overtaking(1)) == [Block(2), *taken(overtaking(1), 1, 3)]
+
+
+def test_channels_that_must_not_be_recorded_are_waited_for() -> None:
+    aligner = BarrierAligner(ALL, {1, 2})
+    assert aligner.announced(overtaking(1)) == []
+    assert aligner.received(1, overtaking(1)) == [Block(1)]
+    assert aligner.received(3, overtaking(1)) == [Block(3), *taken(overtaking(1), 2)]
+    assert aligner.delivered(2, 1) == [AllDelivered(1)]
+
+
+def test_an_aligned_checkpoint_turns_when_its_timeout_has_passed() -> None:
+    aligner = BarrierAligner(ALL, ALL)
+    assert aligner.announced(timed(1)) == []
+    assert aligner.next_timeout == 1100
+    assert aligner.received(1, timed(1)) == [Block(1)]
+    assert aligner.tick(1099) == []
+    assert aligner.tick(1100) == taken(replace(timed(1), unaligned=True), 2, 3)
+    assert aligner.next_timeout is None
+
+
+def test_an_aligned_checkpoint_in_time_records_nothing() -> None:
+    aligner = BarrierAligner({1, 2}, {1, 2})
+    assert aligner.received(1, timed(1)) == [Block(1)]
+    assert aligner.received(2, timed(1)) == taken(timed(1))
+    assert aligner.tick(10_000) == []
+
+
+def test_one_producer_that_turned_turns_the_task() -> None:
+    aligner = BarrierAligner({1, 2}, {1, 2})
+    assert aligner.received(1, timed(1)) == [Block(1)]
+    turned = replace(timed(1), unaligned=True)
+    assert aligner.announced(turned) == taken(turned, 2)
+
+
+def test_plain_barriers_are_announced_for_nothing() -> None:
+    aligner = BarrierAligner({1, 2}, {1, 2})
+    assert aligner.announced(Barrier(1, 1000)) == []
+    assert not aligner.is_aligning
+
+
+def test_an_end_counts_as_the_barrier() -> None:
+    aligner = BarrierAligner({1, 2}, {1, 2})
+    assert aligner.announced(overtaking(1)) == taken(overtaking(1), 1, 2)
+    assert aligner.delivered(1, 1) == []
+    assert aligner.ended(2) == [AllDelivered(1)]
+
+
+def test_the_coordinator_asks_and_the_ends_are_recorded() -> None:
+    aligner = BarrierAligner({1, 2}, {1, 2})
+    assert aligner.received(COORDINATOR, overtaking(1)) == taken(overtaking(1), 1, 2)
+
+
+def test_an_aborted_checkpoint_records_nothing_any_more() -> None:
+    aligner = BarrierAligner({1, 2}, {1, 2})
+    aligner.announced(overtaking(1))
+    assert aligner.aborted(1) == [Abandon(1, "aborted")]
+    assert aligner.delivered(1, 1) == []
+    assert aligner.delivered(2, 1) == []
+    waiting = BarrierAligner({1, 2}, {1})
+    waiting.received(1, overtaking(1))
+    assert waiting.aborted(1) == [Unblock(), Abandon(1, "aborted")]
+    assert waiting.received(2, overtaking(1)) == []
+
+
+def test_a_savepoint_is_aligned_while_a_checkpoint_is_still_recorded() -> None:
+    aligner = BarrierAligner({1, 2}, {1, 2})
+    aligner.announced(overtaking(1))
+    assert aligner.delivered(1, 1) == []
+    savepoint = Barrier(2, 2000, is_savepoint=True)
+    assert aligner.received(1, savepoint) == [Block(1)]
+    assert aligner.delivered(2, 1) == [AllDelivered(1)]
+    assert aligner.received(2, savepoint) == taken(savepoint)
+
+
+def test_the_next_unaligned_checkpoint_ends_what_is_still_recorded() -> None:
+    aligner = BarrierAligner({1, 2}, {1, 2})
+    aligner.announced(overtaking(1))
+    assert aligner.announced(overtaking(2)) == [Abandon(1, "overtaken by checkpoint 2"), *taken(overtaking(2), 1, 2)]
+    assert aligner.announced(overtaking(1)) == []
+
+
+def test_an_unaligned_checkpoint_abandons_an_older_aligned_one() -> None:
+    aligner = BarrierAligner({1, 2}, {1, 2})
+    aligner.received(1, Barrier(1, 1000))
+    reason = "overtaken by checkpoint 2"
+    assert aligner.announced(overtaking(2)) == [Unblock(), Abandon(1, reason), *taken(overtaking(2), 1, 2)]
+
+
+Item = int | Barrier | None
+"""On a channel: a record, a barrier, or the end."""
+
+END = None
+
+
+class EveryRecordOnce(RuleBasedStateMachine):
+    """A task of several channels. Each record is in exactly one place for each checkpoint that completes: in the effect
+    of the snapshot, recorded at the receiver, overtaken at the sender, or behind the barrier."""
+
+    @initialize(overtakable=st.lists(st.booleans(), min_size=1, max_size=3))
+    def start(self, overtakable: list[bool]) -> None:
+        self.channels = range(len(overtakable))
+        self.overtakable = overtakable
+        self.aligner = BarrierAligner(self.channels, [c for c in self.channels if overtakable[c]])
+        self.sending: list[list[Item]] = [[] for _ in self.channels]
+        self.waiting: list[list[Item]] = [[] for _ in self.channels]
+        self.emitted: list[list[int]] = [[] for _ in self.channels]
+        self.effect: list[list[int]] = [[] for _ in self.channels]
+        self.blocked: set[int] = set()
+        self.closed: set[int] = set()
+        self.records = 0
+        self.now = 0
+        # of the checkpoint under way
+        self.number = 0
+        self.running = False
+        self.before: dict[int, list[int]] = {}  # emitted before the barrier
+        self.overtaken: dict[int, list[int]] = {}
+        self.snapshot: list[list[int]] | None = None
+        self.recorded: dict[int, list[int]] = {}
+        self.recording: set[int] = set()
+
+    @rule(data=st.data())
+    def emit(self, data: st.DataObject) -> None:
+        channel = data.draw(st.sampled_from(list(self.channels)))
+        if channel not in self.closed:
+            self.records += 1
+            self.emitted[channel].append(self.records)
+            self.sending[channel].append(self.records)
+
+    @precondition(lambda self: not self.running and self.number < 6)
+    @rule(kind=st.sampled_from(["unaligned", "timed", "aligned"]))
+    def trigger(self, kind: str) -> None:
+        self.number += 1
+        self.running = True
+        self.kind = kind
+        self.started = self.now
+        self.before, self.overtaken, self.recorded, self.snapshot = {}, {}, {}, None
+
+    def barrier(self, unaligned: bool) -> Barrier:
+        return Barrier(
+            self.number, self.started, unaligned=unaligned, aligned_timeout_ms=50 if self.kind == "timed" else None
+        )
+
+    @precondition(lambda self: self.running)
+    @rule(data=st.data())
+    def send_barrier(self, data: st.DataObject) -> None:
+        """A producer takes its snapshot, each at a time of its own."""
+        channel = data.draw(st.sampled_from(list(self.channels)))
+        if channel in self.before or channel in self.closed:
+            return
+        self.before[channel] = list(self.emitted[channel])
+        self.sending[channel].append(self.barrier(self.kind == "unaligned"))
+        if self.kind == "unaligned":
+            self._overtake(channel)
+
+    @rule(data=st.data())
+    def close(self, data: st.DataObject) -> None:
+        channel = data.draw(st.sampled_from(list(self.channels)))
+        if channel not in self.closed:
+            self.closed.add(channel)
+            self.sending[channel].append(END)
+
+    @rule(data=st.data(), count=st.integers(1, 3))
+    def carry(self, data: st.DataObject, count: int) -> None:
+        channel = data.draw(st.sampled_from(list(self.channels)))
+        for _ in range(min(count, len(self.sending[channel]))):
+            self._arrive(channel, self.sending[channel].pop(0))
+
+    @rule(data=st.data())
+    def take(self, data: st.DataObject) -> None:
+        ready = [c for c in self.channels if self.waiting[c] and c not in self.blocked]
+        if not ready:
+            return
+        channel = data.draw(st.sampled_from(ready))
+        match self.waiting[channel].pop(0):
+            case Barrier() as barrier:
+                self._apply(self.aligner.received(channel, barrier))
+            case None:
+                self._apply(self.aligner.ended(channel))
+            case record:
+                self.effect[channel].append(record)
+
+    @rule(passed=st.integers(1, 60))
+    def wait(self, passed: int) -> None:
+        self.now += passed
+        if self.running and self.kind == "timed" and self.now - self.started >= 50:
+            for channel in self.before:
+                self._overtake(channel)
+        self._apply(self.aligner.tick(self.now))
+
+    @precondition(lambda self: self.running)
+    @rule()
+    def abort(self) -> None:
+        self.running = False
+        self.recording.clear()
+        self._apply(self.aligner.aborted(self.number))
+
+    def _overtake(self, channel: int) -> None:
+        queue = self.sending[channel]
+        ahead = list(takewhile(lambda item: not self._is_barrier(item), queue))
+        if not self.overtakable[channel] or len(ahead) == len(queue):
+            return
+        self.overtaken[channel] = [item for item in ahead if isinstance(item, int)]
+        self.sending[channel] = [self.barrier(True), *ahead, *queue[len(ahead) + 1 :]]
+        self._arrive(channel, self.sending[channel].pop(0))
+
+    def _is_barrier(self, item: Item) -> bool:
+        return isinstance(item, Barrier) and item.checkpoint_id == self.number
+
+    def _arrive(self, channel: int, item: Item) -> None:
+        self.waiting[channel].append(item)
+        self._record(channel, item)
+        if isinstance(item, Barrier):
+            self._apply(self.aligner.announced(item))
+
+    def _record(self, channel: int, item: Item) -> None:
+        if channel not in self.recording:
+            return
+        if isinstance(item, int):
+            self.recorded[channel].append(item)
+        elif item is END or self._is_barrier(item):
+            self.recording.remove(channel)
+            self._apply(self.aligner.delivered(channel, self.number))
+
+    def _apply(self, actions: list[Action]) -> None:
+        for action in actions:
+            match action:
+                case Block(channel):
+                    self.blocked.add(channel)
+                case Unblock():
+                    self.blocked.clear()
+                case TakeSnapshot(barrier, recorded):
+                    assert barrier.checkpoint_id == self.number
+                    assert all(self.overtakable[channel] for channel in recorded)
+                    self.snapshot = [list(effect) for effect in self.effect]
+                    self.recorded = {channel: [] for channel in recorded}
+                    self.recording = set(recorded)
+                    for channel in recorded:
+                        for item in self.waiting[channel]:
+                            self._record(channel, item)
+                    if not recorded:
+                        self._check()
+                case AllDelivered():
+                    self._check()
+                case Abandon(_, reason):
+                    assert reason == "aborted"
+
+    def _check(self) -> None:
+        """The checkpoint is complete here."""
+        assert self.snapshot is not None
+        self.running = False
+        for channel in self.channels:
+            before = self.before.get(channel, self.emitted[channel])  # an end stands for the barrier
+            held = self.snapshot[channel] + self.recorded.get(channel, []) + self.overtaken.get(channel, [])
+            assert held == before
+
+    @invariant()
+    def nobody_waits_for_nothing(self) -> None:
+        if hasattr(self, "channels") and not self.running and self.blocked:
+            raise AssertionError(f"blocked with no checkpoint under way: {self.blocked}")
+
+    def teardown(self) -> None:
+        """Whatever was done, what is under way comes to its end when everything is carried and taken."""
+        if not hasattr(self, "channels"):
+            return
+        for channel in self.channels:
+            if self.running and channel not in self.before and channel not in self.closed:
+                self.before[channel] = list(self.emitted[channel])
+                self.sending[channel].append(self.barrier(self.kind == "unaligned"))
+            for item in self.sending[channel]:
+                self._arrive(channel, item)
+            self.sending[channel].clear()
+        while ready := [c for c in self.channels if self.waiting[c] and c not in self.blocked]:
+            match self.waiting[ready[0]].pop(0):
+                case Barrier() as barrier:
+                    self._apply(self.aligner.received(ready[0], barrier))
+                case None:
+                    self._apply(self.aligner.ended(ready[0]))
+                case record:
+                    self.effect[ready[0]].append(record)
+        assert not any(self.waiting), "deadlock"
+        if self.running and not self.before:
+            self._apply(self.aligner.received(COORDINATOR, self.barrier(False)))  # all producers had finished
+        assert not self.running, "the checkpoint never ended"
+        assert self.effect == self.emitted
+
+
+EveryRecordOnce.TestCase.settings = settings(max_examples=150, stateful_step_count=40, deadline=None)
+TestEveryRecordOnce = EveryRecordOnce.TestCase

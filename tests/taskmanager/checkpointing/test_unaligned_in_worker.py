@@ -1,0 +1,444 @@
+"""Unaligned checkpoints through real channels, under backpressure, and restored under any parallelism."""
+
+from __future__ import annotations
+
+import pickle
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from checkpoint_rig import COUNTED, CheckpointRig, PositionedSource, chain_of
+from worker_rig import edge, local_pair
+
+from millstream.core import plan
+from millstream.core.batches import END_OF_INPUT, Barrier, Element, RowBatch
+from millstream.core.pickling import to_bytes
+from millstream.core.snapshot import OperatorSnapshot, StateKind, StateSnapshot, read_rows, read_state, storage_at
+from millstream.core.snapshot.operator_json import operators_from_json, operators_to_json
+from millstream.datastream.functions import KeyedProcessFunction, RuntimeContext
+from millstream.proto import taskmanager_pb2 as pb
+from millstream.taskmanager.task import StepResult
+
+WORDS = [f"word {n % 37} {'x' * 100}" for n in range(1200)]
+BY_WORD = plan.HashPartitioner(plan.KeySelector(function=str))
+
+
+def straight(words: Iterable[str] = WORDS) -> Counter[Any]:
+    counts: Counter[str] = Counter()
+    results: Counter[Any] = Counter()
+    for word in words:
+        counts[word] += 1
+        results[word, counts[word], counts[word]] += 1
+    return results
+
+
+def stored(location: str, acks: Iterable[pb.CheckpointAck], kind: StateKind) -> list[tuple[str, str, Any]]:
+    """The elements of all states of a kind, each behind its operator and its state."""
+    storage, folder = storage_at(location)
+    return [
+        (operator.operator_id, state.name, element)
+        for ack in acks
+        for operator in operators_from_json(ack.operators, "ack")
+        for state in operator.states
+        if state.kind is kind
+        for file in state.files
+        for element in read_rows(read_state(storage, folder, state, file), state, unpickle=True).content
+    ]
+
+
+def rows_on_their_way(location: str, acks: Iterable[pb.CheckpointAck]) -> list[Any]:
+    found = stored(location, acks, StateKind.IN_FLIGHT)
+    return [row for _, _, (_, _, codec, payload) in found if codec == 2 for row in pickle.loads(payload)[1]]
+
+
+def merged(acks: Iterable[pb.CheckpointAck], parallelism: dict[str, int]) -> bytes:
+    """What the job manager makes of all acknowledgements: each operator once, with its own vertex's parallelism."""
+    states: dict[str, dict[str, StateSnapshot]] = {}
+    names: dict[str, OperatorSnapshot] = {}
+    for ack in acks:
+        for operator in operators_from_json(ack.operators, "ack"):
+            names[operator.operator_id] = operator
+            known = states.setdefault(operator.operator_id, {})
+            for state in operator.states:
+                files = known[state.name].files if state.name in known else ()
+                known[state.name] = replace(state, files=files + state.files)
+    return operators_to_json(
+        replace(names[name], parallelism=parallelism[name], states=tuple(found.values()))
+        for name, found in states.items()
+    )
+
+
+class Pipeline:
+    """Sources on the first worker; counters on all, or on the other; what they emit waits until the test takes it."""
+
+    def __init__(
+        self, workers: list[CheckpointRig], sources: int, counters: int, first_channel: int, restore: bytes = b"",
+        checkpoint: int = 1, mixed: bool = True,
+    ) -> None:  # fmt: skip
+        self.workers = workers
+        self.rig_of = [workers[n % len(workers) if mixed else -1] for n in range(counters)]
+        self.outputs = [first_channel + n for n in range(counters)]
+        spec = edge(BY_WORD)
+        outputs = [pb.ResultPartition(output=0, spec=spec) for _ in range(sources)]
+        gates = [
+            pb.InputGate(input=0, spec=spec, producer_operator="source-0", producer_output=0) for _ in range(counters)
+        ]
+        channel = first_channel + counters
+        for producer in range(sources):
+            for consumer in range(counters):
+                channel += 1
+                outputs[producer].channels.add(
+                    channel_id=channel, consumer_address=self.rig_of[consumer].address, consumer_name="count"
+                )
+                gates[consumer].channels.add(
+                    channel_id=channel, producer_address=workers[0].address, producer_name=f"source {producer}",
+                    producer_subtask=producer,
+                )  # fmt: skip
+        ends = [local_pair(rig, out)[0] for rig, out in zip(self.rig_of, self.outputs, strict=True)]
+        self.counters = [
+            rig.subtask(
+                chain_of(COUNTED, outputs=1, prefix="count"), n, counters, restore, checkpoint, [gates[n]], [ends[n]]
+            )
+            for n, rig in enumerate(self.rig_of)
+        ]
+        source = chain_of(plan.SourceSpec(PositionedSource()), outputs=1, prefix="source")
+        self.sources = [
+            workers[0].subtask(source, n, sources, restore, checkpoint, outputs=[outputs[n]]) for n in range(sources)
+        ]
+        for rig, task in zip(self.rig_of, self.counters, strict=True):
+            rig.deploy(task)
+        for task in self.sources:
+            workers[0].deploy(task)
+
+    def turn_until(self, done: Callable[[], bool]) -> None:
+        for _ in range(5000):
+            if done():
+                return
+            for rig in self.workers:
+                rig.worker.turn()
+        raise AssertionError([rig.all_states() for rig in self.workers])
+
+    def read(self, *words: list[str]) -> None:
+        for task, share in zip(self.sources, words, strict=True):
+            self.workers[0].tell(task, splits=to_bytes([(share, 0)]))
+
+    def until_stuck(self) -> None:
+        """Until no source gets any further: it would otherwise read to its end within a few turns."""
+        tasks = self.workers[0].worker._tasks
+        sources = [tasks[source.attempt_id] for source in self.sources if source.attempt_id in tasks]
+        self.turn_until(lambda: all(t.last_result in (StepResult.BACKPRESSURED, StepResult.ENDED) for t in sources))
+        for _ in range(50):
+            for rig in self.workers:
+                rig.worker.turn()
+
+    def queue(self, counter: int) -> Any:
+        return self.rig_of[counter].worker._channels.local(self.outputs[counter], "").queue
+
+    def out(self) -> list[Any]:
+        """Takes what the counters emitted."""
+        seen: list[Any] = []
+        for n in range(len(self.outputs)):
+            queue = self.queue(n)
+            while queue:
+                element = queue.popleft()
+                seen += element.rows if isinstance(element, RowBatch) else [element]
+        return seen
+
+    def trigger(self, checkpoint: int, **options: Any) -> None:
+        self.workers[0].trigger(checkpoint, *self.sources, **options)
+
+    def acks(self, checkpoint: int) -> list[pb.CheckpointAck]:
+        return [ack for rig in self.workers for ack in rig.acks(checkpoint)]
+
+    def acknowledged(self, checkpoint: int) -> list[pb.CheckpointAck]:
+        wanted = len(self.sources) + len(self.counters)
+        self.turn_until(lambda: len(self.acks(checkpoint)) == wanted)
+        return self.acks(checkpoint)
+
+    def run_out(self) -> list[Any]:
+        """Lets everything end; answers all records that came out."""
+        seen: list[Any] = []
+        for task in self.sources:
+            self.workers[0].tell(task, no_more_splits={})
+
+        def ended() -> bool:
+            seen.extend(element for element in self.out() if isinstance(element, tuple))
+            return all(rig.ended(task)() for rig, task in zip(self.rig_of, self.counters, strict=True))
+
+        self.turn_until(ended)
+        assert {rig.states(task)[-1] for rig, task in zip(self.rig_of, self.counters, strict=True)} == {"FINISHED"}
+        return seen + [element for element in self.out() if isinstance(element, tuple)]
+
+    def cancel(self) -> None:
+        self.workers[0].cancel(*(task.attempt_id for task in self.sources))
+        for rig, task in zip(self.rig_of, self.counters, strict=True):
+            rig.cancel(task.attempt_id)
+
+
+@pytest.fixture
+def workers(tmp_path: Path) -> Iterator[list[CheckpointRig]]:
+    options = {"taskmanager.memory.segment-size": "1 kb", "taskmanager.network.memory.floating-buffers-per-gate": "0"}
+    made = [CheckpointRig(tmp_path, True, **options) for _ in range(2)]
+    yield made
+    for rig in made:
+        rig.close()
+
+
+PARALLELISMS = {"source-0": 2, "count-0": 2}
+
+
+@pytest.mark.parametrize("mixed", [False, True])
+@pytest.mark.parametrize(("sources", "counters"), [(2, 2), (3, 2), (1, 3), (2, 1)])
+def test_a_stuck_pipeline_is_stored_at_once_and_restored(
+    workers: list[CheckpointRig], sources: int, counters: int, mixed: bool
+) -> None:
+    job = Pipeline(workers, 2, 2, 1000, mixed=mixed)
+    job.read(WORDS[:600], WORDS[600:])
+    job.until_stuck()
+    job.trigger(1, alignment="UNALIGNED")
+    acks = job.acknowledged(1)
+    assert all(ack.unaligned for ack in acks)
+    assert sum(ack.persisted_bytes for ack in acks) > 0
+    before = job.out()
+    barriers = [element for element in before if isinstance(element, Barrier)]
+    assert [(barrier.checkpoint_id, barrier.unaligned) for barrier in barriers] == [(1, True), (1, True)]
+    done = [element for element in before if isinstance(element, tuple)]
+    assert len(done) < len(WORDS) / 2, "it completed while most records could not be processed"
+    found = {(owner, name) for owner, name, _ in stored(workers[0].location(1), acks, StateKind.IN_FLIGHT)}
+    everywhere = {("source-0", "in-flight-0-queued"), ("source-0", "in-flight-0-received")}
+    assert found <= everywhere if mixed else found == everywhere  # a full local channel may stop the source first
+
+    job.turn_until(lambda: len(job.out()) > 0)  # it goes on, and this is lost with it
+    job.cancel()
+    again = Pipeline(workers, sources, counters, 2000, merged(acks, PARALLELISMS))
+    assert Counter(done + again.run_out()) == straight()
+
+
+def test_the_first_attempt_itself_loses_and_doubles_nothing(workers: list[CheckpointRig]) -> None:
+    job = Pipeline(workers, 2, 2, 1000)
+    job.read(WORDS[:600], WORDS[600:])
+    seen: list[Any] = []
+    for checkpoint in (1, 2, 3):
+        job.until_stuck()
+        job.trigger(checkpoint, alignment="UNALIGNED")
+        job.acknowledged(checkpoint)
+        seen += [element for element in job.out() if isinstance(element, tuple)]
+        for rig in workers:
+            rig.notice(checkpoint, True, *job.sources, *job.counters)
+    assert Counter(seen + job.run_out()) == straight()
+
+
+def test_restored_records_are_on_their_way_again_in_the_next_checkpoint(workers: list[CheckpointRig]) -> None:
+    job = Pipeline(workers, 2, 2, 1000)
+    job.read(WORDS[:600], WORDS[600:])
+    done: list[Any] = []
+    for checkpoint in (1, 2, 3):
+        job.until_stuck()
+        job.trigger(checkpoint, alignment="UNALIGNED")
+        acks = job.acknowledged(checkpoint)
+        done += [element for element in job.out() if isinstance(element, tuple)]
+        job.cancel()
+        job = Pipeline(workers, 2, 2, 1000 * (checkpoint + 1), merged(acks, PARALLELISMS), checkpoint)
+    assert Counter(done + job.run_out()) == straight()
+
+
+def test_aligned_checkpoints_wait_where_unaligned_ones_do_not(workers: list[CheckpointRig]) -> None:
+    job = Pipeline(workers, 2, 2, 1000)
+    job.read(WORDS[:600], WORDS[600:])
+    job.until_stuck()
+    job.trigger(1)
+    for _ in range(50):
+        for rig in workers:
+            rig.worker.turn()
+    assert len(job.acks(1)) == 2, "only the sources"
+    seen = [element for element in job.run_out() if isinstance(element, tuple)]
+    assert len(job.acks(1)) == 4
+    assert not any(ack.unaligned or ack.persisted_bytes for ack in job.acks(1))
+    assert Counter(seen) == straight()
+
+
+def test_a_timeout_turns_what_is_stuck(workers: list[CheckpointRig]) -> None:
+    job = Pipeline(workers, 2, 2, 1000)
+    job.read(WORDS[:600], WORDS[600:])
+    job.until_stuck()
+    job.trigger(1, timestamp=workers[0].clock.now_ms(), timeout=100)
+    for _ in range(50):
+        for rig in workers:
+            rig.worker.turn()
+    assert not job.acks(1), "the sources wait as well: their barriers may have to overtake"
+    for rig in workers:
+        rig.clock.advance(0.1)
+    acks = job.acknowledged(1)
+    done = [element for element in job.out() if isinstance(element, tuple)]
+    assert len(done) < len(WORDS) / 2
+    assert sum(ack.persisted_bytes for ack in acks) > 0
+    job.cancel()
+    again = Pipeline(workers, 3, 2, 2000, merged(acks, PARALLELISMS))
+    assert Counter(done + again.run_out()) == straight()
+
+
+def test_without_backpressure_a_timeout_changes_nothing(workers: list[CheckpointRig]) -> None:
+    job = Pipeline(workers, 2, 2, 1000)
+    job.read(WORDS[:10], WORDS[10:20])
+    job.turn_until(lambda: sum(len(b) for n in range(2) for b in job.queue(n)) == 20)
+    job.trigger(1, timestamp=workers[0].clock.now_ms(), timeout=100)
+    acks = job.acknowledged(1)
+    assert not any(ack.unaligned or ack.persisted_bytes for ack in acks)
+    assert stored(workers[0].location(1), acks, StateKind.IN_FLIGHT) == []
+
+
+def test_an_aborted_checkpoint_keeps_nothing_and_the_next_one_is_whole(
+    workers: list[CheckpointRig], tmp_path: Path
+) -> None:
+    job = Pipeline(workers, 2, 2, 1000)
+    job.read(WORDS[:600], WORDS[600:])
+    job.until_stuck()
+    workers[0].trigger(1, job.sources[0], alignment="UNALIGNED")  # the other never hears of it
+    for _ in range(50):
+        for rig in workers:
+            rig.worker.turn()
+    assert {ack.attempt_id for ack in job.acks(1)} == {job.sources[0].attempt_id}
+    for rig in workers:
+        rig.notice(1, False, *job.sources, *job.counters)
+        assert all(c.recording is None for task in rig.worker._tasks.values() for g in task.gates for c in g.channels)
+    job.trigger(2, alignment="UNALIGNED")
+    acks = job.acknowledged(2)
+    assert len(job.acks(1)) == 1
+    assert not [file for file in tmp_path.rglob("chk-1/*") if file.is_file()]
+    done = [element for element in job.out() if isinstance(element, tuple)]
+    job.cancel()
+    again = Pipeline(workers, 2, 2, 2000, merged(acks, PARALLELISMS))
+    assert Counter(done + again.run_out()) == straight()
+
+
+def test_ends_on_their_way_are_waited_for(workers: list[CheckpointRig]) -> None:
+    """A source that has finished meanwhile: its last records are on their way, and its end stands for the barrier."""
+    job = Pipeline(workers[:1], 2, 1, 1000)
+    job.read(WORDS[:40], WORDS[600:])
+    workers[0].tell(job.sources[0], no_more_splits={})
+    job.until_stuck()
+    assert workers[0].states(job.sources[0])[-1] == "FINISHED"
+    job.workers[0].trigger(1, job.sources[1], alignment="UNALIGNED")
+    job.turn_until(lambda: len(job.acks(1)) == 2)
+    acks = job.acks(1)
+    done = [element for element in job.out() if isinstance(element, tuple)]
+    job.cancel()
+    again = Pipeline(workers[:1], 2, 2, 2000, merged(acks, PARALLELISMS))
+    assert Counter(done + again.run_out()) == straight(WORDS[:40] + WORDS[600:])
+
+
+def test_a_graph_that_has_changed_is_refused(workers: list[CheckpointRig]) -> None:
+    job = Pipeline(workers, 2, 2, 1000)
+    job.read(WORDS[:600], WORDS[600:])
+    job.until_stuck()
+    job.trigger(1, alignment="UNALIGNED")
+    restore = merged(job.acknowledged(1), PARALLELISMS)
+    alone = workers[0].subtask(chain_of(plan.SourceSpec(PositionedSource()), prefix="source"), restore=restore)
+    workers[0].deploy(alone)
+    failure = workers[0].updates(alone)[-1].failure
+    assert "holds records on their way" in failure.exception
+    assert "restore from a savepoint" in failure.exception
+
+
+# One task
+
+
+class Slow(KeyedProcessFunction):
+    """Keeps what it has seen."""
+
+    def open(self, runtime_context: RuntimeContext) -> None:
+        self.seen = runtime_context.get_list_state("seen", int)
+
+    def process_element(self, value: int, ctx: Any) -> Iterator[Any]:
+        self.seen.add(value)
+        yield value
+
+
+class Single:
+    """A task whose channels the test fills, and whose output it sees."""
+
+    def __init__(self, rig: CheckpointRig, *partitioners: plan.Partitioner) -> None:
+        self.rig = rig
+        gates = [
+            pb.InputGate(
+                input=0, spec=edge(partitioner), producer_operator=f"producer-{n}",
+                channels=[pb.InputChannel(channel_id=n, producer_address=rig.address, producer_name="test")],
+            )
+            for n, partitioner in enumerate(partitioners)
+        ]  # fmt: skip
+        spec = plan.KeyedProcessSpec(Slow(), plan.KeySelector(function=lambda v: 0))
+        self.deployment = rig.subtask(
+            chain_of(spec, outputs=1), inputs=gates, outputs=[local_pair(rig, 1000)[0]]
+        )
+        rig.deploy(self.deployment)
+        self.out = rig.worker._channels.local(1000, "").queue
+        self.task = rig.worker._tasks[self.deployment.attempt_id]
+
+    def put(self, channel: int, *elements: Element) -> None:
+        for element in elements:
+            self.rig.worker._channels.local(channel, "").put(element)
+        for _ in range(20):
+            self.rig.worker.turn()
+
+    def barrier(self, checkpoint: int, **options: Any) -> Barrier:
+        return Barrier(checkpoint, 77, location=self.rig.location(checkpoint), unaligned=True, **options)
+
+    def seen(self, checkpoint: int) -> list[int]:
+        (ack,) = self.rig.acknowledged(checkpoint, self.deployment)
+        return [element for _, _, element in stored(self.rig.location(checkpoint), [ack], StateKind.LIST)]
+
+    def caught(self, checkpoint: int) -> list[int]:
+        return rows_on_their_way(self.rig.location(checkpoint), self.rig.acknowledged(checkpoint, self.deployment))
+
+
+@pytest.fixture
+def rig(tmp_path: Path) -> Iterator[CheckpointRig]:
+    made = CheckpointRig(tmp_path, **{"execution.batch.max-rows": "4"})
+    yield made
+    made.close()
+
+
+def test_the_rest_of_a_batch_that_is_being_processed_is_on_its_way(rig: CheckpointRig) -> None:
+    task = Single(rig, plan.RebalancePartitioner(), plan.RebalancePartitioner())
+    task.put(0, RowBatch(list(range(100)), list(range(1000, 1100))), RowBatch([100]))
+    assert len(task.out) == 8
+    processed = [row for batch in task.out for row in batch.rows]
+    assert 0 < len(processed) < 100
+    task.put(0, task.barrier(1), RowBatch([101]))
+    assert not rig.acks(1)
+    task.put(1, RowBatch([200]))
+    task.put(1, END_OF_INPUT)
+    assert task.seen(1) == processed
+    assert task.caught(1) == [*range(len(processed), 101), 200]
+    (_, _, first), *_ = stored(rig.location(1), rig.acks(1), StateKind.IN_FLIGHT)
+    assert pickle.loads(first[3])[0] == list(range(1000 + len(processed), 1100))
+
+
+def test_a_forward_input_is_aligned_beside_one_that_is_not(rig: CheckpointRig) -> None:
+    task = Single(rig, plan.ForwardPartitioner(), plan.RebalancePartitioner())
+    task.out.extend([RowBatch([])] * 8)  # no room
+    task.put(1, RowBatch([1]), task.barrier(1), RowBatch([3]))
+    task.put(0, RowBatch([2]))
+    assert len(task.out) == 8
+    task.out.clear()
+    task.put(0)
+    assert sorted(row for batch in task.out for row in batch.rows) == [1, 2], "what is behind the barrier waits"
+    assert not rig.acks(1)
+    task.put(0, RowBatch([4]), task.barrier(1), RowBatch([5]))
+    assert sorted(task.seen(1)) == [1, 2, 4]
+    assert task.caught(1) == []
+    position = [type(element) for element in task.out].index(Barrier)
+    assert sorted(row for batch in list(task.out)[:position] for row in batch.rows) == [1, 2, 4]
+
+
+def test_a_record_that_cannot_be_stored_declines_the_checkpoint(rig: CheckpointRig) -> None:
+    task = Single(rig, plan.RebalancePartitioner())
+    task.out.extend([RowBatch([])] * 8)
+    task.put(0, RowBatch([(n for n in [1])]), task.barrier(1))
+    rig.turn_until(rig.answered(1, 1))
+    (decline,) = rig.declines(1)
+    assert decline.reason == "CHECKPOINT_ASYNC_EXCEPTION"
+    assert "records on their way: cannot be stored" in decline.message

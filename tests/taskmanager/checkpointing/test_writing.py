@@ -1,0 +1,84 @@
+"""States that are written in several steps come back whole, sorted by key group, rows of a key in their order."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from millstream.core import types as t
+from millstream.core.batches import Barrier
+from millstream.core.ids import JobId
+from millstream.core.key_groups import key_group_of
+from millstream.core.snapshot import FileSystemStorage, Rows, read_rows, read_state
+from millstream.datastream.state_descriptors import ListStateDescriptor, MapStateDescriptor, ValueStateDescriptor
+from millstream.proto import taskmanager_pb2 as pb
+from millstream.taskmanager.checkpointing.capture import CapturedOperator, CapturedTask
+from millstream.taskmanager.checkpointing.writing import SnapshotTarget, write_snapshot
+from millstream.taskmanager.state.heap.keyed import HeapKeyedStateBackend
+from millstream.taskmanager.state.key_group_index import KeyGroupIndex
+
+KEYS = 40_000
+ZONES = [datetime.timezone(datetime.timedelta(hours=hours)) for hours in range(3)]
+
+
+def moment(key: int) -> datetime.datetime:
+    """In another time zone in each third of the keys."""
+    return datetime.datetime(2026, 1, 1, tzinfo=ZONES[key * 3 // KEYS]) + datetime.timedelta(seconds=key)
+
+
+def by_key(rows: Rows) -> dict[int, Any]:
+    return dict(zip(rows.keys, rows.content, strict=True))
+
+
+@pytest.mark.parametrize("shared", [False, True])
+@pytest.mark.parametrize(
+    ("descriptor", "write", "read", "value"),
+    [
+        (
+            ValueStateDescriptor("s", t.TupleType((t.LONG, t.STRING))),
+            lambda state, key: state.update((key, str(key))), by_key, lambda key: (key, str(key)),
+        ),
+        (ValueStateDescriptor("s", t.INSTANT), lambda state, key: state.update(moment(key)), by_key, moment),
+        (
+            ListStateDescriptor("s", t.LONG), lambda state, key: state.add_all([3, key, 1]),
+            lambda rows: {key: elements for (key, _), elements in rows.lists().items()}, lambda key: [3, key, 1],
+        ),
+        (
+            MapStateDescriptor("s", t.STRING, t.LONG), lambda state, key: state.put("a", key),
+            lambda rows: {key: entries for (key, _), entries in rows.maps().items()}, lambda key: {"a": key},
+        ),
+    ],
+    ids=["tuples", "times", "lists", "maps"],
+)  # fmt: skip
+def test_a_state_of_several_steps(
+    tmp_path: Path, descriptor: Any, write: Callable[..., None], read: Callable[[Rows], dict[int, Any]],
+    value: Callable[[int], Any], shared: bool,
+) -> None:  # fmt: skip
+    backend = HeapKeyedStateBackend("op", t.LONG, KeyGroupIndex(128), incremental=shared)
+    state = backend.state(descriptor)
+    for key in range(KEYS):
+        backend.set_current_key(key)
+        write(state, key)
+    storage = FileSystemStorage(str(tmp_path), JobId("job"))
+    location = storage.checkpoint_location(1)
+    deployment = pb.TaskDeployment(subtask=0, parallelism=1, max_parallelism=128)
+    captured = CapturedTask((CapturedOperator("op", "op", "op", backend.capture(1, shared)),))
+    target = SnapshotTarget(storage, Barrier(1, 0, False, location), deployment, shared)
+    with ThreadPoolExecutor(1) as writer:
+        written = writer.submit(write_snapshot, captured, target).result()
+    captured.release()
+    (stored,) = written.operators[0].states
+    found: dict[int, Any] = {}
+    groups: list[int] = []
+    for file in stored.files:
+        table = read_state(storage, location, stored, file, max_parallelism=128)
+        groups += table["key_group"].to_pylist()
+        found |= read(read_rows(table, stored))
+    assert found == {key: value(key) for key in range(KEYS)}
+    assert groups == sorted(groups)
+    assert {key_group_of(key, 128) for key in found} == set(groups)

@@ -1,0 +1,385 @@
+"""Barriers that overtake: on real channels over frames that the test carries, no record is in two places or in none."""
+
+from __future__ import annotations
+
+import pickle
+from collections import deque
+from dataclasses import replace
+from itertools import chain
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
+
+from millstream.core import plan
+from millstream.core import types as t
+from millstream.core.batches import END_OF_INPUT, Barrier, RowBatch
+from millstream.proto import dataplane_pb2 as pb
+from millstream.taskmanager.checkpointing.in_flight import CapturedChannel, CapturedInFlight, share_of
+from millstream.taskmanager.network.codecs import ElementCodec
+from millstream.taskmanager.network.credit import CreditReceiver
+from millstream.taskmanager.network.inputs import InputGate, LocalInputChannel, ProtocolError, RemoteInputChannel
+from millstream.taskmanager.network.outputs import LocalOutputChannel, RemoteOutputChannel, ResultPartition
+from millstream.taskmanager.network.overtaking import Passage, is_overtakable, overtake
+from millstream.taskmanager.network.recording import Recording, buffer_of
+from millstream.taskmanager.partitioning import make_router
+
+BARRIER = Barrier(1, 1000, unaligned=True)
+TIMED = Barrier(1, 1000, aligned_timeout_ms=50)
+
+
+class Wire:
+    """One partition with one channel to one gate, and everything between them."""
+
+    def __init__(self, *, segment: int = 200, compressed: bool = False, overtakable: bool = True) -> None:
+        self.frames: deque[bytes] = deque()
+        self.grants: deque[int] = deque()
+        self.output = RemoteOutputChannel(0, "", "peer", ElementCodec(t.LONG), segment, compressed, self._send)
+        router = make_router(plan.EdgeSpec(plan.GlobalPartitioner(), t.LONG, 128), 1, 0, 0)
+        self.partition = ResultPartition(router, [self.output], -1, 4, overtakable)
+        self.input = RemoteInputChannel(0, "", "peer")
+        credit = CreditReceiver([0], 2, 0)
+        grant = self.grants.append
+        self.gate = InputGate([self.input], ElementCodec(t.LONG), credit, lambda _, buffers: grant(buffers))
+        self.gate.start()
+
+    def _send(self, _peer: str, frame: bytes) -> None:
+        self.frames.append(frame)
+
+    def grant(self) -> None:
+        while self.grants:
+            self.output.granted(self.grants.popleft())
+
+    def carry(self, count: int | None = None) -> None:
+        for _ in range(len(self.frames) if count is None else min(count, len(self.frames))):
+            frame = pb.Frame.FromString(self.frames.popleft())
+            if frame.WhichOneof("kind") == "data":
+                self.gate.arrived(self.input, frame.data)
+            else:
+                self.gate.announced(0, frame.backlog.buffers)
+
+    def emit(self, *rows: int) -> None:
+        self.partition.emit(RowBatch(list(rows)))
+        self.output.flush()
+
+    def take(self) -> Any:
+        taken = self.gate.poll()
+        return None if taken is None else taken[1]
+
+    def take_all(self) -> list[Any]:
+        seen: list[Any] = []
+        while True:
+            self.grant()
+            self.carry()
+            element = self.take()
+            if element is None:
+                if not self.frames and not self.grants:
+                    return seen
+            else:
+                seen += element.rows if isinstance(element, RowBatch) else [element]
+
+
+def rows_of(captured: CapturedChannel) -> list[int]:
+    """What a restored producer would emit again."""
+    elements = [pickle.loads(element) for element in captured.elements()]
+    codec = ElementCodec(t.LONG)
+    batches = [codec.decode(number, payload) for _, _, number, payload in elements]
+    return [row for batch in batches if isinstance(batch, RowBatch) for row in batch.rows]
+
+
+def overtaken_by(passage: Passage) -> list[int]:
+    return rows_of(CapturedChannel(0, 0, [buffer_of(data) for data in passage.overtaken]))
+
+
+def recorded_in(recording: Recording) -> list[int]:
+    return rows_of(CapturedChannel(0, 0, recording.buffers))
+
+
+# Sending
+
+
+def test_a_barrier_without_credit_leaves_ahead_of_everything() -> None:
+    wire = Wire()
+    wire.emit(1)
+    wire.partition.emit(RowBatch([2]))  # still waits for its buffer to fill
+    wire.partition.barrier(BARRIER)
+    (passage,) = wire.partition.take_passages()
+    assert overtaken_by(passage) == [1, 2]
+    assert not passage.is_open
+    assert [f.data.sequence for f in map(pb.Frame.FromString, wire.frames) if f.data.priority] == [0]
+    assert wire.take_all() == [BARRIER, 1, 2]
+
+
+def test_a_batch_that_is_sent_in_part_is_finished_first() -> None:
+    wire = Wire(segment=60)
+    wire.emit(*range(1 << 40, (1 << 40) + 30))  # 270 bytes: five buffers
+    wire.emit(1)
+    wire.grant()
+    assert len(wire.output.queue) == 4
+    wire.partition.barrier(BARRIER)
+    (passage,) = wire.partition.take_passages()
+    assert overtaken_by(passage) == [1]
+    assert [data.priority for data in wire.output.queue] == [False, False, False, True, False]
+    second = replace(BARRIER, checkpoint_id=2)
+    wire.partition.barrier(second)
+    assert wire.take_all()[30:] == [BARRIER, second, 1], "barriers keep their order"
+
+
+def test_an_aligned_barrier_is_hurried_while_it_is_stuck() -> None:
+    wire = Wire()
+    for row in range(3):
+        wire.emit(row)
+    wire.partition.barrier(TIMED)
+    wire.emit(3)
+    (passage,) = wire.partition.take_passages()
+    assert passage.is_open
+    wire.grant()
+    assert passage.is_open
+    passage.hurry(TIMED)
+    assert not passage.is_open
+    assert overtaken_by(passage) == [2]
+    assert wire.take_all() == [0, 1, replace(TIMED, unaligned=True), 2, 3]
+
+
+def test_an_aligned_barrier_that_has_left_overtakes_nothing() -> None:
+    wire = Wire()
+    wire.grant()
+    wire.emit(1)
+    wire.partition.barrier(TIMED)
+    (passage,) = wire.partition.take_passages()
+    assert not passage.is_open
+    passage.hurry(TIMED)
+    assert passage.overtaken == []
+    assert wire.take_all() == [1, TIMED]
+
+
+def test_on_other_exchanges_a_barrier_keeps_its_place() -> None:
+    wire = Wire(overtakable=False)
+    wire.emit(1)
+    wire.partition.barrier(BARRIER)
+    assert wire.partition.take_passages() == []
+    assert wire.take_all() == [1, BARRIER]
+
+
+@pytest.mark.parametrize(
+    ("partitioner", "may"),
+    [
+        (plan.HashPartitioner(plan.KeySelector(function=str)), True),
+        (plan.RebalancePartitioner(), True),
+        (plan.ShufflePartitioner(), True),
+        (plan.GlobalPartitioner(), True),
+        (plan.ForwardPartitioner(), False),
+        (plan.RescalePartitioner(), False),
+        (plan.BroadcastPartitioner(), False),
+        (plan.CustomPartitioner(max, plan.KeySelector(function=str)), False),
+    ],
+)
+def test_which_exchanges_are_overtaken(partitioner: plan.Partitioner, may: bool) -> None:
+    assert is_overtakable(partitioner) is may
+
+
+@given(st.lists(st.booleans(), max_size=8), st.integers(0, 8), st.booleans(), st.integers(0, 2))
+def test_the_queue_keeps_every_buffer_and_its_order(more: list[bool], at: int, in_batch: bool, urgent: int) -> None:
+    last = [*more, False]  # a batch is queued whole
+    buffers = [pb.Data(sequence=n, more=fragment) for n, fragment in enumerate(last)]
+    start = next(n for n, b in enumerate(buffers) if not b.more) + 1 if in_batch else 0
+    buffers[start:start] = [pb.Data(sequence=100 + n, priority=True) for n in range(urgent)]
+    frame = pb.Data(sequence=1000)
+    position = max(start + urgent, min(at, len(buffers)))
+    queue = deque([*buffers[:position], frame, *buffers[position:]])
+    passed = overtake(queue, frame, in_batch)
+    kept = list(queue)
+    index = kept.index(frame)
+    assert index == start + urgent
+    assert kept[:index] + kept[index + 1 :] == buffers
+    assert passed == buffers[index:position]
+
+
+# Receiving
+
+
+def test_a_buffer_with_priority_that_is_no_barrier_is_refused() -> None:
+    wire = Wire()
+    codec, payload = ElementCodec(t.LONG).encode(RowBatch([1]))
+    with pytest.raises(ProtocolError, match="no barrier"):
+        wire.gate.arrived(wire.input, pb.Data(channel=0, codec=codec, payload=payload, priority=True))
+
+
+def test_a_barrier_within_a_batch_is_refused() -> None:
+    wire = Wire()
+    codec, payload = ElementCodec(t.LONG).encode(BARRIER)
+    wire.gate.arrived(wire.input, pb.Data(channel=0, codec=1, payload=b"x", more=True))
+    with pytest.raises(ProtocolError, match="within a batch"):
+        wire.gate.arrived(wire.input, pb.Data(channel=0, sequence=1, codec=codec, payload=payload, priority=True))
+
+
+def test_a_malformed_barrier_is_refused() -> None:
+    wire = Wire()
+    with pytest.raises(ProtocolError, match="malformed barrier"):
+        wire.gate.arrived(wire.input, pb.Data(channel=0, codec=5, payload=b"nonsense", priority=True))
+
+
+def test_a_barrier_is_announced_when_it_arrives() -> None:
+    wire = Wire()
+    wire.grant()
+    wire.emit(1)
+    wire.partition.barrier(TIMED)
+    wire.carry()
+    assert wire.gate.take_announced() == [TIMED]
+    assert wire.gate.take_announced() == []
+    assert wire.take_all() == [1, TIMED]
+
+
+def test_a_local_barrier_is_announced_also_when_the_consumer_came_later() -> None:
+    target = LocalInputChannel(7, "")
+    channel = LocalOutputChannel("", target)
+    channel.signal(TIMED)
+    gate = InputGate([target], ElementCodec(t.LONG), CreditReceiver([], 2, 0), lambda *_: None)
+    assert gate.take_announced() == [TIMED]
+    channel.signal(replace(TIMED, checkpoint_id=2))
+    assert [barrier.checkpoint_id for barrier in gate.take_announced()] == [2]
+
+
+def test_local_records_are_stored_as_they_are_now() -> None:
+    target = LocalInputChannel(7, "")
+    gate = InputGate([target], ElementCodec(t.PICKLED), CreditReceiver([], 2, 0), lambda *_: None)
+    waiting, coming = {"count": 1}, {"count": 2}
+    target.put(RowBatch([waiting]))
+    recording = gate.record(target, 1, RowBatch([{"count": 0}]))
+    target.put(RowBatch([coming]))
+    waiting["count"] = coming["count"] = 99
+    target.put(END_OF_INPUT)
+    target.put(RowBatch([{"count": 3}]))
+    assert recording.is_complete
+    assert recorded_in(recording) == [{"count": 0}, {"count": 1}, {"count": 2}]
+
+
+def test_a_record_that_cannot_be_stored_fails_the_recording_and_not_its_producer() -> None:
+    target = LocalInputChannel(7, "")
+    gate = InputGate([target], ElementCodec(t.PICKLED), CreditReceiver([], 2, 0), lambda *_: None)
+    recording = gate.record(target, 1, None)
+    target.put(RowBatch([(n for n in [1])]))
+    assert recording.is_complete
+    assert recording.error is not None
+
+
+def test_a_recording_whose_barrier_never_comes_stays_incomplete() -> None:
+    recording = Recording(2, ElementCodec(t.LONG))
+    recording.add(replace(BARRIER, checkpoint_id=1))
+    recording.add(RowBatch([1]))
+    assert recorded_in(recording) == [1]
+    recording.add(replace(BARRIER, checkpoint_id=3))
+    recording.add(END_OF_INPUT)
+    assert not recording.is_complete
+    assert recording.buffers == []
+
+
+# Restoring
+
+
+@pytest.mark.parametrize("parallelism", [1, 2, 3, 5])
+def test_every_element_is_restored_by_one_producer_in_its_order(parallelism: int) -> None:
+    def state(name: str, *channels: tuple[int, int, list[bytes]]) -> tuple[str, list[Any]]:
+        made = [
+            CapturedChannel(p, c, [buffer_of(pb.Data(codec=2, payload=payload)) for payload in payloads])
+            for p, c, payloads in channels
+        ]
+        return name, [pickle.loads(element) for element in CapturedInFlight(name, tuple(made)).elements()]
+
+    states = [
+        state("in-flight-0-queued", (0, 0, [b"00q"]), (2, 1, [b"21q"])),
+        state("in-flight-0-received", (2, 1, [b"21r1", b"21r2"]), (0, 0, [b"00r"]), (1, 1, [b"11r"])),
+        state("in-flight-3-received", (1, 0, [b"other"])),
+    ]
+    shares = [share_of(states, subtask, parallelism) for subtask in range(parallelism)]
+    emitted = [[payload for _, payload in share.get(0, [])] for share in shares]
+    assert sorted(chain.from_iterable(emitted)) == sorted([b"00q", b"21q", b"21r1", b"21r2", b"00r", b"11r"])
+    assert emitted[0][:2] == [b"00r", b"00q"]
+    assert [p for p in emitted[2 % parallelism] if p.startswith(b"21")] == [b"21r1", b"21r2", b"21q"]
+    assert [share[3] for share in shares if share.get(3)] == [[(2, b"other")]]
+
+
+class EveryRecordOnce(RuleBasedStateMachine):
+    """Random traffic over one channel, and one checkpoint somewhere in it."""
+
+    @initialize(segment=st.sampled_from([40, 200, 1000]), compressed=st.booleans(), timed=st.booleans())
+    def start(self, segment: int, compressed: bool, timed: bool) -> None:
+        self.wire = Wire(segment=segment, compressed=compressed)
+        self.barrier = TIMED if timed else BARRIER
+        self.next = 0
+        self.emitted: list[int] = []
+        self.taken: list[int] = []
+        self.before: list[int] | None = None
+        self.effect: list[int] | None = None
+        self.passage: Passage | None = None
+        self.recording: Recording | None = None
+
+    @rule(rows=st.integers(1, 120), flush=st.booleans())
+    def emit(self, rows: int, flush: bool) -> None:
+        values = [(1 << 40) + self.next + n for n in range(rows)]
+        self.next += rows
+        self.emitted += values
+        self.wire.partition.emit(RowBatch(values))
+        if flush:
+            self.wire.output.flush()
+
+    @rule(count=st.integers(1, 3))
+    def carry(self, count: int) -> None:
+        self.wire.carry(count)
+
+    @rule()
+    def grant(self) -> None:
+        self.wire.grant()
+
+    @rule()
+    def take(self) -> None:
+        element = self.wire.take()
+        if isinstance(element, RowBatch):
+            self.taken += element.rows
+        elif isinstance(element, Barrier) and self.effect is None:
+            self.effect = list(self.taken)  # its turn came before anybody hurried: nothing is recorded
+
+    @precondition(lambda self: self.before is None)
+    @rule()
+    def send_barrier(self) -> None:
+        self.before = list(self.emitted)
+        self.wire.partition.barrier(self.barrier)
+        (self.passage,) = self.wire.partition.take_passages()
+
+    @precondition(lambda self: self.passage is not None)
+    @rule()
+    def hurry(self) -> None:
+        assert self.passage is not None
+        self.passage.hurry(self.barrier)
+
+    @precondition(lambda self: self.effect is None)
+    @rule()
+    def snapshot(self) -> None:
+        """The consumer takes its snapshot at any time, as when another channel had a barrier."""
+        self.effect = list(self.taken)
+        self.recording = self.wire.gate.record(self.wire.input, 1, None)
+
+    def teardown(self) -> None:
+        if not hasattr(self, "wire"):
+            return
+        if self.before is None:
+            self.send_barrier()
+        for element in self.wire.take_all():
+            if isinstance(element, Barrier):
+                self.effect = list(self.taken) if self.effect is None else self.effect
+            else:
+                self.taken.append(element)
+        self.wire.output.flush()
+        self.taken += self.wire.take_all()
+        assert self.taken == self.emitted, "what the barrier overtook came, once, and in its order"
+        assert self.effect is not None
+        assert self.passage is not None
+        assert self.recording is None or self.recording.is_complete
+        recorded = [] if self.recording is None else recorded_in(self.recording)
+        assert self.effect + recorded + overtaken_by(self.passage) == self.before
+
+
+EveryRecordOnce.TestCase.settings = settings(max_examples=100, stateful_step_count=40, deadline=None)
+TestEveryRecordOnce = EveryRecordOnce.TestCase

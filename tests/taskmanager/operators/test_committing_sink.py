@@ -1,0 +1,219 @@
+"""When the operator of a two-phase-commit sink calls what, and what failures of the sink mean."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from millstream.core import types as t
+from millstream.core.batches import Barrier, Batch, RowBatch
+from millstream.datastream.connectors.errors import ConnectorError
+from millstream.datastream.connectors.two_phase_commit import TwoPhaseCommitSink, TwoPhaseCommitSinkFunction
+from millstream.datastream.functions import RuntimeContext
+from millstream.proto import taskmanager_pb2
+from millstream.taskmanager.operators.base import OperatorError
+from millstream.taskmanager.operators.committing_sink import CommittingSinkOperator
+from millstream.taskmanager.operators.transactions import Recovery
+from millstream.taskmanager.runtime_context import TaskRuntimeContext
+
+
+class Recording(TwoPhaseCommitSink[str]):
+    """Notes every call; fails where `failing` says so."""
+
+    def __init__(self, failing: str = "", check_interval: float | None = None) -> None:
+        self.calls: list[str] = []
+        self.failing = failing
+        self.check_interval = check_interval
+        self._begun = 0
+
+    def _note(self, call: str) -> None:
+        self.calls.append(call)
+        if self.failing and call.startswith(self.failing):
+            raise OSError(f"no {call}")
+
+    def open(self, context: RuntimeContext) -> None:
+        self._note("open")
+
+    def begin_transaction(self) -> str:
+        self._begun += 1
+        self._note(f"begin t{self._begun}")
+        return f"t{self._begun}"
+
+    def write(self, transaction: str, batch: Batch) -> None:
+        assert isinstance(batch, RowBatch)
+        self._note(f"write {transaction} {batch.rows}")
+
+    def pre_commit(self, transaction: str) -> None:
+        self._note(f"pre-commit {transaction}")
+
+    def commit(self, transaction: str) -> None:
+        self._note(f"commit {transaction}")
+
+    def abort(self, transaction: str) -> None:
+        self._note(f"abort {transaction}")
+
+    def snapshot_writer_state(self, checkpoint_id: int) -> list[Any]:
+        self._note(f"state {checkpoint_id}")
+        return ["buffered"]
+
+    def restore_writer_state(self, states: Sequence[Any]) -> None:
+        self._note(f"restore {list(states)}")
+
+    def abort_leftovers(self, known: Sequence[str], known_states: Sequence[Any]) -> None:
+        self._note(f"leftovers {list(known)} {list(known_states)}")
+
+    def check(self, transaction: str) -> None:
+        self._note(f"check {transaction}")
+
+    def finish(self, transaction: str) -> None:
+        self._note(f"finish {transaction}")
+
+    def close(self) -> None:
+        self._note("close")
+
+    def taken(self) -> list[str]:
+        calls, self.calls = self.calls, []
+        return calls
+
+
+def operator_of(sink: Recording, final_checkpoint: bool = True) -> CommittingSinkOperator:
+    context = TaskRuntimeContext(taskmanager_pb2.TaskDeployment(), "sink", {}, {}, {})
+    return CommittingSinkOperator("sink", context, t.PICKLED, lambda batch: None, sink, final_checkpoint)
+
+
+def opened(sink: Recording, final_checkpoint: bool = True) -> CommittingSinkOperator:
+    operator = operator_of(sink, final_checkpoint)
+    operator.open()
+    sink.taken()
+    return operator
+
+
+def test_a_life_with_checkpoints() -> None:
+    sink = Recording()
+    operator = operator_of(sink)
+    operator.open()
+    assert sink.taken() == ["open", "restore []", "leftovers [] []", "begin t1"]
+    operator.process(RowBatch([1]))
+    operator.prepare_snapshot(Barrier(1, 0))
+    assert sink.taken() == ["write t1 [1]", "pre-commit t1", "state 1", "begin t2"]
+    assert operator.elements() == [("pre-committed", "t1"), ("open", "t2"), ("writer", "buffered")]
+    operator.process(RowBatch([2]))
+    operator.prepare_snapshot(Barrier(2, 0))
+    operator.notify_checkpoint_aborted(1)
+    sink.taken()
+    assert [kind for kind, _ in operator.elements()] == ["pre-committed", "pre-committed", "open", "writer"]
+    operator.notify_checkpoint_complete(2)
+    operator.notify_checkpoint_complete(2)
+    assert sink.taken() == ["commit t1", "commit t2"]
+    operator.finish()
+    assert sink.taken() == ["finish t3"]
+    operator.prepare_snapshot(Barrier(3, 0))
+    operator.prepare_snapshot(Barrier(4, 0))
+    assert sink.taken() == ["pre-commit t3", "state 3", "state 4"]
+    operator.notify_checkpoint_complete(4)
+    operator.close()
+    assert sink.taken() == ["commit t3", "close"]
+
+
+def test_the_end_commits_everything_when_no_checkpoint_follows_it() -> None:
+    sink = Recording()
+    operator = opened(sink, final_checkpoint=False)
+    operator.prepare_snapshot(Barrier(1, 0))  # a plain savepoint: nobody is told of it
+    sink.taken()
+    operator.finish()
+    operator.close()
+    assert sink.taken() == ["finish t2", "pre-commit t2", "commit t1", "commit t2", "close"]
+
+
+def test_what_a_snapshot_holds_is_recovered_before_anything_is_written() -> None:
+    sink = Recording()
+    operator = operator_of(sink)
+    operator.restored = Recovery(["a", "b"], ["c"], ["s"], ["a", "b", "c", "d"], ["s", "u"])
+    operator.open()
+    assert sink.taken() == [
+        "open", "commit a", "commit b", "abort c", "restore ['s']", "leftovers ['a', 'b', 'c', 'd'] ['s', 'u']",
+        "begin t1",
+    ]  # fmt: skip
+
+
+def test_an_open_transaction_is_aborted_at_the_close_and_a_pre_committed_one_is_not() -> None:
+    sink = Recording()
+    operator = opened(sink)
+    operator.prepare_snapshot(Barrier(1, 0))
+    sink.taken()
+    operator.close()
+    assert sink.taken() == ["abort t2", "close"]
+
+
+def test_a_failing_abort_does_not_keep_the_sink_open() -> None:
+    sink = Recording("abort")
+    operator = opened(sink)
+    with pytest.raises(OperatorError, match="no abort t1"):
+        operator.close()
+    assert sink.taken() == ["abort t1", "close"]
+
+
+def test_a_sink_that_was_not_opened_is_not_closed() -> None:
+    sink = Recording()
+    operator_of(sink).close()
+    assert sink.calls == []
+
+
+def test_a_failed_commit_stays_due_and_nothing_later_goes_before_it() -> None:
+    sink = Recording("commit t1")
+    operator = opened(sink)
+    operator.prepare_snapshot(Barrier(1, 0))
+    operator.prepare_snapshot(Barrier(2, 0))
+    sink.taken()
+    for _ in range(2):
+        with pytest.raises(OperatorError, match="no commit t1"):
+            operator.notify_checkpoint_complete(2)
+        assert sink.taken() == ["commit t1"]
+    sink.failing = ""
+    operator.notify_checkpoint_complete(2)
+    assert sink.taken() == ["commit t1", "commit t2"]
+
+
+@pytest.mark.parametrize("failing", ["pre-commit", "state", "begin t2"])
+def test_a_failure_at_a_barrier_declines_the_checkpoint_and_then_fails_the_task(failing: str) -> None:
+    sink = Recording(failing)
+    operator = opened(sink)
+    with pytest.raises(OperatorError, match=f"no {failing}"):
+        operator.prepare_snapshot(Barrier(1, 0))
+    sink.failing = ""
+    for step in (
+        lambda: operator.process(RowBatch([1])),
+        lambda: operator.tick(0),
+        lambda: operator.prepare_snapshot(Barrier(2, 0)),
+        operator.finish,
+    ):
+        with pytest.raises(OperatorError, match=f"no {failing}"):
+            step()
+    operator.close()
+
+
+def test_a_failing_recovery_fails_the_start() -> None:
+    operator = operator_of(Recording("commit"))
+    operator.restored = Recovery(["a"])
+    with pytest.raises(OperatorError, match="no commit a"):
+        operator.open()
+
+
+def test_the_sink_looks_at_the_time() -> None:
+    sink = Recording(check_interval=5)
+    operator = opened(sink)
+    assert [operator.tick(now) for now in (10, 11, 14.9)] == [15, 15, 15]
+    assert sink.taken() == []
+    assert [operator.tick(now) for now in (16, 17)] == [21, 21]
+    assert sink.taken() == ["check t1"]
+    operator.finish()
+    assert operator.tick(30) is None
+    assert opened(Recording()).tick(0) is None
+
+
+def test_it_has_no_writers_and_a_second_name() -> None:
+    assert TwoPhaseCommitSinkFunction is TwoPhaseCommitSink
+    with pytest.raises(ConnectorError, match="Recording is a two-phase-commit sink, which has no writers"):
+        Recording().create_writer(TaskRuntimeContext(taskmanager_pb2.TaskDeployment(), "sink", {}, {}, {}))

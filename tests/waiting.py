@@ -1,0 +1,32 @@
+"""Waiting in tests for what other processes and threads do, always with a deadline."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+DEADLINE = 60.0
+SCENARIO = 20.0
+
+
+def wait_until(condition: Callable[[], Any], what: str, deadline: float = DEADLINE) -> Any:
+    """Polls other processes until the condition gives something true; fails with what was waited for."""
+    end = time.monotonic() + deadline
+    while time.monotonic() < end:
+        result = condition()
+        if result:
+            return result
+        time.sleep(0.05)
+    raise AssertionError(f"after {deadline:g} s still waiting for: {what}")
+
+
+def run(scenario: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    """Runs a scenario on a loop of its own."""
+
+    async def within_the_deadline() -> None:
+        async with asyncio.timeout(SCENARIO):
+            await scenario()
+
+    asyncio.run(within_the_deadline())
