@@ -1,6 +1,7 @@
 """Exactly-once under fire: a keyed pipeline into the file sink, while processes die and storage fails at random.
 
-Slot workers and task managers are killed, and checkpoints find their folder blocked, in an order that a seed decides.
+Slot workers and task managers are killed, workers freeze until their job has given them up and then go on, and
+checkpoints find their folder blocked, in an order that a seed decides.
 At the end the job is drained and stopped: the committed files must hold the effect of every record that was read,
 once. The seed is printed with a failure; set CHAOS_SEED to run it again.
 """
@@ -10,6 +11,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import signal
 import subprocess
 import sys
 from collections import defaultdict
@@ -76,13 +78,27 @@ class Chaos:
         return max(found, default=0)
 
     def kill_something(self) -> str:
-        if self.chance.random() < 0.2:
+        kind = self.chance.random()
+        if kind < 0.1:
+            return self.freeze_a_worker()
+        if kind < 0.3:
             self.restarted.append(self.cluster.restart("taskmanager"))
             return "task manager"
         workers = wait_until(self.cluster.workers, "a slot worker to kill")
         with suppress(ProcessLookupError):
             self.cluster.kill(self.chance.choice(workers))
         return "slot worker"
+
+    def freeze_a_worker(self) -> str:
+        """It wakes up when its tasks have been replaced in all but fact: whatever it still does must not count."""
+        worker = self.chance.choice(wait_until(self.cluster.workers, "a slot worker to freeze"))
+        with suppress(ProcessLookupError):
+            self.cluster.kill(worker, signal.SIGSTOP)
+            try:
+                wait_until(lambda: self.cluster.state(self.job_id) == "RESTARTING", "the frozen worker to be noticed")
+            finally:
+                self.cluster.kill(worker, signal.SIGCONT)
+        return "frozen slot worker"
 
     def block_storage(self) -> None:
         """Plain files in the places of the next checkpoints' folders: nothing can be written there."""
@@ -119,6 +135,8 @@ def test_no_record_is_lost_and_none_counts_twice(chaos_cluster: Cluster, tmp_pat
         "execution.checkpointing.tolerable-failed-checkpoints=1000000",
         f"execution.checkpointing.incremental={str(chance.random() < 0.5).lower()}",
         f"execution.checkpointing.unaligned.enabled={str(chance.random() < 0.5).lower()}",
+        "heartbeat.interval=200ms",
+        "heartbeat.timeout=2s",
         "restart-strategy.type=fixed-delay",
         "restart-strategy.fixed-delay.attempts=1000000",
         "restart-strategy.fixed-delay.delay=50ms",

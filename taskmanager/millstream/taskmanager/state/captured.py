@@ -23,6 +23,9 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
 
+_HASHED_AT_ONCE = 16_384  # keys: hashing holds the interpreter lock, which the task needs too
+
+
 @dataclass(frozen=True, slots=True)
 class StateDeclaration:
     """What is known of a state without its entries."""
@@ -83,13 +86,11 @@ class GroupColumn:
         import numpy as np
 
         known = self._known
-        if known is None or known[0] != deletions or len(known[1]) > len(keys):
-            groups = index.column(keys)
-        else:
-            before = known[1]
-            groups = before
-            if len(before) < len(keys):
-                groups = np.concatenate([before, index.column(keys[len(before) :])])
+        is_usable = known is not None and known[0] == deletions and len(known[1]) <= len(keys)
+        parts = [known[1]] if known is not None and is_usable else []
+        for start in range(sum(map(len, parts)), len(keys), _HASHED_AT_ONCE):
+            parts.append(index.column(keys[start : start + _HASHED_AT_ONCE]))
+        groups = parts[0] if len(parts) == 1 else np.concatenate(parts or [np.empty(0, np.int32)])
         self._known = (deletions, groups)
         return groups
 
