@@ -76,7 +76,7 @@ class Pipeline:
 
     def __init__(
         self, workers: list[CheckpointRig], sources: int, counters: int, first_channel: int, restore: bytes = b"",
-        checkpoint: int = 1, mixed: bool = True,
+        checkpoint: int = 1, mixed: bool = True, sources_restore: bytes | None = None,
     ) -> None:  # fmt: skip
         self.workers = workers
         self.rig_of = [workers[n % len(workers) if mixed else -1] for n in range(counters)]
@@ -105,9 +105,13 @@ class Pipeline:
             for n, rig in enumerate(self.rig_of)
         ]
         source = chain_of(plan.SourceSpec(PositionedSource()), outputs=1, prefix="source")
+        from_snapshot = restore if sources_restore is None else sources_restore
         self.sources = [
-            workers[0].subtask(source, n, sources, restore, checkpoint, outputs=[outputs[n]]) for n in range(sources)
+            workers[0].subtask(source, n, sources, from_snapshot, checkpoint, outputs=[outputs[n]])
+            for n in range(sources)
         ]
+        for task in self.sources:
+            task.vertex_id = "source-0"
         for rig, task in zip(self.rig_of, self.counters, strict=True):
             rig.deploy(task)
         for task in self.sources:
@@ -215,6 +219,30 @@ def test_a_stuck_pipeline_is_stored_at_once_and_restored(
     job.cancel()
     again = Pipeline(workers, sources, counters, 2000, merged(acks, PARALLELISMS))
     assert Counter(done + again.run_out()) == straight()
+
+
+@pytest.mark.parametrize("sources", [1, 2, 3])
+def test_records_of_a_producer_that_had_finished_are_sent_again(workers: list[CheckpointRig], sources: int) -> None:
+    job = Pipeline(workers, 2, 2, 1000)
+    job.read(WORDS[:600], WORDS[600:])
+    job.until_stuck()
+    job.trigger(1, alignment="UNALIGNED")
+    acks = job.acknowledged(1)
+    done = [element for element in job.out() if isinstance(element, tuple)]
+    on_their_way = rows_on_their_way(workers[0].location(1), acks)
+    job.cancel()
+    whole = merged(acks, PARALLELISMS)
+    ended = [
+        replace(operator, finished=True, states=tuple(s for s in operator.states if s.kind is StateKind.IN_FLIGHT))
+        for operator in operators_from_json(whole, "restore")
+        if operator.operator_id == "source-0"
+    ]
+    again = Pipeline(workers, sources, 2, 2000, whole, sources_restore=operators_to_json(ended))
+    results = again.run_out()
+    assert on_their_way
+    assert Counter(word for word, *_ in results) == Counter(on_their_way)
+    counted = Counter(word for word, *_ in done) + Counter(on_their_way)
+    assert Counter(done + results) == straight(counted.elements())
 
 
 def test_the_first_attempt_itself_loses_and_doubles_nothing(workers: list[CheckpointRig]) -> None:
