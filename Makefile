@@ -30,7 +30,7 @@ test-long: lint  ## the same with the long versions of the chaos and load tests
 bench: $(READY)  ## measured comparisons; writes benchmarks/RESULTS.md
 	$(BIN)/python benchmarks/run.py
 
-bench-long: $(READY)  ## the same with bigger sizes
+bench-long: $(READY)  ## the same with bigger sizes; writes benchmarks/RESULTS-long.md
 	$(BIN)/python benchmarks/run.py --long
 
 docs: $(READY)  ## regenerates docs/configuration.md from the table of options

@@ -1,7 +1,7 @@
 """Runs the benchmarks: `python benchmarks/run.py [NAME ...] [--long]`.
 
-A run of all of them writes RESULTS.md; a run of some only prints. The exit status is 1 when a benchmark failed, which
-includes a wrong result; a target that is not met is reported and does not fail the run.
+A run of all of them writes RESULTS.md, a long one RESULTS-long.md; a run of some only prints. The exit status is 1 when
+a benchmark failed, which includes a wrong result; a target that is not met is reported and does not fail the run.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def main() -> int:
     text = report.markdown(about, results, form, time.monotonic() - begin)
     output: Path | None = arguments.output
     if output is None and not arguments.names and arguments.factor is None:
-        output = HERE / "RESULTS.md"
+        output = HERE / ("RESULTS-long.md" if arguments.long else "RESULTS.md")
     if output is not None:
         output.write_text(text)
         print(f"written to {output}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from source_harness import FakeReaderContext, rows_of
 
@@ -48,6 +48,7 @@ def test_endless_lanes_share_every_index(parts: int, block: int, counts: list[in
     assert set(range(min(reached))) <= set(seen)
 
 
+@example(rate=1.5, steps=[0.875, 0.125, 0.125, 0.125, 0.75, 0.0])  # two records come due within a second
 @given(rate=st.floats(0.1, 1e6), steps=st.lists(st.floats(0, 0.9), min_size=1, max_size=50))
 def test_a_rate_is_kept(rate: float, steps: list[float]) -> None:
     limiter, now, taken = RateLimiter(rate), 100.0, 0

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 
 class RateLimiter:
     """The first record is due at the first call, the others follow evenly.
@@ -11,7 +13,7 @@ class RateLimiter:
 
     def __init__(self, per_second: float, burst_seconds: float = 1.0) -> None:
         self._per_second = per_second
-        self._burst = max(1, int(per_second * burst_seconds))
+        self._burst = math.ceil(per_second * burst_seconds)
         self._origin: float | None = None
         self._taken = 0
 
