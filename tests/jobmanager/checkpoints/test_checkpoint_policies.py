@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from millstream.core.ids import AttemptId
+from millstream.core.snapshot import SharedFileRegistry
 from millstream.jobmanager.checkpoints.commits import RETRY_MS, CommitRetries
 from millstream.jobmanager.checkpoints.events import DeleteCheckpoint, NotifyComplete, ReleasePointer
 from millstream.jobmanager.checkpoints.failures import CheckpointFailureReason, Counting, FailureCounter
@@ -19,7 +20,6 @@ from millstream.jobmanager.checkpoints.model import (
 )
 from millstream.jobmanager.checkpoints.requests import MAX_QUEUED, Origin, Request, RequestQueue
 from millstream.jobmanager.checkpoints.settings import CheckpointSettings
-from millstream.jobmanager.checkpoints.shared_files import SharedFiles
 from millstream.jobmanager.checkpoints.store import CompletedCheckpoints
 
 SAVEPOINT = SnapshotOptions(SnapshotKind.SAVEPOINT)
@@ -123,16 +123,16 @@ CHECKPOINTS = st.lists(st.sets(st.sampled_from("abcdef"), max_size=4), min_size=
 
 @given(files=CHECKPOINTS, order=st.randoms(use_true_random=False))
 def test_a_file_goes_with_the_last_checkpoint_that_refers_to_it(files: list[set[str]], order: object) -> None:
-    registry = SharedFiles()
+    registry = SharedFileRegistry()
     for checkpoint_id, paths in enumerate(files):
-        registry.register(CheckpointId(checkpoint_id), paths)
-        registry.register(CheckpointId(checkpoint_id), paths)
+        registry.register(checkpoint_id, paths)
+        registry.register(checkpoint_id, paths)
     remaining = dict(enumerate(files))
     ids = list(remaining)
     order.shuffle(ids)  # type: ignore[attr-defined]
     for checkpoint_id in ids:
         paths = remaining.pop(checkpoint_id)
         still_used = set().union(*remaining.values()) if remaining else set()
-        assert registry.unregister(CheckpointId(checkpoint_id)) == paths - still_used
-        assert registry.unregister(CheckpointId(checkpoint_id)) == frozenset()
-        assert registry.unused("abcdef") == set("abcdef") - still_used
+        assert set(registry.unregister(checkpoint_id)) == paths - still_used
+        assert registry.unregister(checkpoint_id) == ()
+        assert set(registry.unused("abcdef")) == set("abcdef") - still_used

@@ -135,7 +135,7 @@ class BroadcastProcessOperator(ProcessingOperator):
         spec: plan.BroadcastProcessSpec, operator_state: OperatorStateBackend,
         keyed_state: KeyedStateBackend | None = None,
     ):  # fmt: skip
-        super().__init__(name, context, input_type, emit, second_type, spec.function, spec.keys, keyed_state)
+        super().__init__(name, context, input_type, emit, second_type, spec, keyed_state)
         self.operator_state = operator_state
         self._store = operator_state.store
         self._descriptors = spec.descriptors

@@ -20,6 +20,7 @@ from millstream.taskmanager.partitioning import key_function
 from millstream.taskmanager.state.backend import KeyedStateBackend
 
 KeyOf = Callable[[Any], Any]
+TwoInputSpec = plan.CoMapSpec | plan.CoFlatMapSpec | plan.CoProcessSpec | plan.BroadcastProcessSpec
 
 
 class TwoInputOperator(FunctionOperator):
@@ -27,9 +28,10 @@ class TwoInputOperator(FunctionOperator):
 
     def __init__(
         self, name: str, context: RuntimeContext, input_type: TypeInformation, emit: Emit, second_type: TypeInformation,
-        function: Any, keys: plan.TwoInputKeys | None, keyed_state: KeyedStateBackend | None = None,
+        spec: TwoInputSpec, keyed_state: KeyedStateBackend | None = None,
     ):  # fmt: skip
-        super().__init__(name, context, input_type, emit, function)
+        super().__init__(name, context, input_type, emit, spec.function)
+        keys = spec.keys
         self._second_type = second_type
         self.keyed_state = keyed_state
         self._first_key: KeyOf | None = None if keys is None else key_function(keys.first)
@@ -68,12 +70,6 @@ def _entering(records: Iterator[Any], key_of: KeyOf, enter: Callable[[Any], None
 class CoMapOperator(TwoInputOperator):
     """At most one record out for each one in: None is dropped."""
 
-    def __init__(
-        self, name: str, context: RuntimeContext, input_type: TypeInformation, emit: Emit, second_type: TypeInformation,
-        spec: plan.CoMapSpec, keyed_state: KeyedStateBackend | None = None,
-    ):  # fmt: skip
-        super().__init__(name, context, input_type, emit, second_type, spec.function, spec.keys, keyed_state)
-
     def process(self, batch: Batch) -> None:
         """Maps each record of the first input."""
         self._map(self.rows_of(batch), self.timestamps_of(batch), self.function.map1, self._first_key)
@@ -105,12 +101,6 @@ class CoMapOperator(TwoInputOperator):
 
 class CoFlatMapOperator(TwoInputOperator):
     """Any number of records out for each one in."""
-
-    def __init__(
-        self, name: str, context: RuntimeContext, input_type: TypeInformation, emit: Emit, second_type: TypeInformation,
-        spec: plan.CoFlatMapSpec, keyed_state: KeyedStateBackend | None = None,
-    ):  # fmt: skip
-        super().__init__(name, context, input_type, emit, second_type, spec.function, spec.keys, keyed_state)
 
     def process(self, batch: Batch) -> None:
         """Gathers what each record of the first input gives; None means nothing."""
@@ -193,7 +183,7 @@ class CoProcessOperator(ProcessingOperator):
         self, name: str, context: RuntimeContext, input_type: TypeInformation, emit: Emit, second_type: TypeInformation,
         spec: plan.CoProcessSpec, keyed_state: KeyedStateBackend | None = None,
     ):  # fmt: skip
-        super().__init__(name, context, input_type, emit, second_type, spec.function, spec.keys, keyed_state)
+        super().__init__(name, context, input_type, emit, second_type, spec, keyed_state)
         self._context = RecordContext() if spec.keys is None else KeyedRecordContext()
 
     def process(self, batch: Batch) -> None:
