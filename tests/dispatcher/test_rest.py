@@ -69,6 +69,7 @@ def details(job: JobGraph) -> status_pb.JobDetails:
                 job_id=job.job_id, vertex_id=second.id, task_name="Sink", operator_name="my map", subtask=1, attempt=1,
                 task_manager="tm-1", exception="ValueError: bad", traceback="Traceback ...\nValueError: bad",
                 record="{'a': 1}", timestamp=1234,
+                concurrent=[status_pb.TaskFailure(exception="PeerLostError: lost", timestamp=1236)],
             ),
             status_pb.TaskFailure(exception="slots were lost", timestamp=1235),
         ],
@@ -77,6 +78,7 @@ def details(job: JobGraph) -> status_pb.JobDetails:
             status_pb.Accumulator(name="odd", kind="Custom", value=pickle.dumps(Path("x"))),
         ],
         configuration={"parallelism.default": "2"},
+        restart_strategy="no restarts",
         slots_required=2,
         slots_held=2,
     )  # fmt: skip
@@ -117,15 +119,19 @@ def test_jobs_in_flinks_shapes(tmp_path: Path) -> None:
             assert (await get("GET", "/jobs/{jobid}/plan", job.job_id))["plan"] == shown["plan"]
             config = await get("GET", "/jobs/{jobid}/config", job.job_id)
             assert config["execution-config"]["job-parallelism"] == 2
+            assert config["execution-config"]["restart-strategy"] == "no restarts"
 
             history = (await get("GET", "/jobs/{jobid}/exceptions", job.job_id))["exceptionHistory"]
             assert history["truncated"] is False
+            (concurrent,) = history["entries"][0].pop("concurrentExceptions")
+            assert (concurrent["exceptionName"], concurrent["timestamp"]) == ("PeerLostError: lost", 1236)
             assert history["entries"][0] == {
                 "exceptionName": "ValueError: bad", "stacktrace": "Traceback ...\nValueError: bad", "timestamp": 1234,
                 "failureLabels": {}, "taskName": "Sink", "endpoint": "127.0.0.1", "taskManagerId": "tm-1",
-                "concurrentExceptions": [], "operator": "my map", "subtask": 1, "attempt": 1, "record": "{'a': 1}",
+                "operator": "my map", "subtask": 1, "attempt": 1, "record": "{'a': 1}",
             }  # fmt: skip
             assert history["entries"][1]["taskName"] is None
+            assert history["entries"][1]["concurrentExceptions"] == []
             short = (await http("GET", f"/jobs/{job.job_id}/exceptions?maxExceptions=1", status=200)).json
             assert short["exceptionHistory"]["truncated"] is True
 

@@ -173,12 +173,16 @@ def _plan_input(source: pb.PlanInput) -> Json:
 
 
 def exceptions(details: pb.JobDetails, limit: int) -> Json:
-    """`/jobs/:jobid/exceptions`: in the order of the reports, which start with the root cause."""
+    """`/jobs/:jobid/exceptions`: the root causes, newest first, each with what failed along with it."""
     hosts = {(v.id, s.index): s.host for v in details.vertices for s in v.subtasks}
+    entries = [
+        {**_failure(failure, hosts), "concurrentExceptions": [_failure(f, hosts) for f in failure.concurrent]}
+        for failure in details.failures[:limit]
+    ]
     return {
         "exceptionHistory": {
-            "entries": [_failure(failure, hosts) for failure in details.failures[:limit]],
-            "truncated": len(details.failures) > limit,
+            "entries": entries,
+            "truncated": details.failures_truncated or len(details.failures) > limit,
         }
     }
 
@@ -193,7 +197,6 @@ def _failure(failure: pb.TaskFailure, hosts: dict[tuple[str, int], str]) -> Json
         "taskName": failure.task_name or None,
         "endpoint": hosts.get((failure.vertex_id, failure.subtask)) or failure.task_manager or None,
         "taskManagerId": failure.task_manager or None,
-        "concurrentExceptions": [],
         "operator": failure.operator_name or None,
         "subtask": failure.subtask if of_task else None,
         "attempt": failure.attempt if of_task else None,
@@ -207,7 +210,7 @@ def job_config(details: pb.JobDetails) -> Json:
         "jid": details.job_id,
         "name": details.name,
         "execution-config": {
-            "restart-strategy": "No restarts",
+            "restart-strategy": details.restart_strategy,
             "job-parallelism": int(details.configuration.get("parallelism.default", "1")),
             "object-reuse-mode": True,
             "user-config": dict(details.configuration),

@@ -96,14 +96,15 @@ JOB_CONFIG = record({
         "user-config": mapping(STRING),
     }),
 })  # fmt: skip
+_FAILURE = {
+    "exceptionName": STRING, "stacktrace": STRING, "timestamp": INTEGER, "failureLabels": mapping(STRING),
+    "taskName": nullable(STRING), "endpoint": nullable(STRING), "taskManagerId": nullable(STRING),
+    "operator": nullable(STRING), "subtask": nullable(INTEGER), "attempt": nullable(INTEGER),
+    "record": nullable(STRING),
+}  # fmt: skip
 EXCEPTIONS = record({
     "exceptionHistory": record({
-        "entries": array(record({
-            "exceptionName": STRING, "stacktrace": STRING, "timestamp": INTEGER, "failureLabels": mapping(STRING),
-            "taskName": nullable(STRING), "endpoint": nullable(STRING), "taskManagerId": nullable(STRING),
-            "concurrentExceptions": array(ANYTHING), "operator": nullable(STRING), "subtask": nullable(INTEGER),
-            "attempt": nullable(INTEGER), "record": nullable(STRING),
-        })),
+        "entries": array(record({**_FAILURE, "concurrentExceptions": array(record(_FAILURE))})),
         "truncated": BOOLEAN,
     }),
 })  # fmt: skip

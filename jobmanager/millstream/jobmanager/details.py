@@ -44,6 +44,8 @@ def job_details(master: JobMaster) -> pb.JobDetails:
             for vertex in graph.vertices
         ],
         failures=master.failures,
+        failures_truncated=master.history.truncated,
+        restart_strategy=str(master.restart_strategy),
         message=master.message,
         accumulators=[a for e in master.execution_graph.executions for a in e.accumulators] if ended else [],
         configuration=graph.configuration,

@@ -58,8 +58,17 @@ def to_failure(message: status_pb2.TaskFailure) -> Failure:
     )
 
 
-def to_message(failure: Failure, job_id: str) -> status_pb2.TaskFailure:
-    """On the way out."""
+def root_causes(history: ExceptionHistory, job_id: str) -> list[status_pb2.TaskFailure]:
+    """On the way out: the newest root cause first, each with the failures that came along with it."""
+    messages = []
+    for entry in reversed(history.entries):
+        message = _to_message(entry.failure, job_id)
+        message.concurrent.extend(_to_message(failure, job_id) for failure in entry.concurrent)
+        messages.append(message)
+    return messages
+
+
+def _to_message(failure: Failure, job_id: str) -> status_pb2.TaskFailure:
     return status_pb2.TaskFailure(
         job_id=job_id,
         vertex_id=failure.subtask.vertex_id if failure.subtask is not None else "",
@@ -73,12 +82,3 @@ def to_message(failure: Failure, job_id: str) -> status_pb2.TaskFailure:
         record=failure.record,
         timestamp=failure.timestamp_ms,
     )
-
-
-def all_messages(history: ExceptionHistory, job_id: str) -> list[status_pb2.TaskFailure]:
-    """The newest root cause first, each followed by the failures that came along with it."""
-    return [
-        to_message(failure, job_id)
-        for entry in reversed(history.entries)
-        for failure in (entry.failure, *entry.concurrent)
-    ]

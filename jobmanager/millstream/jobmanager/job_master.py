@@ -27,7 +27,7 @@ from millstream.jobmanager.execution_graph import Execution, ExecutionGraph, Slo
 from millstream.jobmanager.failover.history import ExceptionHistory
 from millstream.jobmanager.failover.restart_strategy import GiveUp, NoRestartStrategy, RestartStrategy
 from millstream.jobmanager.failover.topology import JobTopology, Subtask
-from millstream.jobmanager.failure_messages import all_messages, job_failure, lost_failure, task_failure
+from millstream.jobmanager.failure_messages import job_failure, lost_failure, root_causes, task_failure
 from millstream.jobmanager.job_restarts import JobRestarts, PendingRestart
 from millstream.jobmanager.job_slots import JobSlots, Place, free
 from millstream.jobmanager.task_commands import cancel, deploy
@@ -89,9 +89,14 @@ class JobMaster:
         return self._restarts.count
 
     @property
+    def restart_strategy(self) -> RestartStrategy:
+        """What decides whether a failure is the last."""
+        return self._restarts.strategy
+
+    @property
     def failures(self) -> list[status_pb2.TaskFailure]:
-        """All that is remembered, the newest root cause first."""
-        return all_messages(self.history, self.graph.job_id)
+        """The root causes that are remembered, newest first, each with what failed along with it."""
+        return root_causes(self.history, self.graph.job_id)
 
     def start(self, now_ms: int) -> list[ev.Effect]:
         """The first effects."""

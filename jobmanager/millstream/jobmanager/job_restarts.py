@@ -34,7 +34,7 @@ class JobRestarts:
         self.history = ExceptionHistory(history_size)
         self.count = 0
         self.pending: PendingRestart | None = None
-        self._strategy = strategy
+        self.strategy = strategy
         self._regions = PipelinedRegions(topology)
 
     def remember(self, failure: status_pb2.TaskFailure) -> None:
@@ -45,9 +45,9 @@ class JobRestarts:
         self, failure: status_pb2.TaskFailure, failed: Collection[Subtask], waiting: frozenset[Subtask], now_ms: int
     ) -> PendingRestart | GiveUp:
         """What is to be done about failed subtasks, while others wait to be deployed."""
-        decision = GiveUp(_FINAL) if failure.final else self._strategy.failed(now_ms)
+        decision = GiveUp(_FINAL) if failure.final else self.strategy.failed(now_ms)
         if isinstance(decision, GiveUp):
-            return GiveUp("") if isinstance(self._strategy, NoRestartStrategy) else decision
+            return GiveUp("") if isinstance(self.strategy, NoRestartStrategy) else decision
         before = self.pending or PendingRestart(frozenset(), now_ms)
         affected = before.subtasks | self._regions.affected(failed) | waiting
         self.pending = PendingRestart(affected, max(before.at_ms, now_ms + decision.delay_ms))

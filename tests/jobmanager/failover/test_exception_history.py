@@ -47,40 +47,6 @@ def test_the_oldest_entries_are_forgotten() -> None:
     assert history.entries[0].dropped == 1
 
 
-def test_the_shape_is_flink_s() -> None:
-    history = ExceptionHistory()
-    assert history.to_json() == {"exceptionHistory": {"entries": [], "truncated": False}}
-    for at, name in enumerate("ABC"):
-        history.failed(failure(name, at))
-        history.handled()
-    history.failed(failure("D", 9))
-    history.failed(failure("E", 10))
-    shape = history.to_json(max_exceptions=2)["exceptionHistory"]
-    assert isinstance(shape, dict)
-    assert shape["truncated"]
-    assert shape["entries"][0] == {
-        "exceptionName": "D",
-        "stacktrace": "Traceback of D",
-        "timestamp": 9,
-        "failureLabels": {},
-        "taskName": "map (1/2)",
-        "endpoint": None,
-        "taskManagerId": None,
-        "concurrentExceptions": [
-            {
-                "exceptionName": "E",
-                "stacktrace": "Traceback of E",
-                "timestamp": 10,
-                "failureLabels": {},
-                "taskName": "map (1/2)",
-                "endpoint": None,
-                "taskManagerId": None,
-            }
-        ],
-    }
-    assert [e["exceptionName"] for e in shape["entries"]] == ["D", "C"]
-
-
 @given(steps=st.lists(st.sampled_from(["cause", "echo", "handled"]), max_size=60))
 def test_no_failure_is_lost_within_the_bounds(steps: list[str]) -> None:
     history = ExceptionHistory(max_entries=3, max_concurrent=2)

@@ -13,10 +13,24 @@ from millstream.jobmanager.failover.settings import (
     FailureRate,
     FixedDelay,
     NoRestart,
+    RestartSettings,
     restart_settings,
 )
 
 PLAIN = ExponentialDelay(initial_ms=100, max_ms=1000, multiplier=2.0, reset_threshold_ms=5000, jitter=0.0)
+
+
+@pytest.mark.parametrize(
+    ("settings", "shown"),
+    [
+        (NoRestart(), "no restarts"),
+        (FixedDelay(2, 300), "fixed delay of 0.3 s, 2 restarts"),
+        (FailureRate(2, 1000, 50), "failure rate of 2 in 1 s, delay of 0.05 s"),
+        (PLAIN, "exponential delay from 0.1 s to 1 s"),
+    ],
+)
+def test_a_strategy_is_shown_with_its_figures(settings: RestartSettings, shown: str) -> None:
+    assert str(create_restart_strategy(settings, Random(1))) == shown
 
 
 def test_none_gives_up_at_once() -> None:

@@ -84,28 +84,3 @@ class ExceptionHistory:
     def handled(self) -> None:
         """The affected tasks run again, or the job has ended: the next failure is a root cause of its own."""
         self._handling = False
-
-    def to_json(self, max_exceptions: int = 20) -> dict[str, object]:
-        """The shape of Flink's `/jobs/:jobid/exceptions`: newest first."""
-        shown = list(self._entries)[-max_exceptions:] if max_exceptions > 0 else []
-        return {
-            "exceptionHistory": {
-                "entries": [
-                    {**_json(e.failure), "concurrentExceptions": [_json(f) for f in e.concurrent]}
-                    for e in reversed(shown)
-                ],
-                "truncated": self._truncated or len(shown) < len(self._entries),
-            }
-        }
-
-
-def _json(failure: Failure) -> dict[str, object]:
-    return {
-        "exceptionName": failure.exception.partition(":")[0],
-        "stacktrace": failure.stacktrace,
-        "timestamp": failure.timestamp_ms,
-        "failureLabels": dict(failure.labels),
-        "taskName": failure.task_name or None,
-        "endpoint": failure.endpoint or None,
-        "taskManagerId": failure.task_manager or None,
-    }

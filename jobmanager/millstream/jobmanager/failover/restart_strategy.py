@@ -45,6 +45,10 @@ class RestartStrategy(Protocol):
         """What to do about a failure at this time; times never go back."""
         ...
 
+    def __str__(self) -> str:
+        """For people: what it does, with its figures."""
+        ...
+
 
 class NoRestartStrategy:
     """The first failure is the last."""
@@ -52,6 +56,9 @@ class NoRestartStrategy:
     def failed(self, now_ms: int) -> Decision:
         """Never again."""
         return GiveUp("the job has no restart strategy (restart-strategy.type is none)")
+
+    def __str__(self) -> str:
+        return "no restarts"
 
 
 class FixedDelayStrategy:
@@ -70,6 +77,9 @@ class FixedDelayStrategy:
                 f"{self._settings.attempts} restarts"
             )
         return Restart(self._settings.delay_ms)
+
+    def __str__(self) -> str:
+        return f"fixed delay of {self._settings.delay_ms / 1000:g} s, {self._settings.attempts} restarts"
 
 
 class FailureRateStrategy:
@@ -90,6 +100,13 @@ class FailureRateStrategy:
                 f"restart-strategy.failure-rate.max-failures-per-interval is {self._settings.max_failures}"
             )
         return Restart(self._settings.delay_ms)
+
+    def __str__(self) -> str:
+        settings = self._settings
+        return (
+            f"failure rate of {settings.max_failures} in {settings.interval_ms / 1000:g} s, "
+            f"delay of {settings.delay_ms / 1000:g} s"
+        )
 
 
 class ExponentialDelayStrategy:
@@ -122,6 +139,10 @@ class ExponentialDelayStrategy:
         delay = min(round(self._backoff_ms * (1 + jitter)), settings.max_ms)
         self._restart_at = now_ms + delay
         return Restart(delay)
+
+    def __str__(self) -> str:
+        settings = self._settings
+        return f"exponential delay from {settings.initial_ms / 1000:g} s to {settings.max_ms / 1000:g} s"
 
 
 def create_restart_strategy(settings: RestartSettings, random: Random) -> RestartStrategy:
