@@ -47,6 +47,17 @@ class KeyedStateJob:
             if len(marks) == 2 and sum(mark["keys"] for mark in marks) == self._keys
         }
 
+    def newest(self) -> Path:
+        """The newest of them."""
+        (folder,) = self._folder.glob(f"*/chk-{list(self.checkpoints())[-1]}")
+        return folder
+
+    def start_seconds(self) -> float:
+        """From the start of the program until both subtasks process records."""
+        moments = lambda: [mark["moment"] for mark in self.run.marks("flowing")]  # noqa: E731
+        self.run.wait_for(lambda: len(moments()) >= 2, "both subtasks process", TIMEOUT)
+        return float(max(moments()) - self.run.started_ns) / 1e9
+
     def wait_for_checkpoints(self, count: int) -> None:
         self.run.wait_for(lambda: len(self.checkpoints()) >= count, f"{count} checkpoints of all keys", TIMEOUT)
 
@@ -88,6 +99,7 @@ def keyed_state_job(
             "execution.checkpointing.interval": interval,
             "execution.checkpointing.dir": folder,
             "execution.checkpointing.num-retained": "1000",
+            "execution.checkpointing.externalized-checkpoint-retention": "RETAIN_ON_CANCELLATION",
             "restart-strategy.type": "fixed-delay",
             "restart-strategy.fixed-delay.delay": "0 ms",
             **(options or {}),

@@ -1,10 +1,11 @@
-"""A curve over the number of keys on the heap (int64 to a pair of int64), in two slots: memory, checkpoint, restart.
+"""A curve over the number of keys on the heap (int64 to a pair of int64), in two slots: memory and times.
 
 Once a checkpoint holds every key and another has completed, one of the two slot workers is killed. The restart is the
 time from there until both subtasks process records again: the loss is noticed, the other one is cancelled, a worker is
 started, both read their state. There is no delay before the restart (Flink's default waits for a second). Memory is
 the resident memory of both workers after a checkpoint, with what writing one takes, beyond that with the fewest keys.
-10 M keys are only in the long form.
+At last the program is run once more from the newest checkpoint: what that takes longer than its start without any
+state is the restore. 10 M keys are only in the long form.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import signal
 import statistics
 import time
 from dataclasses import dataclass
+from pathlib import Path
 
 from keyed_state import TIMEOUT, keyed_state_job
 from rows import Row, Scale, Target, at_most
@@ -31,6 +33,7 @@ class Point:
     memory: float
     checkpoint: float
     restart: float
+    restore: float
 
 
 def measure(scale: Scale) -> list[Row]:
@@ -47,6 +50,7 @@ def measure(scale: Scale) -> list[Row]:
         rows.append(Row(f"{_named(point.keys)}: memory a key", each, "bytes", note=f"{point.memory:.0f} MiB in all"))
         beyond = f"{point.restart - statistics.median(restarts):.2f} s more than with {_named(small[0].keys)}"
         rows += _rows(point, point.restart, None, beyond)
+        rows.append(Row(f"{_named(point.keys)}: restore on a new start", point.restore, "s"))
     return rows
 
 
@@ -60,6 +64,7 @@ def _rows(point: Point, restart: float, target: Target | None, note: str) -> lis
 
 def _point(keys: int, interval: str) -> Point:
     with keyed_state_job(keys, interval) as job:
+        without_state = job.start_seconds()
         job.wait_for_checkpoints(2)
         job.metadata()
         last = list(job.checkpoints().values())[-1]
@@ -70,7 +75,15 @@ def _point(keys: int, interval: str) -> Point:
         job.run.wait_for(lambda: len(again()) >= 2, "both subtasks process again", TIMEOUT)
         job.stop()
         memory = sum(mark["memory"] for mark in last)
-        return Point(keys, memory, durations[-1], (max(again()) - killed) / 1e9)
+        restore = _start_from(job.newest(), keys) - without_state
+        return Point(keys, memory, durations[-1], (max(again()) - killed) / 1e9, restore)
+
+
+def _start_from(checkpoint: Path, keys: int) -> float:
+    with keyed_state_job(keys, "0", options={"execution.state-recovery.path": str(checkpoint)}) as job:
+        seconds = job.start_seconds()
+        job.stop()
+        return seconds
 
 
 def _named(keys: int) -> str:
