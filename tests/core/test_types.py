@@ -6,7 +6,7 @@ import datetime
 import decimal
 import pickle
 from dataclasses import dataclass
-from typing import Annotated, Any, Dict, List, Literal, NamedTuple, Optional, Tuple, Union  # noqa: UP035  # both spellings
+from typing import Annotated, Any, Dict, List, Literal, NamedTuple, NewType, Optional, Tuple, Union  # noqa: UP035  # both spellings
 
 import msgspec
 import pyarrow as pa
@@ -65,6 +65,7 @@ class Named(NamedTuple):
         (Annotated[int, "seconds"], t.LONG),
         (Annotated[int, {"unit": "s"}], t.LONG),
         (Point, t.DataclassType(Point)),
+        (tuple[NewType("Seconds", int), str], t.TupleType((t.LONG, t.STRING))),
     ],
 )
 def test_hints_that_declare_a_type(hint: Any, expected: t.TypeInformation) -> None:

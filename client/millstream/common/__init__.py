@@ -11,6 +11,7 @@ from typing import Any
 
 from millstream.common.configuration import Configuration
 from millstream.common.restart_strategy import RestartStrategies
+from millstream.common.time import Duration, Time
 from millstream.common.typeinfo import TypeInformation, Types
 from millstream.core.errors import (
     ConfigurationError,
@@ -24,6 +25,7 @@ from millstream.core.states import JobStatus
 __all__ = [
     "Configuration",
     "ConfigurationError",
+    "Duration",
     "InvalidProgramError",
     "JobClient",
     "JobExecutionError",
@@ -34,6 +36,7 @@ __all__ = [
     "Row",
     "SavepointError",
     "SavepointFormatType",
+    "Time",
     "TypeInformation",
     "Types",
 ]

@@ -8,12 +8,18 @@ from millstream.datastream.checkpoint_config import (
     CheckpointingMode,
     ExternalizedCheckpointRetention,
 )
+from millstream.datastream.checkpointed import (
+    CheckpointedFunction,
+    FunctionInitializationContext,
+    FunctionSnapshotContext,
+)
 from millstream.datastream.collecting import CloseableIterator
 from millstream.datastream.connected_streams import ConnectedStreams
 from millstream.datastream.data_stream import DataStream
 from millstream.datastream.data_stream_sink import DataStreamSink
 from millstream.datastream.functions import (
     Accumulator,
+    AggregateFunction,
     BroadcastProcessFunction,
     CoFlatMapFunction,
     CoMapFunction,
@@ -45,10 +51,12 @@ from millstream.datastream.stream_execution_environment import StreamExecutionEn
 
 __all__ = [
     "Accumulator",
+    "AggregateFunction",
     "BroadcastConnectedStream",
     "BroadcastProcessFunction",
     "BroadcastStream",
     "CheckpointConfig",
+    "CheckpointedFunction",
     "CheckpointingMode",
     "CloseableIterator",
     "CoFlatMapFunction",
@@ -63,6 +71,8 @@ __all__ = [
     "FilterFunction",
     "FlatMapFunction",
     "Function",
+    "FunctionInitializationContext",
+    "FunctionSnapshotContext",
     "HashMapStateBackend",
     "Histogram",
     "IntCounter",

@@ -53,8 +53,6 @@ def refuse_generator(operator: str, target: Callable[..., Any], instead: str) ->
 
 def declared_type(hint: Any) -> TypeInformation:
     """The type that a user's annotation, `Types.…` or dataclass stands for."""
-    while hasattr(hint, "__supertype__"):  # typing.NewType
-        hint = hint.__supertype__
     try:
         return from_hint(hint)
     except TypeError:  # annotations that cannot be hashed

@@ -5,7 +5,7 @@ A type is anything that types are everywhere: `Types.…`, a type hint, a datacl
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NewType
 
 from millstream.core.errors import InvalidProgramError
 from millstream.core.types import (
@@ -100,7 +100,7 @@ class ReducingStateDescriptor(StateDescriptor):
 
     def __init__(self, name: str, reduce_function: Any, type_info: Any = None) -> None:
         super().__init__(name, type_info)
-        call = getattr(reduce_function, "reduce", reduce_function)
+        call = reduce_function if callable(reduce_function) else getattr(reduce_function, "reduce", None)
         if not callable(call):
             raise InvalidProgramError(
                 f"state '{name}': expected a ReduceFunction or a callable, not {reduce_function!r}"
@@ -129,7 +129,8 @@ class AggregatingStateDescriptor(StateDescriptor):
 
 
 def _type_of(name: str, hint: Any) -> TypeInformation:
-    if not isinstance(hint, TypeInformation | type | str) and not hasattr(hint, "__origin__") and callable(hint):
+    known = isinstance(hint, TypeInformation | type | str | NewType) or hasattr(hint, "__origin__")
+    if not known and callable(hint):
         raise InvalidProgramError(f"state '{name}': expected a type, not {hint!r}")
     try:
         return from_hint(hint)

@@ -48,11 +48,15 @@ class IncrementalCleanupStrategy:
     """Looks at some entries with each access to the state, and with each record if so configured."""
 
     cleanup_size: int = 5
-    run_cleanup_for_every_record: bool = False
+    every_record: bool = False
 
     def get_cleanup_size(self) -> int:
         """How many entries to look at each time."""
         return self.cleanup_size
+
+    def run_cleanup_for_every_record(self) -> bool:
+        """Whether it looks with each record, too."""
+        return self.every_record
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,10 +64,15 @@ class RocksdbCompactFilterCleanupStrategy:
     """Drops expired entries when RocksDB compacts."""
 
     query_time_after_num_entries: int = 1000
+    periodic_compaction_time: timedelta = timedelta(days=30)
 
     def get_query_time_after_num_entries(self) -> int:
         """How many entries to process before the clock is read again."""
         return self.query_time_after_num_entries
+
+    def get_periodic_compaction_time(self) -> timedelta:
+        """How old files become before they are compacted for this alone; 0: they never are."""
+        return self.periodic_compaction_time
 
 
 _CleanupStrategy = IncrementalCleanupStrategy | RocksdbCompactFilterCleanupStrategy
@@ -242,10 +251,11 @@ class StateTtlConfig:
             return self
 
         def cleanup_in_rocksdb_compact_filter(
-            self, query_time_after_num_entries: int = 1000
+            self, query_time_after_num_entries: int = 1000, periodic_compaction_time: Any = timedelta(days=30)
         ) -> StateTtlConfig.Builder:
             """Drops expired entries when RocksDB compacts."""
-            strategy = RocksdbCompactFilterCleanupStrategy(query_time_after_num_entries)
+            periodic = timedelta(milliseconds=milliseconds(periodic_compaction_time))
+            strategy = RocksdbCompactFilterCleanupStrategy(query_time_after_num_entries, periodic)
             self._strategies[Strategies.ROCKSDB_COMPACTION_FILTER] = strategy
             return self
 

@@ -287,22 +287,23 @@ def _to_values(column: pa.Array, type: TypeInformation, name: str) -> list[Any]:
             raise ConversionError(
                 f"column '{name}' of {column.type} does not fit {type.describe()}: {' '.join(str(error).split())}"
             ) from error
-    values = _plain_values(column)
+    values: list[Any] = in_microseconds(column).to_pylist()
     decode = _decoder(type) or _arrow_decoder(column.type)
     return values if decode is None else [decode(v) for v in values]
 
 
-def _plain_values(column: pa.Array) -> list[Any]:
+def in_microseconds(column: pa.Array) -> pa.Array:
+    """The column without the nanoseconds of times, which Python's own classes cannot hold."""
     import pyarrow as pa
 
     kind = column.type
-    if getattr(kind, "unit", None) == "ns":  # Python's own classes hold microseconds
-        if pa.types.is_timestamp(kind):
-            coarser = pa.timestamp("us", kind.tz)
-        else:
-            coarser = pa.duration("us") if pa.types.is_duration(kind) else pa.time64("us")
-        column = column.cast(coarser, safe=False)
-    return column.to_pylist()  # type: ignore[no-any-return]  # pyarrow has no types here
+    if getattr(kind, "unit", None) != "ns":
+        return column
+    if pa.types.is_timestamp(kind):
+        coarser = pa.timestamp("us", kind.tz)
+    else:
+        coarser = pa.duration("us") if pa.types.is_duration(kind) else pa.time64("us")
+    return column.cast(coarser, safe=False)
 
 
 def _kind(arrow_type: Any) -> str | None:

@@ -19,6 +19,7 @@ import zlib
 from dataclasses import fields, is_dataclass
 from typing import TYPE_CHECKING, Any
 
+from millstream.core.conversion import in_microseconds
 from millstream.core.errors import MillstreamError
 from millstream.core.row import Row
 
@@ -84,12 +85,15 @@ def _hash_other(key: Any) -> int:
         return stable_hash(key.value)
     if isinstance(key, datetime.datetime):
         aware = key if key.tzinfo else key.replace(tzinfo=datetime.UTC)
-        delta = aware - datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
-        return stable_hash((delta.days * 86400 + delta.seconds) * 1_000_000 + delta.microseconds)
+        return _hash_other(aware - datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC))
     if isinstance(key, datetime.date):
         return stable_hash(key.toordinal() - datetime.date(1970, 1, 1).toordinal())
     if isinstance(key, datetime.time):
-        return stable_hash(((key.hour * 60 + key.minute) * 60 + key.second) * 1_000_000 + key.microsecond)
+        offset = key.utcoffset() or datetime.timedelta()
+        since = datetime.timedelta(0, key.second, key.microsecond, 0, key.minute, key.hour)
+        return _hash_other(since - offset)
+    if isinstance(key, datetime.timedelta):
+        return stable_hash((key.days * 86400 + key.seconds) * 1_000_000 + key.microseconds)
     if isinstance(key, decimal.Decimal):
         return _hash_decimal(key)
     if isinstance(key, uuid.UUID):
@@ -103,7 +107,7 @@ def _hash_other(key: Any) -> int:
         return stable_hash(key.item())
     raise UnhashableKeyError(
         f"a key of type {type(key).__qualname__} cannot be used: it has no hash that is the same in every process. "
-        "Use numbers, strings, bytes, dates, enums, or tuples, rows and dataclasses of them"
+        "Use numbers, strings, bytes, dates, times, enums, or tuples, rows and dataclasses of them"
     )
 
 
@@ -154,7 +158,7 @@ def stable_hash_column(column: Any) -> npt.NDArray[np.uint64]:
     if pa.types.is_struct(kind):
         combined = combine_hashes([stable_hash_column(child) for child in column.flatten()])
         return np.where(column.is_null().to_numpy(zero_copy_only=False), np.uint64(_NULL), combined)
-    encoded = column if pa.types.is_dictionary(kind) else column.dictionary_encode()
+    encoded = column if pa.types.is_dictionary(kind) else in_microseconds(column).dictionary_encode()
     unique = np.fromiter(map(stable_hash, encoded.dictionary.to_pylist()), np.uint64, len(encoded.dictionary))
     if encoded.null_count == 0:
         hashes: npt.NDArray[np.uint64] = unique[encoded.indices.to_numpy(zero_copy_only=False)]

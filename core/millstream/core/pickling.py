@@ -1,12 +1,25 @@
-"""Pickling by value: lambdas, local functions, and everything in the user's main script."""
+"""Pickling by value: lambdas, local functions, and everything in the user's main script.
+
+Where a class can be imported, whatever is unpickled is of the class as it is now. The same holds for classes of the
+main script, which come along with the program: instances in the state of an earlier submission become instances of the
+program's class of that name. Otherwise no key of such a class would equal the one that was stored.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import io
+from collections.abc import Callable, Iterator
+from contextvars import ContextVar
 from typing import Any
+from weakref import WeakSet, WeakValueDictionary
 
 _MSGSPEC_CACHE = "__msgspec_cache__"
+
+_program: WeakValueDictionary[str, type] = WeakValueDictionary()
+_complete: WeakSet[type] = WeakSet()
+_reading_state: ContextVar[bool] = ContextVar("reading_state", default=False)
 
 
 def to_bytes(value: Any) -> bytes:
@@ -14,6 +27,16 @@ def to_bytes(value: Any) -> bytes:
     file = io.BytesIO()
     _pickler_class()(file).dump(value)
     return file.getvalue()
+
+
+@contextlib.contextmanager
+def reading_state() -> Iterator[None]:
+    """What is unpickled meanwhile may come from another submission of the program."""
+    token = _reading_state.set(True)
+    try:
+        yield
+    finally:
+        _reading_state.reset(token)
 
 
 @functools.cache
@@ -24,9 +47,36 @@ def _pickler_class() -> Any:
     class Pickler(cloudpickle.Pickler):  # type: ignore[misc]  # cloudpickle is not typed
         def reducer_override(self, obj: Any) -> Any:
             reduced = super().reducer_override(obj)
-            if isinstance(obj, type) and isinstance(reduced, tuple) and _MSGSPEC_CACHE in obj.__dict__:
-                attributes, *_ = reduced[2]
-                attributes.pop(_MSGSPEC_CACHE, None)
-            return reduced
+            if not isinstance(obj, type) or not isinstance(reduced, tuple) or len(reduced) != 6:
+                return reduced  # no class that is pickled by value
+            make, arguments, state, *_ = reduced
+            state[0].pop(_MSGSPEC_CACHE, None)
+            if obj.__module__ != "__main__" or "<locals>" in obj.__qualname__:
+                return reduced
+            _complete.add(obj)
+            return find_class, (obj.__qualname__, make, arguments), state, None, None, complete_class
 
     return Pickler
+
+
+def find_class(name: str, make: Callable[..., type], arguments: tuple[Any, ...]) -> type:
+    """The class of the main script that a pickle means; in state, the program's one of that name if there is one."""
+    from cloudpickle import cloudpickle
+
+    tracked = cloudpickle._DYNAMIC_CLASS_TRACKER_BY_ID  # noqa: SLF001  # cloudpickle's own table of what came before
+    found: type | None = tracked.get(arguments[-2])
+    if _reading_state.get():
+        found = _program.get(name, found)
+        return make(*arguments) if found is None else found
+    _program[name] = found = make(*arguments) if found is None else found
+    return found
+
+
+def complete_class(cls: type, state: Any) -> type:
+    """Gives a new class what belongs to it; the program's own keeps what it has."""
+    from cloudpickle import cloudpickle
+
+    if cls not in _complete:
+        _complete.add(cls)
+        cloudpickle._class_setstate(cls, state)  # noqa: SLF001  # the default, which this stands in for
+    return cls

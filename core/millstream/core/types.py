@@ -261,6 +261,8 @@ _FROM_PYTHON: dict[Any, TypeInformation] = {
 
 def from_hint(hint: Any) -> TypeInformation:
     """The type that a Python annotation declares; what cannot be told is pickled."""
+    while isinstance(hint, typing.NewType):
+        hint = hint.__supertype__
     if isinstance(hint, TypeInformation):
         return hint
     if isinstance(hint, type) and hint in _FROM_PYTHON:

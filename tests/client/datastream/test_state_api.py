@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any
+from typing import Any, NewType
 
+import numpy as np
 import pytest
 
-from millstream.common import InvalidProgramError, Types
+from millstream.common import Duration, InvalidProgramError, Time, Types
 from millstream.core import types as t
 from millstream.datastream.functions import AggregateFunction, ReduceFunction
 from millstream.datastream.state import (
@@ -23,6 +24,8 @@ from millstream.datastream.state import (
     StateTtlConfig,
     ValueStateDescriptor,
 )
+
+UserId = NewType("UserId", int)
 
 
 @dataclass
@@ -70,6 +73,7 @@ class Asked(KeyedStateStore):
     [
         (int, t.LONG), (Types.INT(), t.INT), (Order, t.DataclassType(Order)), (list[str], t.ListType(t.STRING)),
         (tuple[str, int], t.TupleType((t.STRING, t.LONG))), (None, t.PICKLED), (Any, t.PICKLED),
+        (UserId, t.LONG), (list[UserId], t.ListType(t.LONG)),
         (Types.PICKLED_BYTE_ARRAY(), t.PICKLED), (dict[str, int] | None, t.MapType(t.STRING, t.LONG)),
     ],
 )  # fmt: skip
@@ -157,7 +161,7 @@ def test_time_to_live_as_pyflink_builds_it() -> None:
     assert cleanup.in_rocksdb_compact_filter()
     incremental = cleanup.get_incremental_cleanup_strategy()
     assert incremental is not None
-    assert (incremental.get_cleanup_size(), incremental.run_cleanup_for_every_record) == (5, False)
+    assert (incremental.get_cleanup_size(), incremental.run_cleanup_for_every_record()) == (5, False)
     full = (
         StateTtlConfig.new_builder(timedelta(seconds=1))
         .set_ttl(timedelta(seconds=2))
@@ -185,12 +189,25 @@ def test_time_to_live_as_pyflink_builds_it() -> None:
     assert written == StateTtlConfig.new_builder(timedelta(1)).build()
 
 
-def test_durations_that_tell_their_milliseconds_are_taken() -> None:
-    class Seconds:
-        def to_milliseconds(self) -> int:
-            return 3000
+@pytest.mark.parametrize(
+    "length",
+    [
+        timedelta(days=1), Time.days(1), Time.hours(24), Time.minutes(1440), Time.seconds(86400),
+        Time.milliseconds(86_400_000), Duration.of_days(1), Duration.of_hours(24), Duration.of_minutes(1440),
+        Duration.of_seconds(86400), Duration.of_millis(86_400_000),
+    ],
+)  # fmt: skip
+def test_durations_as_pyflink_writes_them(length: Any) -> None:
+    assert StateTtlConfig.new_builder(length).build().get_ttl() == timedelta(days=1)
+    compact = StateTtlConfig.new_builder(length).cleanup_in_rocksdb_compact_filter(9, length).build()
+    strategy = compact.get_cleanup_strategies().get_rocksdb_compact_filter_cleanup_strategy()
+    assert strategy is not None
+    assert strategy.get_periodic_compaction_time() == timedelta(days=1)
 
-    assert StateTtlConfig.new_builder(Seconds()).build().get_ttl() == timedelta(seconds=3)
+
+def test_what_can_be_called_is_the_reduce_function() -> None:
+    assert ReducingStateDescriptor("r", np.add, int).reduce(1, 2) == 3
+    assert ReducingStateDescriptor("r", Latest(), int).reduce(1, 2) == 2
 
 
 def test_a_disabled_time_to_live_is_none() -> None:

@@ -47,6 +47,22 @@ class Point:
     parts: list[float] = field(default_factory=list)
 
 
+@dataclass(frozen=True)
+class Item:
+    name: str
+    price: float
+
+
+@dataclass(frozen=True)
+class Dear(Item):
+    tax: int = 0
+
+
+class Pair(NamedTuple):
+    a: int
+    b: int
+
+
 LEAVES: list[tuple[t.TypeInformation, st.SearchStrategy[Any]]] = [
     (t.LONG, ints),
     (t.INT, st.integers(-(2**31), 2**31 - 1)),
@@ -254,10 +270,11 @@ def test_map_state_with_a_time_to_live_comes_back(entries: dict[int, dict[str, i
     table = map_table(entries.keys(), entries.values(), types, 128, expires_at=expiries)
     assert table.column_names == ["key_group", "key", "map_key", "map_value", "expires_at"]
     rows = read_rows(check_table(table, state, "f"), state, types)
-    assert {key: m for (key, _), m in rows.maps().items()} == entries
+    back: dict[int, dict[str, int | None]] = {}
+    for key, map_key, value in zip(rows.keys, rows.detail, rows.content, strict=True):
+        back.setdefault(key, {})[map_key] = value
+    assert back == entries
     assert rows.expires_at == [5 if value is None else None for value in rows.content]
-    expected = {key: {k: 5 if v is None else None for k, v in m.items()} for key, m in entries.items()}
-    assert {key: m for (key, _), m in rows.map_expiries().items()} == expected
 
 
 def test_list_state_with_a_time_to_live_comes_back() -> None:
@@ -267,7 +284,7 @@ def test_list_state_with_a_time_to_live_comes_back() -> None:
     for arranged in (table, table.take([2, 1, 0])):
         rows = read_rows(check_table(arranged, state, "f"), state, types)
         assert rows.lists() == {(1, None): ["a", "b"], (2, None): ["c"]}
-        assert rows.list_expiries() == {(1, None): [1, None], (2, None): [3]}
+        assert dict(zip(rows.content, rows.expires_at or [], strict=True)) == {"a": 1, "b": None, "c": 3}
     without = types.snapshot("s", StateKind.LIST)
     with pytest.raises(SnapshotError, match="has the columns"):
         check_table(table, without, "f")
@@ -301,6 +318,38 @@ def test_arrow_columns_are_taken_as_they_are() -> None:
     assert dict(zip(rows.keys, rows.content, strict=True)) == {3: 1.0, 1: 2.0, 2: 3.0}
     with pytest.raises(SnapshotError, match=r"^key: holds string, and must hold int64"):
         value_table(pa.array(["a"]), pa.array([1.0]), types, 128)
+
+
+@pytest.mark.parametrize(
+    ("kind", "key", "told"),
+    [
+        (t.RowType((t.LONG, t.LONG)), (1, 2), "is a tuple, so as a key it would not be found"),
+        (t.TupleType((t.LONG, t.LONG)), Row(1, 2), "is a Row, so as a key it would not be found"),
+        (t.RowType((t.LONG,), ("a",)), Row(1), "its fields have other names, so as a key it would not be found"),
+        (t.TupleType((t.LONG, t.RowType((t.LONG,)))), (1, (2,)), "is a tuple, so as a key"),
+        (t.DataclassType(Item), Dear("x", 1.0), "is a Dear, so as a key"),
+    ],
+)
+def test_keys_that_would_not_be_found_again_are_refused(kind: t.TypeInformation, key: Any, told: str) -> None:
+    with pytest.raises(ConversionError, match=f"column 'key', row 0: .*{told}"):
+        value_table([key], [1], StateTypes(kind, t.LONG), 16)
+    with pytest.raises(ConversionError, match=f"column 'map_key', row 1: .*{told}"):
+        map_table([1], [{None: 0, key: 1}], StateTypes(t.LONG, t.LONG, map_key=kind), 16)
+    with pytest.raises(ConversionError, match=f"column 'value', row 0: .*{told}"):
+        value_table([1], [{key: 1}], StateTypes(t.LONG, t.MapType(kind, t.LONG)), 16)
+
+
+def test_named_tuples_are_found_as_the_tuples_that_they_equal() -> None:
+    types = StateTypes(t.TupleType((t.LONG, t.LONG)), t.LONG)
+    rows = read_rows(value_table([Pair(1, 2)], [1], types, 16), types.snapshot("s", StateKind.VALUE), types)
+    assert rows.keys == [Pair(1, 2)]
+
+
+def test_a_subclass_that_would_lose_its_fields_is_refused() -> None:
+    with pytest.raises(ConversionError, match=r"column 'value', row 1: .* is a Dear, so it would lose its class"):
+        value_table([1, 2], [Item("x", 1.0), Dear("y", 2.0, 3)], StateTypes(t.LONG, t.DataclassType(Item)), 16)
+    with pytest.raises(ConversionError, match="it would lose its class"):
+        value_table([1], [[Dear("y", 2.0, 3)]], StateTypes(t.LONG, t.ListType(t.DataclassType(Item))), 16)
 
 
 def test_key_groups_can_be_handed_in() -> None:

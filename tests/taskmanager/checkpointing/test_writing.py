@@ -14,12 +14,12 @@ from millstream.core import types as t
 from millstream.core.batches import Barrier
 from millstream.core.ids import JobId
 from millstream.core.key_groups import key_group_of
-from millstream.core.snapshot import FileSystemStorage, Rows, read_rows, read_state
+from millstream.core.snapshot import FileSystemStorage, Rows, SnapshotError, read_rows, read_state
 from millstream.datastream.state_descriptors import ListStateDescriptor, MapStateDescriptor, ValueStateDescriptor
 from millstream.proto import taskmanager_pb2 as pb
 from millstream.taskmanager.checkpointing.capture import CapturedOperator, CapturedTask
 from millstream.taskmanager.checkpointing.writing import SnapshotTarget, write_snapshot
-from millstream.taskmanager.state.heap.keyed import HeapKeyedStateBackend
+from millstream.taskmanager.state.heap import HeapKeyedStateBackend, HeapOperatorStateBackend
 from millstream.taskmanager.state.key_group_index import KeyGroupIndex
 
 KEYS = 40_000
@@ -50,7 +50,8 @@ def by_key(rows: Rows) -> dict[int, Any]:
         ),
         (
             MapStateDescriptor("s", t.STRING, t.LONG), lambda state, key: state.put("a", key),
-            lambda rows: {key: entries for (key, _), entries in rows.maps().items()}, lambda key: {"a": key},
+            lambda rows: {k: {entry: v} for k, entry, v in zip(rows.keys, rows.detail, rows.content, strict=True)},
+            lambda key: {"a": key},
         ),
     ],
     ids=["tuples", "times", "lists", "maps"],
@@ -82,3 +83,37 @@ def test_a_state_of_several_steps(
     assert found == {key: value(key) for key in range(KEYS)}
     assert groups == sorted(groups)
     assert {key_group_of(key, 128) for key in found} == set(groups)
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "told"),
+    [
+        (1, 2**70, r"counter: state 'total': cannot be written: column 'value', row 0: 1180591620717411303424 is not"),
+        (1.5, 1, r"counter: state 'total': cannot be written: column 'key', row 0: 1\.5 is not a Long"),
+        (object(), 1, r"counter: state 'total': cannot be written: a key of type object cannot be used"),
+    ],
+)
+def test_what_cannot_be_written_is_told_with_its_operator_and_state(
+    tmp_path: Path, key: Any, value: int, told: str
+) -> None:
+    backend = HeapKeyedStateBackend("counter", t.LONG, KeyGroupIndex(128))
+    state: Any = backend.state(ValueStateDescriptor("total", int))
+    backend.set_current_key(key)
+    state.update(value)
+    storage = FileSystemStorage(str(tmp_path), JobId("job"))
+    captured = CapturedTask((CapturedOperator("op", "op", "counter", backend.capture(1)),))
+    deployment = pb.TaskDeployment(subtask=0, parallelism=1, max_parallelism=128)
+    target = SnapshotTarget(storage, Barrier(1, 0, False, storage.checkpoint_location(1)), deployment)
+    with pytest.raises(SnapshotError, match=f"^{told}"):
+        write_snapshot(captured, target)
+
+
+def test_operator_state_that_cannot_be_written_is_told_the_same_way(tmp_path: Path) -> None:
+    backend = HeapOperatorStateBackend("counter")
+    backend.store.get_list_state("offsets", int).add("x")
+    storage = FileSystemStorage(str(tmp_path), JobId("job"))
+    captured = CapturedTask((CapturedOperator("op", "op", "counter", operator=backend.capture(1)),))
+    deployment = pb.TaskDeployment(subtask=0, parallelism=1, max_parallelism=128)
+    target = SnapshotTarget(storage, Barrier(1, 0, False, storage.checkpoint_location(1)), deployment)
+    with pytest.raises(SnapshotError, match=r"^counter: state 'offsets': cannot be written: column 'element', row 0"):
+        write_snapshot(captured, target)

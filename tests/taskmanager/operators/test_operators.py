@@ -268,6 +268,16 @@ def test_a_reduce_that_changes_its_first_argument_does_not_change_what_was_emitt
     assert records == [make(n) for n in (1, 2, 3)]
 
 
+def test_a_consumer_that_changes_what_a_reduce_emitted_does_not_change_its_state() -> None:
+    spec = plan.ReduceSpec(lambda a, b: {"n": a["n"] + b["n"]}, KeySelector(function=lambda value: 0))
+    rig = Rig(ReduceOperator, spec, HeapKeyedStateBackend())
+    rig.process(RowBatch([{"n": 1}, {"n": 2}]))
+    for record in rig.rows:
+        record["n"] = 1000
+    rig.process(RowBatch([{"n": 3}]))
+    assert rig.rows[-1] == {"n": 6}
+
+
 def test_state_of_one_name_is_the_same_state() -> None:
     backend = HeapKeyedStateBackend()
     table = backend.reducing_table("sum", t.LONG)

@@ -10,11 +10,12 @@ from typing import Any
 from millstream.core import types as t
 from millstream.core.clock import ManualClock
 from millstream.core.snapshot.restore import Rows, check_table, read_rows
+from millstream.core.snapshot.table import StateTypes
 from millstream.datastream.functions import AggregateFunction
 from millstream.datastream.state import StateTtlConfig
 from millstream.taskmanager.state.arrow_tables import keyed_table
 from millstream.taskmanager.state.backend import KeyedStateBackend, StateBackend
-from millstream.taskmanager.state.captured import CapturedKeyedState, CapturedTable, DecodedState, StateRows
+from millstream.taskmanager.state.captured import CapturedKeyedState, CapturedTable, StateDeclaration, StateRows
 from millstream.taskmanager.state.heap import HashMapStateBackend
 from millstream.taskmanager.state.key_group_index import KeyGroupIndex
 
@@ -47,6 +48,18 @@ class Keyed:
     def again(self, owned: range | None = None) -> Keyed:
         """Another one of the kind, with the same clock and nothing in it."""
         return Keyed(self.make, self.key_type, self.owned if owned is None else owned, self.clock)
+
+
+@dataclass(frozen=True, slots=True)
+class DecodedState:
+    """A part of a state whose rows are at hand."""
+
+    declaration: StateDeclaration
+    decoded: Rows
+
+    def rows(self, declared: StateTypes | None) -> Rows:
+        """The rows as they are."""
+        return self.decoded
 
 
 class Average(AggregateFunction):

@@ -224,10 +224,7 @@ def test_expired_entries_in_snapshots(keyed: Keyed, filtered: bool) -> None:
 
 
 def test_tables_with_a_time_to_live_fold_and_have_columns(keyed: Keyed) -> None:
-    descriptor = ReducingStateDescriptor("r", max, t.LONG)
-    descriptor.enable_time_to_live(ttl().update_ttl_on_read_and_write().build())
-    keyed.backend.state(descriptor)
-    table: Any = keyed.backend._tables["r"]  # type: ignore[attr-defined]  # how operators will ask for it is not settled
+    table = keyed.backend.reducing_table("r", t.LONG, ttl().update_ttl_on_read_and_write().build())
     add = lambda a, b: a + b  # noqa: E731
     assert table.fold([1, 2, 1], iter([1, 2, 3]), add) == [1, 2, 4]
     keyed.clock.advance(6)

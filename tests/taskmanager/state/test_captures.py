@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import threading
-from dataclasses import dataclass
+from dataclasses import dataclass, make_dataclass
 from typing import Any
 
 import pytest
-from state_rig import BACKENDS, GROUPS, Average, Keyed, captured, contents, decoded, state_of, ttl
+from state_rig import BACKENDS, GROUPS, Average, DecodedState, Keyed, captured, contents, decoded, state_of, ttl
 
 from millstream.core import types as t
 from millstream.core.key_groups import key_group_of
+from millstream.core.row import Row
 from millstream.core.snapshot.model import StateKind, TtlSettings
 from millstream.core.snapshot.restore import Rows
 from millstream.core.snapshot.table import StateTypes
@@ -23,7 +24,9 @@ from millstream.datastream.state import (
     StateDescriptor,
     ValueStateDescriptor,
 )
-from millstream.taskmanager.state.captured import DecodedState, StateDeclaration
+from millstream.taskmanager.checkpointing.restoring import ReadFile, StoredState
+from millstream.taskmanager.state.arrow_tables import keyed_table
+from millstream.taskmanager.state.captured import StateDeclaration
 
 
 @dataclass
@@ -31,6 +34,14 @@ class Basket:
     items: list[str]
     total: float = 0.0
 
+
+@dataclass
+class Point:
+    x: int
+    y: int = 7
+
+
+OldPoint = make_dataclass("Point", [("x", int)])
 
 KINDS: list[Any] = [
     (ValueStateDescriptor("s", int), lambda s, n: s.update(n)),
@@ -138,6 +149,35 @@ def test_state_that_gets_or_loses_a_time_to_live(keyed: Keyed) -> None:
     assert lasting.value() == 5
 
 
+@pytest.mark.parametrize(("seconds", "alive_after"), [(4, 0), (30, 25)])
+@pytest.mark.parametrize(
+    ("describe", "write", "answer"),
+    [
+        (lambda: ValueStateDescriptor("s", int), lambda s: s.update(1), lambda s: s.value()),
+        (lambda: ListStateDescriptor("s", int), lambda s: s.add(1), lambda s: s.get()),
+        (lambda: MapStateDescriptor("s", int, int), lambda s: s.put(1, 1), lambda s: s.get(1)),
+    ],
+)
+def test_a_changed_time_to_live_holds_for_what_was_stored(
+    keyed: Keyed, describe: Any, write: Any, answer: Any, seconds: int, alive_after: int
+) -> None:
+    def described(lives: int) -> Any:
+        made = describe()
+        made.enable_time_to_live(ttl(lives).build())
+        return made
+
+    write(keyed.at(1).backend.state(described(10)))
+    part = decoded(captured(keyed.backend, "s"))
+    keyed.clock.advance(4)
+    other = keyed.again()
+    other.backend.restore([part])
+    state = other.at(1).backend.state(described(seconds))
+    keyed.clock.advance(alive_after)
+    assert bool(answer(state)) == bool(alive_after)
+    keyed.clock.advance(1)
+    assert not answer(state)
+
+
 def test_state_that_nobody_asks_for_is_kept(keyed: Keyed) -> None:
     old: Any = keyed.at("a").backend.state(MapStateDescriptor("old", str, int))
     old.put("x", 1)
@@ -157,6 +197,25 @@ def test_state_that_nobody_asks_for_is_kept(keyed: Keyed) -> None:
     assert asked == [None]
     assert contents(kept) == {"a": {"x": 1}}
     assert kept.declaration == part.declaration
+
+
+def test_state_that_is_asked_for_after_a_capture(keyed: Keyed) -> None:
+    """It was kept as it had been stored; the program's type is another, and has a new field."""
+    state: Any = keyed.at("a").backend.state(ValueStateDescriptor("s", OldPoint))
+    state.update(OldPoint(1))
+    table = captured(keyed.backend, "s")
+    described = table.declaration.types.snapshot("s", StateKind.VALUE)
+    arrow = keyed_table(table.declaration, table.rows(), GROUPS)
+    other = keyed.again()
+    other.backend.restore([StoredState(described, (ReadFile("file", arrow),))])
+    for number in (2, 3):
+        kept = captured(other.backend, "s", number)
+        assert contents(kept) == {"a": Row(x=1)}
+        kept.release()
+    late: Any = other.at("a").backend.state(ValueStateDescriptor("s", Point))
+    assert late.value() == Point(1, 7)
+    late.update(Point(2, 3))
+    assert contents(captured(other.backend, "s", 4)) == {"a": Point(2, 3)}
 
 
 def test_a_state_of_another_kind_is_refused(keyed: Keyed) -> None:
@@ -299,6 +358,25 @@ def test_folding_does_not_show(keyed: Keyed) -> None:
     assert contents(state_of(capture, "r")) == {1: [1], 2: [2]}
     capture.release()
     assert table.fold([1], iter([[1]]), add) == [[42]]
+
+
+@pytest.mark.parametrize("expires", [False, True])
+def test_folding_that_shares_nothing(keyed: Keyed, expires: bool) -> None:
+    def add(a: Any, b: Any) -> Any:
+        a.extend(b)
+        return a
+
+    table = keyed.backend.reducing_table("r", t.PICKLED, ttl(10).build() if expires else None)
+    first = table.fold([1, 1], iter([[1], [2]]), add, shared=False)
+    assert first == [[1], [1, 2]]
+    capture = keyed.backend.capture(1)
+    first[1].append("changed by a consumer")
+    second = table.fold([1, 1], iter([[3], [4]]), add, shared=False)
+    assert second == [[1, 2, 3], [1, 2, 3, 4]]
+    second[1].clear()
+    assert contents(state_of(capture, "r")) == {1: [1, 2]}
+    capture.release()
+    assert contents(captured(keyed.backend, "r", 2)) == {1: [1, 2, 3, 4]}
 
 
 def test_captures_are_read_while_the_task_goes_on(keyed: Keyed) -> None:

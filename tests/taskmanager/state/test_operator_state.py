@@ -7,8 +7,9 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from state_rig import BACKENDS, ttl
+from state_rig import BACKENDS, DecodedState, ttl
 
+from millstream.core import types as t
 from millstream.core.snapshot.model import StateKind
 from millstream.core.snapshot.restore import Rows, check_table, read_rows
 from millstream.datastream.checkpointed import (
@@ -25,7 +26,7 @@ from millstream.datastream.state import (
 )
 from millstream.taskmanager.state.arrow_tables import operator_table
 from millstream.taskmanager.state.backend import OperatorStateBackend
-from millstream.taskmanager.state.captured import CapturedOperatorState, DecodedState
+from millstream.taskmanager.state.captured import CapturedOperatorState
 from millstream.taskmanager.state.function_state import TaskInitializationContext, TaskSnapshotContext
 from millstream.taskmanager.state.redistribution import split_list
 
@@ -39,7 +40,7 @@ def make(request: pytest.FixtureRequest) -> Callable[[], OperatorStateBackend]:
 def parts(capture: CapturedOperatorState) -> list[DecodedState]:
     """Through the tables of the snapshot format and back."""
     result = []
-    for declaration, contents in capture.contents():
+    for declaration, contents in capture.states:
         stored = declaration.types.snapshot(declaration.name, declaration.kind)
         table = check_table(operator_table(declaration, contents), stored, "file")
         result.append(DecodedState(declaration, read_rows(table, stored, declaration.types, unpickle=True)))
@@ -58,14 +59,14 @@ def test_lists_unions_and_broadcast_maps(make: Callable[[], OperatorStateBackend
     rules["a"] = 1
     store.get_list_state("empty", int)
     capture = backend.capture(1)
-    kinds = {declaration.name: declaration.kind for declaration, _ in capture.contents()}
+    kinds = {declaration.name: declaration.kind for declaration, _ in capture.states}
     assert kinds == {
         "offsets": StateKind.OPERATOR_LIST, "union": StateKind.OPERATOR_UNION, "rules": StateKind.BROADCAST,
         "empty": StateKind.OPERATOR_LIST,
     }  # fmt: skip
     offsets.clear()
     rules.put("b", 2)
-    assert [contents for _, contents in capture.contents()] == [[1, 2, 3], ["x"], {"a": 1}, []]
+    assert [contents for _, contents in capture.states] == [[1, 2, 3], ["x"], {"a": 1}, []]
     other = make()
     other.restore(parts(capture))
     assert other.store.get_list_state("offsets", int).get() == [1, 2, 3]
@@ -83,8 +84,24 @@ def test_elements_changed_in_place_do_not_show_in_a_capture(make: Callable[[], O
     capture = backend.capture(1)
     state.get()[0].append(2)
     rules.values()[0].append(2)  # type: ignore[index]  # the heap answers lists
-    assert [contents for _, contents in capture.contents()] == [[[1]], {"a": [1]}]
+    assert [contents for _, contents in capture.states] == [[[1]], {"a": [1]}]
     assert state.get() == [[1, 2]]
+
+
+def test_what_a_function_goes_on_changing_does_not_show_in_a_capture(make: Callable[[], OperatorStateBackend]) -> None:
+    """The buffer of a function is an element of its state, or a value of its map, and is not read from there again."""
+    backend = make()
+    buffer: dict[str, Any] = {"seen": [1]}
+    backend.store.get_list_state("l", t.PICKLED).update([buffer])
+    backend.store.get_union_list_state("u", dict[str, list[int]]).update([buffer])
+    backend.store.get_broadcast_state("b", str, dict[str, list[int]]).put("a", buffer)
+    capture = backend.capture(1)
+    buffer["seen"].append(2)
+    buffer["more"] = []
+    before = {"seen": [1]}
+    assert [contents for _, contents in capture.states] == [[before], [before], {"a": before}]
+    capture.release()
+    assert capture.states == []
 
 
 def test_what_is_not_asked_for_is_kept(make: Callable[[], OperatorStateBackend]) -> None:
@@ -92,7 +109,9 @@ def test_what_is_not_asked_for_is_kept(make: Callable[[], OperatorStateBackend])
     backend.store.get_list_state("old", int).update([1, 2])
     other = make()
     other.restore(parts(backend.capture(1)))
-    assert [(declaration.name, contents) for declaration, contents in other.capture(2).contents()] == [("old", [1, 2])]
+    for number in (2, 3):
+        assert [(d.name, contents) for d, contents in other.capture(number).states] == [("old", [1, 2])]
+    assert other.store.get_list_state("old", int).get() == [1, 2]
 
 
 def test_what_it_refuses(make: Callable[[], OperatorStateBackend], caplog: pytest.LogCaptureFixture) -> None:
@@ -117,7 +136,7 @@ def test_what_it_refuses(make: Callable[[], OperatorStateBackend], caplog: pytes
 def make_union(make: Callable[[], OperatorStateBackend]) -> Any:
     backend = make()
     backend.store.get_union_list_state("u", int)
-    return backend.capture(1).contents()
+    return backend.capture(1).states
 
 
 class Buffering(CheckpointedFunction):
@@ -148,7 +167,7 @@ def test_checkpointed_functions_over_a_rescale(make: Callable[[], OperatorStateB
         assert function.restored == (False, None)
         function.buffer += [subtask * 10, subtask * 10 + 1]
         function.snapshot_state(TaskSnapshotContext(7, 99))
-        contents.append(next(backend.capture(7).contents()))
+        contents.append(backend.capture(7).states[0])
     declaration = contents[0][0]
     found = []
     for elements in split_list([elements for _, elements in contents], 3):

@@ -19,6 +19,7 @@ from millstream.datastream import (
     FlatMapFunction,
     KeyedProcessFunction,
     MapFunction,
+    ReduceFunction,
     RuntimeContext,
     StreamExecutionEnvironment,
 )
@@ -171,6 +172,21 @@ def test_rich_functions_on_a_keyed_stream(env: StreamExecutionEnvironment) -> No
     keyed = env.from_collection(WORDS, Types.STRING()).key_by(lambda w: w)
     pairs = collected(keyed.flat_map(Pairs()))
     assert Counter(tuple(pair) for pair in pairs) == {(w, w): c // 2 for w, c in Counter(WORDS).items()}
+
+
+class Called(ReduceFunction):
+    def open(self, runtime_context: RuntimeContext) -> None:
+        self.calls = runtime_context.get_state("calls", int)
+
+    def reduce(self, value1: tuple[str, int], value2: tuple[str, int]) -> tuple[str, int]:
+        self.calls.update((self.calls.value() or 0) + 1)
+        return value1[0], self.calls.value() or 0
+
+
+def test_a_rich_reduce_function_has_state(env: StreamExecutionEnvironment) -> None:
+    pairs = env.from_collection([(word, 0) for word in WORDS], Types.TUPLE([Types.STRING(), Types.LONG()]))
+    results = collected(pairs.key_by(lambda pair: pair[0]).reduce(Called()))
+    assert sorted(results) == sorted((w, n) for w, c in Counter(WORDS).items() for n in range(c))
 
 
 class ReadsInOpen(KeyedProcessFunction):

@@ -20,8 +20,9 @@ from typing import TYPE_CHECKING, Any
 
 from millstream.core import types as t
 from millstream.core.conversion import ConversionError, columns_of, field_types
+from millstream.core.pickling import reading_state, to_bytes
 from millstream.core.snapshot.errors import SnapshotError, one_line
-from millstream.core.snapshot.instances import assemble, fill_from
+from millstream.core.snapshot.instances import assemble, check_classes, fill_from
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -54,8 +55,6 @@ def dumps(value: Any) -> bytes:
     try:
         return pickle.dumps(value, 5)
     except _UNPICKLABLE:
-        from millstream.core.pickling import to_bytes
-
         return to_bytes(value)
 
 
@@ -69,17 +68,22 @@ def is_array(values: Any) -> bool:
 # Values to arrays
 
 
-def to_array(values: Sequence[Any] | pa.Array, type: t.TypeInformation, name: str, pickler: Dumps = dumps) -> pa.Array:
-    """The values as a column of the type; an Arrow array is taken as it is when its type fits."""
+def to_array(
+    values: Sequence[Any] | pa.Array, type: t.TypeInformation, name: str, pickler: Dumps = dumps, keys: bool = False
+) -> pa.Array:
+    """The values as a column of the type; an Arrow array is taken as it is when its type fits.
+
+    Of keys, only those are taken that equal what is read back.
+    """
     import pyarrow as pa
 
     if is_array(values):
         array = values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values
         return conform(array, type, name)
     try:
-        return _to_array(values, type, pickler)
+        return _to_array(values, type, pickler, keys)
     except _misfits() as error:
-        raise ConversionError(_misfit(values, type, name, pickler, error)) from error
+        raise ConversionError(_misfit(values, type, name, pickler, keys, error)) from error
 
 
 def _misfits() -> tuple[type[Exception], ...]:
@@ -92,33 +96,36 @@ def _misfits() -> tuple[type[Exception], ...]:
     )  # fmt: skip
 
 
-def _misfit(values: Sequence[Any], type: t.TypeInformation, name: str, pickler: Dumps, error: Exception) -> str:
+def _misfit(
+    values: Sequence[Any], type: t.TypeInformation, name: str, pickler: Dumps, keys: bool, error: Exception
+) -> str:
     for number, value in enumerate(values):
         try:
-            _to_array([value], type, pickler)
+            _to_array([value], type, pickler, keys)
         except _misfits():
             return f"column '{name}', row {number}: {value!r:.200} is not a {type.describe()} ({one_line(error)})"
     return f"column '{name}' does not fit {type.describe()}: {one_line(error)}"
 
 
-def _to_array(values: Sequence[Any], type: t.TypeInformation, pickler: Dumps) -> pa.Array:
+def _to_array(values: Sequence[Any], type: t.TypeInformation, pickler: Dumps, keys: bool = False) -> pa.Array:
     import pyarrow as pa
 
     if isinstance(type, t.BasicType):
         return _basic_array(values, type)
     names, types = type.field_names(), field_types(type)
     if names is not None and types is not None:
-        return _struct_array(values, names, types, pickler)
+        check_classes(values, type, keys)
+        return _struct_array(values, names, types, pickler, keys)
     if isinstance(type, t.ListType):
         offsets = _offsets(values)
         items = list(chain.from_iterable(v for v in values if v is not None))
         return pa.ListArray.from_arrays(offsets, _to_array(items, type.element, pickler))
     if isinstance(type, t.MapType):
         offsets = _offsets(values)
-        keys = list(chain.from_iterable(v for v in values if v is not None))
+        map_keys = list(chain.from_iterable(v for v in values if v is not None))
         inner = list(chain.from_iterable(v.values() for v in values if v is not None))
         return pa.MapArray.from_arrays(
-            offsets, _to_array(keys, type.key, pickler), _to_array(inner, type.value, pickler)
+            offsets, _to_array(map_keys, type.key, pickler, True), _to_array(inner, type.value, pickler)
         )
     return pa.array(_pickled(values, pickler), pa.binary())
 
@@ -174,7 +181,7 @@ def _converted(values: Sequence[Any], type: t.BasicType) -> pa.Array:
 
 
 def _struct_array(
-    values: Sequence[Any], names: list[str], types: list[t.TypeInformation], pickler: Dumps
+    values: Sequence[Any], names: list[str], types: list[t.TypeInformation], pickler: Dumps, keys: bool
 ) -> pa.Array:
     import pyarrow as pa
 
@@ -189,7 +196,7 @@ def _struct_array(
         columns = _with_gaps(rows, names)
     else:
         columns = columns_of(rows, names)
-    arrays = [_to_array(column, inner, pickler) for column, inner in zip(columns, types, strict=True)]
+    arrays = [_to_array(column, inner, pickler, keys) for column, inner in zip(columns, types, strict=True)]
     fields = [pa.field(name, array.type) for name, array in zip(names, arrays, strict=True)]
     return pa.StructArray.from_arrays(arrays, fields=fields, mask=mask)
 
@@ -253,7 +260,8 @@ def _from_array(array: pa.Array, type: t.TypeInformation, unpickle: bool) -> lis
         return _sliced(array, list(zip(keys, items, strict=True)), dict)
     data = array.to_pylist()
     if unpickle:
-        return [None if item is None else pickle.loads(item) for item in data]
+        with reading_state():
+            return [None if item is None else pickle.loads(item) for item in data]
     return [None if item is None else Pickled(item) for item in data]
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 from itertools import repeat
+from types import NoneType
 from typing import Any
 
 from millstream.core.row import Row
@@ -17,6 +18,7 @@ from millstream.core.snapshot.types_json import has_default, is_missing
 from millstream.core.types import DataclassType, RowType, TypeInformation
 
 _Columns = Sequence[list[Any] | None]
+_class_of = type
 
 
 def fill_from(type: TypeInformation) -> frozenset[str]:
@@ -35,6 +37,28 @@ def assemble(columns: _Columns, count: int, type: TypeInformation) -> list[Any]:
         of_names, names = Row.of_names, type.names
         return [of_names(names, values) for values in zip(*present, strict=True)]
     return list(zip(*present, strict=True))
+
+
+def check_classes(values: Sequence[Any], type: TypeInformation, keys: bool) -> None:
+    """Refuses records that `assemble` would not make again.
+
+    An instance of a subclass would lose what the subclass adds. Other classes with the type's fields are taken, but
+    not as keys: a tuple does not equal the row that it would become, and nobody would find it again.
+    """
+    if not keys and not isinstance(type, DataclassType):
+        return
+    kinds = set(map(_class_of, values)) - {NoneType}
+    if isinstance(type, DataclassType):
+        others = [kind for kind in kinds if kind is not type.cls and (keys or issubclass(kind, type.cls))]
+    elif isinstance(type, RowType):
+        others = list(kinds - {Row})
+        if not others and any(row is not None and row.names != type.names for row in values):
+            raise TypeError("its fields have other names, so as a key it would not be found after a restore")
+    else:
+        others = [kind for kind in kinds if not issubclass(kind, tuple)]
+    if others:
+        lost = "as a key it would not be found" if keys else "it would lose its class"
+        raise TypeError(f"it is a {others[0].__qualname__}, so {lost} after a restore")
 
 
 def _instances(cls: type, columns: _Columns, count: int) -> list[Any]:

@@ -70,38 +70,9 @@ class Rows:
 
     def lists(self) -> dict[tuple[Any, Any], list[Any]]:
         """List state: the elements by key and namespace (None without namespaces), by position."""
-        return self._listed(self.content)
-
-    def list_expiries(self) -> dict[tuple[Any, Any], list[int | None]]:
-        """When the elements of `lists` expire."""
-        return self._listed(self.expires_at or [None] * len(self.content))
-
-    def _listed(self, column: list[Any]) -> dict[tuple[Any, Any], list[Any]]:
         result: dict[tuple[Any, Any], list[Any]] = {}
-        in_order = True
-        for row, position in enumerate(self.detail):
-            items = result.setdefault(self._owner(row), [])
-            in_order = in_order and position == len(items)
-            items.append(column[row])
-        if in_order:
-            return result
-        result = {}
-        for row in sorted(range(len(column)), key=self.detail.__getitem__):
-            result.setdefault(self._owner(row), []).append(column[row])
-        return result
-
-    def maps(self) -> dict[tuple[Any, Any], dict[Any, Any]]:
-        """Map state: the maps by key and namespace (None without namespaces)."""
-        return self._mapped(self.content)
-
-    def map_expiries(self) -> dict[tuple[Any, Any], dict[Any, int | None]]:
-        """When the entries of `maps` expire."""
-        return self._mapped(self.expires_at or [None] * len(self.content))
-
-    def _mapped(self, column: list[Any]) -> dict[tuple[Any, Any], dict[Any, Any]]:
-        result: dict[tuple[Any, Any], dict[Any, Any]] = {}
-        for row, (map_key, value) in enumerate(zip(self.detail, column, strict=True)):
-            result.setdefault(self._owner(row), {})[map_key] = value
+        for row in sorted(range(len(self.content)), key=self.detail.__getitem__):
+            result.setdefault(self._owner(row), []).append(self.content[row])
         return result
 
     def _owner(self, row: int) -> tuple[Any, Any]:

@@ -217,7 +217,7 @@ class _Columns:
 
         if self.types.key is None:
             raise SnapshotError(KEY, "has no type, which keyed state needs")
-        key_array = self._array(KEY, keys, self.types.key)
+        key_array = self._array(KEY, keys, self.types.key, True)
         if key_groups is None:
             groups = key_groups_of(keys, key_array, self.types.key, self._max_parallelism)
         else:
@@ -238,16 +238,16 @@ class _Columns:
         """One column of values."""
         if type is None:
             raise SnapshotError(name, "has no type")
-        self.arrays[name] = self._array(name, values, stored_type(type))
+        self.arrays[name] = self._array(name, values, stored_type(type), name == MAP_KEY)
 
     def expiry(self, expires_at: Collection[int | None] | None) -> None:
         """When each row expires, for state with a time-to-live; null for never."""
         if expires_at is not None:
             self.arrays[EXPIRES_AT] = self._array(EXPIRES_AT, expires_at, t.LONG)
 
-    def _array(self, name: str, values: Collection[Any], type: t.TypeInformation) -> pa.Array:
+    def _array(self, name: str, values: Collection[Any], type: t.TypeInformation, keys: bool = False) -> pa.Array:
         column: Any = values if is_array(values) or isinstance(values, list | tuple) else list(values)
-        return to_array(column, type, name, self._pickler)
+        return to_array(column, type, name, self._pickler, keys)
 
     def table(self) -> pa.Table:
         """The table, sorted by key group; rows of one key keep their order."""

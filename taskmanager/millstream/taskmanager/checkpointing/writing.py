@@ -15,7 +15,9 @@ from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from millstream.core.batches import Barrier
+from millstream.core.conversion import ConversionError
 from millstream.core.ids import OperatorId
+from millstream.core.key_groups import UnhashableKeyError
 from millstream.core.snapshot.errors import SnapshotError
 from millstream.core.snapshot.files import FileFormat, write_state
 from millstream.core.snapshot.model import OperatorSnapshot, StateFile, StateKind, StateSnapshot
@@ -119,12 +121,14 @@ class _Writer:
                 files = self._write(captured.folder, name, element_table(pickled, SPLIT_TYPES, pickler=bytes))
                 states.append(replace(SPLIT_TYPES.snapshot(name, kind), files=files))
         if captured.operator is not None:
-            for declaration, contents in captured.operator.contents():
-                table = operator_table(declaration, contents)
+            for declaration, contents in captured.operator.states:
+                with _naming(captured, declaration):
+                    table = operator_table(declaration, contents)
                 states.append(_described(declaration, self._write(captured.folder, declaration.name, table)))
         if captured.keyed is not None:
             for state in captured.keyed.states:
-                files = self._keyed(captured, captured.keyed, state)
+                with _naming(captured, state.declaration):
+                    files = self._keyed(captured, captured.keyed, state)
                 states.append(_described(state.declaration, files))
         for caught in captured.in_flight:
             table = element_table(caught.elements(), SPLIT_TYPES, pickler=bytes)
@@ -188,6 +192,15 @@ class _Writer:
             if file.inline is None:
                 self.new_files.append(file.path if file.shared else f"{location}/{quote(file.path)}")
         return files
+
+
+@contextlib.contextmanager
+def _naming(operator: CapturedOperator, declaration: StateDeclaration) -> Iterator[None]:
+    """Says whose keys or values do not fit what was declared of them."""
+    try:
+        yield
+    except (ConversionError, UnhashableKeyError) as error:
+        raise SnapshotError(f"{operator.name}: state '{declaration.name}'", f"cannot be written: {error}") from error
 
 
 def _table(state: CapturedTable, wanted: Collection[int] | None, max_parallelism: int) -> pa.Table:

@@ -122,6 +122,11 @@ class FunctionOperator(Operator):
         """Tells a function that wants to know."""
         tell(self.name, self.function, "notify_checkpoint_aborted", checkpoint_id)
 
+    def leave_key(self) -> None:
+        """After each batch: there is no key any more, and using keyed state is an error."""
+        if self.keyed_state is not None:
+            self.keyed_state.clear_current_key()
+
     def _guarded(self, call: Callable[[], None]) -> None:
         try:
             call()

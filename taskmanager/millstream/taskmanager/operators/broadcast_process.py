@@ -16,7 +16,8 @@ from millstream.datastream.functions import (
 )
 from millstream.datastream.state import BroadcastState, MapStateDescriptor, ReadOnlyBroadcastState, StateAccessError
 from millstream.taskmanager.operators.base import NO_RECORD, Emit, OperatorError
-from millstream.taskmanager.operators.two_input import ProcessingOperator
+from millstream.taskmanager.operators.processing import ProcessingOperator
+from millstream.taskmanager.operators.two_input import TwoInputOperator
 from millstream.taskmanager.state.backend import KeyedStateBackend, OperatorStateBackend
 
 S = TypeVar("S")
@@ -127,7 +128,7 @@ def _of(states: dict[str, S], descriptor: MapStateDescriptor) -> S:
     return found
 
 
-class BroadcastProcessOperator(ProcessingOperator):
+class BroadcastProcessOperator(TwoInputOperator, ProcessingOperator):
     """Runs a BroadcastProcessFunction, or a KeyedBroadcastProcessFunction when the first stream is keyed."""
 
     def __init__(

@@ -1,24 +1,26 @@
 """The rolling reduce of a keyed stream: its value per key lives in the keyed state backend.
 
 A value is both kept and emitted, so a function that changes its first argument in place would change results that
-were emitted before. Where values can be changed, the function gets a copy. That is told from the declared type, else
-from the first and the last record of each batch: all values of a reduce are of one type, and testing each would cost
-more than the 3 % that the loop over immutable values may lose.
+were emitted before, and a consumer that changes a result would change the state. Where values can be changed, a copy
+is kept. That is told from the declared type, else from the first and the last record of each batch: all values of a
+reduce are of one type, and testing each would cost more than the 3 % that the loop over immutable values may lose.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from millstream.core import plan
 from millstream.core.batches import Batch, RowBatch
 from millstream.core.types import TypeInformation
 from millstream.datastream.aggregations import FieldAggregation, MaxBy, MinBy
-from millstream.datastream.functions import RuntimeContext, as_callable
+from millstream.datastream.checkpointed import CheckpointedFunction
+from millstream.datastream.functions import Function, RuntimeContext, as_callable
 from millstream.taskmanager.operators.base import Emit, FunctionOperator
 from millstream.taskmanager.partitioning import key_function
 from millstream.taskmanager.state.backend import KeyedStateBackend
-from millstream.taskmanager.state.copying import is_immutable, is_immutable_type, private_copy
+from millstream.taskmanager.state.copying import is_immutable, is_immutable_type
 
 _CHANGING_NOTHING = (FieldAggregation, MinBy, MaxBy)
 
@@ -33,7 +35,8 @@ class ReduceOperator(FunctionOperator):
         super().__init__(name, context, input_type, emit, spec.function)
         self._reduce = as_callable(spec.function, "reduce")
         self._key_of = key_function(spec.key_selector)
-        self.keyed_state = backend
+        self.keyed_state: KeyedStateBackend = backend
+        self._uses_keys = _may_ask_for_state(spec.function)
         self._table = backend.reducing_table("reduce", spec.value_type)
         self._never_changed = is_immutable_type(spec.value_type) or isinstance(spec.function, _CHANGING_NOTHING)
 
@@ -45,10 +48,24 @@ class ReduceOperator(FunctionOperator):
             keys = list(map(self._key_of, source))
             source = iter(rows)
             shared = self._never_changed or all(map(is_immutable, (*rows[:1], *rows[-1:])))
-            results = self._table.fold(keys, source, self._reduce if shared else self._reduce_copy)
+            records = _entering(source, keys, self.keyed_state.set_current_key) if self._uses_keys else source
+            results = self._table.fold(keys, records, self._reduce, shared)
         except Exception as error:
             raise self.failed(error, rows, source) from error
+        finally:
+            if self._uses_keys:
+                self.leave_key()
         self.emit(RowBatch(results, self.timestamps_of(batch)))
 
-    def _reduce_copy(self, before: Any, record: Any) -> Any:
-        return self._reduce(private_copy(before), record)
+
+def _may_ask_for_state(function: Any) -> bool:
+    """Whether a rich function has a method in which it could."""
+    opens = isinstance(function, Function) and type(function).open is not Function.open
+    return opens or isinstance(function, CheckpointedFunction)
+
+
+def _entering(records: Iterator[Any], keys: Iterable[Any], enter: Callable[[Any], None]) -> Iterator[Any]:
+    """The records, each handed out after its key was entered."""
+    for key, record in zip(keys, records, strict=True):
+        enter(key)
+        yield record

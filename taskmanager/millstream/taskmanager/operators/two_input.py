@@ -7,19 +7,20 @@ streams are keyed, each record's key is entered before the user's function sees 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, ClassVar
 
 from millstream.core import plan
 from millstream.core.batches import Batch, RowBatch
 from millstream.core.conversion import record_batch_to_rows
 from millstream.core.types import TypeInformation
-from millstream.datastream.functions import OutputTag, RuntimeContext
+from millstream.datastream.functions import RuntimeContext
 from millstream.taskmanager.operators.base import Emit, FunctionOperator
+from millstream.taskmanager.operators.processing import KeyOf, ProcessingOperator
 from millstream.taskmanager.operators.record_context import KeyedRecordContext, RecordContext
 from millstream.taskmanager.partitioning import key_function
 from millstream.taskmanager.state.backend import KeyedStateBackend
 
-KeyOf = Callable[[Any], Any]
+Gathered = tuple[list[Any], list[int] | None]
 TwoInputSpec = plan.CoMapSpec | plan.CoFlatMapSpec | plan.CoProcessSpec | plan.BroadcastProcessSpec
 
 
@@ -55,11 +56,6 @@ class TwoInputOperator(FunctionOperator):
             return records
         return _entering(records, key_of, self.keyed_state.set_current_key)
 
-    def leave_key(self) -> None:
-        """After each batch: there is no key any more, and using keyed state is an error."""
-        if self.keyed_state is not None:
-            self.keyed_state.clear_current_key()
-
 
 def _entering(records: Iterator[Any], key_of: KeyOf, enter: Callable[[Any], None]) -> Iterator[Any]:
     for record in records:
@@ -67,30 +63,23 @@ def _entering(records: Iterator[Any], key_of: KeyOf, enter: Callable[[Any], None
         yield record
 
 
-class CoMapOperator(TwoInputOperator):
-    """At most one record out for each one in: None is dropped."""
+class _GatheringOperator(TwoInputOperator):
+    """Base of operators whose function answers what each record gives, with a method for either input."""
+
+    methods: ClassVar[tuple[str, str]]
 
     def process(self, batch: Batch) -> None:
-        """Maps each record of the first input."""
-        self._map(self.rows_of(batch), self.timestamps_of(batch), self.function.map1, self._first_key)
+        """Each batch of the first input."""
+        self._run(self.rows_of(batch), self.timestamps_of(batch), self.methods[0], self._first_key)
 
     def process2(self, batch: Batch) -> None:
-        """Maps each record of the second input."""
-        self._map(self.second_rows_of(batch), self.timestamps_of(batch), self.function.map2, self._second_key)
+        """Each batch of the second input."""
+        self._run(self.second_rows_of(batch), self.timestamps_of(batch), self.methods[1], self._second_key)
 
-    def _map(self, rows: list[Any], times: list[int] | None, call: Callable[[Any], Any], key_of: KeyOf | None) -> None:
+    def _run(self, rows: list[Any], times: list[int] | None, method: str, key_of: KeyOf | None) -> None:
         source = iter(rows)
-        out_times: list[int] | None = None
         try:
-            if times is None:
-                out = [result for row in self.entering(source, key_of) if (result := call(row)) is not None]
-            else:
-                out, out_times = [], []
-                for position, row in enumerate(self.entering(source, key_of)):
-                    result = call(row)
-                    if result is not None:
-                        out.append(result)
-                        out_times.append(times[position])
+            out, out_times = self.gather(self.entering(source, key_of), times, getattr(self.function, method))
         except Exception as error:
             raise self.failed(error, rows, source) from error
         finally:
@@ -98,85 +87,49 @@ class CoMapOperator(TwoInputOperator):
         if out:
             self.emit(RowBatch(out, out_times))
 
+    def gather(self, records: Iterator[Any], times: list[int] | None, call: Callable[[Any], Any]) -> Gathered:
+        """The results of the records, with their timestamps."""
+        raise NotImplementedError
 
-class CoFlatMapOperator(TwoInputOperator):
+
+class CoMapOperator(_GatheringOperator):
+    """At most one record out for each one in: None is dropped."""
+
+    methods = ("map1", "map2")
+
+    def gather(self, records: Iterator[Any], times: list[int] | None, call: Callable[[Any], Any]) -> Gathered:
+        """One result of each record, or none."""
+        if times is None:
+            return [result for record in records if (result := call(record)) is not None], None
+        out, out_times = [], []
+        for record, timestamp in zip(records, times, strict=True):
+            result = call(record)
+            if result is not None:
+                out.append(result)
+                out_times.append(timestamp)
+        return out, out_times
+
+
+class CoFlatMapOperator(_GatheringOperator):
     """Any number of records out for each one in."""
 
-    def process(self, batch: Batch) -> None:
-        """Gathers what each record of the first input gives; None means nothing."""
-        self._flat_map(self.rows_of(batch), self.timestamps_of(batch), self.function.flat_map1, self._first_key)
+    methods = ("flat_map1", "flat_map2")
 
-    def process2(self, batch: Batch) -> None:
-        """Gathers what each record of the second input gives; None means nothing."""
-        self._flat_map(self.second_rows_of(batch), self.timestamps_of(batch), self.function.flat_map2, self._second_key)
-
-    def _flat_map(
-        self, rows: list[Any], times: list[int] | None, call: Callable[[Any], Any], key_of: KeyOf | None
-    ) -> None:
-        source = iter(rows)
+    def gather(self, records: Iterator[Any], times: list[int] | None, call: Callable[[Any], Any]) -> Gathered:
+        """Whatever each record gives; None means nothing."""
         out: list[Any] = []
         extend = out.extend
         out_times: list[int] = []
-        try:
-            for position, row in enumerate(self.entering(source, key_of)):
-                results = call(row)
-                if results is not None:
-                    extend(results)
-                    if times is not None:
-                        out_times += [times[position]] * (len(out) - len(out_times))
-        except Exception as error:
-            raise self.failed(error, rows, source) from error
-        finally:
-            self.leave_key()
-        if out:
-            self.emit(RowBatch(out, None if times is None else out_times))
-
-
-class ProcessingOperator(TwoInputOperator):
-    """Base of operators whose function gets a context and may emit to side outputs."""
-
-    def run(
-        self, rows: list[Any], times: list[int] | None, call: Callable[..., Any], ctx: Any, key_of: KeyOf | None
-    ) -> None:
-        """Each record in turn; the main output's results of a batch leave together, before its side outputs."""
-        out: list[Any] = []
-        out_times: list[int] = []
-        side: dict[str, RowBatch] = {}
-        set_key = None if self.keyed_state is None else self.keyed_state.set_current_key
-        source = iter(rows)
-        try:
-            for position, row in enumerate(source):
-                if key_of is not None:
-                    ctx.key = key = key_of(row)
-                    if set_key is not None:
-                        set_key(key)
-                ctx.current = None if times is None else times[position]
-                results = call(row, ctx)
-                if results is None:
-                    continue
-                for result in results:
-                    if type(result) is tuple and len(result) == 2 and isinstance(result[0], OutputTag):
-                        bucket = side.setdefault(result[0].tag_id, RowBatch([], None if times is None else []))
-                        bucket.rows.append(result[1])
-                        if bucket.timestamps is not None and times is not None:
-                            bucket.timestamps.append(times[position])
-                    else:
-                        out.append(result)
+        for position, record in enumerate(records):
+            results = call(record)
+            if results is not None:
+                extend(results)
                 if times is not None:
                     out_times += [times[position]] * (len(out) - len(out_times))
-        except Exception as error:
-            raise self.failed(error, rows, source) from error
-        finally:
-            self.leave_key()
-        if out:
-            self.emit(RowBatch(out, None if times is None else out_times))
-        for tag, bucket in side.items():
-            emit = self.emit_side.get(tag)
-            if emit is not None:
-                emit(bucket)
+        return out, None if times is None else out_times
 
 
-class CoProcessOperator(ProcessingOperator):
+class CoProcessOperator(TwoInputOperator, ProcessingOperator):
     """Runs a CoProcessFunction, or a KeyedCoProcessFunction when both streams are keyed."""
 
     def __init__(

@@ -14,6 +14,7 @@ from millstream.core.clock import Clock
 from millstream.core.types import TypeInformation
 from millstream.datastream.state import OperatorStateStore, State
 from millstream.datastream.state_descriptors import StateDescriptor
+from millstream.datastream.state_ttl import StateTtlConfig
 from millstream.taskmanager.state.captured import CapturedKeyedState, CapturedOperatorState, RestoredState
 from millstream.taskmanager.state.key_group_index import KeyGroupIndex
 
@@ -24,10 +25,13 @@ if TYPE_CHECKING:
 class ReducingTable(Protocol):
     """One value for each key, read and written in batches."""
 
-    def fold(self, keys: Sequence[Any], records: Iterator[Any], reduce: Callable[[Any, Any], Any]) -> list[Any]:
+    def fold(
+        self, keys: Sequence[Any], records: Iterator[Any], reduce: Callable[[Any, Any], Any], shared: bool = True
+    ) -> list[Any]:
         """Folds each record into its key's value, in order; answers the new value after each record.
 
-        When `reduce` raises, the record that it failed on is the last one taken from `records`.
+        Unless `shared`, what is kept shares nothing with what is answered, so either can be changed in place. When
+        `reduce` raises, the record that it failed on is the last one taken from `records`.
         """
 
     def read_column(self, keys: Any, default: float = 0, dtype: Any = "float64") -> npt.NDArray[Any]:
@@ -55,7 +59,9 @@ class KeyedStateBackend(Protocol):
         With a type of namespaces, the state has entries for each key and namespace, and a method `set_namespace`.
         """
 
-    def reducing_table(self, name: str, value_type: TypeInformation) -> ReducingTable:
+    def reducing_table(
+        self, name: str, value_type: TypeInformation, ttl: StateTtlConfig | None = None
+    ) -> ReducingTable:
         """The reducing state of this name, for operators that work in batches; the same one each time."""
 
     def capture(self, checkpoint_id: int, incremental: bool = False) -> CapturedKeyedState:

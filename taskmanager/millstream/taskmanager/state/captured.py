@@ -7,23 +7,13 @@ capture must be released on every path, may be released on any thread, and holds
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Collection
 from dataclasses import dataclass, field
-from itertools import compress
-from operator import itemgetter
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from millstream.core.snapshot.model import StateKind, TtlSettings
 from millstream.core.snapshot.restore import Rows
 from millstream.core.snapshot.table import StateTypes
-from millstream.taskmanager.state.key_group_index import KeyGroupIndex
-
-if TYPE_CHECKING:
-    import numpy as np
-    import numpy.typing as npt
-
-
-_HASHED_AT_ONCE = 16_384  # keys: hashing holds the interpreter lock, which the task needs too
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,80 +60,26 @@ class StateRows:
         )
 
 
-class GroupColumn:
-    """The key groups of a table's entries, in their order, kept from one capture to the next.
+class CapturedTable(Protocol):
+    """The entries of one keyed state at the moment of the capture."""
 
-    A dictionary keeps its order and grows at its end, so only new entries have to be hashed, until one is deleted.
-    """
+    @property
+    def declaration(self) -> StateDeclaration:
+        """What the state is."""
 
-    __slots__ = ("_known",)
+    @property
+    def base(self) -> int | None:
+        """The checkpoint that still holds every key group that is not in `dirty_groups`; None: there is none."""
 
-    def __init__(self) -> None:
-        self._known: tuple[int, Any] | None = None
-
-    def of(self, keys: list[Any], deletions: int, index: KeyGroupIndex) -> npt.NDArray[np.int32]:
-        """The key groups of all keys, where `deletions` counts how often the table lost an entry."""
-        import numpy as np
-
-        known = self._known
-        is_usable = known is not None and known[0] == deletions and len(known[1]) <= len(keys)
-        parts = [known[1]] if known is not None and is_usable else []
-        for start in range(sum(map(len, parts)), len(keys), _HASHED_AT_ONCE):
-            parts.append(index.column(keys[start : start + _HASHED_AT_ONCE]))
-        groups = parts[0] if len(parts) == 1 else np.concatenate(parts or [np.empty(0, np.int32)])
-        self._known = (deletions, groups)
-        return groups
-
-
-class CapturedTable:
-    """The entries of one keyed state at the moment of the capture.
-
-    `base` is the checkpoint that still holds every key group that is not in `dirty_groups`; None: there is none, and
-    all key groups are handed over.
-    """
-
-    def __init__(
-        self,
-        declaration: StateDeclaration,
-        entries: dict[Any, Any],
-        expires: dict[Any, Any] | None,
-        groups: Callable[[list[Any]], npt.NDArray[np.int32]],
-        base: int | None = None,
-        dirty_groups: frozenset[int] | None = None,
-        drop_expired_at: int | None = None,
-    ) -> None:
-        self.declaration = declaration
-        self.base = base
-        self.dirty_groups = dirty_groups
-        self.entries = entries
-        self._expires = expires
-        self._groups = groups
-        self._drop_expired_at = drop_expired_at
+    @property
+    def dirty_groups(self) -> frozenset[int] | None:
+        """The key groups to hand over; None: all of them."""
 
     def rows(self, key_groups: Collection[int] | None = None) -> StateRows:
         """The entries of some key groups; without any given, of those to hand over. For the writer's thread."""
-        import numpy as np
-
-        wanted = self.dirty_groups if key_groups is None else key_groups
-        entries = list(self.entries)
-        values = list(self.entries.values())
-        expires = None if self._expires is None else [self._expires[entry] for entry in entries]
-        keys = list(map(itemgetter(0), entries)) if self.declaration.namespaced else entries
-        groups = self._groups(keys)
-        if wanted is not None:
-            mask = np.isin(groups, np.fromiter(wanted, np.int32, len(wanted)))
-            groups = groups[mask]
-            chosen = mask.tolist()
-            entries, keys, values = (list(compress(column, chosen)) for column in (entries, keys, values))
-            expires = None if expires is None else list(compress(expires, chosen))
-        namespaces = list(map(itemgetter(1), entries)) if self.declaration.namespaced else None
-        rows = StateRows(values, keys, namespaces, expires, groups)
-        return rows if self._drop_expired_at is None else _unexpired(rows, self.declaration.kind, self._drop_expired_at)
 
     def release(self) -> None:
-        """Lets go of the entries."""
-        self.entries = {}
-        self._expires = None
+        """Lets go of the entries; may be called twice."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,23 +97,26 @@ class CapturedKeyedState:
             state.release()
 
 
+class CapturedContents(NamedTuple):
+    """One operator state: its list of elements, or its map."""
+
+    declaration: StateDeclaration
+    contents: Any
+
+
 @dataclass(frozen=True, slots=True)
 class CapturedOperatorState:
-    """All operator state of one subtask; each state's one value is its list of elements or its map."""
+    """All operator state of one subtask.
+
+    It shares nothing with the function: elements are often the function's own buffers, which it goes on changing.
+    """
 
     checkpoint_id: int
-    states: tuple[CapturedTable, ...]
-
-    def contents(self) -> Iterator[tuple[StateDeclaration, Any]]:
-        """Each state with its list of elements, or its map."""
-        for state in self.states:
-            empty: Any = {} if state.declaration.kind is StateKind.BROADCAST else []
-            yield state.declaration, next(iter(state.entries.values()), empty)
+    states: list[CapturedContents]
 
     def release(self) -> None:
         """Lets go of everything; may be called twice."""
-        for state in self.states:
-            state.release()
+        self.states.clear()
 
 
 class RestoredState(Protocol):
@@ -189,41 +128,3 @@ class RestoredState(Protocol):
 
     def rows(self, declared: StateTypes | None) -> Rows:
         """The rows as the types that the program declares now; None: as stored, for state that nobody asked for."""
-
-
-@dataclass(frozen=True, slots=True)
-class DecodedState:
-    """A part of a state whose rows are at hand."""
-
-    declaration: StateDeclaration
-    decoded: Rows
-
-    def rows(self, declared: StateTypes | None) -> Rows:
-        """The rows as they are."""
-        return self.decoded
-
-
-def _unexpired(rows: StateRows, kind: StateKind, now: int) -> StateRows:
-    """Without the entries, elements and map entries that have expired."""
-    if rows.expires_at is None:
-        return rows
-    values, expires, kept = [], [], []
-    for value, deadlines in zip(rows.values, rows.expires_at, strict=True):
-        if kind is StateKind.LIST:
-            alive = [deadline > now for deadline in deadlines]
-            value, deadlines = list(compress(value, alive)), list(compress(deadlines, alive))
-        elif kind is StateKind.MAP:
-            deadlines = {key: deadline for key, deadline in deadlines.items() if deadline > now}
-            value = {key: value[key] for key in deadlines}
-        keep = bool(value) if kind in (StateKind.LIST, StateKind.MAP) else deadlines > now
-        kept.append(keep)
-        if keep:
-            values.append(value)
-            expires.append(deadlines)
-    return StateRows(
-        values,
-        list(compress(rows.keys, kept)),
-        None if rows.namespaces is None else list(compress(rows.namespaces, kept)),
-        expires,
-        rows.key_groups[kept],
-    )

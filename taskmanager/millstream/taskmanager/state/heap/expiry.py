@@ -20,7 +20,7 @@ class Expiry:
         self.in_snapshots = config.cleanup_strategies.in_full_snapshot()
         incremental = config.cleanup_strategies.get_incremental_cleanup_strategy()
         self._size = 0 if incremental is None else incremental.cleanup_size
-        self.every_record = incremental is not None and incremental.run_cleanup_for_every_record
+        self.every_record = incremental is not None and incremental.every_record
         self._round: Iterator[Any] = iter(())
         self.now = clock.now_ms
 

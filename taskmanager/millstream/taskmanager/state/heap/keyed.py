@@ -27,6 +27,7 @@ from millstream.taskmanager.state.declarations import (
     check_same,
     declare_keyed,
     ttl_config,
+    ttl_settings,
     undeclared_warning,
 )
 from millstream.taskmanager.state.heap import expiring, plain
@@ -57,6 +58,7 @@ class HeapKeyedStateBackend:
         self._address = Address()
         self._tables: dict[str, HeapTable] = {}
         self._restored: dict[str, list[RestoredState]] = {}
+        self._kept: dict[str, HeapTable] = {}  # as stored: the program has not asked for them yet
         self._cleaned_every_record: list[HeapTable] = []
 
     def set_current_key(self, key: Any) -> None:
@@ -86,22 +88,25 @@ class HeapKeyedStateBackend:
         address: AnyAddress = self._address if namespace_type is None else NamespacedAddress(self._address)
         return _state_object(table, address, descriptor)
 
-    def reducing_table(self, name: str, value_type: TypeInformation) -> HeapTable:
+    def reducing_table(self, name: str, value_type: TypeInformation, ttl: StateTtlConfig | None = None) -> HeapTable:
         """The reducing state of this name, for operators that work in batches; the same one each time."""
-        return self._table(StateDeclaration(name, StateKind.REDUCING, StateTypes(self._key_type, value_type)), None)
+        types = StateTypes(self._key_type, value_type)
+        return self._table(StateDeclaration(name, StateKind.REDUCING, types, ttl_settings(ttl)), ttl)
 
     def capture(self, checkpoint_id: int, incremental: bool = False) -> CapturedKeyedState:
         """All state as it is now: a shallow copy of each table's dictionary."""
-        for name in list(self._restored):
-            stored = self._restored[name][0].declaration
-            self._table(stored, ttl_config(stored.ttl), keeping=True)
-        states = tuple(table.capture(checkpoint_id, incremental) for table in self._tables.values())
+        for name, parts in self._restored.items():
+            if name not in self._kept:
+                stored = parts[0].declaration
+                self._kept[name] = self._loaded(stored, ttl_config(stored.ttl), None)
+        tables = (*self._tables.values(), *self._kept.values())
+        states = tuple(table.capture(checkpoint_id, incremental) for table in tables)
         _age_for_the_garbage_collector()
         return CapturedKeyedState(checkpoint_id, self._index.max_parallelism, self._index.owned, states)
 
     def confirm(self, checkpoint_id: int) -> None:
         """The checkpoint is complete: incremental ones can build upon it."""
-        for table in self._tables.values():
+        for table in (*self._tables.values(), *self._kept.values()):
             table.confirm(checkpoint_id)
 
     def restore(self, states: Iterable[RestoredState]) -> None:
@@ -109,20 +114,24 @@ class HeapKeyedStateBackend:
         for part in states:
             self._restored.setdefault(part.declaration.name, []).append(part)
 
-    def _table(self, declaration: StateDeclaration, ttl: StateTtlConfig | None, keeping: bool = False) -> HeapTable:
-        table = self._tables.get(declaration.name)
-        if table is not None:
-            check_same(table.declaration, declaration)
-            return table
+    def _table(self, declaration: StateDeclaration, ttl: StateTtlConfig | None) -> HeapTable:
+        name = declaration.name
+        if name in self._tables:
+            check_same(self._tables[name].declaration, declaration)
+            return self._tables[name]
+        table = self._tables[name] = self._loaded(declaration, ttl, declaration.types)
+        self._restored.pop(name, None)
+        self._kept.pop(name, None)
+        if table.expiry is not None and table.expiry.every_record:
+            self._cleaned_every_record.append(table)
+        return table
+
+    def _loaded(self, declaration: StateDeclaration, ttl: StateTtlConfig | None, types: StateTypes | None) -> HeapTable:
         expiry = Expiry(ttl, self._clock) if ttl is not None else None
         table = HeapTable(declaration, self._index, expiry, self._incremental)
         for part in self._restored.get(declaration.name, ()):
             check_restored(part.declaration, declaration)
-            table.load(part.rows(None if keeping else declaration.types))
-        self._restored.pop(declaration.name, None)
-        self._tables[declaration.name] = table
-        if expiry is not None and expiry.every_record:
-            self._cleaned_every_record.append(table)
+            table.load(part.rows(types), part.declaration.ttl)
         return table
 
 

@@ -8,9 +8,16 @@ from typing import Any
 
 from millstream.core.snapshot.model import StateKind
 from millstream.core.snapshot.restore import Rows
+from millstream.core.snapshot.table import StateTypes
 from millstream.datastream.state import BroadcastState, ListState, OperatorStateStore, descriptor_of
 from millstream.datastream.state_descriptors import ListStateDescriptor, MapStateDescriptor, StateDescriptor
-from millstream.taskmanager.state.captured import CapturedOperatorState, RestoredState, StateDeclaration
+from millstream.taskmanager.state.captured import (
+    CapturedContents,
+    CapturedOperatorState,
+    RestoredState,
+    StateDeclaration,
+)
+from millstream.taskmanager.state.copying import private_copy
 from millstream.taskmanager.state.declarations import check_restored, check_same, declare_operator, undeclared_warning
 from millstream.taskmanager.state.heap.address import Address
 from millstream.taskmanager.state.heap.plain import HeapBroadcastState, HeapListState
@@ -56,12 +63,10 @@ class HeapOperatorStateBackend(OperatorStateStore):
         return HeapBroadcastState(self._declared(descriptor, StateKind.BROADCAST), Address(_ENTRY))
 
     def capture(self, checkpoint_id: int) -> CapturedOperatorState:
-        """All state as it is now."""
-        for name in list(self._restored):
-            self._table(self._restored[name][0].declaration, keeping=True)
-        return CapturedOperatorState(
-            checkpoint_id, tuple(table.capture(checkpoint_id, incremental=False) for table in self._tables.values())
-        )
+        """All state as it is now, copied."""
+        kept = [self._loaded(parts[0].declaration, None) for parts in self._restored.values()]
+        tables = (*self._tables.values(), *kept)
+        return CapturedOperatorState(checkpoint_id, [_captured(table) for table in tables])
 
     def restore(self, states: Iterable[RestoredState]) -> None:
         """Takes over state; its rows are read when the program asks for it."""
@@ -75,18 +80,28 @@ class HeapOperatorStateBackend(OperatorStateStore):
             log.warning("%s", undeclared_warning(self._operator_name, descriptor))
         return table
 
-    def _table(self, declaration: StateDeclaration, keeping: bool = False) -> HeapTable:
-        table = self._tables.get(declaration.name)
-        if table is not None:
-            check_same(table.declaration, declaration)
-            return table
+    def _table(self, declaration: StateDeclaration) -> HeapTable:
+        name = declaration.name
+        if name in self._tables:
+            check_same(self._tables[name].declaration, declaration)
+        else:
+            self._tables[name] = self._loaded(declaration, declaration.types)
+            self._restored.pop(name, None)
+        return self._tables[name]
+
+    def _loaded(self, declaration: StateDeclaration, types: StateTypes | None) -> HeapTable:
         table = HeapTable(declaration, self._index)
         for part in self._restored.get(declaration.name, ()):
             check_restored(part.declaration, declaration)
-            _load(table, part.rows(None if keeping else declaration.types))
-        self._restored.pop(declaration.name, None)
-        self._tables[declaration.name] = table
+            _load(table, part.rows(types))
         return table
+
+
+def _captured(table: HeapTable) -> CapturedContents:
+    if table.declaration.kind is StateKind.BROADCAST:
+        entries = table.values.get(_ENTRY, {})
+        return CapturedContents(table.declaration, {key: private_copy(value) for key, value in entries.items()})
+    return CapturedContents(table.declaration, list(map(private_copy, table.values.get(_ENTRY, ()))))
 
 
 def _load(table: HeapTable, rows: Rows) -> None:

@@ -15,11 +15,12 @@ from itertools import compress, repeat
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
-from millstream.core.snapshot.model import StateKind
+from millstream.core.snapshot.model import StateKind, TtlSettings
 from millstream.core.snapshot.restore import Rows
-from millstream.taskmanager.state.captured import CapturedTable, GroupColumn, StateDeclaration
+from millstream.taskmanager.state.captured import StateDeclaration
 from millstream.taskmanager.state.copying import ATOMIC, is_immutable, is_immutable_type, private_copy
 from millstream.taskmanager.state.dirty import DirtyKeyGroups
+from millstream.taskmanager.state.heap.captured import GroupColumn, HeapCapture
 from millstream.taskmanager.state.heap.expiry import Expiry
 from millstream.taskmanager.state.key_group_index import KeyGroupIndex
 
@@ -43,7 +44,7 @@ class HeapTable:
         self.dirty = DirtyKeyGroups(index, itemgetter(0) if declaration.namespaced else None) if tracked else None
         self.watched = False
         self._index = index
-        self._captures: tuple[CapturedTable, ...] = ()
+        self._captures: tuple[HeapCapture, ...] = ()
         self._deletions = 0
         self._groups = GroupColumn()
         kind = declaration.types.value
@@ -124,13 +125,15 @@ class HeapTable:
 
     # Batches
 
-    def fold(self, keys: Sequence[Any], records: Iterator[Any], reduce: Callable[[Any, Any], Any]) -> list[Any]:
+    def fold(
+        self, keys: Sequence[Any], records: Iterator[Any], reduce: Callable[[Any, Any], Any], shared: bool = True
+    ) -> list[Any]:
         """Folds each record into its key's value, in order; answers the new value after each record."""
         if self.dirty is not None:
             self.dirty.add_all(keys)
-        if self.expiry is not None:
-            return self._fold_expiring(keys, records, reduce)
         self.forget_released()
+        if self.expiry is not None or not shared:
+            return self._fold_with_care(keys, records, reduce, shared)
         if self._captures and self._changeable:
             return self._fold_watched(keys, records, reduce)
         values = self.values
@@ -162,20 +165,20 @@ class HeapTable:
             append(record)
         return results
 
-    def _fold_expiring(
-        self, keys: Sequence[Any], records: Iterator[Any], reduce: Callable[[Any, Any], Any]
+    def _fold_with_care(
+        self, keys: Sequence[Any], records: Iterator[Any], reduce: Callable[[Any, Any], Any], shared: bool
     ) -> list[Any]:
+        """The same for values that expire, and for values that are copied, of which the copies are kept."""
         values, expires, expiry = self.values, self.expires, self.expiry
-        assert expiry is not None
         results: list[Any] = []
         for key, record in zip(keys, records, strict=False):
-            now = expiry.now()
-            if key in values and expires[key] <= now and not expiry.answers_expired:
+            if expiry is not None and key in values and expires[key] <= expiry.now() and not expiry.answers_expired:
                 self.drop(key)
             if key in values:
                 record = reduce(self.private(key, values[key]) if self.watched else values[key], record)
-            values[key] = record
-            expires[key] = now + expiry.ttl_ms
+            values[key] = record if shared else private_copy(record)
+            if expiry is not None:
+                expires[key] = expiry.now() + expiry.ttl_ms
             results.append(record)
         return results
 
@@ -208,7 +211,7 @@ class HeapTable:
 
     # Captures
 
-    def capture(self, checkpoint_id: int, incremental: bool) -> CapturedTable:
+    def capture(self, checkpoint_id: int, incremental: bool) -> HeapCapture:
         """The entries as they are now. Incremental: together with what was touched since the last one completed."""
         base: int | None = None
         dirty_groups: frozenset[int] | None = None
@@ -219,7 +222,7 @@ class HeapTable:
         def key_groups(keys: list[Any]) -> npt.NDArray[np.int32]:
             return groups.of(keys, deletions, index)
 
-        captured = CapturedTable(
+        captured = HeapCapture(
             self.declaration,
             self.values.copy(),
             None if self.expiry is None else self.expires.copy(),
@@ -238,14 +241,14 @@ class HeapTable:
         if self.dirty is not None:
             self.dirty.confirm(checkpoint_id)
 
-    def load(self, rows: Rows) -> None:
-        """Takes over rows of a snapshot: those in the key groups that are owned here."""
+    def load(self, rows: Rows, stored_ttl: TtlSettings | None = None) -> None:
+        """Takes over rows of a snapshot, with the time-to-live that they had: those in the key groups owned here."""
         chosen = self._chosen(rows)
         owners: Iterable[Any] = rows.keys
         if self.declaration.namespaced:
             owners = zip(rows.keys, rows.namespaces, strict=True)
         entries = list(owners)
-        deadlines = self._deadlines(rows)
+        deadlines = self._deadlines(rows, stored_ttl)
         match self.declaration.kind:
             case StateKind.LIST:
                 for row in sorted(chosen, key=rows.detail.__getitem__):
@@ -273,14 +276,15 @@ class HeapTable:
             return range(len(rows.content))
         return [row for row, group in enumerate(groups) if group in owned]
 
-    def _deadlines(self, rows: Rows) -> list[int] | None:
-        """State that had no time-to-live begins to live now."""
+    def _deadlines(self, rows: Rows, stored_ttl: TtlSettings | None) -> list[int] | None:
+        """State that had no time-to-live begins to live now; another one than now counts from the last access."""
         if self.expiry is None:
             return None
         fresh = self.expiry.now() + self.expiry.ttl_ms
         if rows.expires_at is None:
             return [fresh] * len(rows.content)
-        return [fresh if deadline is None else deadline for deadline in rows.expires_at]
+        longer = 0 if stored_ttl is None else self.expiry.ttl_ms - stored_ttl.ttl_ms
+        return [fresh if deadline is None else deadline + longer for deadline in rows.expires_at]
 
     def forget_released(self) -> None:
         """Stops watching for captures that were released, on whatever thread; call it now and then."""

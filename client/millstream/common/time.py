@@ -1,0 +1,76 @@
+"""Lengths of time, with PyFlink's names. Wherever one is taken, a `datetime.timedelta` does as well."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class _Length:
+    length_ms: int
+
+    def to_milliseconds(self) -> int:
+        """The whole length."""
+        return self.length_ms
+
+
+class Time(_Length):
+    """As PyFlink's time-to-live and windows take it: `Time.seconds(10)`."""
+
+    __slots__ = ()
+
+    @staticmethod
+    def milliseconds(milliseconds: int) -> Time:
+        """So many milliseconds."""
+        return Time(milliseconds)
+
+    @staticmethod
+    def seconds(seconds: int) -> Time:
+        """So many seconds."""
+        return Time(seconds * 1000)
+
+    @staticmethod
+    def minutes(minutes: int) -> Time:
+        """So many minutes."""
+        return Time.seconds(minutes * 60)
+
+    @staticmethod
+    def hours(hours: int) -> Time:
+        """So many hours."""
+        return Time.minutes(hours * 60)
+
+    @staticmethod
+    def days(days: int) -> Time:
+        """So many days."""
+        return Time.hours(days * 24)
+
+
+class Duration(_Length):
+    """As Java's: `Duration.of_seconds(10)`."""
+
+    __slots__ = ()
+
+    @staticmethod
+    def of_millis(millis: int) -> Duration:
+        """So many milliseconds."""
+        return Duration(millis)
+
+    @staticmethod
+    def of_seconds(seconds: int) -> Duration:
+        """So many seconds."""
+        return Duration(seconds * 1000)
+
+    @staticmethod
+    def of_minutes(minutes: int) -> Duration:
+        """So many minutes."""
+        return Duration.of_seconds(minutes * 60)
+
+    @staticmethod
+    def of_hours(hours: int) -> Duration:
+        """So many hours."""
+        return Duration.of_minutes(hours * 60)
+
+    @staticmethod
+    def of_days(days: int) -> Duration:
+        """So many days."""
+        return Duration.of_hours(days * 24)

@@ -1,0 +1,88 @@
+"""State of an earlier submission of a script becomes state of the script's classes as they are now."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+SCRIPT = """
+import enum, sys
+from dataclasses import dataclass
+from pathlib import Path
+from millstream.core.pickling import to_bytes
+
+VERSION = sys.argv[1]
+
+@dataclass(frozen=True)
+class Id:
+    number: int
+    def version(self):
+        return VERSION
+
+class Colour(enum.Enum):
+    RED = 1
+    if VERSION == "2":
+        BLUE = 2
+
+class Basket:
+    def version(self):
+        return VERSION
+
+def make():
+    return {"key": Id(1), "enum": Colour.RED, "plain": Basket(), "both": (Id(1), Colour.RED)}
+
+Path(f"program{VERSION}").write_bytes(to_bytes(make))
+"""
+
+CHECKPOINT = """
+import pickle
+from pathlib import Path
+import pyarrow as pa
+from millstream.core import types as t
+from millstream.core.snapshot.columns import to_array
+
+make = pickle.loads(Path("program1").read_bytes())
+Path("state").write_bytes(pickle.dumps(to_array(list(make().values()), t.PICKLED, "value")))
+"""
+
+RESTORE = """
+import pickle, sys
+from pathlib import Path
+from millstream.core import types as t
+from millstream.core.snapshot.columns import from_array
+
+def state():
+    return from_array(pickle.loads(Path("state").read_bytes()), t.PICKLED, "value", unpickle=True)
+
+if sys.argv[1] == "state":
+    assert state()[0].version() == "1"
+make = pickle.loads(Path("program2").read_bytes())
+now = make()
+key, colour, basket, both = state()
+assert (key, hash(key), key.version()) == (now["key"], hash(now["key"]), "2")
+assert colour is now["enum"]
+assert type(basket) is type(now["plain"]) and basket.version() == "2"
+assert both == now["both"]
+assert [member.name for member in type(colour)] == ["RED", "BLUE"]
+assert make()["plain"].version() == "2"
+assert pickle.loads(Path("program2").read_bytes())()["key"] == key
+"""
+
+
+@pytest.mark.parametrize("first", ["program", "state"])
+def test_what_an_earlier_submission_stored_is_of_the_programs_classes(tmp_path: Path, first: str) -> None:
+    """Whichever a worker loads first: the program, or state that none of its functions knows the class of."""
+
+    def run(code: str, argument: str) -> None:
+        (tmp_path / "script.py").write_text(code)
+        command = [sys.executable, "script.py", argument]
+        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False)
+        assert done.returncode == 0, done.stderr
+
+    run(SCRIPT, "1")
+    run(SCRIPT, "2")
+    run(CHECKPOINT, "")
+    run(RESTORE, first)
