@@ -71,14 +71,16 @@ def job(dispatcher: FakeDispatcher) -> Iterator[ClusterJobClient]:
 
 
 def test_a_savepoint(job: ClusterJobClient, dispatcher: FakeDispatcher, tmp_path: Path) -> None:
-    dispatcher.answers = [pb.SnapshotResult(location=f"/sp/{n}") for n in range(3)]
+    dispatcher.answers = [pb.SnapshotResult(location=f"/sp/{n}") for n in range(4)]
     assert job.trigger_savepoint() == "/sp/0"
     assert job.trigger_savepoint(tmp_path, SavepointFormatType.NATIVE) == "/sp/1"
     assert job.trigger_savepoint("relative") == "/sp/2"
-    first, second, third = dispatcher.asked
+    assert job.trigger_savepoint("") == "/sp/3"
+    first, second, third, fourth = dispatcher.asked
     assert (first.job_id, first.kind, first.format) == (JOB, pb.SnapshotRequest.SAVEPOINT, "CANONICAL")
     assert (first.target_directory, second.target_directory) == ("", str(tmp_path))
     assert third.target_directory == str(Path("relative").absolute())
+    assert fourth.target_directory == "", "the default directory, not the working directory"
     assert second.format == "NATIVE"
     assert len({first.trigger_id, second.trigger_id, third.trigger_id, ""}) == 4
 

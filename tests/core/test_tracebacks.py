@@ -6,6 +6,7 @@ import traceback
 from types import FunctionType
 from typing import Any
 
+from millstream.core.errors import InvalidProgramError
 from millstream.core.tracebacks import one_line, user_traceback
 
 
@@ -52,6 +53,19 @@ def test_runtime_frames_that_user_code_called_stay() -> None:
     inner = _as_runtime(user_function)
     text = user_traceback(_below_this_file(caught(lambda: inner())))
     assert "user_function" in text
+
+
+def refusing() -> None:
+    raise InvalidProgramError("no such state")
+
+
+def test_an_error_meant_for_the_user_ends_at_the_users_call() -> None:
+    text = user_traceback(_below_this_file(caught(lambda: _as_runtime(runtime_frame)(_as_runtime(refusing)))))
+    assert "in <lambda>" in text
+    assert "in runtime_frame" not in text
+    assert "in refusing" not in text
+    assert text.endswith("millstream.core.errors.InvalidProgramError: no such state\n")
+    assert "in refusing" in user_traceback(caught(refusing)), "raised by the user's own code"
 
 
 def test_an_exception_of_the_runtime_alone_has_no_frames() -> None:

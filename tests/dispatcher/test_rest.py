@@ -124,9 +124,9 @@ def test_jobs_in_flinks_shapes(tmp_path: Path) -> None:
             history = (await get("GET", "/jobs/{jobid}/exceptions", job.job_id))["exceptionHistory"]
             assert history["truncated"] is False
             (concurrent,) = history["entries"][0].pop("concurrentExceptions")
-            assert (concurrent["exceptionName"], concurrent["timestamp"]) == ("PeerLostError: lost", 1236)
+            assert (concurrent["exceptionName"], concurrent["timestamp"]) == ("PeerLostError", 1236)
             assert history["entries"][0] == {
-                "exceptionName": "ValueError: bad", "stacktrace": "Traceback ...\nValueError: bad", "timestamp": 1234,
+                "exceptionName": "ValueError", "stacktrace": "Traceback ...\nValueError: bad", "timestamp": 1234,
                 "failureLabels": {}, "taskName": "Sink", "endpoint": "127.0.0.1", "taskManagerId": "tm-1",
                 "operator": "my map", "subtask": 1, "attempt": 1, "record": "{'a': 1}",
             }  # fmt: skip

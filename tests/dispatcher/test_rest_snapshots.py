@@ -214,6 +214,19 @@ def test_checkpoints(tmp_path: Path) -> None:
     asyncio.run(scenario())
 
 
+def test_ids_in_capital_letters_are_the_same_ids(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with running_job(configuration(tmp_path)) as job:
+            trigger = new_id()
+            path = f"/jobs/{job.job_id.upper()}/savepoints"
+            answer = (await job.http("POST", path, {"triggerId": trigger.upper()}, status=202)).json
+            assert answer == {"request-id": trigger}
+            job.answer(await job.manager.next("snapshot"), location="/sp")
+            assert await job.outcome(SAVEPOINT, trigger.upper()) == {"location": "/sp"}
+
+    asyncio.run(scenario())
+
+
 def test_a_trigger_id_is_of_one_job_and_kind(tmp_path: Path) -> None:
     async def scenario() -> None:
         async with running_job(configuration(tmp_path)) as job:
@@ -242,6 +255,11 @@ def test_a_trigger_id_is_of_one_job_and_kind(tmp_path: Path) -> None:
         (SAVEPOINTS, {"formatType": "ZIP"}, "formatType: 'ZIP' is not one of CANONICAL, NATIVE"),
         (SAVEPOINTS, {"triggerId": "mine"}, "triggerId: 'mine' is not a trigger id; it has 32 hexadecimal digits"),
         (SAVEPOINTS, "[]", "the request's body is not a JSON object"),
+        (SAVEPOINTS, '{"target-directory": "\\ud800"}', "the request's body is not JSON"),
+        (SAVEPOINTS, {"targetDirectory": "/sp"}, "targetDirectory: there is no such field; there are target-directory"),
+        (SAVEPOINTS, {"target-directory": "sp"}, "target-directory: 'sp' is a relative path; write an absolute one"),
+        (STOP, {"targetDirectory": "file:sp"}, "targetDirectory: 'file:sp' is a relative path"),
+        (CHECKPOINTS, {"target-directory": "/sp"}, "there is no such field; there are checkpointType"),
         (STOP, {"drain": 1}, "drain: expected true or false"),
         (CHECKPOINTS, {"checkpointType": "BIG"}, "'BIG' is not one of CONFIGURED, FULL, INCREMENTAL"),
     ],

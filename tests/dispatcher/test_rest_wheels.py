@@ -209,6 +209,8 @@ def test_programs_that_fail(tmp_path: Path) -> None:
         ({"flinkConfiguration": [1]}, "flinkConfiguration: expected an object"),
         ({"savepointPath": 5}, "savepointPath: expected a string"),
         ({"allowNonRestoredState": "yes"}, "allowNonRestoredState: expected true or false"),
+        ({"savepointPath": "sp/1"}, "savepointPath: 'sp/1' is a relative path"),
+        ({"claim-mode": "CLAIM"}, "claim-mode: there is no such field"),
         ({"claimMode": "LEGACY"}, "claimMode: 'LEGACY' is not one of NO_CLAIM, CLAIM"),
         ("x" * 2_000_000, "larger than"),
     ],

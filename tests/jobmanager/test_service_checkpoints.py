@@ -15,6 +15,7 @@ from millstream.core.ids import JobId, OperatorId
 from millstream.core.snapshot import OperatorSnapshot, StateFile, StateKind, StateSnapshot
 from millstream.core.snapshot.operator_json import operators_from_json, operators_to_json
 from millstream.proto import taskmanager_pb2 as pb
+from millstream.proto.status_pb2 import TaskFailure
 
 
 def checkpointed(directory: Path | None, **options: str) -> JobGraph:
@@ -111,7 +112,13 @@ def test_a_checkpoint_that_is_declined_too_often_fails_the_job(tmp_path: Path) -
         checkpoint_id, _ = await triggered(task_manager)
         decline: dict[str, Any] = {"checkpoint_id": checkpoint_id, "reason": "CHECKPOINT_ASYNC_EXCEPTION"}
         allocation, attempt = tasks[0]
-        message = pb.CheckpointDecline(allocation_id=allocation, attempt_id=attempt, message="disk full", **decline)
+        raised = TaskFailure(
+            exception="OSError: disk full", traceback="Traceback ...\n", task_name="task", operator_name="map",
+            vertex_id=graph.vertices[0].id, final=True,
+        )  # fmt: skip
+        message = pb.CheckpointDecline(
+            allocation_id=allocation, attempt_id=attempt, message="disk full", failure=raised, **decline
+        )
         await task_manager.send(checkpoint_decline=message)
         for held, running in tasks:
             assert (await task_manager.next("cancel")).allocation_id == held
@@ -119,6 +126,8 @@ def test_a_checkpoint_that_is_declined_too_often_fails_the_job(tmp_path: Path) -
         details = await cluster.details_in("FAILED")
         assert details.failures[0].exception.startswith("CheckpointFailure: checkpoint 1 failed")
         assert "disk full" in details.failures[0].exception
+        assert details.failures[0].traceback == f"Traceback ...\n\n{details.failures[0].exception}"
+        assert (details.failures[0].task_name, details.failures[0].operator_name) == ("task", "map")
 
     run(scenario)
 

@@ -30,6 +30,14 @@ class Command(click.Command):
 
     failure_status = FAILED
 
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Errors of the parser know no command by themselves."""
+        try:
+            return super().parse_args(ctx, args)
+        except click.UsageError as error:
+            error.ctx = error.ctx or ctx
+            raise
+
     def invoke(self, ctx: click.Context) -> Any:
         """Runs the command; its answer is the exit status."""
         try:

@@ -73,6 +73,8 @@ def absolute_location(location: str) -> str:
     """A location that was typed here, as the cluster understands it."""
     from millstream.core.snapshot.model import absolute_location as absolute
 
+    if not location:
+        raise click.UsageError("the path is empty: write a path or a URI, such as file:///savepoints")
     return absolute(location)
 
 

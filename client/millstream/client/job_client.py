@@ -139,7 +139,7 @@ class ClusterJobClient:
         format_type: SavepointFormatType,
     ) -> str:
         request.job_id, request.trigger_id = self._job_id, new_id()
-        request.target_directory = "" if directory is None else absolute_location(os.fspath(directory))
+        request.target_directory = absolute_location(os.fspath(directory)) if directory else ""
         request.format = SavepointFormatType(format_type)
         result = self._loop.call(self._snapshot(request))
         if result.error:

@@ -3,18 +3,29 @@
 from __future__ import annotations
 
 import traceback
-from types import TracebackType
+from types import FrameType, TracebackType
+
+from millstream.core.errors import MillstreamError
+
+
+def _is_ours(frame: FrameType) -> bool:
+    return str(frame.f_globals.get("__name__", "")).startswith("millstream.")
 
 
 def _user_frames(trace: TracebackType | None) -> TracebackType | None:
-    while trace is not None and str(trace.tb_frame.f_globals.get("__name__", "")).startswith("millstream."):
+    while trace is not None and _is_ours(trace.tb_frame):
         trace = trace.tb_next
     return trace
 
 
 def user_traceback(error: BaseException) -> str:
-    """The traceback from the first frame that is the user's."""
-    told = traceback.TracebackException(type(error), error, _user_frames(error.__traceback__), compact=True)
+    """The traceback from the first frame that is the user's; of an error meant for the user, to the last that is."""
+    trace = _user_frames(error.__traceback__)
+    told = traceback.TracebackException(type(error), error, trace, compact=True)
+    if isinstance(error, MillstreamError):
+        frames = [frame for frame, _ in traceback.walk_tb(trace)]
+        while frames and _is_ours(frames.pop()):
+            told.stack.pop()
     return "".join(told.format())
 
 

@@ -13,7 +13,7 @@ from millstream.dispatcher.lifecycle import JobLifecycle
 from millstream.dispatcher.operations import OperationKey, OperationKind, Outcome
 from millstream.dispatcher.rest_json import Json
 from millstream.dispatcher.rest_operations import RestOperations, failure_cause
-from millstream.dispatcher.rest_requests import json_object, text, trigger_id_of
+from millstream.dispatcher.rest_requests import json_object, location, trigger_id_of
 from millstream.dispatcher.rest_table import RestError, RestRoute
 
 
@@ -39,8 +39,8 @@ class DisposalEndpoints:
 
     async def dispose(self, request: Request) -> Json:
         """`POST /savepoint-disposal`."""
-        body = await json_object(request)
-        path = text(body, "savepoint-path")
+        body = await json_object(request, schemas.DISPOSAL_REQUEST)
+        path = location(body, "savepoint-path")
         if not path:
             raise RestError(400, "savepoint-path: expected the path of a savepoint")
         key = OperationKey(OperationKind.DISPOSAL, "", trigger_id_of(body))

@@ -190,7 +190,7 @@ def exceptions(details: pb.JobDetails, limit: int) -> Json:
 def _failure(failure: pb.TaskFailure, hosts: dict[tuple[str, int], str]) -> Json:
     of_task = bool(failure.task_name)
     return {
-        "exceptionName": failure.exception,
+        "exceptionName": _class_name(failure.exception),
         "stacktrace": failure.traceback or failure.exception,
         "timestamp": failure.timestamp,
         "failureLabels": {},
@@ -202,6 +202,12 @@ def _failure(failure: pb.TaskFailure, hosts: dict[tuple[str, int], str]) -> Json
         "attempt": failure.attempt if of_task else None,
         "record": failure.record or None,
     }
+
+
+def _class_name(exception: str) -> str:
+    """The class of `class: message`; what the services say of a job by themselves has none, and is its own name."""
+    name = exception.partition(":")[0]
+    return name if name.replace(".", "_").isidentifier() else exception
 
 
 def job_config(details: pb.JobDetails) -> Json:

@@ -53,7 +53,7 @@ class RestOperations:
 
     def shown(self, kind: OperationKind, job_id: str, request: Request, shape: Callable[[Outcome], Json]) -> Json:
         """The operation that the path names, in Flink's shape."""
-        key = OperationKey(kind, job_id, request.path_params["triggerid"])
+        key = OperationKey(kind, job_id, request.path_params["triggerid"].lower())
         if not self.knows(key):
             of_job = f" of job {job_id}" if job_id else ""
             raise RestError(404, f"no {kind.value}{of_job} has the trigger id {key.trigger_id}, or no longer")

@@ -8,15 +8,17 @@ from collections.abc import Sequence
 from starlette.requests import Request
 
 from millstream.core.ids import JobId, new_id
+from millstream.core.snapshot.model import is_uri
 from millstream.dispatcher.admission import is_id
 from millstream.dispatcher.rest_json import Json
+from millstream.dispatcher.rest_schemas import Schema
 from millstream.dispatcher.rest_table import RestError
 
 _BODY_LIMIT = 1024 * 1024
 
 
-async def json_object(request: Request) -> Json:
-    """The body; an empty one is an empty object."""
+async def json_object(request: Request, schema: Schema) -> Json:
+    """The body, with no fields but those of the schema; an empty one is an empty object."""
     content = bytearray()
     async for chunk in request.stream():
         content += chunk
@@ -26,10 +28,14 @@ async def json_object(request: Request) -> Json:
         return {}
     try:
         body = json.loads(content)
+        json.dumps(body, ensure_ascii=False).encode()  # escapes can make text that no encoding has
     except (ValueError, RecursionError) as error:
         raise RestError(400, f"the request's body is not JSON: {error}") from error
     if not isinstance(body, dict):
         raise RestError(400, "the request's body is not a JSON object")
+    unknown = next((name for name in body if name not in schema["properties"]), None)
+    if unknown is not None:
+        raise RestError(400, f"{unknown}: there is no such field; there are {', '.join(schema['properties'])}")
     return body
 
 
@@ -38,6 +44,14 @@ def text(body: Json, name: str) -> str | None:
     value = body.get(name)
     if value is not None and not isinstance(value, str):
         raise RestError(400, f"{name}: expected a string")
+    return value
+
+
+def location(body: Json, name: str) -> str | None:
+    """A path or a URI that means the same in every process; it may be missing."""
+    value = text(body, name)
+    if value and not is_uri(value) and not value.removeprefix("file:").startswith("/"):
+        raise RestError(400, f"{name}: '{value}' is a relative path; write an absolute one, or a URI")
     return value
 
 
@@ -59,7 +73,7 @@ def choice(body: Json, name: str, choices: Sequence[str]) -> str:
 
 def job_id_of(request: Request) -> JobId:
     """The job that the path names, whether there is one or not."""
-    job_id = request.path_params["jobid"]
+    job_id = request.path_params["jobid"].lower()
     if not is_id(job_id):
         raise RestError(400, f"'{job_id}' is not a job id; it has 32 hexadecimal digits")
     return JobId(job_id)
@@ -68,6 +82,8 @@ def job_id_of(request: Request) -> JobId:
 def trigger_id_of(body: Json) -> str:
     """The trigger id that the client chose, or a new one."""
     trigger_id = text(body, "triggerId")
-    if trigger_id is not None and not is_id(trigger_id):
+    if trigger_id is None:
+        return new_id()
+    if not is_id(trigger_id.lower()):
         raise RestError(400, f"triggerId: '{trigger_id}' is not a trigger id; it has 32 hexadecimal digits")
-    return trigger_id or new_id()
+    return trigger_id.lower()

@@ -163,6 +163,7 @@ RUN_REQUEST: Schema = {
         "savepointPath": {**STRING, "description": "The savepoint or retained checkpoint to start from."},
         "allowNonRestoredState": {**BOOLEAN, "description": "Whether state that no operator claims is left out."},
         "claimMode": {**CLAIM_MODE, "description": "Whether the job takes the snapshot over."},
+        "restoreMode": {**CLAIM_MODE, "description": "What Flink called claimMode before."},
         "flinkConfiguration": {**mapping(STRING), "description": "Options of the job."},
     },
 }

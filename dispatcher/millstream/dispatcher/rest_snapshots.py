@@ -14,7 +14,7 @@ from millstream.dispatcher.lifecycle import JobEndedError, JobLifecycle
 from millstream.dispatcher.operations import OperationKey, OperationKind, Outcome
 from millstream.dispatcher.rest_json import Json
 from millstream.dispatcher.rest_operations import RestOperations, failure_cause
-from millstream.dispatcher.rest_requests import choice, flag, job_id_of, json_object, text, trigger_id_of
+from millstream.dispatcher.rest_requests import choice, flag, job_id_of, json_object, location, trigger_id_of
 from millstream.dispatcher.rest_table import RestRoute
 from millstream.proto import dispatcher_pb2 as pb
 
@@ -54,10 +54,10 @@ class SnapshotEndpoints:
 
     async def savepoint(self, request: Request) -> Json:
         """`POST /jobs/:jobid/savepoints`."""
-        body = await json_object(request)
+        body = await json_object(request, schemas.SAVEPOINT_REQUEST)
         wanted = pb.SnapshotRequest(
             kind=pb.SnapshotRequest.SAVEPOINT,
-            target_directory=text(body, "target-directory") or "",
+            target_directory=location(body, "target-directory") or "",
             format=choice(body, "formatType", schemas.FORMATS),
         )
         take = self._take_and_cancel if flag(body, "cancel-job") else self._take
@@ -65,10 +65,10 @@ class SnapshotEndpoints:
 
     async def stop(self, request: Request) -> Json:
         """`POST /jobs/:jobid/stop`."""
-        body = await json_object(request)
+        body = await json_object(request, schemas.STOP_REQUEST)
         wanted = pb.SnapshotRequest(
             kind=pb.SnapshotRequest.STOP,
-            target_directory=text(body, "targetDirectory") or "",
+            target_directory=location(body, "targetDirectory") or "",
             drain=flag(body, "drain"),
             format=choice(body, "formatType", schemas.FORMATS),
         )
@@ -76,7 +76,7 @@ class SnapshotEndpoints:
 
     async def checkpoint(self, request: Request) -> Json:
         """`POST /jobs/:jobid/checkpoints`."""
-        body = await json_object(request)
+        body = await json_object(request, schemas.CHECKPOINT_REQUEST)
         full = choice(body, "checkpointType", schemas.CHECKPOINT_TYPES) == "FULL"
         wanted = pb.SnapshotRequest(kind=pb.SnapshotRequest.CHECKPOINT, full=full)
         return self._trigger(request, body, OperationKind.CHECKPOINT, wanted, self._take)

@@ -20,7 +20,7 @@ from millstream.dispatcher.lifecycle import JobLifecycle
 from millstream.dispatcher.programs import ProgramCall, ProgramFailedError, ProgramRunner
 from millstream.dispatcher.rest_json import Json
 from millstream.dispatcher.rest_json import plan as plan_shape
-from millstream.dispatcher.rest_requests import choice, flag, json_object, text
+from millstream.dispatcher.rest_requests import choice, flag, json_object, location, text
 from millstream.dispatcher.rest_table import Parameter, RestError, RestRoute
 from millstream.dispatcher.rest_upload import receive_upload
 from millstream.dispatcher.uploads import UnknownWheelError, UploadedWheel, UploadedWheels
@@ -137,7 +137,7 @@ class WheelEndpoints:
     async def _call(self, request: Request) -> tuple[ProgramCall, JobId | None]:
         wheel = self._wheel(request)
         query = request.query_params
-        body = await json_object(request)
+        body = await json_object(request, schemas.RUN_REQUEST)
         options = {**_options(body), **_state_recovery(query, body)}
         parallelism = body.get("parallelism", query.get("parallelism"))
         if parallelism is not None:
@@ -180,7 +180,7 @@ def _options(body: Json) -> dict[str, str]:
 def _state_recovery(query: QueryParams, body: Json) -> dict[str, str]:
     """The options for where the job's state comes from, as far as the request has them."""
     options: dict[str, str] = {}
-    path = text(body, "savepointPath") or query.get("savepointPath")
+    path = location(body, "savepointPath") or location(dict(query), "savepointPath")
     if path:
         options["execution.state-recovery.path"] = path
     in_query = query.get("allowNonRestoredState", "")

@@ -42,6 +42,18 @@ def lost_failure(
     return failure
 
 
+def checkpoint_failure(
+    job_id: str, reason: str, now_ms: int, declined: status_pb2.TaskFailure | None
+) -> status_pb2.TaskFailure:
+    """Too many checkpoints failed, the last one because of what was raised in a task, if it was declined."""
+    failure = job_failure(job_id, f"CheckpointFailure: {reason}", now_ms)
+    if declined is not None:
+        failure.traceback = f"{declined.traceback.rstrip()}\n\n{failure.exception}"
+        failure.task_name, failure.operator_name = declined.task_name, declined.operator_name
+        failure.vertex_id, failure.subtask, failure.attempt = declined.vertex_id, declined.subtask, declined.attempt
+    return failure
+
+
 def to_failure(message: status_pb2.TaskFailure) -> Failure:
     """On the way in. Losing a peer is only the echo of what happened to the peer."""
     return Failure(

@@ -33,7 +33,7 @@ from millstream.jobmanager.checkpoints.model import CheckpointId, TaskRef
 from millstream.jobmanager.checkpoints.settings import CheckpointSettings
 from millstream.jobmanager.execution_graph import Execution, TaskRestore
 from millstream.jobmanager.failover.topology import Subtask
-from millstream.jobmanager.failure_messages import job_failure
+from millstream.jobmanager.failure_messages import checkpoint_failure
 from millstream.jobmanager.job_master import JobMaster
 from millstream.jobmanager.restore_assignment import task_restores
 from millstream.jobmanager.snapshot_content import enumerator_states
@@ -42,6 +42,7 @@ from millstream.jobmanager.source_rollback import SourceRollback
 from millstream.jobmanager.starting_snapshot import RecoverySettings, StartingSnapshot, read_starting_snapshot
 from millstream.proto import dispatcher_pb2 as dp
 from millstream.proto import taskmanager_pb2 as pb
+from millstream.proto.status_pb2 import TaskFailure
 
 log = logging.getLogger(__name__)
 
@@ -105,6 +106,7 @@ class JobCheckpoints:
         self.coordinator = self._coordinator()
         self._events: deque[ev.Event] = deque()
         self._handling = False
+        self._raised: TaskFailure | None = None
         self._wake_up: asyncio.TimerHandle | None = None
         self._restart = 0
         self._ended = False
@@ -173,7 +175,7 @@ class JobCheckpoints:
             case ev.ReleasePointer(checkpoint_id):
                 self._files.released(checkpoint_id)
             case ev.FailJob(message):
-                failure = job_failure(self._graph.job_id, f"CheckpointFailure: {message}", self._clock.now_ms())
+                failure = checkpoint_failure(self._graph.job_id, message, self._clock.now_ms(), self._raised)
                 self._soon(lambda: self._surroundings.tell(job_ev.JobFailed(failure)))
             case ev.SavepointDone(trigger_id, checkpoint_id, path):
                 log.info("job %s: savepoint %d is at %s", self._graph.job_id, checkpoint_id, path)
@@ -258,7 +260,9 @@ class JobCheckpoints:
 
     def declined(self, decline: pb.CheckpointDecline) -> None:
         """A task could not take its snapshot."""
+        self._raised = decline.failure if decline.HasField("failure") else None
         self.handle(messages.declined(decline))
+        self._raised = None
 
     def inputs_ended(self, attempt_id: str) -> None:
         """A task has handled all its input."""

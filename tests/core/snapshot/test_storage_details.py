@@ -145,3 +145,10 @@ def test_a_root_that_cannot_be_made_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(SnapshotError, match=f"{tmp_path}/file"):
         FileSystemStorage(str(tmp_path / "file"), JOB).create_root()
+
+
+def test_a_file_is_no_snapshot(tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("no snapshot")
+    storage, location = storage_at(str(tmp_path / "notes.txt"))
+    with pytest.raises(SnapshotError, match=r"notes\.txt: is no snapshot: there is no _metadata\.json in it"):
+        storage.read_metadata(location)

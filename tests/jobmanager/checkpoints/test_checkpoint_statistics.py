@@ -68,6 +68,24 @@ def test_the_details_of_a_checkpoint() -> None:
     assert subtasks["summary"]["state_size"]["avg"] == 20
 
 
+def test_finished_subtasks_count_as_acknowledged() -> None:
+    driver = driver_with_history()
+    driver.complete(4)
+    driver.finish(driver.attempt("source", 0))
+    driver.pass_time(1000)
+    driver.finish(driver.attempt("sink", 0))
+    driver.now += 10
+    driver.complete(5)
+    stats = driver.coordinator.statistics.details(CheckpointId(5))
+    assert stats is not None
+    shape = json.loads(json.dumps(statistics_json.checkpoint(stats, driver.now, with_tasks=True)))
+    assert (shape["num_acknowledged_subtasks"], shape["num_subtasks"]) == (3, 3)
+    assert shape["tasks"]["source"]["end_to_end_duration"] == 0, "it had finished before"
+    subtasks = json.loads(json.dumps(statistics_json.subtasks(stats, VertexId("sink"), driver.now)))
+    assert [s["status"] for s in subtasks["subtasks"]] == ["completed", "completed"]
+    assert [s["checkpointed_size"] for s in subtasks["subtasks"]] == [0, 10]
+
+
 def test_the_history_is_bounded_but_the_latest_stay() -> None:
     driver = driver_with_history()
     driver.complete(4)
@@ -99,3 +117,12 @@ def test_distributions_are_ordered(values: list[int]) -> None:
 def test_percentiles_interpolate() -> None:
     d = Distribution.of(range(1, 101))
     assert (d.min, d.max, d.avg, d.p50, d.p90) == (1, 100, 50, 50.5, 90.9)
+
+
+def test_a_checkpoint_in_memory_has_no_address() -> None:
+    driver = driver_with_history()
+    stats = driver.coordinator.statistics.details(CheckpointId(1))
+    assert stats is not None
+    assert statistics_json.checkpoint(stats, driver.now)["external_path"] == "file:///chk-1"
+    stats.external_path = "memory://job/chk-1"
+    assert statistics_json.checkpoint(stats, driver.now)["external_path"] == "<checkpoint-not-externally-addressable>"

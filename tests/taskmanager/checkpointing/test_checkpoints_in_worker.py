@@ -320,6 +320,8 @@ def test_a_function_that_cannot_be_captured_declines_and_processing_goes_on(rig:
     (decline,) = rig.declines(1)
     assert (decline.reason, decline.attempt_id) == ("CHECKPOINT_DECLINED", task.attempt_id)
     assert decline.message == "op 1: ValueError: the state is not in order"
+    assert (decline.failure.operator_name, decline.failure.vertex_id) == ("op 1", task.vertex_id)
+    assert "in snapshot_state" in decline.failure.traceback
     Remembering.fails = False
     rig.tell(task, splits=splits(WORDS))
     rig.tell(task, no_more_splits={})

@@ -72,7 +72,7 @@ class FileSystemStorage:
         try:
             data = self._files.read(uri)
         except SnapshotError as error:
-            if not isinstance(error.__cause__, FileNotFoundError):
+            if not isinstance(error.__cause__, FileNotFoundError | NotADirectoryError):
                 raise
             reason = f"is no snapshot: there is no {METADATA_FILE} in it"
             raise SnapshotError(plain_uri(_uri(pointer)), reason) from error

@@ -188,6 +188,7 @@ class CheckpointCoordinator:
                 continue
             for task in done:
                 pending.finish(task)
+            self.statistics.finished(pending.id, pending.finished.values(), now_ms)
             effects += self._send_barriers(pending)
             effects += self._write_when_acknowledged(pending)
         return effects
@@ -265,8 +266,7 @@ class CheckpointCoordinator:
         self.statistics.triggered(checkpoint_id, options, now_ms)
         if self._coordinated:
             return [ev.SnapshotCoordinators(checkpoint_id)]
-        pending.begin(self._state.tasks.active(), self._state.tasks.finished())
-        return self._send_barriers(pending)
+        return self._begin(pending, now_ms)
 
     def _coordinators_snapshotted(self, checkpoint_id: CheckpointId, state: object, now_ms: int) -> list[ev.Effect]:
         pending = self._state.pending.in_phase(checkpoint_id, Phase.PREPARING)
@@ -276,7 +276,11 @@ class CheckpointCoordinator:
         if not active or (finished and not self._state.settings.after_tasks_finish):
             return abort(self._state, pending, Reason.NOT_ALL_REQUIRED_TASKS_RUNNING, "tasks have finished", now_ms)
         pending.coordinator_state = state
-        pending.begin(active, finished)
+        return self._begin(pending, now_ms)
+
+    def _begin(self, pending: PendingCheckpoint, now_ms: int) -> list[ev.Effect]:
+        pending.begin(self._state.tasks.active(), self._state.tasks.finished())
+        self.statistics.finished(pending.id, pending.finished.values(), now_ms)
         return self._send_barriers(pending)
 
     def _send_barriers(self, pending: PendingCheckpoint) -> list[ev.Effect]:

@@ -71,7 +71,7 @@ _DESCRIPTIONS: dict[CheckpointFailureReason, str] = {
     _R.PERIODIC_SCHEDULER_SHUTDOWN: "no checkpoint is started while the job is stopping or failing",
     _R.TOO_MANY_CHECKPOINT_REQUESTS: "too many checkpoints have been asked for",
     _R.NOT_ALL_REQUIRED_TASKS_RUNNING: "not all tasks of the job are running",
-    _R.TRIGGER_CHECKPOINT_FAILURE: "the checkpoint could not be started",
+    _R.TRIGGER_CHECKPOINT_FAILURE: "the snapshot could not be started",
     _R.CHECKPOINT_DECLINED: "a task declined the checkpoint",
     _R.CHECKPOINT_ASYNC_EXCEPTION: "a task could not write its state",
     _R.CHANNEL_STATE_SHARED_STREAM_EXCEPTION: "another task could not write the channel state that is written together",

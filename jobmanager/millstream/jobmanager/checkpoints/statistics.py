@@ -18,6 +18,7 @@ from millstream.jobmanager.checkpoints.model import (
     CompletedCheckpoint,
     SnapshotMetrics,
     SnapshotOptions,
+    TaskRef,
 )
 from millstream.jobmanager.failover.topology import Subtask
 
@@ -42,7 +43,7 @@ class SubtaskStats:
 
 @dataclass(slots=True)
 class VertexStats:
-    """The acknowledgements of one vertex; subtasks that had finished before are not among them."""
+    """The acknowledgements of one vertex. A subtask that has finished counts as one, with nothing measured."""
 
     parallelism: int
     subtasks: dict[int, SubtaskStats] = field(default_factory=dict)
@@ -175,6 +176,12 @@ class CheckpointStatistics:
         stats.vertices[subtask.vertex_id].subtasks[subtask.index] = SubtaskStats(
             subtask.index, now_ms, elapsed, metrics
         )
+
+    def finished(self, checkpoint_id: CheckpointId, tasks: Iterable[TaskRef], now_ms: int) -> None:
+        """Tasks have finished, and take part without doing anything."""
+        for task in tasks:
+            if task.subtask.index not in self._in_progress[checkpoint_id].vertices[task.subtask.vertex_id].subtasks:
+                self.acknowledged(checkpoint_id, task.subtask, SnapshotMetrics(), now_ms)
 
     def completed(self, checkpoint_id: CheckpointId, path: str, now_ms: int) -> None:
         """A checkpoint completed."""

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict
 
 from millstream.core.ids import VertexId
+from millstream.core.snapshot.memory_storage import SCHEME
 from millstream.jobmanager.checkpoints.settings import CheckpointSettings, Retention, StorageKind
 from millstream.jobmanager.checkpoints.statistics import (
     CheckpointStatistics,
@@ -42,7 +43,7 @@ def overview(statistics: CheckpointStatistics, now_ms: int) -> Json:
                 "id": restored.id,
                 "restore_timestamp": restored.restore_timestamp_ms,
                 "is_savepoint": restored.is_savepoint,
-                "external_path": restored.external_path,
+                "external_path": _external(restored.external_path),
             },
         },
         "history": [checkpoint(stats, now_ms) for stats in statistics.history()],
@@ -66,7 +67,7 @@ def checkpoint(stats: CheckpointStats, now_ms: int, with_tasks: bool = False) ->
     }
     match stats.status:
         case CheckpointStatus.COMPLETED:
-            result |= {"external_path": stats.external_path, "discarded": stats.discarded}
+            result |= {"external_path": _external(stats.external_path), "discarded": stats.discarded}
         case CheckpointStatus.FAILED:
             result |= {"failure_timestamp": stats.end_timestamp_ms, "failure_message": stats.failure_message}
         case CheckpointStatus.IN_PROGRESS:
@@ -118,6 +119,11 @@ def config(settings: CheckpointSettings, state_backend: str) -> Json:
         "checkpoints_after_tasks_finish": settings.after_tasks_finish,
         "state_changelog_enabled": False,
     }
+
+
+def _external(pointer: str) -> str:
+    """Where a checkpoint can be started from; what is in the job manager's memory is only this job's."""
+    return "<checkpoint-not-externally-addressable>" if pointer.startswith(SCHEME) else pointer
 
 
 def _acknowledgements(acknowledged: Sequence[SubtaskStats]) -> Json:

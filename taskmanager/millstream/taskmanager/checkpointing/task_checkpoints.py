@@ -16,6 +16,7 @@ from millstream.core.barriers import StopMode
 from millstream.core.batches import Barrier
 from millstream.core.snapshot.storage import FileTarget, location_of
 from millstream.proto import taskmanager_pb2 as pb
+from millstream.proto.status_pb2 import TaskFailure
 from millstream.taskmanager.checkpointing.alignment import (
     COORDINATOR,
     Abandon,
@@ -39,6 +40,7 @@ from millstream.taskmanager.checkpointing.writer_thread import (
     write_states,
 )
 from millstream.taskmanager.checkpointing.writing import SnapshotTarget
+from millstream.taskmanager.failures import describe_failure
 
 if TYPE_CHECKING:
     from millstream.taskmanager.task import Task
@@ -293,7 +295,8 @@ class TaskCheckpoints:
             captured = capture_chain(self._task.chain, barrier, target.shared)
             self._in_flight.record(barrier, recorded)
         except Exception as error:
-            self._decline(number, "CHECKPOINT_DECLINED", told(error))
+            failure = describe_failure(error, self._task.deployment, services.clock.now_ms())
+            self._decline(number, "CHECKPOINT_DECLINED", told(error), failure)
         try:
             self._task.emit_barrier(barrier)
             self._in_flight.sent_on(number)
@@ -325,10 +328,10 @@ class TaskCheckpoints:
             self._full_under_way.add(barrier.checkpoint_id)
         return SnapshotTarget(storage, barrier, self._task.deployment, shared, dict(self._layouts))
 
-    def _decline(self, checkpoint_id: int, reason: str, message: str) -> None:
+    def _decline(self, checkpoint_id: int, reason: str, message: str, failure: TaskFailure | None = None) -> None:
         log.info("%s declines checkpoint %d: %s", self._task.deployment.task_name, checkpoint_id, message)
         decline = pb.CheckpointDecline(
             allocation_id=self._services.allocation_id, attempt_id=self._task.attempt_id, checkpoint_id=checkpoint_id,
-            reason=reason, message=message,
+            reason=reason, message=message, failure=failure,
         )  # fmt: skip
         self._services.send(pb.WorkerMessage(checkpoint_decline=decline))

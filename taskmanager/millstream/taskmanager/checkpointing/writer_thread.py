@@ -13,6 +13,7 @@ from functools import partial
 
 from millstream.core.batches import Barrier
 from millstream.core.clock import Clock
+from millstream.core.errors import MillstreamError
 from millstream.core.snapshot.errors import SnapshotError
 from millstream.core.snapshot.operator_json import operators_to_json
 from millstream.core.tracebacks import one_line
@@ -109,4 +110,4 @@ def told(error: BaseException) -> str:
     """What a task says about its error: one line, with the operator that it came from."""
     if isinstance(error, OperatorError) and error.__cause__ is not None:
         return f"{error.operator_name}: {one_line(error.__cause__)}"
-    return one_line(error)
+    return " ".join(str(error).splitlines()) if isinstance(error, MillstreamError) else one_line(error)
