@@ -6,6 +6,11 @@ import signal
 from collections.abc import Iterator
 
 import pytest
+from hypothesis import settings
+
+# On a busy machine any example may take its time, above all the first one, which loads what it needs.
+settings.register_profile("any-pace", deadline=None)
+settings.load_profile("any-pace")
 
 # A shell that runs the tests in the background has them ignore SIGINT, and so every process that they start: the tests
 # of Ctrl-C would wait for ever. With a handler of its own in this process, children start with the default again.

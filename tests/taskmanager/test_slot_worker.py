@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pickle
 import threading
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Callable, Iterator
+from typing import Any, ClassVar
 
 import pytest
 from worker_rig import READERS, WRITTEN, NamedSink, RowsSource, WorkerRig, chain, local_pair, wire
@@ -309,6 +309,17 @@ class TestCancelling:
         assert not rig.updates(task)[-1].HasField("failure")
         assert WRITTEN["interrupted"] == ["closed"]
 
+    def test_what_is_cancelled_before_its_turn_to_be_deployed(self, rig: WorkerRig) -> None:
+        """While others of its slot were restored, say."""
+        WRITTEN.pop("never", None)
+        task = rig.task(chain(SourceSpec(RowsSource(waits=True)), SinkSpec(NamedSink("never"))))
+        rig.worker.cancelling.add(task.attempt_id)
+        rig.deploy(task)
+        assert rig.states(task) == ["INITIALIZING", "CANCELED"]
+        assert "never" not in WRITTEN
+        rig.cancel(task.attempt_id)
+        assert rig.states(task) == ["INITIALIZING", "CANCELED"]
+
     def test_a_failure_while_cancelling_is_no_failure(self, rig: WorkerRig) -> None:
         task = rig.task(chain(SourceSpec(RowsSource([7])), MapSpec(failing_at_seven), SinkSpec(NamedSink("late"))))
         rig.deploy(task)
@@ -450,6 +461,18 @@ def test_side_outputs_go_to_their_own_operators(rig: WorkerRig) -> None:
     assert [row.as_dict() for row in WRITTEN["side"][:2]] == [{"n": 1}, {"n": 3}]
 
 
+class Watching(MapFunction):
+    """Has a look when it is opened."""
+
+    look: ClassVar[Callable[[], None]]
+
+    def open(self, runtime_context: RuntimeContext) -> None:
+        Watching.look()
+
+    def map(self, value: Any) -> Any:
+        return value
+
+
 class TestTwoWorkers:
     """Two workers on loopback, both driven by this thread."""
 
@@ -506,6 +529,18 @@ class TestTwoWorkers:
         self.turn_both(pair, lambda: left.ended(producer)() and right.ended(consumer)())
         assert len(WRITTEN["late consumer"]) == 302
 
+    def test_peers_are_connected_to_before_anything_that_takes_time(self, pair: tuple[WorkerRig, WorkerRig]) -> None:
+        """A peer waits for so long only, and the state of a task that is deployed first may take longer."""
+        left, right = pair
+        known: list[str] = []
+        Watching.look = lambda: known.extend(left.worker._data_plane._peers)
+        first = left.task(chain(SourceSpec(RowsSource()), MapSpec(Watching()), SinkSpec(NamedSink("first"))))
+        out, _ = wire(1, left.address, right.address)
+        _, gate = wire(2, "127.0.0.1:9", left.address)
+        second = left.task(chain(MapSpec(lambda row: row), outputs=1), [gate], [out])
+        left.deploy(first, second)
+        assert sorted(known) == sorted([right.address, "127.0.0.1:9"])
+
     def test_records_of_the_wrong_type_fail_their_consumer_plainly(self, pair: tuple[WorkerRig, WorkerRig]) -> None:
         _, right = pair
         _, consumer = self.deploy(pair, ["no number"], "wrong", t.LONG)
@@ -537,6 +572,7 @@ class TestTwoWorkers:
         right.turn_until(right.ended(consumer))
         assert right.states(consumer) == LIFE
         assert WRITTEN["orderly"][:10] == list(range(10))
+        left.turn_until(left.ended(producer))
         assert left.states(producer)[-1] == "FINISHED"
 
     @staticmethod

@@ -52,6 +52,29 @@ def test_a_function_that_exits_fails_its_task(rig: WorkerRig, bystander: pb.Task
     check_alive(rig, bystander)
 
 
+class ExitingAtTheEnd(MapFunction):
+    def map(self, value: Any) -> Any:
+        return value
+
+    def close(self) -> None:
+        sys.exit(3)
+
+
+@pytest.mark.parametrize("cancelled", [False, True])
+def test_a_close_that_exits_fails_its_task_at_most(
+    rig: WorkerRig, bystander: pb.TaskDeployment, cancelled: bool
+) -> None:
+    specs = (SourceSpec(RowsSource([1], cancelled)), MapSpec(ExitingAtTheEnd()), SinkSpec(NamedSink("exit at the end")))
+    task = rig.task(chain(*specs))
+    rig.deploy(task)
+    if cancelled:
+        rig.cancel(task.attempt_id)
+    rig.turn_until(rig.ended(task), turns=50)
+    assert rig.states(task)[-1] == ("CANCELED" if cancelled else "FAILED")
+    assert WRITTEN["exit at the end"][-1] == "closed"
+    check_alive(rig, bystander)
+
+
 class Accumulating(MapFunction):
     def open(self, runtime_context: RuntimeContext) -> None:
         self._seen = ListAccumulator()

@@ -1,10 +1,4 @@
-"""Which files of a snapshot each subtask restores from, under the same or another parallelism. Pure.
-
-- keyed state: the files that hold key groups of the subtask's range; it reads only those groups from them;
-- lists and splits: under the same parallelism its own files; under another one all files, of which the subtask takes
-  its share of the elements (those are dealt out in turn, and a file cannot be divided without reading it);
-- union lists, records that were on their way and sink transactions under another parallelism: all files;
-- broadcast state: one of the copies, which are equal; the reading is spread over them.
+"""What each subtask of a job restores from: its operators in a snapshot, each state with the files it needs. Pure.
 
 A vertex all of whose subtasks had finished is handed over as finished, and is not run again; its producers have to be
 finished as well, for what they emit would be lost.
@@ -20,21 +14,12 @@ from dataclasses import replace
 
 from millstream.core.graph import JobGraph, JobVertex, OperatorInfo
 from millstream.core.ids import VertexId
-from millstream.core.key_groups import key_group_range
-from millstream.core.snapshot import (
-    OperatorSnapshot,
-    SnapshotError,
-    SnapshotMetadata,
-    StateFile,
-    StateKind,
-    StateSnapshot,
-)
+from millstream.core.snapshot import OperatorSnapshot, SnapshotError, SnapshotMetadata
 from millstream.core.snapshot.fit import described, match_operators
 from millstream.core.snapshot.operator_json import operators_to_json
+from millstream.core.snapshot.redistribution import files_for
 from millstream.jobmanager.execution_graph import TaskRestore
 from millstream.jobmanager.failover.topology import Subtask
-
-_OWN_WHEN_UNCHANGED = frozenset({StateKind.OPERATOR_LIST, StateKind.SPLITS, StateKind.SINK_TRANSACTIONS})
 
 
 def task_restores(
@@ -105,19 +90,3 @@ def _operator(
         for state in stored.states
     )
     return replace(stored, operator_id=info.id, states=tuple(state for state in states if state.files))
-
-
-def files_for(
-    state: StateSnapshot, stored_parallelism: int, parallelism: int, max_parallelism: int, subtask: int
-) -> tuple[StateFile, ...]:
-    """The files of one state that a subtask needs."""
-    files = tuple(sorted(state.files, key=lambda file: file.subtask))
-    if state.kind.keyed:
-        owned = key_group_range(subtask, max_parallelism, parallelism)
-        return tuple(f for f in files if (g := f.key_groups) is None or (g.start < owned.stop and owned.start < g.stop))
-    if state.kind is StateKind.BROADCAST:
-        copies = sorted({file.subtask for file in files})
-        return tuple(f for f in files if f.subtask == copies[subtask % len(copies)])
-    if state.kind in _OWN_WHEN_UNCHANGED and stored_parallelism == parallelism:
-        return tuple(file for file in files if file.subtask == subtask)
-    return files

@@ -71,13 +71,13 @@ class OperatorChain:
         for operator in self.operators:
             operator.finish()
 
-    def close(self) -> list[Exception]:
+    def close(self) -> list[BaseException]:
         """Closes all, whatever happens; answers what went wrong."""
-        errors: list[Exception] = []
+        errors: list[BaseException] = []
         for operator in reversed(self.operators):
             try:
                 operator.close()
-            except Exception as error:
+            except (Exception, SystemExit) as error:
                 errors.append(error)
         return errors
 

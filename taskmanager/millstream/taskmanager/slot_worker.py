@@ -201,6 +201,8 @@ class SlotWorker:
         match command.WhichOneof("kind"):
             case "deploy":
                 for deployment in command.deploy.tasks:
+                    self._factory.connect(deployment)
+                for deployment in command.deploy.tasks:
                     self._deploy(deployment)
             case "cancel":
                 for attempt_id in command.cancel.attempt_ids:
@@ -223,6 +225,9 @@ class SlotWorker:
         task = Task(deployment, self._factory.max_rows, self._checkpoints)
         self._tasks[task.attempt_id] = task
         self._update(task, ExecutionState.INITIALIZING)
+        if task.attempt_id in self.cancelling:  # since the deployment came; restoring it would take its time
+            self._cancel(task)
+            return
         if not self._in_task(task, lambda: self._factory.build(task)) or not self._in_task(task, task.open):
             return
         self._update(task, ExecutionState.RUNNING)
@@ -346,7 +351,7 @@ class SlotWorker:
         self._report(task, pb.TaskUpdate())
         self._forget(task)
 
-    def _close(self, task: Task) -> list[Exception]:
+    def _close(self, task: Task) -> list[BaseException]:
         self.current = task
         try:
             errors = task.close()

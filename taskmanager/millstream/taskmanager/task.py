@@ -21,6 +21,7 @@ from millstream.taskmanager.checkpointing.task_checkpoints import TaskCheckpoint
 from millstream.taskmanager.checkpointing.writer_thread import CheckpointServices
 from millstream.taskmanager.network.inputs import InputChannel, InputGate
 from millstream.taskmanager.network.outputs import ResultPartition
+from millstream.taskmanager.network.overtaking import Passage
 from millstream.taskmanager.operators.base import Emit
 from millstream.taskmanager.operators.collect import CollectOperator
 from millstream.taskmanager.operators.committing_sink import CommittingSinkOperator
@@ -121,11 +122,12 @@ class Task:
             self._finished = True
             self.chain.finish()
 
-    def emit_barrier(self, barrier: Barrier) -> None:
-        """Sends a barrier on, behind what was emitted; nothing follows the end."""
-        if not self._ending:
-            for partition in self.partitions:
-                partition.barrier(barrier)
+    def emit_barrier(self, barrier: Barrier) -> list[tuple[int, Passage]]:
+        """Sends a barrier on, behind what was emitted; nothing follows the end. Answers its passages by output."""
+        if self._ending:
+            return []
+        outputs = zip(self.deployment.outputs, self.partitions, strict=True)
+        return [(output.output, passage) for output, partition in outputs for passage in partition.barrier(barrier)]
 
     def move_to(self, state: ExecutionState) -> None:
         """A checked step of the task's life."""
@@ -206,7 +208,7 @@ class Task:
         dues += [operator.tick(now) for operator in self._committing]
         self.next_flush = min((due for due in dues if due is not None), default=None)
 
-    def close(self) -> list[Exception]:
+    def close(self) -> list[BaseException]:
         """Closes the operators, once, when they were opened."""
         self.checkpoints.release()
         if not self._opened or self._chain is None:

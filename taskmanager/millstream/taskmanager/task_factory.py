@@ -76,6 +76,13 @@ class TaskFactory:
         self._state_backend = STATE_BACKENDS[self._configuration.string("state.backend.type")](incremental)
         self.max_rows = self._configuration.integer("execution.batch.max-rows")
 
+    def connect(self, deployment: pb.TaskDeployment) -> None:
+        """Makes sure of the streams to the task's peers, which wait for them: before what may take its time."""
+        peers = {channel.producer_address for gate in deployment.inputs for channel in gate.channels}
+        peers |= {channel.consumer_address for output in deployment.outputs for channel in output.channels}
+        for peer in peers - {self._data_plane.address}:
+            self._data_plane.connect(peer)
+
     def build(self, task: Task) -> None:
         """Gives the task its channels, its state and its operators. User code is loaded here for the first time."""
         deployment = task.deployment
@@ -131,7 +138,6 @@ class TaskFactory:
         )  # fmt: skip
         for channel in remote:
             self._channels.add_input(made, channel)
-            self._data_plane.connect(channel.peer)
         return made
 
     def _grant(self, channel: RemoteInputChannel, buffers: int) -> None:
@@ -154,7 +160,6 @@ class TaskFactory:
                 c.channel_id, c.consumer_name, c.consumer_address, codec, segment, compressed, self._data_plane.send
             )
             self._channels.add_output(remote)
-            self._data_plane.connect(c.consumer_address)
             channels.append(remote)
         timeout = spec.buffer_timeout
         return ResultPartition(

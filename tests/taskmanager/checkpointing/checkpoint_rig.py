@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -13,6 +14,8 @@ from millstream.core import plan
 from millstream.core import types as t
 from millstream.core.batches import Batch, RowBatch
 from millstream.core.pickling import to_bytes
+from millstream.core.snapshot.operator_json import operators_from_json, operators_to_json
+from millstream.core.snapshot.redistribution import files_for
 from millstream.datastream.checkpointed import (
     CheckpointedFunction,
     FunctionInitializationContext,
@@ -142,6 +145,20 @@ def chain_of(*specs: plan.OperatorSpec, outputs: int = 0, prefix: str = "op") ->
     )  # fmt: skip
 
 
+def handed_over(restore: bytes, subtask: int, parallelism: int) -> bytes:
+    """What the job manager gives a subtask, of the states of all: the files that it needs."""
+    return restore and operators_to_json(
+        replace(
+            operator,
+            states=tuple(
+                replace(state, files=files_for(state, operator.parallelism, parallelism, 128, subtask))
+                for state in operator.states
+            ),
+        )
+        for operator in operators_from_json(restore, "restore")
+    )
+
+
 class CheckpointRig(WorkerRig):
     """Takes checkpoints into a folder, or into the job manager's memory without one."""
 
@@ -163,7 +180,7 @@ class CheckpointRig(WorkerRig):
         return pb.TaskDeployment(
             attempt_id=f"checkpointed-{number}", job_id="job", vertex_id=f"vertex-{number}", task_name=f"task {number}",
             subtask=subtask, parallelism=parallelism, max_parallelism=128, attempt=0, chain=chain, inputs=inputs,
-            outputs=outputs, restore=restore,
+            outputs=outputs, restore=handed_over(restore, subtask, parallelism),
             restore_location=(location or self.location(checkpoint)) if restore else "",
             restored_checkpoint_id=checkpoint if restore else 0,
         )  # fmt: skip

@@ -7,6 +7,7 @@ from millstream.core.batches import Barrier
 from millstream.taskmanager.checkpointing.alignment import (
     COORDINATOR,
     Abandon,
+    Action,
     BarrierAligner,
     Block,
     TakeSnapshot,
@@ -20,6 +21,10 @@ def barrier(number: int) -> Barrier:
 
 def loose(number: int) -> Barrier:
     return Barrier(number, number * 1000, aligned=False)
+
+
+def timed(number: int) -> Barrier:
+    return Barrier(number, number * 1000, aligned_timeout_ms=100)
 
 
 def test_channels_that_delivered_are_blocked_until_the_last_one_did() -> None:
@@ -99,6 +104,25 @@ def test_an_aborted_checkpoint_frees_the_channels_and_its_late_barriers_count_no
     assert aligner.aborted(1) == []
 
 
+def test_a_completed_checkpoint_ends_those_before_it() -> None:
+    """A producer heard of an abort first and sends no barrier of it; here the news comes too late, or never."""
+    aligner = BarrierAligner([1, 2])
+    assert aligner.received(1, loose(1)) == []
+    assert aligner.received(1, loose(2)) == []
+    assert aligner.received(2, loose(2)) == [Abandon(1, "overtaken by checkpoint 2"), TakeSnapshot(loose(2))]
+    assert not aligner.is_aligning
+    assert aligner.aborted(1) == []
+    assert aligner.ended(2) == []
+
+
+def test_aborting_a_checkpoint_that_blocks_nothing_unblocks_nothing() -> None:
+    aligner = BarrierAligner([1, 2], [1, 2])
+    assert aligner.received(1, barrier(1)) == [Block(1)]
+    assert aligner.announced(timed(2)) == []
+    assert aligner.aborted(2) == [Abandon(2, "aborted")], "channel 1 waits for checkpoint 1"
+    assert aligner.received(2, barrier(1)) == [Unblock(), TakeSnapshot(barrier(1))]
+
+
 @settings(max_examples=200)
 @given(st.data())
 def test_whatever_the_order_each_snapshot_divides_every_channel_at_its_barrier(data: st.DataObject) -> None:
@@ -133,3 +157,72 @@ def test_whatever_the_order_each_snapshot_divides_every_channel_at_its_barrier(d
                 case TakeSnapshot(taken):
                     snapshots.append(taken.checkpoint_id)
     assert snapshots == [1, 2, 3]
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.data())
+def test_several_at_a_time_with_aborts_that_some_hear_of_sooner_than_others(data: st.DataObject) -> None:
+    """A producer that hears of an abort before it has sent the barrier never sends it; the task hears of it later."""
+    kind = data.draw(st.sampled_from([barrier, loose, timed]))
+    channels, numbers = range(data.draw(st.integers(1, 3))), range(1, 4)
+    aborted = [number for number in numbers if data.draw(st.booleans())]
+    coming: list[list[int | Barrier | None]] = []
+    for _ in channels:
+        items: list[int | Barrier | None] = []
+        for number in numbers:
+            items += range(data.draw(st.integers(0, 1)))
+            if number not in aborted or data.draw(st.booleans()):
+                items.append(kind(number))
+        ends = data.draw(st.booleans())
+        coming.append([*items, None] if ends else items)
+    here: list[list[int | Barrier | None]] = [[] for _ in channels]
+    aligner = BarrierAligner(channels)
+    blocked: set[int] = set()
+    passed = [0 for _ in channels]  # the newest barrier that was taken; all of them after the end
+    behind = [0 for _ in channels]  # the newest barrier behind which a record was taken
+    taken, over = [0], set[int]()
+
+    def apply(actions: list[Action]) -> None:
+        for action in actions:
+            match action:
+                case Block(channel):
+                    blocked.add(channel)
+                case Unblock():
+                    blocked.clear()
+                case TakeSnapshot(of):
+                    number = of.checkpoint_id
+                    assert number > taken[-1]
+                    assert number not in over
+                    assert min(passed) >= number, "a record before the barrier is not in the snapshot"
+                    assert kind is loose or max(behind) < number, "a record behind the barrier is in the snapshot"
+                    taken.append(number)
+                case Abandon(number):
+                    assert number not in taken
+                    over.add(number)
+
+    while True:
+        ready = [c for c in channels if here[c] and c not in blocked]
+        steps = [("arrive", c) for c in channels if coming[c]] + [("take", c) for c in ready]
+        steps += [("tell", number) for number in aborted if number not in over]
+        if not steps:
+            break
+        step, of = data.draw(st.sampled_from(steps))
+        if step == "tell":
+            over.add(of)
+            apply(aligner.aborted(of))
+            continue
+        item = coming[of].pop(0) if step == "arrive" else here[of].pop(0)
+        if step == "arrive":
+            here[of].append(item)
+            apply(aligner.announced(item) if isinstance(item, Barrier) else [])
+        elif item is None:
+            passed[of] = numbers.stop
+            apply(aligner.ended(of))
+        elif isinstance(item, Barrier):
+            passed[of] = item.checkpoint_id
+            apply(aligner.received(of, item))
+        else:
+            behind[of] = passed[of]
+    assert not any(here), "deadlock"
+    assert not aligner.is_aligning
+    assert {*numbers} - set(aborted) <= {*taken, *over}

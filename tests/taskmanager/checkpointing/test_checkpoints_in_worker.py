@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import random
+import sys
+import threading
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
@@ -16,21 +18,29 @@ from worker_rig import WRITTEN, NamedSink, local_pair
 
 from millstream.core import plan
 from millstream.core import types as t
+from millstream.core.ids import JobId, OperatorId
 from millstream.core.key_groups import key_group_of
 from millstream.core.pickling import to_bytes
 from millstream.core.snapshot import (
     FileFormat,
+    FileSystemStorage,
     OperatorSnapshot,
+    SnapshotError,
     StateKind,
     StateSnapshot,
+    StateTypes,
+    element_table,
     read_rows,
     read_state,
     storage_at,
+    write_state,
 )
 from millstream.core.snapshot.operator_json import operators_from_json, operators_to_json
-from millstream.datastream.functions import RuntimeContext
+from millstream.core.snapshot.storage import FileSource
+from millstream.datastream.functions import KeyedProcessFunction, RuntimeContext
 from millstream.datastream.keyed_adapters import with_keys
 from millstream.proto import taskmanager_pb2 as pb
+from millstream.taskmanager.checkpointing.restoring import restore_task
 from millstream.taskmanager.operators.base import FunctionOperator
 
 WORDS = [f"word {n % 37}" for n in range(400)]
@@ -381,6 +391,36 @@ def test_a_directory_that_cannot_be_written_declines_and_processing_goes_on(rig:
     assert rig.states(task)[-1] == "FINISHED"
 
 
+class Exiting:
+    """Cannot be stored."""
+
+    def __reduce__(self) -> Any:
+        sys.exit(3)
+
+
+class KeepingExits(KeyedProcessFunction):
+    def open(self, runtime_context: RuntimeContext) -> None:
+        self.kept = runtime_context.get_state("kept", Exiting)
+
+    def process_element(self, value: str, ctx: Any) -> Iterator[Any]:
+        self.kept.update(Exiting())
+        yield (value,)
+
+
+def test_a_value_that_exits_when_it_is_stored_declines_and_processing_goes_on(rig: CheckpointRig) -> None:
+    keeping = plan.KeyedProcessSpec(KeepingExits(), plan.KeySelector(function=str), t.STRING)
+    task = rig.subtask(chain_of(SOURCE, keeping, plan.SinkSpec(NamedSink("exits"))))
+    rig.deploy(task)
+    rig.tell(task, splits=splits(WORDS[:1]))
+    run_until(rig, "exits", 1)
+    rig.trigger(1, task)
+    rig.turn_until(rig.answered(1, 1))
+    assert "SystemExit" in rig.declines(1)[0].message
+    rig.tell(task, no_more_splits={})
+    rig.turn_until(rig.ended(task))
+    assert rig.states(task)[-1] == "FINISHED"
+
+
 def test_with_the_job_managers_memory_everything_is_inline_up_to_a_limit() -> None:
     rig = CheckpointRig()
     try:
@@ -476,3 +516,42 @@ def _check_incremental(rig: CheckpointRig) -> None:
     rig.worker._writers.shutdown(wait=True)
     assert contents(rig.location(1), state(first, "op-1", "reduce"))[5] == (5, 1)
     assert contents(rig.location(3), state(third, "op-1", "reduce")) == expected
+
+
+class Stuck:
+    """A storage in which one file is damaged, and all others are never read to their end unless the test says so."""
+
+    def __init__(self, storage: FileSource, damaged: str) -> None:
+        self._storage, self._damaged = storage, damaged
+        self.read: list[str] = []
+        self.go_on = threading.Event()
+
+    def read_file(self, location: str, path: str) -> Any:
+        self.read.append(path)
+        if path == self._damaged:
+            raise SnapshotError(path, "is damaged")
+        self.go_on.wait(60)
+        return self._storage.read_file(location, path)
+
+
+def test_a_restore_that_cannot_be_waits_for_no_other_file(tmp_path: Path) -> None:
+    storage = FileSystemStorage(tmp_path.as_uri(), JobId("job"))
+    location = storage.checkpoint_location(1)
+    table = element_table([b"x"], StateTypes(value=t.PICKLED), pickler=bytes)
+    files = [
+        file
+        for part in range(20)
+        for file in write_state(storage, location, "op-0", "s", 0, table, FileFormat.ARROW, first_part=part)
+    ]
+    kept = StateSnapshot("s", StateKind.OPERATOR_UNION, files=tuple(files))
+    stored = OperatorSnapshot(OperatorId("op-0"), None, "op", 1, 128, (kept,))
+    deployment = pb.TaskDeployment(
+        parallelism=1, max_parallelism=128, restore=operators_to_json([stored]), restore_location=location
+    )
+    stuck = Stuck(storage, files[0].path)
+    try:
+        with pytest.raises(SnapshotError, match="is damaged"):
+            restore_task(deployment, stuck)
+        assert len(stuck.read) < 20
+    finally:
+        stuck.go_on.set()

@@ -13,6 +13,7 @@ from checkpoint_rig import COUNTED, CheckpointRig, PositionedSource, chain_of
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+from pyarrow import fs
 from worker_rig import WRITTEN, NamedSink
 
 from millstream.core import plan
@@ -366,3 +367,33 @@ def test_notices_bound_what_is_kept(worker: Callable[..., CheckpointRig], tmp_pa
         kept = before if checkpoint == 3 else new
         rig.notice(checkpoint, checkpoint != 3, task)
         rig.turn_until(lambda kept=kept: set(copies(tmp_path)) == kept, turns=20_000)
+
+
+@pytest.mark.parametrize("incremental", ["false", "true"])
+def test_object_storage_is_copied_like_any_other(
+    worker: Callable[..., CheckpointRig], s3_root: str, tmp_path: Path, caplog: pytest.LogCaptureFixture,
+    incremental: str,
+) -> None:  # fmt: skip
+    """Locations have no credentials in them, and files that checkpoints share are named by their URIs."""
+    directory = s3_root.format(path=f"copied-{incremental}")
+    options = {"execution.checkpointing.dir": directory, "execution.checkpointing.incremental": incremental}
+
+    def started(**more: str) -> CheckpointRig:
+        rig = worker(**options, **more)
+        rig.root = f"s3://bucket/copied-{incremental}/job"
+        return rig
+
+    ack, before = checkpointed(started())
+    system, path = fs.FileSystem.from_uri(directory)
+    selector = fs.FileSelector(path, recursive=True, allow_not_found=True)
+    stored = [info.path for info in system.get_file_info(selector) if info.type is fs.FileType.File]
+    assert len(copies(tmp_path)) == len(stored) >= 2
+    assert any("/shared/" in name for name in stored) == (incremental == "true")
+    kept, *lost = stored
+    content = system.open_input_stream(kept).read()
+    next(copy for copy in copies(tmp_path) if copy.read_bytes() == content).write_bytes(b"damaged")
+    for name in lost:
+        system.delete_file(name)
+    with caplog.at_level("INFO"):
+        finished(started(**LOCAL), ack, before)
+    assert f"{len(lost)} state files came from local copies, 1 from s3://bucket/" in caplog.text

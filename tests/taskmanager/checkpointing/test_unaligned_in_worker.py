@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from checkpoint_rig import COUNTED, CheckpointRig, PositionedSource, chain_of
-from worker_rig import edge, local_pair
+from checkpoint_rig import COUNTED, CheckpointRig, PositionedSource, Remembering, chain_of
+from worker_rig import edge, local_pair, wire
 
 from millstream.core import plan
 from millstream.core.batches import END_OF_INPUT, Barrier, Element, RowBatch
@@ -130,13 +130,29 @@ class Pipeline:
             self.workers[0].tell(task, splits=to_bytes([(share, 0)]))
 
     def until_stuck(self) -> None:
-        """Until no source gets any further: it would otherwise read to its end within a few turns."""
+        """Until nothing moves any more, and no source gets any further: what came out is not taken."""
         tasks = self.workers[0].worker._tasks
         sources = [tasks[source.attempt_id] for source in self.sources if source.attempt_id in tasks]
-        self.turn_until(lambda: all(t.last_result in (StepResult.BACKPRESSURED, StepResult.ENDED) for t in sources))
-        for _ in range(50):
-            for rig in self.workers:
-                rig.worker.turn()
+        stuck = (StepResult.BACKPRESSURED, StepResult.ENDED)
+        self.turn_until(lambda: all(t.last_result in stuck for t in sources) and self.is_quiet())
+
+    def is_quiet(self) -> bool:
+        """Whether no buffer and no credit is between the workers, and no task has anything that it could do."""
+        tasks = [task for rig in self.workers for task in rig.worker._tasks.values()]
+        gates = [gate for task in tasks for gate in task.gates]
+        sent = {c.channel_id: c for task in tasks for p in task.partitions for c in p.remote_channels}
+        for gate in gates:
+            for channel_id, received in gate._remote.items():
+                sender = sent.pop(channel_id)
+                if sender._sequence != received._sequence or (sender.queue and sender.credit.credit):
+                    return False
+                if sender.credit.credit != gate._credit._rooms[channel_id].promised:
+                    return False
+        has_input = (any(c.queue and not c.blocked for g in task.gates for c in g.channels) for task in tasks)
+        return not sent and not any(
+            task.last_result is StepResult.WORKED or (more and task.last_result is not StepResult.BACKPRESSURED)
+            for task, more in zip(tasks, has_input, strict=True)
+        )
 
     def queue(self, counter: int) -> Any:
         return self.rig_of[counter].worker._channels.local(self.outputs[counter], "").queue
@@ -278,10 +294,8 @@ def test_aligned_checkpoints_wait_where_unaligned_ones_do_not(workers: list[Chec
     job.read(WORDS[:600], WORDS[600:])
     job.until_stuck()
     job.trigger(1)
-    for _ in range(50):
-        for rig in workers:
-            rig.worker.turn()
-    assert len(job.acks(1)) == 2, "only the sources"
+    job.turn_until(lambda: len(job.acks(1)) == 2 and job.is_quiet())
+    assert {ack.attempt_id for ack in job.acks(1)} == {source.attempt_id for source in job.sources}
     seen = [element for element in job.run_out() if isinstance(element, tuple)]
     assert len(job.acks(1)) == 4
     assert not any(ack.unaligned or ack.persisted_bytes for ack in job.acks(1))
@@ -293,9 +307,8 @@ def test_a_timeout_turns_what_is_stuck(workers: list[CheckpointRig]) -> None:
     job.read(WORDS[:600], WORDS[600:])
     job.until_stuck()
     job.trigger(1, timestamp=workers[0].clock.now_ms(), timeout=100)
-    for _ in range(50):
-        for rig in workers:
-            rig.worker.turn()
+    tasks = [workers[0].worker._tasks[source.attempt_id] for source in job.sources]
+    job.turn_until(lambda: all(task.checkpoints._held for task in tasks) and job.is_quiet())
     assert not job.acks(1), "the sources wait as well: their barriers may have to overtake"
     for rig in workers:
         rig.clock.advance(0.1)
@@ -325,13 +338,12 @@ def test_an_aborted_checkpoint_keeps_nothing_and_the_next_one_is_whole(
     job.read(WORDS[:600], WORDS[600:])
     job.until_stuck()
     workers[0].trigger(1, job.sources[0], alignment="UNALIGNED")  # the other never hears of it
-    for _ in range(50):
-        for rig in workers:
-            rig.worker.turn()
+    gates = [gate for rig in workers for task in rig.worker._tasks.values() for gate in task.gates]
+    job.turn_until(lambda: bool(job.acks(1)) and all(any(c.recording for c in gate.channels) for gate in gates))
     assert {ack.attempt_id for ack in job.acks(1)} == {job.sources[0].attempt_id}
     for rig in workers:
         rig.notice(1, False, *job.sources, *job.counters)
-        assert all(c.recording is None for task in rig.worker._tasks.values() for g in task.gates for c in g.channels)
+    assert not any(channel.recording for gate in gates for channel in gate.channels)
     job.trigger(2, alignment="UNALIGNED")
     acks = job.acknowledged(2)
     assert len(job.acks(1)) == 1
@@ -356,6 +368,29 @@ def test_ends_on_their_way_are_waited_for(workers: list[CheckpointRig]) -> None:
     job.cancel()
     again = Pipeline(workers[:1], 2, 2, 2000, merged(acks, PARALLELISMS))
     assert Counter(done + again.run_out()) == straight(WORDS[:40] + WORDS[600:])
+
+
+def test_what_a_declined_checkpoint_overtook_is_in_no_later_one(workers: list[CheckpointRig]) -> None:
+    """There is no consumer, so nothing leaves. Once the end is sent on, no barrier follows: the next checkpoint of the
+    task has nothing of its own on the way."""
+    output, _ = wire(1, workers[0].address, workers[1].address)
+    spec = chain_of(plan.SourceSpec(PositionedSource()), plan.MapSpec(Remembering()), outputs=1)
+    source = workers[0].subtask(spec, outputs=[output])
+    workers[0].deploy(source)
+    workers[0].tell(source, splits=to_bytes([(WORDS[:20], 0)]))
+    task = workers[0].worker._tasks[source.attempt_id]
+    workers[0].turn_until(lambda: task.metrics().records_out == 20)
+    Remembering.fails = True
+    try:
+        workers[0].trigger(1, source, alignment="UNALIGNED")
+    finally:
+        Remembering.fails = False
+    assert len(workers[0].declines(1)) == 1
+    workers[0].tell(source, no_more_splits={})
+    workers[0].turn_until(lambda: task.is_ending)
+    workers[0].trigger(2, source, alignment="UNALIGNED")
+    acks = workers[0].acknowledged(2, source)
+    assert rows_on_their_way(workers[0].location(2), acks) == []
 
 
 def test_a_graph_that_has_changed_is_refused(workers: list[CheckpointRig]) -> None:

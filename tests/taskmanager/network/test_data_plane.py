@@ -326,6 +326,27 @@ def test_a_lost_peer_can_be_connected_to_again_and_gets_nothing_from_before(ends
     assert left.next() == FrameArrived(right.address, pb.Frame(credit=pb.Credit(channel=15, buffers=1)))
 
 
+def test_what_is_sent_to_a_peer_at_the_news_of_its_loss_goes_to_its_next_stream(ends: Any, stranger_at: Any) -> None:
+    """A task that is deployed right behind the news sends its first credit once only."""
+    right = ends()
+    posted = right.plane._post
+
+    def post(mail: Any) -> None:
+        if isinstance(mail, PeerLost):
+            right.plane.connect(LOW)
+            right.plane.send(LOW, credit(9))
+        posted(mail)
+
+    right.plane._post = post
+    first = stranger_at(right.address)
+    first.greet()
+    first.close()
+    assert isinstance(right.next(), PeerLost)
+    second = stranger_at(right.address)
+    second.greet()
+    assert second.hear().credit.channel == 9
+
+
 def test_refusing_a_peer_tells_it_why_and_loses_it(ends: Any, stranger_at: Any) -> None:
     left, right = ends(), ends()
     stranger = stranger_at(left.address)

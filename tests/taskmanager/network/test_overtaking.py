@@ -104,8 +104,7 @@ def test_a_barrier_without_credit_leaves_ahead_of_everything() -> None:
     wire = Wire()
     wire.emit(1)
     wire.partition.emit(RowBatch([2]))  # still waits for its buffer to fill
-    wire.partition.barrier(BARRIER)
-    (passage,) = wire.partition.take_passages()
+    (passage,) = wire.partition.barrier(BARRIER)
     assert overtaken_by(passage) == [1, 2]
     assert not passage.is_open
     assert [f.data.sequence for f in map(pb.Frame.FromString, wire.frames) if f.data.priority] == [0]
@@ -118,8 +117,7 @@ def test_a_batch_that_is_sent_in_part_is_finished_first() -> None:
     wire.emit(1)
     wire.grant()
     assert len(wire.output.queue) == 4
-    wire.partition.barrier(BARRIER)
-    (passage,) = wire.partition.take_passages()
+    (passage,) = wire.partition.barrier(BARRIER)
     assert overtaken_by(passage) == [1]
     assert [data.priority for data in wire.output.queue] == [False, False, False, True, False]
     second = replace(BARRIER, checkpoint_id=2)
@@ -131,9 +129,8 @@ def test_an_aligned_barrier_is_hurried_while_it_is_stuck() -> None:
     wire = Wire()
     for row in range(3):
         wire.emit(row)
-    wire.partition.barrier(TIMED)
+    (passage,) = wire.partition.barrier(TIMED)
     wire.emit(3)
-    (passage,) = wire.partition.take_passages()
     assert passage.is_open
     wire.grant()
     assert passage.is_open
@@ -147,8 +144,7 @@ def test_an_aligned_barrier_that_has_left_overtakes_nothing() -> None:
     wire = Wire()
     wire.grant()
     wire.emit(1)
-    wire.partition.barrier(TIMED)
-    (passage,) = wire.partition.take_passages()
+    (passage,) = wire.partition.barrier(TIMED)
     assert not passage.is_open
     passage.hurry(TIMED)
     assert passage.overtaken == []
@@ -158,8 +154,7 @@ def test_an_aligned_barrier_that_has_left_overtakes_nothing() -> None:
 def test_on_other_exchanges_a_barrier_keeps_its_place() -> None:
     wire = Wire(overtakable=False)
     wire.emit(1)
-    wire.partition.barrier(BARRIER)
-    assert wire.partition.take_passages() == []
+    assert wire.partition.barrier(BARRIER) == []
     assert wire.take_all() == [1, BARRIER]
 
 
@@ -345,8 +340,7 @@ class EveryRecordOnce(RuleBasedStateMachine):
     @rule()
     def send_barrier(self) -> None:
         self.before = list(self.emitted)
-        self.wire.partition.barrier(self.barrier)
-        (self.passage,) = self.wire.partition.take_passages()
+        (self.passage,) = self.wire.partition.barrier(self.barrier)
 
     @precondition(lambda self: self.passage is not None)
     @rule()

@@ -69,3 +69,19 @@ def test_tracking_stops_when_all_are_touched() -> None:
     assert dirty.close_interval(2) == (0, frozenset(range(64)))
     dirty.confirm(1)
     assert dirty.close_interval(3) == (1, {key_group_of(5, 64)})
+
+
+def test_checkpoints_that_never_complete_do_not_pile_up() -> None:
+    index = KeyGroupIndex(1000)
+    dirty = DirtyKeyGroups(index)
+    dirty.close_interval(1)
+    dirty.confirm(1)
+    for number in range(2, 502):
+        dirty.add(number)
+        base, touched = dirty.close_interval(number)
+        assert (base, touched) == (1, {index.of(key) for key in range(2, number + 1)})
+    assert len(dirty._intervals) < 100
+    dirty.confirm(300)
+    assert dirty.close_interval(502)[0] == 1, "too long ago to be built upon"
+    dirty.confirm(500)
+    assert dirty.close_interval(503) == (500, {index.of(501)})

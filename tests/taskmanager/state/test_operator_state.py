@@ -11,6 +11,7 @@ from state_rig import BACKENDS, DecodedState, ttl
 
 from millstream.core import types as t
 from millstream.core.snapshot.model import StateKind
+from millstream.core.snapshot.redistribution import dealt
 from millstream.core.snapshot.restore import Rows, check_table, read_rows
 from millstream.datastream.checkpointed import (
     CheckpointedFunction,
@@ -28,7 +29,6 @@ from millstream.taskmanager.state.arrow_tables import operator_table
 from millstream.taskmanager.state.backend import OperatorStateBackend
 from millstream.taskmanager.state.captured import CapturedOperatorState
 from millstream.taskmanager.state.function_state import TaskInitializationContext, TaskSnapshotContext
-from millstream.taskmanager.state.redistribution import split_list
 
 
 @pytest.fixture(params=list(BACKENDS))
@@ -170,7 +170,9 @@ def test_checkpointed_functions_over_a_rescale(make: Callable[[], OperatorStateB
         contents.append(backend.capture(7).states[0])
     declaration = contents[0][0]
     found = []
-    for elements in split_list([elements for _, elements in contents], 3):
+    everything = [element for _, elements in contents for element in elements]
+    for subtask in range(3):
+        elements = dealt(everything, subtask, 3)
         backend, function = make(), Buffering()
         backend.restore([DecodedState(declaration, Rows(elements))])
         function.initialize_state(TaskInitializationContext(backend.store, KeyedStateStore(), 7))

@@ -5,8 +5,9 @@ blocked, so that the snapshot holds the effect of exactly the records before the
 nothing is blocked, and the snapshot is taken with the last barrier. Each barrier says which it is. A barrier of a newer
 checkpoint abandons an older aligned one that is still incomplete: the channel that brought it would have been blocked
 if it had delivered the older one, so it never will. For the same reason a checkpoint whose first barrier comes behind
-one of a newer checkpoint is ignored, as are barriers of abandoned and completed checkpoints. A channel that ended
-counts as having delivered every barrier to come.
+one of a newer checkpoint is ignored, as are barriers of abandoned and completed checkpoints. Whatever its kind, a
+checkpoint that completes abandons the older ones, so that snapshots are taken in the order of their ids. A channel that
+ended counts as having delivered every barrier to come.
 
 Unaligned (exactly-once without waiting): the snapshot is taken as soon as a barrier is known, which may still be behind
 records in its queue. The channels that did not deliver theirs are recorded from the next record to be taken on until
@@ -168,7 +169,8 @@ class BarrierAligner:
 
     def _abandon(self, number: int, reason: str) -> list[Action]:
         pending = self._pending.pop(number)
-        return [Unblock(), Abandon(number, reason)] if pending.barrier.aligned else [Abandon(number, reason)]
+        blocks = pending.barrier.aligned and pending.arrived  # never those of two checkpoints at a time
+        return [Unblock(), Abandon(number, reason)] if blocks else [Abandon(number, reason)]
 
     def _complete(self) -> list[Action]:
         actions: list[Action] = []
@@ -177,22 +179,16 @@ class BarrierAligner:
             missing = self._missing(pending)
             if missing and not (pending.barrier.unaligned and missing <= self._overtakable):
                 continue
-            if missing:
-                actions += self._overtake(number)
-                self._recorded[number] = missing
+            reason = f"overtaken by checkpoint {number}"
+            if missing:  # a channel is recorded for one checkpoint at a time
+                actions += [Abandon(older, reason) for older in self._recorded]
+                self._recorded = {number: missing}
+            for older in [older for older in self._pending if older < number]:
+                actions += self._abandon(older, reason)
             del self._pending[number]
             self._newest_done = number
             self._aborted = {aborted for aborted in self._aborted if aborted > number}
             if pending.barrier.aligned:
                 actions.append(Unblock())
             actions.append(TakeSnapshot(pending.barrier, frozenset(missing)))
-        return actions
-
-    def _overtake(self, number: int) -> list[Action]:
-        """Nothing older is completed behind an unaligned snapshot, and a channel is recorded for one at a time."""
-        reason = f"overtaken by checkpoint {number}"
-        actions: list[Action] = [Abandon(older, reason) for older in self._recorded]
-        self._recorded.clear()
-        for older in [older for older in self._pending if older < number]:
-            actions += self._abandon(older, reason)
         return actions

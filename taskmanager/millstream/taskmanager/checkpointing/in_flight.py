@@ -18,6 +18,7 @@ from typing import Any
 
 from millstream.core.snapshot.columns import dumps
 from millstream.core.snapshot.errors import SnapshotError, one_line
+from millstream.core.snapshot.redistribution import QUEUED, takes_over
 from millstream.taskmanager.network.codecs import Codec, decompress
 from millstream.taskmanager.network.recording import Buffer
 
@@ -28,7 +29,7 @@ class Side(StrEnum):
     """Where the records were, in the order in which they follow each other."""
 
     RECEIVED = "received"
-    QUEUED = "queued"
+    QUEUED = QUEUED
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +89,7 @@ def share_of(
         shares.setdefault(int(output), []).extend(
             ((producer, consumer, order), codec, payload)
             for producer, consumer, codec, payload in elements
-            if producer % parallelism == subtask
+            if takes_over(producer, parallelism) == subtask
         )
     return {
         output: [(codec, payload) for _, codec, payload in sorted(share, key=itemgetter(0))]

@@ -1,9 +1,7 @@
 """The state that a task is restored from: its own part of a snapshot, read and checked before the task is opened.
 
-The job manager may hand over more than a subtask needs, so each kind is redistributed here, by the rules of
-`state.redistribution`: keyed state by key groups, union lists whole, one copy of broadcast state, and lists and splits
-as they were under the same parallelism, else dealt out in turn (then all their files have to be handed over). So are
-sink transactions, but a sink is also shown those that others take.
+The job manager hands over the files that the subtask needs, by the rules of `core.snapshot.redistribution`. Of those
+it takes its own key groups, and its share of what is dealt out; a sink is also shown the transactions that others take.
 """
 
 from __future__ import annotations
@@ -18,15 +16,15 @@ from millstream.core.key_groups import key_group_range
 from millstream.core.snapshot.compatibility import compare_state
 from millstream.core.snapshot.errors import IncompatibleStateError, SnapshotError
 from millstream.core.snapshot.files import FileFormat, read_state
-from millstream.core.snapshot.model import OperatorSnapshot, StateFile, StateKind, StateSnapshot
+from millstream.core.snapshot.model import StateFile, StateKind, StateSnapshot
 from millstream.core.snapshot.operator_json import operators_from_json
+from millstream.core.snapshot.redistribution import dealt, is_dealt
 from millstream.core.snapshot.restore import Rows, read_rows
 from millstream.core.snapshot.storage import FileSource, location_of
 from millstream.core.snapshot.table import StateTypes
 from millstream.proto import taskmanager_pb2 as pb
 from millstream.taskmanager.checkpointing.local_copies import LocalCopies
 from millstream.taskmanager.state.captured import RestoredState, StateDeclaration
-from millstream.taskmanager.state.redistribution import broadcast_sources
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -34,7 +32,6 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 _READERS = 8
-_DEALT = (StateKind.OPERATOR_LIST, StateKind.SPLITS, StateKind.SINK_TRANSACTIONS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,8 +65,7 @@ class StoredState:
             read_rows(part.table, self.state, declared, where=part.where, unpickle=True) for part in self.parts
         ]
         if self.deal is not None:
-            subtask, parallelism = self.deal
-            return Rows([element for rows in read for element in rows.content][subtask::parallelism])
+            return Rows(dealt([element for rows in read for element in rows.content], *self.deal))
         return read[0] if len(read) == 1 else _joined(read)
 
 
@@ -102,7 +98,7 @@ class RestoredTask:
         return [stored for stored in self._states.get(operator_id, ()) if stored.state.kind in kinds]
 
     def in_flight(self, operator_id: str) -> list[tuple[str, list[Any]]]:
-        """The records that were on their way from the operator's task, of all subtasks: states and their elements."""
+        """The records that were on their way from the operator's task, as far as it was handed over, by state."""
         found = [stored for stored in self._states.get(operator_id, ()) if stored.state.kind is StateKind.IN_FLIGHT]
         return [(stored.state.name, stored.rows(None).content) for stored in found]
 
@@ -126,23 +122,26 @@ def restore_task(deployment: pb.TaskDeployment, storage: FileSource, copies: Loc
     operators = operators_from_json(deployment.restore, f"{location or 'the snapshot'}, for {deployment.task_name}")
     states: dict[str, list[StoredState]] = {}
     reader = _Reader(deployment, location, storage, copies)
-    with ThreadPoolExecutor(_READERS, thread_name_prefix="restore") as readers:
+    readers = ThreadPoolExecutor(_READERS, thread_name_prefix="restore")
+    try:
         reads = [
-            (operator, state, files, [readers.submit(reader.read, state, file) for file in files])
+            (operator, state, [readers.submit(reader.read, state, file) for file in state.files])
             for operator in operators
             for state in operator.states
-            if (files := _wanted(operator, state, deployment, location))
+            if state.files
         ]
-        for operator, state, files, tables in reads:
-            deal = None
-            if state.kind in _DEALT and operator.parallelism != deployment.parallelism:
-                deal = (deployment.subtask, deployment.parallelism)
+        for operator, state, tables in reads:
+            is_share = is_dealt(state.kind, operator.parallelism, deployment.parallelism)
+            deal = (deployment.subtask, deployment.parallelism) if is_share else None
             parts = tuple(
-                ReadFile(_where(location, file), table.result()) for file, table in zip(files, tables, strict=True)
+                ReadFile(_where(location, file), table.result())
+                for file, table in zip(state.files, tables, strict=True)
             )
             states.setdefault(operator.operator_id, []).append(StoredState(state, parts, deal))
+    finally:
+        readers.shutdown(wait=False, cancel_futures=True)  # when one cannot be read, the others are not waited for
     if copies is not None:
-        read = [file for _, _, files, _ in reads for file in files if file.inline is None]
+        read = [file for _, state, _ in reads for file in state.files if file.inline is None]
         log.info(
             "%s: %d state files came from local copies, %d from %s",
             deployment.task_name, len(reader.copied), len(read) - len(reader.copied), location,
@@ -150,28 +149,6 @@ def restore_task(deployment: pb.TaskDeployment, storage: FileSource, copies: Loc
         copies.restored(deployment.restored_checkpoint_id, location, read)
     finished = bool(operators) and all(operator.finished for operator in operators)
     return RestoredTask(deployment.restored_checkpoint_id, states, finished)
-
-
-def _wanted(
-    operator: OperatorSnapshot, state: StateSnapshot, deployment: pb.TaskDeployment, location: str
-) -> list[StateFile]:
-    files = sorted(state.files, key=lambda file: file.subtask)
-    if state.kind.keyed:
-        if files and operator.max_parallelism != deployment.max_parallelism:
-            raise SnapshotError(
-                location,
-                f"operator '{operator.name}' was stored with max parallelism {operator.max_parallelism}, and the job "
-                f"has {deployment.max_parallelism}: keyed state cannot change it, set it back",
-            )
-        owned = _owned(deployment)
-        return [f for f in files if (g := f.key_groups) is None or (g.start < owned.stop and owned.start < g.stop)]
-    if state.kind is StateKind.BROADCAST:
-        copies = sorted({file.subtask for file in files})
-        chosen = broadcast_sources(len(copies), deployment.parallelism)[deployment.subtask]
-        return [file for file in files if chosen is not None and file.subtask == copies[chosen]]
-    if state.kind in _DEALT and operator.parallelism == deployment.parallelism:
-        return [file for file in files if file.subtask == deployment.subtask]
-    return files
 
 
 class _Reader:
@@ -199,12 +176,9 @@ class _Reader:
         # Files of a savepoint may come from other tools, so each key is checked; checkpoints are only written here.
         deployment = self._deployment
         checked = deployment.max_parallelism if file.path.endswith(f".{FileFormat.PARQUET.value}") else None
-        owned = [_owned(deployment)] if state.kind.keyed else None
-        return read_state(source, self._location, state, file, key_groups=owned, max_parallelism=checked)
-
-
-def _owned(deployment: pb.TaskDeployment) -> range:
-    return key_group_range(deployment.subtask, deployment.max_parallelism, deployment.parallelism)
+        owned = key_group_range(deployment.subtask, deployment.max_parallelism, deployment.parallelism)
+        groups = [owned] if state.kind.keyed else None
+        return read_state(source, self._location, state, file, key_groups=groups, max_parallelism=checked)
 
 
 def _where(location: str, file: StateFile) -> str:

@@ -166,7 +166,8 @@ class TaskCheckpoints:
         self.end.aborted(checkpoint_id)
         self._full_under_way.discard(checkpoint_id)
         self._layouts.pop(checkpoint_id, None)
-        self._apply(self._alignment().aborted(checkpoint_id))
+        if self._task.gates:
+            self._apply(self._alignment().aborted(checkpoint_id))
         self._give_up(checkpoint_id)
         location, files = self._acknowledged.pop(checkpoint_id, ("", ()))
         self._discard(checkpoint_id, location, files)
@@ -293,13 +294,13 @@ class TaskCheckpoints:
         try:
             target = self._target(barrier)
             captured = capture_chain(self._task.chain, barrier, target.shared)
-            self._in_flight.record(barrier, recorded)
         except Exception as error:
             failure = describe_failure(error, self._task.deployment, services.clock.now_ms())
             self._decline(number, "CHECKPOINT_DECLINED", told(error), failure)
         try:
-            self._task.emit_barrier(barrier)
-            self._in_flight.sent_on(number)
+            if captured is not None:
+                self._in_flight.record(barrier, recorded)
+            self._in_flight.sent_on(number, self._task.emit_barrier(barrier))
         except BaseException:
             if captured is not None:
                 captured.release()

@@ -77,13 +77,10 @@ class InFlightRecords:
                     begun = rest if channel is begun_on else None
                     catch.recordings.append((gate, channel, gate.record(channel, barrier.checkpoint_id, begun)))
 
-    def sent_on(self, checkpoint_id: int) -> None:
+    def sent_on(self, checkpoint_id: int, passages: list[tuple[int, Passage]]) -> None:
         """The barrier has been given to the outputs."""
         if checkpoint_id in self._catches:
-            outputs = zip(self._task.deployment.outputs, self._task.partitions, strict=True)
-            self._catches[checkpoint_id].passages = [
-                (output.output, passage) for output, partition in outputs for passage in partition.take_passages()
-            ]
+            self._catches[checkpoint_id].passages = passages
 
     def delivered(self) -> list[tuple[int, int]]:
         """The channels whose recordings are complete, each with its checkpoint."""

@@ -178,10 +178,10 @@ class DataPlane:
         if not peer.lost:
             peer.lost = True
             self._lost.add(peer.address)
-            self._post(PeerLost(peer.address, reason))
-            with self._expecting:
+            with self._expecting:  # before the news: whoever hears of it may connect again at once
                 if self._peers.get(peer.address) is peer:
                     del self._peers[peer.address]
+            self._post(PeerLost(peer.address, reason))
 
     async def _await_dial(self, peer: _Peer) -> None:
         timeout = self._configuration.seconds("taskmanager.network.connect.timeout")

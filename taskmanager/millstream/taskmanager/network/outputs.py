@@ -73,7 +73,6 @@ class RemoteOutputChannel(OutputChannel):
         "_timestamps",
         "bytes_out",
         "channel_id",
-        "closed",
         "credit",
         "peer",
         "queue",
@@ -91,7 +90,6 @@ class RemoteOutputChannel(OutputChannel):
         self.queue: deque[pb.Data] = deque()
         self.waiting_since: float | None = None
         self.bytes_out = 0
-        self.closed = False
         self._codec = codec
         self._segment = segment
         self._compress = compressed
@@ -166,9 +164,6 @@ class RemoteOutputChannel(OutputChannel):
     def pump(self) -> None:
         """Sends queued buffers while there is credit; a barrier with priority needs none."""
         queue, credit = self.queue, self.credit
-        if self.closed:
-            queue.clear()
-            return
         while queue and (credit.credit or queue[0].priority):
             data = queue.popleft()
             data.backlog = len(queue)
@@ -217,7 +212,6 @@ class ResultPartition:
         self._timeout = buffer_timeout
         self._shared = shared_buffers
         self._overtakable = overtakable
-        self._passages: list[Passage] = []
         self.records_out = 0
 
     @property
@@ -237,25 +231,22 @@ class ResultPartition:
         for index, part in self._router.route(batch):
             channels[index].emit(part)
 
-    def barrier(self, barrier: Barrier) -> None:
+    def barrier(self, barrier: Barrier) -> list[Passage]:
         """Sends a barrier to every consumer, behind the records emitted before it or, unaligned, past them.
 
-        Inside of a worker it needs not pass them: the consumer is told of it, and finds them in its own queue.
+        Answers how it gets through the remote channels, if it overtakes records or may come to. Inside of a worker it
+        needs not pass them: the consumer is told of it, and finds them in its own queue.
         """
-        self._passages = []
+        passages: list[Passage] = []
         may_overtake = self._overtakable and (barrier.unaligned or barrier.aligned_timeout_ms is not None)
         for index, channel in enumerate(self._channels):
             if may_overtake and isinstance(channel, RemoteOutputChannel):
                 passage = Passage(channel, index, channel.barrier(barrier))
-                self._passages.append(passage)
+                passages.append(passage)
                 if barrier.unaligned:
                     passage.hurry(barrier)
             else:
                 channel.signal(barrier)
-
-    def take_passages(self) -> list[Passage]:
-        """How the last barrier gets through the remote channels, if it overtakes records or may come to."""
-        passages, self._passages = self._passages, []
         return passages
 
     def end(self) -> None:

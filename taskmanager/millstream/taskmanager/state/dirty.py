@@ -13,6 +13,7 @@ from typing import Any
 from millstream.taskmanager.state.key_group_index import KeyGroupIndex
 
 _GATHERED = 8192  # keys; hashing them takes some milliseconds
+_REMEMBERED = 64  # checkpoints of which nothing was heard; earlier ones cannot be built upon any more
 
 
 class DirtyKeyGroups:
@@ -46,6 +47,9 @@ class DirtyKeyGroups:
         self._gather()
         self._intervals.append((checkpoint_id, frozenset(self._groups)))
         self._groups, self._all = set(), False
+        if len(self._intervals) > _REMEMBERED:
+            (_, oldest), (number, groups), *newer = self._intervals
+            self._intervals = [(number, oldest | groups), *newer]
         if self._base is None:
             return None, None
         return self._base, frozenset().union(*(groups for _, groups in self._intervals))
