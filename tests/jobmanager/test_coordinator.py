@@ -30,8 +30,6 @@ class FakeEnumerator(SplitEnumerator[str]):
     def start(self) -> None:
         if self.splits[:1] == ["fail on start"]:
             raise OSError("no such folder")
-        if self.splits[:1] == ["discover"]:
-            self.context.call_async(lambda: ["found 1", "found 2"], self._discovered)
         if self.splits[:1] == ["discover in vain"]:
             self.context.call_async(_in_vain, self._discovered)
         if self.splits[:1] == ["leave"]:
@@ -58,6 +56,10 @@ class FakeEnumerator(SplitEnumerator[str]):
     def add_reader(self, subtask: int) -> None:
         readers = sorted(self.context.registered_readers())
         self.context.send_event_to_reader(subtask, (readers, self.context.current_parallelism()))
+        if self.splits[:1] == ["discover"]:
+            self.context.call_async(lambda: ["found 1", "found 2"], self._discovered)
+        if self.splits[:1] == ["assign to another"]:
+            self.context.assign_splits(["lost"], subtask + 1)
 
     def handle_source_event(self, subtask: int, event: Any) -> None:
         self.context.send_event_to_reader(subtask, ("echo", event))
@@ -117,6 +119,11 @@ class RunningCoordinator:
         event = pb.ReaderEvent(job_id="job", vertex_id=vertex_id, subtask=subtask, **kind)
         self.coordinator.command(pb.CoordinatorCommand(reader_event=event))
 
+    def register(self, *subtasks: int, vertex_id: str = "v") -> None:
+        for subtask in subtasks:
+            self.reader(vertex_id, subtask, registered=Empty())
+            self.custom()
+
     def next(self) -> pb.CoordinatorMessage:
         return self.sent.get(timeout=DEADLINE)
 
@@ -151,6 +158,7 @@ def running(request: pytest.FixtureRequest) -> Callable[..., RunningCoordinator]
 def test_readers_ask_for_splits_until_there_are_none(running: Any) -> None:
     coordinator = running("a", "b")
     coordinator.ready()
+    coordinator.register(0, 1, 2)
     for subtask in range(2):
         coordinator.reader(subtask=subtask, split_request=f"host {subtask}")
     assert coordinator.splits() == (0, ["a for host 0"])
@@ -168,7 +176,7 @@ def test_readers_register_send_events_and_give_splits_back(running: Any) -> None
     assert coordinator.custom() == ([2], 3)
     coordinator.reader(subtask=0, registered=Empty())
     assert coordinator.custom() == ([0, 2], 3)
-    coordinator.reader(subtask=1, custom=to_bytes({"at": 5}))
+    coordinator.reader(subtask=2, custom=to_bytes({"at": 5}))
     assert coordinator.custom() == ("echo", {"at": 5})
     coordinator.reader(subtask=1, splits_returned=to_bytes(["x"]))
     coordinator.ready()
@@ -179,6 +187,8 @@ def test_readers_register_send_events_and_give_splits_back(running: Any) -> None
 def test_each_source_has_an_enumerator_of_its_own(running: Any) -> None:
     coordinator = running("a", w=to_bytes(FakeSource("b")))
     coordinator.ready()
+    coordinator.register(0)
+    coordinator.register(0, vertex_id="w")
     coordinator.reader("w", 0, split_request="h")
     coordinator.reader("v", 0, split_request="h")
     assert coordinator.splits() == (0, ["b for h"])
@@ -188,6 +198,7 @@ def test_each_source_has_an_enumerator_of_its_own(running: Any) -> None:
 def test_what_an_enumerator_raises_is_told_as_the_users_traceback(running: Any) -> None:
     coordinator = running("raise", "a")
     coordinator.ready()
+    coordinator.register(0)
     coordinator.reader(split_request="h")
     failure = coordinator.next().failure
     assert failure.exception == "ValueError: bad split"
@@ -221,6 +232,7 @@ def test_a_source_that_cannot_be_loaded_fails_the_job() -> None:
 def test_async_work_continues_on_the_coordinators_thread(running: Any) -> None:
     coordinator = running("discover")
     coordinator.ready()
+    coordinator.register(0)
     assert coordinator.custom() == {"on": "coordinator of the test"}
     coordinator.reader(split_request="h")
     assert coordinator.splits() == (0, ["found 1 for h"])
@@ -271,6 +283,7 @@ def _snapshot(coordinator: Any, checkpoint_id: int) -> pb.CoordinatorSnapshot:
 def test_a_snapshot_comes_after_what_was_assigned_before_it(running: Any) -> None:
     coordinator = running("a", "b")
     coordinator.ready()
+    coordinator.register(0)
     coordinator.reader(split_request="h")
     wanted = pb.CoordinatorCommand(snapshot=pb.SnapshotCoordinator(checkpoint_id=7))
     coordinator.coordinator.command(wanted)
@@ -285,16 +298,19 @@ def test_a_snapshot_comes_after_what_was_assigned_before_it(running: Any) -> Non
 def test_a_source_that_is_reset_goes_on_from_its_state(running: Any) -> None:
     coordinator = running("a", "b")
     coordinator.ready()
+    coordinator.register(0)
     state = _snapshot(coordinator, 1).states["v"]
     coordinator.reader(split_request="h")
     assert coordinator.splits() == (0, ["a for h"])
     coordinator.reader(subtask=1, registered=Empty())
-    assert coordinator.custom() == ([1], 3)
+    assert coordinator.custom() == ([0, 1], 3)
     reset = pb.ResetSource(vertex_id="v", state=state)
     coordinator.coordinator.command(pb.CoordinatorCommand(reset=reset))
     coordinator.ready()
+    coordinator.reader(split_request="of the reader before it")
     coordinator.reader(subtask=2, registered=Empty())
     assert coordinator.custom() == ([2], 3)
+    coordinator.register(0)
     coordinator.reader(split_request="h")
     assert coordinator.splits() == (0, ["a for h"])
     coordinator.coordinator.command(pb.CoordinatorCommand(reset=pb.ResetSource(vertex_id="v")))
@@ -313,6 +329,16 @@ def test_readers_that_are_gone_are_not_registered(running: Any) -> None:
     assert coordinator.custom() == ([0], 3)
 
 
+def test_splits_for_a_reader_that_is_not_there_fail_the_job(running: Any) -> None:
+    coordinator = running("assign to another")
+    coordinator.ready()
+    coordinator.register(1)
+    failure = coordinator.next().failure
+    assert "there is no reader 2: splits and events reach only those that have registered, of 3 now [1]" in (
+        failure.exception
+    )
+
+
 class NotifiedEnumerator(FakeEnumerator):
     def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
         self.context.send_event_to_reader(0, ("complete", checkpoint_id))
@@ -329,6 +355,7 @@ class NotifiedSource(FakeSource):
 def test_enumerators_hear_of_completed_checkpoints_and_may_fail_to_be_captured(running: Any) -> None:
     coordinator = running(v=to_bytes(NotifiedSource("a")))
     coordinator.ready()
+    coordinator.register(0)
     for completed in (False, True):
         notice = pb.CheckpointNotice(checkpoint_id=3, completed=completed)
         coordinator.coordinator.command(pb.CoordinatorCommand(checkpoint_notice=notice))

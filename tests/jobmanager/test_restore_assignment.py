@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from job_graphs import edge, job, vertex
 
@@ -160,9 +160,14 @@ def test_records_on_their_way_belong_to_their_producer_whoever_stored_them() -> 
             assert states == ((received, queued) if index == 0 else (received,)), "who takes the former one's place"
 
 
+@example(["capture", ("assign", 0), "capture", ("complete", 2), "take"])
 @given(
     st.lists(
-        st.one_of(st.tuples(st.just("assign"), st.integers(0, 2)), st.sampled_from(["capture", "complete", "take"])),
+        st.one_of(
+            st.tuples(st.just("assign"), st.integers(0, 2)),
+            st.tuples(st.just("complete"), st.integers(1, 3)),
+            st.sampled_from(["capture", "take"]),
+        ),
         max_size=40,
     )
 )
@@ -179,9 +184,9 @@ def test_splits_since_the_completed_checkpoint_come_back_once(steps: list[object
             case "capture":
                 assignments.captured(checkpoint)
                 checkpoint += 1
-            case "complete" if checkpoint > 1:
-                assignments.completed(checkpoint - 1)
-                given_since = [g for g in given_since if g[2] >= checkpoint]
+            case ("complete", int(back)) if checkpoint > back:  # several may be under way
+                assignments.completed(checkpoint - back)
+                given_since = [g for g in given_since if g[2] > checkpoint - back]
             case "take":
                 taken = assignments.take_back(Subtask(VertexId("s"), 0))
                 assert taken == [splits for reader, splits, _ in given_since if reader == 0]

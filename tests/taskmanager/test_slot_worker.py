@@ -387,15 +387,16 @@ class TestBackpressure:
         assert {len(batch) for batch in list(queued)[:12]} == {8}
 
     def test_the_client_that_does_not_collect_stops_the_task(self, rig: WorkerRig) -> None:
-        task = rig.task(chain(SourceSpec(RowsSource(range(100_000))), plan.CollectSpec()))
+        rows = [f"{n:0100}" for n in range(50_000)]
+        task = rig.task(chain(SourceSpec(RowsSource(rows)), plan.CollectSpec()))
         rig.deploy(task)
-        for _ in range(200):
-            rig.worker.turn()
         collector = rig.worker._tasks[task.attempt_id].collector("op-1")
         assert collector is not None
-        assert not collector.has_room
-        assert len(collector._results) <= collector.CAPACITY + 2048
-        received: list[int] = []
+        rig.turn_until(lambda: not collector.has_room, turns=20_000)
+        for _ in range(20):
+            rig.worker.turn()
+        assert collector._waiting <= 2 * collector.CAPACITY
+        received: list[str] = []
         version = ""
         while not rig.ended(task)():
             request = dispatcher_pb2.CollectRequest(
@@ -406,7 +407,7 @@ class TestBackpressure:
             version = answer.version
             received += [row for raw in answer.batches for row in pickle.loads(raw)]
             rig.worker.turn()
-        assert received == list(range(100_000))
+        assert received == rows
 
 
 def test_collecting_from_a_task_that_is_not_there_is_answered(rig: WorkerRig) -> None:

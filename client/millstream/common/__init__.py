@@ -11,6 +11,7 @@ from typing import Any
 
 from millstream.common.configuration import Configuration
 from millstream.common.restart_strategy import RestartStrategies
+from millstream.common.serialization import Encoder
 from millstream.common.time import Duration, Time
 from millstream.common.typeinfo import TypeInformation, Types
 from millstream.core.errors import (
@@ -26,6 +27,7 @@ __all__ = [
     "Configuration",
     "ConfigurationError",
     "Duration",
+    "Encoder",
     "InvalidProgramError",
     "JobClient",
     "JobExecutionError",

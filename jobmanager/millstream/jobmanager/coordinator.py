@@ -27,6 +27,7 @@ from millstream.core.logs import set_up_logging
 from millstream.core.pickling import to_bytes
 from millstream.core.tracebacks import one_line, user_traceback
 from millstream.datastream.connectors.base import Source, SplitEnumerator, SplitEnumeratorContext
+from millstream.datastream.connectors.errors import ConnectorError
 from millstream.proto import status_pb2
 from millstream.proto import taskmanager_pb2 as pb
 
@@ -79,6 +80,11 @@ class EnumeratorContext(SplitEnumeratorContext[Any]):
         threading.Thread(target=run, daemon=True).start()
 
     def _event(self, subtask: int) -> pb.CoordinatorEvent:
+        if subtask not in self.readers and not self.is_over:
+            raise ConnectorError(
+                f"there is no reader {subtask}: splits and events reach only those that have registered, of "
+                f"{self._parallelism} now {sorted(self.readers)}; see registered_readers() and add_reader()"
+            )
         return pb.CoordinatorEvent(job_id=self._job_id, vertex_id=self._vertex_id, subtask=subtask)
 
     def _send(self, subtask: int, **content: bytes) -> None:
@@ -162,7 +168,10 @@ class Coordinator:
         if event.vertex_id not in self._enumerators:
             return  # its start failed, and so does the job
         enumerator, context = self._enumerators[event.vertex_id]
-        match event.WhichOneof("kind"):
+        kind = event.WhichOneof("kind")
+        if kind in ("split_request", "custom") and event.subtask not in context.readers:
+            return  # of a reader that is gone: the one in its place registers before it asks
+        match kind:
             case "registered":
                 context.readers.add(event.subtask)
                 enumerator.add_reader(event.subtask)

@@ -8,8 +8,10 @@ In local mode for debuggers the same runs on a thread, without signals.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import gc
 import queue
+import resource
 import signal
 import socket
 import sys
@@ -97,6 +99,13 @@ def _forward(
             return
 
 
+def allow_open_files() -> None:
+    """As many as the host grants, for a file sink has one open for each bucket; Java does the same."""
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with contextlib.suppress(ValueError, OSError):  # macOS grants fewer than it says
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+
+
 def main() -> int:
     """Runs the worker in this process."""
     parser = argparse.ArgumentParser()
@@ -106,6 +115,7 @@ def main() -> int:
     sys.setswitchinterval(SWITCH_INTERVAL)
     gc.set_threshold(*GC_THRESHOLDS)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    allow_open_files()
     run_worker(ControlPipe(socket.socket(fileno=arguments.control_fd)), arguments.host, end_with_parent)
     return 0
 

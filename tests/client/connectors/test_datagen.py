@@ -48,6 +48,16 @@ def test_endless_lanes_share_every_index(parts: int, block: int, counts: list[in
     assert set(range(min(reached))) <= set(seen)
 
 
+def test_endless_lanes_of_one_reader_take_turns() -> None:
+    reader, _ = _reader(DataGeneratorSource(int))
+    reader.add_splits([split for _, split in (lane.take(100) for lane in lanes_of(3))])  # restored with fewer subtasks
+    seen: list[int] = []
+    for _ in range(9):
+        seen += reader.poll_next(10).rows
+    assert sorted(seen) == list(range(300, 390))
+    assert sorted(split.position for split in reader.snapshot_state(1)) == [390, 391, 392]
+
+
 @example(rate=1.5, steps=[0.875, 0.125, 0.125, 0.125, 0.75, 0.0])  # two records come due within a second
 @given(rate=st.floats(0.1, 1e6), steps=st.lists(st.floats(0, 0.9), min_size=1, max_size=50))
 def test_a_rate_is_kept(rate: float, steps: list[float]) -> None:

@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 from sink_harness import SinkHarness
 
+from millstream.common import Encoder
 from millstream.core.batches import ColumnBatch, RowBatch
 from millstream.core.clock import ManualClock
 from millstream.core.errors import InvalidProgramError
@@ -22,7 +23,6 @@ from millstream.core.row import Row
 from millstream.datastream.connectors.errors import ConnectorError
 from millstream.datastream.connectors.file_system import (
     BucketAssigner,
-    Encoder,
     FileSink,
     OutputFileConfig,
     RollingPolicy,

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -200,16 +202,94 @@ def test_a_commit_is_finished_wherever_the_first_one_stopped(tmp_path: Path) -> 
         assert (shown(tmp_path), hidden(tmp_path)) == (["a"], set())
 
 
-@pytest.mark.parametrize("policy", [ON_CHECKPOINT, None])
-def test_what_somebody_else_removed_is_named(tmp_path: Path, policy: RollingPolicy | None) -> None:
-    writer = start(text(tmp_path, policy))
+def test_an_open_part_that_somebody_else_removed_is_named(tmp_path: Path) -> None:
+    writer = start(text(tmp_path))
     writer.write(RowBatch(["a"]))
     held = writer.checkpoint(1)
     writer.close()
     (name,) = hidden(tmp_path)
     (tmp_path / name).unlink()
     with pytest.raises(ConnectorError, match=r"part-.* is lost: .*neither it nor"):
-        start(text(tmp_path, policy), attempt=1, restored=held)
+        start(text(tmp_path), attempt=1, restored=held)
+
+
+def test_a_finished_part_that_somebody_else_removed_is_named(tmp_path: Path) -> None:
+    writer = start(text(tmp_path, ON_CHECKPOINT))
+    writer.write(RowBatch(["a"]))
+    writer.checkpoint(1)
+    (name,) = hidden(tmp_path)
+    (tmp_path / name).unlink()
+    with pytest.raises(ConnectorError, match=r"part-.* is lost: .*neither it nor"):
+        writer.complete(1)
+    writer.close()
+
+
+@pytest.mark.parametrize("with_folder", [False, True])
+def test_readers_may_move_away_what_is_visible(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, with_folder: bool
+) -> None:
+    sink = text(tmp_path, ON_CHECKPOINT).with_bucket_assigner(BucketAssigner.custom_bucket_assigner(lambda row: "x"))
+    writer = start(sink)
+    writer.write(RowBatch(["a"]))
+    held = writer.checkpoint(1)
+    writer.complete(1)
+    writer.close()
+    (part,) = tmp_path.glob("x/part-*")
+    part.unlink()
+    if with_folder:
+        part.parent.rmdir()
+    again = start(sink, attempt=1, restored=held)
+    assert f"{part} is lost" in caplog.text
+    again.write(RowBatch(["b"]))
+    end(again)
+    assert (shown(tmp_path), hidden(tmp_path)) == (["b"], set())
+
+
+def test_a_reader_that_moves_a_part_away_does_not_get_it_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whichever call on the file system the attempt dies after."""
+    for call in ("rename", "link", "unlink", "fsync"):
+        folder = tmp_path / call
+        writer = start(text(folder, ON_CHECKPOINT))
+        writer.write(RowBatch(["a"]))
+        held = writer.checkpoint(1)
+        with monkeypatch.context() as patched:
+            patched.setattr(os, call, dies_after(getattr(os, call)))
+            with suppress(Killed):
+                writer.complete(1)
+        taken = [part.read_text() for part in folder.glob("part-*")]
+        for part in folder.glob("part-*"):
+            part.unlink()
+        start(text(folder), attempt=1, restored=held).close()
+        taken += [part.read_text() for part in folder.glob("part-*")]
+        assert taken == ["a\n"], f"when it died after {call}"
+
+
+def test_a_reader_may_be_faster_than_the_commit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    taken: list[str] = []
+    rename = os.rename
+
+    def renamed_and_taken(source: str, target: str) -> None:
+        rename(source, target)
+        taken.append(Path(target).read_text())
+        os.unlink(target)
+
+    monkeypatch.setattr(os, "rename", renamed_and_taken)
+    writer = start(text(tmp_path, ON_CHECKPOINT))
+    writer.write(RowBatch(["a"]))
+    end(writer)
+    assert taken == ["a\n"]
+
+
+class Killed(BaseException):
+    """The process is gone."""
+
+
+def dies_after(call: Callable[..., Any]) -> Callable[..., Any]:
+    def called(*arguments: Any, **more: Any) -> Any:
+        call(*arguments, **more)
+        raise Killed
+
+    return called
 
 
 def test_a_shortened_part_is_named(tmp_path: Path) -> None:
@@ -341,10 +421,13 @@ def test_files_get_their_names_on_any_file_system(
 
     if not with_links:
         monkeypatch.setattr(os, "link", no_links)
-    writer = start(text(tmp_path, ON_CHECKPOINT))
+    writer = start(text(tmp_path))
     writer.write(RowBatch(["a"]))
-    held = writer.checkpoint(1)
-    writer.complete(1)
+    writer.checkpoint(1)
+    held = writer.checkpoint(2, savepoint=True)
+    assert len(hidden(tmp_path)) == 2
+    writer.checkpoint(3)
+    writer.complete(3)
     writer.close()
     start(text(tmp_path), attempt=1, restored=held).close()
     assert (shown(tmp_path), hidden(tmp_path)) == (["a"], set())
@@ -372,9 +455,15 @@ def test_a_checkpoint_holds_only_what_is_durable(
     (file,) = (tmp_path / "letter/a").iterdir()
     assert {file.stat().st_ino, file.parent.stat().st_ino} <= set(synced[before:])
     before = len(synced)
-    writer.finish()
     writer.checkpoint(2)
-    writer.complete(2)
+    assert synced[before:] == []
+    writer.write(RowBatch(["a"]))
+    writer.checkpoint(3)
+    assert synced[before:]
+    before = len(synced)
+    writer.finish()
+    writer.checkpoint(4)
+    writer.complete(4)
     assert file.parent.stat().st_ino in synced[before:]
     writer.close()
 

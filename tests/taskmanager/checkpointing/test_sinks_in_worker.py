@@ -102,7 +102,8 @@ def test_collected_results_go_on_with_their_numbers(rig: CheckpointRig) -> None:
 
     task = rig.subtask(chain)
     rig.deploy(task)
-    feed(rig, task, ["a", "b", "c"])
+    feed(rig, task, ["a", "b"])
+    feed(rig, task, ["c"])
     ask(task, ask(task).version, 2)
     rig.trigger(1, task)
     (ack,) = rig.acknowledged(1, task)

@@ -16,6 +16,7 @@ from millstream.client.result_buffer import ResultBuffer
 from millstream.core import types as t
 from millstream.core.batches import Barrier, ColumnBatch, RowBatch
 from millstream.core.errors import JobExecutionError
+from millstream.core.pickling import to_bytes
 from millstream.proto import dispatcher_pb2 as pb
 from millstream.proto import taskmanager_pb2
 from millstream.taskmanager.operators.base import OperatorError
@@ -27,19 +28,25 @@ from millstream.taskmanager.state.heap import HeapOperatorStateBackend
 def collector(
     kind: t.TypeInformation = t.PICKLED, checkpointed: bool = False, restored: list[Any] | None = None
 ) -> CollectOperator:
-    """With the state of a snapshot, one that was restored from it."""
+    """With the state of a snapshot (see `snapshot`), one that was restored from it."""
     options = {"execution.checkpointing.interval": "1 s"} if checkpointed else {}
     context = TaskRuntimeContext(taskmanager_pb2.TaskDeployment(), "collect", options, {}, {})
     backend = HeapOperatorStateBackend()
-    backend.get_list_state("results", t.PICKLED).update(restored or [])
+    backend.get_list_state("chunks", t.PICKLED).update(stored(restored or []))
     operator = CollectOperator("collect", context, kind, lambda batch: None, backend)
     operator.initialize_state(None if restored is None else 1)
     return operator
 
 
+def stored(state: list[Any]) -> list[Any]:
+    return [(len(rows), to_bytes(rows)) if isinstance(rows, list) else rows for rows in state]
+
+
 def snapshot(operator: CollectOperator, number: int) -> list[Any]:
+    """The number of the first result, and the results by chunk."""
     operator.prepare_snapshot(Barrier(number, 0))
-    return list(operator.operator_state.store.get_list_state("results", t.PICKLED).get())
+    first, *chunks = operator.operator_state.store.get_list_state("chunks", t.PICKLED).get()
+    return [first, *(cloudpickle.loads(pickled) for _, pickled in chunks)]
 
 
 def ask(operator: CollectOperator, version: str = "", offset: int = 0) -> pb.CollectResponse:
@@ -62,9 +69,11 @@ def test_results_come_from_the_first_with_their_version() -> None:
 
 def test_results_are_kept_until_the_next_are_asked_for() -> None:
     operator = collector()
-    operator.process(RowBatch(["a", "b", "c"]))
+    operator.process(RowBatch(["a", "b"]))
+    operator.process(RowBatch(["c"]))
     version = ask(operator).version
     assert results(ask(operator, version, 0)) == ["a", "b", "c"]
+    assert results(ask(operator, version, 1)) == ["a", "b", "c"]  # a chunk goes as a whole
     answer = ask(operator, version, 2)
     assert (answer.offset, results(answer)) == (2, ["c"])
     answer = ask(operator, version, 0)  # too late for what was confirmed: the offset says where it goes on
@@ -102,14 +111,35 @@ def test_the_end_is_told_once_everything_is_confirmed() -> None:
     assert operator.is_drained
 
 
-def test_answers_are_bounded_and_so_is_what_waits() -> None:
+def test_answers_are_bounded_in_bytes_and_so_is_what_waits() -> None:
     operator = collector()
-    operator.process(RowBatch(list(range(CollectOperator.CAPACITY))))
-    assert not operator.has_room
-    answer = ask(operator)
-    assert results(answer) == list(range(CollectOperator.ANSWER))
-    ask(operator, answer.version, 1)
+    quarter = b"x" * (CollectOperator.CAPACITY // 4)
+    operator.process(RowBatch([quarter] * 3))
     assert operator.has_room
+    operator.process(RowBatch([bytes([n]) + quarter for n in range(9)]))  # more than a message should have
+    assert not operator.has_room
+    received: list[bytes] = []
+    version = ""
+    while len(received) < 12:
+        answer = ask(operator, version, len(received))
+        version = answer.version
+        assert sum(map(len, answer.batches)) <= CollectOperator.CAPACITY
+        received += results(answer)[len(received) - answer.offset :]
+    assert received == [quarter] * 3 + [bytes([n]) + quarter for n in range(9)]
+    ask(operator, version, 12)
+    assert operator.has_room
+    assert operator.is_drained
+
+
+def test_a_result_larger_than_an_answer_comes_alone_up_to_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    operator = collector()
+    large = b"x" * (2 * CollectOperator.CAPACITY)
+    operator.process(RowBatch(["a", large, "b"]))
+    version = ask(operator).version
+    assert [results(ask(operator, version, n)) for n in range(3)] == [["a"], [large], ["b"]]
+    monkeypatch.setattr(CollectOperator, "LARGEST", len(large))
+    with pytest.raises(OperatorError, match=r"a result of 41943\d\d bytes cannot be collected: the limit is 4194304"):
+        operator.process(RowBatch(["c", large]))
 
 
 def test_columns_are_collected_as_records() -> None:
@@ -121,9 +151,8 @@ def test_columns_are_collected_as_records() -> None:
 def test_a_result_that_cannot_be_pickled_is_blamed() -> None:
     operator = collector()
     lock = threading.Lock()
-    operator.process(RowBatch([1, lock, 3]))
     with pytest.raises(OperatorError, match="pickle") as caught:
-        ask(operator)
+        operator.process(RowBatch([1, lock, 3]))
     assert caught.value.operator_name == "collect"
     assert caught.value.record is lock
 
@@ -168,20 +197,20 @@ def test_results_are_final_when_a_checkpoint_behind_them_is_complete() -> None:
     operator = collector(checkpointed=True)
     operator.process(RowBatch(["a", "b"]))
     version = ask(operator).version
-    assert snapshot(operator, 1) == [0, "a", "b"]
+    assert snapshot(operator, 1) == [0, ["a", "b"]]
     operator.process(RowBatch(["c"]))
-    ask(operator, version, 1)
-    assert snapshot(operator, 2) == [1, "b", "c"]
-    assert ask(operator, version, 1).committed == 0
+    assert snapshot(operator, 2) == [0, ["a", "b"], ["c"]]
+    assert ask(operator, version, 2).committed == 0
+    assert snapshot(operator, 3) == [2, ["c"]]
     operator.notify_checkpoint_complete(1)
-    assert ask(operator, version, 1).committed == 2
+    assert ask(operator, version, 2).committed == 2
     operator.notify_checkpoint_complete(2)
     operator.notify_checkpoint_complete(1)
-    assert ask(operator, version, 1).committed == 3
+    assert ask(operator, version, 2).committed == 3
 
 
 def test_a_restored_attempt_goes_on_with_the_numbers_under_a_new_version() -> None:
-    operator = collector(checkpointed=True, restored=[5, "f", "g"])
+    operator = collector(checkpointed=True, restored=[5, ["f"], ["g"]])
     answer = ask(operator, "an earlier attempt", 6)
     assert (answer.offset, results(answer), answer.committed, answer.starts_over) == (5, ["f", "g"], 7, False)
     nothing_new = collector(checkpointed=True, restored=[5])

@@ -86,7 +86,10 @@ class SourceReader(ABC, Generic[SplitT]):
 
 
 class SplitEnumeratorContext(ABC, Generic[SplitT]):
-    """What an enumerator can do. All calls come from, and are made on, the coordinator's one thread."""
+    """What an enumerator can do. All calls come from, and are made on, the coordinator's one thread.
+
+    What is for a reader needs one that is registered: anything else is an error, for it would be lost.
+    """
 
     @abstractmethod
     def current_parallelism(self) -> int:

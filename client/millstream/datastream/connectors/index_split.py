@@ -51,7 +51,10 @@ def lanes_of(parts: int, block: int = 1) -> list[IndexSplit]:
 
 
 class IndexReader(OneSplitReader[IndexSplit]):
-    """Reads index splits; a subclass makes the batch of some indices."""
+    """Reads index splits; a subclass makes the batch of some indices.
+
+    Endless ones take turns: after a restore with fewer subtasks one reader has several.
+    """
 
     def __init__(self, context: SourceReaderContext) -> None:
         super().__init__(context)
@@ -72,6 +75,9 @@ class IndexReader(OneSplitReader[IndexSplit]):
             return None
         batch = self.make(indices)
         self._split = rest
+        if rest.end is None and self._queue:
+            self._queue.append(rest)
+            self._split = self._queue.popleft()
         return batch
 
     def current_split(self) -> IndexSplit:

@@ -40,7 +40,9 @@ class QueueEnumerator(SplitEnumerator[SplitT]):
         self._told.discard(subtask)
 
     def handle_split_request(self, subtask: int, host: str) -> None:
-        """Assigns the next split, or says that there are none."""
+        """Assigns the next split, or says that there are none; a reader that has failed since asks again."""
+        if subtask not in self._context.registered_readers():
+            return
         if self._pending and subtask not in self._told:
             self._context.assign_splits([self._pending.popleft()], subtask)
         else:

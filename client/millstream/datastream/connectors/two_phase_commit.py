@@ -86,7 +86,8 @@ class TwoPhaseCommitSink(Sink, Generic[T]):
     def recover_and_abort(self, transaction: T) -> None:
         """Called instead of `abort` for the transaction that was open at the barrier of a restored checkpoint.
 
-        Must be idempotent, and bear that the dead attempt had written to it, aborted it, or even pre-committed it.
+        Must be idempotent, and bear that the dead attempt had written to it, aborted it, or even pre-committed it. A
+        job that went on behind a savepoint may also have committed it, and then it has to stay.
         """
         self.abort(transaction)
 

@@ -10,12 +10,17 @@ from millstream.taskmanager.operators.base import NO_RECORD, Emit, Operator, Ope
 
 
 class SinkOperator(Operator):
-    """Writes through a sink's writer."""
+    """Writes through a sink's writer.
+
+    A writer that fails at a barrier may have dropped what it held, so no later checkpoint may be taken: the task fails
+    at its next step.
+    """
 
     def __init__(self, name: str, context: RuntimeContext, input_type: TypeInformation, emit: Emit, sink: Sink):
         super().__init__(name, context, input_type, emit)
         self._sink = sink
         self._writer: SinkWriter | None = None
+        self._broken: OperatorError | None = None
 
     def open(self) -> None:
         """Creates the writer."""
@@ -26,6 +31,7 @@ class SinkOperator(Operator):
 
     def process(self, batch: Batch) -> None:
         """Writes a batch."""
+        self._refuse_broken()
         assert self._writer is not None, "the writer is created in open"
         try:
             self._writer.write(batch)
@@ -34,7 +40,12 @@ class SinkOperator(Operator):
 
     def prepare_snapshot(self, barrier: Barrier) -> None:
         """What was written before the barrier has to be out: a restore does not bring it again."""
-        self._flush(False)
+        self._refuse_broken()
+        try:
+            self._flush(False)
+        except OperatorError as error:
+            self._broken = error
+            raise
 
     def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
         """Tells a writer that wants to know."""
@@ -46,7 +57,12 @@ class SinkOperator(Operator):
 
     def finish(self) -> None:
         """Everything has to be out now."""
+        self._refuse_broken()
         self._flush(True)
+
+    def _refuse_broken(self) -> None:
+        if self._broken is not None:
+            raise self._broken
 
     def _flush(self, end_of_input: bool) -> None:
         assert self._writer is not None, "the writer is created in open"

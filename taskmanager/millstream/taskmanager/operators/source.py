@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable
 from typing import Any
 
-from millstream.core.batches import Batch
+from millstream.core.batches import Batch, ColumnBatch, RowBatch
 from millstream.core.types import TypeInformation
 from millstream.datastream.connectors.base import PollStatus, Source, SourceReader, SourceReaderContext
 from millstream.datastream.functions import RuntimeContext
@@ -76,7 +76,11 @@ class SourceOperator(Operator):
     def poll(self, share: float = 1.0) -> Batch | PollStatus:
         """The reader's next batch of at most a share of the configured rows, or why there is none."""
         most = max(1, int(self._max_rows * share))
-        return self._guarded(lambda reader: reader.poll_next(most))  # type: ignore[no-any-return]  # by the reader's contract
+        result = self._guarded(lambda reader: reader.poll_next(most))
+        if not isinstance(result, RowBatch | ColumnBatch | PollStatus):
+            message = f"poll_next must answer a RowBatch, a ColumnBatch or a PollStatus, not a {type(result).__name__}"
+            raise OperatorError(self.name, NO_RECORD, TypeError(message))
+        return result
 
     def splits(self, checkpoint_id: int) -> list[Any]:
         """The splits that are not read to their end, each with its position."""

@@ -1,7 +1,7 @@
 """Files as sources and sinks, with PyFlink's names."""
 
+from millstream.common.serialization import Encoder
 from millstream.datastream.connectors.file_system.buckets import BucketAssigner
-from millstream.datastream.connectors.file_system.part_formats import Encoder
 from millstream.datastream.connectors.file_system.rolling import (
     OutputFileConfig,
     OutputFileConfigBuilder,

@@ -126,8 +126,9 @@ class FileWriter:
 
     def hold(self) -> list[PartState]:
         """The parts that go on over the checkpoint, durable up to here."""
+        new = [part.hidden for part in self._parts.values() if not part.held]
         states = [part.hold() for part in self._parts.values()]
-        sync_directories(os.path.dirname(state.hidden) for state in states)
+        sync_directories(map(os.path.dirname, new))
         return states
 
     def restore(self, states: Sequence[PartState]) -> None:

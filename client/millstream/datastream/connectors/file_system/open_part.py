@@ -25,6 +25,7 @@ class OpenPart:
         self.visible = visible
         self.bucket = bucket
         self.held = False
+        self._durable = -1  # bytes
         self.opened = self.last_write = now
         with naming(hidden):
             self._stream: BinaryIO = open(hidden, "xb")  # noqa: SIM115  # closed by finish or drop
@@ -48,10 +49,13 @@ class OpenPart:
         return self._stream.tell() + self._writer.held_bytes()
 
     def hold(self) -> PartState:
-        """Makes what is written durable, for a checkpoint that holds it."""
-        self._sync()
+        """Makes what is written durable, for a checkpoint that holds it; most parts have nothing new."""
+        length = self._stream.tell()
+        if length != self._durable:
+            self._sync()
+            self._durable = length
         self.held = True
-        return PartState(self.hidden, self.visible, self.bucket, self._stream.tell(), self._writer.state())
+        return PartState(self.hidden, self.visible, self.bucket, length, self._writer.state())
 
     def finish(self) -> PendingFile:
         """Completes the file, durably."""

@@ -5,14 +5,13 @@ from __future__ import annotations
 import codecs
 import io
 from abc import ABC, abstractmethod
-from collections.abc import Callable
 from typing import Any, BinaryIO
 
 import msgspec
 
+from millstream.common.serialization import Encoder
 from millstream.core.batches import Batch, RowBatch
 from millstream.core.conversion import VALUE_COLUMN, record_batch_to_rows, rows_to_record_batch
-from millstream.core.errors import InvalidProgramError
 from millstream.core.row import Row
 from millstream.core.types import PICKLED, TypeInformation
 from millstream.datastream.connectors.errors import ConnectorError
@@ -49,31 +48,6 @@ class PartFormat(ABC):
     @abstractmethod
     def open(self, stream: BinaryIO, state: Any = None) -> PartWriter:
         """A writer for a new part file, or with a state for one that holds what was written up to there."""
-
-
-class Encoder:
-    """Makes the bytes of a record; PyFlink's name. `Encoder(function)` takes a function that answers str or bytes."""
-
-    def __init__(self, encode: Callable[[Any], str | bytes] = str, charset_name: str = "UTF-8") -> None:
-        try:
-            codecs.lookup(charset_name)
-        except LookupError:
-            raise InvalidProgramError(f"unknown character set '{charset_name}'; write it like 'UTF-8'") from None
-        self._encode = encode
-        self.charset = charset_name
-
-    @staticmethod
-    def simple_string_encoder(charset_name: str = "UTF-8") -> Encoder:
-        """`str(record)` in the character set, a line each."""
-        return Encoder(str, charset_name)
-
-    def lines(self, rows: list[Any], to_bytes: Callable[[str], bytes]) -> bytes:
-        """The records, each ended by a line feed. `to_bytes` encodes the text of one file from its start on."""
-        encode = self._encode
-        if encode is str:
-            return to_bytes("".join([f"{row}\n" for row in rows]))
-        texts = [encode(row) for row in rows]
-        return b"".join([t + b"\n" if isinstance(t, bytes) else to_bytes(f"{t}\n") for t in texts])
 
 
 def _as_rows(batch: Batch) -> list[Any]:

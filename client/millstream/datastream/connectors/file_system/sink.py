@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any
 
+from millstream.common.serialization import Encoder
 from millstream.core.batches import Batch
 from millstream.core.clock import Clock, SystemClock
 from millstream.core.conversion import arrow_schema
@@ -23,7 +24,6 @@ from millstream.datastream.connectors.file_system.file_writer import FileWriter
 from millstream.datastream.connectors.file_system.parquet_part import ParquetPartFormat
 from millstream.datastream.connectors.file_system.part_formats import (
     CsvPartFormat,
-    Encoder,
     JsonLinesPartFormat,
     PartFormat,
     TextFormat,
@@ -146,6 +146,10 @@ class FileSink(TwoPhaseCommitSink[FileTransaction]):
     def commit(self, transaction: FileTransaction) -> None:
         """Gives finished parts their visible names."""
         publish(transaction)
+
+    def recover_and_commit(self, transaction: FileTransaction) -> None:
+        """The same, where they do not have them yet."""
+        publish(transaction, recovered=True)
 
     def abort(self, transaction: FileTransaction) -> None:
         """Removes finished parts, but for those that a checkpoint may hold."""

@@ -1,13 +1,14 @@
 """What a file sink keeps in checkpoints, and how its files get their visible names.
 
-A file is complete and durable before it is pending. Committing renames it; done twice, it is as done once. A visible
-file is never overwritten.
+A file is complete and durable before it is pending. Committing renames it, in one step, so a file that a reader moves
+away does not come again; done twice, it is as done once. A visible file is never overwritten.
 """
 
 from __future__ import annotations
 
 import contextlib
 import errno
+import logging
 import os
 import shutil
 from collections.abc import Iterable, Iterator
@@ -17,6 +18,8 @@ from typing import Any
 from millstream.core.durable import sync, sync_folder
 from millstream.datastream.connectors.errors import ConnectorError
 from millstream.datastream.connectors.file_system.hidden_names import kept_name
+
+log = logging.getLogger(__name__)
 
 _NO_LINKS = frozenset({errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EACCES})
 
@@ -61,44 +64,43 @@ def naming(path: str) -> Iterator[None]:
         raise ConnectorError(f"file sink: {path}: {error.strerror or error}") from error
 
 
-def publish(transaction: FileTransaction) -> None:
-    """Gives all files of a transaction their visible names, durably."""
+def publish(transaction: FileTransaction, recovered: bool = False) -> None:
+    """Gives all files of a transaction their visible names, durably.
+
+    One that is recovered may have been published long ago, and whoever reads its files may have moved them since: that
+    one is gone is an error only for a transaction of one's own.
+    """
+    visible: list[str] = []
     for file in transaction.files:
-        with naming(file.visible):
-            _publish(file)
-    sync_directories(os.path.dirname(file.visible) for file in transaction.files)
+        if _publish(file):
+            visible.append(file.visible)
+        else:
+            lost = (
+                f"file sink: {file.visible} is lost: neither it nor its hidden file {os.path.basename(file.hidden)} is "
+                "there any more; somebody else removed it before it was committed, or moved it away after"
+            )
+            if not recovered:
+                raise ConnectorError(lost)
+            log.warning("%s", lost)
+    sync_directories(map(os.path.dirname, visible))
     for path in transaction.superseded:
         remove(path)
 
 
-def _publish(file: PendingFile) -> None:
-    if not os.path.exists(file.hidden):
-        if os.path.exists(file.visible):
-            return  # committed before
-        raise ConnectorError(
-            f"file sink: {file.visible} is lost: neither it nor its hidden file {os.path.basename(file.hidden)} is "
-            "there any more; somebody else removed it before it was committed, or moved it away just after"
-        )
-    try:
-        os.link(file.hidden, file.visible)
-    except FileExistsError:
-        _refuse_other(file)  # the same one: linked before, and not yet removed under its hidden name
-    except OSError as error:
-        if error.errno not in _NO_LINKS:
-            raise
-        if os.path.exists(file.visible):
-            _refuse_other(file)
-        os.rename(file.hidden, file.visible)
-        return
-    remove(file.hidden)
-
-
-def _refuse_other(file: PendingFile) -> None:
-    if not os.path.samefile(file.hidden, file.visible):
-        raise ConnectorError(
-            f"file sink: {file.visible} is another file, which is not overwritten; move it away to have "
-            f"{os.path.basename(file.hidden)} published"
-        )
+def _publish(file: PendingFile) -> bool:
+    """Whether the file is visible now. An attempt that does not know yet that it is dead may be doing the same."""
+    with naming(file.visible), contextlib.suppress(FileNotFoundError):
+        if not os.path.exists(file.visible):
+            os.rename(file.hidden, file.visible)
+            return True
+        if os.path.samefile(file.hidden, file.visible):
+            remove(file.hidden)
+        else:
+            raise ConnectorError(
+                f"file sink: {file.visible} is another file, which is not overwritten; move it away to have "
+                f"{os.path.basename(file.hidden)} published"
+            )
+    return os.path.exists(file.visible)
 
 
 def keep(transaction: FileTransaction) -> None:

@@ -1,0 +1,55 @@
+"""What the source operator makes of a reader that does not keep to its contract."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from millstream.core import types as t
+from millstream.core.batches import Batch, RowBatch
+from millstream.datastream.connectors.base import PollStatus
+from millstream.datastream.connectors.collection import CollectionSource
+from millstream.datastream.connectors.index_split import IndexReader
+from millstream.proto import taskmanager_pb2
+from millstream.taskmanager.operators.base import OperatorError
+from millstream.taskmanager.operators.source import ReaderContext, SourceOperator
+from millstream.taskmanager.runtime_context import TaskRuntimeContext
+
+
+class Answering(CollectionSource):
+    """Its readers answer whatever they are told to."""
+
+    def __init__(self, answer: Any) -> None:
+        super().__init__([])
+        self._answer = answer
+
+    def create_reader(self, context: Any) -> IndexReader:
+        answer = self._answer
+
+        class Reader(IndexReader):
+            def poll_next(self, max_rows: int) -> Batch | PollStatus:
+                return answer  # type: ignore[no-any-return]  # as a user's might
+
+        return Reader(context)
+
+
+def polled(answer: Any) -> Batch | PollStatus:
+    context = TaskRuntimeContext(taskmanager_pb2.TaskDeployment(), "source", {}, {}, {})
+    reader_context = ReaderContext(context, lambda kind, event: None, lambda: None, lambda seconds: None)
+    source = Answering(answer)
+    operator = SourceOperator("source", context, t.PICKLED, lambda batch: None, source, reader_context, 100)
+    operator.open()
+    return operator.poll()
+
+
+@pytest.mark.parametrize("answer", [None, [1, 2], "ab", True])
+def test_a_reader_that_answers_no_batch_is_told_what_it_has_to_answer(answer: Any) -> None:
+    with pytest.raises(OperatorError, match=r"poll_next must answer a RowBatch.*not a (NoneType|list|str|bool)"):
+        polled(answer)
+
+
+def test_batches_and_statuses_are_passed_on() -> None:
+    batch = RowBatch([1])
+    assert polled(batch) is batch
+    assert polled(PollStatus.NOTHING_AVAILABLE) is PollStatus.NOTHING_AVAILABLE
