@@ -107,6 +107,19 @@ def test_snapshots_that_do_not_fit(cli: Any, job: str, made: dict[str, Any], pro
     assert answer["restorable"] == (allowed.returncode == 0) == ("uid" in made)
 
 
+def test_a_damaged_snapshot_is_no_yes(cli: Any, job: str) -> None:
+    location = snapshot_of(cli.home)
+    (file,) = Path(location.removeprefix("file://")).rglob("*.parquet")
+    file.write_bytes(file.read_bytes()[:-1])
+    done = cli("run", "--dry-run", "-s", location, job)
+    assert done.returncode == 1, done.stderr
+    assert f"{file}: is damaged" in done.stdout.split("A restore does not work:\n")[1]
+    file.unlink()
+    answer = json.loads(cli("run", "--dry-run", "--json", "-s", location, job).stdout)
+    assert not answer["restorable"]
+    assert answer["problems"] == [f"file://{file}: does not exist"]
+
+
 def test_a_function_that_does_not_open_is_no_yes(cli: Any, job: str) -> None:
     location = snapshot_of(cli.home)
     done = cli("run", "--dry-run", "-s", location, job, "fails")

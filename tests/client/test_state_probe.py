@@ -149,6 +149,7 @@ def test_keyed_state_of_all_kinds(env: StreamExecutionEnvironment) -> None:
     assert found["all"].max_parallelism_derived
     assert CALLS == ["open all (1/3)", "close"]
     assert Untouched.made == []
+    assert not any(StateKind.SINK_TRANSACTIONS in one.holds for one in found.values())
 
 
 def test_operators_own_states(env: StreamExecutionEnvironment) -> None:

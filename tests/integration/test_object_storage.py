@@ -77,3 +77,24 @@ def test_a_job_lives_on_object_storage(cluster: Cluster, tmp_path: Path, s3_root
     assert written(out) == EXPECTED
     wait_until(lambda: not names(checkpoints), "nothing of the checkpoints to be left")
     assert [name for name in names(savepoints) if name.endswith("_metadata.json")] == [metadata]
+
+
+def test_a_savepoint_goes_where_only_its_target_says_how(cluster: Cluster, tmp_path: Path, s3_root: str) -> None:
+    """The job is configured for no object store: credentials and options come with the savepoint's directory."""
+    savepoints = s3_root.format(path="elsewhere")
+    script = write_job(tmp_path, "counts", BODY.format(records=RECORDS, keys=KEYS))
+    out = tmp_path / "out"
+    done = cluster.run("-d", "-p", "2", str(script), str(out), "300")
+    job_id = done.stdout.split("JobID", 1)[1].split()[0]
+    cluster.wait_for(job_id, "RUNNING")
+    told = cluster.cli("stop", "-m", cluster.rest, "-p", savepoints, job_id).stdout
+    (metadata,) = (name for name in names(savepoints) if name.endswith("_metadata.json"))
+    folder = metadata.removesuffix("/_metadata.json")
+    assert told == f"Savepoint completed. Path: s3://{folder}\n"
+    assert "testsecret" not in str(cluster.get(f"/jobs/{job_id}/checkpoints"))
+    savepoint = s3_root.format(path=folder.removeprefix("bucket/"))
+    again = cluster.run("-d", "-p", "3", "-s", savepoint, str(script), str(out))
+    cluster.wait_for(again.stdout.split("JobID", 1)[1].split()[0], "FINISHED")
+    assert written(out) == EXPECTED
+    cluster.cli("savepoint", "-m", cluster.rest, "--dispose", savepoint)
+    assert names(savepoints) == []

@@ -1,7 +1,8 @@
 """`millstream run --dry-run -s`: how a snapshot fits a program, before anything starts.
 
 The program runs in its own process and environment up to its first job; there, its operators are built and their
-functions opened, to learn which states they declare. Nothing is submitted. Of the snapshot, only the metadata is read.
+functions opened, to learn which states they declare. Nothing is submitted. All files of the snapshot are checked, as
+the job's tasks would.
 """
 
 from __future__ import annotations
@@ -21,9 +22,11 @@ from millstream.cli.tables import print_table
 from millstream.client.program import STATES_FILE_VARIABLE, VERBOSE_VARIABLE
 from millstream.core.configuration import Configuration
 from millstream.core.errors import InvalidProgramError
+from millstream.core.snapshot.errors import SnapshotError
 from millstream.core.snapshot.fit import Fit, OperatorFit, OperatorMatch, ProgramOperator, StateFit, StateMatch, fit
 from millstream.core.snapshot.opened import OpenedSnapshot, open_snapshot
 from millstream.core.snapshot.program_json import program_from_json
+from millstream.core.snapshot.verify import verify_snapshot
 
 _PATH = "execution.state-recovery.path"
 _ALLOW = "execution.state-recovery.ignore-unclaimed-state"
@@ -46,12 +49,23 @@ def compare_with_snapshot(
     if status != 0:
         return status
     allowed = configuration.boolean(_ALLOW)
-    found = fit(snapshot.metadata, program, allowed)
+    found, damage = fit(snapshot.metadata, program, allowed), _damage(snapshot, verbose)
     if as_json:
-        click.echo(json.dumps(_fit_json(snapshot, found), indent=2))
+        click.echo(json.dumps(_fit_json(snapshot, found, damage), indent=2))
     else:
-        _print(snapshot, found, allowed)
-    return 0 if found.restorable else 1
+        _print(snapshot, found, damage, allowed)
+    return 0 if found.restorable and not damage else 1
+
+
+def _damage(snapshot: OpenedSnapshot, verbose: bool) -> list[str]:
+    """What is wrong with the files, if anything is."""
+    with progress_on_terminal(verbose) as progress:
+        progress(f"checking the files of {snapshot.location}")
+        try:
+            verify_snapshot(snapshot.storage, snapshot.location)
+        except SnapshotError as error:
+            return [str(error)]
+    return []
 
 
 def _declared(
@@ -72,7 +86,7 @@ def _declared(
     return program_from_json(states.read_bytes(), "the program"), 0
 
 
-def _print(snapshot: OpenedSnapshot, found: Fit, allowed: bool) -> None:
+def _print(snapshot: OpenedSnapshot, found: Fit, damage: list[str], allowed: bool) -> None:
     metadata = snapshot.metadata
     click.echo(f"{metadata.kind.value} {snapshot.location}")
     click.echo(f"job {metadata.job_id} ({metadata.job_name}), checkpoint {metadata.checkpoint_id}")
@@ -80,11 +94,12 @@ def _print(snapshot: OpenedSnapshot, found: Fit, allowed: bool) -> None:
     rows = [row for operator in found.operators for row in _rows(operator)]
     print_table(["OPERATOR", "STATE", "RESULT", "DETAILS"], rows)
     click.echo()
-    if found.restorable:
+    if found.restorable and not damage:
         click.echo("A restore works.")
         return
-    click.echo("A restore does not work:" if found.problems else "It cannot be told whether a restore works:")
-    for problem in (*found.problems, *found.unknown):
+    is_clear = found.problems or damage
+    click.echo("A restore does not work:" if is_clear else "It cannot be told whether a restore works:")
+    for problem in (*damage, *found.problems, *found.unknown):
         click.echo(f"  {problem}")
     if not allowed and found.leaves_state:
         click.echo("  (-n leaves behind what the program does not take over)")
@@ -103,11 +118,11 @@ def _rows(operator: OperatorFit) -> list[list[str]]:
     return rows
 
 
-def _fit_json(snapshot: OpenedSnapshot, found: Fit) -> dict[str, Any]:
+def _fit_json(snapshot: OpenedSnapshot, found: Fit, damage: list[str]) -> dict[str, Any]:
     return {
         "snapshot": header(snapshot),
-        "restorable": found.restorable,
-        "problems": list(found.problems),
+        "restorable": found.restorable and not damage,
+        "problems": [*damage, *found.problems],
         "unknown": list(found.unknown),
         "operators": [_operator_json(operator) for operator in found.operators],
     }

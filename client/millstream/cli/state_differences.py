@@ -7,6 +7,7 @@ from typing import Any
 import click
 
 from millstream.cli.state_listing import scaling
+from millstream.cli.tables import printable
 from millstream.core.snapshot.diff import Entry, OperatorDiff, SnapshotDiff, StateDiff
 from millstream.core.snapshot.readable import readable, to_json
 
@@ -36,7 +37,7 @@ def _print_state(state: StateDiff) -> None:
         told = state.types
     click.echo(f"  {_side(state.first, state.second)} state {state.name}: {told}")
     for entry in state.entries:
-        click.echo(f"    {entry.sign} {' | '.join(map(readable, entry.path))}")
+        click.echo(f"    {entry.sign} {printable(' | '.join(map(readable, entry.path)))}")
     listed = len(state.entries)
     if listed and listed < state.added + state.removed + state.changed:
         click.echo(f"    … and {state.added + state.removed + state.changed - listed} more")

@@ -8,21 +8,28 @@ from datetime import datetime
 
 
 def print_table(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """Prints to stdout. Nothing is ever cut off."""
+    """Prints to stdout. Nothing is ever cut off, and what would move the cursor is shown as Python writes it."""
+    headers, *rows = [[printable(cell) for cell in row] for row in [headers, *rows]]
     if sys.stdout.isatty():
         from rich.console import Console
         from rich.table import Table
+        from rich.text import Text
 
         table = Table(box=None, header_style="bold", pad_edge=False)
         for header in headers:
             table.add_column(header, overflow="fold")
         for row in rows:
-            table.add_row(*row)
+            table.add_row(*map(Text, row))
         Console().print(table)
         return
     widths = [max(len(row[column]) for row in [headers, *rows]) for column in range(len(headers))]
     for row in [headers, *rows]:
         print("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
+
+
+def printable(text: str) -> str:
+    """Text in a line of its own, whatever letters it has."""
+    return "".join(letter if letter.isprintable() else repr(letter)[1:-1] for letter in text)
 
 
 def duration(milliseconds: int) -> str:

@@ -23,6 +23,7 @@ from millstream.core.types import PICKLED
 from millstream.proto import taskmanager_pb2 as pb
 from millstream.taskmanager.chain import ChainBuilder, OperatorChain
 from millstream.taskmanager.operators.base import FunctionOperator, Operator, OperatorError
+from millstream.taskmanager.operators.committing_sink import CommittingSinkOperator
 from millstream.taskmanager.operators.source import ReaderContext
 from millstream.taskmanager.runtime_context import TaskRuntimeContext
 from millstream.taskmanager.state.heap import HashMapStateBackend
@@ -122,7 +123,7 @@ def _holds(spec: plan.OperatorSpec, operator: Operator) -> frozenset[StateKind]:
         kinds.update((StateKind.OPERATOR_LIST, StateKind.OPERATOR_UNION, StateKind.BROADCAST))
     if isinstance(spec, plan.SourceSpec):
         kinds.add(StateKind.SPLITS)
-    if isinstance(spec, plan.SinkSpec):
+    if isinstance(operator, CommittingSinkOperator):
         kinds.add(StateKind.SINK_TRANSACTIONS)
     return frozenset(kinds)
 

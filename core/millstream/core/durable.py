@@ -26,3 +26,13 @@ def sync_folder(path: str) -> None:
     except OSError as error:
         if error.errno not in _NO_FOLDER_SYNC:
             raise
+
+
+def make_folder(path: str) -> None:
+    """Makes a folder and those above it that are missing, each of which survives."""
+    if os.path.isdir(path):
+        return
+    above = os.path.dirname(path)
+    make_folder(above)
+    os.makedirs(path, exist_ok=True)
+    sync_folder(above)

@@ -13,7 +13,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from millstream.core.background import BackgroundTasks
 from millstream.core.errors import MillstreamError
@@ -26,6 +26,7 @@ from millstream.core.snapshot import (
     SharedFileRegistry,
     SnapshotMetadata,
 )
+from millstream.core.snapshot.uri_files import has_options, root_of, with_options_of
 from millstream.jobmanager.checkpoints import events as ev
 from millstream.jobmanager.checkpoints.model import (
     CheckpointContent,
@@ -54,11 +55,14 @@ def storage_of(job_id: JobId, settings: CheckpointSettings) -> CheckpointStorage
 
 
 class CheckpointFiles:
-    """One job's."""
+    """One job's. `directories` are the configured ones, whose credentials and options serve others of their scheme."""
 
-    def __init__(self, job_id: JobId, storage: CheckpointStorage, background: BackgroundTasks) -> None:
+    def __init__(
+        self, job_id: JobId, storage: CheckpointStorage, background: BackgroundTasks, directories: Sequence[str] = ()
+    ) -> None:
         self._job_id = job_id
         self._storage = storage
+        self._directories = directories
         self._background = background
         self._shared = SharedFileRegistry()
         self._start: StartingSnapshot | None = None
@@ -78,18 +82,27 @@ class CheckpointFiles:
     async def prepare(self, savepoint_directory: str | None) -> None:
         """Makes the directory of savepoints; one that cannot be made would else cost the job a failed checkpoint."""
         if savepoint_directory is not None:
-            await asyncio.to_thread(FileSystemStorage(savepoint_directory, self._job_id).create_root)
+            directory = self._reachable(savepoint_directory)
+            await asyncio.to_thread(FileSystemStorage(directory, self._job_id).create_root)
+
+    def _reachable(self, directory: str) -> str:
+        """A directory of savepoints with credentials and options: its own, or those of a configured one."""
+        if has_options(directory):
+            return directory
+        return with_options_of(root_of(directory, self._directories), directory)
 
     def location(self, checkpoint_id: CheckpointId, options: SnapshotOptions) -> str:
-        """The folder of a snapshot that is being taken; the same each time."""
-        return self._folder(checkpoint_id, options)[1]
+        """The folder of a snapshot that is being taken, with what tasks need to reach it; the same each time."""
+        location = self._folder(checkpoint_id, options)[1]
+        directory = options.target_directory
+        return location if directory is None else with_options_of(self._reachable(directory), location)
 
     def _folder(self, checkpoint_id: CheckpointId, options: SnapshotOptions) -> tuple[CheckpointStorage, str]:
         if checkpoint_id not in self._folders:
             if self._first_id is None:
                 self._first_id = checkpoint_id
             if options.target_directory is not None:
-                files = FileSystemStorage(options.target_directory, self._job_id)
+                files = FileSystemStorage(self._reachable(options.target_directory), self._job_id)
                 self._folders[checkpoint_id] = files, files.savepoint_location()
             else:
                 self._folders[checkpoint_id] = self._storage, self._storage.checkpoint_location(checkpoint_id)

@@ -101,7 +101,9 @@ class JobCheckpoints:
         self._surroundings = surroundings
         self._background = background
         self._clock = clock
-        self._files = CheckpointFiles(self._graph.job_id, storage_of(self._graph.job_id, settings), background)
+        directories = [d for d in (settings.directory, settings.savepoint_directory) if d is not None]
+        storage = storage_of(self._graph.job_id, settings)
+        self._files = CheckpointFiles(self._graph.job_id, storage, background, directories)
         self.sources = SourceRollback(self._graph, surroundings.coordinator, restarts)
         self.coordinator = self._coordinator()
         self._events: deque[ev.Event] = deque()

@@ -39,6 +39,7 @@ class Maker:
     max_parallelism: int = 128
     format: FileFormat = FileFormat.PARQUET
     rows_per_file: int = 1 << 20
+    kind: SnapshotKind = SnapshotKind.SAVEPOINT
     operators: list[OperatorSnapshot] = field(default_factory=list)
     properties: dict[str, str] = field(default_factory=dict)
 
@@ -92,8 +93,7 @@ class Maker:
         self.operators.append(OperatorSnapshot(number, uid, name, parallelism, self.max_parallelism, states))
 
     def write(self) -> str:
-        kind = SnapshotKind.SAVEPOINT
-        metadata = SnapshotMetadata(1, JOB, "counts", 3, kind, 1000, tuple(self.operators), self.properties)
+        metadata = SnapshotMetadata(1, JOB, "counts", 3, self.kind, 1000, tuple(self.operators), self.properties)
         return self.storage.write_metadata(self.location, metadata)
 
     def finish(self) -> OpenedSnapshot:

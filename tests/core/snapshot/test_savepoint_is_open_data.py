@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -14,6 +15,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from snapshot_maker import Maker
 
 from millstream.core import types as t
 from millstream.core.ids import JobId, OperatorId
@@ -35,6 +37,8 @@ from millstream.core.snapshot import (
     verify_snapshot,
     write_state,
 )
+from millstream.core.snapshot.diff import diff_snapshots
+from millstream.core.snapshot.opened import OpenedSnapshot
 
 COUNTS = StateTypes(t.STRING, t.TupleType((t.LONG, t.DOUBLE)))
 EVENTS = StateTypes(t.LONG, t.STRING, namespace=t.RowType((t.LONG, t.LONG), ("start", "end")))
@@ -95,6 +99,7 @@ def declare(savepoint: Path) -> None:
     data = path.read_bytes()
     entry.update(size=len(data), rows=pq.read_metadata(path).num_rows)
     entry.update(checksum=f"sha256:{hashlib.sha256(data).hexdigest()}")
+    document.pop("checksum", None)
     (savepoint / "_metadata.json").write_text(json.dumps(document))
 
 
@@ -150,12 +155,78 @@ def test_what_does_not_fit_is_refused_by_name(savepoint: Path, change: Any, mess
     assert str(path) in str(caught.value)
 
 
-def test_every_file_of_a_damaged_savepoint_is_named(savepoint: Path) -> None:
+def test_values_that_are_none_of_their_type_are_refused(tmp_path: Path) -> None:
+    maker = Maker(tmp_path)
+    maker.operator("counter", maker.values("counts", {1: 10**30}, StateTypes(t.LONG, t.BIG_INT)))
+    savepoint = Path(maker.write().removeprefix("file://"))
+    _, _, path = counts_file(savepoint)
+    pq.write_table(pq.read_table(path).set_column(2, "value", pa.array(["many"])), path)
+    declare(savepoint)
     storage, location = storage_at(str(savepoint))
-    for path in sorted(p for p in savepoint.rglob("*") if p.is_file()):
-        content = path.read_bytes()
-        path.write_bytes(content[:-1] + bytes([content[-1] ^ 0x55]))
-        with pytest.raises(SnapshotError, match=path.name):
+    with pytest.raises(SnapshotError, match=r"part-0-0.parquet: column value: holds a value that is no BigInteger"):
+        verify_snapshot(storage, location)
+
+
+def test_no_damage_goes_unnoticed(savepoint: Path) -> None:
+    """Any byte of any file, a missing end, and a file in another's place: refused, and the file is named."""
+    storage, location = storage_at(str(savepoint))
+    whole = verify_snapshot(storage, location)
+    files = sorted(p for p in savepoint.rglob("*") if p.is_file())
+    assert len(files) > 2
+    contents = {path: path.read_bytes() for path in files}
+
+    def refuses(path: Path) -> bool:
+        try:
             verify_snapshot(storage, location)
+        except SnapshotError as error:
+            return str(path.relative_to(savepoint)) in str(error) and "\n" not in str(error)
+        return False
+
+    for path, content in contents.items():
+        for number in range(0, len(content), max(1, len(content) // 300)):
+            path.write_bytes(content[:number] + bytes([content[number] ^ 0x04]) + content[number + 1 :])
+            assert refuses(path), f"byte {number} of {path}"
+        others = [other for at, other in contents.items() if at != path]
+        for damaged in (b"", content[:-1], content[: len(content) // 2], content + b"\0", *others):
+            path.write_bytes(damaged)
+            assert refuses(path), f"{path} with {len(damaged)} bytes"
+        path.unlink()
+        assert refuses(path), f"without {path}"
         path.write_bytes(content)
-    verify_snapshot(storage, location)
+    assert verify_snapshot(storage, location) == whole
+
+
+def test_a_savepoint_can_be_moved_and_linked_to(savepoint: Path, tmp_path: Path) -> None:
+    before = restored(savepoint)
+    moved = shutil.move(savepoint, tmp_path / "moved ü%20?#")
+    (tmp_path / "link").symlink_to(moved)
+    assert restored(moved) == restored(tmp_path / "link") == before
+
+
+@dataclasses.dataclass(frozen=True)
+class Tagged:
+    name: str
+    tags: list[str]
+
+    def __hash__(self) -> int:
+        return hash(self.name)
+
+
+def test_keys_that_hold_lists_are_checked_as_others_are(tmp_path: Path) -> None:
+    def taken(**counts: int) -> OpenedSnapshot:
+        maker, types = Maker(tmp_path), StateTypes(t.DataclassType(Tagged), t.LONG)
+        entries = {Tagged("a", [tag]): count for tag, count in counts.items()}
+        maker.operator("counter", maker.values("counts", entries, types))
+        return maker.finish()
+
+    first, second = taken(x=1, y=2), taken(x=1, y=3)
+    verify_snapshot(first.storage, first.location)
+    assert diff_snapshots(first, second).operators[0].states[0].changed == 1
+    storage, location = first.storage, first.location
+    savepoint = Path(location.removeprefix("file://"))
+    path = next(savepoint.rglob("*.parquet"))
+    table = pq.read_table(path)
+    pq.write_table(pa.concat_tables([table.slice(0, 1), table]), path)
+    declare(savepoint)
+    with pytest.raises(SnapshotError, match="has more than one row for"):
+        verify_snapshot(storage, location)

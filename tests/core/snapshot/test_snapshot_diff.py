@@ -15,7 +15,16 @@ from hypothesis import strategies as st
 from snapshot_maker import Maker
 
 from millstream.core import types as t
-from millstream.core.snapshot import FileFormat, SnapshotError, StateFile, StateKind, StateSnapshot, StateTypes, diff
+from millstream.core.snapshot import (
+    FileFormat,
+    SnapshotError,
+    SnapshotKind,
+    StateFile,
+    StateKind,
+    StateSnapshot,
+    StateTypes,
+    diff,
+)
 from millstream.core.snapshot.diff import Entry, SnapshotDiff, StateDiff, diff_snapshots
 from millstream.core.snapshot.opened import KeyGroupReader, OpenedSnapshot
 
@@ -148,7 +157,7 @@ def test_operators_states_types_and_properties(tmp_path: Path) -> None:
 
 
 def test_a_file_of_both_snapshots_is_not_read(tmp_path: Path) -> None:
-    maker = Maker(tmp_path)
+    maker = Maker(tmp_path, kind=SnapshotKind.CHECKPOINT)
     made = maker.values("x", {"a": 1}, COUNTS)
     shared = replace(made.files[0], path=f"{maker.location}/{made.files[0].path}")
     maker.operator("a", replace(made, files=(shared,)))

@@ -118,6 +118,14 @@ def test_types_and_kinds_are_compared(
         assert found.problems == (f"operator 'a', state 'x': {compared.message}",)
 
 
+def test_a_state_without_files_may_become_anything() -> None:
+    """Nothing of it is handed to a task, which would compare it."""
+    stored = snapshot(operator("a", state("x"), full(state("y"))))
+    found = fit(stored, program(operator("a", state("x", str), state("y"))))
+    assert found.restorable
+    assert matches(found) == [("a", OperatorMatch.MATCHED, {"x": StateMatch.NEW, "y": StateMatch.SAME})]
+
+
 def test_a_field_with_a_default_may_be_added() -> None:
     document = dict(StateTypes(t.STRING, t.DataclassType(After)).snapshot("x", StateKind.VALUE).value_type or {})
     older = replace(state("x", After), value_type={**document, "fields": document["fields"][:1]})

@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -51,7 +52,7 @@ def states(draw: st.DrawFn) -> StateSnapshot:
     return StateSnapshot(
         draw(names), kind, LONG if kind.keyed else None, *types, draw(st.sampled_from([None, ValueEncoding.PICKLE])),
         draw(st.none() | st.builds(TtlSettings, st.integers(1, 10**12))),
-        tuple(draw(st.lists(files(kind.keyed), max_size=3))),
+        tuple(draw(st.lists(files(kind.keyed), max_size=3, unique_by=lambda file: file.path))),
     )  # fmt: skip
 
 
@@ -64,10 +65,12 @@ def snapshots(draw: st.DrawFn) -> SnapshotMetadata:
         )
         for n, uid in enumerate(draw(st.lists(names, max_size=3, unique=True)))
     ]  # fmt: skip
-    return SnapshotMetadata(
-        1, JobId("job"), draw(names), draw(st.integers(0, 2**60)), draw(st.sampled_from(SnapshotKind)),
+    metadata = SnapshotMetadata(
+        1, JobId("job"), draw(names), draw(st.integers(0, 2**60)), SnapshotKind.CHECKPOINT,
         draw(st.integers(-1, 2**60)), tuple(operators), draw(st.dictionaries(names, names, max_size=2)),
     )  # fmt: skip
+    may_be_savepoint = not metadata.shared_files()
+    return replace(metadata, kind=SnapshotKind.SAVEPOINT) if may_be_savepoint and draw(st.booleans()) else metadata
 
 
 @given(snapshots())
@@ -132,6 +135,11 @@ def file(d: dict[str, Any]) -> dict[str, Any]:
         (lambda d: file(d).update(inline="*"), "is not base64"),
         (lambda d: file(d).update(inline="YQ=="), "holds 1 bytes inline"),
         (lambda d: file(d).update(rows=-1), "rows is -1"),
+        (lambda d: state(d)["files"].append(file(d)), "files holds the path 'o/s/part-0-0.arrow' twice"),
+        (
+            lambda d: (d.update(kind="savepoint"), file(d).update(path="file:///x.arrow"), file(d).pop("inline")),
+            "refers to file:///x.arrow, and all files of a savepoint lie in its folder",
+        ),
     ],
 )
 def test_a_damaged_document_is_refused_with_its_place(damage: Callable[[dict[str, Any]], Any], message: str) -> None:
@@ -141,6 +149,39 @@ def test_a_damaged_document_is_refused_with_its_place(damage: Callable[[dict[str
         metadata_from_bytes(json.dumps(broken).encode(), "s3://b/chk-1/_metadata.json")
     assert str(caught.value).startswith("s3://b/chk-1/_metadata.json: ")
     assert "\n" not in str(caught.value)
+
+
+def test_a_type_of_many_levels_is_refused() -> None:
+    broken = document()
+    nested: dict[str, Any] = LONG
+    for _ in range(400):
+        nested = {"type": "list", "element": nested}
+    state(broken)["value_type"] = nested
+    with pytest.raises(SnapshotError, match=r"^m: "):
+        metadata_from_bytes(json.dumps(broken).encode(), "m")
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda d: state(d).update(name="t"),
+        lambda d: operator(d).update(parallelism=3),
+        lambda d: d.update(properties={"enumerator.u": "AAAA"}),
+        lambda d: d.update(checksum=DIGEST),
+    ],
+)
+def test_damage_that_still_makes_sense_is_noticed(damage: Callable[[dict[str, Any]], Any]) -> None:
+    broken = document()
+    damage(broken)
+    with pytest.raises(SnapshotError, match=r"^m: is damaged: its content does not match its checksum"):
+        metadata_from_bytes(json.dumps(broken).encode(), "m")
+
+
+def test_a_document_of_another_tool_needs_no_checksum() -> None:
+    written = document()
+    expected = metadata_from_bytes(json.dumps(written, sort_keys=True).encode(), "m")
+    written.pop("checksum")
+    assert metadata_from_bytes(json.dumps(written).encode(), "m") == expected
 
 
 @pytest.mark.parametrize("data", [b"", b"{", b"\xff", b"[]", b"null", b"[" * 100_000])

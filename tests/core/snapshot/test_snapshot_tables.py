@@ -171,6 +171,8 @@ def test_records_of_other_shapes_fit_their_type() -> None:
         ([1.5], t.LONG, "row 0"),
         ([(1, 2), (1,)], t.TupleType((t.LONG, t.LONG)), "row 1"),
         ([[1], 5], t.ListType(t.LONG), "row 1: 5 is not a List<Long>"),
+        ([["a"], "ab"], t.ListType(t.STRING), "row 1: 'ab' is not a List<String>"),
+        ([[1], {1: 2}], t.ListType(t.LONG), "row 1: {1: 2} is not a List<Long>"),
         ([{"a": 1}, {"a": "x"}], t.MapType(t.STRING, t.LONG), "row 1"),
         (["\udc80"], t.STRING, "row 0"),
         (["1.2.3"], t.BIG_DEC, "row 0"),

@@ -197,6 +197,9 @@ def test_a_dataclass_that_was_only_passed_on_fits_the_class_again() -> None:
     refused = compare_types(type_to_json(t.RowType((t.STRING,), ("count",))), declared)
     assert not refused.ok
     assert not compare_types(type_to_json(t.RowType((t.LONG,))), declared).ok
+    same = t.RowType((t.LONG, t.LONG), ("count", "level"))
+    keyed, passed_on = (StateTypes(key, t.LONG).snapshot("s", StateKind.VALUE) for key in (declared, same))
+    assert compare_state(passed_on, keyed).kind is CompatibilityKind.SAME
 
 
 def test_a_class_that_was_pickled_by_value_has_the_defaults_that_it_had() -> None:

@@ -30,6 +30,7 @@ from millstream.core.snapshot import (
     StateTypes,
     WrittenFile,
     element_table,
+    list_table,
     read_rows,
     read_state,
     value_table,
@@ -88,6 +89,34 @@ def test_only_the_wanted_key_groups_are_read(
         assert found == expected
         seen.update(found)
     assert seen == ENTRIES
+
+
+@pytest.mark.parametrize("format", FileFormat)
+def test_large_rows_are_cut_into_more_files(
+    tmp_path: Path, format: FileFormat, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(state_files, "BYTES_PER_BATCH", 10_000)
+    storage = FileSystemStorage(str(tmp_path), JOB)
+    size = value_table(ENTRIES.keys(), ENTRIES.values(), TYPES, 128).nbytes
+    location, files = written(storage, format, bytes_per_file=size // 4)
+    assert 3 <= len(files) <= 5
+    rows = [read_rows(read_state(storage, location, STATE, file), STATE, TYPES) for file in files]
+    assert {key: value for part in rows for key, value in zip(part.keys, part.content, strict=True)} == ENTRIES
+
+
+@pytest.mark.parametrize("format", FileFormat)
+def test_a_key_group_that_is_large_by_itself_is_cut(tmp_path: Path, format: FileFormat) -> None:
+    storage, types = FileSystemStorage(str(tmp_path), JOB), StateTypes(t.LONG, t.STRING)
+    elements = [f"element {n}" for n in range(1000)]
+    table = list_table([7], [elements], types, 128)
+    location, group = storage.checkpoint_location(1), key_group_of(7, 128)
+    files = write_state(storage, location, "op", "events", 0, table, format, rows_per_file=100)
+    assert [file.rows for file in files] == [100] * 8 + [200]
+    assert {file.key_groups for file in files} == {range(group, group + 1)}
+    state = types.snapshot("events", StateKind.LIST)
+    read = [read_rows(read_state(storage, location, state, f, max_parallelism=128), state, types) for f in files]
+    found = [row for rows in read for row in zip(rows.detail, rows.content, strict=True)]
+    assert found == list(enumerate(elements))
 
 
 @pytest.mark.parametrize("format", FileFormat)

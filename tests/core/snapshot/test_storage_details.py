@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import os
+from datetime import timedelta
 from pathlib import Path
+from urllib.parse import unquote
 
 import pytest
 from test_storage_conformance import JOB, metadata_of, write
 
 from millstream.core.snapshot import FileSystemStorage, MemoryStorage, SnapshotError, storage_at
-from millstream.core.snapshot.uri_files import plain_uri
+from millstream.core.snapshot.model import absolute_location
+from millstream.core.snapshot.uri_files import UriFiles, plain_uri
 
 
 def test_memory_refuses_a_state_over_its_limit() -> None:
@@ -40,6 +43,23 @@ def test_the_layout_on_disk(tmp_path: Path) -> None:
     storage.delete_files([shared.path])
     storage.delete_empty_folders()
     assert list(tmp_path.iterdir()) == []
+
+
+def test_no_uid_is_in_the_way_of_another_file(tmp_path: Path) -> None:
+    """Names that file systems, or the metadata, would take for something else, or for each other."""
+    storage = FileSystemStorage(str(tmp_path), JOB)
+    location = storage.savepoint_location()
+    names = ["_metadata.json", ".", "..", "a/b", "a~2fb", "a\\b", "ü", "u\N{COMBINING DIAERESIS}", " "]
+    names += ["x" * 500, "x" * 501]
+    paths = set()
+    for name in names:
+        writer = storage.create_writer(location, name, name, 0, "bin")
+        writer.write(name.encode())
+        paths.add(writer.commit().path)
+    storage.write_metadata(location, metadata_of())
+    assert storage.read_metadata(location) == metadata_of()
+    assert len(paths) == len(names)
+    assert {bytes(storage.read_file(location, path)) for path in paths} == {name.encode() for name in names}
 
 
 def test_a_folder_is_never_deleted_as_a_file(tmp_path: Path) -> None:
@@ -79,6 +99,34 @@ def test_a_failed_rename_leaves_no_temporary_file(tmp_path: Path) -> None:
     with pytest.raises(SnapshotError, match="storage failed"):
         storage.write_metadata(storage.checkpoint_location(1), metadata_of())
     assert [p.name for p in blocked.parent.iterdir()] == ["_metadata.json"]
+
+
+def test_everything_is_on_the_disk_before_it_is_referred_to(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    done: list[str] = []
+    sync, rename = os.fsync, os.replace
+
+    def synced(descriptor: int) -> None:
+        done.append(os.readlink(f"/proc/self/fd/{descriptor}"))
+        sync(descriptor)
+
+    def renamed(source: str, target: str) -> None:
+        assert source in done, "the metadata is renamed before it is on the disk"
+        done.append(f"renamed {target}")
+        rename(source, target)
+
+    monkeypatch.setattr(os, "fsync", synced)
+    monkeypatch.setattr(os, "replace", renamed)
+    storage = FileSystemStorage(str(tmp_path / "new" / "and" / "deep" / "folders"), JOB)
+    location = storage.savepoint_location()
+    file = write(storage, location, b"data")
+    folder = Path(location.removeprefix("file://"))
+    state = folder / file.path
+    assert str(state) in done
+    storage.write_metadata(location, metadata_of(file))
+    metadata = done.index(f"renamed {folder}/_metadata.json")
+    for changed in [parent for parent in state.parents if tmp_path in (parent, *parent.parents)]:
+        assert str(changed) in done[:metadata], f"{changed} may lack a name that the metadata refers to"
+    assert str(folder) in done[metadata:], "the metadata may be gone"
 
 
 def test_an_unknown_scheme_is_refused() -> None:
@@ -124,14 +172,55 @@ def test_a_snapshot_is_found_by_what_a_user_types(
 
 def test_paths_may_be_relative_or_begin_with_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    storage = FileSystemStorage("file:savepoints", JOB)
+    storage = FileSystemStorage("file:save%20points", JOB)
     location = storage.savepoint_location()
-    assert location.startswith(f"{tmp_path.as_uri()}/savepoints/savepoint-")
+    assert location.startswith(f"{tmp_path.as_uri()}/save%20points/savepoint-")
     pointer = storage.write_metadata(location, metadata_of())
-    for spelled in (pointer, pointer.replace("file://", "file:"), os.path.relpath(pointer.removeprefix("file://"))):
+    path = os.path.relpath(unquote(pointer.removeprefix("file://")))
+    for spelled in (pointer, pointer.replace("file://", "file:"), path):
         found, where = storage_at(f"{spelled}/_metadata.json")
         assert where == pointer
         assert found.read_metadata(where) == metadata_of()
+
+
+def test_what_a_user_types_is_made_absolute(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert absolute_location("file:/tmp/save%20point") == "/tmp/save point"
+    assert absolute_location("/tmp/save%20point") == "/tmp/save%20point"
+    assert absolute_location("file:savepoint") == absolute_location("savepoint") == str(tmp_path / "savepoint")
+    assert absolute_location("s3://bucket/x?region=y") == "s3://bucket/x?region=y"
+
+
+@pytest.mark.parametrize("typed", ["hdfs:///user/me", "viewfs:///user/me", "hdfs://name:8020/user/me"])
+def test_hadoop_that_is_not_there_is_told_in_a_line(typed: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    for variable in ("JAVA_HOME", "HADOOP_HOME", "ARROW_LIBHDFS_DIR"):
+        monkeypatch.setenv(variable, "/nowhere")
+    storage, location = storage_at(typed)
+    assert location == typed
+    with pytest.raises(SnapshotError, match=r"HDFS needs Java and Hadoop's libhdfs; set JAVA_HOME") as caught:
+        storage.read_metadata(location)
+    assert str(caught.value).startswith(f"{typed}/_metadata.json: ")
+
+
+@pytest.mark.parametrize(
+    ("typed", "message"),
+    [
+        ("s3:///x", "names no bucket: write s3://bucket/path"),
+        ("gs://", "is neither a path nor a URI"),
+        ("s3:/bucket/x", "is neither a path nor a URI: write s3://"),
+    ],
+)
+def test_a_uri_that_means_nothing_is_no_local_path(typed: str, message: str) -> None:
+    with pytest.raises(SnapshotError, match=message):
+        storage_at(typed)
+
+
+@pytest.mark.parametrize(("options", "patience"), [("", 30), ("?retry_limit_seconds=90", 90)])
+def test_a_store_of_google_is_not_waited_for_a_quarter_of_an_hour(options: str, patience: int) -> None:
+    system, path = UriFiles(f"gs://anonymous@bucket/x{options}").locate("gs://bucket/x/y")
+    assert path == "bucket/x/y"
+    _, (settings,) = system.__reduce__()
+    assert settings["retry_time_limit"] == timedelta(seconds=patience)
 
 
 def test_a_file_uri_with_a_host_is_refused() -> None:

@@ -4,7 +4,7 @@ import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from millstream.taskmanager.checkpointing.layout import Chunk, cut, is_touched, slice_of
+from millstream.taskmanager.checkpointing.layout import Chunk, cut, in_order, is_touched, slice_of
 
 
 @settings(max_examples=100, deadline=None)
@@ -25,3 +25,16 @@ def test_a_chunk_is_written_again_when_one_of_its_key_groups_was_touched() -> No
     chunk = Chunk(range(4, 8), ())
     assert is_touched(chunk, {7})
     assert not is_touched(chunk, {3, 8})
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.lists(st.lists(st.integers(0, 5), max_size=20), min_size=1, max_size=5))
+def test_large_tables_are_put_in_order_as_small_ones_are(parts: list[list[int]]) -> None:
+    tables = [
+        pa.table({"key_group": pa.array(sorted(groups), pa.int32()), "row": [f"{n}-{i}" for i in range(len(groups))]})
+        for n, groups in enumerate(parts)
+    ]
+    tables = [table.cast(pa.schema([("key_group", pa.int32()), ("row", pa.string())])) for table in tables]
+    expected = sorted((row for table in tables for row in table.to_pylist()), key=lambda row: row["key_group"])
+    assert in_order(tables).to_pylist() == expected
+    assert in_order(tables, at_once=0).to_pylist() == expected

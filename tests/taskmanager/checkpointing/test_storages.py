@@ -25,8 +25,20 @@ SAVEPOINTS = "s3://other:secret@archive/savepoints?region=us-east-1"
 )
 def test_a_location_is_reached_as_its_directory_is_configured(location: str, directory: str | None) -> None:
     storages = Storages("job", CHECKPOINTS, "", SAVEPOINTS)
-    assert storages.at(location) is storages.at(directory or location)
-    assert (storages.at(location) is storages.at(CHECKPOINTS)) == (directory == CHECKPOINTS)
+    examples = {
+        CHECKPOINTS: storages.at("s3://bucket/checkpoints/job"), SAVEPOINTS: storages.at("s3://archive/savepoints/a")
+    }  # fmt: skip
+    assert examples[CHECKPOINTS] is not examples[SAVEPOINTS]
+    found = storages.at(location)
+    assert next((d for d, storage in examples.items() if storage is found), None) == directory
+
+
+def test_the_options_of_a_savepoint_are_those_of_its_directory_from_then_on() -> None:
+    storages = Storages("job", CHECKPOINTS)
+    typed = storages.at("s3://me:secret@bucket/checkpoints/mine/savepoint-1?region=eu-west-1")
+    assert storages.at("s3://bucket/checkpoints/mine/savepoint-1") is typed
+    assert storages.at("s3://bucket/checkpoints/mine/savepoint-2") is typed
+    assert storages.at("s3://bucket/checkpoints/job/chk-1") is not typed
 
 
 def test_the_metadata_file_names_its_folder_too() -> None:

@@ -14,12 +14,25 @@ from millstream.core import types as t
 from millstream.core.batches import Barrier
 from millstream.core.ids import JobId
 from millstream.core.key_groups import key_group_of
-from millstream.core.snapshot import FileSystemStorage, Rows, SnapshotError, read_rows, read_state
+from millstream.core.snapshot import (
+    FileSystemStorage,
+    Rows,
+    SnapshotError,
+    StateKind,
+    StateTypes,
+    read_rows,
+    read_state,
+)
+from millstream.core.snapshot.columns import OversizedColumnError
 from millstream.datastream.state_descriptors import ListStateDescriptor, MapStateDescriptor, ValueStateDescriptor
 from millstream.proto import taskmanager_pb2 as pb
+from millstream.taskmanager.checkpointing import writing
 from millstream.taskmanager.checkpointing.capture import CapturedOperator, CapturedTask
 from millstream.taskmanager.checkpointing.writing import SnapshotTarget, write_snapshot
+from millstream.taskmanager.state.arrow_tables import keyed_table
+from millstream.taskmanager.state.captured import StateDeclaration, StateRows
 from millstream.taskmanager.state.heap import HeapKeyedStateBackend, HeapOperatorStateBackend
+from millstream.taskmanager.state.heap.captured import HeapCapture
 from millstream.taskmanager.state.key_group_index import KeyGroupIndex
 
 KEYS = 40_000
@@ -117,3 +130,28 @@ def test_operator_state_that_cannot_be_written_is_told_the_same_way(tmp_path: Pa
     target = SnapshotTarget(storage, Barrier(1, 0, False, storage.checkpoint_location(1)), deployment)
     with pytest.raises(SnapshotError, match=r"^counter: state 'offsets': cannot be written: column 'element', row 0"):
         write_snapshot(captured, target)
+def test_rows_that_are_too_large_together_are_converted_in_smaller_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As if a table of more than 50 rows had more than 2 GiB in a column."""
+
+    def limited(declaration: StateDeclaration, rows: StateRows, max_parallelism: int) -> Any:
+        if len(rows) > 50:
+            raise OversizedColumnError("too much")
+        return keyed_table(declaration, rows, max_parallelism)
+
+    monkeypatch.setattr(writing, "keyed_table", limited)
+    declaration = StateDeclaration("s", StateKind.VALUE, StateTypes(t.LONG, t.LONG))
+    captured = HeapCapture(declaration, {n: -n for n in range(1000)}, None, KeyGroupIndex(128).column)
+    table = writing._table(captured, None, 128)
+    assert dict(zip(table["key"].to_pylist(), table["value"].to_pylist(), strict=True)) == captured.entries
+    groups = table["key_group"].to_pylist()
+    assert groups == sorted(groups)
+
+
+def test_one_value_that_is_too_large_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(declaration: StateDeclaration, rows: StateRows, max_parallelism: int) -> Any:
+        raise OversizedColumnError("too much")
+
+    monkeypatch.setattr(writing, "keyed_table", full)
+    declaration = StateDeclaration("s", StateKind.VALUE, StateTypes(t.LONG, t.LONG))
+    with pytest.raises(OversizedColumnError):
+        writing._table(HeapCapture(declaration, {1: 1, 2: 2}, None, KeyGroupIndex(128).column), None, 128)

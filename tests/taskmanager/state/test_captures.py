@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from dataclasses import dataclass, make_dataclass
+from dataclasses import dataclass, make_dataclass, replace
 from typing import Any
 
 import pytest
@@ -13,7 +13,7 @@ from millstream.core import types as t
 from millstream.core.key_groups import key_group_of
 from millstream.core.row import Row
 from millstream.core.snapshot.model import StateKind, TtlSettings
-from millstream.core.snapshot.restore import Rows
+from millstream.core.snapshot.restore import Rows, check_table
 from millstream.core.snapshot.table import StateTypes
 from millstream.datastream.state import (
     AggregatingStateDescriptor,
@@ -216,6 +216,32 @@ def test_state_that_is_asked_for_after_a_capture(keyed: Keyed) -> None:
     assert late.value() == Point(1, 7)
     late.update(Point(2, 3))
     assert contents(captured(other.backend, "s", 4)) == {"a": Point(2, 3)}
+@dataclass
+class Account:
+    balance: int
+    level: int = 5
+
+
+@pytest.mark.parametrize("lasting", [True, False])
+def test_state_that_is_asked_for_after_it_was_kept(keyed: Keyed, lasting: bool) -> None:
+    """Captured before a record came whose function asks for it: its class is only known then."""
+    descriptor = ValueStateDescriptor("old", Account)
+    if not lasting:
+        descriptor.enable_time_to_live(ttl().cleanup_incrementally(5, True).build())
+    state: Any = keyed.at("a").backend.state(descriptor)
+    state.update(Account(3))
+    table = captured(keyed.backend, "old")
+    declaration = table.declaration
+    stored = replace(declaration.types.snapshot("old", StateKind.VALUE), ttl=declaration.ttl)
+    file = ReadFile("file", check_table(keyed_table(declaration, table.rows(), GROUPS), stored, "file"))
+    other = keyed.again()
+    other.backend.restore([StoredState(stored, (file,))])
+    captured(other.backend, "old").release()
+    again: Any = other.at("a").backend.state(descriptor)
+    assert again.value() == Account(3)
+    again.update(Account(4))
+    assert contents(captured(other.backend, "old")) == {"a": Account(4)}
+    assert captured(other.backend, "old").declaration == declaration
 
 
 def test_a_state_of_another_kind_is_refused(keyed: Keyed) -> None:

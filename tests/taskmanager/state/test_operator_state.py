@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ from millstream.core import types as t
 from millstream.core.snapshot.model import StateKind
 from millstream.core.snapshot.redistribution import dealt
 from millstream.core.snapshot.restore import Rows, check_table, read_rows
+from millstream.core.snapshot.table import StateTypes
 from millstream.datastream.checkpointed import (
     CheckpointedFunction,
     FunctionInitializationContext,
@@ -27,7 +29,7 @@ from millstream.datastream.state import (
 )
 from millstream.taskmanager.state.arrow_tables import operator_table
 from millstream.taskmanager.state.backend import OperatorStateBackend
-from millstream.taskmanager.state.captured import CapturedOperatorState
+from millstream.taskmanager.state.captured import CapturedOperatorState, StateDeclaration
 from millstream.taskmanager.state.function_state import TaskInitializationContext, TaskSnapshotContext
 
 
@@ -112,6 +114,21 @@ def test_what_is_not_asked_for_is_kept(make: Callable[[], OperatorStateBackend])
     for number in (2, 3):
         assert [(d.name, contents) for d, contents in other.capture(number).states] == [("old", [1, 2])]
     assert other.store.get_list_state("old", int).get() == [1, 2]
+
+
+@dataclass
+class Account:
+    balance: int
+
+
+def test_what_is_asked_for_after_it_was_kept(make: Callable[[], OperatorStateBackend]) -> None:
+    backend = make()
+    row = StateDeclaration("old", StateKind.OPERATOR_LIST, StateTypes(value=t.RowType((t.LONG,), ("balance",))))
+    backend.restore([DecodedState(row, Rows([Account(1)]))])
+    backend.capture(1).release()
+    state = backend.store.get_list_state("old", Account)
+    state.add(Account(2))
+    assert [contents for _, contents in backend.capture(2).states] == [[Account(1), Account(2)]]
 
 
 def test_what_it_refuses(make: Callable[[], OperatorStateBackend], caplog: pytest.LogCaptureFixture) -> None:

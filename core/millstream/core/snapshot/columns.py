@@ -2,7 +2,8 @@
 
 Nested types are built column by column, never value by value. A value without a declared type is pickled bytes, at
 any depth. Where Arrow's own type would lose something, the column is wider than the declared type: `Float` is
-float64, `BigInteger` and `BigDecimal` are text with all their digits, and time zones are kept.
+float64, `BigInteger` and `BigDecimal` are text with all their digits. A time zone is kept when all times of a column
+share it; else they are the same moments in UTC.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 from millstream.core import types as t
 from millstream.core.conversion import ConversionError, columns_of, field_types
+from millstream.core.errors import MillstreamError
 from millstream.core.pickling import reading_state, to_bytes
 from millstream.core.snapshot.errors import SnapshotError, one_line
 from millstream.core.snapshot.instances import assemble, check_classes, fill_from
@@ -40,6 +42,7 @@ _EXACT: dict[type, frozenset[type]] = {
         for kind in (str, bool, bytes, decimal.Decimal, datetime.datetime, datetime.date, datetime.time)
     },
 }
+_NO_LISTS = {str, bytes, dict}  # which could be gone through, and would come back as lists of their parts
 _class_of = type
 
 
@@ -48,6 +51,10 @@ class Pickled:
     """A value that was pickled, as its bytes: what a reader gets that did not ask to run the pickle."""
 
     data: bytes
+
+
+class OversizedColumnError(MillstreamError):
+    """More than 2 GiB of text or bytes, which Arrow cannot address in one column: fewer rows at a time may fit."""
 
 
 def dumps(value: Any) -> bytes:
@@ -117,6 +124,8 @@ def _to_array(values: Sequence[Any], type: t.TypeInformation, pickler: Dumps, ke
         check_classes(values, type, keys)
         return _struct_array(values, names, types, pickler, keys)
     if isinstance(type, t.ListType):
+        if _NO_LISTS & set(map(_class_of, values)):
+            raise TypeError("text, bytes and maps are no lists")
         offsets = _offsets(values)
         items = list(chain.from_iterable(v for v in values if v is not None))
         return pa.ListArray.from_arrays(offsets, _to_array(items, type.element, pickler))
@@ -127,7 +136,15 @@ def _to_array(values: Sequence[Any], type: t.TypeInformation, pickler: Dumps, ke
         return pa.MapArray.from_arrays(
             offsets, _to_array(map_keys, type.key, pickler, True), _to_array(inner, type.value, pickler)
         )
-    return pa.array(_pickled(values, pickler), pa.binary())
+    return _in_one_piece(pa.array(_pickled(values, pickler), pa.binary()))
+
+
+def _in_one_piece(column: pa.Array | pa.ChunkedArray) -> pa.Array:
+    import pyarrow as pa
+
+    if isinstance(column, pa.ChunkedArray):
+        raise OversizedColumnError(f"{len(column)} values have more than 2 GiB of text or bytes")
+    return column
 
 
 def _pickled(values: Sequence[Any], pickler: Dumps) -> list[bytes]:
@@ -153,7 +170,7 @@ def _basic_array(values: Sequence[Any], type: t.BasicType) -> pa.Array:
     kinds = set(map(_class_of, values))
     if bool in kinds and type.python_type is not bool:  # in Python they are the integers 0 and 1
         values = [int(v) if v.__class__ is bool else v for v in values]
-    column = _converted(values, type)
+    column = _in_one_piece(_converted(values, type))
     zoned = type.python_type is datetime.time and any(v is not None and v.tzinfo is not None for v in values)
     if zoned or not kinds <= _EXACT[type.python_type]:
         for value, kept in zip(values, _basic_values(column, type), strict=True):

@@ -95,7 +95,7 @@ def _compare(stored: TypeJson, declared: TypeJson, path: str, changes: _Changes)
     if stored["type"] == "row" and stored["names"] is not None and declared["type"] == "dataclass":
         fields = zip(stored["names"], stored["fields"], strict=True)
         before = {name: (field, False) for name, field in fields}  # a dataclass that was only passed on
-        return _compare_named(before, _fields(declared), path, changes) and False
+        return _compare_named(before, _fields(declared), path, changes)
     if stored["type"] != declared["type"]:
         raise _Refused(f"{here}changed from {describe_json(stored)} to {describe_json(declared)}")
     match stored["type"]:

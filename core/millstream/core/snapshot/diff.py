@@ -16,13 +16,11 @@ from dataclasses import dataclass, replace
 from itertools import repeat
 from typing import TYPE_CHECKING, Any
 
-from millstream.core.row import Row
 from millstream.core.snapshot.compatibility import CompatibilityKind, compare_state
-from millstream.core.snapshot.errors import SnapshotError
 from millstream.core.snapshot.fit import match_operators
 from millstream.core.snapshot.model import OperatorSnapshot, StateFile, StateKind, StateSnapshot
 from millstream.core.snapshot.opened import KeyGroupReader, OpenedSnapshot
-from millstream.core.snapshot.restore import Rows, read_rows
+from millstream.core.snapshot.restore import Rows, frozen, read_rows
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -194,8 +192,8 @@ def _entries(table: pa.Table | None, state: StateSnapshot, snapshot: OpenedSnaps
     rows = read_rows(table, state, where=snapshot.location)
     try:
         return _by_owner(rows, state)
-    except TypeError as error:  # written by another tool: no key of a job is like that
-        raise SnapshotError(snapshot.location, f"state '{state.name}' holds keys that cannot be compared") from error
+    except TypeError:  # keys with lists in them, whose class hashes them in its own way
+        return _by_owner(replace(rows, keys=list(map(frozen, rows.keys)), detail=list(map(frozen, rows.detail))), state)
 
 
 def _by_owner(rows: Rows, state: StateSnapshot) -> Entries:
@@ -244,7 +242,7 @@ def _elements(snapshot: OpenedSnapshot, state: StateSnapshot) -> dict[Hashable, 
     found: dict[Hashable, list[Any]] = {}
     for _, table in snapshot.tables(state):
         for element in read_rows(table, state, where=snapshot.location).content:
-            found.setdefault(_frozen(element), []).append(element)
+            found.setdefault(frozen(element), []).append(element)
     return found
 
 
@@ -256,16 +254,4 @@ def _differing_elements(old: dict[Hashable, list[Any]], new: dict[Hashable, list
 
 
 def _same(one: Any, other: Any) -> bool:
-    return bool(one == other) or _frozen(one) == _frozen(other)
-
-
-def _frozen(value: Any) -> Hashable:
-    """A value that can be hashed, in which what is not a number is alike."""
-    match value:
-        case float() if value != value:
-            return "nan"
-        case Row() | tuple() | list():
-            return tuple(map(_frozen, value))
-        case dict():
-            return frozenset((_frozen(key), _frozen(item)) for key, item in value.items())
-    return value  # type: ignore[no-any-return]  # a primitive, or pickled bytes
+    return bool(one == other) or frozen(one) == frozen(other)

@@ -1,8 +1,9 @@
 """State files: Arrow IPC with lz4 in checkpoints, Parquet in savepoints.
 
 Rows are sorted by key group, and record batches and row groups end where a key group ends, so that a reader decodes
-only those of the key groups it wants. A file is compared with its checksum before anything in it is looked at. A big
-state becomes several files, so that a rescaled restore does not even fetch what it does not need.
+only those of the key groups it wants; only a key group that is large by itself is cut. A file is compared with its
+checksum before anything in it is looked at. A big state becomes several files, so that a rescaled restore does not even
+fetch what it does not need, and no column in one comes near the 2 GiB that Arrow can address.
 """
 
 from __future__ import annotations
@@ -23,7 +24,9 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 ROWS_PER_BATCH = 64 * 1024
+BYTES_PER_BATCH = 128 * 1024 * 1024
 ROWS_PER_FILE = 4 * 1024 * 1024
+BYTES_PER_FILE = 512 * 1024 * 1024
 _BATCHES = b"millstream.key_groups"
 
 
@@ -48,6 +51,7 @@ def write_state(
     inline_below: int = 0,
     first_part: int = 0,
     rows_per_file: int = ROWS_PER_FILE,
+    bytes_per_file: int = BYTES_PER_FILE,
 ) -> tuple[StateFile, ...]:
     """Writes a state of a subtask; nothing for an empty table. When it raises, nothing of it is left.
 
@@ -55,7 +59,7 @@ def write_state(
     """
     written: list[tuple[WrittenFile, StateFile]] = []
     writer: StateWriter | None = None
-    slices = list(_slices(table, rows_per_file)) if table.num_rows else []
+    slices = list(_slices(table, rows_per_file, bytes_per_file))
     try:
         for number, part in enumerate(slices):
             writer = storage.create_writer(
@@ -92,10 +96,13 @@ def _key_groups(table: pa.Table, owned: range | None) -> tuple[int | None, int |
     return _ends(table)
 
 
-def _slices(table: pa.Table, rows: int) -> Iterator[pa.Table]:
-    """Parts of about so many rows that end where a key group ends; without key groups, of exactly so many."""
+def _slices(table: pa.Table, rows: int, size: int) -> Iterator[pa.Table]:
+    """Parts of about so many rows, fewer if they are large, that end where a key group ends unless that is far away."""
     import numpy as np
 
+    if not table.num_rows:
+        return
+    rows = max(1, min(rows, size * table.num_rows // max(table.nbytes, 1)))
     if KEY_GROUP not in table.column_names:
         for start in range(0, table.num_rows, rows):
             yield table.slice(start, rows)
@@ -105,6 +112,7 @@ def _slices(table: pa.Table, rows: int) -> Iterator[pa.Table]:
     start = 0
     while start < table.num_rows:
         end = int(ends[min(int(np.searchsorted(ends, start + rows)), len(ends) - 1)])
+        end = end if end <= start + 2 * rows else start + rows
         yield table.slice(start, end - start)
         start = end
 
@@ -145,7 +153,7 @@ class _Sink:
 def _encode_arrow(table: pa.Table, output: Any) -> None:
     import pyarrow as pa
 
-    parts = list(_slices(table, ROWS_PER_BATCH)) if table.num_rows else []
+    parts = list(_slices(table, ROWS_PER_BATCH, BYTES_PER_BATCH))
     ranges = [(*_key_groups(part, None), part.num_rows) for part in parts]
     schema = table.schema.with_metadata({_BATCHES: json.dumps(ranges).encode()})
     options = pa.ipc.IpcWriteOptions(compression="lz4")
@@ -166,8 +174,8 @@ def _encode_parquet(table: pa.Table, output: Any) -> None:
     import pyarrow.parquet as pq
 
     with pq.ParquetWriter(output, table.schema, compression="zstd", version="2.6") as writer:
-        for part in _slices(table, ROWS_PER_BATCH) if table.num_rows else [table]:
-            writer.write_table(part, row_group_size=max(part.num_rows, 1))
+        for part in _slices(table, ROWS_PER_BATCH, BYTES_PER_BATCH):
+            writer.write_table(part, row_group_size=part.num_rows)
 
 
 # Decoding
@@ -187,7 +195,7 @@ def read_state(
     With the max parallelism, each key is also checked to be in its key group and to be there once; worth it for
     savepoints, which others may have written.
     """
-    where = file.path if is_uri(file.path) else f"{location}/{file.path}"
+    where = file_name(location, file)
     table = decode_table(fetch(storage, location, file), file, where, key_groups)
     table = check_table(table, state, where)
     if max_parallelism is not None:
@@ -195,11 +203,16 @@ def read_state(
     return table
 
 
+def file_name(location: str, file: StateFile) -> str:
+    """A file of a snapshot, as errors name it."""
+    return file.path if file.shared else f"{location}/{file.path}"
+
+
 def fetch(storage: FileSource, location: str, file: StateFile) -> Any:
     """The content of a file as a buffer, compared with its size and checksum."""
     import pyarrow as pa
 
-    where = file.path if is_uri(file.path) else f"{location}/{file.path}"
+    where = file_name(location, file)
     data = pa.py_buffer(file.inline) if file.inline is not None else storage.read_file(location, file.path)
     if data.size != file.size:
         raise SnapshotError(where, f"is damaged: it has {data.size} bytes instead of {file.size}")

@@ -221,6 +221,8 @@ def _scaling_problems(
 
 def _compared_state(stored: StateSnapshot, declared: StateSnapshot | None, operator: ProgramOperator) -> StateFit:
     name = stored.name
+    if declared is not None and not stored.files:
+        return StateFit(name, StateMatch.NEW, stored, declared)
     if declared is not None:
         verdict = compare_state(stored, declared)
         told = [verdict.message, _ttl_change(stored.ttl, declared.ttl)]

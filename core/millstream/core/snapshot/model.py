@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
+from urllib.parse import unquote
 
 from millstream.core.ids import JobId, OperatorId
 
@@ -191,4 +192,9 @@ def is_uri(path: str) -> bool:
 
 def absolute_location(location: str) -> str:
     """A location that a user gave as one that other processes understand: a path is one from this process's folder."""
-    return location if is_uri(location) else os.path.abspath(os.path.expanduser(location))
+    return location if is_uri(location) else local_path(os.path.expanduser(location))
+
+
+def local_path(location: str) -> str:
+    """The absolute path of a location that is no URI; after `file:` it is written as in one."""
+    return os.path.abspath(unquote(location[5:]) if location.startswith("file:") else location)

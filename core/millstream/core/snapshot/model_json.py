@@ -2,12 +2,16 @@
 
 Decoding refuses what it does not know: another version, a missing or unknown field, a wrong type, a path that leaves
 the snapshot's folder, contradictory numbers. The error names the file and the place in it.
+
+The document has a checksum of itself: of its JSON without that field, with sorted keys, no spaces and only ASCII. So a
+damaged letter in a name is not another name. A tool that writes a document of its own may leave it out.
 """
 
 from __future__ import annotations
 
 import base64
 import binascii
+import hashlib
 import json
 import re
 from collections import Counter
@@ -49,12 +53,19 @@ def metadata_to_bytes(metadata: SnapshotMetadata) -> bytes:
         "kind": metadata.kind.value,
         "created_ms": metadata.created_ms,
         "properties": dict(metadata.properties),
-        "operators": [_operator_to_json(operator) for operator in metadata.operators],
+        "operators": [operator_document(operator) for operator in metadata.operators],
     }
-    return json.dumps(document, indent=1, ensure_ascii=False).encode()
+    return json.dumps(document | {"checksum": _checksum(document)}, indent=1, ensure_ascii=False).encode()
 
 
-def _operator_to_json(operator: OperatorSnapshot) -> dict[str, Any]:
+def _checksum(document: dict[str, Any]) -> str:
+    content = {name: value for name, value in document.items() if name != "checksum"}
+    canonical = json.dumps(content, sort_keys=True, separators=(",", ":")).encode()
+    return f"sha256:{hashlib.sha256(canonical).hexdigest()}"
+
+
+def operator_document(operator: OperatorSnapshot) -> dict[str, Any]:
+    """An operator as the document writes it."""
     return {
         "operator_id": operator.operator_id,
         "uid": operator.uid,
@@ -96,19 +107,24 @@ def _file_to_json(file: StateFile) -> dict[str, Any]:
 def metadata_from_bytes(data: bytes, file: str) -> SnapshotMetadata:
     """The model that a document holds; `file` is its name in errors."""
     try:
-        document = json.loads(data)
-    except (ValueError, RecursionError) as error:
+        return _metadata(JsonNode(json.loads(data), file))
+    except SnapshotError:
+        raise
+    except (ValueError, RecursionError) as error:  # types may be nested too deeply to look at, too
         raise SnapshotError(file, f"is not JSON: {error}") from error
-    root = JsonNode(document, file)
+
+
+def _metadata(root: JsonNode) -> SnapshotMetadata:
     _check_version(root)
     root.fields(
-        "version", "job_id", "job_name", "checkpoint_id", "kind", "created_ms", "operators", optional=("properties",)
-    )
+        "version", "job_id", "job_name", "checkpoint_id", "kind", "created_ms", "operators",
+        optional=("properties", "checksum"),
+    )  # fmt: skip
     operators = tuple(_operator(node) for node in root.field("operators").items())
     _unique(root.field("operators"), "operator_id", [operator.operator_id for operator in operators])
     _unique(root.field("operators"), "uid", [operator.uid for operator in operators if operator.uid is not None])
-    properties = root.field("properties")
-    return SnapshotMetadata(
+    properties, checksum = root.field("properties"), root.field("checksum")
+    metadata = SnapshotMetadata(
         FORMAT_VERSION,
         JobId(root.field("job_id").text()),
         root.field("job_name").text(empty=True),
@@ -118,6 +134,12 @@ def metadata_from_bytes(data: bytes, file: str) -> SnapshotMetadata:
         operators,
         {} if properties.is_null() else {name: node.text(empty=True) for name, node in properties.entries()},
     )
+    if metadata.kind is SnapshotKind.SAVEPOINT and metadata.shared_files():
+        shared = metadata.shared_files()[0]
+        raise SnapshotError(root.file, f"refers to {shared}, and all files of a savepoint lie in its folder")
+    if not checksum.is_null() and checksum.text() != _checksum(root.value):
+        raise SnapshotError(root.file, "is damaged: its content does not match its checksum")
+    return metadata
 
 
 def _check_version(root: JsonNode) -> None:
@@ -163,6 +185,8 @@ def _state(node: JsonNode, max_parallelism: int) -> StateSnapshot:
     if kind.keyed and key_type is None:
         raise node.error(f"lacks the field 'key_type', which a state of kind {kind.value} has")
     encoding = node.field("encoding")
+    files = tuple(_file(item, kind, max_parallelism) for item in node.field("files").items())
+    _unique(node.field("files"), "path", [file.path for file in files])
     return StateSnapshot(
         node.field("name").text(),
         kind,
@@ -172,7 +196,7 @@ def _state(node: JsonNode, max_parallelism: int) -> StateSnapshot:
         _type(node.field("map_key_type")),
         None if encoding.is_null() else encoding.enum(ValueEncoding),
         _ttl(node.field("ttl")),
-        tuple(_file(item, kind, max_parallelism) for item in node.field("files").items()),
+        files,
     )
 
 

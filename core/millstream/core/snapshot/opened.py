@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from millstream.core.snapshot.errors import SnapshotError
 from millstream.core.snapshot.file_storage import storage_at
-from millstream.core.snapshot.files import decode_table, fetch
+from millstream.core.snapshot.files import decode_table, fetch, file_name
 from millstream.core.snapshot.model import OperatorSnapshot, SnapshotMetadata, StateFile, StateSnapshot
 from millstream.core.snapshot.restore import check_table
 from millstream.core.snapshot.storage import CheckpointStorage
@@ -53,7 +53,7 @@ class OpenedSnapshot:
 
     def where(self, file: StateFile) -> str:
         """A file's name in errors."""
-        return file.path if file.shared else f"{self.location}/{file.path}"
+        return file_name(self.location, file)
 
     def tables(self, state: StateSnapshot, key_group: int | None = None) -> Iterator[tuple[StateFile, pa.Table]]:
         """The checked rows of a state, file by file; of one key group only, if given."""

@@ -10,16 +10,15 @@ from collections.abc import Iterable
 
 from millstream.core.ids import JobId
 from millstream.core.snapshot.errors import SnapshotError
-from millstream.core.snapshot.model import FORMAT_VERSION, OperatorSnapshot, SnapshotKind, SnapshotMetadata
-from millstream.core.snapshot.model_json import metadata_from_bytes, metadata_to_bytes
+from millstream.core.snapshot.model import FORMAT_VERSION, OperatorSnapshot, SnapshotKind
+from millstream.core.snapshot.model_json import metadata_from_bytes, operator_document
 
 _NO_JOB = JobId("none")
 
 
 def operators_to_json(operators: Iterable[OperatorSnapshot]) -> bytes:
     """The list, as bytes."""
-    metadata = SnapshotMetadata(FORMAT_VERSION, _NO_JOB, "", 0, SnapshotKind.CHECKPOINT, 0, tuple(operators))
-    return json.dumps(json.loads(metadata_to_bytes(metadata))["operators"], ensure_ascii=False).encode()
+    return json.dumps([operator_document(operator) for operator in operators], ensure_ascii=False).encode()
 
 
 def operators_from_json(data: bytes, where: str) -> tuple[OperatorSnapshot, ...]:

@@ -140,10 +140,10 @@ class CheckpointStorage(FileSource, FileTarget, Protocol):
 
 
 def safe_name(name: str) -> str:
-    """A name as one folder name on every file system; different names stay different."""
+    """A name as one folder name on every file system, and not that of the metadata; different names stay different."""
     encoded = name.encode("utf-8", "surrogatepass")
     safe = _UNSAFE.sub(lambda m: b"~%02x" % m[0][0], encoded).decode()
-    if safe.strip(".") == "":
+    if safe.strip(".") == "" or safe == METADATA_FILE:
         safe = safe.replace(".", "~2e") or "~"
     if len(safe) > _NAME_LIMIT:
         safe = f"{safe[: _NAME_LIMIT - 33]}~{hashlib.sha256(encoded).hexdigest()[:32]}"

@@ -11,26 +11,53 @@ from __future__ import annotations
 import contextlib
 import os
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from typing import Any
-from urllib.parse import quote, unquote, urlsplit, urlunsplit
+from urllib.parse import quote, unquote, urlsplit
 
-from millstream.core.durable import sync, sync_folder
+from millstream.core.durable import make_folder, sync, sync_folder
 from millstream.core.snapshot.errors import SnapshotError, one_line
-from millstream.core.snapshot.model import is_uri
+from millstream.core.snapshot.model import is_uri, local_path
+from millstream.core.snapshot.storage import location_of
 
 _SCHEMES = ("file", "s3", "hdfs", "viewfs", "gs", "gcs")
+_BUCKETS = ("s3", "gs", "gcs")
+_GCS_PATIENCE = "retry_limit_seconds=30"  # without it, missing credentials are found out after a quarter of an hour
 _TEMPORARY = ".tmp-"
 
 
 def plain_uri(location: str) -> str:
     """A location as an absolute URI without credentials, options or a slash at the end."""
     if not is_uri(location):
-        return f"file://{quote(os.path.abspath(location.removeprefix('file:')))}"
+        return f"file://{quote(local_path(location))}"
     parts = urlsplit(location)
-    netloc = parts.netloc.rpartition("@")[2]
-    return urlunsplit((parts.scheme.lower(), netloc, parts.path.rstrip("/"), "", ""))
+    return f"{parts.scheme.lower()}://{parts.netloc.rpartition('@')[2]}{parts.path.rstrip('/')}"
+
+
+def has_options(location: str) -> bool:
+    """Whether a location has credentials or options in it."""
+    parts = urlsplit(location if is_uri(location) else "")
+    return "@" in parts.netloc or bool(parts.query)
+
+
+def with_options_of(root: str, location: str) -> str:
+    """A location as a URI with the credentials and options of a root: for a process that does not know the root."""
+    parts, plain = urlsplit(root if is_uri(root) else ""), urlsplit(plain_uri(location))
+    credentials, at, _ = parts.netloc.rpartition("@")
+    query = f"?{parts.query}" if parts.query else ""
+    return f"{plain.scheme}://{credentials}{at}{plain.netloc}{plain.path}{query}"
+
+
+def root_of(location: str, directories: Iterable[str]) -> str:
+    """The directory whose credentials and options serve a location that has none.
+
+    The innermost one that it lies in, else the first of the same scheme, else the location itself.
+    """
+    uri, known = plain_uri(location), list(directories)
+    inside = [d for d in known if f"{uri}/".startswith(f"{location_of(plain_uri(d))}/")]
+    alike = [d for d in known if urlsplit(plain_uri(d)).scheme == urlsplit(uri).scheme]
+    return max(inside, key=lambda d: len(plain_uri(d)), default=alike[0] if alike else location)
 
 
 class UriFiles:
@@ -39,11 +66,16 @@ class UriFiles:
     def __init__(self, root: str) -> None:
         self.root = plain_uri(root)
         self._parts = urlsplit(root if is_uri(root) else self.root)
-        if self._parts.scheme.lower() not in _SCHEMES:
+        scheme = self._parts.scheme.lower()
+        if scheme not in _SCHEMES:
             known = ", ".join(f"{scheme}://" for scheme in _SCHEMES)
             raise SnapshotError(self.root, f"has a scheme that is not known: use a path, or one of {known}")
-        if self._parts.scheme.lower() == "file" and self._parts.netloc not in ("", "localhost"):
+        if scheme == "file" and self._parts.netloc not in ("", "localhost"):
             raise SnapshotError(self.root, "names a host: the path after file:// starts with a third slash")
+        if not is_uri(root) and (remote := root.partition(":")[0].lower()) in _SCHEMES[1:]:
+            raise SnapshotError(root, f"is neither a path nor a URI: write {remote}:// for a URI, ./ before a path")
+        if scheme in _BUCKETS and not self._parts.netloc.rpartition("@")[2]:
+            raise SnapshotError(self.root, f"names no bucket: write {scheme}://bucket/path")
 
     def __repr__(self) -> str:
         return f"UriFiles({self.root!r})"
@@ -53,14 +85,14 @@ class UriFiles:
         parts = urlsplit(uri if is_uri(uri) else plain_uri(uri))
         with self.explained(plain_uri(uri)):
             if parts.scheme.lower() == "file":
-                return _file_system("file:///"), unquote(parts.path) or "/"
+                return _file_system("file", "/", ""), unquote(parts.path) or "/"
             netloc, query = parts.netloc, parts.query
             if parts.scheme.lower() == self._parts.scheme.lower():
                 credentials, at, _ = self._parts.netloc.rpartition("@")
                 netloc = netloc if "@" in netloc else f"{credentials}{at}{netloc}"
                 query = query or self._parts.query
-            system = _file_system(urlunsplit((parts.scheme, netloc, "", query, "")))
-            bucket = parts.netloc.rpartition("@")[2] if parts.scheme.lower() in ("s3", "gs", "gcs") else ""
+            system = _file_system(parts.scheme.lower(), netloc, query)
+            bucket = parts.netloc.rpartition("@")[2] if parts.scheme.lower() in _BUCKETS else ""
             return system, f"{bucket}{unquote(parts.path)}"
 
     @contextlib.contextmanager
@@ -73,7 +105,10 @@ class UriFiles:
         except FileNotFoundError as error:
             raise SnapshotError(uri, "does not exist") from error
         except (OSError, ValueError, pa.ArrowException) as error:
-            raise SnapshotError(uri, f"storage failed: {self._without_secrets(one_line(error))}") from error
+            told = self._without_secrets(one_line(error))
+            if "libjvm" in told or "libhdfs" in told:
+                told = "HDFS needs Java and Hadoop's libhdfs; set JAVA_HOME, HADOOP_HOME and CLASSPATH"
+            raise SnapshotError(uri, f"storage failed: {told}") from error
 
     def _without_secrets(self, text: str) -> str:
         credentials = self._parts.netloc.rpartition("@")[0]
@@ -91,8 +126,7 @@ class UriFiles:
         """A stream into a new file, whose folders are made."""
         system, path = self.locate(uri)
         with self.explained(plain_uri(uri)):
-            if not _is_object_store(system):
-                system.create_dir(path.rpartition("/")[0], recursive=True)
+            _make_folder(system, path.rpartition("/")[0])
             return system.open_output_stream(path)
 
     def settle(self, uri: str) -> None:
@@ -119,6 +153,7 @@ class UriFiles:
                     return
                 if _is_local(system):
                     sync(temporary)
+                    sync_folder(folder)  # what the file refers to is there before it is
                     os.replace(temporary, path)
                     _sync_folders(folder, 3)
                 else:
@@ -179,8 +214,7 @@ class UriFiles:
         with self.explained(plain_uri(uri)):
             if _is_object_store(system):
                 system.get_file_info(path)
-            else:
-                system.create_dir(path, recursive=True)
+            _make_folder(system, path)
 
     def size(self, uri: str) -> int:
         """How many bytes a file has."""
@@ -222,10 +256,16 @@ class UriFiles:
 
 
 @lru_cache(maxsize=32)
-def _file_system(uri: str) -> Any:
+def _file_system(scheme: str, netloc: str, query: str) -> Any:
     from pyarrow import fs
 
-    return fs.FileSystem.from_uri(uri)[0]
+    if scheme in ("hdfs", "viewfs") and not netloc:
+        if query:
+            raise ValueError(f"options need a host: write {scheme}://host:port/path?{query}")
+        return fs.HadoopFileSystem("default")  # the one in Hadoop's configuration
+    if scheme in ("gs", "gcs") and "retry_limit_seconds" not in query:
+        query = f"{query}&{_GCS_PATIENCE}" if query else _GCS_PATIENCE
+    return fs.FileSystem.from_uri(f"{scheme}://{netloc}?{query}" if query else f"{scheme}://{netloc}")[0]
 
 
 def _is_local(system: Any) -> bool:
@@ -234,6 +274,13 @@ def _is_local(system: Any) -> bool:
 
 def _is_object_store(system: Any) -> bool:
     return system.type_name in ("s3", "gcs")
+
+
+def _make_folder(system: Any, path: str) -> None:
+    if _is_local(system):
+        make_folder(path)
+    elif not _is_object_store(system):
+        system.create_dir(path, recursive=True)
 
 
 def _sync_folders(folder: str, levels: int) -> None:

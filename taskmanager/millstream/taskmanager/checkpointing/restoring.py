@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from millstream.core.key_groups import key_group_range
 from millstream.core.snapshot.compatibility import compare_state
 from millstream.core.snapshot.errors import IncompatibleStateError, SnapshotError
-from millstream.core.snapshot.files import FileFormat, read_state
+from millstream.core.snapshot.files import FileFormat, file_name, read_state
 from millstream.core.snapshot.model import StateFile, StateKind, StateSnapshot
 from millstream.core.snapshot.operator_json import operators_from_json
 from millstream.core.snapshot.redistribution import dealt, is_dealt
@@ -134,7 +134,7 @@ def restore_task(deployment: pb.TaskDeployment, storage: FileSource, copies: Loc
             is_share = is_dealt(state.kind, operator.parallelism, deployment.parallelism)
             deal = (deployment.subtask, deployment.parallelism) if is_share else None
             parts = tuple(
-                ReadFile(_where(location, file), table.result())
+                ReadFile(file_name(location, file), table.result())
                 for file, table in zip(state.files, tables, strict=True)
             )
             states.setdefault(operator.operator_id, []).append(StoredState(state, parts, deal))
@@ -179,7 +179,3 @@ class _Reader:
         owned = key_group_range(deployment.subtask, deployment.max_parallelism, deployment.parallelism)
         groups = [owned] if state.kind.keyed else None
         return read_state(source, self._location, state, file, key_groups=groups, max_parallelism=checked)
-
-
-def _where(location: str, file: StateFile) -> str:
-    return file.path if file.shared else f"{location}/{file.path}"

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from urllib.parse import urlsplit
-
 from millstream.core.ids import JobId
 from millstream.core.snapshot.file_storage import FileSystemStorage
 from millstream.core.snapshot.memory_storage import SCHEME, MemoryStorage
-from millstream.core.snapshot.storage import CheckpointStorage, location_of
-from millstream.core.snapshot.uri_files import plain_uri
+from millstream.core.snapshot.storage import CheckpointStorage
+from millstream.core.snapshot.uri_files import has_options, plain_uri, root_of, with_options_of
 
 DIRECTORIES = (
     "execution.checkpointing.dir", "execution.checkpointing.savepoint-dir", "execution.state-recovery.path"
 )  # fmt: skip
-"""The options whose URIs may have credentials and options in them; locations have none."""
+"""The options whose URIs may have credentials and options in them. Other locations have none, but that of a savepoint
+may have those of the directory that it was asked for."""
 
 
 class Storages:
@@ -29,17 +28,14 @@ class Storages:
         """The storage for a snapshot's folder. With the job manager's memory, all state goes into the metadata."""
         if location.startswith(SCHEME):
             return self._memory
-        root = self._root(location)
+        if has_options(location):  # the same place is named without them later
+            directory = with_options_of(location, plain_uri(location).rpartition("/")[0])
+            if directory not in self._directories:
+                self._directories.append(directory)
+        root = root_of(location, self._directories)
         if root not in self._files:
             self._files[root] = FileSystemStorage(root, self._job_id)
         return self._files[root]
-
-    def _root(self, location: str) -> str:
-        """The configured directory that it lies in; else one of the same scheme, whose credentials may serve it."""
-        uri = plain_uri(location)
-        inside = [d for d in self._directories if f"{uri}/".startswith(f"{location_of(plain_uri(d))}/")]
-        alike = [d for d in self._directories if urlsplit(plain_uri(d)).scheme == urlsplit(uri).scheme]
-        return next(iter(inside + alike), location)
 
     def shares_files(self, location: str, checkpoint_id: int) -> bool:
         """Whether files written here can serve later checkpoints: only in the job's own folder of checkpoints."""

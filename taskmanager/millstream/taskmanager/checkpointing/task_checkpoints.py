@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from millstream.core.barriers import StopMode
 from millstream.core.batches import Barrier
 from millstream.core.snapshot.storage import FileTarget, location_of
+from millstream.core.snapshot.uri_files import plain_uri
 from millstream.proto import taskmanager_pb2 as pb
 from millstream.proto.status_pb2 import TaskFailure
 from millstream.taskmanager.checkpointing.alignment import (
@@ -315,8 +316,8 @@ class TaskCheckpoints:
     def _target(self, barrier: Barrier) -> SnapshotTarget:
         services = self._services
         full = barrier.full or bool(self._full_under_way)
-        barrier = replace(barrier, location=location_of(barrier.location), full=full)
         storage: FileTarget = services.storages.at(barrier.location)
+        barrier = replace(barrier, location=plain_uri(location_of(barrier.location)), full=full)
         if self.copies is not None and not barrier.is_savepoint:
             storage = self.copies.copying(storage, barrier.checkpoint_id)
         shared = (

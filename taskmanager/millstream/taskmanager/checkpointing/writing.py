@@ -18,6 +18,7 @@ from millstream.core.batches import Barrier
 from millstream.core.conversion import ConversionError
 from millstream.core.ids import OperatorId
 from millstream.core.key_groups import UnhashableKeyError
+from millstream.core.snapshot.columns import OversizedColumnError
 from millstream.core.snapshot.errors import SnapshotError
 from millstream.core.snapshot.files import FileFormat, write_state
 from millstream.core.snapshot.model import OperatorSnapshot, StateFile, StateKind, StateSnapshot
@@ -29,7 +30,7 @@ from millstream.taskmanager.checkpointing.capture import CapturedOperator, Captu
 from millstream.taskmanager.checkpointing.layout import Chunk, Layout, TaskLayout, cut, in_order, is_touched, slice_of
 from millstream.taskmanager.checkpointing.throttle import WRITERS
 from millstream.taskmanager.state.arrow_tables import keyed_table, operator_table
-from millstream.taskmanager.state.captured import CapturedKeyedState, CapturedTable, StateDeclaration
+from millstream.taskmanager.state.captured import CapturedKeyedState, CapturedTable, StateDeclaration, StateRows
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -205,20 +206,30 @@ def _naming(operator: CapturedOperator, declaration: StateDeclaration) -> Iterat
 
 def _table(state: CapturedTable, wanted: Collection[int] | None, max_parallelism: int) -> pa.Table:
     """The rows in some key groups, sorted by key group; converted in steps, so that tasks get their turn between."""
-    import pyarrow as pa
-
     with WRITERS.work():
         rows = state.rows(wanted)
-    tables = []
+    tables: list[pa.Table] = []
     for start in range(0, max(1, len(rows)), _STEP):
-        with WRITERS.work():
-            tables.append(keyed_table(state.declaration, rows.part(start, start + _STEP), max_parallelism))
+        tables += _tables(state.declaration, rows.part(start, start + _STEP), max_parallelism)
     with WRITERS.work():
         if len(tables) == 1:
             return tables[0]
         if any(table.schema != tables[0].schema for table in tables):  # times in the time zones of their step
             return keyed_table(state.declaration, rows, max_parallelism)
-        return in_order(pa.concat_tables(tables))
+        return in_order(tables)
+
+
+def _tables(declaration: StateDeclaration, rows: StateRows, max_parallelism: int) -> list[pa.Table]:
+    """The rows as one table, or as more if they are too large for one."""
+    try:
+        with WRITERS.work():
+            return [keyed_table(declaration, rows, max_parallelism)]
+    except OversizedColumnError:
+        if len(rows) < 2:
+            raise
+    middle = len(rows) // 2
+    halves = rows.part(0, middle), rows.part(middle, len(rows))
+    return [table for half in halves for table in _tables(declaration, half, max_parallelism)]
 
 
 def _described(declaration: StateDeclaration, files: tuple[StateFile, ...]) -> StateSnapshot:
