@@ -135,6 +135,11 @@ class Cluster:
         ours = set(processes_with(f"MILLSTREAM_CLUSTER_MEMBER={self.directory}"))
         return sorted(ours & set(processes_with("millstream.taskmanager.worker")))
 
+    def coordinators(self) -> list[int]:
+        """The pids of the processes that run the enumerators of this cluster's jobs."""
+        ours = set(processes_with(f"MILLSTREAM_CLUSTER_MEMBER={self.directory}"))
+        return sorted(ours & set(processes_with("millstream.jobmanager.coordinator")))
+
     def service_pids(self, name: str) -> list[int]:
         """The pids of one kind of daemon."""
         ours = set(processes_with(f"MILLSTREAM_CLUSTER_MEMBER={self.directory}"))

@@ -118,3 +118,69 @@ def test_the_last_checkpoint_does_not_wait_for_the_interval(cluster: Cluster, tm
     cluster.wait_for(job_id, "FINISHED")
     assert highest(results) == expected(200)
     assert checkpoints.exists(), "nothing but the last checkpoint makes it"
+
+
+UNITED = """
+import time
+from pathlib import Path
+from millstream.datastream.checkpointed import CheckpointedFunction
+from millstream.datastream.functions import MapFunction
+
+FOLDER, HALF = Path("{folder}"), {half}
+
+class Tally(MapFunction, CheckpointedFunction):
+    def open(self, runtime_context):
+        self.subtask = runtime_context.get_index_of_this_subtask()
+        with open(FOLDER / "restored", "a") as file:
+            file.write(f"{{runtime_context.get_attempt_number()}} {{self.count}} {{self.united}}\\n")
+
+    def initialize_state(self, context):
+        store = context.get_operator_state_store()
+        self.mine, self.union = store.get_list_state("mine", int), store.get_union_list_state("everyones", int)
+        self.count, self.united = sum(self.mine.get()), sum(self.union.get())
+
+    def snapshot_state(self, context):
+        self.mine.update([self.count])
+        self.union.update([self.count])
+
+    def map(self, number):
+        if not 200 < number <= HALF and not (FOLDER / "go").exists():
+            time.sleep(0.005)
+        self.count += 1
+        return number
+
+    def close(self):
+        (FOLDER / f"ended-{{self.subtask}}").write_text(str(self.count))
+
+env.from_sequence(1, 2 * HALF).map(Tally()).key_by(lambda n: n % 3).reduce(max).filter(lambda n: False).print()
+env.execute("united")
+"""
+
+
+def test_subtasks_with_a_union_list_end_with_the_same_checkpoint(cluster: Cluster, tmp_path: Path) -> None:
+    """No checkpoint completes that would miss the entries of the one that ended first; the job ends all the same."""
+    half = 4_000
+    job = write_job(tmp_path, "united", UNITED.format(folder=tmp_path, half=half))
+    wanted = {
+        "execution.checkpointing.interval": "100ms",
+        "execution.checkpointing.dir": str(tmp_path / "checkpoints"),
+        "restart-strategy.type": "fixed-delay",
+        "restart-strategy.fixed-delay.delay": "100ms",
+    }
+    arguments = [argument for key, value in wanted.items() for argument in ("-D", f"{key}={value}")]
+    job_id = cluster.submit(job, *arguments, parallelism=2)
+
+    def told() -> bool:
+        history = cluster.get(f"/jobs/{job_id}/checkpoints")["history"]
+        failures = [entry["failure_message"] for entry in history if entry["status"] == "FAILED"]
+        return any("1 of 2 subtasks with the union list 'everyones' of operator 'Map'" in text for text in failures)
+
+    wait_until(told, "a checkpoint that would miss entries")
+    cluster.kill(cluster.workers()[0])
+    cluster.wait_for(job_id, "RESTARTING")
+    (tmp_path / "go").touch()
+    cluster.wait_for(job_id, "FINISHED")
+    restored = [tuple(map(int, line.split())) for line in (tmp_path / "restored").read_text().splitlines()]
+    again = [(mine, united) for attempt, mine, united in restored if attempt == 1]
+    assert [united for _, united in again] == [sum(mine for mine, _ in again)] * 2
+    assert sum(int(file.read_text()) for file in tmp_path.glob("ended-*")) == 2 * half

@@ -92,6 +92,22 @@ def test_a_killed_slot_worker_loses_and_doubles_nothing(cluster: Cluster, tmp_pa
     wait_until(lambda: cluster.free_slots() == 4, "the slots to be free again")
 
 
+def test_a_killed_coordinator_loses_and_doubles_nothing(cluster: Cluster, tmp_path: Path) -> None:
+    """Once while the job runs, and once more while the new one starts."""
+    others = set(cluster.coordinators())
+    job_id, results, checkpoints = submit(cluster, tmp_path)
+    cluster.wait_for(job_id, "RUNNING")
+    wait_until(lambda: completed(checkpoints), "a checkpoint")
+    for _ in range(2):
+        wait_until(lambda: set(cluster.coordinators()) - others, "a coordinator")
+        (coordinator,) = set(cluster.coordinators()) - others
+        cluster.kill(coordinator)
+        others.add(coordinator)
+    cluster.wait_for(job_id, "FINISHED")
+    assert counts(results) == expected()
+    assert beginnings(results) == {1}
+
+
 def test_a_killed_task_manager_is_replaced_and_nothing_is_lost(own_cluster: Cluster, tmp_path: Path) -> None:
     job_id, results, checkpoints = submit(own_cluster, tmp_path)
     own_cluster.wait_for(job_id, "RUNNING")

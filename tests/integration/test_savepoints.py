@@ -255,6 +255,25 @@ def test_state_that_nobody_claims_is_refused_unless_it_is_left_behind(
     assert counts(tmp_path / "renamed") == {key: count - stored[key] for key, count in expected().items()}
 
 
+CHANGED_ROLES = """
+env.from_sequence(1, 10).uid("new-source").map(lambda n: n).uid("numbers").map(lambda n: n).uid("counter").print()
+env.execute("other roles")
+"""
+
+
+def test_state_that_an_operator_cannot_hold_any_more_is_refused_unless_it_is_left_behind(
+    cluster: Cluster, tmp_path: Path, savepoint: Path
+) -> None:
+    job = write_job(tmp_path, "job_other_roles", CHANGED_ROLES)
+    failure = failure_of(cluster, cluster.submit(job, *starting_from(str(savepoint)), parallelism=2))
+    assert "operator 'counter', state 'count': the operator holds no value state any more" in failure
+    assert "operator 'counter', state 'rules': the operator holds no broadcast state any more" in failure
+    assert "operator 'numbers' is no source any more, so its split enumerator's state would be lost" in failure
+    assert "--allowNonRestoredState" in failure
+    left = starting_from(str(savepoint), **{"execution.state-recovery.ignore-unclaimed-state": "true"})
+    cluster.wait_for(cluster.submit(job, *left, parallelism=2), "FINISHED")
+
+
 def test_a_type_that_does_not_fit_fails_the_job_once_with_both_schemas(
     cluster: Cluster, tmp_path: Path, savepoint: Path
 ) -> None:

@@ -6,6 +6,10 @@ from collections.abc import Sequence
 
 from millstream.core.graph import JobEdge, JobGraph, JobVertex, OperatorInfo
 from millstream.core.ids import JobId, OperatorId, VertexId
+from millstream.core.snapshot import StateKind
+
+ANY = frozenset(StateKind)
+ANY_BUT_SPLITS = ANY - {StateKind.SPLITS}
 
 
 def vertex(name: str, parallelism: int, group: str = "default", source: bool = False) -> JobVertex:
@@ -15,7 +19,10 @@ def vertex(name: str, parallelism: int, group: str = "default", source: bool = F
         parallelism=parallelism,
         max_parallelism=128,
         slot_sharing_group=group,
-        operators=(OperatorInfo(OperatorId(name), "", name), OperatorInfo(OperatorId(f"{name}-tail"), "", "tail")),
+        operators=(
+            OperatorInfo(OperatorId(name), "", name, ANY if source else ANY_BUT_SPLITS),
+            OperatorInfo(OperatorId(f"{name}-tail"), "", "tail", ANY_BUT_SPLITS),
+        ),
         chain=f"chain of {name}".encode(),
         source=b"source" if source else b"",
     )

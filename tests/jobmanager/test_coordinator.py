@@ -62,6 +62,10 @@ class FakeEnumerator(SplitEnumerator[str]):
             self.context.assign_splits(["lost"], subtask + 1)
 
     def handle_source_event(self, subtask: int, event: Any) -> None:
+        if event[0] == "assign":
+            self.context.assign_splits(["y"], event[1])
+        elif event[0] == "no more":
+            self.context.signal_no_more_splits(event[1])
         self.context.send_event_to_reader(subtask, ("echo", event))
 
     def snapshot_state(self, checkpoint_id: int) -> Any:
@@ -176,12 +180,31 @@ def test_readers_register_send_events_and_give_splits_back(running: Any) -> None
     assert coordinator.custom() == ([2], 3)
     coordinator.reader(subtask=0, registered=Empty())
     assert coordinator.custom() == ([0, 2], 3)
-    coordinator.reader(subtask=2, custom=to_bytes({"at": 5}))
-    assert coordinator.custom() == ("echo", {"at": 5})
+    coordinator.reader(subtask=2, custom=to_bytes(("at", 5)))
+    assert coordinator.custom() == ("echo", ("at", 5))
     coordinator.reader(subtask=1, splits_returned=to_bytes(["x"]))
     coordinator.ready()
     coordinator.reader(subtask=0, split_request="h")
     assert coordinator.splits() == (0, ["x for h"])
+
+
+@pytest.mark.parametrize("order", ["assign", "no more"])
+def test_what_is_given_to_a_reader_that_is_not_there_is_an_error(running: Any, order: str) -> None:
+    """Before it has registered, and after it was lost: nobody would get it."""
+    coordinator = running("x")
+    coordinator.ready()
+    coordinator.reader(subtask=2, registered=Empty())
+    coordinator.custom()
+    for lost in (True, False):
+        if lost:
+            coordinator.register(1)
+            coordinator.reader(subtask=1, split_request="h")
+            assert coordinator.splits() == (1, ["x for h"])
+            coordinator.reader(subtask=1, splits_returned=to_bytes([]))
+            coordinator.ready()
+        coordinator.reader(subtask=2, custom=to_bytes((order, 1 if lost else 0)))
+        failure = coordinator.next().failure
+        assert f"ConnectorError: there is no reader {1 if lost else 0}" in failure.exception
 
 
 def test_each_source_has_an_enumerator_of_its_own(running: Any) -> None:
@@ -215,15 +238,15 @@ def test_what_an_enumerator_raises_is_told_as_the_users_traceback(running: Any) 
 
 
 def test_a_source_that_cannot_start_fails_the_job_and_its_readers_are_not_answered(running: Any) -> None:
-    coordinator = running("fail on start")
+    coordinator = running("fail on start", w=to_bytes(FakeSource("second")))
     assert coordinator.next().failure.exception == "OSError: no such folder"
-    coordinator.ready()
+    coordinator.stop()
+    assert coordinator.sent.empty(), "it is not ready"
 
 
 def test_a_source_that_cannot_be_loaded_fails_the_job() -> None:
     coordinator = RunningCoordinator(v=b"cnowhere_to_be_found\nSource\n.")
     assert coordinator.next().failure.exception == "ModuleNotFoundError: No module named 'nowhere_to_be_found'"
-    coordinator.ready()
     coordinator.reader(split_request="h")
     coordinator.stop()
     assert coordinator.sent.empty()

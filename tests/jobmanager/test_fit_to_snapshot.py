@@ -94,10 +94,27 @@ def test_a_parallelism_above_the_stored_max_parallelism_is_refused() -> None:
 
 
 def test_splits_of_an_operator_that_is_no_source_any_more_are_unclaimed() -> None:
-    source = replace(pipeline(2), vertices=(replace(pipeline(2).vertices[0], source=b"source"),))
+    source = pipeline(2, source=True)
     assert fit_to_snapshot(source, snapshot(operator("v0", StateKind.SPLITS)), WHERE, False) == source
     for graph, name in ((source, "v0-tail"), (pipeline(2), "v0")):
         lost = snapshot(operator(name, StateKind.SPLITS))
         with pytest.raises(SnapshotError, match=r"holds no splits state any more.*--allowNonRestoredState"):
             fit_to_snapshot(graph, lost, WHERE, False)
         assert fit_to_snapshot(graph, lost, WHERE, True) == graph
+
+
+def test_keyed_state_of_an_operator_that_is_not_keyed_any_more_is_unclaimed() -> None:
+    (head,) = derived(pipeline(2)).vertices
+    plain = replace(head, operators=tuple(replace(info, holds=frozenset()) for info in head.operators))
+    graph, lost = replace(pipeline(2), vertices=(plain,)), snapshot(operator("v0", max_parallelism=64))
+    with pytest.raises(SnapshotError, match=r"holds no value state any more.*--allowNonRestoredState"):
+        fit_to_snapshot(graph, lost, WHERE, False)
+    assert fit_to_snapshot(graph, lost, WHERE, True) == graph  # nor does its max parallelism matter any more
+
+
+def test_an_enumerators_state_at_an_operator_that_is_no_source_any_more_is_unclaimed() -> None:
+    lost = snapshot(operator("v0", files=0), **{"enumerator.v0": "AA=="})
+    with pytest.raises(SnapshotError, match=r"'v0' \(v0\) is no source any more.*--allowNonRestoredState"):
+        fit_to_snapshot(pipeline(2), lost, WHERE, False)
+    assert fit_to_snapshot(pipeline(2), lost, WHERE, True) == pipeline(2)
+    assert fit_to_snapshot(pipeline(2, source=True), lost, WHERE, False) == pipeline(2, source=True)

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
-from job_graphs import edge, job, vertex
+from job_graphs import ANY, edge, job, vertex
 
 from millstream.core.graph import OperatorInfo
 from millstream.core.ids import AttemptId, JobId, OperatorId, VertexId
@@ -56,7 +56,8 @@ def metadata(*operators: OperatorSnapshot) -> SnapshotMetadata:
 
 def test_operators_are_matched_by_uid_else_by_id() -> None:
     mapped = replace(
-        vertex("a", 2), operators=(OperatorInfo(OperatorId("new"), "mine", "m"), OperatorInfo(OperatorId("x"), "", ""))
+        vertex("a", 2),
+        operators=(OperatorInfo(OperatorId("new"), "mine", "m", ANY), OperatorInfo(OperatorId("x"), "", "", ANY)),
     )
     kept = state(StateKind.OPERATOR_LIST, 2)
     stored = metadata(
@@ -70,6 +71,15 @@ def test_operators_are_matched_by_uid_else_by_id() -> None:
     assert operator.operator_id == "new"
     assert operator.states[0].files == (kept.files[1],)
     assert operators_from_json(operators_to_json([operator]), "test") == (operator,)
+
+
+def test_state_that_an_operator_cannot_hold_any_more_is_left_behind() -> None:
+    plain = replace(vertex("a", 1), operators=(OperatorInfo(OperatorId("a"), "", "", frozenset({StateKind.SPLITS})),))
+    kinds = (StateKind.VALUE, StateKind.SPLITS, StateKind.IN_FLIGHT)
+    states = tuple(replace(state(kind, 1), name=kind.value) for kind in kinds)
+    stored = metadata(OperatorSnapshot(OperatorId("a"), None, "", 1, 2 * MAX, states))
+    ((operator,),) = assign_states(job([plain]), stored, {Subtask(VertexId("a"), 0)}).values()
+    assert [kept.kind for kept in operator.states] == [StateKind.SPLITS, StateKind.IN_FLIGHT]
 
 
 def test_another_max_parallelism_is_refused_for_keyed_state() -> None:

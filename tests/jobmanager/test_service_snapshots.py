@@ -15,9 +15,9 @@ from job_graphs import pipeline
 from test_service_checkpoints import acknowledge, checkpointed, completion, operators, triggered
 
 from millstream.core.graph import JobGraph
-from millstream.core.ids import JobId
-from millstream.core.snapshot import FileSystemStorage
-from millstream.core.snapshot.operator_json import operators_from_json
+from millstream.core.ids import JobId, OperatorId
+from millstream.core.snapshot import FileSystemStorage, OperatorSnapshot, StateFile, StateKind, StateSnapshot
+from millstream.core.snapshot.operator_json import operators_from_json, operators_to_json
 from millstream.proto import dispatcher_pb2 as dp
 from millstream.proto import taskmanager_pb2 as pb
 
@@ -348,5 +348,53 @@ def test_files_of_an_aborted_checkpoint_go_even_when_they_are_written_late(tmp_p
             await task_manager.update(*task, "FINISHED")
         await cluster.details_in("FINISHED")
         await gone(tmp_path / "job")
+
+    run(scenario)
+
+
+async def acknowledge_with(
+    task_manager: FakeTaskManager, tasks: list[tuple[str, str]], checkpoint_id: int, shared: Path, new: bool = True
+) -> None:
+    """The first task's keyed state is this one file, which checkpoints share."""
+    if new:
+        await asyncio.to_thread(shared.parent.mkdir, parents=True, exist_ok=True)
+        await asyncio.to_thread(shared.touch)
+    file = StateFile(shared.as_uri(), 0, 0, 64, 1, 0, f"sha256:{'0' * 64}")
+    state = StateSnapshot("s", StateKind.VALUE, key_type={"type": "basic", "name": "Long"}, files=(file,))
+    held = operators_to_json([OperatorSnapshot(OperatorId("v0"), None, "v0", 2, 128, (state,))])
+    for (allocation, attempt), content in zip(tasks, (held, b""), strict=True):
+        ack = pb.CheckpointAck(
+            allocation_id=allocation, attempt_id=attempt, checkpoint_id=checkpoint_id, operators=content
+        )
+        await task_manager.send(checkpoint_ack=ack)
+
+
+def test_a_file_that_a_checkpoint_under_way_may_refer_to_stays(tmp_path: Path) -> None:
+    """The second is complete when the fourth starts, which builds upon it; the third does not, and completes first."""
+
+    async def scenario(cluster: Cluster) -> None:
+        many = {"execution.checkpointing.max-concurrent-checkpoints": "2"}
+        task_manager, tasks = await running(cluster, checkpointed(tmp_path, **many))
+        files = {number: tmp_path / "job" / "shared" / f"{number}.arrow" for number in range(1, 6)}
+        started = [(await triggered(task_manager))[0] for _ in range(2)]
+        assert started == [1, 2]
+        await acknowledge_with(task_manager, tasks, 1, files[1])
+        assert (await triggered(task_manager))[0] == 3
+        await acknowledge_with(task_manager, tasks, 2, files[2])
+        await gone(tmp_path / "job" / "chk-1")
+        assert files[1].exists()
+        assert (await triggered(task_manager))[0] == 4
+        await acknowledge_with(task_manager, tasks, 3, files[3])
+        await gone(tmp_path / "job" / "chk-2")
+        assert files[2].exists()
+        await acknowledge_with(task_manager, tasks, 4, files[2], new=False)
+        await gone(tmp_path / "job" / "chk-3")
+        assert files[2].exists(), "the fourth checkpoint refers to it"
+        for _ in range(3):
+            number, _ = await triggered(task_manager)
+            await acknowledge_with(task_manager, tasks, number, files[5])
+        for unused in (1, 2, 3):
+            await gone(files[unused])
+        assert files[5].exists()
 
     run(scenario)

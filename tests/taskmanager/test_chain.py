@@ -11,10 +11,17 @@ from millstream.core import plan
 from millstream.core import types as t
 from millstream.core.batches import Batch, ColumnBatch, RowBatch
 from millstream.core.plan import ChainedOperator, ChainedOutput
+from millstream.core.snapshot import StateKind
+from millstream.datastream.checkpointed import CheckpointedFunction
+from millstream.datastream.connectors.base import Sink
+from millstream.datastream.connectors.two_phase_commit import TwoPhaseCommitSink
 from millstream.datastream.functions import MapFunction, OutputTag, ProcessFunction, RuntimeContext
+from millstream.datastream.held_state import held_state
+from millstream.datastream.state import MapStateDescriptor
 from millstream.proto import taskmanager_pb2
 from millstream.taskmanager.chain import ChainBuilder, OperatorChain
 from millstream.taskmanager.operators.base import OperatorError
+from millstream.taskmanager.operators.committing_sink import CommittingSinkOperator
 from millstream.taskmanager.runtime_context import TaskRuntimeContext
 from millstream.taskmanager.state.heap import HeapKeyedStateBackend
 
@@ -177,3 +184,67 @@ def test_a_failing_open_names_its_operator() -> None:
         chain.open()
     assert caught.value.operator_name == "b"
     assert notes == ["open c", "open b"]
+
+
+class Anything:
+    """A user's function, which is not called."""
+
+    def __call__(self, *values: Any) -> Any:
+        raise AssertionError("nothing is processed")
+
+    map1 = map2 = flat_map1 = flat_map2 = process_element = process_element1 = process_element2 = __call__
+
+
+class Checkpointed(Anything, CheckpointedFunction):
+    def initialize_state(self, context: Any) -> None:
+        raise AssertionError("it is not opened")
+
+    snapshot_state = initialize_state
+
+
+class PlainSink(Sink):
+    def create_writer(self, context: RuntimeContext) -> Any:
+        raise AssertionError("it is not opened")
+
+
+class ExactSink(TwoPhaseCommitSink):
+    """What it is to do is never asked."""
+
+    begin_transaction = write = pre_commit = commit = abort = PlainSink.create_writer  # type: ignore[assignment]  # none is called
+
+
+KEY = plan.KeySelector(fields=(0,))
+KEYS = plan.TwoInputKeys(KEY, KEY)
+
+
+@pytest.mark.parametrize("function", [Anything(), Checkpointed()])
+@pytest.mark.parametrize(
+    "spec_of",
+    [
+        plan.MapSpec,
+        plan.FlatMapSpec,
+        plan.FilterSpec,
+        plan.ProcessSpec,
+        lambda f: plan.KeyedProcessSpec(f, KEY),
+        lambda f: plan.ReduceSpec(f, KEY),
+        plan.CoMapSpec,
+        lambda f: plan.CoMapSpec(f, KEYS),
+        plan.CoFlatMapSpec,
+        lambda f: plan.CoFlatMapSpec(f, KEYS),
+        plan.CoProcessSpec,
+        lambda f: plan.CoProcessSpec(f, KEYS),
+        lambda f: plan.BroadcastProcessSpec(f, (MapStateDescriptor("rules", str, str),)),
+        lambda f: plan.BroadcastProcessSpec(f, (MapStateDescriptor("rules", str, str),), plan.TwoInputKeys(KEY, None)),
+        lambda f: plan.MapBatchesSpec(f, "arrow"),
+        lambda f: plan.SinkSpec(PlainSink()),
+        lambda f: plan.SinkSpec(ExactSink()),
+        lambda f: plan.CollectSpec(),
+    ],
+)
+def test_an_operator_has_places_for_just_the_state_that_the_graph_says_it_holds(spec_of: Any, function: Any) -> None:
+    spec = spec_of(function)
+    built, holds = Build(operator(spec)).chain.head, held_state(spec)
+    assert (StateKind.VALUE in holds, StateKind.TIMERS in holds) == (built.keyed_state is not None,) * 2
+    assert (StateKind.OPERATOR_UNION in holds, StateKind.BROADCAST in holds) == (built.operator_state is not None,) * 2
+    assert (StateKind.SINK_TRANSACTIONS in holds) == isinstance(built, CommittingSinkOperator)
+    assert StateKind.SPLITS not in holds

@@ -14,16 +14,14 @@ from dataclasses import replace
 from millstream.core import plan
 from millstream.core.batches import Batch
 from millstream.core.clock import SystemClock
-from millstream.core.graph import JobGraph, JobVertex, OperatorInfo
-from millstream.core.ids import OperatorId
+from millstream.core.graph import JobGraph, JobVertex
 from millstream.core.key_groups import key_group_range
-from millstream.core.snapshot.fit import ProgramOperator, described
-from millstream.core.snapshot.model import StateKind, StateSnapshot
+from millstream.core.snapshot.fit import ProgramOperator
+from millstream.core.snapshot.model import StateSnapshot
 from millstream.core.types import PICKLED
 from millstream.proto import taskmanager_pb2 as pb
 from millstream.taskmanager.chain import ChainBuilder, OperatorChain
 from millstream.taskmanager.operators.base import FunctionOperator, Operator, OperatorError
-from millstream.taskmanager.operators.committing_sink import CommittingSinkOperator
 from millstream.taskmanager.operators.source import ReaderContext
 from millstream.taskmanager.runtime_context import TaskRuntimeContext
 from millstream.taskmanager.state.heap import HashMapStateBackend
@@ -43,16 +41,11 @@ def _probed(graph: JobGraph, vertex: JobVertex, failed: Failed) -> Iterator[Prog
     except Exception as failure:  # whatever user code raises when it is loaded
         failed(failure)
         for info in vertex.operators:
-            declared, derived = described(vertex, info), vertex.max_parallelism_derived
-            yield ProgramOperator(declared, frozenset(), _told(failure), derived, vertex.id)
+            yield ProgramOperator.of(vertex, info, error=_told(failure))
         return
     errors = _opened(chain, failed)
-    for spec, operator in zip(chain.specs, chain.operators, strict=True):
-        info = OperatorInfo(OperatorId(spec.operator_id), spec.uid, spec.name)
-        declared = described(vertex, info, tuple(_states(operator)))
-        error = errors.get(spec.operator_id)
-        holds = _holds(spec.spec, operator)
-        yield ProgramOperator(declared, holds, error, vertex.max_parallelism_derived, vertex.id)
+    for info, operator in zip(vertex.operators, chain.operators, strict=True):
+        yield ProgramOperator.of(vertex, info, tuple(_states(operator)), errors.get(info.id))
 
 
 def _build(graph: JobGraph, vertex: JobVertex) -> OperatorChain:
@@ -112,20 +105,6 @@ def _states(operator: Operator) -> Iterator[StateSnapshot]:
                 declaration = state.declaration
                 yield replace(declaration.types.snapshot(declaration.name, declaration.kind), ttl=declaration.ttl)
             captured.release()
-
-
-def _holds(spec: plan.OperatorSpec, operator: Operator) -> frozenset[StateKind]:
-    """The kinds of state that the operator takes over on a restore."""
-    kinds: set[StateKind] = set()
-    if operator.keyed_state is not None:
-        kinds.update(kind for kind in StateKind if kind.keyed)
-    if operator.operator_state is not None:
-        kinds.update((StateKind.OPERATOR_LIST, StateKind.OPERATOR_UNION, StateKind.BROADCAST))
-    if isinstance(spec, plan.SourceSpec):
-        kinds.add(StateKind.SPLITS)
-    if isinstance(operator, CommittingSinkOperator):
-        kinds.add(StateKind.SINK_TRANSACTIONS)
-    return frozenset(kinds)
 
 
 def _told(error: BaseException) -> str:

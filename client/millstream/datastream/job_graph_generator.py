@@ -27,6 +27,7 @@ from millstream.core.plan import (
     SourceSpec,
 )
 from millstream.datastream.chaining import NodeChain, build_chains
+from millstream.datastream.held_state import held_state
 from millstream.datastream.pickling import pickled
 from millstream.datastream.stream_graph import StreamEdge, StreamGraph, StreamNode
 
@@ -71,7 +72,10 @@ def _make_vertex(chain: NodeChain) -> JobVertex:
         parallelism=head.parallelism,
         max_parallelism=head.max_parallelism,
         slot_sharing_group=head.slot_sharing_group,
-        operators=tuple(OperatorInfo(node.id, node.operator.uid or "", node.name) for node in chain.nodes),
+        operators=tuple(
+            OperatorInfo(node.id, node.operator.uid or "", node.name, held_state(node.operator.spec))
+            for node in chain.nodes
+        ),
         chain=_pickle_chain(chain),
         source=source,
         max_parallelism_derived=head.max_parallelism_derived,

@@ -72,6 +72,7 @@ class Barrier:
     unaligned: bool = False  # exactly-once without waiting: it overtakes records, which become part of the checkpoint
     aligned_timeout_ms: int | None = None  # aligned until it is this old, then unaligned
     native: bool = False  # a savepoint in the files of checkpoints
+    oldest_base: int = 0  # the oldest checkpoint whose files it may refer to; those of older ones may be gone
 
 
 Signal = EndOfInput | Barrier

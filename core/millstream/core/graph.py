@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 
 from millstream.core.ids import JobId, OperatorId, VertexId
+from millstream.core.snapshot.model import StateKind
 from millstream.proto import graph_pb2 as pb
 
 
@@ -41,11 +42,25 @@ class Artifact:
 
 @dataclass(frozen=True, slots=True)
 class OperatorInfo:
-    """An operator as people and snapshots know it."""
+    """An operator as people and snapshots know it. `holds` are the kinds of state that it can take over."""
 
     id: OperatorId
     uid: str
     name: str
+    holds: frozenset[StateKind] = frozenset()
+
+    def takes(self, kind: StateKind) -> bool:
+        """Whether state of this kind is taken over; records on their way always are."""
+        return kind in self.holds or kind is StateKind.IN_FLIGHT
+
+    def to_proto(self) -> pb.Operator:
+        """On the way out."""
+        return pb.Operator(id=self.id, uid=self.uid, name=self.name, holds=sorted(kind.value for kind in self.holds))
+
+    @staticmethod
+    def from_proto(message: pb.Operator) -> OperatorInfo:
+        """On the way in."""
+        return OperatorInfo(OperatorId(message.id), message.uid, message.name, frozenset(map(StateKind, message.holds)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +120,7 @@ class JobGraph:
                     id=v.id, name=v.name, parallelism=v.parallelism, max_parallelism=v.max_parallelism,
                     slot_sharing_group=v.slot_sharing_group, chain=v.chain, source=v.source,
                     max_parallelism_derived=v.max_parallelism_derived,
-                    operators=[pb.Operator(id=o.id, uid=o.uid, name=o.name) for o in v.operators],
+                    operators=[o.to_proto() for o in v.operators],
                 )
                 for v in self.vertices
             ],
@@ -129,7 +144,7 @@ class JobGraph:
             vertices=tuple(
                 JobVertex(
                     VertexId(v.id), v.name, v.parallelism, v.max_parallelism, v.slot_sharing_group,
-                    tuple(OperatorInfo(OperatorId(o.id), o.uid, o.name) for o in v.operators), v.chain, v.source,
+                    tuple(map(OperatorInfo.from_proto, v.operators)), v.chain, v.source,
                     v.max_parallelism_derived,
                 )
                 for v in message.vertices

@@ -1,11 +1,12 @@
 """What a job's checkpoints leave in storage, and the order in which it goes again.
 
 Owned by the job manager's loop; everything that may block runs on threads. Deletions run one after the other. A file
-that another retained checkpoint refers to stays; what cannot be deleted is logged and left.
+that another retained checkpoint refers to stays, and so does one that a checkpoint under way may refer to, until that
+has ended; what cannot be deleted is logged and left.
 
 A task that is told too late that a checkpoint was given up may write into its folder after that was deleted. So the
-folder is deleted once more when a later checkpoint completes, and what the job does not keep, when it has ended: at
-once, and again when the last slot workers are gone.
+folder is deleted once more when a later checkpoint completes, or many have been given up since; and what the job does
+not keep, when it has ended: at once, and again when the last slot workers are gone.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 
 from millstream.core.background import BackgroundTasks
 from millstream.core.errors import MillstreamError
@@ -40,6 +41,7 @@ from millstream.jobmanager.starting_snapshot import StartingSnapshot
 
 log = logging.getLogger(__name__)
 
+_REMEMBERED = 128  # checkpoints that were given up, while none completes
 _LAST_WRITERS = 10.0  # seconds that slot workers may take to end, after their job
 
 
@@ -70,6 +72,7 @@ class CheckpointFiles:
         self._folders: dict[CheckpointId, tuple[CheckpointStorage, str]] = {}
         self._written: dict[CheckpointId, tuple[str, ...]] = {}
         self._discarded: dict[CheckpointId, tuple[CheckpointStorage, str]] = {}
+        self._unused: dict[str, tuple[CheckpointStorage, frozenset[CheckpointId]]] = {}
         self._deletions: deque[tuple[str, Callable[[], None]]] = deque()
         self._deleting = False
 
@@ -127,17 +130,17 @@ class CheckpointFiles:
         return ev.MetadataWritten(checkpoint_id, pointer)
 
     async def read_metadata(self, pointer: str) -> SnapshotMetadata:
-        """A restore point's metadata."""
+        """A restore point's metadata. A savepoint that was to stop the job may lie in another storage than the rest."""
         if self._start is not None and pointer == self._start.location:
             return self._start.metadata
-        return await asyncio.to_thread(self._storage.read_metadata, pointer)
+        where = (storage for storage, location in self._folders.values() if location == pointer)
+        return await asyncio.to_thread(next(where, self._storage).read_metadata, pointer)
 
     def retained(self, checkpoint_id: CheckpointId) -> None:
         """The checkpoint is a restore point: the shared files that it refers to stay."""
         self._shared.register(checkpoint_id, self._written.pop(checkpoint_id, ()))
         for number in [number for number in self._discarded if number < checkpoint_id]:
-            self._folders.pop(number, None)
-            self._delete_folder(f"the remains of checkpoint {number}", *self._discarded.pop(number))
+            self._delete_again(number)
 
     def released(self, checkpoint_id: CheckpointId) -> None:
         """The snapshot is the user's alone; its files are left to them."""
@@ -145,8 +148,11 @@ class CheckpointFiles:
         self._folders.pop(checkpoint_id, None)
         self._written.pop(checkpoint_id, None)
 
-    def delete(self, checkpoint: CompletedCheckpoint) -> None:
-        """A completed checkpoint goes, with the shared files that no other refers to."""
+    def delete(self, checkpoint: CompletedCheckpoint, under_way: Collection[CheckpointId]) -> None:
+        """A completed checkpoint goes, with the shared files that no other refers to.
+
+        Those that are under way may build upon it: what they refer to is known when they have ended (`ended`).
+        """
         checkpoint_id, start = checkpoint.checkpoint_id, self._start
         self._folders.pop(checkpoint_id, None)
         storage: CheckpointStorage = self._storage
@@ -155,8 +161,20 @@ class CheckpointFiles:
             self._delete_later(f"the snapshot {start.location}", lambda: storage.delete_snapshot(checkpoint.pointer))
         else:
             self._delete_folder(f"checkpoint {checkpoint_id}", storage, checkpoint.pointer)
-        if unused := self._shared.unregister(checkpoint_id):
-            self._delete_later(f"shared files of checkpoint {checkpoint_id}", lambda: storage.delete_files(unused))
+        waits_for = frozenset(under_way)
+        self._unused.update((path, (storage, waits_for)) for path in self._shared.unregister(checkpoint_id))
+
+    def ended(self, under_way: Collection[CheckpointId]) -> None:
+        """Only these checkpoints are under way any more: shared files that no other can refer to go."""
+        free: dict[CheckpointStorage, list[str]] = {}
+        for path, (storage, waits_for) in self._unused.items():
+            if waits_for.isdisjoint(under_way):
+                free.setdefault(storage, []).append(path)
+        for storage, paths in free.items():
+            for path in paths:
+                del self._unused[path]
+            if unused := self._shared.unused(paths):
+                self._delete_files("shared files of checkpoints that are gone", storage, unused)
 
     def discard(self, effect: ev.DiscardState, is_alive: bool) -> None:
         """What was acknowledged to a checkpoint that will not be. While the checkpoint lives, its own folder stays."""
@@ -170,13 +188,19 @@ class CheckpointFiles:
             if file.inline is None and file.shared
         )
         what = f"the remains of checkpoint {effect.checkpoint_id}"
-        if unused := self._shared.unused(shared):
-            self._delete_later(what, lambda: self._storage.delete_files(unused))
+        if unused := [path for path in self._shared.unused(shared) if path not in self._unused]:
+            self._delete_files(what, self._storage, unused)
         folder = self._folders.get(effect.checkpoint_id)
         if folder is not None and not is_alive:
             self._written.pop(effect.checkpoint_id, None)
             self._discarded[effect.checkpoint_id] = folder
             self._delete_folder(what, *folder)
+            if len(self._discarded) > _REMEMBERED:
+                self._delete_again(next(iter(self._discarded)))
+
+    def _delete_again(self, number: CheckpointId) -> None:
+        self._folders.pop(number, None)
+        self._delete_folder(f"the remains of checkpoint {number}", *self._discarded.pop(number))
 
     def job_ended(self) -> None:
         """What the job does not keep goes, after everything that is being deleted."""
@@ -204,6 +228,9 @@ class CheckpointFiles:
 
     def _delete_folder(self, what: str, storage: CheckpointStorage, location: str) -> None:
         self._delete_later(what, lambda: storage.delete_folder(location))
+
+    def _delete_files(self, what: str, storage: CheckpointStorage, paths: Collection[str]) -> None:
+        self._delete_later(what, lambda: storage.delete_files(paths))
 
     def _delete_later(self, what: str, work: Callable[[], None]) -> None:
         self._deletions.append((what, work))

@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Iterator
 
 from millstream.core.errors import MillstreamError
 from millstream.core.ids import AllocationId, AttemptId, TaskManagerId
+from millstream.core.snapshot.model import StateKind
 from millstream.core.snapshot.operator_json import operators_from_json
 from millstream.jobmanager.checkpoints import events as ev
 from millstream.jobmanager.checkpoints.failures import CheckpointFailureReason as Reason
@@ -37,7 +38,14 @@ def acknowledgement(ack: pb.CheckpointAck) -> ev.Acknowledged | ev.Declined:
         persisted_bytes=ack.persisted_bytes,
         unaligned=ack.unaligned,
     )
-    return ev.Acknowledged(checkpoint_id, attempt, AcknowledgedState(operators) if operators else None, metrics)
+    union_lists = (
+        f"the union list '{state.name}' of operator '{operator.name}'"
+        for operator in operators
+        for state in operator.states
+        if state.kind is StateKind.OPERATOR_UNION
+    )
+    held = AcknowledgedState(operators) if operators else None
+    return ev.Acknowledged(checkpoint_id, attempt, held, metrics, ack.ended, next(union_lists, ""))
 
 
 def declined(decline: pb.CheckpointDecline) -> ev.Declined:
@@ -62,6 +70,7 @@ def triggers(
         stop=effect.options.stop,
         aligned_timeout_ms=effect.options.aligned_timeout_ms,
         native=effect.options.savepoint_format is SavepointFormat.NATIVE,
+        oldest_base=effect.options.oldest_base,
     )
     for task_manager, allocation, attempts in _by_slot(effect.attempts, place_of):
         trigger = pb.TriggerCheckpoint(allocation_id=allocation, attempt_ids=attempts, options=options)

@@ -106,6 +106,7 @@ class Coordinator:
         self._work: queue.SimpleQueue[tuple[str, Callable[[], None]] | None] = queue.SimpleQueue()
         self._enumerators: dict[str, tuple[SplitEnumerator[Any], EnumeratorContext]] = {}
         self._sources: dict[str, pb.SourceToCoordinate] = {}
+        self._started: set[str] = set()
         self._names: dict[str, str] = {}
         self._job_id = ""
 
@@ -123,7 +124,7 @@ class Coordinator:
                     self._names[source.vertex_id] = source.name
                     self._sources[source.vertex_id] = source
                     self._work.put((source.vertex_id, lambda s=source: self._start(start.job_id, s)))  # type: ignore[misc]  # the default binds the loop's variable
-                self._work.put(("", lambda: self.send(_ready())))
+                self._work.put(("", self._report_started))
             case "reader_event":
                 event = command.reader_event
                 self._work.put((event.vertex_id, lambda: self._reader_event(event)))
@@ -163,6 +164,12 @@ class Coordinator:
             enumerator = loaded.create_enumerator(context)
         self._enumerators[source.vertex_id] = (enumerator, context)
         enumerator.start()
+        self._started.add(source.vertex_id)
+
+    def _report_started(self) -> None:
+        """Not when one could not be started: the job restarts with another coordinator, and waits for that one."""
+        if self._started == self._sources.keys():
+            self.send(_ready())
 
     def _reader_event(self, event: pb.ReaderEvent) -> None:
         if event.vertex_id not in self._enumerators:

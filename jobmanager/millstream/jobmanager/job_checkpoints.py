@@ -133,6 +133,7 @@ class JobCheckpoints:
                     self._carry_out(effect)
         finally:
             self._handling = False
+        self._files.ended([pending.id for pending in self.coordinator.pending])
         self._schedule()
 
     def _schedule(self) -> None:
@@ -173,7 +174,7 @@ class JobCheckpoints:
                 if is_start and not self._ran:
                     self._files.released(checkpoint.checkpoint_id)
                 else:
-                    self._files.delete(checkpoint)
+                    self._files.delete(checkpoint, [pending.id for pending in self.coordinator.pending])
             case ev.ReleasePointer(checkpoint_id):
                 self._files.released(checkpoint_id)
             case ev.FailJob(message):

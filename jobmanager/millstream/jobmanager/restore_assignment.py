@@ -4,7 +4,7 @@ A vertex all of whose subtasks had finished is handed over as finished, and is n
 finished as well, for what they emit would be lost.
 
 Operators are matched by their uid, or by their id when the program gave none. What is handed over bears the operator's
-id of the running job.
+id of the running job. State that an operator can no longer hold is left behind, as `fit` allowed.
 """
 
 from __future__ import annotations
@@ -79,6 +79,7 @@ def _where(metadata: SnapshotMetadata) -> str:
 def _operator(
     vertex: JobVertex, subtask: int, info: OperatorInfo, stored: OperatorSnapshot, metadata: SnapshotMetadata
 ) -> OperatorSnapshot:
+    stored = replace(stored, states=tuple(state for state in stored.states if info.takes(state.kind)))
     if stored.max_parallelism != vertex.max_parallelism and stored.holds_keyed_state:
         raise SnapshotError(
             _where(metadata),

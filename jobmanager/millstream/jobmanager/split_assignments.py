@@ -22,8 +22,9 @@ class SplitAssignments:
 
     def captured(self, checkpoint_id: int) -> None:
         """The enumerators' states were taken for a checkpoint: it covers everything up to now, once it completes."""
-        self._captured[checkpoint_id] = self._since
-        self._since = {}
+        if self._since:
+            self._captured[checkpoint_id] = self._since
+            self._since = {}
 
     def completed(self, checkpoint_id: int) -> None:
         """The checkpoint is the restore point: what it covers is restored from it."""

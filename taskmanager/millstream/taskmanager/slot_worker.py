@@ -284,6 +284,7 @@ class SlotWorker:
             options.alignment != Alignment.AT_LEAST_ONCE, options.full, StopMode(options.stop or StopMode.NONE),
             options.alignment == Alignment.UNALIGNED,
             options.aligned_timeout_ms if options.HasField("aligned_timeout_ms") else None, options.native,
+            options.oldest_base,
         )  # fmt: skip
         for attempt_id in command.attempt_ids:
             task = self._tasks.get(attempt_id)

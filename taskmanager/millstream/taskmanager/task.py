@@ -116,6 +116,11 @@ class Task:
         """Whether all input was processed and the end has been sent on."""
         return self._ending
 
+    @property
+    def has_finished_operators(self) -> bool:
+        """Whether the operators have emitted what was left: nothing changes their state any more."""
+        return self._finished
+
     def finish_operators(self) -> None:
         """Has the operators emit what is left, once: at the end of the input, or when a savepoint drains the job."""
         if not self._finished:

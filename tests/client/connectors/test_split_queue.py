@@ -1,4 +1,4 @@
-"""Enumerators that hand out a queue of splits, when readers come and go meanwhile."""
+"""Splits in a queue: handed out once each, to readers that are there."""
 
 from __future__ import annotations
 
@@ -9,49 +9,56 @@ from millstream.datastream.connectors.base import SplitEnumeratorContext
 from millstream.datastream.connectors.split_queue import DiscoveringEnumerator
 
 
-class Context(SplitEnumeratorContext[str]):
-    """Notes what readers get; work off the thread is done when the test says so."""
+class FakeContext(SplitEnumeratorContext[str]):
+    """Remembers what went to whom; background work is done when the test says so."""
 
-    def __init__(self, *readers: int) -> None:
-        self.readers = set(readers)
-        self.given: list[tuple[int, list[str] | None]] = []
-        self.background: list[tuple[Callable[[], Any], Callable[[Any, BaseException | None], None]]] = []
+    def __init__(self) -> None:
+        self.readers: set[int] = set()
+        self.assigned: list[tuple[int, list[str]]] = []
+        self.background: list[Callable[[], None]] = []
 
     def current_parallelism(self) -> int:
         return 2
 
     def registered_readers(self) -> set[int]:
-        return set(self.readers)
+        return self.readers
 
     def assign_splits(self, splits: list[str], subtask: int) -> None:
         assert subtask in self.readers
-        self.given.append((subtask, splits))
+        self.assigned.append((subtask, splits))
 
     def signal_no_more_splits(self, subtask: int) -> None:
-        assert subtask in self.readers
-        self.given.append((subtask, None))
+        self.assign_splits([], subtask)
 
     def send_event_to_reader(self, subtask: int, event: Any) -> None:
-        raise AssertionError("no events are sent")
+        raise AssertionError("no event is sent")
 
     def call_async(self, work: Callable[[], Any], then: Callable[[Any, BaseException | None], None]) -> None:
-        self.background.append((work, then))
+        self.background.append(lambda: then(work(), None))
 
 
-def test_a_reader_that_failed_while_splits_were_looked_for_gets_none() -> None:
-    context = Context(0, 1)
-    enumerator = DiscoveringEnumerator(context, lambda: ["a", "b"])
+def asked(again: bool) -> FakeContext:
+    """Reader 0 asks, is lost and perhaps asks anew before splits are found; so does reader 1, which stays."""
+    context = FakeContext()
+    enumerator = DiscoveringEnumerator[str](context, lambda: ["a", "b", "c"])
     enumerator.start()
     for subtask in (0, 1):
+        context.readers.add(subtask)
         enumerator.add_reader(subtask)
         enumerator.handle_split_request(subtask, "host")
-    context.readers.remove(0)
-    ((work, then),) = context.background
-    then(work(), None)
-    assert context.given == [(1, ["a"])]
-    assert enumerator.snapshot_state(1) == ["b"]
-    context.readers.add(0)
-    enumerator.add_reader(0)
-    enumerator.handle_split_request(0, "host")
-    enumerator.handle_split_request(1, "host")
-    assert context.given[1:] == [(0, ["b"]), (1, None)]
+    context.readers.discard(0)
+    if again:
+        context.readers.add(0)
+        enumerator.add_reader(0)
+        enumerator.handle_split_request(0, "host")
+    (found,) = context.background
+    found()
+    return context
+
+
+def test_what_a_lost_reader_asked_for_before_splits_were_found_is_forgotten() -> None:
+    assert asked(again=False).assigned == [(1, ["a"])]
+
+
+def test_a_reader_that_asks_again_after_a_restart_gets_one_split() -> None:
+    assert asked(again=True).assigned == [(1, ["a"]), (0, ["b"])]

@@ -227,3 +227,23 @@ def test_a_program_survives_json(declared: list[OperatorSnapshot], error: str | 
 def test_json_that_is_no_program(damaged: bytes) -> None:
     with pytest.raises(SnapshotError, match=r"^here: "):
         program_from_json(damaged, "here")
+
+
+def test_an_enumerators_state_belongs_to_a_source() -> None:
+    stored = snapshot(operator("a", full(state("x"))), **{"enumerator.a": "AAAA"})
+    sources = program(operator("a", state("x")), holds=KEYED | {StateKind.SPLITS})
+    assert fit(stored, sources).restorable
+    assert not fit(stored, sources).leaves_state
+    found = fit(stored, program(operator("a", state("x"))))
+    assert found.problems == ("operator 'a' is no source any more, so its split enumerator's state would be lost",)
+    assert found.leaves_state
+    allowed = fit(stored, program(operator("a", state("x"))), allow_unclaimed=True)
+    assert allowed.restorable
+    assert allowed.leaves_state
+
+
+def test_keyed_state_that_is_left_behind_binds_no_max_parallelism() -> None:
+    stored = snapshot(operator("a", full(state("x")), most=64))
+    plain = [ProgramOperator(operator("a"), frozenset())]
+    assert fit(stored, plain, allow_unclaimed=True).restorable
+    assert not fit(stored, program(operator("a")), allow_unclaimed=True).restorable

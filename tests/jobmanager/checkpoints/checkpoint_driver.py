@@ -41,8 +41,10 @@ class CheckpointDriver:
         retained: tuple[CompletedCheckpoint, ...] = (),
         next_id: int = 1,
         coordinated: bool = False,
+        union: str = "",
     ) -> None:
         self.settings = settings
+        self.union = union
         self.topology = job or topology(source=1, sink=1)
         self.coordinator = CheckpointCoordinator(
             self.topology, settings, retained=retained, next_id=next_id, coordinated=coordinated
@@ -111,7 +113,10 @@ class CheckpointDriver:
     def ack(self, checkpoint_id: int, attempt: AttemptId) -> list[ev.Effect]:
         state = f"{checkpoint_id}/{attempt}"
         self.acknowledged[state] = checkpoint_id
-        return self.tell(ev.Acknowledged(CheckpointId(checkpoint_id), attempt, state, METRICS))
+        places = [place for place, current in self.attempts.items() if current == attempt]
+        union_list = "the union list 'u'" if any(place.vertex_id == self.union for place in places) else ""
+        ended = attempt in self.ended
+        return self.tell(ev.Acknowledged(CheckpointId(checkpoint_id), attempt, state, METRICS, ended, union_list))
 
     def ack_all(self, checkpoint_id: int) -> list[ev.Effect]:
         effects: list[ev.Effect] = []
@@ -154,6 +159,8 @@ class CheckpointDriver:
         if all(p.id != checkpoint_id for p in self.coordinator.pending):
             return effects
         effects += self.ack_all(checkpoint_id)
+        if checkpoint_id not in self.writing:
+            return effects
         effects += self.metadata_written(checkpoint_id)
         return effects + self.pointer_stored(checkpoint_id) if checkpoint_id in self.storing else effects
 
@@ -211,6 +218,9 @@ class CheckpointDriver:
                 self.preparing.discard(checkpoint_id)
             case ev.WriteMetadata(content):
                 self.writing[content.checkpoint_id] = effect
+                union = [s.ended for s in content.snapshots if s.task.subtask.vertex_id == self.union]
+                assert len(set(union)) <= 1, "the ends of a union list's subtasks come together"
+                assert not union or all(place.vertex_id != self.union for place in content.finished)
             case ev.StorePointer(checkpoint_id, pointer):
                 assert not self.storing
                 self.storing[checkpoint_id] = pointer

@@ -67,6 +67,16 @@ def test_a_checkpoint_completes_step_by_step() -> None:
     assert latest.pointer == "file:///chk-1"
 
 
+def test_barriers_say_which_checkpoints_are_still_there_to_build_upon() -> None:
+    driver = started(replace(PERIODIC, num_retained=2))
+    bases = []
+    for number in range(1, 5):
+        (barrier,) = of(ev.TriggerBarrier, driver.pass_time(1000))
+        bases.append(barrier.options.oldest_base)
+        driver.complete(number)
+    assert bases == [0, 1, 1, 2]
+
+
 def test_no_checkpoints_without_an_interval() -> None:
     driver = started(MANUAL)
     assert driver.coordinator.next_wake_up() is None
@@ -499,6 +509,95 @@ def test_after_a_restart_a_last_checkpoint_is_taken_again() -> None:
     driver.run_all()
     driver.end_inputs(driver.attempt("source"), driver.attempt("sink"))
     assert driver.started == [1, 2]
+
+
+# Union lists of subtasks that have not all ended
+
+UNION = topology(source=2, sink=1)
+RARE = replace(PERIODIC, interval_ms=3_600_000, tolerable_failures=0)
+
+
+def test_the_ends_of_subtasks_with_a_union_list_are_part_of_the_same_checkpoint() -> None:
+    driver = started(replace(RARE, interval_ms=1000), job=UNION, union="source")
+    driver.end_inputs(driver.attempt("source", 0))
+    driver.pass_time(1000)
+    effects = driver.complete(1)
+    assert of(ev.NotifyAborted, effects)
+    assert of(ev.DiscardState, effects)
+    assert not of(ev.FailJob, effects), "it does not count as a failure"
+    (failed,) = driver.coordinator.statistics.history()
+    assert failed.failure_message == (
+        "a task was closing: 1 of 2 subtasks with the union list 'u' have finished, and a restore would miss their "
+        "entries; checkpoints complete again when all of them have"
+    )
+    driver.end_inputs(driver.attempt("source", 1))
+    driver.pass_time(1000)
+    assert of(ev.NotifyComplete, driver.complete(2))
+    driver.finish(driver.attempt("source", 0), driver.attempt("source", 1))
+    driver.pass_time(1000)
+    assert of(ev.NotifyComplete, driver.complete(3)), "nothing is missing of a vertex that has finished as a whole"
+
+
+def test_a_snapshot_from_before_the_end_is_none_of_the_end() -> None:
+    """The task acknowledges it later than it reports its end."""
+    driver = started(replace(RARE, interval_ms=1000), job=UNION, union="source")
+    early, late = driver.attempt("source", 0), driver.attempt("source", 1)
+    driver.end_inputs(early)
+    driver.pass_time(1000)
+    driver.end_inputs(late)
+    driver.ack(1, early)
+    driver.ack(1, driver.attempt("sink"))
+    taken = ev.Acknowledged(CheckpointId(1), late, None, METRICS, ended=False, union_list="the union list 'u'")
+    assert of(ev.NotifyAborted, driver.tell(taken))
+
+
+def test_other_vertices_may_end_in_part() -> None:
+    driver = started(PERIODIC, job=UNION, union="sink")
+    driver.end_inputs(driver.attempt("source", 0))
+    driver.pass_time(1000)
+    assert of(ev.NotifyComplete, driver.complete(1))
+    driver.finish(driver.attempt("source", 0))
+    driver.pass_time(1000)
+    assert of(ev.NotifyComplete, driver.complete(2))
+
+
+def test_a_savepoint_that_would_miss_entries_of_a_union_list_says_so() -> None:
+    driver = started(MANUAL, job=UNION, union="source")
+    driver.finish(driver.attempt("source", 0))
+    driver.savepoint("t1")
+    (failed,) = of(ev.SavepointFailed, driver.complete(1))
+    assert failed.reason is Reason.CHECKPOINT_DECLINED_TASK_CLOSING
+    assert "1 of 2 subtasks with the union list 'u' have finished" in failed.message
+
+
+def test_subtasks_that_finish_during_a_later_checkpoint_hold_nothing_up() -> None:
+    """Their end is part of a completed checkpoint, so they all finish."""
+    driver = started(replace(RARE, max_concurrent=2), job=UNION, union="source")
+    attempts = [driver.attempt("source", 0), driver.attempt("source", 1), driver.attempt("sink")]
+    driver.checkpoint("t1")
+    driver.end_inputs(*attempts)
+    assert driver.started == [1, 2]
+    driver.complete(1)
+    driver.finish(attempts[0])
+    assert not of(ev.FailJob, driver.complete(2))
+    assert [p.id for p in driver.coordinator.pending] == []
+
+
+def test_what_restarts_alone_after_the_end_of_all_has_all_run_again() -> None:
+    """The others have finished: no checkpoint could hold its end together with theirs any more."""
+    driver = started(RARE, job=UNION, union="source")
+    driver.end_inputs(driver.attempt("source", 0), driver.attempt("source", 1), driver.attempt("sink"))
+    driver.complete(1)
+    driver.finish(driver.attempt("source", 0))
+    driver.roll_back(frozenset({Subtask(VertexId("source"), 1), Subtask(VertexId("sink"), 0)}))
+    driver.run_all()
+    driver.end_inputs(driver.attempt("source", 1), driver.attempt("sink"))
+    (failed,) = of(ev.FailJob, driver.complete(2))
+    assert "1 of 2 subtasks with the union list 'u' have finished" in failed.message
+    driver.roll_back()
+    driver.run_all()
+    driver.end_inputs(driver.attempt("source", 0), driver.attempt("source", 1), driver.attempt("sink"))
+    assert of(ev.NotifyComplete, driver.complete(3))
 
 
 # Requests

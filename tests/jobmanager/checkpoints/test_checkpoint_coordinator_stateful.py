@@ -36,9 +36,12 @@ class CheckpointMachine(RuleBasedStateMachine):
         job=st.sampled_from(TOPOLOGIES),
         coordinated=st.booleans(),
         next_id=st.sampled_from([1, 40]),
+        union=st.sampled_from(["", "source", "sink"]),
     )
-    def begin(self, options: CheckpointSettings, job: JobTopology, coordinated: bool, next_id: int) -> None:
-        self.driver = CheckpointDriver(options, job, coordinated=coordinated, next_id=next_id)
+    def begin(
+        self, options: CheckpointSettings, job: JobTopology, coordinated: bool, next_id: int, union: str
+    ) -> None:
+        self.driver = CheckpointDriver(options, job, coordinated=coordinated, next_id=next_id, union=union)
         self.triggers = 0
         self.driver.run_all()
 

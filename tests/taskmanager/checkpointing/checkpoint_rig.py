@@ -191,12 +191,12 @@ class CheckpointRig(WorkerRig):
     def trigger(
         self, checkpoint: int, *tasks: pb.TaskDeployment, alignment: str = "ALIGNED", location: str = "",
         savepoint: bool = False, full: bool = False, stop: str = "NONE", timestamp: int = 77,
-        timeout: int | None = None, native: bool = False,
+        timeout: int | None = None, native: bool = False, oldest_base: int = 0,
     ) -> None:  # fmt: skip
         options = pb.CheckpointOptions(
             checkpoint_id=checkpoint, timestamp=timestamp, aligned_timeout_ms=timeout,
             location=location or self.location(checkpoint), savepoint=savepoint, full=full, alignment=alignment,
-            stop=stop, native=native,
+            stop=stop, native=native, oldest_base=oldest_base,
         )  # fmt: skip
         trigger = pb.TriggerCheckpoint(
             allocation_id="allocation", attempt_ids=[task.attempt_id for task in tasks], options=options

@@ -513,6 +513,14 @@ def _check_incremental(rig: CheckpointRig) -> None:
     assert not {file.path for file in state(third, "op-1", "reduce").files} & (old | new)
     rig.notice(2, False, task)
     rig.notice(3, True, task)
+    rig.trigger(4, task, oldest_base=3)
+    (fourth,) = rig.acknowledged(4, task)
+    assert state(fourth, "op-1", "reduce").files == state(third, "op-1", "reduce").files
+    rig.trigger(5, task, oldest_base=4)  # the fourth is complete, and the third may be gone: the notice is on its way
+    (fifth,) = rig.acknowledged(5, task)
+    kept = {file.path for file in state(third, "op-1", "reduce").files}
+    assert not {file.path for file in state(fifth, "op-1", "reduce").files} & kept
+    assert contents(rig.location(5), state(fifth, "op-1", "reduce")) == expected
     rig.worker._writers.shutdown(wait=True)
     assert contents(rig.location(1), state(first, "op-1", "reduce"))[5] == (5, 1)
     assert contents(rig.location(3), state(third, "op-1", "reduce")) == expected

@@ -116,13 +116,13 @@ def test_a_checkpoint_from_before_the_end_is_not_enough(rig: CheckpointRig) -> N
     rig.turn_until(lambda: len(pipeline.rows()) == 100)
     rig.trigger(1, pipeline.source)
     rig.tell(pipeline.source, no_more_splits={})
-    rig.acknowledged(1, *pipeline.tasks)
+    assert not any(ack.ended for ack in rig.acknowledged(1, *pipeline.tasks))
     rig.turn_until(pipeline.both_ended)
     rig.notice(1, True, *pipeline.tasks)
     turns(rig)
     assert pipeline.states() == ["RUNNING", "RUNNING"]
     rig.trigger(2, *pipeline.tasks)
-    rig.acknowledged(2, *pipeline.tasks)
+    assert all(ack.ended for ack in rig.acknowledged(2, *pipeline.tasks))
     rig.notice(2, False, *pipeline.tasks)
     turns(rig)
     assert pipeline.states() == ["RUNNING", "RUNNING"]
@@ -183,7 +183,7 @@ def test_a_savepoint_stops_the_tasks_when_it_is_complete(rig: CheckpointRig, mod
     pipeline = Pipeline(rig, "stop", range(10_000), ends=False)
     rig.turn_until(lambda: len(pipeline.rows()) >= 50)
     rig.trigger(1, pipeline.source, savepoint=True, full=True, stop=mode)
-    rig.acknowledged(1, *pipeline.tasks)
+    assert [ack.ended for ack in rig.acknowledged(1, *pipeline.tasks)] == [mode == "DRAIN"] * 2
     turns(rig)
     stopped_at = pipeline.rows()
     assert len(stopped_at) < 10_000

@@ -101,11 +101,11 @@ class SplitEnumeratorContext(ABC, Generic[SplitT]):
 
     @abstractmethod
     def assign_splits(self, splits: list[SplitT], subtask: int) -> None:
-        """Gives splits to a reader."""
+        """Gives splits to a reader, which has to be registered: else nobody would get them, and it is an error."""
 
     @abstractmethod
     def signal_no_more_splits(self, subtask: int) -> None:
-        """Tells a reader that it has all its splits."""
+        """Tells a reader that it has all its splits. It has to be registered."""
 
     @abstractmethod
     def send_event_to_reader(self, subtask: int, event: Any) -> None:

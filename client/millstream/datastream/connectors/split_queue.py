@@ -71,6 +71,11 @@ class DiscoveringEnumerator(QueueEnumerator[SplitT]):
         self._found = False
         self._waiting: list[tuple[int, str]] = []
 
+    def add_reader(self, subtask: int) -> None:
+        """A new reader asks anew: what the one before it asked for is forgotten."""
+        super().add_reader(subtask)
+        self._waiting = [request for request in self._waiting if request[0] != subtask]
+
     def start(self) -> None:
         """Begins the search."""
         self._context.call_async(self._discover, self._discovered)

@@ -46,6 +46,14 @@ class ProgramOperator:
     max_parallelism_derived: bool = False
     task: str = ""
 
+    @staticmethod
+    def of(
+        vertex: JobVertex, info: OperatorInfo, states: tuple[StateSnapshot, ...] = (), error: str | None = None
+    ) -> ProgramOperator:
+        """An operator of a job, with what is known of the states that it declares."""
+        declared = described(vertex, info, states)
+        return ProgramOperator(declared, info.holds, error, vertex.max_parallelism_derived, vertex.id)
+
 
 def described(vertex: JobVertex, info: OperatorInfo, states: tuple[StateSnapshot, ...] = ()) -> OperatorSnapshot:
     """An operator of a job, as a snapshot would describe it."""
@@ -87,7 +95,8 @@ class StateFit:
 class OperatorFit:
     """One operator: as stored, as the program has it, and what becomes of it.
 
-    `problems` stand in a restore's way. `unknown` says why it cannot be told what the operator declares.
+    `problems` stand in a restore's way. `unknown` says why it cannot be told what the operator declares. With
+    `leaves_enumerator`, the state of a source's split enumerator is taken over by nobody.
     """
 
     match: OperatorMatch
@@ -96,6 +105,7 @@ class OperatorFit:
     states: tuple[StateFit, ...] = ()
     problems: tuple[str, ...] = ()
     unknown: str = ""
+    leaves_enumerator: bool = False
 
     @property
     def operator(self) -> OperatorSnapshot:
@@ -107,7 +117,8 @@ class OperatorFit:
     @property
     def leaves_state(self) -> bool:
         """Whether state of it is taken over by nobody."""
-        return self.match is OperatorMatch.UNCLAIMED or any(s.match is StateMatch.UNCLAIMED for s in self.states)
+        unclaimed = any(state.match is StateMatch.UNCLAIMED for state in self.states)
+        return self.match is OperatorMatch.UNCLAIMED or self.leaves_enumerator or unclaimed
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,9 +158,9 @@ def fit(metadata: SnapshotMetadata, program: Sequence[ProgramOperator], allow_un
             known.append(_new(operator))
             continue
         scales_with = stored
-        if stored.holds_keyed_state:
+        if _brings_keyed_state(stored, operator):
             scales_with = tasks.setdefault(operator.task or operator.declared.operator_id, stored)
-        known.append(_compared(stored, operator, scales_with, allow_unclaimed))
+        known.append(_compared(stored, operator, scales_with, _has_enumerator(metadata, stored), allow_unclaimed))
     claimed = {stored.operator_id for stored in matched if stored is not None}
     left = [o for o in metadata.operators if o.operator_id not in claimed and _holds_anything(metadata, o)]
     return Fit((*known, *(_unclaimed(operator, allow_unclaimed) for operator in left)))
@@ -164,8 +175,11 @@ def match_operators(metadata: SnapshotMetadata, operators: Sequence[OperatorSnap
 
 def _holds_anything(metadata: SnapshotMetadata, operator: OperatorSnapshot) -> bool:
     """Whether a stored operator has any rows, or a split enumerator's state."""
-    enumerator = enumerator_property(operator.uid, operator.operator_id)
-    return enumerator in metadata.properties or any(_has_rows(state) for state in operator.states)
+    return _has_enumerator(metadata, operator) or any(_has_rows(state) for state in operator.states)
+
+
+def _has_enumerator(metadata: SnapshotMetadata, operator: OperatorSnapshot) -> bool:
+    return enumerator_property(operator.uid, operator.operator_id) in metadata.properties
 
 
 def _has_rows(state: StateSnapshot) -> bool:
@@ -185,7 +199,7 @@ def _unclaimed(stored: OperatorSnapshot, allowed: bool) -> OperatorFit:
 
 
 def _compared(
-    stored: OperatorSnapshot, operator: ProgramOperator, scales_with: OperatorSnapshot, allowed: bool
+    stored: OperatorSnapshot, operator: ProgramOperator, scales_with: OperatorSnapshot, enumerates: bool, allowed: bool
 ) -> OperatorFit:
     declared = operator.declared
     wanted = {state.name: state for state in declared.states}
@@ -197,7 +211,13 @@ def _compared(
         lost = state.match is StateMatch.UNCLAIMED and not allowed
         if state.match is StateMatch.INCOMPATIBLE or lost:
             problems.append(f"operator {_named(declared)}, state '{state.name}': {state.message}")
-    return OperatorFit(OperatorMatch.MATCHED, stored, declared, tuple(states), tuple(problems), _unknown(operator))
+    leaves_enumerator = enumerates and StateKind.SPLITS not in operator.holds
+    if leaves_enumerator and not allowed:
+        told = "is no source any more, so its split enumerator's state would be lost"
+        problems.append(f"operator {_named(declared)} {told}")
+    return OperatorFit(
+        OperatorMatch.MATCHED, stored, declared, tuple(states), tuple(problems), _unknown(operator), leaves_enumerator
+    )
 
 
 def _scaling_problems(
@@ -205,7 +225,7 @@ def _scaling_problems(
 ) -> list[str]:
     """`scales_with` is the first operator of the same task that brings keyed state."""
     declared, most = operator.declared, stored.max_parallelism
-    if not stored.holds_keyed_state:
+    if not _brings_keyed_state(stored, operator):
         return []
     told = f"operator {_named(declared)} was stored with max parallelism {most}, and"
     if most != declared.max_parallelism and not operator.max_parallelism_derived:
@@ -217,6 +237,11 @@ def _scaling_problems(
     if most < declared.parallelism:
         return [f"{told} the program runs it {declared.parallelism} times: lower its parallelism"]
     return []
+
+
+def _brings_keyed_state(stored: OperatorSnapshot, operator: ProgramOperator) -> bool:
+    """Whether its max parallelism cannot change; keyed state that is left behind does not matter."""
+    return stored.holds_keyed_state and any(kind.keyed for kind in operator.holds)
 
 
 def _compared_state(stored: StateSnapshot, declared: StateSnapshot | None, operator: ProgramOperator) -> StateFit:

@@ -37,7 +37,7 @@ def _consequences(
         return []
     counts = by_task or not pending.options.is_savepoint
     if counts and state.failures.failed(pending.id, reason):
-        return _fail(
+        return fail_job(
             state,
             f"checkpoint {pending.id} failed ({reason.explain(message)}), and no more than "
             f"{state.settings.tolerable_failures} may fail in a row "
@@ -46,7 +46,7 @@ def _consequences(
     if pending.options.is_stop and state.stop_with.failed(pending.id):
         state.queue.start_schedule(now_ms)
         if pending.has_drained:
-            return _fail(
+            return fail_job(
                 state,
                 f"the savepoint to drain and stop the job failed ({reason.explain(message)}), and event "
                 "time, which was advanced to its end for it, goes back only by a restart",
@@ -54,7 +54,8 @@ def _consequences(
     return []
 
 
-def _fail(state: CoordinatorState, message: str) -> list[ev.Effect]:
+def fail_job(state: CoordinatorState, message: str) -> list[ev.Effect]:
+    """Has the job restart, unless it is about to anyway."""
     if state.failing:
         return []
     state.failing = True

@@ -42,6 +42,7 @@ from millstream.jobmanager.checkpoints.options import checkpoint_options, savepo
 from millstream.jobmanager.checkpoints.pending import PendingCheckpoint, Phase
 from millstream.jobmanager.checkpoints.requests import Origin, Request
 from millstream.jobmanager.checkpoints.settings import CheckpointSettings
+from millstream.jobmanager.checkpoints.union_lists import divided_union, refuse
 from millstream.jobmanager.failover.topology import JobTopology, Subtask
 
 
@@ -190,7 +191,7 @@ class CheckpointCoordinator:
                 pending.finish(task)
             self.statistics.finished(pending.id, pending.finished.values(), now_ms)
             effects += self._send_barriers(pending)
-            effects += self._write_when_acknowledged(pending)
+            effects += self._write_when_acknowledged(pending, now_ms)
         return effects
 
     def _request_final(self) -> None:
@@ -259,7 +260,8 @@ class CheckpointCoordinator:
     def _start(self, request: Request, now_ms: int) -> list[ev.Effect]:
         checkpoint_id = CheckpointId(self._next_id)
         self._next_id += 1
-        options = replace(request.options, full=request.options.full or self._state.full_needed)
+        full = request.options.full or self._state.full_needed
+        options = replace(request.options, full=full, oldest_base=self._state.completed.oldest_owned)
         deadline = now_ms + self._state.settings.timeout_ms
         pending = PendingCheckpoint(checkpoint_id, request, options, now_ms, deadline)
         self._state.pending.add(pending)
@@ -294,13 +296,15 @@ class CheckpointCoordinator:
             return self._state.pending.stray(event)
         if event.attempt_id in pending.snapshots or event.attempt_id in pending.strangers:
             return []
-        pending.acknowledge(TaskSnapshot(task, event.state, event.metrics))
+        pending.acknowledge(TaskSnapshot(task, event.state, event.metrics, event.ended, event.union_list))
         self.statistics.acknowledged(pending.id, task.subtask, event.metrics, now_ms)
-        return self._write_when_acknowledged(pending)
+        return self._write_when_acknowledged(pending, now_ms)
 
-    def _write_when_acknowledged(self, pending: PendingCheckpoint) -> list[ev.Effect]:
+    def _write_when_acknowledged(self, pending: PendingCheckpoint, now_ms: int) -> list[ev.Effect]:
         if not pending.is_acknowledged:
             return []
+        if (divided := divided_union(pending)) is not None:
+            return refuse(self._state, pending, divided, now_ms)
         pending.phase = Phase.WRITING
         return [ev.WriteMetadata(pending.content())]
 

@@ -106,12 +106,14 @@ class CoordinatorsFailed:
 
 @dataclass(frozen=True, slots=True)
 class Acknowledged:
-    """A task's snapshot is durable."""
+    """A task's snapshot is durable. For the rest, see `TaskSnapshot`."""
 
     checkpoint_id: CheckpointId
     attempt_id: AttemptId
     state: object | None
     metrics: SnapshotMetrics
+    ended: bool = False
+    union_list: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,7 +33,8 @@ class SnapshotOptions:
     """What travels with a barrier.
 
     `aligned_timeout_ms` is set when an aligned checkpoint turns unaligned after that long. `full` forbids referring to
-    files of earlier checkpoints.
+    files of earlier checkpoints, and `oldest_base` to those of checkpoints that are no longer retained: tasks may not
+    have heard yet that a newer one is complete.
     """
 
     kind: SnapshotKind = SnapshotKind.CHECKPOINT
@@ -43,6 +44,7 @@ class SnapshotOptions:
     stop: StopMode = StopMode.NONE
     savepoint_format: SavepointFormat | None = None
     target_directory: str | None = None
+    oldest_base: int = 0
 
     @property
     def is_savepoint(self) -> bool:
@@ -85,11 +87,16 @@ class SnapshotMetrics:
 
 @dataclass(frozen=True, slots=True)
 class TaskSnapshot:
-    """A task's acknowledgement. `state` holds its handles, opaque here; None when it has no state."""
+    """A task's acknowledgement. `state` holds its handles, opaque here; None when it has no state.
+
+    `ended` says that the snapshot holds the end of the task's input. `union_list` names a union list in it, for people.
+    """
 
     task: TaskRef
     state: object | None
     metrics: SnapshotMetrics = field(default_factory=SnapshotMetrics)
+    ended: bool = False
+    union_list: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,6 +27,11 @@ class CompletedCheckpoints:
         """The restore point."""
         return self._entries[-1] if self._entries else None
 
+    @property
+    def oldest_owned(self) -> int:
+        """The oldest one whose files the job keeps; 0 when there is none."""
+        return next((c.checkpoint_id for c in self._entries if c.owned), 0)
+
     def add(self, checkpoint: CompletedCheckpoint) -> list[DeleteCheckpoint | ReleasePointer]:
         """A new restore point; answers what is no longer needed."""
         assert not self._entries or self._entries[-1].checkpoint_id < checkpoint.checkpoint_id

@@ -288,6 +288,7 @@ class TaskCheckpoints:
             allocation_id=services.allocation_id, attempt_id=self._task.attempt_id, checkpoint_id=number,
             alignment_ms=millis(began - arrival.at), start_delay_ms=arrival.start_delay_ms,
             processed_bytes=self._bytes_in() - arrival.bytes_in, unaligned=barrier.unaligned,
+            ended=self._task.has_finished_operators,
         )  # fmt: skip
         self._arrivals = {known: first for known, first in self._arrivals.items() if known > number}
         self.end.captured(number, barrier.stop)
@@ -328,7 +329,8 @@ class TaskCheckpoints:
         if shared and barrier.full:
             # Once it completes, the files of its predecessors may go: nothing that starts before may refer to them.
             self._full_under_way.add(barrier.checkpoint_id)
-        return SnapshotTarget(storage, barrier, self._task.deployment, shared, dict(self._layouts))
+        bases = {number: known for number, known in self._layouts.items() if number >= barrier.oldest_base}
+        return SnapshotTarget(storage, barrier, self._task.deployment, shared, bases)
 
     def _decline(self, checkpoint_id: int, reason: str, message: str, failure: TaskFailure | None = None) -> None:
         log.info("%s declines checkpoint %d: %s", self._task.deployment.task_name, checkpoint_id, message)
