@@ -7,7 +7,7 @@ run of a restore decide by it alike. `millstream.taskmanager.chain` gives operat
 from __future__ import annotations
 
 from millstream.core import plan
-from millstream.core.snapshot.model import StateKind
+from millstream.core.state_kinds import StateKind
 from millstream.datastream.checkpointed import CheckpointedFunction
 from millstream.datastream.connectors.two_phase_commit import TwoPhaseCommitSink
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 
 from millstream.core.ids import JobId, OperatorId, VertexId
-from millstream.core.snapshot.model import StateKind
+from millstream.core.state_kinds import StateKind
 from millstream.proto import graph_pb2 as pb
 
 

@@ -106,6 +106,15 @@ def test_the_rate_is_shared_by_the_subtasks_and_waits_are_asked_for() -> None:
     assert max(context.waits) == pytest.approx(0.02)
 
 
+def test_a_rate_begins_with_the_first_split() -> None:
+    clock = ManualClock()
+    reader, _ = _reader(DataGeneratorSource(int, rate_per_second=1000, clock=clock))
+    assert reader.poll_next(1000) is PollStatus.NOTHING_AVAILABLE
+    clock.advance(5.0)
+    reader.add_splits(lanes_of(1))
+    assert reader.poll_next(1000).rows == [0]
+
+
 def test_a_high_rate_comes_in_small_batches() -> None:
     clock = ManualClock()
     source = ColumnDataGeneratorSource(lambda start, n: {"i": range(start, start + n)}, None, 20_000, clock=clock)

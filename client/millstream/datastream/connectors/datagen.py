@@ -133,9 +133,9 @@ class _RateReader(IndexReader):
         self._clock = clock
 
     def poll_next(self, max_rows: int) -> Batch | PollStatus:
-        """As many records as are due, or when to poll again."""
+        """As many records as are due, or when to poll again. The rate begins with the first split, not before."""
         limiter = self._limiter
-        if limiter is None:
+        if limiter is None or not self.has_split:
             return super().poll_next(max_rows)
         now = self._clock.monotonic()
         due = limiter.due(now)

@@ -130,6 +130,11 @@ class OneSplitReader(SourceReader[SplitT]):
     def close_split(self) -> None:
         """Releases what the open split holds; called at its end, and when the reader is closed."""
 
+    @property
+    def has_split(self) -> bool:
+        """Whether there is a split to read."""
+        return self._is_open or bool(self._queue)
+
     def start(self) -> None:
         """Asks for the first split."""
         self._request()

@@ -15,6 +15,7 @@ from typing import Any
 from urllib.parse import unquote
 
 from millstream.core.ids import JobId, OperatorId
+from millstream.core.state_kinds import StateKind as StateKind
 
 FORMAT_VERSION = 1
 METADATA_FILE = "_metadata.json"
@@ -29,37 +30,6 @@ class SnapshotKind(Enum):
 
     CHECKPOINT = "checkpoint"
     SAVEPOINT = "savepoint"
-
-
-class StateKind(Enum):
-    """What a state is, and so which columns it has and how it is redistributed."""
-
-    VALUE = "value"
-    LIST = "list"
-    MAP = "map"
-    REDUCING = "reducing"
-    AGGREGATING = "aggregating"
-    TIMERS = "timers"
-    OPERATOR_LIST = "operator-list"
-    OPERATOR_UNION = "operator-union"
-    BROADCAST = "broadcast"
-    SPLITS = "splits"
-    SINK_TRANSACTIONS = "sink-transactions"
-    WINDOW_CONTENTS = "window-contents"
-    IN_FLIGHT = "in-flight"
-
-    @property
-    def keyed(self) -> bool:
-        """Whether its rows belong to keys, and so to key groups."""
-        return self in _KEYED
-
-
-_KEYED = frozenset(
-    {
-        StateKind.VALUE, StateKind.LIST, StateKind.MAP, StateKind.REDUCING, StateKind.AGGREGATING, StateKind.TIMERS,
-        StateKind.WINDOW_CONTENTS,
-    }
-)  # fmt: skip
 
 
 class ValueEncoding(Enum):
