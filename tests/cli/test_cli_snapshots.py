@@ -100,6 +100,7 @@ def test_failures_are_one_line(cli: Any, fake_cluster: Any) -> None:
         (["savepoint", "abc", ""], "millstream savepoint: the path is empty: write a path or a URI"),
         (["savepoint", "--dispose", ""], "millstream savepoint: the path is empty"),
         (["stop", "-p", "", "abc"], "millstream stop: the path is empty"),
+        (["state", "ls", ""], "millstream state ls: the path is empty"),
         (["stop"], "millstream stop: Missing argument 'JOBID'"),
         (["stop", "a/b"], "millstream stop: 'a/b' is not a job id"),
         (["checkpoint", ""], "millstream checkpoint: '' is not a job id"),

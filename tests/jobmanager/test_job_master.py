@@ -271,6 +271,15 @@ def test_an_echo_never_displaces_the_root_cause() -> None:
     assert failure.exception == "ValueError: root"
 
 
+def test_an_echo_is_told_by_its_class_alone() -> None:
+    driver = JobDriver(pipeline(2))
+    driver.run()
+    driver.update(driver.executions[0], _S.FAILED, "ValueError: a PeerLostError in my text")
+    driver.update(driver.executions[1], _S.FAILED, "KeyError: second")
+    (failure,) = driver.master.failures
+    assert failure.exception == "ValueError: a PeerLostError in my text"
+
+
 @pytest.mark.parametrize("stage", ["created", "slots", "workers", "deployed", "running", "failing"])
 def test_a_coordinator_that_fails_fails_the_job(stage: str) -> None:
     driver = _at(stage, pipeline(2, source=True))

@@ -7,7 +7,7 @@ import json
 import click
 
 from millstream.cli.failures import MISUSED, Command, Group
-from millstream.cli.options import verbose_option
+from millstream.cli.options import absolute_location, verbose_option
 from millstream.cli.progress import progress_on_terminal
 
 _SNAPSHOT = "A snapshot is named by its folder or its _metadata.json: a path or a URI."
@@ -33,7 +33,7 @@ def ls(verbose: bool, as_json: bool, snapshot: str) -> int:
     from millstream.cli.state_listing import listing_json, print_listing
     from millstream.core.snapshot.opened import open_snapshot
 
-    opened = open_snapshot(snapshot)
+    opened = open_snapshot(absolute_location(snapshot))
     if as_json:
         click.echo(json.dumps(listing_json(opened), indent=2))
     else:
@@ -62,7 +62,7 @@ def show(
     from millstream.core.snapshot.lookup import rows_of, rows_of_key
     from millstream.core.snapshot.opened import open_snapshot
 
-    opened = open_snapshot(snapshot)
+    opened = open_snapshot(absolute_location(snapshot))
     owner = opened.operator(operator)
     wanted = opened.state(owner, state)
     if key is None:
@@ -93,7 +93,7 @@ def diff(verbose: bool, keys: bool, limit: int, as_json: bool, first: str, secon
     from millstream.core.snapshot.diff import diff_snapshots
     from millstream.core.snapshot.opened import open_snapshot
 
-    opened = open_snapshot(first), open_snapshot(second)
+    opened = open_snapshot(absolute_location(first)), open_snapshot(absolute_location(second))
     with progress_on_terminal(verbose) as progress:
         found = diff_snapshots(*opened, limit if keys or as_json else 0, progress)
     if as_json:

@@ -66,7 +66,7 @@ def to_failure(message: status_pb2.TaskFailure) -> Failure:
         operator_name=message.operator_name,
         task_manager=message.task_manager,
         record=message.record,
-        echo=PEER_LOST in message.exception,
+        echo=message.exception.partition(":")[0].endswith(PEER_LOST),
     )
 
 
