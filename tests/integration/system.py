@@ -132,18 +132,19 @@ class Cluster:
 
     def workers(self) -> list[int]:
         """The pids of the slot workers of this cluster."""
-        ours = set(processes_with(f"MILLSTREAM_CLUSTER_MEMBER={self.directory}"))
-        return sorted(ours & set(processes_with("millstream.taskmanager.worker")))
+        return sorted(self._members() & set(processes_with("millstream.taskmanager.worker")))
 
     def coordinators(self) -> list[int]:
         """The pids of the processes that run the enumerators of this cluster's jobs."""
-        ours = set(processes_with(f"MILLSTREAM_CLUSTER_MEMBER={self.directory}"))
-        return sorted(ours & set(processes_with("millstream.jobmanager.coordinator")))
+        return sorted(self._members() & set(processes_with("millstream.jobmanager.coordinator")))
 
     def service_pids(self, name: str) -> list[int]:
         """The pids of one kind of daemon."""
-        ours = set(processes_with(f"MILLSTREAM_CLUSTER_MEMBER={self.directory}"))
-        return sorted(pid for pid in ours if _arguments(pid)[-30:].count(name) and "worker" not in _command(pid))
+        members = self._members()
+        return sorted(pid for pid in members if _arguments(pid)[-30:].count(name) and "worker" not in _command(pid))
+
+    def _members(self) -> set[int]:
+        return set(processes_with(f"MILLSTREAM_CLUSTER_MEMBER={self.directory}"))
 
     def kill(self, pid: int, number: signal.Signals = signal.SIGKILL) -> None:
         os.kill(pid, number)

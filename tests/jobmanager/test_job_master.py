@@ -262,22 +262,20 @@ def test_the_root_cause_comes_before_its_echoes() -> None:
     assert third.state is _S.CANCELED
 
 
-def test_an_echo_never_displaces_the_root_cause() -> None:
+@pytest.mark.parametrize(
+    ("root", "later"),
+    [
+        ("ValueError: root", "PeerLostError: echo"),
+        ("ValueError: a PeerLostError in my text", "KeyError: an echo is told by its class alone"),
+    ],
+)
+def test_an_echo_never_displaces_the_root_cause(root: str, later: str) -> None:
     driver = JobDriver(pipeline(2))
     driver.run()
-    driver.update(driver.executions[0], _S.FAILED, "ValueError: root")
-    driver.update(driver.executions[1], _S.FAILED, "PeerLostError: echo")
+    driver.update(driver.executions[0], _S.FAILED, root)
+    driver.update(driver.executions[1], _S.FAILED, later)
     (failure,) = driver.master.failures
-    assert failure.exception == "ValueError: root"
-
-
-def test_an_echo_is_told_by_its_class_alone() -> None:
-    driver = JobDriver(pipeline(2))
-    driver.run()
-    driver.update(driver.executions[0], _S.FAILED, "ValueError: a PeerLostError in my text")
-    driver.update(driver.executions[1], _S.FAILED, "KeyError: second")
-    (failure,) = driver.master.failures
-    assert failure.exception == "ValueError: a PeerLostError in my text"
+    assert failure.exception == root
 
 
 @pytest.mark.parametrize("stage", ["created", "slots", "workers", "deployed", "running", "failing"])

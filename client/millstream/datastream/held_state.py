@@ -7,12 +7,10 @@ run of a restore decide by it alike. `millstream.taskmanager.chain` gives operat
 from __future__ import annotations
 
 from millstream.core import plan
-from millstream.core.state_kinds import StateKind
+from millstream.core.state_kinds import KEYED, OPERATOR, StateKind
 from millstream.datastream.checkpointed import CheckpointedFunction
 from millstream.datastream.connectors.two_phase_commit import TwoPhaseCommitSink
 
-_KEYED = frozenset(kind for kind in StateKind if kind.keyed)
-_OPERATOR = frozenset({StateKind.OPERATOR_LIST, StateKind.OPERATOR_UNION, StateKind.BROADCAST})
 _NOTHING: frozenset[StateKind] = frozenset()
 
 
@@ -24,7 +22,7 @@ def held_state(spec: plan.OperatorSpec) -> frozenset[StateKind]:
         case plan.SinkSpec(sink):
             return frozenset({StateKind.SINK_TRANSACTIONS}) if isinstance(sink, TwoPhaseCommitSink) else _NOTHING
         case plan.CollectSpec():
-            return _OPERATOR
+            return OPERATOR
         case plan.KeyedProcessSpec() | plan.ReduceSpec():
             keyed = True
         case plan.CoMapSpec() | plan.CoFlatMapSpec() | plan.CoProcessSpec() | plan.BroadcastProcessSpec():
@@ -32,4 +30,4 @@ def held_state(spec: plan.OperatorSpec) -> frozenset[StateKind]:
         case _:
             keyed = False
     has_own = isinstance(spec, plan.BroadcastProcessSpec) or isinstance(spec.function, CheckpointedFunction)
-    return (_KEYED if keyed else _NOTHING) | (_OPERATOR if has_own else _NOTHING)
+    return (KEYED if keyed else _NOTHING) | (OPERATOR if has_own else _NOTHING)

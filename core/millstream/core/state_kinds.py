@@ -25,12 +25,14 @@ class StateKind(Enum):
     @property
     def keyed(self) -> bool:
         """Whether its rows belong to keys, and so to key groups."""
-        return self in _KEYED
+        return self in KEYED
 
 
-_KEYED = frozenset(
+KEYED = frozenset(
     {
         StateKind.VALUE, StateKind.LIST, StateKind.MAP, StateKind.REDUCING, StateKind.AGGREGATING, StateKind.TIMERS,
         StateKind.WINDOW_CONTENTS,
     }
 )  # fmt: skip
+OPERATOR = frozenset({StateKind.OPERATOR_LIST, StateKind.OPERATOR_UNION, StateKind.BROADCAST})
+"""What functions keep that belongs to a subtask, not to a key."""

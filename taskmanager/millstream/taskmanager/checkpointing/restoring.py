@@ -22,6 +22,7 @@ from millstream.core.snapshot.redistribution import dealt, is_dealt
 from millstream.core.snapshot.restore import Rows, read_rows
 from millstream.core.snapshot.storage import FileSource, location_of
 from millstream.core.snapshot.table import StateTypes
+from millstream.core.state_kinds import OPERATOR
 from millstream.proto import taskmanager_pb2 as pb
 from millstream.taskmanager.checkpointing.local_copies import LocalCopies
 from millstream.taskmanager.state.captured import RestoredState, StateDeclaration
@@ -94,12 +95,11 @@ class RestoredTask:
 
     def operator_state(self, operator_id: str) -> list[RestoredState]:
         """For the operator's backend of operator state."""
-        kinds = (StateKind.OPERATOR_LIST, StateKind.OPERATOR_UNION, StateKind.BROADCAST)
-        return [stored for stored in self._states.get(operator_id, ()) if stored.state.kind in kinds]
+        return [stored for stored in self._states.get(operator_id, ()) if stored.state.kind in OPERATOR]
 
     def in_flight(self, operator_id: str) -> list[tuple[str, list[Any]]]:
         """The records that were on their way from the operator's task, as far as it was handed over, by state."""
-        found = [stored for stored in self._states.get(operator_id, ()) if stored.state.kind is StateKind.IN_FLIGHT]
+        found = self._of(operator_id, StateKind.IN_FLIGHT)
         return [(stored.state.name, stored.rows(None).content) for stored in found]
 
     def splits(self, operator_id: str) -> list[Any]:
