@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import threading
 from collections.abc import AsyncIterator, Callable
 from typing import Any
 
@@ -148,6 +149,20 @@ def test_heartbeats_keep_a_quiet_session_alive_and_are_not_delivered() -> None:
             assert served.is_open
             assert seen == []
             assert client.received.empty()
+            await client.close()
+
+    run(scenario)
+
+
+def test_two_ends_whose_process_was_frozen_keep_their_session() -> None:
+    async def scenario() -> None:
+        async with serving(HASTY, handle=lambda session, message: session.send(notice(7))) as server:
+            client = Client(server, HASTY)
+            session = await client.session()
+            threading.Event().wait(1.5)  # the loop of both ends stands still
+            session.send(report(1))
+            assert (await client.received.get()).not_enough.available == 7
+            assert session.is_open
             await client.close()
 
     run(scenario)

@@ -15,6 +15,7 @@ from typing import Any, Generic, Protocol, TypeVar
 import grpc
 
 from millstream.core.configuration import Configuration
+from millstream.core.liveness import Liveness
 from millstream.core.rpc import Stub, explain, open_channel
 from millstream.proto.session_pb2 import Heartbeat
 
@@ -38,11 +39,9 @@ class Session(Generic[S, R]):
         self.peer = peer
         self._stream = stream
         self._message_type = message_type
-        self._interval = configuration.seconds("heartbeat.interval")
-        self._timeout = configuration.seconds("heartbeat.timeout")
         self._outbox: asyncio.Queue[S] = asyncio.Queue()
         self._ended: asyncio.Future[str] = asyncio.get_running_loop().create_future()
-        self._heard_at = asyncio.get_running_loop().time()
+        self._liveness = Liveness(configuration, asyncio.get_running_loop().time())
 
     def send(self, message: S) -> None:
         """Queues a message; after the end it goes nowhere."""
@@ -85,7 +84,7 @@ class Session(Generic[S, R]):
                 if message is grpc.aio.EOF:
                     self.close(f"{self.peer} closed the connection")
                     return
-                self._heard_at = asyncio.get_running_loop().time()
+                self._liveness.heard(asyncio.get_running_loop().time())
                 if message.WhichOneof("kind") not in (None, "heartbeat"):
                     on_message(message)
         except (grpc.RpcError, asyncio.InvalidStateError) as error:
@@ -99,10 +98,10 @@ class Session(Generic[S, R]):
 
     async def _beat(self) -> None:
         while True:
-            await asyncio.sleep(self._interval)
+            await asyncio.sleep(self._liveness.interval)
             self.send(self._message_type(heartbeat=Heartbeat()))
-            if asyncio.get_running_loop().time() - self._heard_at > self._timeout:
-                self.close(f"no heartbeat from {self.peer} for {self._timeout:g} s")
+            if self._liveness.is_lost(asyncio.get_running_loop().time()):
+                self.close(f"no heartbeat from {self.peer} for {self._liveness.timeout:g} s")
 
 
 def _reason(error: Exception) -> str:

@@ -21,6 +21,7 @@ import grpc
 from google.protobuf.message import DecodeError
 
 from millstream.core.configuration import Configuration
+from millstream.core.liveness import Liveness
 from millstream.core.rpc import explain
 from millstream.core.security import channel_credentials, check_listen, server_credentials
 from millstream.proto import dataplane_pb2 as pb
@@ -61,7 +62,6 @@ class _Peer:
         self.attached = asyncio.Event()
         self.refuse: str | None = None
         self.lost = False
-        self.heard_at = 0.0
 
 
 class DataPlane:
@@ -254,10 +254,9 @@ class DataPlane:
                 self._lose(peer, "the connection was closed")
 
     async def _exchange(self, peer: _Peer, stream: Any) -> None:
-        peer.heard_at = self._loop.time()
-        tasks = [
-            self._loop.create_task(w) for w in (self._read(peer, stream), self._write(peer, stream), self._beat(peer))
-        ]
+        liveness = Liveness(self._configuration, self._loop.time())
+        steps = (self._read(peer, stream, liveness), self._write(peer, stream), self._beat(peer, liveness))
+        tasks = [self._loop.create_task(step) for step in steps]
         try:
             done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
             for task in done:
@@ -269,23 +268,21 @@ class DataPlane:
             with contextlib.suppress(Exception):
                 await asyncio.gather(*tasks, return_exceptions=True)
 
-    async def _read(self, peer: _Peer, stream: Any) -> None:
+    async def _read(self, peer: _Peer, stream: Any, liveness: Liveness) -> None:
         post, address = self._post, peer.address
         while (raw := await stream.read()) is not grpc.aio.EOF:
-            peer.heard_at = self._loop.time()
+            liveness.heard(self._loop.time())
             frame = _parse(raw)
             if frame.WhichOneof("kind") != "heartbeat":
                 post(FrameArrived(address, frame))
 
-    async def _beat(self, peer: _Peer) -> None:
+    async def _beat(self, peer: _Peer, liveness: Liveness) -> None:
         """Tells the peer that this worker lives, and notices when the peer is frozen or cut off without a word."""
-        interval = self._configuration.seconds("heartbeat.interval")
-        timeout = self._configuration.seconds("heartbeat.timeout")
         beat = pb.Frame(heartbeat=Heartbeat()).SerializeToString()
-        while self._loop.time() - peer.heard_at <= timeout:
+        while not liveness.is_lost(self._loop.time()):
             self.send(peer.address, beat)
-            await asyncio.sleep(interval)
-        raise _Refused(f"no sign of life for {timeout:g} s")
+            await asyncio.sleep(liveness.interval)
+        raise _Refused(f"no sign of life for {liveness.timeout:g} s")
 
     async def _write(self, peer: _Peer, stream: Any) -> None:
         outbox = peer.outbox
