@@ -6,10 +6,10 @@ import signal
 from collections.abc import Iterator
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
-# On a busy machine any example may take its time, above all the first one, which loads what it needs.
-settings.register_profile("any-pace", deadline=None)
+# On a busy machine any example may take its time, above all the first one, which loads what it needs; so may making it.
+settings.register_profile("any-pace", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("any-pace")
 
 # A shell that runs the tests in the background has them ignore SIGINT, and so every process that they start: the tests

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from waiting import wait_until
+from waiting import DEADLINE, wait_until
 
 from millstream.cli.cluster_directory import MARK, ClusterDirectory
 from millstream.cli.cluster_start import with_ports
@@ -22,7 +22,6 @@ from millstream.core.errors import MillstreamError
 from millstream.resourcemanager.process_records import ProcessRecord, processes_with
 
 PORTS = [f"-D{service}.port=0" for service in ("dispatcher.rpc", "jobmanager.rpc", "resourcemanager.rpc", "rest")]
-DEADLINE = 30.0
 
 
 @pytest.fixture

@@ -11,14 +11,13 @@ from typing import Any
 
 import pytest
 from tiny_wheel import make_wheel
-from waiting import wait_until
+from waiting import DEADLINE, wait_until
 
 from millstream.cli.cluster_directory import MARK, ClusterDirectory
 from millstream.cli.cluster_stop import stop_cluster
 from millstream.resourcemanager.process_records import processes_with
 
 PORTS = [f"-D{service}.port=0" for service in ("dispatcher.rpc", "jobmanager.rpc", "resourcemanager.rpc", "rest")]
-DEADLINE = 60.0
 ENVIRONMENT = """
 from millstream.datastream import StreamExecutionEnvironment
 env = StreamExecutionEnvironment.get_execution_environment()

@@ -19,13 +19,12 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from waiting import run
+from waiting import DEADLINE, run
 
 from millstream.core.child import ChildProcess, ChildThread, child_variables
 from millstream.core.control_pipe import LENGTH, ControlPipe
 from millstream.core.environments import Environment
 
-DEADLINE = 20.0
 HERE = Environment(sys.executable, (), None)
 
 CHILD = """

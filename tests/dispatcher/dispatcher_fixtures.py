@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import jsonschema
+from waiting import DEADLINE
 
 from millstream.core.configuration import Configuration
 from millstream.core.graph import JobEdge, JobGraph, JobVertex, OperatorInfo
@@ -25,7 +26,6 @@ from millstream.proto import dispatcher_pb2 as pb
 from millstream.proto import status_pb2 as status_pb
 
 DISPATCHER = pb.DESCRIPTOR.services_by_name["Dispatcher"]
-DEADLINE = 30.0
 
 
 def configuration(tmp_path: Path, **options: str) -> Configuration:

@@ -70,7 +70,8 @@ def subtasks_with_files(checkpoints: Path) -> set[int]:
             operators = json.loads(metadata.read_text())["operators"]
         except FileNotFoundError:  # subsumed meanwhile
             continue
-        files = [file for o in operators for state in o["states"] if state["name"] == "count" for file in state["files"]]
+        counts = [state for operator in operators for state in operator["states"] if state["name"] == "count"]
+        files = [file for state in counts for file in state["files"]]
         found.append({file["subtask"] for file in files if "inline" not in file})
     return set.intersection(*found) if found else set()
 

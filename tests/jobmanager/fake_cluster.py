@@ -9,6 +9,7 @@ from typing import Any
 
 import grpc
 from job_graphs import pipeline
+from waiting import DEADLINE
 
 from millstream.core.configuration import Configuration
 from millstream.core.graph import JobGraph
@@ -20,7 +21,6 @@ from millstream.proto import resourcemanager_pb2 as rm
 from millstream.proto import status_pb2
 from millstream.proto import taskmanager_pb2 as pb
 
-DEADLINE = 20.0
 PLAIN = Configuration()
 
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any
 
 from job_graphs import pipeline
+from waiting import wait_until
 
 from millstream.core.background import BackgroundTasks
 from millstream.core.barriers import StopMode
@@ -17,8 +17,6 @@ from millstream.core.snapshot import CheckpointStorage, FileSystemStorage, Memor
 from millstream.jobmanager.checkpoint_files import CheckpointFiles
 from millstream.jobmanager.checkpoints import events as ev
 from millstream.jobmanager.checkpoints.model import CheckpointContent, CheckpointId, SnapshotKind, SnapshotOptions
-
-DEADLINE = 20.0
 
 
 def run(scenario: Callable[[CheckpointFiles], Coroutine[Any, Any, None]], storage: CheckpointStorage) -> None:
@@ -34,10 +32,7 @@ def run(scenario: Callable[[CheckpointFiles], Coroutine[Any, Any, None]], storag
 
 async def gone(path: Path) -> None:
     """Deletions happen on threads, which tell nobody."""
-    end = time.monotonic() + DEADLINE
-    while await asyncio.to_thread(path.exists):
-        assert time.monotonic() < end, path
-        await asyncio.sleep(0.005)
+    await asyncio.to_thread(wait_until, lambda: not path.exists(), f"{path} to be gone")
 
 
 class OtherStorage(MemoryStorage):

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from waiting import DEADLINE
 
 from millstream.core.pickling import to_bytes
 from millstream.datastream.connectors.base import Boundedness, Source, SplitEnumerator, SplitEnumeratorContext
@@ -16,7 +17,6 @@ from millstream.jobmanager.coordinator import Coordinator
 from millstream.proto import taskmanager_pb2 as pb
 from millstream.proto.session_pb2 import Empty
 
-DEADLINE = 20.0
 CLOSED: list[str] = []
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from job_graphs import edge, job, vertex
+from waiting import DEADLINE
 
 from millstream.core.background import BackgroundTasks
 from millstream.core.clock import SystemClock
@@ -22,7 +23,6 @@ from millstream.jobmanager.job_master import JobMaster
 from millstream.proto import dispatcher_pb2 as dp
 from millstream.proto import taskmanager_pb2 as pb
 
-DEADLINE = 20.0
 PLAIN = CheckpointSettings(interval_ms=20)
 READERS = [Subtask(VertexId("s"), 0), Subtask(VertexId("s"), 1)]
 

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import json
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from fake_cluster import DEADLINE, Cluster, FakeTaskManager, run
+from fake_cluster import Cluster, FakeTaskManager, run
 from job_graphs import pipeline
 from test_service_checkpoints import acknowledge, checkpointed, completion, operators, triggered
+from waiting import wait_until
 
 from millstream.core.graph import JobGraph
 from millstream.core.ids import JobId, OperatorId
@@ -39,14 +39,7 @@ async def running(cluster: Cluster, graph: JobGraph) -> tuple[FakeTaskManager, l
 
 async def eventually(condition: Callable[[], Any]) -> None:
     """What happens on threads of the service and on the disk tells nobody."""
-
-    def wait() -> None:
-        end = time.monotonic() + DEADLINE
-        while not condition():
-            assert time.monotonic() < end
-            time.sleep(0.01)
-
-    await asyncio.to_thread(wait)
+    await asyncio.to_thread(wait_until, condition, "what the test waits for")
 
 
 async def gone(path: Path) -> None:

@@ -12,12 +12,12 @@ from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
 import pytest
+from waiting import DEADLINE
 
 from millstream.core.configuration import Configuration
 from millstream.resourcemanager.process_provider import ProcessProvider, task_manager_command
 from millstream.resourcemanager.process_records import ProcessRecord, processes_with, read_records
 
-DEADLINE = 15.0
 WAITS = "import signal; signal.pause()"
 STUBBORN = "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('ready', flush=True); signal.pause()"
 DIES = "import sys; sys.exit('no such luck')"

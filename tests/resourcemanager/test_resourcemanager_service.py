@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 import pytest
+from waiting import DEADLINE
 
 from millstream.core.configuration import Configuration
 from millstream.core.errors import MillstreamError
@@ -18,7 +19,6 @@ from millstream.proto.session_pb2 import Empty
 from millstream.resourcemanager.service import ResourceManagerService
 
 SERVICE = pb.DESCRIPTOR.services_by_name["ResourceManager"]
-DEADLINE = 10.0
 BASE = {"resourcemanager.rpc.port": 0, "heartbeat.interval": "100 ms", "heartbeat.timeout": "5 s"}
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
+from waiting import DEADLINE
+
 from millstream.core.configuration import Configuration
 from millstream.core.rpc import Stub, open_channel
 from millstream.core.session import Dialer
@@ -14,7 +16,6 @@ from millstream.resourcemanager.process_records import read_records
 from millstream.resourcemanager.service import ResourceManagerService
 
 SERVICE = pb.DESCRIPTOR.services_by_name["ResourceManager"]
-DEADLINE = 60.0
 
 
 async def scenario(folder: Path) -> None:

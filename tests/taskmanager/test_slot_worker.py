@@ -8,7 +8,17 @@ from collections.abc import Callable, Iterator
 from typing import Any, ClassVar
 
 import pytest
-from worker_rig import READERS, WRITTEN, NamedSink, RowsSource, WorkerRig, chain, local_pair, wire
+from worker_rig import (
+    READERS,
+    WRITTEN,
+    NamedSink,
+    RowsSource,
+    WorkerRig,
+    chain,
+    local_pair,
+    turn_all_until,
+    wire,
+)
 
 from millstream.core import plan
 from millstream.core import types as t
@@ -392,7 +402,7 @@ class TestBackpressure:
         rig.deploy(task)
         collector = rig.worker._tasks[task.attempt_id].collector("op-1")
         assert collector is not None
-        rig.turn_until(lambda: not collector.has_room, turns=20_000)
+        rig.turn_until(lambda: not collector.has_room)
         for _ in range(20):
             rig.worker.turn()
         assert collector._waiting <= 2 * collector.CAPACITY
@@ -485,15 +495,6 @@ class TestTwoWorkers:
         left.close()
         right.close()
 
-    @staticmethod
-    def turn_both(pair: tuple[WorkerRig, WorkerRig], done: Any, turns: int = 20_000) -> None:
-        for _ in range(turns):
-            if done():
-                return
-            for rig in pair:
-                rig.worker.turn()
-        raise AssertionError(f"not reached; states: {[rig.all_states() for rig in pair]}")
-
     def deploy(
         self, pair: tuple[WorkerRig, WorkerRig], rows: Any, sink: str, kind: t.TypeInformation = t.PICKLED
     ) -> tuple[pb.TaskDeployment, pb.TaskDeployment]:
@@ -508,7 +509,7 @@ class TestTwoWorkers:
     def test_records_cross_in_order(self, pair: tuple[WorkerRig, WorkerRig]) -> None:
         left, right = pair
         producer, consumer = self.deploy(pair, range(5000), "crossed", t.LONG)
-        self.turn_both(pair, lambda: left.ended(producer)() and right.ended(consumer)())
+        turn_all_until(pair, lambda: left.ended(producer)() and right.ended(consumer)())
         assert WRITTEN["crossed"] == [*range(5000), "flushed", "closed"]
         sent, received = left.updates(producer)[-1].metrics, right.updates(consumer)[-1].metrics
         assert (sent.records_out, received.records_in) == (5000, 5000)
@@ -527,7 +528,7 @@ class TestTwoWorkers:
         assert task.metrics().records_out < 300
         consumer = right.task(chain(SinkSpec(NamedSink("late consumer"))), [gate])
         right.deploy(consumer)
-        self.turn_both(pair, lambda: left.ended(producer)() and right.ended(consumer)())
+        turn_all_until(pair, lambda: left.ended(producer)() and right.ended(consumer)())
         assert len(WRITTEN["late consumer"]) == 302
 
     def test_peers_are_connected_to_before_anything_that_takes_time(self, pair: tuple[WorkerRig, WorkerRig]) -> None:
@@ -545,7 +546,7 @@ class TestTwoWorkers:
     def test_records_of_the_wrong_type_fail_their_consumer_plainly(self, pair: tuple[WorkerRig, WorkerRig]) -> None:
         _, right = pair
         _, consumer = self.deploy(pair, ["no number"], "wrong", t.LONG)
-        self.turn_both(pair, right.ended(consumer))
+        turn_all_until(pair, right.ended(consumer))
         failure = right.updates(consumer)[-1].failure
         assert "declared type Long" in failure.exception
 
@@ -558,9 +559,9 @@ class TestTwoWorkers:
         consumer = right.task(chain(SinkSpec(NamedSink("orphan"))), [gate])
         right.deploy(consumer)
         left.deploy(producer)
-        self.turn_both(pair, lambda: WRITTEN.get("orphan") == [1])
+        turn_all_until(pair, lambda: WRITTEN.get("orphan") == [1])
         left.worker._data_plane.stop()
-        right.turn_until(right.ended(consumer), turns=5000)
+        right.turn_until(right.ended(consumer))
         failure = right.updates(consumer)[-1].failure
         assert f"lost the producer producer of 1 at {left.address}" in failure.exception
 
@@ -579,12 +580,12 @@ class TestTwoWorkers:
     @staticmethod
     def turn_until_all_arrived(pair: tuple[WorkerRig, WorkerRig], gate: Any) -> None:
         left, right = pair
-        for _ in range(5000):
-            left.worker.turn()
+
+        def has_all() -> bool:
             right.worker._take_mails(0.001)
-            if gate.channels[0].has_all:
-                return
-        raise AssertionError("the end did not arrive")
+            return bool(gate.channels[0].has_all)
+
+        left.turn_until(has_all)
 
     def test_a_frame_out_of_place_costs_the_peer_its_stream_and_nothing_else(
         self, pair: tuple[WorkerRig, WorkerRig]
@@ -595,7 +596,7 @@ class TestTwoWorkers:
         _, consumer = self.deploy(pair, range(10), "innocent")
         stray = dataplane_pb2.Frame(data=dataplane_pb2.Data(channel=99))
         right.post(FrameArrived(left.address, stray))
-        right.turn_until(right.ended(consumer), turns=5000)
+        right.turn_until(right.ended(consumer))
         assert "data on channel 99, which this worker does not have" in right.updates(consumer)[-1].failure.exception
         right.worker.turn()
         assert right.states(bystander)[-1] == "RUNNING"

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable
+import time
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
+
+from waiting import DEADLINE
 
 from millstream.core import plan
 from millstream.core import types as t
@@ -181,12 +184,9 @@ class WorkerRig:
         self.worker.mailbox.put(mail)
         self.worker._take_mails(None)
 
-    def turn_until(self, done: Callable[[], bool], turns: int = 2000) -> None:
-        for _ in range(turns):
-            if done():
-                return
-            self.worker.turn()
-        raise AssertionError(f"not reached within {turns} turns; states: {self.all_states()}")
+    def turn_until(self, done: Callable[[], bool], turns: int | None = None) -> None:
+        """Turns until it is so, in so many turns at most. Without a number: it depends on what other threads do."""
+        turn_all_until([self], done, turns)
 
     def updates(self, task: pb.TaskDeployment) -> list[pb.TaskUpdate]:
         found = (m.task_update for m in self.sent if m.WhichOneof("kind") == "task_update")
@@ -202,6 +202,18 @@ class WorkerRig:
 
     def ended(self, *tasks: pb.TaskDeployment) -> Callable[[], bool]:
         return lambda: all(self.states(task)[-1] in ("FINISHED", "FAILED", "CANCELED") for task in tasks)
+
+
+def turn_all_until(rigs: Sequence[WorkerRig], done: Callable[[], bool], turns: int | None = None) -> None:
+    """Gives all of them their turns."""
+    end = time.monotonic() + DEADLINE
+    for turn in itertools.count():
+        if done():
+            return
+        if turn == turns or time.monotonic() > end:
+            raise AssertionError(f"not reached in {turn} turns; states: {[rig.all_states() for rig in rigs]}")
+        for rig in rigs:
+            rig.worker.turn()
 
 
 def local_pair(

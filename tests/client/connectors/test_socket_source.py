@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from source_harness import FakeReaderContext
+from waiting import DEADLINE
 
 from millstream.core.batches import RowBatch
 from millstream.core.errors import InvalidProgramError
@@ -18,13 +19,11 @@ from millstream.datastream.connectors.errors import ConnectorError
 from millstream.datastream.connectors.line_socket import LineSocket, SocketOptions
 from millstream.datastream.connectors.socket import SocketSplit, SocketTextSource
 
-_DEADLINE = 10.0
-
 
 @pytest.fixture
 def server() -> Iterator[socket.socket]:
     with socket.create_server(("127.0.0.1", 0)) as listening:
-        listening.settimeout(_DEADLINE)
+        listening.settimeout(DEADLINE)
         yield listening
 
 
@@ -46,7 +45,7 @@ class Reading:
     def until(self, done: Callable[[list[str]], bool], max_rows: int = 1000) -> list[str]:
         """Polls on every wake-up until enough was read or the source ended."""
         rows: list[str] = []
-        deadline = time.monotonic() + _DEADLINE
+        deadline = time.monotonic() + DEADLINE
         while not done(rows):
             self.woken.clear()
             result = self.reader.poll_next(max_rows)
@@ -154,7 +153,7 @@ def test_a_full_buffer_stops_reading_and_close_still_works(server: socket.socket
         connection.settimeout(0.2)
         with pytest.raises(TimeoutError):
             connection.sendall(b"line\n" * 5_000_000)
-        assert changed.wait(_DEADLINE)
+        assert changed.wait(DEADLINE)
         first = lines.take(1_000_000)
         assert first is not None
         assert 0 < len(first) < 50_000

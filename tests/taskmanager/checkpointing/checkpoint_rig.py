@@ -225,8 +225,7 @@ class CheckpointRig(WorkerRig):
         """The tasks' acknowledgements, in their order; turns until they are there."""
         wanted = {task.attempt_id for task in tasks}
         self.turn_until(
-            lambda: wanted <= {ack.attempt_id for ack in self.acks(checkpoint)} or bool(self.declines(checkpoint)),
-            turns=20_000,
+            lambda: wanted <= {ack.attempt_id for ack in self.acks(checkpoint)} or bool(self.declines(checkpoint))
         )
         assert not self.declines(checkpoint), self.declines(checkpoint)
         by_attempt = {ack.attempt_id: ack for ack in self.acks(checkpoint)}

@@ -382,7 +382,7 @@ def test_a_directory_that_cannot_be_written_declines_and_processing_goes_on(rig:
     rig.tell(task, splits=splits([f"{'long' * 50} {n}" for n in range(2000)]))
     run_until(rig, "unwritable", 2000)
     rig.trigger(1, task)
-    rig.turn_until(rig.answered(1, 1), turns=20_000)
+    rig.turn_until(rig.answered(1, 1))
     (decline,) = rig.declines(1)
     assert decline.reason == "CHECKPOINT_ASYNC_EXCEPTION"
     assert "/job/chk-1/op-1/" in decline.message
@@ -441,7 +441,7 @@ def test_with_the_job_managers_memory_everything_is_inline_up_to_a_limit() -> No
         rig.tell(task, splits=splits([f"{random.Random(n).getrandbits(4_000_000):x}" for n in range(12)]))
         run_until(rig, "memory", 412)
         rig.trigger(2, task)
-        rig.turn_until(rig.answered(2, 1), turns=20_000)
+        rig.turn_until(rig.answered(2, 1))
         assert "is larger than the 5242880 bytes" in rig.declines(2)[0].message
     finally:
         rig.close()

@@ -292,7 +292,7 @@ def finished(rig: CheckpointRig, ack: pb.CheckpointAck, before: list[Any]) -> No
     task = deploy(rig, "after", ack.operators)
     assert rig.states(task)[-1] == "RUNNING", rig.updates(task)[-1].failure.exception
     rig.tell(task, no_more_splits={})
-    rig.turn_until(rig.ended(task), turns=20_000)
+    rig.turn_until(rig.ended(task))
     assert rig.states(task)[-1] == "FINISHED"
     counts: Counter[str] = Counter()
     expected: Counter[Any] = Counter()
@@ -366,7 +366,7 @@ def test_notices_bound_what_is_kept(worker: Callable[..., CheckpointRig], tmp_pa
         assert new
         kept = before if checkpoint == 3 else new
         rig.notice(checkpoint, checkpoint != 3, task)
-        rig.turn_until(lambda kept=kept: set(copies(tmp_path)) == kept, turns=20_000)
+        rig.turn_until(lambda kept=kept: set(copies(tmp_path)) == kept)
 
 
 @pytest.mark.parametrize("incremental", ["false", "true"])

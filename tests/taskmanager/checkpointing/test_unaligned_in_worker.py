@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from checkpoint_rig import COUNTED, CheckpointRig, PositionedSource, Remembering, chain_of
-from worker_rig import edge, local_pair, wire
+from worker_rig import edge, local_pair, turn_all_until, wire
 
 from millstream.core import plan
 from millstream.core.batches import END_OF_INPUT, Barrier, Element, RowBatch
@@ -118,12 +118,7 @@ class Pipeline:
             workers[0].deploy(task)
 
     def turn_until(self, done: Callable[[], bool]) -> None:
-        for _ in range(5000):
-            if done():
-                return
-            for rig in self.workers:
-                rig.worker.turn()
-        raise AssertionError([rig.all_states() for rig in self.workers])
+        turn_all_until(self.workers, done)
 
     def read(self, *words: list[str]) -> None:
         for task, share in zip(self.sources, words, strict=True):

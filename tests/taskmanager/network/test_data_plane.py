@@ -11,13 +11,13 @@ from typing import Any
 
 import grpc
 import pytest
+from waiting import DEADLINE
 
 from millstream.core.configuration import Configuration
 from millstream.core.errors import ConfigurationError
 from millstream.proto import dataplane_pb2 as pb
 from millstream.taskmanager.network.data_plane import DataPlane, FrameArrived, PeerLost
 
-DEADLINE = 10.0
 JOB = "job-1"
 LOW = "127.0.0.1:0"  # sorts before every real address: its owner dials
 
