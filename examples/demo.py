@@ -7,6 +7,7 @@ exit status is 0 only if all of that went well.
 
 from __future__ import annotations
 
+import argparse
 import contextlib
 import json
 import os
@@ -30,7 +31,7 @@ PORTS = [f"-D{name}.port=0" for name in ("rest", "dispatcher.rpc", "jobmanager.r
 LINES = 120_000
 RATE = 15_000
 PARALLELISM = 4
-DEADLINE = 120.0
+DEADLINE = 300.0
 PLURALS = {"berries": "berry", "cities": "city", "boxes": "box", "wolves": "wolf"}
 
 
@@ -107,7 +108,7 @@ def cluster(directory: Path) -> Iterator[str]:
     shape = ["--taskmanagers", "2", "--slots", "2", "--dir", str(directory)]
     say("$ millstream cluster start --taskmanagers 2 --slots 2")
     try:
-        output = command([*MILLSTREAM, "cluster", "start", *shape, *PORTS])
+        output = command([*MILLSTREAM, "cluster", "start", *shape, "--timeout", str(DEADLINE / 2), *PORTS])
         address = re.search(r"is up at (\S+):", output)
         if address is None:
             raise DemoFailedError(f"cluster start does not say where the cluster is: {output.strip()}")
@@ -139,7 +140,7 @@ def build_wheel(directory: Path) -> Path:
     return wheel
 
 
-def submit(rest: str, wheel: Path, output: Path) -> str:
+def submit(rest: str, wheel: Path, output: Path, lines: int) -> str:
     """Uploads the wheel and runs it; answers the job's id."""
     say(f"$ curl -F jarfile=@{wheel.name} {rest}/jars/upload")
     boundary = uuid.uuid4().hex
@@ -148,7 +149,7 @@ def submit(rest: str, wheel: Path, output: Path) -> str:
     uploaded = request("POST", f"{rest}/jars/upload", form, f"multipart/form-data; boundary={boundary}")
     wheel_id = Path(uploaded["filename"]).name
     say(f"$ curl -X POST {rest}/jars/{wheel_id}/run   (installs the job's dependencies first)")
-    arguments = ["--output", str(output), "--lines", str(LINES), "--rate", str(RATE)]
+    arguments = ["--output", str(output), "--lines", str(lines), "--rate", str(RATE)]
     run = {"programArgsList": arguments, "parallelism": PARALLELISM}
     answer = request("POST", f"{rest}/jars/{wheel_id}/run", json.dumps(run).encode())
     return str(answer["jobid"])
@@ -193,12 +194,12 @@ def read_counts(output: Path) -> dict[str, list[int]]:
     return {word: sorted(numbers) for word, numbers in counts.items()}
 
 
-def check(output: Path) -> None:
+def check(output: Path, lines: int) -> None:
     """Compares with a straight computation: each word must have been counted 1, 2, 3, ... to its exact number."""
     sys.path.insert(0, str(EXAMPLE))
     from wordcount_job.words import line
 
-    words = (word for index in range(LINES) for word in line(index).split())
+    words = (word for index in range(lines) for word in line(index).split())
     expected = Counter(PLURALS.get(word, word.removesuffix("s")) for word in words)
     counts = read_counts(output)
     if counts.keys() != expected.keys():
@@ -220,22 +221,25 @@ def left_running(directory: Path) -> list[int]:
     return found
 
 
-def run() -> None:
+def run(lines: int) -> None:
     with tempfile.TemporaryDirectory(prefix="millstream-demo-") as folder:
         directory, output = Path(folder) / "cluster", Path(folder) / "counts"
         wheel = build_wheel(Path(folder) / "dist")
         with cluster(directory) as rest:
-            watch(rest, submit(rest, wheel, output), output)
-            check(output)
+            watch(rest, submit(rest, wheel, output, lines), output)
+            check(output, lines)
         if left := left_running(directory):
             raise DemoFailedError(f"these processes are still running: {left}")
 
 
 def main() -> int:
+    parser = argparse.ArgumentParser(description="A cluster, a wheel, and its result checked to the last record.")
+    parser.add_argument("--lines", type=int, default=LINES, help=f"how many to count, {RATE:,} a second (%(default)s)")
+    lines = parser.parse_args().lines
     interrupts.listen()
     started = time.monotonic()
     try:
-        run()
+        run(lines)
     except DemoFailedError as error:
         print(f"The demo failed: {error}", file=sys.stderr)
         return 1

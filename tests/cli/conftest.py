@@ -22,7 +22,7 @@ from millstream.proto import dispatcher_pb2 as pb
 from millstream.proto import graph_pb2
 
 Answer = tuple[int, Any] | Callable[[], tuple[int, Any]]
-DEADLINE = 60
+DEADLINE = 200.0
 
 
 class FakeCluster:
@@ -142,11 +142,17 @@ class Cli:
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
         )  # fmt: skip
 
-    def __call__(self, *arguments: str, timeout: float = DEADLINE) -> subprocess.CompletedProcess[str]:
+    def __call__(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
-            self.command(*arguments), cwd=self.home, env=self.environment, text=True, check=False, timeout=timeout,
+            self.command(*arguments), cwd=self.home, env=self.environment, text=True, check=False, timeout=DEADLINE,
             stdin=subprocess.DEVNULL, capture_output=True,
         )  # fmt: skip
+
+    def start_cluster(self, *options: str) -> subprocess.CompletedProcess[str]:
+        """On free ports, however long it takes."""
+        services = ("dispatcher.rpc", "jobmanager.rpc", "resourcemanager.rpc", "rest")
+        ports = [f"-D{service}.port=0" for service in services]
+        return self("cluster", "start", "--timeout", str(DEADLINE / 2), *ports, *options)
 
     def fails(self, *arguments: str, status: int = 1) -> str:
         """The one line that a failing command prints."""

@@ -21,8 +21,6 @@ from millstream.core.configuration import Configuration
 from millstream.core.errors import MillstreamError
 from millstream.resourcemanager.process_records import ProcessRecord, processes_with
 
-PORTS = [f"-D{service}.port=0" for service in ("dispatcher.rpc", "jobmanager.rpc", "resourcemanager.rpc", "rest")]
-
 
 @pytest.fixture
 def directory(tmp_path: Path) -> Iterator[ClusterDirectory]:
@@ -33,7 +31,7 @@ def directory(tmp_path: Path) -> Iterator[ClusterDirectory]:
 
 
 def start(cli: Any, directory: ClusterDirectory, *options: str) -> subprocess.CompletedProcess[str]:
-    done = cli("cluster", "start", "--dir", str(directory.root), *PORTS, *options, timeout=110)
+    done = cli.start_cluster("--dir", str(directory.root), *options)
     assert isinstance(done, subprocess.CompletedProcess)
     return done
 
@@ -71,7 +69,7 @@ def test_starts_shows_and_stops(cli: Any, directory: ClusterDirectory) -> None:
 
 def test_clients_find_the_cluster_in_the_default_directory(cli: Any, directory: ClusterDirectory) -> None:
     cli.environment["MILLSTREAM_CLUSTER_DIR"] = str(directory.root)
-    done = cli("cluster", "start", *PORTS, timeout=110)
+    done = cli.start_cluster()
     assert done.returncode == 0, done.stderr
     assert cli("list").stdout == "No running or scheduled jobs.\n"
     assert "Stopped" in cli("cluster", "stop").stdout
@@ -108,7 +106,8 @@ def test_a_port_that_is_taken_is_named_before_anything_starts(cli: Any, director
 
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        line = cli.fails("cluster", "start", "--dir", str(directory.root), *PORTS, f"-Drest.port={port}")
+        line = start(cli, directory, f"-Drest.port={port}").stderr
+    assert line.count("\n") == 1
     assert f"cannot listen on 127.0.0.1:{port} (rest.port)" in line
     assert directory.services() == {}
 

@@ -17,7 +17,6 @@ from millstream.cli.cluster_directory import MARK, ClusterDirectory
 from millstream.cli.cluster_stop import stop_cluster
 from millstream.resourcemanager.process_records import processes_with
 
-PORTS = [f"-D{service}.port=0" for service in ("dispatcher.rpc", "jobmanager.rpc", "resourcemanager.rpc", "rest")]
 ENVIRONMENT = """
 from millstream.datastream import StreamExecutionEnvironment
 env = StreamExecutionEnvironment.get_execution_environment()
@@ -39,7 +38,7 @@ env.execute("endless")
 def cluster(cli: Any, tmp_path: Path) -> Iterator[ClusterDirectory]:
     directory = ClusterDirectory(tmp_path / "cluster")
     cli.environment["MILLSTREAM_CLUSTER_DIR"] = str(directory.root)
-    done = cli("cluster", "start", "--slots", "2", *PORTS, timeout=110)
+    done = cli.start_cluster("--slots", "2")
     try:
         assert done.returncode == 0, done.stderr
         yield directory
@@ -60,7 +59,7 @@ def test_runs_a_file_and_a_wheel_to_their_ends(cli: Any, cluster: ClusterDirecto
     assert (done.returncode, done.stdout.splitlines()[1:]) == (0, ["[2, 4, 6]"]), done.stderr
     body = "".join(f"    {line}\n" for line in SHORT.splitlines())
     wheel = make_wheel(cli.home, f"def main():\n{body}")
-    done = cli("run", wheel.name, timeout=110)
+    done = cli("run", wheel.name)
     assert (done.returncode, done.stdout.splitlines()[1:]) == (0, ["[2, 4, 6]"]), done.stderr
 
 

@@ -5,23 +5,17 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
-import socket
 import subprocess
 import sys
 from pathlib import Path
 
 from doc_blocks import ROOT, Block
 
-PORTS = {"rest.port": "8081", "dispatcher.rpc.port": "", "jobmanager.rpc.port": "", "resourcemanager.rpc.port": ""}
-DEADLINE = 110.0
+from millstream.cli.cluster_start import with_ports
+from millstream.core.configuration import Configuration
 
-
-def free_ports(number: int) -> list[int]:
-    with contextlib.ExitStack() as held:
-        sockets = [held.enter_context(socket.socket()) for _ in range(number)]
-        for item in sockets:
-            item.bind(("127.0.0.1", 0))
-        return [item.getsockname()[1] for item in sockets]
+PORTS = ("rest.port", "dispatcher.rpc.port", "jobmanager.rpc.port", "resourcemanager.rpc.port")
+DEADLINE = 500.0
 
 
 class Shell:
@@ -32,7 +26,8 @@ class Shell:
         self.temporary = folder / "tmp"
         self.temporary.mkdir()
         (folder / "examples").symlink_to(ROOT / "examples")
-        self.ports = dict(zip(PORTS, free_ports(len(PORTS)), strict=True))
+        free = with_ports(Configuration(dict.fromkeys(PORTS, 0)))
+        self.ports = {key: free.integer(key) for key in PORTS}
         self.rest = f"127.0.0.1:{self.ports['rest.port']}"
         dropped = ("MILLSTREAM_CONF_DIR", "MILLSTREAM_CLUSTER_DIR", "PYTHONPATH")
         self.variables = {key: value for key, value in os.environ.items() if key not in dropped} | {
@@ -51,18 +46,18 @@ class Shell:
 
     def adapted(self, text: str) -> str:
         """The commands with the ports and folders of this test."""
-        options = " ".join(f"-D {key}={port}" for key, port in self.ports.items())
+        options = " ".join([f"--timeout {DEADLINE:g}", *(f"-D {key}={port}" for key, port in self.ports.items())])
         text = text.replace("millstream cluster start", f"millstream cluster start {options}")
         return text.replace("127.0.0.1:8081", self.rest).replace("/tmp/", f"{self.temporary}/")
 
-    def run(self, script: str, deadline: float = DEADLINE) -> str:
+    def run(self, script: str) -> str:
         """Everything that the script prints. It must succeed, with each command in it."""
         process = subprocess.Popen(
             ["bash", "-euo", "pipefail", "-c", script], cwd=self.folder, env=self.variables, text=True,
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True,
         )  # fmt: skip
         try:
-            output, _ = process.communicate(timeout=deadline)
+            output, _ = process.communicate(timeout=DEADLINE)
         except BaseException:
             os.killpg(process.pid, signal.SIGKILL)
             process.communicate()

@@ -11,7 +11,6 @@ import urllib.request
 from pathlib import Path
 from typing import Any
 
-import pytest
 from doc_blocks import DOCS, ROOT, blocks_of
 from doc_shell import DEADLINE, Shell
 from waiting import wait_until
@@ -26,12 +25,11 @@ def commands_of(page: Path) -> str:
 def outcomes(shell: Shell, lines: str) -> str:
     """Runs the commands of a page as one script, and stops the cluster whatever happens."""
     try:
-        return shell.run(shell.adapted(lines), deadline=200)
+        return shell.run(shell.adapted(lines))
     finally:
         shell.run("millstream cluster stop")
 
 
-@pytest.mark.timeout(300)
 def test_the_commands_of_the_readme(shell: Shell) -> None:
     shell.write_files(blocks_of(README))
     output = outcomes(shell, commands_of(README))
@@ -44,7 +42,6 @@ def test_the_commands_of_the_readme(shell: Shell) -> None:
     assert "('the', 4)" in printed
 
 
-@pytest.mark.timeout(300)
 def test_the_commands_of_getting_started(shell: Shell) -> None:
     page = DOCS / "getting-started.md"
     shell.write_files(blocks_of(page))
@@ -78,7 +75,7 @@ def test_the_daemons_of_the_readme_in_any_order(shell: Shell) -> None:
     finally:
         for process in started:
             process.send_signal(signal.SIGTERM)
-        statuses = [process.wait(30) for process in started]
+        statuses = [process.wait(DEADLINE) for process in started]
     assert statuses == [0, 0, 0, 0]
 
 
@@ -91,7 +88,6 @@ def overview(rest: str) -> dict[str, Any]:
         return {}
 
 
-@pytest.mark.timeout(300)
 def test_the_curl_commands_of_the_rest_page(shell: Shell) -> None:
     page = DOCS / "rest-api.md"
     script = "".join(block.text for block in blocks_of(page) if block.mark == "rest")
@@ -105,14 +101,13 @@ def test_the_curl_commands_of_the_rest_page(shell: Shell) -> None:
     assert '"errors"' not in output
 
 
-@pytest.mark.timeout(300)
 def test_two_jobs_with_conflicting_versions(shell: Shell) -> None:
     blocks = blocks_of(DOCS / "wheels-and-environments.md")
     shell.write_files(blocks)
     (script,) = (block.text for block in blocks if block.mark == "conflicting")
     printed = shell.folder / ".millstream/cluster/log/taskmanager-1.out"
     try:
-        shell.run(shell.adapted("millstream cluster start --slots 2\n" + script), deadline=200)
+        shell.run(shell.adapted("millstream cluster start --slots 2\n" + script))
         wait_until(lambda: len(printed.read_text().splitlines()) == 6, "both jobs have printed", DEADLINE)
     finally:
         shell.run("millstream cluster stop")
@@ -123,7 +118,7 @@ def test_make_knows_the_targets_that_the_readme_names() -> None:
     (block,) = (block for block in blocks_of(README) if "make demo" in block.text)
     targets = re.findall(r"^make (\w+)", block.text, re.M)
     assert targets == ["demo", "test"]
-    subprocess.run(["make", "-n", *targets], cwd=ROOT, check=True, capture_output=True, timeout=30)
+    subprocess.run(["make", "-n", *targets], cwd=ROOT, check=True, capture_output=True, timeout=DEADLINE)
 
 
 def test_every_command_is_accounted_for() -> None:

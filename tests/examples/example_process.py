@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
-DEADLINE = 100.0
+DEADLINE = 500.0
 
 
 class Example:
