@@ -35,7 +35,7 @@ def configuration(tmp_path: Path, **options: str) -> Configuration:
         "resourcemanager.rpc.port": "1",
         "io.tmp.dirs": str(tmp_path / "work"),
         "heartbeat.interval": "100 ms",
-        "heartbeat.timeout": "1 s",
+        "heartbeat.timeout": "1 min",
     }
     values.update({key.replace("__", "."): value for key, value in options.items()})
     return Configuration(values)

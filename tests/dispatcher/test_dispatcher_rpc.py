@@ -159,7 +159,7 @@ def test_results_are_relayed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_a_job_manager_that_stays_away_fails_its_jobs(tmp_path: Path) -> None:
-    options = configuration(tmp_path)
+    options = configuration(tmp_path, heartbeat__timeout="1 s")
 
     async def scenario() -> None:
         async with running(options, with_rest=False) as service, client(service, options) as stub:
@@ -180,7 +180,7 @@ def test_a_job_manager_that_stays_away_fails_its_jobs(tmp_path: Path) -> None:
 
 
 def test_a_job_manager_that_comes_back_in_time_keeps_its_jobs(tmp_path: Path) -> None:
-    options = configuration(tmp_path, heartbeat__timeout="1 min")
+    options = configuration(tmp_path)
 
     async def scenario() -> None:
         async with running(options, with_rest=False) as service, client(service, options) as stub:

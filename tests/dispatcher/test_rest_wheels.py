@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import io
 import os
 import zipfile
@@ -310,10 +311,19 @@ def test_a_program_that_takes_too_long_is_killed(tmp_path: Path) -> None:
             body = {"entryClass": "tinyjob:endless", "programArgsList": [str(mark)]}
             answer = await http("POST", f"/jars/{jar}/run", body, status=400)
             assert "web.submit.timeout" in answer.json["errors"][0]
-            pid = int(await asyncio.to_thread(mark.read_text))
-            await eventually(lambda: gone(pid))
+            assert await asyncio.to_thread(running_with, str(mark)) == []
 
     asyncio.run(scenario())
+
+
+def running_with(argument: str) -> list[str]:
+    """Processes with this argument: the program's has it from its first moment on."""
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            if argument.encode() in (process / "cmdline").read_bytes().split(b"\0"):
+                found.append(process.name)
+    return found
 
 
 async def gone(pid: int) -> bool:
