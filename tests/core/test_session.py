@@ -10,6 +10,7 @@ from typing import Any
 
 import grpc
 import pytest
+from ports import free_port
 from waiting import run
 
 from millstream.core.configuration import Configuration
@@ -291,8 +292,7 @@ def test_a_session_ends_once_and_keeps_its_first_reason() -> None:
 
 def test_dialling_gives_up_after_its_time_and_says_how_long_it_tried() -> None:
     async def scenario() -> None:
-        async with serving() as server:
-            address = server.address
+        address = "127.0.0.1:1"
         dialer = Dialer(address, SERVICE, METHOD, CALM)
 
         def never(_session: Session[Any, Any]) -> Callable[[Any], None]:
@@ -321,13 +321,13 @@ def test_a_server_that_comes_back_is_dialled_again() -> None:
         def note(_session: Any, message: Any) -> None:
             registrations.put_nowait(message.requirement.job_id)
 
-        async with serving(handle=note) as first:
+        port = free_port()
+        async with serving(handle=note, port=port) as first:
             dialer = Dialer(first.address, SERVICE, METHOD, CALM)
             keeping = asyncio.get_running_loop().create_task(
                 dialer.keep_connected(pb.JobManagerReport, "the server", started, ends.put_nowait, None)
             )
             assert await registrations.get() == "registration"
-            port = int(first.address.rpartition(":")[2])
         assert first.address in await ends.get()
         async with serving(handle=note, port=port):
             assert await registrations.get() == "registration"

@@ -10,11 +10,8 @@ import sys
 from pathlib import Path
 
 from doc_blocks import ROOT, Block
+from ports import free_ports
 
-from millstream.cli.cluster_start import with_ports
-from millstream.core.configuration import Configuration
-
-PORTS = ("rest.port", "dispatcher.rpc.port", "jobmanager.rpc.port", "resourcemanager.rpc.port")
 DEADLINE = 500.0
 
 
@@ -26,8 +23,7 @@ class Shell:
         self.temporary = folder / "tmp"
         self.temporary.mkdir()
         (folder / "examples").symlink_to(ROOT / "examples")
-        free = with_ports(Configuration(dict.fromkeys(PORTS, 0)))
-        self.ports = {key: free.integer(key) for key in PORTS}
+        self.ports = free_ports()
         self.rest = f"127.0.0.1:{self.ports['rest.port']}"
         dropped = ("MILLSTREAM_CONF_DIR", "MILLSTREAM_CLUSTER_DIR", "PYTHONPATH")
         self.variables = {key: value for key, value in os.environ.items() if key not in dropped} | {

@@ -9,6 +9,7 @@ from typing import Any
 
 import grpc
 from job_graphs import pipeline
+from ports import free_port
 from waiting import DEADLINE
 
 from millstream.core.configuration import Configuration
@@ -29,7 +30,7 @@ class FakeServer:
 
     def __init__(self, descriptor: Any, service: str, message_type: Callable[..., Any]) -> None:
         self.received: asyncio.Queue[Any] = asyncio.Queue()
-        self.port = 0
+        self.port = free_port()
         self._contract = descriptor.services_by_name[service]
         self._message_type = message_type
         self._session: Session[Any, Any] | None = None

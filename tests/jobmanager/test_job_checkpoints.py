@@ -23,7 +23,8 @@ from millstream.jobmanager.job_master import JobMaster
 from millstream.proto import dispatcher_pb2 as dp
 from millstream.proto import taskmanager_pb2 as pb
 
-PLAIN = CheckpointSettings(interval_ms=20)
+ONCE = {"interval_ms": 20, "min_pause_ms": 3_600_000}  # no second one gets in between, however slow the test is
+PLAIN = CheckpointSettings(**ONCE)
 READERS = [Subtask(VertexId("s"), 0), Subtask(VertexId("s"), 1)]
 
 
@@ -132,9 +133,9 @@ def test_barriers_leave_when_the_enumerators_have_answered_and_only_then() -> No
     ("settings", "alignment", "timeout"),
     [
         (PLAIN, "ALIGNED", None),
-        (CheckpointSettings(20, unaligned=True), "UNALIGNED", None),
-        (CheckpointSettings(20, unaligned=True, aligned_timeout_ms=300), "ALIGNED", 300),
-        (CheckpointSettings(20, mode=CheckpointingMode.AT_LEAST_ONCE), "AT_LEAST_ONCE", None),
+        (CheckpointSettings(**ONCE, unaligned=True), "UNALIGNED", None),
+        (CheckpointSettings(**ONCE, unaligned=True, aligned_timeout_ms=300), "ALIGNED", 300),
+        (CheckpointSettings(**ONCE, mode=CheckpointingMode.AT_LEAST_ONCE), "AT_LEAST_ONCE", None),
     ],
 )
 def test_tasks_are_told_how_to_treat_the_barriers_and_tell_what_came_of_it(

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
-from collections.abc import Callable, Iterable
+import threading
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar
@@ -171,6 +173,17 @@ class CheckpointRig(WorkerRig):
     def close(self) -> None:
         super().close()
         self.worker._writers.shutdown(wait=True)
+
+    @contextlib.contextmanager
+    def writers_held(self) -> Iterator[None]:
+        """Nothing is written meanwhile."""
+        go_on = threading.Event()
+        for _ in range(self.worker._writers._max_workers):
+            self.worker._writers.submit(go_on.wait)
+        try:
+            yield
+        finally:
+            go_on.set()
 
     def subtask(
         self, chain: bytes, subtask: int = 0, parallelism: int = 1, restore: bytes = b"", checkpoint: int = 1,

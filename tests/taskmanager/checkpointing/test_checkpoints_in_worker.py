@@ -460,8 +460,9 @@ def test_the_files_of_an_aborted_checkpoint_are_deleted(rig: CheckpointRig, tmp_
     assert _files(tmp_path / "job" / "chk-2")
     rig.notice(1, False, task)
     rig.notice(2, True, task)
-    rig.trigger(3, task)
-    rig.notice(3, False, task)
+    with rig.writers_held():
+        rig.trigger(3, task)
+        rig.notice(3, False, task)
     rig.turn_until(lambda: not rig.worker._tasks[task.attempt_id].checkpoints.is_writing)
     rig.worker._writers.shutdown(wait=True)
     assert not _files(tmp_path / "job" / "chk-1")
