@@ -153,8 +153,7 @@ class ClusterJobClient:
             try:
                 return await self._stub.trigger_snapshot(request)  # type: ignore[no-any-return]  # by the contract
             except grpc.RpcError as error:
-                deadline = deadline or asyncio.get_running_loop().time() + self._patience
-                await self._wait_or_give_up(error, deadline)
+                deadline = await self._wait_or_give_up(error, deadline)
 
     def _cancel_after_interrupt(self) -> None:
         try:
@@ -167,27 +166,27 @@ class ClusterJobClient:
         return await self._call(self._stub.get_job)  # type: ignore[no-any-return]  # by the contract
 
     async def _call(self, method: Callable[..., Any]) -> Any:
-        deadline = asyncio.get_running_loop().time() + self._patience
+        deadline: float | None = None
         while True:
             try:
                 return await method(dp.JobRequest(job_id=self._job_id))
             except grpc.RpcError as error:
-                await self._wait_or_give_up(error, deadline)
+                deadline = await self._wait_or_give_up(error, deadline)
 
     async def _wait(self) -> status_pb2.JobDetails:
         """The details at the job's end."""
         last: status_pb2.JobDetails | None = None
         shown = ""
-        deadline = asyncio.get_running_loop().time() + self._patience
+        deadline: float | None = None
         while True:
             try:
                 async for last in self._stub.watch_job(dp.JobRequest(job_id=self._job_id)):
-                    deadline = asyncio.get_running_loop().time() + self._patience
+                    deadline = None
                     shown = self._show(last.message, shown)
                 if last is not None and JobStatus(last.state).is_terminal:
                     return last
             except grpc.RpcError as error:
-                await self._wait_or_give_up(error, deadline)
+                deadline = await self._wait_or_give_up(error, deadline)
 
     def _show(self, message: str, shown: str) -> str:
         """Tells a person at a terminal what the job waits for: slots, an install."""
@@ -197,13 +196,16 @@ class ClusterJobClient:
                 print(message, file=sys.stderr)
         return message
 
-    async def _wait_or_give_up(self, error: grpc.RpcError, deadline: float) -> None:
+    async def _wait_or_give_up(self, error: grpc.RpcError, deadline: float | None) -> float:
+        """Waits before another try, and answers until when there is one: as long as no try succeeds, patience ends."""
         code = error.code() if isinstance(error, grpc.aio.AioRpcError) else None
         if code == grpc.StatusCode.NOT_FOUND:
             raise JobExecutionError(f"the dispatcher does not know job {self._job_id} any more") from error
-        if asyncio.get_running_loop().time() > deadline:
+        now = asyncio.get_running_loop().time()
+        if deadline is not None and now > deadline:
             raise UnreachableError(f"the dispatcher is unreachable: {explain(error)}") from error
         await asyncio.sleep(_RETRY_AFTER)
+        return now + self._patience if deadline is None else deadline
 
 
 def _merged(details: status_pb2.JobDetails) -> dict[str, Any]:

@@ -1,8 +1,9 @@
-"""A program's own savepoints, against a dispatcher that answers what the test wants."""
+"""A program's own job: its savepoints and its end, against a dispatcher that answers what the test wants."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -17,9 +18,11 @@ from millstream.core.errors import JobExecutionError, UnreachableError
 from millstream.core.rpc import Stub, open_channel, serve, service_handler
 from millstream.datastream.execution import SavepointError, SavepointFormatType
 from millstream.proto import dispatcher_pb2 as pb
+from millstream.proto import status_pb2 as status_pb
 
 SERVICE = pb.DESCRIPTOR.services_by_name["Dispatcher"]
 JOB = "a" * 32
+PATIENCE = 0.5
 
 
 @dataclass
@@ -28,6 +31,7 @@ class FakeDispatcher:
 
     answers: list[pb.SnapshotResult | grpc.StatusCode] = field(default_factory=list)
     asked: list[pb.SnapshotRequest] = field(default_factory=list)
+    watches: list[list[status_pb.JobDetails | grpc.StatusCode]] = field(default_factory=list)
 
     async def trigger_snapshot(self, request: pb.SnapshotRequest, context: Any) -> pb.SnapshotResult:
         self.asked.append(request)
@@ -36,6 +40,14 @@ class FakeDispatcher:
             await context.abort(answer, "not now")
             raise AssertionError("abort always raises")
         return answer
+
+    async def watch_job(self, request: pb.JobRequest, context: Any) -> AsyncIterator[status_pb.JobDetails]:
+        for told in self.watches.pop(0):
+            if isinstance(told, grpc.StatusCode):
+                await asyncio.sleep(2 * PATIENCE)  # nothing new for longer than the client waits for a dispatcher
+                await context.abort(told, "not now")
+            else:
+                yield told
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
         async def missing(*_: Any) -> None:
@@ -51,7 +63,7 @@ def dispatcher() -> FakeDispatcher:
 
 @pytest.fixture
 def job(dispatcher: FakeDispatcher) -> Iterator[ClusterJobClient]:
-    options = Configuration({"heartbeat.timeout": "1 s"})
+    options = Configuration({"heartbeat.timeout": f"{PATIENCE * 1000:g} ms"})
     loop = LoopThread("test")
 
     async def start() -> tuple[grpc.aio.Server, grpc.aio.Channel, Stub]:
@@ -112,3 +124,12 @@ def test_a_broken_connection_asks_for_the_same_savepoint_again(
     dispatcher.answers = [grpc.StatusCode.UNAVAILABLE] * 100
     with pytest.raises(UnreachableError, match="not now"):
         job.trigger_savepoint()
+
+
+def test_a_job_that_was_quiet_for_long_is_watched_again_when_the_connection_breaks(
+    job: ClusterJobClient, dispatcher: FakeDispatcher
+) -> None:
+    running, finished = status_pb.JobDetails(state="RUNNING"), status_pb.JobDetails(state="FINISHED")
+    dispatcher.watches = [[running, grpc.StatusCode.UNAVAILABLE], [running, grpc.StatusCode.UNAVAILABLE], [finished]]
+    assert job.get_job_execution_result().get_job_id() == JOB
+    assert dispatcher.watches == []
