@@ -9,7 +9,7 @@ from typing import Any
 
 import grpc
 import pytest
-from waiting import run
+from waiting import DEADLINE, run
 
 from millstream.core.configuration import Configuration
 from millstream.core.errors import ConfigurationError, MillstreamError
@@ -57,7 +57,7 @@ async def start(configuration: Configuration, host: str = "127.0.0.1", port: int
 
 async def ask(port: int, configuration: Configuration) -> int:
     async with open_channel(f"127.0.0.1:{port}", configuration) as channel:
-        overview = await Stub(channel, SERVICE).get_overview(Empty(), timeout=5)
+        overview = await Stub(channel, SERVICE).get_overview(Empty(), timeout=DEADLINE)
         assert isinstance(overview, pb.Overview)
         return overview.pending_slots
 
@@ -161,7 +161,7 @@ def test_a_client_without_a_certificate_of_the_authority_is_refused(certificates
                 channel = open_channel(f"127.0.0.1:{port}", secured(certificates, "stranger"))
             async with channel:
                 with pytest.raises(grpc.RpcError) as caught:
-                    await Stub(channel, SERVICE).get_overview(Empty(), timeout=5)
+                    await Stub(channel, SERVICE).get_overview(Empty(), timeout=DEADLINE)
                 assert "\n" not in explain(caught.value)
             assert await ask(port, secured(certificates)) == 7
         finally:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from checkpoint_rig import CheckpointRig, PositionedSource, chain_of
-from worker_rig import WRITTEN, NamedSink, edge, local_pair, wire
+from worker_rig import WRITTEN, NamedSink, edge, local_pair, turn_all_until, wire
 
 from millstream.core import plan
 from millstream.core import types as t
@@ -216,21 +216,20 @@ def test_broadcast_state_is_stored_and_restored(rig: CheckpointRig) -> None:
     assert [row for batch in rig.worker._channels.local(2000, "").queue for row in batch.rows] == [("b", 2)]
 
 
-def turn_both(one: CheckpointRig, other: CheckpointRig, done: Callable[[], bool]) -> None:
-    for _ in range(20_000):
-        if done():
-            return
-        one.worker.turn()
-        other.worker.turn()
-    raise AssertionError((one.all_states(), other.all_states()))
-
-
 @pytest.mark.parametrize("timeout", ["0 ms", "1 h"])
 def test_barriers_keep_their_place_between_workers(tmp_path: Path, timeout: str) -> None:
     """Rows that still wait for their buffer to fill come before the barrier, and buffers behind it after it."""
     options = {"execution.buffer-timeout.interval": timeout}
     producer = CheckpointRig(tmp_path, True, **options)
     consumer = CheckpointRig(tmp_path, True, **options)
+    portions = [range(1, 21), range(21, 41), range(41, 101)]
+
+    def read(portion: range) -> None:
+        producer.tell(source, splits=to_bytes([(list(portion), 0)]))
+
+    def turn_until(done: Callable[[], bool]) -> None:
+        turn_all_until((producer, consumer), done)
+
     try:
         output, gate = wire(1, producer.address, consumer.address)
         counted = plan.ReduceSpec(lambda a, b: a + b, plan.KeySelector(function=lambda v: 0), t.LONG, t.LONG)
@@ -238,20 +237,19 @@ def test_barriers_keep_their_place_between_workers(tmp_path: Path, timeout: str)
         sums = consumer.subtask(chain_of(counted, plan.SinkSpec(NamedSink("wire")), prefix="sum"), inputs=[gate])
         consumer.deploy(sums)
         producer.deploy(source)
-        producer.tell(source, splits=to_bytes([(list(range(1, 101)), 0)]))
-
+        read(portions[0])
         reader = producer.worker._tasks[source.attempt_id].source
         assert reader is not None
-        for checkpoint, rows in ((1, 20), (2, 40)):
-            turn_both(producer, consumer, lambda rows=rows: reader.splits(0)[0][1] >= rows)
-            position = reader.splits(0)[0][1]
+        for checkpoint in (1, 2):
+            turn_until(lambda: not reader.splits(0))
             producer.trigger(checkpoint, source)
+            read(portions[checkpoint])
             both = (producer.answered(checkpoint, 1), consumer.answered(checkpoint, 1))
-            turn_both(producer, consumer, lambda both=both: all(answered() for answered in both))
+            turn_until(lambda both=both: all(answered() for answered in both))
             (ack,) = consumer.acks(checkpoint)
-            assert stored_in(consumer, checkpoint, ack, "reduce") == {0: sum(range(1, position + 1))}
+            assert stored_in(consumer, checkpoint, ack, "reduce") == {0: sum(range(1, portions[checkpoint].start))}
         producer.tell(source, no_more_splits={})
-        turn_both(producer, consumer, lambda: consumer.ended(sums)() and producer.ended(source)())
+        turn_until(lambda: consumer.ended(sums)() and producer.ended(source)())
         assert [row for row in WRITTEN["wire"] if isinstance(row, int)][-1] == 5050
     finally:
         producer.close()
