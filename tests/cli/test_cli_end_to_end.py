@@ -81,6 +81,7 @@ def test_cancels_a_detached_job_and_one_that_is_interrupted(cli: Any, cluster: C
 
     process = cli.start("run", "job.py")
     try:
+        assert process.stdout.readline().startswith("Job has been submitted")
         wait_until(lambda: any(job["state"] == "RUNNING" for job in jobs(cli)), "the job to run")
         os.killpg(process.pid, signal.SIGINT)
         process.communicate(timeout=DEADLINE)

@@ -30,6 +30,7 @@ from millstream.proto.session_pb2 import Heartbeat
 log = logging.getLogger(__name__)
 _SERVICE = pb.DESCRIPTOR.services_by_name["DataPlane"].full_name
 _HEADROOM = 64 * 1024
+_STOP_TIMEOUT = 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,9 +98,9 @@ class DataPlane:
     def stop(self) -> None:
         """Ends all streams and the thread."""
         if self._thread.is_alive():
-            asyncio.run_coroutine_threadsafe(self._close(), self._loop).result(10)
+            asyncio.run_coroutine_threadsafe(self._close(), self._loop).result(_STOP_TIMEOUT)
             self._loop.call_soon_threadsafe(self._loop.stop)
-            self._thread.join(10)
+            self._thread.join(_STOP_TIMEOUT)
         elif not self._loop.is_closed():
             self._loop.close()  # it never ran
 
