@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from state_rig import BACKENDS, GROUPS, Average, DecodedState, Keyed, captured, contents, decoded, state_of, ttl
+from waiting import DEADLINE
 
 from millstream.core import types as t
 from millstream.core.key_groups import key_group_of
@@ -419,7 +420,7 @@ def test_captures_are_read_while_the_task_goes_on(keyed: Keyed) -> None:
         state.add(-1)
         if key % 3 == 0:
             state.clear()
-    writer.join(30)
+    writer.join(DEADLINE)
     assert found == [{key: [key] for key in range(2000)}]
     capture.release()
 
