@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from tiny_wheel import make_wheel
+from waiting import DEADLINE
 
 SHOW = """
 import json, os, sys
@@ -158,7 +159,7 @@ def test_signals_reach_the_program_once(cli: Any, fake_dispatcher: Any, number: 
     try:
         assert process.stdout.readline() == "ready\n"
         os.killpg(process.pid, number)
-        output, errors = process.communicate(timeout=60)
+        output, errors = process.communicate(timeout=DEADLINE)
         assert (process.returncode, output, errors) == (5, f"got {number}\n", "")
     finally:
         if process.poll() is None:

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from waiting import DEADLINE
 
 MODULE = """
 import json, sys
@@ -89,7 +90,9 @@ def folder(tmp_path: Path) -> Path:
 def run(folder: Path, *arguments: str, isolated: bool = False) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, *(["-P"] if isolated else []), "-m", "millstream.client.program", *arguments]
     variables = {**os.environ, "PYTHONPATH": str(folder)}
-    return subprocess.run(command, cwd=folder, env=variables, capture_output=True, text=True, timeout=60, check=False)
+    return subprocess.run(
+        command, cwd=folder, env=variables, capture_output=True, text=True, timeout=DEADLINE, check=False
+    )
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from waiting import DEADLINE
 
 SCRIPT = """
 import enum, sys
@@ -79,7 +80,7 @@ def test_what_an_earlier_submission_stored_is_of_the_programs_classes(tmp_path: 
     def run(code: str, argument: str) -> None:
         (tmp_path / "script.py").write_text(code)
         command = [sys.executable, "script.py", argument]
-        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False)
+        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=DEADLINE, check=False)
         assert done.returncode == 0, done.stderr
 
     run(SCRIPT, "1")

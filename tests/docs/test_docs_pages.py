@@ -13,7 +13,7 @@ from pathlib import Path
 import click
 import pytest
 from doc_blocks import DOCS, ROOT, blocks_of, pages
-from doc_shell import Shell
+from doc_shell import DEADLINE, Shell
 
 from millstream.cli.main import millstream
 from millstream.core.configuration import Configuration
@@ -64,7 +64,7 @@ def test_files_and_options_that_are_named_exist(page: Path) -> None:
 
 def test_the_configuration_page_is_current() -> None:
     check = [sys.executable, str(DOCS / "generate.py"), "--check"]
-    done = subprocess.run(check, capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(check, capture_output=True, text=True, timeout=DEADLINE, check=False)
     assert done.returncode == 0, done.stderr
 
 
@@ -101,7 +101,7 @@ async def _endpoints(folder: Path) -> set[tuple[str, str]]:
     await dispatcher.start()
     try:
         url = f"http://{dispatcher.rest_address}/openapi.json"
-        document = json.loads(await asyncio.to_thread(lambda: urllib.request.urlopen(url, timeout=30).read()))
+        document = json.loads(await asyncio.to_thread(lambda: urllib.request.urlopen(url, timeout=DEADLINE).read()))
     finally:
         await dispatcher.stop()
     return {

@@ -27,7 +27,6 @@ async def scenario(folder: Path) -> None:
             "resourcemanager.taskmanager-timeout": "200 ms",
             "taskmanager.numberOfTaskSlots": 2,
             "heartbeat.interval": "200 ms",
-            "heartbeat.timeout": "5 s",
         }
     )
     service = ResourceManagerService(configuration)

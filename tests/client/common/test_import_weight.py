@@ -4,6 +4,8 @@ import json
 import subprocess
 import sys
 
+from waiting import DEADLINE
+
 _PROGRAM = """
 import json, sys
 import millstream.common
@@ -15,6 +17,6 @@ print(json.dumps(sorted(heavy & set(sys.modules))))
 
 def test_importing_the_api_loads_nothing_heavy() -> None:
     answer = subprocess.run(
-        [sys.executable, "-c", _PROGRAM], capture_output=True, text=True, check=True, timeout=60
+        [sys.executable, "-c", _PROGRAM], capture_output=True, text=True, check=True, timeout=DEADLINE
     ).stdout
     assert json.loads(answer) == []

@@ -5,6 +5,8 @@ from __future__ import annotations
 import subprocess
 import sys
 
+from waiting import DEADLINE
+
 _PROGRAM = """
 import sys
 import millstream.core.conversion
@@ -17,5 +19,6 @@ assert not heavy, heavy
 
 
 def test_no_heavy_library_is_imported() -> None:
-    done = subprocess.run([sys.executable, "-c", _PROGRAM], capture_output=True, text=True, timeout=60, check=False)
+    command = [sys.executable, "-c", _PROGRAM]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=DEADLINE, check=False)
     assert done.returncode == 0, done.stderr
