@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 from collections.abc import Iterator
 
@@ -15,6 +16,9 @@ settings.load_profile("any-pace")
 # A shell that runs the tests in the background has them ignore SIGINT, and so every process that they start: the tests
 # of Ctrl-C would wait for ever. With a handler of its own in this process, children start with the default again.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+
+# What runs on this machine is reached without the proxy that packages may have to come through.
+os.environ["no_proxy"] = ",".join(filter(None, (os.environ.get("no_proxy"), "127.0.0.1", "localhost")))
 
 
 @pytest.fixture(scope="session")

@@ -124,6 +124,23 @@ def test_messages_arrive_both_ways_in_order() -> None:
     run(scenario)
 
 
+def test_a_proxy_for_the_web_is_not_for_services(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Behind such a proxy, the variables are set for everything that a user runs."""
+    for name in ("http_proxy", "https_proxy", "grpc_proxy"):
+        monkeypatch.setenv(name, "http://127.0.0.1:1")
+    for name in ("no_proxy", "NO_PROXY", "no_grpc_proxy"):
+        monkeypatch.delenv(name, raising=False)
+
+    async def scenario() -> None:
+        async with serving() as server:
+            client = Client(server)
+            await asyncio.wait({client.end, client.started}, return_when=asyncio.FIRST_COMPLETED)
+            assert not client.end.done(), client.end.result()
+            await client.close()
+
+    run(scenario)
+
+
 def test_large_messages_pass() -> None:
     async def scenario() -> None:
         def measure(session: Any, message: Any) -> None:

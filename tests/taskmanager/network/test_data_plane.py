@@ -140,6 +140,18 @@ def test_frames_go_both_ways_in_order(ends: Any) -> None:
         assert [mail.frame.data.sequence for mail in mails] == list(range(count))
 
 
+def test_a_proxy_for_the_web_is_not_for_workers(ends: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("http_proxy", "https_proxy", "grpc_proxy"):
+        monkeypatch.setenv(name, "http://127.0.0.1:1")
+    for name in ("no_proxy", "NO_PROXY", "no_grpc_proxy"):
+        monkeypatch.delenv(name, raising=False)
+    options = {"taskmanager.network.connect.timeout": "5 s"}
+    left, right = ends(**options), ends(**options)
+    right.plane.connect(left.address)
+    left.plane.send(right.address, credit(3))
+    assert isinstance(right.next(), FrameArrived)
+
+
 @pytest.mark.parametrize("round_number", range(5))
 def test_frames_sent_before_there_is_a_stream_keep_their_order(ends: Any, round_number: int) -> None:
     left, right = ends(), ends()

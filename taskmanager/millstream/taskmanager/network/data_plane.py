@@ -87,6 +87,7 @@ class DataPlane:
             ("grpc.max_send_message_length", limit),
             ("grpc.so_reuseport", 0),
             ("grpc.use_local_subchannel_pool", 1),
+            ("grpc.enable_http_proxy", 0),
         ]
 
     def start(self) -> None:
