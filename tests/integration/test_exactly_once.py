@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from collections import Counter
@@ -192,3 +193,49 @@ for result in numbers.map(shaky).execute_and_collect("shaky"):
     assert done.returncode != 0
     assert "the job started over after" in done.stderr
     assert "execution.checkpointing.interval" in done.stderr
+
+
+HELD_BACK = """
+import time
+from pathlib import Path
+from millstream.datastream.connectors.file_system import FileSink
+from millstream.datastream.functions import MapFunction
+
+class HeldBack(MapFunction):
+    def open(self, runtime_context):
+        self.waits = runtime_context.get_index_of_this_subtask() == 1
+
+    def map(self, value):
+        while self.waits and not Path("{gate}").exists():
+            time.sleep(0.05)
+        time.sleep(0.001)
+        return str(value)
+
+env.from_sequence(1, 10**9).map(HeldBack()).sink_to(FileSink.for_row_format("{out}").build())
+env.execute("held back")
+"""
+"""The second subtask takes no snapshot until the gate is there."""
+
+
+def test_files_for_a_savepoint_that_fails_with_the_job_do_not_stay(cluster: Cluster, tmp_path: Path) -> None:
+    out, gate = tmp_path / "out", tmp_path / "gate"
+    job = write_job(tmp_path, "held", HELD_BACK.format(gate=gate, out=out))
+    interval = ("-D", "execution.checkpointing.interval=1h")
+    job_id = cluster.submit(job, *options(tmp_path / "checkpoints"), *interval, parallelism=2)
+    with cancelled_after(cluster, job_id):
+        try:
+            cluster.wait_for(job_id, "RUNNING")
+            wait_until(lambda: list(out.glob(".*.inprogress")), "a part of the first subtask")
+            body = json.dumps({"target-directory": str(tmp_path / "savepoints")}).encode()
+            status, answer = cluster.request("POST", f"/jobs/{job_id}/savepoints", body)
+            assert status == 202
+            wait_until(lambda: list(out.glob(".*.savepoint")), "a part for the savepoint")
+            wait_until(lambda: len(cluster.workers()) == 2, "no workers but this job's two")
+            for worker in cluster.workers():
+                cluster.kill(worker)
+            wait_until(lambda: min(attempts(cluster, job_id)) >= 1, "new attempts of all tasks")
+            wait_until(lambda: not list(out.glob(".*.savepoint")), "the part to be gone")
+            failed = cluster.get(f"/jobs/{job_id}/savepoints/{answer['request-id']}")
+            assert "failure-cause" in failed["operation"]
+        finally:
+            gate.touch()

@@ -28,6 +28,18 @@ env.from_sequence(1, {records}).map(slowly).key_by(lambda t: t[0]) \\
 env.execute("counts")
 """
 
+LARGE = """
+import os
+import time
+
+def large(number):
+    time.sleep(0.01)
+    return (0, os.urandom(20_000).hex())
+
+env.from_sequence(1, 10**9).map(large).key_by(lambda t: t[0]).reduce(lambda a, b: b).filter(lambda t: False).print()
+env.execute("large")
+"""
+
 
 def counts(folder: Path) -> dict[int, int]:
     """The highest count of each key: more than the straight run's if a record counted twice, less if one was lost."""
@@ -132,6 +144,26 @@ def test_workers_that_lost_sight_of_each_other_go_on_together(cluster: Cluster, 
     cluster.wait_for(job_id, "FINISHED")
     assert counts(results) == expected()
     assert beginnings(results) == {1}
+
+
+def test_a_damaged_checkpoint_ends_the_job_with_its_name(cluster: Cluster, tmp_path: Path) -> None:
+    """Restarts would find it damaged each time, and an older one would repeat what was committed since."""
+    job = write_job(tmp_path, "large", LARGE)
+    options = ("execution.checkpointing.interval=1h", f"execution.checkpointing.dir={tmp_path / 'checkpoints'}")
+    job_id = cluster.submit(job, *(argument for option in options for argument in ("-D", option)))
+    cluster.wait_for(job_id, "RUNNING")
+    wait_until(lambda: cluster.records(job_id) > 0, "state")
+    cluster.cli("checkpoint", "-m", cluster.rest, job_id)
+    (file,) = (tmp_path / "checkpoints").rglob("*.arrow")
+    file.write_bytes(bytes(file.stat().st_size))
+    (worker,) = cluster.workers()
+    cluster.kill(worker)
+    cluster.wait_for(job_id, "FAILED")
+    history = cluster.get(f"/jobs/{job_id}/exceptions")["exceptionHistory"]["entries"]
+    failures = [entry["stacktrace"] for entry in history]
+    assert len(failures) == 2, "one restart, which found the damage"
+    assert f"{file.as_uri()}: is damaged" in failures[0]
+    assert "checkpoint 1 at" in failures[0]
 
 
 def test_a_function_that_fails_now_and_then_is_no_end(cluster: Cluster, tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from random import Random
 from typing import Any, assert_never
 
+from millstream.core.clock import Instant
 from millstream.core.graph import JobGraph
 from millstream.core.ids import AllocationId, AttemptId, TaskManagerId
 from millstream.core.states import JOB_TRANSITIONS, TASK_TRANSITIONS, ExecutionState, JobStatus
@@ -41,8 +42,9 @@ class JobDriver:
         restoring: bool = False,
     ) -> None:
         self.now = 1_000
+        self.ahead = 1_700_000_000_000  # of the wall clock
         strategy = create_restart_strategy(restart or NoRestart(), Random(7))
-        self.master = JobMaster(graph, slot_timeout, self.now, strategy, restoring=restoring)
+        self.master = JobMaster(graph, slot_timeout, self.instant, strategy, restoring=restoring)
         self.declared: int | None = None
         self.held: dict[AllocationId, TaskManagerId] = {}
         self.freed: Counter[AllocationId] = Counter()
@@ -54,15 +56,19 @@ class JobDriver:
         self.coordinators = 0
         self.ended = False
 
+    @property
+    def instant(self) -> Instant:
+        return Instant(self.now + self.ahead, self.now)
+
     def start(self) -> list[ev.Effect]:
-        return self._checked(self.master.start(self.now), None)
+        return self._checked(self.master.start(self.instant), None)
 
     def tell(self, event: ev.Event) -> list[ev.Effect]:
         job, tasks = self.master.status, self.task_states()
         over = self.ended
         if isinstance(event, ev.Restored) and event.restart == self.restores[-1].restart:
             self.answered = True
-        effects = self.master.handle(event, self.now)
+        effects = self.master.handle(event, self.instant)
         assert legal(JOB_TRANSITIONS, job, self.master.status), f"{job} -> {self.master.status}"
         for attempt, state in self.task_states().items():
             if attempt in tasks:

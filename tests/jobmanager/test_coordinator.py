@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from waiting import DEADLINE
 
+from millstream.core.clock import ManualClock
 from millstream.core.pickling import to_bytes
 from millstream.datastream.connectors.base import Boundedness, Source, SplitEnumerator, SplitEnumeratorContext
 from millstream.jobmanager.coordinator import Coordinator
@@ -111,7 +112,7 @@ class RunningCoordinator:
 
     def __init__(self, **sources: bytes) -> None:
         self.sent: queue.SimpleQueue[pb.CoordinatorMessage] = queue.SimpleQueue()
-        self.coordinator = Coordinator(self.sent.put)
+        self.coordinator = Coordinator(self.sent.put, ManualClock(1_000))
         start = pb.StartCoordinator(job_id="job")
         for vertex_id, source in sources.items():
             start.sources.add(vertex_id=vertex_id, name=f"source {vertex_id}", parallelism=3, source=source)
@@ -227,7 +228,7 @@ def test_what_an_enumerator_raises_is_told_as_the_users_traceback(running: Any) 
     assert failure.exception == "ValueError: bad split"
     assert (failure.job_id, failure.vertex_id, failure.operator_name) == ("job", "v", "source v")
     assert failure.task_name == "source v (split enumerator)"
-    assert failure.timestamp > 0
+    assert failure.timestamp == 1_000
     first, *frames = failure.traceback.splitlines()
     assert first == "Traceback (most recent call last):"
     assert "in handle_split_request" in frames[0]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import pickle
 from collections.abc import Callable, Coroutine, Mapping
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,7 +13,7 @@ from job_graphs import edge, job, vertex
 from waiting import DEADLINE
 
 from millstream.core.background import BackgroundTasks
-from millstream.core.clock import SystemClock
+from millstream.core.clock import Instant, SystemClock
 from millstream.core.ids import AllocationId, TaskManagerId, VertexId
 from millstream.core.states import ExecutionState
 from millstream.jobmanager import events as ev
@@ -23,6 +24,7 @@ from millstream.jobmanager.job_master import JobMaster
 from millstream.proto import dispatcher_pb2 as dp
 from millstream.proto import taskmanager_pb2 as pb
 
+START = Instant(0, 0)
 ONCE = {"interval_ms": 20, "min_pause_ms": 3_600_000}  # no second one gets in between, however slow the test is
 PLAIN = CheckpointSettings(**ONCE)
 READERS = [Subtask(VertexId("s"), 0), Subtask(VertexId("s"), 1)]
@@ -60,16 +62,15 @@ class Rig:
         self.surroundings = FakeSurroundings()
         self.background = BackgroundTasks()
         graph = job([vertex("s", 2, source=True), vertex("b", 2)], [edge("s", "b", "FORWARD")])
-        self.master = JobMaster(graph, 10.0, 0)
-        self.checkpoints = JobCheckpoints(
-            self.master, settings, self.surroundings, self.background, SystemClock()
-        )
-        self.master.start(0)
-        self.master.handle(ev.CoordinatorReadied(), 0)
+        self.master = JobMaster(graph, 10.0, START)
+        self.clock = SetClock()
+        self.checkpoints = JobCheckpoints(self.master, settings, self.surroundings, self.background, self.clock)
+        self.master.start(START)
+        self.master.handle(ev.CoordinatorReadied(), START)
         for name in ("a0", "a1"):
-            self.master.handle(ev.SlotOffered(AllocationId(name), TaskManagerId(f"tm-{name}"), "host"), 0)
+            self.master.handle(ev.SlotOffered(AllocationId(name), TaskManagerId(f"tm-{name}"), "host"), START)
         for name in ("a0", "a1"):
-            self.master.handle(ev.WorkerReadied(AllocationId(name), name), 0)
+            self.master.handle(ev.WorkerReadied(AllocationId(name), name), START)
         for execution in self.master.execution_graph.executions:
             execution.move_to(ExecutionState.RUNNING, 0)
             self.checkpoints.task_changed(execution)
@@ -114,6 +115,16 @@ def run(scenario: Callable[[Rig], Coroutine[Any, Any, None]], settings: Checkpoi
     asyncio.run(within_the_deadline())
 
 
+class SetClock(SystemClock):
+    """The machine's, but for the wall clock, which was set by some hours."""
+
+    def __init__(self) -> None:
+        self.hours = 0
+
+    def now_ms(self) -> int:
+        return super().now_ms() + self.hours * 3_600_000
+
+
 def returned(command: pb.CoordinatorCommand) -> tuple[int, list[str]]:
     return command.reader_event.subtask, pickle.loads(command.reader_event.splits_returned)
 
@@ -127,6 +138,18 @@ def test_barriers_leave_when_the_enumerators_have_answered_and_only_then() -> No
         assert [where for where, _ in rig.surroundings.said] == ["tm-a0", "tm-a1"]
 
     run(scenario)
+
+
+def test_checkpoints_go_on_when_the_wall_clock_is_set_back() -> None:
+    async def scenario(rig: Rig) -> None:
+        await rig.complete(await rig.snapshot(b"state"))
+        rig.clock.hours = -1
+        await rig.complete(await rig.snapshot(b"state"))
+        await rig.complete(await rig.snapshot(b"state"))
+        durations = [c.end_to_end_ms(Instant.of(rig.clock)) for c in rig.checkpoints.coordinator.statistics.history()]
+        assert all(0 <= duration < DEADLINE * 1000 for duration in durations)
+
+    run(scenario, CheckpointSettings(interval_ms=20))
 
 
 @pytest.mark.parametrize(
@@ -206,6 +229,43 @@ def test_a_new_coordinator_starts_from_the_checkpoint() -> None:
         assert rig.surroundings.said[-1] == ("coordinator", {"s": b"state"})
 
     run(scenario)
+
+
+def test_restarted_tasks_are_told_of_savepoints_that_failed(tmp_path: Path) -> None:
+    async def scenario(rig: Rig) -> None:
+        request = dp.SnapshotRequest(trigger_id="t", kind=dp.SnapshotRequest.SAVEPOINT, target_directory=str(tmp_path))
+        rig.checkpoints.snapshot(request)
+        number = await rig.snapshot(b"state")
+        everything = frozenset(rig.master.topology.subtasks())
+        rig.roll_back(1, everything, start_coordinator=True)
+        restored = await rig.surroundings.events.get()
+        assert isinstance(restored, ev.Restored)
+        assert {place: r.failed_savepoints for place, r in restored.restores.items()} == dict.fromkeys(
+            everything, (number,)
+        )
+
+    run(scenario, CheckpointSettings())
+
+
+@pytest.mark.parametrize("damaged", [True, False])
+def test_a_checkpoint_that_is_damaged_ends_the_job_and_one_that_is_away_does_not(tmp_path: Path, damaged: bool) -> None:
+    def damage() -> None:
+        (metadata,) = tmp_path.rglob("_metadata.json")
+        content = metadata.read_bytes()
+        metadata.unlink()
+        if damaged:
+            metadata.write_bytes(content.replace(b"the job", b"THE job"))
+
+    async def scenario(rig: Rig) -> None:
+        await rig.complete(await rig.snapshot(b"state"))
+        damage()
+        rig.roll_back(1, frozenset(rig.master.topology.subtasks()))
+        failed = await rig.surroundings.events.get()
+        assert isinstance(failed, ev.RestoreFailed)
+        assert f"{tmp_path}/job/chk-1" in failed.reason
+        assert failed.final is damaged
+
+    run(scenario, CheckpointSettings(interval_ms=20, num_retained=5, directory=str(tmp_path)))
 
 
 def test_a_later_restart_overtakes_one_that_is_under_way() -> None:

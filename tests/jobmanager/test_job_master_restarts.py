@@ -72,6 +72,17 @@ def test_a_failure_restarts_its_region_after_the_delay() -> None:
     assert [s.attempt for v in job_details(driver.master).vertices for s in v.subtasks] == [1] * 4
 
 
+@pytest.mark.parametrize("hours", [-1, 1])
+def test_setting_the_wall_clock_changes_dates_and_no_delay(hours: int) -> None:
+    driver = running(pipeline(2, 2))
+    driver.update(driver.executions[0], _S.FAILED)
+    answer_cancels(driver)
+    driver.ahead += hours * 3_600_000
+    assert driver.tick(0.9) == []
+    assert of_type(driver.tick(0.1), ev.Restore)
+    assert set(driver.executions[0].state_times.values()) == {driver.instant.date_ms}
+
+
 def test_tasks_that_take_long_to_cancel_are_waited_for() -> None:
     driver = running(pipeline(1, 1))
     driver.update(driver.executions[0], _S.FAILED)
@@ -98,12 +109,13 @@ def test_only_the_region_of_the_failed_task_restarts() -> None:
     answer_cancels(driver)
     driver.tick(1)
     place = Subtask(VertexId("b"), 1)
-    effects = driver.restored({place: TaskRestore(b"[1]", "file:///chk-1")})
+    effects = driver.restored({place: TaskRestore(b"[1]", "file:///chk-1", 1, failed_savepoints=(2, 3))})
     (deploy,) = of_type(effects, ev.Deploy)
     assert [(t.task_name, t.restore, t.restore_location) for t in deploy.tasks] == [
         ("a (2/3)", b"", ""),
         ("b (2/3)", b"[1]", "file:///chk-1"),
     ]
+    assert [list(t.failed_savepoints) for t in deploy.tasks] == [[], [2, 3]]
     assert driver.execution("a", 0).attempt == 0
 
 

@@ -143,6 +143,10 @@ class JobMasterMachine(RuleBasedStateMachine):
     def time_passes(self, seconds: float) -> None:
         self.driver.tick(seconds)
 
+    @rule(hours=st.sampled_from([-1, 1]))
+    def the_wall_clock_is_set(self, hours: int) -> None:
+        self.driver.ahead += hours * 3_600_000
+
     @rule()
     def the_user_cancels(self) -> None:
         self.driver.cancel()

@@ -14,13 +14,14 @@ from millstream.core.ids import AttemptId, JobId, OperatorId, VertexId
 from millstream.core.key_groups import key_group_range
 from millstream.core.snapshot import (
     FORMAT_VERSION,
+    IncompatibleStateError,
     OperatorSnapshot,
-    SnapshotError,
     SnapshotKind,
     SnapshotMetadata,
     StateFile,
     StateKind,
     StateSnapshot,
+    UnusableFileError,
 )
 from millstream.core.snapshot.operator_json import operators_from_json, operators_to_json
 from millstream.jobmanager.checkpoints.model import (
@@ -85,7 +86,7 @@ def test_state_that_an_operator_cannot_hold_any_more_is_left_behind() -> None:
 def test_another_max_parallelism_is_refused_for_keyed_state() -> None:
     kept = replace(state(StateKind.VALUE, 1), key_type=LONG)
     stored = metadata(OperatorSnapshot(OperatorId("a"), None, "count", 1, 64, (kept,)))
-    with pytest.raises(SnapshotError, match="max parallelism 64, and the job has 128"):
+    with pytest.raises(IncompatibleStateError, match="max parallelism 64, and the job has 128"):
         assign_states(job([vertex("a", 1)]), stored, {Subtask(VertexId("a"), 0)})
 
 
@@ -106,11 +107,11 @@ def test_a_vertex_that_had_finished_is_handed_over_as_finished() -> None:
 def test_what_had_finished_is_refused_where_it_would_have_to_run_again() -> None:
     places = {Subtask(VertexId("a"), 0)}
     mixed = metadata(ended("a"), ended("a-tail", False))
-    with pytest.raises(SnapshotError, match="some operators had finished, but not 'tail'"):
+    with pytest.raises(IncompatibleStateError, match="some operators had finished, but not 'tail'"):
         assign_states(job([vertex("a", 1)]), mixed, places)
     behind = metadata(ended("s", False), ended("s-tail", False), ended("a"), ended("a-tail"))
     graph = job([vertex("s", 1), vertex("a", 1)], [edge("s", "a", "HASH")])
-    with pytest.raises(SnapshotError, match="'a' had finished, but its input 's' had not"):
+    with pytest.raises(IncompatibleStateError, match="'a' had finished, but its input 's' had not"):
         assign_states(graph, behind, places)
 
 
@@ -135,7 +136,7 @@ def test_acknowledgements_become_one_metadata_and_go_back_to_their_subtasks() ->
     assert by_id[OperatorId("s")].finished
     assert not by_id[OperatorId("a")].finished
     assert enumerator_states(graph, made) == {"s": b"\x00state"}
-    with pytest.raises(SnapshotError, match="is not base64"):
+    with pytest.raises(UnusableFileError, match="is not base64"):
         enumerator_states(graph, replace(made, properties={"enumerator.s": "?"}))
     places = {Subtask(VertexId("a"), i) for i in range(2)}
     assigned = assign_states(graph, made, places)

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import pickle
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from millstream.core import types as t
 from millstream.core.batches import Barrier, Batch, RowBatch
+from millstream.core.clock import Instant
 from millstream.core.ids import AttemptId, VertexId
 from millstream.datastream.connectors.two_phase_commit import TwoPhaseCommitSink
 from millstream.jobmanager.checkpoints import events as ev
@@ -105,7 +106,9 @@ class StoreSink(TwoPhaseCommitSink[int]):
         assert self._world.store[transaction].status != "committed"
         self._moved(transaction, "aborted")
 
-    def abort_leftovers(self, known: Sequence[int], known_states: Sequence[Any]) -> None:
+    def abort_leftovers(
+        self, known: Sequence[int], known_states: Sequence[Any], failed_savepoints: Collection[int]
+    ) -> None:
         for number, transaction in self._world.store.items():
             ours = transaction.subtask == self._subtask and transaction.attempt < self._attempt
             if ours and transaction.status in ("open", "pre-committed") and number not in known:
@@ -284,7 +287,7 @@ class CommitWorld:
     # The coordinator's shell
 
     def tell(self, event: ev.Event) -> None:
-        for effect in self._coordinator.handle(event, self._now):
+        for effect in self._coordinator.handle(event, Instant(self._now, self._now)):
             self.later(self._carry_out, effect)
         for pending in self._coordinator.pending:
             self._next_id = max(self._next_id, pending.id + 1)

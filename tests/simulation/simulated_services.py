@@ -156,9 +156,9 @@ class JobManager:
 
     def start_job(self, graph: JobGraph) -> None:
         strategy = create_restart_strategy(self.world.random.choice(RESTARTS), self.world.random)
-        master = JobMaster(graph, SLOT_TIMEOUT, self.world.now_ms(), strategy)
+        master = JobMaster(graph, SLOT_TIMEOUT, self.world.instant(), strategy)
         self.masters[graph.job_id] = master
-        self._carry_out(graph.job_id, master.start(self.world.now_ms()))
+        self._carry_out(graph.job_id, master.start(self.world.instant()))
 
     def cancel(self, job_id: JobId) -> None:
         self._event(job_id, ev.CancelRequested())
@@ -268,7 +268,7 @@ class JobManager:
     def _event(self, job_id: JobId, event: ev.Event) -> None:
         master = self.masters.get(job_id)
         if master is not None:
-            self._carry_out(job_id, master.handle(event, self.world.now_ms()))
+            self._carry_out(job_id, master.handle(event, self.world.instant()))
 
     def _carry_out(self, job_id: JobId, effects: list[ev.Effect]) -> None:
         for effect in effects:

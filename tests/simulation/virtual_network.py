@@ -13,6 +13,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from millstream.core.clock import Instant
+
 SLOWEST = 3.0  # seconds
 SLOWNESS = 0.05  # of the steps begin a slow time
 _BREAK = object()
@@ -99,8 +101,8 @@ class World:
         self._ends: list[SessionEnd] = []
         self._timers: list[Timer] = []
 
-    def now_ms(self) -> int:
-        return int(self.now * 1000)
+    def instant(self) -> Instant:
+        return Instant(int(self.now * 1000), int(self.now * 1000))
 
     def connect(self, dialler: str, server: str) -> tuple[SessionEnd, SessionEnd]:
         """A new session: the dialler's end and the server's."""

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from millstream.core.configuration import Configuration, ConfigurationError
+from millstream.core.configuration import Configuration
+from millstream.core.errors import ConfigurationError
 from millstream.core.options import OPTIONS
 from millstream.taskmanager.task_factory import STATE_BACKENDS
 

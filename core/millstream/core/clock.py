@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import dataclass
 from typing import Protocol
 
 
@@ -14,6 +15,22 @@ class Clock(Protocol):
 
     def monotonic(self) -> float:
         """Seconds that never go back; only differences mean anything."""
+
+
+@dataclass(frozen=True, slots=True)
+class Instant:
+    """One moment on both clocks, for machines that keep dates and deadlines.
+
+    The wall clock may be set at any time, so only `steady_ms` is compared with other readings of the same process.
+    """
+
+    date_ms: int
+    steady_ms: int
+
+    @staticmethod
+    def of(clock: Clock) -> Instant:
+        """The present moment."""
+        return Instant(clock.now_ms(), int(clock.monotonic() * 1000))
 
 
 class SystemClock:
@@ -33,15 +50,20 @@ class ManualClock:
 
     def __init__(self, start_ms: int = 0) -> None:
         self._ms = float(start_ms)
+        self._ahead_ms = 0
 
     def now_ms(self) -> int:
         """Milliseconds since the start that the test chose."""
-        return int(self._ms)
+        return int(self._ms) + self._ahead_ms
 
     def monotonic(self) -> float:
-        """The same reading in seconds."""
+        """The same reading in seconds, however the wall clock was set."""
         return self._ms / 1000
 
     def advance(self, seconds: float) -> None:
         """Moves both readings forward."""
         self._ms += seconds * 1000
+
+    def set_wall_clock(self, seconds: float) -> None:
+        """Somebody sets the wall clock forward by this much, or back."""
+        self._ahead_ms += round(seconds * 1000)

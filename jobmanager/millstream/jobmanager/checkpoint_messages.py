@@ -53,7 +53,8 @@ def declined(decline: pb.CheckpointDecline) -> ev.Declined:
     known = decline.reason in set(Reason)
     reason = Reason(decline.reason) if known else Reason.CHECKPOINT_DECLINED
     message = decline.message if known else f"{decline.reason}: {decline.message}"
-    return ev.Declined(CheckpointId(decline.checkpoint_id), AttemptId(decline.attempt_id), reason, message)
+    cause = decline.failure if decline.HasField("failure") else None
+    return ev.Declined(CheckpointId(decline.checkpoint_id), AttemptId(decline.attempt_id), reason, message, cause)
 
 
 def triggers(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+from millstream.core.clock import Instant
 from millstream.core.errors import MillstreamError
 from millstream.core.ids import VertexId
 from millstream.jobmanager.checkpoints import statistics_json
@@ -20,32 +21,32 @@ class CheckpointReports:
         self._statistics = statistics
         self._config = statistics_json.config(settings, state_backend)
 
-    def answer(self, query: pb.CheckpointQuery, now_ms: int) -> bytes:
+    def answer(self, query: pb.CheckpointQuery, now: Instant) -> bytes:
         """The answer to a query; an error when there is no such checkpoint or vertex."""
         match query.kind:
             case pb.CheckpointQuery.OVERVIEW:
-                return _encoded(statistics_json.overview(self._statistics, now_ms))
+                return _encoded(statistics_json.overview(self._statistics, now))
             case pb.CheckpointQuery.CONFIG:
                 return _encoded(self._config)
             case pb.CheckpointQuery.DETAILS:
-                return _encoded(statistics_json.checkpoint(self._checkpoint(query), now_ms, with_tasks=True))
+                return _encoded(statistics_json.checkpoint(self._checkpoint(query), now, with_tasks=True))
             case pb.CheckpointQuery.SUBTASKS:
                 stats, vertex = self._checkpoint(query), VertexId(query.vertex_id)
                 if vertex not in stats.vertices:
                     raise MillstreamError(f"job {query.job_id} has no vertex {query.vertex_id}")
-                return _encoded(statistics_json.subtasks(stats, vertex, now_ms))
+                return _encoded(statistics_json.subtasks(stats, vertex, now))
         raise MillstreamError(f"there is no kind {query.kind} of questions about checkpoints")
 
-    def everything(self, now_ms: int) -> bytes:
+    def everything(self, now: Instant) -> bytes:
         """All answers at once, for when the job is over: details by checkpoint id, subtasks by that and by vertex."""
         known = self._statistics.known()
         return _encoded(
             {
-                "overview": statistics_json.overview(self._statistics, now_ms),
+                "overview": statistics_json.overview(self._statistics, now),
                 "config": self._config,
-                "details": {str(s.id): statistics_json.checkpoint(s, now_ms, with_tasks=True) for s in known},
+                "details": {str(s.id): statistics_json.checkpoint(s, now, with_tasks=True) for s in known},
                 "subtasks": {
-                    str(s.id): {vertex: statistics_json.subtasks(s, vertex, now_ms) for vertex in s.vertices}
+                    str(s.id): {vertex: statistics_json.subtasks(s, vertex, now) for vertex in s.vertices}
                     for s in known
                 },
             }

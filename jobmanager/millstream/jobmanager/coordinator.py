@@ -17,10 +17,10 @@ import signal
 import socket
 import sys
 import threading
-import time
 from collections.abc import Callable
 from typing import Any
 
+from millstream.core.clock import Clock, SystemClock
 from millstream.core.configuration import Configuration
 from millstream.core.control_pipe import ControlPipe, end_with_parent
 from millstream.core.logs import set_up_logging
@@ -101,8 +101,9 @@ class EnumeratorContext(SplitEnumeratorContext[Any]):
 class Coordinator:
     """All enumerators of a job, on one thread."""
 
-    def __init__(self, send: Callable[[pb.CoordinatorMessage], None]) -> None:
+    def __init__(self, send: Callable[[pb.CoordinatorMessage], None], clock: Clock) -> None:
         self.send = send
+        self._clock = clock
         self._work: queue.SimpleQueue[tuple[str, Callable[[], None]] | None] = queue.SimpleQueue()
         self._enumerators: dict[str, tuple[SplitEnumerator[Any], EnumeratorContext]] = {}
         self._sources: dict[str, pb.SourceToCoordinate] = {}
@@ -229,7 +230,7 @@ class Coordinator:
             operator_name=self._names.get(vertex_id, ""),
             exception=one_line(error),
             traceback=user_traceback(error),
-            timestamp=time.time_ns() // 1_000_000,
+            timestamp=self._clock.now_ms(),
         )
         self.send(pb.CoordinatorMessage(failure=failure))
 
@@ -242,7 +243,7 @@ def _ready() -> pb.CoordinatorMessage:
 
 def run_coordinator(pipe: ControlPipe) -> None:
     """Works until told to stop, or until the job manager is gone."""
-    coordinator = Coordinator(lambda message: pipe.send(message.SerializeToString()))
+    coordinator = Coordinator(lambda message: pipe.send(message.SerializeToString()), SystemClock())
     pipe.start(
         lambda raw: coordinator.command(pb.CoordinatorCommand.FromString(raw)),
         lambda: coordinator.command(pb.CoordinatorCommand()),
@@ -258,7 +259,7 @@ def main() -> int:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     set_up_logging("coordinator", Configuration())
     pipe = ControlPipe(socket.socket(fileno=arguments.control_fd))
-    coordinator = Coordinator(lambda message: pipe.send(message.SerializeToString()))
+    coordinator = Coordinator(lambda message: pipe.send(message.SerializeToString()), SystemClock())
     pipe.start(lambda raw: coordinator.command(pb.CoordinatorCommand.FromString(raw)), end_with_parent)
     coordinator.run()
     return 0

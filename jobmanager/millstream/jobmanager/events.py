@@ -222,7 +222,7 @@ class Restore:
 
 @dataclass(frozen=True, slots=True)
 class WakeUpAt:
-    """A `Tick` is due at this time."""
+    """A `Tick` is due at this time, on the steady clock."""
 
     at_ms: int
 

@@ -42,11 +42,15 @@ class Slot:
 
 @dataclass(frozen=True, slots=True)
 class TaskRestore:
-    """What a subtask restores from: JSON of its operators' states, and the folder of the snapshot."""
+    """What a subtask restores from: JSON of its operators' states, and the folder of the snapshot.
 
-    states: bytes
-    location: str
+    `failed_savepoints` left transactions behind that no snapshot holds.
+    """
+
+    states: bytes = b""
+    location: str = ""
     checkpoint_id: int = 0
+    failed_savepoints: tuple[int, ...] = ()
 
 
 DEPLOYED = frozenset(
@@ -199,7 +203,7 @@ class ExecutionGraph:
         return {key: [tasks[attempt] for attempt in attempts] for key, attempts in in_slots.items() if attempts}
 
     def _deployment(self, execution: Execution, restore: TaskRestore | None) -> pb.TaskDeployment:
-        vertex = execution.vertex
+        vertex, restore = execution.vertex, restore or TaskRestore()
         return pb.TaskDeployment(
             attempt_id=execution.attempt_id,
             job_id=self.graph.job_id,
@@ -211,7 +215,8 @@ class ExecutionGraph:
             max_parallelism=vertex.max_parallelism,
             attempt=execution.attempt,
             chain=vertex.chain,
-            restore=restore.states if restore is not None else b"",
-            restore_location=restore.location if restore is not None else "",
-            restored_checkpoint_id=restore.checkpoint_id if restore is not None else 0,
+            restore=restore.states,
+            restore_location=restore.location,
+            restored_checkpoint_id=restore.checkpoint_id,
+            failed_savepoints=restore.failed_savepoints,
         )

@@ -16,11 +16,12 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
+from dataclasses import replace
 from typing import Protocol, assert_never
 
 from millstream.core.background import BackgroundTasks
-from millstream.core.clock import Clock
-from millstream.core.errors import MillstreamError
+from millstream.core.clock import Clock, Instant
+from millstream.core.errors import MillstreamError, UnrecoverableError
 from millstream.core.ids import AttemptId, TaskManagerId, VertexId
 from millstream.core.states import ExecutionState, JobStatus
 from millstream.jobmanager import checkpoint_messages as messages
@@ -108,7 +109,6 @@ class JobCheckpoints:
         self.coordinator = self._coordinator()
         self._events: deque[ev.Event] = deque()
         self._handling = False
-        self._raised: TaskFailure | None = None
         self._wake_up: asyncio.TimerHandle | None = None
         self._restart = 0
         self._ended = False
@@ -129,7 +129,7 @@ class JobCheckpoints:
         self._handling = True
         try:
             while self._events:
-                for effect in self.coordinator.handle(self._events.popleft(), self._clock.now_ms()):
+                for effect in self.coordinator.handle(self._events.popleft(), Instant.of(self._clock)):
                     self._carry_out(effect)
         finally:
             self._handling = False
@@ -142,7 +142,7 @@ class JobCheckpoints:
             self._wake_up = None
         at = None if self._ended else self.coordinator.next_wake_up()
         if at is not None:
-            delay = max(0, at - self._clock.now_ms()) / 1000
+            delay = max(0, at - Instant.of(self._clock).steady_ms) / 1000
             self._wake_up = asyncio.get_running_loop().call_later(delay, self.handle, ev.Tick())
 
     def _carry_out(self, effect: ev.Effect) -> None:
@@ -151,8 +151,6 @@ class JobCheckpoints:
                 wanted = pb.SnapshotCoordinator(checkpoint_id=checkpoint_id)
                 if not self._surroundings.coordinator(pb.CoordinatorCommand(snapshot=wanted)):
                     self._events.append(ev.CoordinatorsFailed(checkpoint_id, "the coordinator process is not running"))
-            case ev.ResumeCoordinators():
-                pass  # nothing was held back: barriers leave as soon as the coordinators have answered
             case ev.TriggerBarrier():
                 self._trigger(effect)
             case ev.WriteMetadata(content):
@@ -177,8 +175,9 @@ class JobCheckpoints:
                     self._files.delete(checkpoint, [pending.id for pending in self.coordinator.pending])
             case ev.ReleasePointer(checkpoint_id):
                 self._files.released(checkpoint_id)
-            case ev.FailJob(message):
-                failure = checkpoint_failure(self._graph.job_id, message, self._clock.now_ms(), self._raised)
+            case ev.FailJob(message, cause):
+                assert cause is None or isinstance(cause, TaskFailure)
+                failure = checkpoint_failure(self._graph.job_id, message, self._clock.now_ms(), cause)
                 self._soon(lambda: self._surroundings.tell(job_ev.JobFailed(failure)))
             case ev.SavepointDone(trigger_id, checkpoint_id, path):
                 log.info("job %s: savepoint %d is at %s", self._graph.job_id, checkpoint_id, path)
@@ -189,8 +188,6 @@ class JobCheckpoints:
             case ev.SavepointFailed(trigger_id, _, message) | ev.CheckpointFailed(trigger_id, _, message):
                 log.warning("job %s: a snapshot that was asked for: %s", self._graph.job_id, message)
                 self._answer(dp.SnapshotResult(trigger_id=trigger_id, error=message))
-            case ev.StopJob():
-                pass  # its tasks finish by themselves
             case _:
                 assert_never(effect)
 
@@ -263,9 +260,7 @@ class JobCheckpoints:
 
     def declined(self, decline: pb.CheckpointDecline) -> None:
         """A task could not take its snapshot."""
-        self._raised = decline.failure if decline.HasField("failure") else None
         self.handle(messages.declined(decline))
-        self._raised = None
 
     def inputs_ended(self, attempt_id: str) -> None:
         """A task has handled all its input."""
@@ -329,7 +324,8 @@ class JobCheckpoints:
                 states = enumerator_states(self._graph, metadata)
         except (MillstreamError, OSError) as error:
             if self._restart == effect.restart:
-                self._surroundings.tell(job_ev.RestoreFailed(effect.restart, str(error)))
+                is_final = isinstance(error, UnrecoverableError)
+                self._surroundings.tell(job_ev.RestoreFailed(effect.restart, str(error), is_final))
             return
         if self._restart != effect.restart:
             return
@@ -342,6 +338,11 @@ class JobCheckpoints:
         if self._restart != effect.restart:
             return
         self.sources.done()
+        if abandoned := self.coordinator.abandoned_savepoints:
+            restores = {
+                place: replace(restores.get(place, TaskRestore()), failed_savepoints=abandoned)
+                for place in effect.subtasks
+            }
         if checkpoint is not None:
             self.handle(ev.JobRestored(checkpoint.checkpoint_id))
         self._surroundings.tell(job_ev.Restored(effect.restart, restores, self._graph))

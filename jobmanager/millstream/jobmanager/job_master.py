@@ -20,6 +20,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import assert_never
 
+from millstream.core.clock import Instant
 from millstream.core.graph import JobGraph
 from millstream.core.states import TASK_TRANSITIONS, ExecutionState, JobStatus, check_job_transition
 from millstream.jobmanager import events as ev
@@ -46,22 +47,22 @@ class JobMaster:
         self,
         graph: JobGraph,
         slot_timeout: float,
-        now_ms: int,
+        now: Instant,
         strategy: RestartStrategy | None = None,
         history_size: int = 16,
         restoring: bool = False,
     ) -> None:
         self.graph = graph
         self.topology = JobTopology.of(graph)
-        self.execution_graph = ExecutionGraph(graph, now_ms)
+        self.execution_graph = ExecutionGraph(graph, now.date_ms)
         self.status = JobStatus.INITIALIZING
-        self.state_times: dict[str, int] = {JobStatus.INITIALIZING: now_ms}
+        self.state_times: dict[str, int] = {JobStatus.INITIALIZING: now.date_ms}
         self.message = ""
         self._restarts = JobRestarts(self.topology, strategy or NoRestartStrategy(), history_size)
         self._all = frozenset(self.topology.subtasks())
         self._slots = JobSlots(self.execution_graph.slot_keys())
         self._slot_timeout_ms = slot_timeout * 1000
-        self._waiting_since = now_ms
+        self._waiting_since = now.steady_ms
         self._needs_coordinator = any(v.source for v in graph.vertices)
         self._coordinator_ready = not self._needs_coordinator
         self._needs_new_coordinator = restoring and self._needs_coordinator
@@ -98,13 +99,13 @@ class JobMaster:
         """The root causes that are remembered, newest first, each with what failed along with it."""
         return root_causes(self.history, self.graph.job_id)
 
-    def start(self, now_ms: int) -> list[ev.Effect]:
+    def start(self, now: Instant) -> list[ev.Effect]:
         """The first effects."""
-        self._move_to(JobStatus.CREATED, now_ms)
+        self._move_to(JobStatus.CREATED, now)
         for execution in self.execution_graph.executions:
-            execution.move_to(ExecutionState.SCHEDULED, now_ms)
+            execution.move_to(ExecutionState.SCHEDULED, now.date_ms)
         self._to_deploy = self._all
-        self._waiting_since = now_ms
+        self._waiting_since = now.steady_ms
         self.message = self._slots.waiting()
         effects: list[ev.Effect] = [ev.DeclareSlots(self.slots_required)]
         if self._restores is None:
@@ -114,7 +115,7 @@ class JobMaster:
             effects.append(ev.StartCoordinator())
         return [*effects, ev.ReportDetails()]
 
-    def handle(self, event: ev.Event, now_ms: int) -> list[ev.Effect]:
+    def handle(self, event: ev.Event, now: Instant) -> list[ev.Effect]:
         """What has to be done about an event."""
         match event:
             case ev.SlotOffered():
@@ -125,16 +126,16 @@ class JobMaster:
                 return self._worker_progressed(allocation_id, message)
             case ev.WorkerReadied(allocation_id, address):
                 self._slots.worker_readied(allocation_id, address)
-                return self._deploy_when_ready(now_ms)
+                return self._deploy_when_ready(now)
             case ev.WorkerLost(allocation_id, reason, put_down):
                 lost = self._slots.of_allocation(allocation_id)
-                return self._workers_lost(lost, reason, now_ms, put_down, slots_too=False)
+                return self._workers_lost(lost, reason, now, put_down, slots_too=False)
             case ev.TaskManagerLost(task_manager, reason):
                 lost = self._slots.of_task_manager(task_manager)
                 why = f"task manager {task_manager} was lost: {reason}"
-                return self._workers_lost(lost, why, now_ms, put_down=False, slots_too=True)
+                return self._workers_lost(lost, why, now, put_down=False, slots_too=True)
             case ev.TaskChanged(update):
-                return self._task_changed(update, now_ms)
+                return self._task_changed(update, now)
             case ev.MetricsReported(report):
                 for update in report.tasks:
                     execution = self.execution_graph.by_attempt(update.attempt_id)
@@ -142,30 +143,30 @@ class JobMaster:
                         execution.metrics = update.metrics
                 return []
             case ev.CancelRequested():
-                return self._cancel(now_ms)
+                return self._cancel(now)
             case ev.CoordinatorReadied():
                 self._coordinator_ready = True
-                return self._deploy_when_ready(now_ms)
+                return self._deploy_when_ready(now)
             case ev.CoordinatorFailed(failure):
-                return self._coordinator_lost(failure, now_ms)
+                return self._coordinator_lost(failure, now)
             case ev.JobFailed(failure):
-                return self._fail(failure, now_ms, self._all)
+                return self._fail(failure, now, self._all)
             case ev.Restored(restart):
-                return self._restored(event, now_ms) if self._waits_for(restart) else []
+                return self._restored(event, now) if self._waits_for(restart) else []
             case ev.RestoreFailed(restart, reason, final):
                 if not self._waits_for(restart):
                     return []
-                failure = job_failure(self.graph.job_id, f"RestoreFailed: {reason}", now_ms)
+                failure = job_failure(self.graph.job_id, f"RestoreFailed: {reason}", now.date_ms)
                 failure.final = final
-                return self._fail(failure, now_ms, self._to_deploy)
+                return self._fail(failure, now, self._to_deploy)
             case ev.Tick():
-                return self._tick(now_ms)
+                return self._tick(now)
         assert_never(event)
 
-    def _move_to(self, status: JobStatus, now_ms: int) -> None:
+    def _move_to(self, status: JobStatus, now: Instant) -> None:
         check_job_transition(self.status, status)
         self.status = status
-        self.state_times[status] = now_ms
+        self.state_times[status] = now.date_ms
 
     # Slots and workers
 
@@ -199,7 +200,7 @@ class JobMaster:
         self.message = message
         return [ev.ReportDetails()]
 
-    def _deploy_when_ready(self, now_ms: int) -> list[ev.Effect]:
+    def _deploy_when_ready(self, now: Instant) -> list[ev.Effect]:
         if not self._to_deploy or not self._slots.ready:
             return []
         restores = self._restores
@@ -208,27 +209,27 @@ class JobMaster:
             return [ev.ReportDetails()]
         if restores is None or not self._coordinator_ready:
             return []
-        self._move_to(JobStatus.RUNNING, now_ms)
+        self._move_to(JobStatus.RUNNING, now)
         self.message = ""
-        effects = deploy(self.execution_graph, self.slots, self._to_deploy, restores, now_ms)
+        effects = deploy(self.execution_graph, self.slots, self._to_deploy, restores, now.date_ms)
         self._to_deploy, self._restores = frozenset(), {}
         return [*effects, ev.ReportDetails()]
 
     def _waits_for(self, restart: int) -> bool:
         return restart == self.restarts and self._restores is None and bool(self._to_deploy)
 
-    def _restored(self, event: ev.Restored, now_ms: int) -> list[ev.Effect]:
+    def _restored(self, event: ev.Restored, now: Instant) -> list[ev.Effect]:
         self._restores = event.restores
         self._needs_new_coordinator = False
         if event.graph is not None and event.graph is not self.graph:
             self.graph = event.graph
             self.execution_graph.fit(event.graph)
-        return self._deploy_when_ready(now_ms)
+        return self._deploy_when_ready(now)
 
-    def _tick(self, now_ms: int) -> list[ev.Effect]:
+    def _tick(self, now: Instant) -> list[ev.Effect]:
         if self._restarts.pending is not None:
-            return self._restart_when_due(now_ms)
-        timed_out = now_ms - self._waiting_since >= self._slot_timeout_ms
+            return self._restart_when_due(now)
+        timed_out = now.steady_ms - self._waiting_since >= self._slot_timeout_ms
         if not self._to_deploy or self._slots.complete or not timed_out:
             return []
         failure = job_failure(
@@ -236,12 +237,12 @@ class JobMaster:
             f"NotEnoughSlots: the job needs {self.slots_required} slots and has {len(self.slots)} after waiting "
             f"{self._slot_timeout_ms / 1000:g} s (slot.request.timeout); start more task managers, give them more "
             "slots, or lower the parallelism",
-            now_ms,
+            now.date_ms,
         )
-        return self._fail(failure, now_ms, self._to_deploy)
+        return self._fail(failure, now, self._to_deploy)
 
     def _workers_lost(
-        self, keys: list[SlotKey], reason: str, now_ms: int, put_down: bool, slots_too: bool
+        self, keys: list[SlotKey], reason: str, now: Instant, put_down: bool, slots_too: bool
     ) -> list[ev.Effect]:
         """Workers are gone, and with `slots_too` also the slots that they ran in."""
         if not keys:
@@ -252,23 +253,23 @@ class JobMaster:
         live = [e for e in tasks if e.is_deployed]
         failing = [e for e in live if not self._is_leaving(e)]
         named = next(iter(live), None) or next((e for e in tasks if not e.state.is_terminal), None)
-        failure = lost_failure(self.graph.job_id, reason, now_ms, slots[0].task_manager, named)
+        failure = lost_failure(self.graph.job_id, reason, now.date_ms, slots[0].task_manager, named)
         for execution in live:
             leaving = self._is_leaving(execution)
-            execution.move_to(ExecutionState.CANCELED if leaving else ExecutionState.FAILED, now_ms)
+            execution.move_to(ExecutionState.CANCELED if leaving else ExecutionState.FAILED, now.date_ms)
         for slot in slots:
             slot.worker_gone()
         gone = self._slots.drop(keys) if slots_too else []
         if self.status is JobStatus.CANCELLING or (put_down and not failing and not starting):
-            effects = self._tasks_ended(now_ms)
+            effects = self._tasks_ended(now)
         elif failing or starting or self.status is JobStatus.FAILING:
             scheduled = [e for e in tasks if e.place in self._to_deploy]
             failed = {e.place for e in (failing or scheduled)} or self._to_deploy
-            effects = self._fail(failure, now_ms, failed)
+            effects = self._fail(failure, now, failed)
         else:
             if live:
                 self._restarts.remember(failure)
-            effects = self._tasks_ended(now_ms) or (self._start_workers() if self._to_deploy else [])
+            effects = self._tasks_ended(now) or (self._start_workers() if self._to_deploy else [])
         if not slots_too and self.status not in _HOLDING:
             gone = self._slots.drop(keys)
         freed: list[ev.Effect] = [free(slot, reason) for slot in gone]
@@ -276,7 +277,7 @@ class JobMaster:
 
     # Tasks
 
-    def _task_changed(self, update: pb.TaskUpdate, now_ms: int) -> list[ev.Effect]:
+    def _task_changed(self, update: pb.TaskUpdate, now: Instant) -> list[ev.Effect]:
         execution = self.execution_graph.by_attempt(update.attempt_id)
         state = ExecutionState(update.state)
         if execution is None or not execution.is_deployed or state not in TASK_TRANSITIONS[execution.state]:
@@ -284,85 +285,86 @@ class JobMaster:
         leaving = self._is_leaving(execution)
         if state in (ExecutionState.CANCELING, ExecutionState.CANCELED) and not leaving:
             return []
-        execution.move_to(state, now_ms)
+        execution.move_to(state, now.date_ms)
         if state.is_terminal:
             execution.accumulators = list(update.accumulators)
             execution.metrics = update.metrics
         if state is ExecutionState.FAILED:
             slot = self.slots.get(execution.slot_key)
-            failure = task_failure(execution, update.failure, slot.task_manager if slot is not None else "", now_ms)
+            task_manager = slot.task_manager if slot is not None else ""
+            failure = task_failure(execution, update.failure, task_manager, now.date_ms)
             if not leaving or self.status in _ENDING or failure.final:
-                return self._fail(failure, now_ms, {execution.place})
+                return self._fail(failure, now, {execution.place})
             self._restarts.remember(failure)
-        return self._tasks_ended(now_ms) or [ev.ReportDetails()]
+        return self._tasks_ended(now) or [ev.ReportDetails()]
 
     def _is_leaving(self, execution: Execution) -> bool:
         """Whether the task was told to end."""
         return self.status in _ENDING or self._restarts.cancels(execution)
 
-    def _tasks_ended(self, now_ms: int) -> list[ev.Effect]:
+    def _tasks_ended(self, now: Instant) -> list[ev.Effect]:
         """Ends the job, or runs tasks again, when all that has to end for it has ended."""
-        return self._restart_when_due(now_ms) if self._restarts.pending is not None else self._settle(now_ms)
+        return self._restart_when_due(now) if self._restarts.pending is not None else self._settle(now)
 
     # Failures
 
-    def _coordinator_lost(self, failure: status_pb2.TaskFailure, now_ms: int) -> list[ev.Effect]:
+    def _coordinator_lost(self, failure: status_pb2.TaskFailure, now: Instant) -> list[ev.Effect]:
         if self._needs_new_coordinator and self.status in _HOLDING:
             self._restarts.remember(failure)
             return [ev.ReportDetails()]
         self._needs_new_coordinator, self._coordinator_ready = True, False
-        return self._fail(failure, now_ms, self._all)
+        return self._fail(failure, now, self._all)
 
-    def _fail(self, failure: status_pb2.TaskFailure, now_ms: int, failed: Collection[Subtask]) -> list[ev.Effect]:
+    def _fail(self, failure: status_pb2.TaskFailure, now: Instant, failed: Collection[Subtask]) -> list[ev.Effect]:
         if self.status.is_terminal or self.status is JobStatus.CANCELLING:
-            return self._settle(now_ms)
+            return self._settle(now)
         self._restarts.remember(failure)
         if self.status is JobStatus.FAILING:
-            return self._settle(now_ms) or [ev.ReportDetails()]
-        decision = self._restarts.decide(failure, failed, self._to_deploy, now_ms)
+            return self._settle(now) or [ev.ReportDetails()]
+        decision = self._restarts.decide(failure, failed, self._to_deploy, now.steady_ms)
         if isinstance(decision, GiveUp):
-            self._move_to(JobStatus.FAILING, now_ms)
-            return self._end_all(now_ms, decision.reason)
-        return self._restart(decision, failure.exception, now_ms)
+            self._move_to(JobStatus.FAILING, now)
+            return self._end_all(now, decision.reason)
+        return self._restart(decision, failure.exception, now)
 
-    def _restart(self, restart: PendingRestart, reason: str, now_ms: int) -> list[ev.Effect]:
+    def _restart(self, restart: PendingRestart, reason: str, now: Instant) -> list[ev.Effect]:
         self._to_deploy, self._restores = frozenset(), {}
         if self.status is not JobStatus.RESTARTING:
-            self._move_to(JobStatus.RESTARTING, now_ms)
+            self._move_to(JobStatus.RESTARTING, now)
         self.message = f"restarting {len(restart.subtasks)} of {len(self._all)} tasks"
         effects: list[ev.Effect] = [ev.RollBack(restart.subtasks, reason), ev.ReportDetails()]
-        effects += cancel(self.execution_graph.of(restart.subtasks), self.slots, now_ms)
-        if restart.at_ms > now_ms:
+        effects += cancel(self.execution_graph.of(restart.subtasks), self.slots, now.date_ms)
+        if restart.at_ms > now.steady_ms:
             effects.append(ev.WakeUpAt(restart.at_ms))
-        return effects + self._restart_when_due(now_ms)
+        return effects + self._restart_when_due(now)
 
-    def _restart_when_due(self, now_ms: int) -> list[ev.Effect]:
+    def _restart_when_due(self, now: Instant) -> list[ev.Effect]:
         """New attempts, when the old ones have all ended and the delay has passed."""
-        subtasks = self._restarts.take_due(self.execution_graph, now_ms)
+        subtasks = self._restarts.take_due(self.execution_graph, now.steady_ms)
         if subtasks is None:
             return []
-        self.execution_graph.try_again(subtasks, now_ms)
+        self.execution_graph.try_again(subtasks, now.date_ms)
         self._to_deploy, self._restores = subtasks, None
-        self._waiting_since = now_ms
+        self._waiting_since = now.steady_ms
         effects: list[ev.Effect] = [ev.Restore(self.restarts, subtasks, self._needs_new_coordinator)]
         self.message = _RESTORING
         return [*effects, ev.ReportDetails(), *self._start_workers()]
 
     # Ends
 
-    def _cancel(self, now_ms: int) -> list[ev.Effect]:
+    def _cancel(self, now: Instant) -> list[ev.Effect]:
         if self.status.is_terminal or self.status is JobStatus.CANCELLING:
             return []
-        self._move_to(JobStatus.CANCELLING, now_ms)
-        return self._end_all(now_ms, "")
+        self._move_to(JobStatus.CANCELLING, now)
+        return self._end_all(now, "")
 
-    def _end_all(self, now_ms: int, message: str) -> list[ev.Effect]:
+    def _end_all(self, now: Instant, message: str) -> list[ev.Effect]:
         self.message = message
         self._restarts.pending, self._to_deploy = None, frozenset()
         effects: list[ev.Effect] = [ev.DeclareSlots(0), ev.ReportDetails()]
-        return effects + cancel(self.execution_graph.executions, self.slots, now_ms) + self._settle(now_ms)
+        return effects + cancel(self.execution_graph.executions, self.slots, now.date_ms) + self._settle(now)
 
-    def _settle(self, now_ms: int) -> list[ev.Effect]:
+    def _settle(self, now: Instant) -> list[ev.Effect]:
         """Ends the job when all its tasks have ended."""
         executions = self.execution_graph.executions
         if self.status.is_terminal or not all(e.state.is_terminal for e in executions):
@@ -370,11 +372,11 @@ class JobMaster:
         effects: list[ev.Effect] = []
         match self.status:
             case JobStatus.CANCELLING:
-                self._move_to(JobStatus.CANCELED, now_ms)
+                self._move_to(JobStatus.CANCELED, now)
             case JobStatus.FAILING:
-                self._move_to(JobStatus.FAILED, now_ms)
+                self._move_to(JobStatus.FAILED, now)
             case JobStatus.RUNNING:
-                self._move_to(JobStatus.FINISHED, now_ms)
+                self._move_to(JobStatus.FINISHED, now)
                 effects.append(ev.DeclareSlots(0))
             case _:
                 return []

@@ -21,7 +21,7 @@ _FINAL = "the job was not restarted: trying again would not help"
 
 @dataclass(frozen=True, slots=True)
 class PendingRestart:
-    """Subtasks that are being cancelled, to run again at a time."""
+    """Subtasks that are being cancelled, to run again at a time of the steady clock."""
 
     subtasks: frozenset[Subtask]
     at_ms: int

@@ -14,7 +14,7 @@ from dataclasses import replace
 
 from millstream.core.graph import JobGraph, JobVertex, OperatorInfo
 from millstream.core.ids import VertexId
-from millstream.core.snapshot import OperatorSnapshot, SnapshotError, SnapshotMetadata
+from millstream.core.snapshot import IncompatibleStateError, OperatorSnapshot, SnapshotMetadata
 from millstream.core.snapshot.fit import described, match_operators
 from millstream.core.snapshot.operator_json import operators_to_json
 from millstream.core.snapshot.redistribution import files_for
@@ -50,7 +50,7 @@ def assign_states(
     for edge in graph.edges:
         if edge.target in finished and edge.source not in finished:
             names = {vertex.id: vertex.name for vertex in graph.vertices}
-            raise SnapshotError(
+            raise IncompatibleStateError(
                 _where(metadata),
                 f"'{names[edge.target]}' had finished, but its input '{names[edge.source]}' had not: what that emits "
                 "would be lost; give operators that are not those of the snapshot another uid",
@@ -64,7 +64,7 @@ def _is_finished(
     finished = {info.id for info, found in stored if found.finished}
     others = [info.name for info in vertex.operators if info.id not in finished]
     if finished and others:
-        raise SnapshotError(
+        raise IncompatibleStateError(
             _where(metadata),
             f"of the chain '{vertex.name}' some operators had finished, but not '{others[0]}': they cannot run as one "
             "task; start a new chain between them",
@@ -81,7 +81,7 @@ def _operator(
 ) -> OperatorSnapshot:
     stored = replace(stored, states=tuple(state for state in stored.states if info.takes(state.kind)))
     if stored.max_parallelism != vertex.max_parallelism and stored.holds_keyed_state:
-        raise SnapshotError(
+        raise IncompatibleStateError(
             _where(metadata),
             f"operator '{info.name}' was stored with max parallelism {stored.max_parallelism}, and the job has "
             f"{vertex.max_parallelism}: keyed state cannot change it; set pipeline.max-parallelism back",

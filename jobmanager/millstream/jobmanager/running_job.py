@@ -13,7 +13,7 @@ from random import Random
 from typing import Protocol, assert_never
 
 from millstream.core.background import BackgroundTasks
-from millstream.core.clock import Clock
+from millstream.core.clock import Clock, Instant
 from millstream.core.configuration import Configuration
 from millstream.core.errors import MillstreamError
 from millstream.core.graph import JobGraph
@@ -75,7 +75,7 @@ class RunningJob:
         self._coordinator: CoordinatorProcess | None = None
         self._coordinator_ready = False
         self._wake_ups: set[asyncio.TimerHandle] = set()
-        now = clock.now_ms()
+        now = Instant.of(clock)
         slot_timeout = cluster.seconds("slot.request.timeout")
         self.checkpoints: JobCheckpoints | None = None
         self._refused = self._state_backend = ""
@@ -98,7 +98,7 @@ class RunningJob:
 
     def start(self) -> None:
         """The first steps; a job whose settings are refused fails with the reason."""
-        self._carry_out(self.master.start(self._clock.now_ms()))
+        self._carry_out(self.master.start(Instant.of(self._clock)))
         if self._refused:
             self.tell(ev.JobFailed(job_failure(self.graph.job_id, self._refused, self._clock.now_ms())))
 
@@ -113,7 +113,7 @@ class RunningJob:
 
     def tell(self, event: ev.Event) -> None:
         """Something happened to the job."""
-        self._carry_out(self.master.handle(event, self._clock.now_ms()))
+        self._carry_out(self.master.handle(event, Instant.of(self._clock)))
         if isinstance(event, ev.TaskChanged) and self.checkpoints is not None:
             execution = self.master.execution_graph.by_attempt(event.update.attempt_id)
             if execution is not None:
@@ -139,7 +139,7 @@ class RunningJob:
             answer.error = f"job {query.job_id} takes no checkpoints: {self._refused}"
             return answer
         try:
-            answer.json = reports.answer(query, self._clock.now_ms())
+            answer.json = reports.answer(query, Instant.of(self._clock))
         except MillstreamError as error:
             answer.error = str(error)
         return answer
@@ -149,7 +149,7 @@ class RunningJob:
         details = job_details(self.master)
         reports = self._reports() if self.master.status.is_terminal else None
         if reports is not None:
-            details.checkpoints = reports.everything(self._clock.now_ms())
+            details.checkpoints = reports.everything(Instant.of(self._clock))
         return details
 
     def _reports(self) -> CheckpointReports | None:
@@ -235,7 +235,7 @@ class RunningJob:
             self._wake_ups.discard(handle)
             self.tell(ev.Tick())
 
-        delay = max(0, at_ms - self._clock.now_ms()) / 1000
+        delay = max(0, at_ms - Instant.of(self._clock).steady_ms) / 1000
         handle = asyncio.get_running_loop().call_later(delay, wake_up)
         self._wake_ups.add(handle)
 

@@ -17,10 +17,10 @@ from millstream.core.ids import OperatorId, VertexId
 from millstream.core.snapshot import (
     FORMAT_VERSION,
     OperatorSnapshot,
-    SnapshotError,
     SnapshotKind,
     SnapshotMetadata,
     StateSnapshot,
+    UnusableFileError,
     enumerator_property,
 )
 from millstream.jobmanager.checkpoints.model import CheckpointContent
@@ -102,5 +102,5 @@ def enumerator_states(graph: JobGraph, metadata: SnapshotMetadata) -> dict[Verte
                 states[vertex.id] = base64.b64decode(text, validate=True)
             except (binascii.Error, ValueError) as error:
                 where = f"snapshot {metadata.checkpoint_id} of job {metadata.job_id}"
-                raise SnapshotError(where, f"its property '{_property(vertex)}' is not base64: {error}") from error
+                raise UnusableFileError(where, f"its property '{_property(vertex)}' is not base64: {error}") from error
     return states

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import assert_never
 
 from millstream.core import plan
@@ -97,6 +97,7 @@ class ChainBuilder:
         second_input_type: TypeInformation = PICKLED,
         make_operator_backend: Callable[[str], OperatorStateBackend] = HeapOperatorStateBackend,
         restored: RestoredTask | None = None,
+        failed_savepoints: Collection[int] = (),
     ) -> None:
         self._task_outputs = task_outputs
         self._input_type = input_type
@@ -108,6 +109,7 @@ class ChainBuilder:
         self._max_rows = max_rows
         self._max_column_rows = max_column_rows
         self._restored = restored
+        self._failed_savepoints = failed_savepoints
 
     def build(self, chain: plan.Chain) -> OperatorChain:
         """Builds consumers first, so that every producer finds where to emit."""
@@ -152,6 +154,8 @@ class ChainBuilder:
     def _give_operator_state(self, chained: plan.ChainedOperator, operator: Operator) -> None:
         if isinstance(operator, FunctionOperator) and isinstance(operator.function, CheckpointedFunction):
             operator.operator_state = operator.operator_state or self._make_operator_backend(chained.name)
+        if isinstance(operator, CommittingSinkOperator):
+            operator.failed_savepoints = self._failed_savepoints
         if self._restored is None:
             return
         if operator.operator_state is not None:

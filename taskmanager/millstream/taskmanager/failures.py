@@ -6,6 +6,7 @@ import reprlib
 from typing import Any
 
 from millstream.core.errors import UnrecoverableError
+from millstream.core.key_groups import UnhashableKeyError
 from millstream.core.tracebacks import one_line, user_traceback
 from millstream.proto import status_pb2, taskmanager_pb2
 from millstream.taskmanager.operators.base import NO_RECORD, OperatorError
@@ -29,6 +30,25 @@ def _short(record: Any) -> str:
     return text[:_RECORD_LENGTH]
 
 
+def _explained(error: OperatorError | PartitioningError, where: str) -> BaseException:
+    """The cause; in plain words when it is a key that can be changed, which Python only calls unhashable."""
+    cause = error.__cause__ or error
+    if error.key_of is None or not isinstance(cause, TypeError) or "unhashable" not in str(cause):
+        return cause
+    try:
+        key = error.key_of(error.record)
+    except Exception:
+        return cause
+    try:
+        hash(key)
+    except Exception:
+        return UnhashableKeyError(
+            f"the key selector of '{where}' returned {_short(key)}, a {type(key).__qualname__}, which can be changed, "
+            "and a key must stay as it is: return a tuple of its values, a dataclass with frozen=True, or one field"
+        ).with_traceback(cause.__traceback__)
+    return cause
+
+
 def describe_failure(
     error: BaseException, deployment: taskmanager_pb2.TaskDeployment, now_ms: int
 ) -> status_pb2.TaskFailure:
@@ -36,10 +56,10 @@ def describe_failure(
     operator_name, record, cause = "", NO_RECORD, error
     if isinstance(error, OperatorError):
         operator_name, record = error.operator_name, error.record
-        cause = error.__cause__ or error
+        cause = _explained(error, operator_name)
     elif isinstance(error, PartitioningError):
         operator_name, record = f"{deployment.task_name} (key selector or partitioner)", error.record
-        cause = error.__cause__ or error
+        cause = _explained(error, deployment.task_name)
     return status_pb2.TaskFailure(
         job_id=deployment.job_id,
         vertex_id=deployment.vertex_id,

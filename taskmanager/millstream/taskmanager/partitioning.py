@@ -30,11 +30,12 @@ class Router(Protocol):
 
 
 class PartitioningError(Exception):
-    """The user's key selector or partitioner failed on a record."""
+    """The user's key selector or partitioner failed on a record, or the router cannot use the key."""
 
-    def __init__(self, record: Any, cause: BaseException) -> None:
+    def __init__(self, record: Any, cause: BaseException, key_of: Callable[[Any], Any]) -> None:
         super().__init__(str(cause))
         self.record = record
+        self.key_of = key_of
 
 
 def key_function(selector: plan.KeySelector) -> Callable[[Any], Any]:
@@ -140,7 +141,7 @@ class _Hash:
                 else:
                     appends[self._subtask(key)](row)
         except Exception as error:
-            raise PartitioningError(rows[len(rows) - operator.length_hint(source) - 1], error) from error
+            raise PartitioningError(rows[len(rows) - operator.length_hint(source) - 1], error, self._key_of) from error
         return [(index, RowBatch(bucket)) for index, bucket in enumerate(buckets) if bucket]
 
     def _subtasks(self, rows: list[Any]) -> list[int]:
@@ -149,7 +150,7 @@ class _Hash:
         try:
             return [known[k] if (k := key_of(row)) in known else self._subtask(k) for row in source]
         except Exception as error:
-            raise PartitioningError(rows[len(rows) - operator.length_hint(source) - 1], error) from error
+            raise PartitioningError(rows[len(rows) - operator.length_hint(source) - 1], error, self._key_of) from error
 
     def _route_columns(self, batch: ColumnBatch) -> Routed:
         import numpy as np
@@ -175,7 +176,7 @@ class _Custom:
         try:
             indices = [self._checked(self._partition(self._key_of(row), self._channels)) for row in source]
         except Exception as error:
-            raise PartitioningError(rows[len(rows) - operator.length_hint(source) - 1], error) from error
+            raise PartitioningError(rows[len(rows) - operator.length_hint(source) - 1], error, self._key_of) from error
         return _by_index(batch, indices, self._channels)
 
     def _checked(self, answer: Any) -> int:

@@ -105,6 +105,7 @@ class TaskFactory:
             types.get(1, PICKLED),
             self._state_backend.operator_backend,
             restored,
+            frozenset(deployment.failed_savepoints),
         )
         task.attach(builder.build(pickle.loads(deployment.chain)))
         if restored is not None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pickle
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 from source_harness import FakeRuntimeContext
@@ -31,10 +31,12 @@ class SinkHarness:
         task: str = "task",
         restored: Sequence[Element] = (),
         shown: Sequence[Element] | None = None,
+        failed_savepoints: Collection[int] = (),
     ) -> None:
         context = FakeRuntimeContext(subtask, parallelism, attempt, checkpointed, job, task)
         self.operator = CommittingSinkOperator("sink", context, PICKLED, lambda batch: None, sink, checkpointed)
         self.operator.restored = recovery(restored, restored if shown is None else shown)
+        self.operator.failed_savepoints = failed_savepoints
         try:
             self._call(self.operator.open)
         except BaseException:

@@ -145,6 +145,40 @@ def test_a_savepoint_stays_good_when_the_job_falls_back_behind_it(tmp_path: Path
     assert (shown(tmp_path), hidden(tmp_path)) == (sorted([*again, "c"]), set())
 
 
+@pytest.mark.parametrize("policy", [None, ON_CHECKPOINT])
+def test_what_a_failed_savepoint_was_to_hold_goes_with_the_dead_attempt(
+    tmp_path: Path, policy: RollingPolicy | None
+) -> None:
+    first = start(text(tmp_path, policy))
+    first.write(RowBatch(["a"]))
+    checkpoint = first.checkpoint(1)
+    first.complete(1)
+    first.write(RowBatch(["b"]))
+    first.checkpoint(2, savepoint=True)
+    (kept,) = (name for name in hidden(tmp_path) if name.endswith(".savepoint"))
+    start(text(tmp_path, policy), attempt=1, restored=checkpoint, failed_savepoints={1, 3}).close()
+    start(text(tmp_path, policy), job="another", attempt=1, failed_savepoints={2}).close()
+    assert kept in hidden(tmp_path), "the savepoint may be good, or another job's"
+    third = start(text(tmp_path, policy), attempt=2, restored=checkpoint, failed_savepoints={2})
+    assert kept not in hidden(tmp_path)
+    third.write(RowBatch(["b"]))
+    end(third)
+    first.close()
+    assert (shown(tmp_path), hidden(tmp_path)) == (["a", "b"], set())
+
+
+def test_what_a_failed_savepoint_was_to_hold_stays_when_a_checkpoint_holds_it(tmp_path: Path) -> None:
+    first = start(text(tmp_path))
+    first.write(RowBatch(["a"]))
+    first.checkpoint(2, savepoint=True)
+    checkpoint = first.checkpoint(3)
+    second = start(text(tmp_path), attempt=1, restored=checkpoint, failed_savepoints={2})
+    assert shown(tmp_path) == ["a"]
+    end(second)
+    first.close()
+    assert (shown(tmp_path), hidden(tmp_path)) == (["a"], set())
+
+
 def test_a_text_with_a_byte_order_mark_and_a_csv_with_a_header_have_them_once(tmp_path: Path) -> None:
     sinks = (
         (FileSink.for_row_format(tmp_path / "text", Encoder.simple_string_encoder("UTF-16")), ["é"], ["ü"]),

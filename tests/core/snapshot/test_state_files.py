@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import threading
 import uuid
 from itertools import pairwise
 from pathlib import Path
@@ -14,6 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from millstream.core import types as t
+from millstream.core.errors import UnrecoverableError
 from millstream.core.ids import JobId, OperatorId
 from millstream.core.key_groups import key_group_of
 from millstream.core.snapshot import (
@@ -28,6 +30,7 @@ from millstream.core.snapshot import (
     StateFile,
     StateKind,
     StateTypes,
+    UnusableFileError,
     WrittenFile,
     element_table,
     list_table,
@@ -250,6 +253,57 @@ def test_a_failed_write_leaves_no_file(format: FileFormat, shared: bool, tmp_pat
         written(storage, format, rows_per_file=500, shared=shared)
     assert storage.files_left < 0
     assert [p for p in tmp_path.rglob("*") if p.is_file()] == []
+
+
+@pytest.mark.parametrize("format", FileFormat)
+def test_a_file_that_makes_no_sense_is_so_for_good_and_one_that_is_missing_is_not(
+    format: FileFormat, tmp_path: Path
+) -> None:
+    storage = FileSystemStorage(str(tmp_path), JOB)
+    location, (file,) = written(storage, format)
+    for wrong in (dataclasses.replace(file, rows=7), dataclasses.replace(file, key_group_end=3)):
+        with pytest.raises(UnusableFileError):
+            read_state(storage, location, STATE, wrong)
+    with pytest.raises(UnusableFileError):
+        read_state(storage, location, TYPES.snapshot("counts", StateKind.LIST), file)
+    with pytest.raises(SnapshotError) as caught:
+        read_state(storage, location, STATE, dataclasses.replace(file, path=f"{file.path}.{format.value}"))
+    assert not isinstance(caught.value, UnrecoverableError)
+
+
+def test_a_lack_of_memory_is_not_for_good(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def decode(*arguments: Any) -> Any:
+        raise SnapshotError("file", "cannot be read") from pa.ArrowMemoryError("malloc failed")
+
+    storage = FileSystemStorage(str(tmp_path), JOB)
+    location, (file,) = written(storage, FileFormat.ARROW)
+    monkeypatch.setattr(state_files, "decode_table", decode)
+    with pytest.raises(SnapshotError) as caught:
+        read_state(storage, location, STATE, file)
+    assert not isinstance(caught.value, UnrecoverableError)
+
+
+class Together(FileSystemStorage):
+    """Reads a file only while another is being read."""
+
+    def __init__(self, directory: str) -> None:
+        super().__init__(directory, JOB)
+        self._both = threading.Barrier(2)
+
+    def read_file(self, location: str, path: str) -> Any:
+        self._both.wait(timeout=20)
+        return super().read_file(location, path)
+
+
+@pytest.mark.parametrize("kind", SnapshotKind)
+def test_a_snapshot_is_verified_by_several_readers(kind: SnapshotKind, tmp_path: Path) -> None:
+    storage = Together(str(tmp_path))
+    location, files = written(storage, FileFormat.PARQUET, rows_per_file=1000)
+    assert len(files) > 1
+    state = dataclasses.replace(STATE, files=files[:2])
+    operator = OperatorSnapshot(OperatorId("op"), "op", "Op", 1, 128, (state,))
+    metadata = SnapshotMetadata(1, JOB, "job", 1, kind, 0, (operator,))
+    assert verify_snapshot(storage, storage.write_metadata(location, metadata)) == metadata
 
 
 def test_a_snapshot_is_verified_as_a_whole(tmp_path: Path) -> None:

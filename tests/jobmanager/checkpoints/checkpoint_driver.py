@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from itertools import pairwise
 
+from millstream.core.clock import Instant
 from millstream.core.ids import AttemptId, VertexId
 from millstream.jobmanager.checkpoints import events as ev
 from millstream.jobmanager.checkpoints.coordinator import CheckpointCoordinator
@@ -51,6 +52,7 @@ class CheckpointDriver:
         )
         self.restored = bool(retained)
         self.now = 0
+        self.ahead = 1_700_000_000_000  # of the wall clock
         self.attempts: dict[Subtask, AttemptId] = {}
         self.finished: set[AttemptId] = set()
         self.ended: set[AttemptId] = set()
@@ -61,7 +63,6 @@ class CheckpointDriver:
         self.last_end: int | None = None
         self.writing: dict[int, ev.WriteMetadata] = {}
         self.storing: dict[int, str] = {}
-        self.preparing: set[int] = set()
         self.acknowledged: dict[str, int] = {}
         self.discarded: Counter[object] = Counter()
         self.deleted: Counter[object] = Counter()
@@ -74,9 +75,13 @@ class CheckpointDriver:
 
     # What the shell does
 
+    @property
+    def instant(self) -> Instant:
+        return Instant(self.now + self.ahead, self.now)
+
     def tell(self, event: ev.Event) -> list[ev.Effect]:
         before = {p.id: p for p in self.coordinator.pending}
-        effects = self.coordinator.handle(event, self.now)
+        effects = self.coordinator.handle(event, self.instant)
         self.log += effects
         for effect in effects:
             self._check(effect)
@@ -154,7 +159,6 @@ class CheckpointDriver:
         """From wherever it is to its end."""
         effects: list[ev.Effect] = []
         if checkpoint_id in self.preparing:
-            self.preparing.discard(checkpoint_id)
             effects += self.tell(ev.CoordinatorsSnapshotted(CheckpointId(checkpoint_id), "splits"))
         if all(p.id != checkpoint_id for p in self.coordinator.pending):
             return effects
@@ -194,6 +198,10 @@ class CheckpointDriver:
     # What must hold
 
     @property
+    def preparing(self) -> set[int]:
+        return {p.id for p in self.coordinator.pending if p.phase is Phase.PREPARING}
+
+    @property
     def active(self) -> set[AttemptId]:
         return set(self.attempts.values()) - self.finished
 
@@ -211,11 +219,8 @@ class CheckpointDriver:
                 assert set(attempts) <= self.active
                 assert all(map(self.is_starting_point, attempts))
                 self.options[checkpoint_id] = options
-                self.preparing.discard(checkpoint_id)
             case ev.SnapshotCoordinators(checkpoint_id):
-                self.preparing.add(checkpoint_id)
-            case ev.ResumeCoordinators(checkpoint_id):
-                self.preparing.discard(checkpoint_id)
+                assert checkpoint_id in self.preparing
             case ev.WriteMetadata(content):
                 self.writing[content.checkpoint_id] = effect
                 union = [s.ended for s in content.snapshots if s.task.subtask.vertex_id == self.union]
@@ -251,7 +256,7 @@ class CheckpointDriver:
                 | ev.CheckpointFailed(trigger)
             ):
                 self.answered[trigger] += 1
-            case ev.ReleasePointer() | ev.FailJob() | ev.StopJob():
+            case ev.ReleasePointer() | ev.FailJob():
                 pass
 
     def _check_new(self, before: set[CheckpointId]) -> None:

@@ -8,18 +8,17 @@ from typing import TypeVar
 import pytest
 from checkpoint_driver import METRICS, CheckpointDriver, topology
 
+from millstream.core.barriers import Alignment, StopMode
 from millstream.core.ids import AttemptId, VertexId
 from millstream.jobmanager.checkpoints import events as ev
 from millstream.jobmanager.checkpoints.commits import RETRY_MS
 from millstream.jobmanager.checkpoints.coordinator import UnsettledError
 from millstream.jobmanager.checkpoints.failures import CheckpointFailureReason as Reason
 from millstream.jobmanager.checkpoints.model import (
-    Alignment,
     CheckpointContent,
     CheckpointId,
     CompletedCheckpoint,
     SnapshotOptions,
-    StopMode,
     TriggerId,
 )
 from millstream.jobmanager.checkpoints.requests import FINAL_RETRY_MS
@@ -53,7 +52,8 @@ def test_a_checkpoint_completes_step_by_step() -> None:
     driver = started()
     assert driver.coordinator.next_wake_up() == 1000
     (barrier,) = driver.pass_time(1000)
-    assert barrier == ev.TriggerBarrier(CheckpointId(1), (driver.attempt("source"),), SnapshotOptions(), 1000)
+    date, source = driver.instant.date_ms, driver.attempt("source")
+    assert barrier == ev.TriggerBarrier(CheckpointId(1), (source,), SnapshotOptions(), date)
     assert driver.ack(1, driver.attempt("source")) == []
     (write,) = driver.ack(1, driver.attempt("sink"))
     assert isinstance(write, ev.WriteMetadata)
@@ -99,6 +99,23 @@ def test_a_late_periodic_checkpoint_is_taken_once() -> None:
     assert driver.started == [1, 2]
     driver.complete(2)
     assert driver.coordinator.next_wake_up() == 6500
+
+
+@pytest.mark.parametrize("hours", [-1, 1])
+def test_setting_the_wall_clock_changes_dates_and_no_deadline(hours: int) -> None:
+    driver = CheckpointDriver(CheckpointSettings(interval_ms=1000, timeout_ms=1500, tolerable_failures=9))
+    driver.run_all()
+    driver.pass_time(400)
+    driver.ahead += hours * 3_600_000
+    assert driver.pass_time(599) == []
+    (trigger,) = driver.pass_time(1)
+    assert isinstance(trigger, ev.TriggerBarrier)
+    assert trigger.timestamp_ms == driver.instant.date_ms
+    driver.ahead += hours * 3_600_000
+    assert driver.pass_time(1499) == []
+    assert any(isinstance(e, ev.NotifyAborted) for e in driver.pass_time(1))
+    (failed,) = [c for c in driver.coordinator.statistics.history() if c.id == 1]
+    assert failed.end_to_end_ms(driver.instant) == 1500
 
 
 def test_min_pause_counts_from_the_end_of_the_last_one() -> None:
@@ -250,6 +267,20 @@ def test_more_failures_in_a_row_than_tolerable_fail_the_job_once() -> None:
     driver.run_all()
     driver.pass_time(1000)
     assert driver.started == [1, 2, 3]
+
+
+def test_what_made_a_task_decline_is_told_with_the_failure_of_the_job() -> None:
+    driver = started(CheckpointSettings(interval_ms=1000))
+    driver.pass_time(1000)
+    cause = OSError("disk full")
+    decline = ev.Declined(CheckpointId(1), driver.attempt("sink"), Reason.CHECKPOINT_DECLINED, "it raised", cause)
+    (failed,) = of(ev.FailJob, driver.tell(decline))
+    assert failed.cause is cause
+    driver.roll_back()
+    driver.run_all()
+    driver.pass_time(1000)
+    expired = of(ev.FailJob, driver.pass_time(600_000))
+    assert [failed.cause for failed in expired] == [None]
 
 
 def test_a_success_between_failures_is_enough() -> None:
@@ -638,6 +669,32 @@ def test_a_savepoint_needs_a_directory() -> None:
     assert barrier.options.target_directory == "file:///default"
 
 
+def test_a_failed_savepoint_is_abandoned_until_a_later_snapshot_holds_what_it_was_to_hold() -> None:
+    driver = started()
+    coordinator = driver.coordinator
+    for number, trigger in enumerate(("t1", "t2", "t3"), 1):
+        driver.savepoint(trigger)
+        assert driver.started[-1] == number
+    driver.decline(2, driver.attempt("sink"), Reason.CHECKPOINT_DECLINED)
+    assert coordinator.abandoned_savepoints == (), "savepoint 3 may come to hold its transactions"
+    driver.decline(3, driver.attempt("sink"), Reason.CHECKPOINT_DECLINED)
+    assert coordinator.abandoned_savepoints == (2, 3)
+    driver.complete(1)
+    assert coordinator.abandoned_savepoints == (2, 3), "an older one does not hold them"
+    driver.savepoint("t4")
+    driver.savepoint("t5")
+    driver.complete(5)
+    driver.decline(4, driver.attempt("sink"), Reason.CHECKPOINT_DECLINED)
+    assert coordinator.abandoned_savepoints == ()
+    driver.savepoint("t6")
+    driver.roll_back()
+    assert coordinator.abandoned_savepoints == (6,)
+    driver.run_all()
+    driver.pass_time(1000)
+    driver.complete(7)
+    assert coordinator.abandoned_savepoints == (), "all tasks have begun anew since, and cleaned up"
+
+
 def test_a_savepoint_that_fails_is_answered_and_counts_only_when_a_task_declined() -> None:
     driver = started(replace(MANUAL, tolerable_failures=0, timeout_ms=500))
     driver.savepoint("t1")
@@ -692,10 +749,7 @@ def test_stop_ends_the_job_after_the_commit() -> None:
     assert barrier.options.stop is StopMode.SUSPEND
     assert driver.pass_time(5000) == []
     effects = driver.complete(2)
-    assert effects[-2:] == [
-        ev.NotifyComplete(CheckpointId(2), (driver.attempt("source"), driver.attempt("sink"))),
-        ev.StopJob(CheckpointId(2), drain=False),
-    ]
+    assert effects[-1] == ev.NotifyComplete(CheckpointId(2), (driver.attempt("source"), driver.attempt("sink")))
     latest = driver.coordinator.latest_restorable()
     assert latest is not None
     assert not latest.owned
@@ -811,7 +865,8 @@ def test_a_coordinator_that_fails_fails_the_checkpoint() -> None:
     driver = started(PERIODIC, coordinated=True)
     driver.pass_time(1000)
     effects = driver.tell(ev.CoordinatorsFailed(CheckpointId(1), "it raised"))
-    assert effects == [ev.ResumeCoordinators(CheckpointId(1))]
+    assert effects == []
+    assert driver.coordinator.statistics.counts.failed == 1
     assert driver.tell(ev.CoordinatorsSnapshotted(CheckpointId(1), "splits")) == []
 
 

@@ -9,7 +9,7 @@ from millstream.core.ids import AttemptId
 from millstream.core.snapshot import SharedFileRegistry
 from millstream.jobmanager.checkpoints.commits import RETRY_MS, CommitRetries
 from millstream.jobmanager.checkpoints.events import DeleteCheckpoint, NotifyComplete, ReleasePointer
-from millstream.jobmanager.checkpoints.failures import CheckpointFailureReason, Counting, FailureCounter
+from millstream.jobmanager.checkpoints.failures import CheckpointFailureReason, FailureCounter
 from millstream.jobmanager.checkpoints.model import (
     CheckpointContent,
     CheckpointId,
@@ -78,7 +78,7 @@ def test_each_checkpoint_counts_once_and_old_ones_do_not() -> None:
 
 def test_every_reason_is_described_and_classified() -> None:
     assert all(reason.description for reason in CheckpointFailureReason)
-    counted = {reason for reason in CheckpointFailureReason if reason.counting is Counting.COUNTED}
+    counted = {reason for reason in CheckpointFailureReason if reason.counts}
     assert CheckpointFailureReason.CHECKPOINT_EXPIRED in counted
     assert CheckpointFailureReason.JOB_FAILOVER_REGION not in counted
     assert CheckpointFailureReason.CHECKPOINT_SUBSUMED not in counted

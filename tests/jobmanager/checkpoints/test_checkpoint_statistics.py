@@ -35,7 +35,7 @@ def driver_with_history() -> CheckpointDriver:
 
 def test_the_overview() -> None:
     driver = driver_with_history()
-    shape = json.loads(json.dumps(statistics_json.overview(driver.coordinator.statistics, driver.now)))
+    shape = json.loads(json.dumps(statistics_json.overview(driver.coordinator.statistics, driver.instant)))
     assert shape["counts"] == {"restored": 0, "total": 4, "in_progress": 1, "completed": 2, "failed": 1}
     assert [(c["id"], c["status"]) for c in shape["history"]] == [
         (4, "IN_PROGRESS"),
@@ -56,13 +56,13 @@ def test_the_details_of_a_checkpoint() -> None:
     driver = driver_with_history()
     stats = driver.coordinator.statistics.details(CheckpointId(4))
     assert stats is not None
-    shape = json.loads(json.dumps(statistics_json.checkpoint(stats, driver.now, with_tasks=True)))
+    shape = json.loads(json.dumps(statistics_json.checkpoint(stats, driver.instant, with_tasks=True)))
     assert shape["num_subtasks"] == 3
     assert shape["num_acknowledged_subtasks"] == 1
     assert shape["tasks"]["source"]["num_acknowledged_subtasks"] == 0
     assert shape["tasks"]["source"]["latest_ack_timestamp"] == -1
     assert shape["tasks"]["sink"]["checkpointed_size"] == 10
-    subtasks = json.loads(json.dumps(statistics_json.subtasks(stats, VertexId("sink"), driver.now)))
+    subtasks = json.loads(json.dumps(statistics_json.subtasks(stats, VertexId("sink"), driver.instant)))
     assert [s["status"] for s in subtasks["subtasks"]] == ["pending_or_failed", "completed"]
     assert subtasks["subtasks"][1]["checkpoint"] == {"sync": 2, "async": 5}
     assert subtasks["summary"]["state_size"]["avg"] == 20
@@ -78,10 +78,10 @@ def test_finished_subtasks_count_as_acknowledged() -> None:
     driver.complete(5)
     stats = driver.coordinator.statistics.details(CheckpointId(5))
     assert stats is not None
-    shape = json.loads(json.dumps(statistics_json.checkpoint(stats, driver.now, with_tasks=True)))
+    shape = json.loads(json.dumps(statistics_json.checkpoint(stats, driver.instant, with_tasks=True)))
     assert (shape["num_acknowledged_subtasks"], shape["num_subtasks"]) == (3, 3)
     assert shape["tasks"]["source"]["end_to_end_duration"] == 0, "it had finished before"
-    subtasks = json.loads(json.dumps(statistics_json.subtasks(stats, VertexId("sink"), driver.now)))
+    subtasks = json.loads(json.dumps(statistics_json.subtasks(stats, VertexId("sink"), driver.instant)))
     assert [s["status"] for s in subtasks["subtasks"]] == ["completed", "completed"]
     assert [s["checkpointed_size"] for s in subtasks["subtasks"]] == [0, 10]
 
@@ -123,6 +123,7 @@ def test_a_checkpoint_in_memory_has_no_address() -> None:
     driver = driver_with_history()
     stats = driver.coordinator.statistics.details(CheckpointId(1))
     assert stats is not None
-    assert statistics_json.checkpoint(stats, driver.now)["external_path"] == "file:///chk-1"
+    assert statistics_json.checkpoint(stats, driver.instant)["external_path"] == "file:///chk-1"
     stats.external_path = "memory://job/chk-1"
-    assert statistics_json.checkpoint(stats, driver.now)["external_path"] == "<checkpoint-not-externally-addressable>"
+    shape = statistics_json.checkpoint(stats, driver.instant)
+    assert shape["external_path"] == "<checkpoint-not-externally-addressable>"

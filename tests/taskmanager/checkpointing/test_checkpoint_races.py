@@ -21,6 +21,7 @@ from hypothesis import strategies as st
 from worker_rig import WRITTEN, NamedSink, edge
 
 from millstream.core import plan
+from millstream.core.clock import Instant
 from millstream.core.ids import AttemptId, VertexId
 from millstream.core.key_groups import key_group_of
 from millstream.core.pickling import to_bytes
@@ -198,7 +199,7 @@ class Simulation:
                 self.tell(ev.Declined(number, attempt, reason, decline.message))
 
     def tell(self, event: ev.Event) -> None:
-        for effect in self.coordinator.handle(event, self.rig.clock.now_ms()):
+        for effect in self.coordinator.handle(event, Instant.of(self.rig.clock)):
             self.effects.append(effect)
             match effect:
                 case ev.TriggerBarrier(number, attempts, options):

@@ -233,13 +233,23 @@ def test_savepoints_are_parquet_files_and_never_inline(rig: CheckpointRig, tmp_p
     again = rig.subtask(chain_of(*PIPELINE), restore=ack.operators, location=location)
     rig.deploy(again)
     assert rig.states(again)[-1] == "RUNNING"
-    (tmp_path / "elsewhere" / "savepoint-1" / file.path).write_bytes(b"nonsense")
-    damaged = rig.subtask(chain_of(*PIPELINE), restore=ack.operators, location=location)
-    rig.deploy(damaged)
-    assert rig.states(damaged)[-1] == "FAILED"
-    failure = rig.updates(damaged)[-1].failure.exception
-    assert file.path in failure
-    assert "damaged" in failure
+    stored = tmp_path / "elsewhere" / "savepoint-1" / file.path
+    for content, reason in ((bytes(file.size), "checksum; checkpoint 1 at "), (b"x", "it has 1 bytes")):
+        stored.write_bytes(content)
+        damaged = rig.subtask(chain_of(*PIPELINE), restore=ack.operators, location=location)
+        damaged.restored_checkpoint_id = 1
+        rig.deploy(damaged)
+        assert rig.states(damaged)[-1] == "FAILED"
+        failure = rig.updates(damaged)[-1].failure
+        assert f"UnusableFileError: {location}/{file.path}: is damaged: " in failure.exception
+        assert reason in failure.exception
+        assert failure.final, "it stays damaged"
+    stored.unlink()
+    missing = rig.subtask(chain_of(*PIPELINE), restore=ack.operators, location=location)
+    rig.deploy(missing)
+    failure = rig.updates(missing)[-1].failure
+    assert failure.exception.endswith(f"SnapshotError: {location}/{file.path}: does not exist")
+    assert not failure.final, "storage may be away for a while"
 
 
 def test_native_savepoints_are_the_files_of_checkpoints_and_never_inline(rig: CheckpointRig, tmp_path: Path) -> None:

@@ -92,6 +92,27 @@ def test_a_file_sink_goes_on_under_any_parallelism(
     assert not list(out.glob(".*"))
 
 
+@pytest.mark.parametrize("failed", [False, True])
+def test_files_for_a_savepoint_go_when_it_failed_and_the_task_begins_again(
+    rig: CheckpointRig, tmp_path: Path, failed: bool
+) -> None:
+    out = tmp_path / "out"
+    chain = chain_of(SOURCE, plan.SinkSpec(FileSink.for_row_format(out)))
+    task = rig.subtask(chain)
+    rig.deploy(task)
+    feed(rig, task, ["a"])
+    rig.trigger(1, task, savepoint=True)
+    rig.acknowledged(1, task)
+    rig.cancel(task.attempt_id)
+    assert len(list(out.glob(".*.savepoint"))) == 1
+    again = rig.subtask(chain)
+    again.attempt = 1
+    again.failed_savepoints.extend([1] if failed else [])
+    rig.deploy(again)
+    assert rig.states(again)[-1] == "RUNNING"
+    assert len(list(out.glob(".*.savepoint"))) == (0 if failed else 1)
+
+
 def test_collected_results_go_on_with_their_numbers(rig: CheckpointRig) -> None:
     chain = chain_of(SOURCE, plan.CollectSpec())
 

@@ -297,16 +297,22 @@ def test_aligned_checkpoints_wait_where_unaligned_ones_do_not(workers: list[Chec
     assert Counter(seen) == straight()
 
 
-def test_a_timeout_turns_what_is_stuck(workers: list[CheckpointRig]) -> None:
+@pytest.mark.parametrize(("behind", "set_by"), [(0, 0), (0, -3600), (0, 3600), (3600, 0)])
+def test_a_timeout_turns_what_is_stuck(workers: list[CheckpointRig], behind: int, set_by: int) -> None:
+    """However the wall clocks are set meanwhile, and also when they are behind the coordinator's."""
     job = Pipeline(workers, 2, 2, 1000)
     job.read(WORDS[:600], WORDS[600:])
     job.until_stuck()
-    job.trigger(1, timestamp=workers[0].clock.now_ms(), timeout=100)
+    job.trigger(1, timestamp=workers[0].clock.now_ms() + behind * 1000, timeout=100)
     tasks = [workers[0].worker._tasks[source.attempt_id] for source in job.sources]
     job.turn_until(lambda: all(task.checkpoints._held for task in tasks) and job.is_quiet())
+    for rig in workers:
+        rig.clock.set_wall_clock(set_by)
+        rig.clock.advance(0.09)
+    job.turn_until(job.is_quiet)
     assert not job.acks(1), "the sources wait as well: their barriers may have to overtake"
     for rig in workers:
-        rig.clock.advance(0.1)
+        rig.clock.advance(0.01)
     acks = job.acknowledged(1)
     done = [element for element in job.out() if isinstance(element, tuple)]
     assert len(done) < len(WORDS) / 2

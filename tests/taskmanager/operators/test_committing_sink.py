@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import pytest
@@ -48,6 +48,9 @@ class Recording(TwoPhaseCommitSink[str]):
     def pre_commit(self, transaction: str) -> None:
         self._note(f"pre-commit {transaction}")
 
+    def pre_commit_for_savepoint(self, transaction: str, checkpoint_id: int) -> None:
+        self._note(f"pre-commit {transaction} for savepoint {checkpoint_id}")
+
     def commit(self, transaction: str) -> None:
         self._note(f"commit {transaction}")
 
@@ -61,8 +64,11 @@ class Recording(TwoPhaseCommitSink[str]):
     def restore_writer_state(self, states: Sequence[Any]) -> None:
         self._note(f"restore {list(states)}")
 
-    def abort_leftovers(self, known: Sequence[str], known_states: Sequence[Any]) -> None:
-        self._note(f"leftovers {list(known)} {list(known_states)}")
+    def abort_leftovers(
+        self, known: Sequence[str], known_states: Sequence[Any], failed_savepoints: Collection[int]
+    ) -> None:
+        savepoints = [f"savepoint {number}" for number in failed_savepoints]
+        self._note(" ".join(["leftovers", str(list(known)), str(list(known_states)), *savepoints]))
 
     def check(self, transaction: str) -> None:
         self._note(f"check {transaction}")
@@ -115,6 +121,16 @@ def test_a_life_with_checkpoints() -> None:
     operator.notify_checkpoint_complete(4)
     operator.close()
     assert sink.taken() == ["commit t3", "close"]
+
+
+def test_savepoints_are_named_and_so_are_those_that_failed() -> None:
+    sink = Recording()
+    operator = operator_of(sink)
+    operator.failed_savepoints = [4, 6]
+    operator.open()
+    assert sink.taken()[2] == "leftovers [] [] savepoint 4 savepoint 6"
+    operator.prepare_snapshot(Barrier(7, 0, is_savepoint=True))
+    assert sink.taken() == ["pre-commit t1 for savepoint 7", "state 7", "begin t2"]
 
 
 def test_the_end_commits_everything_when_no_checkpoint_follows_it() -> None:

@@ -18,7 +18,7 @@ savepoint pre-commits and commits nothing, because a failure later would restore
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any, Generic, NoReturn, TypeVar
 
 from millstream.core.batches import Batch
@@ -58,11 +58,12 @@ class TwoPhaseCommitSink(Sink, Generic[T]):
         lost by a crash before the commit. When it raises, the checkpoint is declined and the task fails.
         """
 
-    def pre_commit_for_savepoint(self, transaction: T) -> None:
+    def pre_commit_for_savepoint(self, transaction: T, checkpoint_id: int) -> None:
         """Called instead of `pre_commit` at the barrier of a savepoint, which the user owns and may start from later.
 
         The job goes on, and may fail before a checkpoint holds the transaction too. Its next attempt then does not know
-        it, so a sink whose `abort_leftovers` removes what it does not know has to put this one out of its reach.
+        it, so a sink whose `abort_leftovers` removes what it does not know has to put this one out of its reach, until
+        the savepoint of this id is among the failed ones there.
         """
         self.pre_commit(transaction)
 
@@ -102,12 +103,15 @@ class TwoPhaseCommitSink(Sink, Generic[T]):
     def restore_writer_state(self, states: Sequence[Any]) -> None:  # a hook
         """Called after recovery, with elements that `snapshot_writer_state` answered. Dead attempts may still write."""
 
-    def abort_leftovers(self, known: Sequence[T], known_states: Sequence[Any]) -> None:  # a hook
+    def abort_leftovers(  # a hook
+        self, known: Sequence[T], known_states: Sequence[Any], failed_savepoints: Collection[int]
+    ) -> None:
         """Called on every start: throws away what dead attempts left and no snapshot holds.
 
         `known` and `known_states` are all transactions and writer states of the restored snapshot that this subtask was
         shown: its own, and after a change of the parallelism those of all subtasks. Whatever they name must stay, and
-        so must whatever may belong to a subtask or job other than this one.
+        so must whatever may belong to a subtask or job other than this one. What was pre-committed for a savepoint goes
+        only when its id is one of the `failed_savepoints`: no savepoint holds it.
         """
 
     def check(self, transaction: T) -> None:  # a hook

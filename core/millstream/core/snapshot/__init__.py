@@ -2,7 +2,7 @@
 
 from millstream.core.snapshot.columns import Pickled
 from millstream.core.snapshot.compatibility import Compatibility, CompatibilityKind, compare_state, compare_types
-from millstream.core.snapshot.errors import IncompatibleStateError, SnapshotError
+from millstream.core.snapshot.errors import IncompatibleStateError, SnapshotError, UnusableFileError
 from millstream.core.snapshot.file_storage import FileSystemStorage, storage_at
 from millstream.core.snapshot.files import FileFormat, read_state, write_state
 from millstream.core.snapshot.memory_storage import MemoryStorage
@@ -65,6 +65,7 @@ __all__ = [
     "TtlUpdate",
     "TtlVisibility",
     "TypeJson",
+    "UnusableFileError",
     "ValueEncoding",
     "WrittenFile",
     "broadcast_table",

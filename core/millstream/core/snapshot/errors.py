@@ -1,4 +1,7 @@
-"""The one error of snapshots: which file or setting is wrong, and why."""
+"""The errors of snapshots: which file or setting is wrong, and why.
+
+A file that is missing, or that storage does not give out, may be there later. What is wrong for good is unrecoverable.
+"""
 
 from __future__ import annotations
 
@@ -15,6 +18,10 @@ class SnapshotError(MillstreamError):
 
     def __str__(self) -> str:
         return f"{self.path}: {self.reason}"
+
+
+class UnusableFileError(SnapshotError, UnrecoverableError):
+    """A file is there, but what it holds is not what was written, or makes no sense: that stays so."""
 
 
 class IncompatibleStateError(SnapshotError, UnrecoverableError):

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from enum import Enum
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from millstream.core.snapshot.errors import SnapshotError, one_line
+from millstream.core.snapshot.errors import SnapshotError, UnusableFileError, one_line
 from millstream.core.snapshot.model import StateFile, StateSnapshot, is_uri
 from millstream.core.snapshot.restore import check_keys, check_table, select_key_groups
 from millstream.core.snapshot.storage import FileSource, FileTarget, StateWriter, WrittenFile
@@ -195,11 +195,15 @@ def read_state(
     With the max parallelism, each key is also checked to be in its key group and to be there once; worth it for
     savepoints, which others may have written.
     """
-    where = file_name(location, file)
-    table = decode_table(fetch(storage, location, file), file, where, key_groups)
-    table = check_table(table, state, where)
-    if max_parallelism is not None:
-        check_keys(table, state, max_parallelism, where)
+    where, data = file_name(location, file), fetch(storage, location, file)
+    try:
+        table = check_table(decode_table(data, file, where, key_groups), state, where)
+        if max_parallelism is not None:
+            check_keys(table, state, max_parallelism, where)
+    except SnapshotError as error:
+        if isinstance(error.__cause__, MemoryError):  # there may be more another time
+            raise
+        raise UnusableFileError(error.path, error.reason) from error
     return table
 
 
@@ -215,9 +219,9 @@ def fetch(storage: FileSource, location: str, file: StateFile) -> Any:
     where = file_name(location, file)
     data = pa.py_buffer(file.inline) if file.inline is not None else storage.read_file(location, file.path)
     if data.size != file.size:
-        raise SnapshotError(where, f"is damaged: it has {data.size} bytes instead of {file.size}")
+        raise UnusableFileError(where, f"is damaged: it has {data.size} bytes instead of {file.size}")
     if checksum_of(data) != file.checksum:
-        raise SnapshotError(where, "is damaged: its content does not match its checksum")
+        raise UnusableFileError(where, "is damaged: its content does not match its checksum")
     return data
 
 

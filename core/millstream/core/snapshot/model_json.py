@@ -20,7 +20,7 @@ from typing import Any
 
 from millstream.core.ids import JobId, OperatorId
 from millstream.core.key_groups import HIGHEST_MAX_PARALLELISM
-from millstream.core.snapshot.errors import SnapshotError
+from millstream.core.snapshot.errors import SnapshotError, UnusableFileError
 from millstream.core.snapshot.json_reader import JsonNode
 from millstream.core.snapshot.model import (
     FORMAT_VERSION,
@@ -108,10 +108,10 @@ def metadata_from_bytes(data: bytes, file: str) -> SnapshotMetadata:
     """The model that a document holds; `file` is its name in errors."""
     try:
         return _metadata(JsonNode(json.loads(data), file))
-    except SnapshotError:
-        raise
+    except SnapshotError as error:
+        raise UnusableFileError(error.path, error.reason) from error
     except (ValueError, RecursionError) as error:  # types may be nested too deeply to look at, too
-        raise SnapshotError(file, f"is not JSON: {error}") from error
+        raise UnusableFileError(file, f"is not JSON: {error}") from error
 
 
 def _metadata(root: JsonNode) -> SnapshotMetadata:

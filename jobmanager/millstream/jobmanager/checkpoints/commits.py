@@ -12,7 +12,10 @@ RETRY_MS = 1000
 
 
 class CommitRetries:
-    """One entry a task at most. A newer completed checkpoint commits everything before it, so it replaces the entry."""
+    """One entry a task at most. A newer completed checkpoint commits everything before it, so it replaces the entry.
+
+    Times are readings of the steady clock.
+    """
 
     def __init__(self) -> None:
         self._due: dict[AttemptId, tuple[CheckpointId, int]] = {}

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from millstream.core.clock import Instant
 from millstream.jobmanager.checkpoints import answers
 from millstream.jobmanager.checkpoints import events as ev
 from millstream.jobmanager.checkpoints.aborting import abort, run_all_again
@@ -23,33 +24,33 @@ class Completion:
     def __init__(self, state: CoordinatorState) -> None:
         self._state = state
 
-    def metadata_written(self, checkpoint_id: CheckpointId, pointer: str, now_ms: int) -> list[ev.Effect]:
+    def metadata_written(self, checkpoint_id: CheckpointId, pointer: str, now: Instant) -> list[ev.Effect]:
         """Stores the pointer of what is to be a restore point, when its turn has come; the rest is done."""
         pending = self._state.pending.in_phase(checkpoint_id, Phase.WRITING)
         if pending is None:
             return self._state.pending.discard_abandoned(checkpoint_id, pointer)
         pending.pointer = pointer
         if not pending.options.becomes_restore_point:
-            self._complete(pending, now_ms)
+            self._complete(pending, now)
             return answers.done(pending.request, pending.id, pointer)
         pending.phase = Phase.WRITTEN
         return self._state.pending.store_next()
 
-    def metadata_failed(self, checkpoint_id: CheckpointId, message: str, now_ms: int) -> list[ev.Effect]:
+    def metadata_failed(self, checkpoint_id: CheckpointId, message: str, now: Instant) -> list[ev.Effect]:
         """The checkpoint will not be."""
         pending = self._state.pending.in_phase(checkpoint_id, Phase.WRITING)
         if pending is None:
             return self._state.pending.discard_abandoned(checkpoint_id)
         pending.phase = Phase.COLLECTING  # nothing is being written any more
-        return abort(self._state, pending, Reason.FINALIZE_CHECKPOINT_FAILURE, message, now_ms)
+        return abort(self._state, pending, Reason.FINALIZE_CHECKPOINT_FAILURE, message, now)
 
-    def pointer_stored(self, checkpoint_id: CheckpointId, now_ms: int) -> list[ev.Effect]:
+    def pointer_stored(self, checkpoint_id: CheckpointId, now: Instant) -> list[ev.Effect]:
         """The checkpoint is complete: it is the restore point, tasks commit it, and older ones go."""
         pending = self._state.pending.in_phase(checkpoint_id, Phase.STORING)
         if pending is None:
             return []
         assert pending.pointer is not None
-        self._complete(pending, now_ms)
+        self._complete(pending, now)
         effects: list[ev.Effect] = []
         attempts = tuple(a for a in pending.expected if self._state.tasks.is_active(a))
         if attempts:
@@ -62,7 +63,7 @@ class Completion:
             effects += self._drop(unneeded)
         for older in [p for p in self._state.pending if p.id < checkpoint_id and not p.options.is_savepoint]:
             message = f"checkpoint {checkpoint_id} completed first"
-            effects += abort(self._state, older, Reason.CHECKPOINT_SUBSUMED, message, now_ms)
+            effects += abort(self._state, older, Reason.CHECKPOINT_SUBSUMED, message, now)
         if pending.options.is_stop:
             effects += self._state.stop_with.completed(pending, job_ended=self._state.stopped is not None)
             if attempts and not self._state.stop_with.active:
@@ -71,13 +72,13 @@ class Completion:
             effects += answers.done(pending.request, pending.id, pending.pointer)
         return effects + self.after_storing()
 
-    def pointer_failed(self, checkpoint_id: CheckpointId, message: str, now_ms: int) -> list[ev.Effect]:
+    def pointer_failed(self, checkpoint_id: CheckpointId, message: str, now: Instant) -> list[ev.Effect]:
         """The checkpoint will not be; the next pointer may be stored."""
         pending = self._state.pending.in_phase(checkpoint_id, Phase.STORING)
         if pending is None:
             return []
         pending.phase = Phase.WRITTEN
-        effects = abort(self._state, pending, Reason.FINALIZE_CHECKPOINT_FAILURE, message, now_ms)
+        effects = abort(self._state, pending, Reason.FINALIZE_CHECKPOINT_FAILURE, message, now)
         return effects + self.after_storing()
 
     def after_storing(self) -> list[ev.Effect]:
@@ -86,12 +87,13 @@ class Completion:
             return self._state.pending.store_next()
         return self._drop(self._state.completed.stop(self._state.stopped))
 
-    def _complete(self, pending: PendingCheckpoint, now_ms: int) -> None:
+    def _complete(self, pending: PendingCheckpoint, now: Instant) -> None:
         assert pending.pointer is not None
-        self._state.end(pending, now_ms)
+        self._state.end(pending, now)
         self._state.final_done = self._state.final_done or pending.request.origin is Origin.FINAL
         self._state.failures.succeeded(pending.id)
-        self._state.statistics.completed(pending.id, pending.pointer, now_ms)
+        self._state.failed_savepoints = [n for n in self._state.failed_savepoints if n > pending.id]
+        self._state.statistics.completed(pending.id, pending.pointer, now)
 
     def _drop(self, dropped: Sequence[ev.DeleteCheckpoint | ev.ReleasePointer]) -> list[ev.Effect]:
         for effect in dropped:

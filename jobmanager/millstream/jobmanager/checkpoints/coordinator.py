@@ -30,6 +30,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import assert_never
 
+from millstream.core.clock import Instant
 from millstream.core.ids import AttemptId
 from millstream.jobmanager.checkpoints import answers
 from millstream.jobmanager.checkpoints import events as ev
@@ -89,86 +90,92 @@ class CheckpointCoordinator:
         return self._state.completed.entries
 
     @property
+    def abandoned_savepoints(self) -> tuple[int, ...]:
+        """Those that failed, and whose transactions no later snapshot holds or may come to hold."""
+        newest = max((pending.id for pending in self._state.pending), default=0)
+        return tuple(number for number in self._state.failed_savepoints if number > newest)
+
+    @property
     def pending(self) -> tuple[PendingCheckpoint, ...]:
         """The checkpoints under way, oldest first. For looking at, not for changing."""
         return tuple(self._state.pending)
 
     def next_wake_up(self) -> int | None:
-        """The time of the next `Tick` that may change anything."""
+        """When the next `Tick` is due that may change anything, on the steady clock."""
         if self._state.stopped is not None:
             return None
         times = self._state.pending.deadlines() + self._state.commits.times()
         ready_at = self._state.queue.ready_at(len(self._state.pending)) if self._state.may_trigger else None
         return min([*times, *([ready_at] if ready_at is not None else [])], default=None)
 
-    def handle(self, event: ev.Event, now_ms: int) -> list[ev.Effect]:
+    def handle(self, event: ev.Event, now: Instant) -> list[ev.Effect]:
         """What has to be done about an event."""
-        effects = self._react(event, now_ms)
+        effects = self._react(event, now)
         if self._state.stopped is None:
-            effects += self._expire(now_ms)
-            effects += self._state.commits.take_due(now_ms)
+            effects += self._expire(now)
+            effects += self._state.commits.take_due(now.steady_ms)
             self._request_final()
-            effects += self._start_next(now_ms)
+            effects += self._start_next(now)
         return effects
 
-    def _react(self, event: ev.Event, now_ms: int) -> list[ev.Effect]:
+    def _react(self, event: ev.Event, now: Instant) -> list[ev.Effect]:
         match event:
             case ev.TasksRunning(tasks):
-                return self._tasks_running(tasks, now_ms)
+                return self._tasks_running(tasks, now)
             case ev.InputsEnded(attempts):
                 return self._inputs_ended(attempts)
             case ev.TasksFinished(attempts):
-                return self._tasks_finished(attempts, now_ms)
+                return self._tasks_finished(attempts, now)
             case ev.TasksRolledBack(subtasks, message):
-                return self._rolled_back(subtasks, message, now_ms)
+                return self._rolled_back(subtasks, message, now)
             case ev.JobRestored(checkpoint_id):
                 restored = [c for c in self._state.completed.entries if c.checkpoint_id == checkpoint_id]
                 for checkpoint in restored:
-                    self.statistics.restored(checkpoint, now_ms)
+                    self.statistics.restored(checkpoint, now)
                 return []
             case ev.SavepointRequested():
-                return self._savepoint_requested(event, now_ms)
+                return self._savepoint_requested(event, now)
             case ev.CheckpointRequested(trigger_id, full):
                 return self._request(Request(Origin.USER, checkpoint_options(self._state.settings, full), trigger_id))
             case ev.CoordinatorsSnapshotted(checkpoint_id, state):
-                return self._coordinators_snapshotted(checkpoint_id, state, now_ms)
+                return self._coordinators_snapshotted(checkpoint_id, state, now)
             case ev.CoordinatorsFailed(checkpoint_id, message):
                 pending = self._state.pending.in_phase(checkpoint_id, Phase.PREPARING)
                 reason = Reason.TRIGGER_CHECKPOINT_FAILURE
-                return abort(self._state, pending, reason, message, now_ms) if pending else []
+                return abort(self._state, pending, reason, message, now) if pending else []
             case ev.Acknowledged():
-                return self._acknowledged(event, now_ms)
-            case ev.Declined(checkpoint_id, attempt_id, reason, message):
-                return self._declined(checkpoint_id, attempt_id, reason, message, now_ms)
+                return self._acknowledged(event, now)
+            case ev.Declined():
+                return self._declined(event, now)
             case ev.MetadataWritten(checkpoint_id, pointer):
-                return self._completion.metadata_written(checkpoint_id, pointer, now_ms)
+                return self._completion.metadata_written(checkpoint_id, pointer, now)
             case ev.MetadataFailed(checkpoint_id, message):
-                return self._completion.metadata_failed(checkpoint_id, message, now_ms)
+                return self._completion.metadata_failed(checkpoint_id, message, now)
             case ev.PointerStored(checkpoint_id):
-                return self._completion.pointer_stored(checkpoint_id, now_ms)
+                return self._completion.pointer_stored(checkpoint_id, now)
             case ev.PointerFailed(checkpoint_id, message):
-                return self._completion.pointer_failed(checkpoint_id, message, now_ms)
+                return self._completion.pointer_failed(checkpoint_id, message, now)
             case ev.NotifyFailed(checkpoint_id, attempt_id, _):
                 latest = self._state.completed.latest
                 if latest and latest.checkpoint_id == checkpoint_id and self._state.tasks.is_active(attempt_id):
-                    self._state.commits.failed(checkpoint_id, attempt_id, now_ms)
+                    self._state.commits.failed(checkpoint_id, attempt_id, now.steady_ms)
                 return []
             case ev.Stopped(outcome):
-                return self._stop(outcome, now_ms)
+                return self._stop(outcome, now)
             case ev.Tick():
                 return []
         assert_never(event)
 
     # Tasks
 
-    def _tasks_running(self, tasks: tuple[TaskRef, ...], now_ms: int) -> list[ev.Effect]:
+    def _tasks_running(self, tasks: tuple[TaskRef, ...], now: Instant) -> list[ev.Effect]:
         if not self.settled and not all(self._state.tasks.knows(task.attempt_id) for task in tasks):
             raise UnsettledError("tasks were started while the pointer of a checkpoint was being stored")
         self._state.tasks.run(tasks)
         if self._state.tasks.all_started and not self._state.running:
             self._state.running = True
             self._state.failing = False
-            self._state.queue.start_schedule(now_ms)
+            self._state.queue.start_schedule(now.steady_ms)
         return []
 
     def _inputs_ended(self, attempts: tuple[AttemptId, ...]) -> list[ev.Effect]:
@@ -177,7 +184,7 @@ class CheckpointCoordinator:
         collecting = [pending for pending in self._state.pending if pending.phase is Phase.COLLECTING]
         return [effect for pending in collecting for effect in self._send_barriers(pending)]
 
-    def _tasks_finished(self, attempts: tuple[AttemptId, ...], now_ms: int) -> list[ev.Effect]:
+    def _tasks_finished(self, attempts: tuple[AttemptId, ...], now: Instant) -> list[ev.Effect]:
         done = self._state.tasks.finish(attempts)
         self._state.commits.forget(attempts)
         effects: list[ev.Effect] = []
@@ -185,13 +192,13 @@ class CheckpointCoordinator:
             missing = any(t.attempt_id in pending.expected and t.attempt_id not in pending.snapshots for t in done)
             if missing and not self._state.settings.after_tasks_finish:
                 reason = Reason.CHECKPOINT_DECLINED_TASK_CLOSING
-                effects += abort(self._state, pending, reason, "a task has finished", now_ms)
+                effects += abort(self._state, pending, reason, "a task has finished", now)
                 continue
             for task in done:
                 pending.finish(task)
-            self.statistics.finished(pending.id, pending.finished.values(), now_ms)
+            self.statistics.finished(pending.id, pending.finished.values(), now)
             effects += self._send_barriers(pending)
-            effects += self._write_when_acknowledged(pending, now_ms)
+            effects += self._write_when_acknowledged(pending, now)
         return effects
 
     def _request_final(self) -> None:
@@ -202,7 +209,7 @@ class CheckpointCoordinator:
         if wanted and not under_way and not state.final_done:
             state.queue.add(Request(Origin.FINAL, checkpoint_options(settings)))
 
-    def _rolled_back(self, subtasks: frozenset[Subtask] | None, message: str, now_ms: int) -> list[ev.Effect]:
+    def _rolled_back(self, subtasks: frozenset[Subtask] | None, message: str, now: Instant) -> list[ev.Effect]:
         if subtasks is not None and not subtasks:
             return []
         self._state.tasks.remove(subtasks)
@@ -214,7 +221,7 @@ class CheckpointCoordinator:
             is_safe = pending.phase is Phase.WRITING and not pending.options.becomes_restore_point
             if pending.phase is not Phase.STORING and not is_safe:
                 drained |= pending.has_drained
-                effects += abort(self._state, pending, Reason.JOB_FAILOVER_REGION, message, now_ms)
+                effects += abort(self._state, pending, Reason.JOB_FAILOVER_REGION, message, now)
         for request in self._state.queue.stop_schedule():
             effects += answers.failed(request, Reason.JOB_FAILOVER_REGION, message)
         self._state.commits.keep(self._state.tasks.is_active)
@@ -224,7 +231,7 @@ class CheckpointCoordinator:
 
     # Requests
 
-    def _savepoint_requested(self, event: ev.SavepointRequested, now_ms: int) -> list[ev.Effect]:
+    def _savepoint_requested(self, event: ev.SavepointRequested, now: Instant) -> list[ev.Effect]:
         request = Request(Origin.USER, savepoint_options(self._state.settings, event), event.trigger_id)
         if request.options.target_directory is None:
             message = "no target directory was given, and execution.checkpointing.savepoint-dir is not set"
@@ -234,11 +241,11 @@ class CheckpointCoordinator:
         effects: list[ev.Effect] = []
         for pending in self._state.pending:
             if not pending.options.is_savepoint and pending.phase in (Phase.PREPARING, Phase.COLLECTING):
-                effects += abort(self._state, pending, Reason.CHECKPOINT_COORDINATOR_SUSPEND, "", now_ms)
+                effects += abort(self._state, pending, Reason.CHECKPOINT_COORDINATOR_SUSPEND, "", now)
         for waiting in self._state.queue.stop_schedule():
             effects += answers.failed(waiting, Reason.CHECKPOINT_COORDINATOR_SUSPEND)
         self._state.stop_with.begin(CheckpointId(self._next_id))
-        return effects + self._start(request, now_ms)
+        return effects + self._start(request, now)
 
     def _request(self, request: Request) -> list[ev.Effect]:
         if self._state.is_known(request):
@@ -250,46 +257,46 @@ class CheckpointCoordinator:
 
     # From the trigger to the last acknowledgement
 
-    def _start_next(self, now_ms: int) -> list[ev.Effect]:
+    def _start_next(self, now: Instant) -> list[ev.Effect]:
         effects: list[ev.Effect] = []
         queue, pending = self._state.queue, self._state.pending
-        while self._state.may_trigger and (request := queue.choose(now_ms, len(pending))) is not None:
-            effects += self._start(request, now_ms)
+        while self._state.may_trigger and (request := queue.choose(now.steady_ms, len(pending))) is not None:
+            effects += self._start(request, now)
         return effects
 
-    def _start(self, request: Request, now_ms: int) -> list[ev.Effect]:
+    def _start(self, request: Request, now: Instant) -> list[ev.Effect]:
         checkpoint_id = CheckpointId(self._next_id)
         self._next_id += 1
         full = request.options.full or self._state.full_needed
         options = replace(request.options, full=full, oldest_base=self._state.completed.oldest_owned)
-        deadline = now_ms + self._state.settings.timeout_ms
-        pending = PendingCheckpoint(checkpoint_id, request, options, now_ms, deadline)
+        deadline = now.steady_ms + self._state.settings.timeout_ms
+        pending = PendingCheckpoint(checkpoint_id, request, options, now.date_ms, deadline)
         self._state.pending.add(pending)
-        self.statistics.triggered(checkpoint_id, options, now_ms)
+        self.statistics.triggered(checkpoint_id, options, now)
         if self._coordinated:
             return [ev.SnapshotCoordinators(checkpoint_id)]
-        return self._begin(pending, now_ms)
+        return self._begin(pending, now)
 
-    def _coordinators_snapshotted(self, checkpoint_id: CheckpointId, state: object, now_ms: int) -> list[ev.Effect]:
+    def _coordinators_snapshotted(self, checkpoint_id: CheckpointId, state: object, now: Instant) -> list[ev.Effect]:
         pending = self._state.pending.in_phase(checkpoint_id, Phase.PREPARING)
         if pending is None:
             return []
         active, finished = self._state.tasks.active(), self._state.tasks.finished()
         if not active or (finished and not self._state.settings.after_tasks_finish):
-            return abort(self._state, pending, Reason.NOT_ALL_REQUIRED_TASKS_RUNNING, "tasks have finished", now_ms)
+            return abort(self._state, pending, Reason.NOT_ALL_REQUIRED_TASKS_RUNNING, "tasks have finished", now)
         pending.coordinator_state = state
-        return self._begin(pending, now_ms)
+        return self._begin(pending, now)
 
-    def _begin(self, pending: PendingCheckpoint, now_ms: int) -> list[ev.Effect]:
+    def _begin(self, pending: PendingCheckpoint, now: Instant) -> list[ev.Effect]:
         pending.begin(self._state.tasks.active(), self._state.tasks.finished())
-        self.statistics.finished(pending.id, pending.finished.values(), now_ms)
+        self.statistics.finished(pending.id, pending.finished.values(), now)
         return self._send_barriers(pending)
 
     def _send_barriers(self, pending: PendingCheckpoint) -> list[ev.Effect]:
         attempts = pending.to_trigger(self._state.tasks.starting_points())
         return [ev.TriggerBarrier(pending.id, attempts, pending.options, pending.started_ms)] if attempts else []
 
-    def _acknowledged(self, event: ev.Acknowledged, now_ms: int) -> list[ev.Effect]:
+    def _acknowledged(self, event: ev.Acknowledged, now: Instant) -> list[ev.Effect]:
         pending = self._state.pending.get(event.checkpoint_id)
         task = pending.expected.get(event.attempt_id) if pending is not None else None
         if pending is None or task is None or pending.phase is not Phase.COLLECTING:
@@ -297,35 +304,33 @@ class CheckpointCoordinator:
         if event.attempt_id in pending.snapshots or event.attempt_id in pending.strangers:
             return []
         pending.acknowledge(TaskSnapshot(task, event.state, event.metrics, event.ended, event.union_list))
-        self.statistics.acknowledged(pending.id, task.subtask, event.metrics, now_ms)
-        return self._write_when_acknowledged(pending, now_ms)
+        self.statistics.acknowledged(pending.id, task.subtask, event.metrics, now)
+        return self._write_when_acknowledged(pending, now)
 
-    def _write_when_acknowledged(self, pending: PendingCheckpoint, now_ms: int) -> list[ev.Effect]:
+    def _write_when_acknowledged(self, pending: PendingCheckpoint, now: Instant) -> list[ev.Effect]:
         if not pending.is_acknowledged:
             return []
         if (divided := divided_union(pending)) is not None:
-            return refuse(self._state, pending, divided, now_ms)
+            return refuse(self._state, pending, divided, now)
         pending.phase = Phase.WRITING
         return [ev.WriteMetadata(pending.content())]
 
-    def _declined(
-        self, checkpoint_id: CheckpointId, attempt_id: AttemptId, reason: Reason, message: str, now_ms: int
-    ) -> list[ev.Effect]:
-        pending = self._state.pending.in_phase(checkpoint_id, Phase.COLLECTING)
-        if pending is None or attempt_id not in pending.expected or attempt_id in pending.snapshots:
+    def _declined(self, event: ev.Declined, now: Instant) -> list[ev.Effect]:
+        pending = self._state.pending.in_phase(event.checkpoint_id, Phase.COLLECTING)
+        if pending is None or event.attempt_id not in pending.expected or event.attempt_id in pending.snapshots:
             return []
-        return abort(self._state, pending, reason, message, now_ms, by_task=True)
+        return abort(self._state, pending, event.reason, event.message, now, declined=event)
 
     # Ends
 
-    def _expire(self, now_ms: int) -> list[ev.Effect]:
+    def _expire(self, now: Instant) -> list[ev.Effect]:
         effects: list[ev.Effect] = []
-        for pending in self._state.pending.expired(now_ms):
+        for pending in self._state.pending.expired(now.steady_ms):
             message = f"after {self._state.settings.timeout_ms / 1000:g} s it waited for {pending.waits_for()}"
-            effects += abort(self._state, pending, Reason.CHECKPOINT_EXPIRED, message, now_ms)
+            effects += abort(self._state, pending, Reason.CHECKPOINT_EXPIRED, message, now)
         return effects
 
-    def _stop(self, outcome: ev.StopOutcome, now_ms: int) -> list[ev.Effect]:
+    def _stop(self, outcome: ev.StopOutcome, now: Instant) -> list[ev.Effect]:
         if self._state.stopped is not None:
             return []
         self._state.stopped = outcome
@@ -334,7 +339,7 @@ class CheckpointCoordinator:
         reason, effects = Reason.CHECKPOINT_COORDINATOR_SHUTDOWN, list[ev.Effect]()
         for pending in self._state.pending:
             if pending.phase is not Phase.STORING:
-                effects += abort(self._state, pending, reason, "", now_ms)
+                effects += abort(self._state, pending, reason, "", now)
         for request in self._state.queue.stop_schedule():
             effects += answers.failed(request, reason)
         effects += self._state.stop_with.ended(outcome)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from millstream.core.clock import Instant
 from millstream.jobmanager.checkpoints import events as ev
 from millstream.jobmanager.checkpoints.commits import CommitRetries
 from millstream.jobmanager.checkpoints.failures import CheckpointFailureReason as Reason
@@ -22,7 +23,10 @@ from millstream.jobmanager.failover.topology import JobTopology
 
 
 class CoordinatorState:
-    """One of each; `failing` says that the job is about to restart or end, and that it need not be told so again."""
+    """One of each; `failing` says that the job is about to restart or end, and that it need not be told so again.
+
+    `failed_savepoints` are those since the newest completed snapshot, which holds what older ones were to hold.
+    """
 
     def __init__(
         self, topology: JobTopology, settings: CheckpointSettings, retained: Sequence[CompletedCheckpoint]
@@ -39,14 +43,15 @@ class CoordinatorState:
         self.running = False
         self.failing = False
         self.final_done = False
+        self.failed_savepoints: list[int] = []
         self.stopped: ev.StopOutcome | None = None
         latest = self.completed.latest
         self.full_needed = latest is not None and not latest.owned
 
-    def end(self, pending: PendingCheckpoint, now_ms: int) -> None:
+    def end(self, pending: PendingCheckpoint, now: Instant) -> None:
         """The checkpoint is complete, or about to be discarded."""
         self.pending.end(pending)
-        self.queue.ended(pending.request, now_ms)
+        self.queue.ended(pending.request, now.steady_ms)
 
     @property
     def may_trigger(self) -> bool:

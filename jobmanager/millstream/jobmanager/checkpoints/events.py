@@ -118,12 +118,13 @@ class Acknowledged:
 
 @dataclass(frozen=True, slots=True)
 class Declined:
-    """A task cannot take the snapshot, or could not write it."""
+    """A task cannot take the snapshot, or could not write it. `cause` is what was raised in it, opaque here."""
 
     checkpoint_id: CheckpointId
     attempt_id: AttemptId
     reason: CheckpointFailureReason
     message: str
+    cause: object | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,15 +205,8 @@ Event = (
 class SnapshotCoordinators:
     """Take the state of the sources' coordinators; answered by `CoordinatorsSnapshotted` or `CoordinatorsFailed`.
 
-    What they send to readers after it is held back until this checkpoint's `TriggerBarrier` or `ResumeCoordinators`.
+    The answer is handled before anything that they send to readers after it, so that barriers reach those first.
     """
-
-    checkpoint_id: CheckpointId
-
-
-@dataclass(frozen=True, slots=True)
-class ResumeCoordinators:
-    """The checkpoint is given up before its barriers: what the sources' coordinators sent is held back no longer."""
 
     checkpoint_id: CheckpointId
 
@@ -290,9 +284,13 @@ class ReleasePointer:
 
 @dataclass(frozen=True, slots=True)
 class FailJob:
-    """Fail the running tasks, so that the job restarts from its last checkpoint if it may."""
+    """Fail the running tasks, so that the job restarts from its last checkpoint if it may.
+
+    `cause` is that of the `Declined` which led to it.
+    """
 
     message: str
+    cause: object | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -331,17 +329,8 @@ class CheckpointFailed:
     message: str
 
 
-@dataclass(frozen=True, slots=True)
-class StopJob:
-    """The savepoint that ends the job is complete: tasks finish once they have committed it."""
-
-    checkpoint_id: CheckpointId
-    drain: bool
-
-
 Effect = (
     SnapshotCoordinators
-    | ResumeCoordinators
     | TriggerBarrier
     | WriteMetadata
     | StorePointer
@@ -355,5 +344,4 @@ Effect = (
     | SavepointFailed
     | CheckpointDone
     | CheckpointFailed
-    | StopJob
 )

@@ -6,14 +6,7 @@ counts only when a task declined it: what else hinders a savepoint is no sign th
 
 from __future__ import annotations
 
-from enum import Enum, StrEnum
-
-
-class Counting(Enum):
-    """Whether a reason counts against the tolerable failures."""
-
-    COUNTED = "counted"
-    IGNORED = "ignored"
+from enum import StrEnum
 
 
 class CheckpointFailureReason(StrEnum):
@@ -43,9 +36,9 @@ class CheckpointFailureReason(StrEnum):
     FINALIZE_CHECKPOINT_FAILURE = "FINALIZE_CHECKPOINT_FAILURE"
 
     @property
-    def counting(self) -> Counting:
+    def counts(self) -> bool:
         """Real failures of storage and of tasks' snapshots count; what the job's own life causes does not."""
-        return Counting.COUNTED if self in _COUNTED else Counting.IGNORED
+        return self in _COUNTED
 
     @property
     def description(self) -> str:
@@ -91,12 +84,12 @@ _DESCRIPTIONS: dict[CheckpointFailureReason, str] = {
 
 
 class FailureCounter:
-    """Failures in a row. Each checkpoint counts once; those older than the last success do not count."""
+    """Failures in a row. Each checkpoint counts once; those older than `last_success` do not count."""
 
     def __init__(self, tolerable: int) -> None:
         self._tolerable = tolerable
         self._counted: set[int] = set()
-        self._last_success = 0
+        self.last_success = 0
 
     @property
     def count(self) -> int:
@@ -105,13 +98,13 @@ class FailureCounter:
 
     def succeeded(self, checkpoint_id: int) -> None:
         """A checkpoint completed: counting begins again."""
-        if checkpoint_id > self._last_success:
-            self._last_success = checkpoint_id
+        if checkpoint_id > self.last_success:
+            self.last_success = checkpoint_id
             self._counted.clear()
 
     def failed(self, checkpoint_id: int, reason: CheckpointFailureReason) -> bool:
         """Counts a failure; true when that makes more than the job tolerates, and counting begins again."""
-        if reason.counting is Counting.IGNORED or checkpoint_id <= self._last_success:
+        if not reason.counts or checkpoint_id <= self.last_success:
             return False
         self._counted.add(checkpoint_id)
         if len(self._counted) <= self._tolerable:

@@ -31,7 +31,7 @@ class Phase(Enum):
 
 @dataclass(slots=True)
 class PendingCheckpoint:
-    """What has been collected so far."""
+    """What has been collected so far. `started_ms` is a date, `deadline_ms` a reading of the steady clock."""
 
     id: CheckpointId
     request: Request

@@ -37,7 +37,7 @@ class Request:
 
 
 class RequestQueue:
-    """Owned by the coordinator."""
+    """Owned by the coordinator. Times are readings of the steady clock."""
 
     def __init__(self, settings: CheckpointSettings, periodic: SnapshotOptions) -> None:
         self._settings = settings

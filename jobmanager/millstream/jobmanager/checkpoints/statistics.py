@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from millstream.core.barriers import Alignment
+from millstream.core.clock import Instant
 from millstream.core.ids import VertexId
 from millstream.jobmanager.checkpoints.model import (
     CheckpointId,
@@ -55,10 +56,10 @@ class CheckpointStats:
 
     id: CheckpointId
     options: SnapshotOptions
-    trigger_timestamp_ms: int
+    triggered: Instant
     vertices: dict[VertexId, VertexStats]
     status: CheckpointStatus = CheckpointStatus.IN_PROGRESS
-    end_timestamp_ms: int | None = None
+    ended: Instant | None = None
     external_path: str = ""
     discarded: bool = False
     failure_message: str = ""
@@ -80,9 +81,9 @@ class CheckpointStats:
         """How many subtasks the job has."""
         return sum(vertex.parallelism for vertex in self.vertices.values())
 
-    def end_to_end_ms(self, now_ms: int) -> int:
+    def end_to_end_ms(self, now: Instant) -> int:
         """From the trigger to the end, or until now."""
-        return (self.end_timestamp_ms if self.end_timestamp_ms is not None else now_ms) - self.trigger_timestamp_ms
+        return (self.ended or now).steady_ms - self.triggered.steady_ms
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,32 +161,31 @@ class CheckpointStatistics:
         self.latest_failed: CheckpointStats | None = None
         self.latest_restored: RestoredStats | None = None
 
-    def triggered(self, checkpoint_id: CheckpointId, options: SnapshotOptions, now_ms: int) -> None:
+    def triggered(self, checkpoint_id: CheckpointId, options: SnapshotOptions, now: Instant) -> None:
         """A checkpoint was started."""
         vertices = {vertex: VertexStats(parallelism) for vertex, parallelism in self._parallelism.items()}
-        self._in_progress[checkpoint_id] = CheckpointStats(checkpoint_id, options, now_ms, vertices)
+        self._in_progress[checkpoint_id] = CheckpointStats(checkpoint_id, options, now, vertices)
         self.counts.total += 1
         self.counts.in_progress += 1
 
     def acknowledged(
-        self, checkpoint_id: CheckpointId, subtask: Subtask, metrics: SnapshotMetrics, now_ms: int
+        self, checkpoint_id: CheckpointId, subtask: Subtask, metrics: SnapshotMetrics, now: Instant
     ) -> None:
         """A task acknowledged."""
         stats = self._in_progress[checkpoint_id]
-        elapsed = now_ms - stats.trigger_timestamp_ms
         stats.vertices[subtask.vertex_id].subtasks[subtask.index] = SubtaskStats(
-            subtask.index, now_ms, elapsed, metrics
+            subtask.index, now.date_ms, stats.end_to_end_ms(now), metrics
         )
 
-    def finished(self, checkpoint_id: CheckpointId, tasks: Iterable[TaskRef], now_ms: int) -> None:
+    def finished(self, checkpoint_id: CheckpointId, tasks: Iterable[TaskRef], now: Instant) -> None:
         """Tasks have finished, and take part without doing anything."""
         for task in tasks:
             if task.subtask.index not in self._in_progress[checkpoint_id].vertices[task.subtask.vertex_id].subtasks:
-                self.acknowledged(checkpoint_id, task.subtask, SnapshotMetrics(), now_ms)
+                self.acknowledged(checkpoint_id, task.subtask, SnapshotMetrics(), now)
 
-    def completed(self, checkpoint_id: CheckpointId, path: str, now_ms: int) -> None:
+    def completed(self, checkpoint_id: CheckpointId, path: str, now: Instant) -> None:
         """A checkpoint completed."""
-        stats = self._end(checkpoint_id, CheckpointStatus.COMPLETED, now_ms)
+        stats = self._end(checkpoint_id, CheckpointStatus.COMPLETED, now)
         stats.external_path = path
         self.counts.completed += 1
         if stats.options.is_savepoint:
@@ -197,15 +197,15 @@ class CheckpointStatistics:
             (
                 sum(m.checkpointed_bytes for m in metrics),
                 sum(m.state_bytes for m in metrics),
-                stats.end_to_end_ms(now_ms),
+                stats.end_to_end_ms(now),
                 sum(m.processed_bytes for m in metrics),
                 sum(m.persisted_bytes for m in metrics),
             )
         )
 
-    def failed(self, checkpoint_id: CheckpointId, message: str, now_ms: int) -> None:
+    def failed(self, checkpoint_id: CheckpointId, message: str, now: Instant) -> None:
         """A checkpoint failed or was aborted."""
-        stats = self._end(checkpoint_id, CheckpointStatus.FAILED, now_ms)
+        stats = self._end(checkpoint_id, CheckpointStatus.FAILED, now)
         stats.failure_message = message
         self.counts.failed += 1
         self.latest_failed = stats
@@ -216,11 +216,11 @@ class CheckpointStatistics:
         if stats is not None:
             stats.discarded = True
 
-    def restored(self, checkpoint: CompletedCheckpoint, now_ms: int) -> None:
+    def restored(self, checkpoint: CompletedCheckpoint, now: Instant) -> None:
         """Tasks were started from a checkpoint."""
         self.counts.restored += 1
         self.latest_restored = RestoredStats(
-            checkpoint.checkpoint_id, now_ms, checkpoint.content.options.is_savepoint, checkpoint.pointer
+            checkpoint.checkpoint_id, now.date_ms, checkpoint.content.options.is_savepoint, checkpoint.pointer
         )
 
     def history(self) -> list[CheckpointStats]:
@@ -245,10 +245,10 @@ class CheckpointStatistics:
         )
         return sizes, states, durations, processed, persisted
 
-    def _end(self, checkpoint_id: CheckpointId, status: CheckpointStatus, now_ms: int) -> CheckpointStats:
+    def _end(self, checkpoint_id: CheckpointId, status: CheckpointStatus, now: Instant) -> CheckpointStats:
         stats = self._in_progress.pop(checkpoint_id)
         stats.status = status
-        stats.end_timestamp_ms = now_ms
+        stats.ended = now
         self.counts.in_progress -= 1
         self._ended.append(stats)
         return stats

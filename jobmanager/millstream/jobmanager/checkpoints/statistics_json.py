@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
 
+from millstream.core.clock import Instant
 from millstream.core.ids import VertexId
 from millstream.core.snapshot.memory_storage import SCHEME
 from millstream.jobmanager.checkpoints.settings import CheckpointSettings, Retention, StorageKind
@@ -22,12 +23,12 @@ _SUMMARY_NAMES = ("checkpointed_size", "state_size", "end_to_end_duration", "pro
 _NEVER = -1
 
 
-def overview(statistics: CheckpointStatistics, now_ms: int) -> Json:
+def overview(statistics: CheckpointStatistics, now: Instant) -> Json:
     """`/jobs/:jobid/checkpoints`."""
     restored = statistics.latest_restored
 
     def latest(stats: CheckpointStats | None) -> Json | None:
-        return checkpoint(stats, now_ms) if stats is not None else None
+        return checkpoint(stats, now) if stats is not None else None
 
     summary = {name: asdict(value) for name, value in zip(_SUMMARY_NAMES, statistics.summary(), strict=True)}
     return {
@@ -46,11 +47,11 @@ def overview(statistics: CheckpointStatistics, now_ms: int) -> Json:
                 "external_path": _external(restored.external_path),
             },
         },
-        "history": [checkpoint(stats, now_ms) for stats in statistics.history()],
+        "history": [checkpoint(stats, now) for stats in statistics.history()],
     }
 
 
-def checkpoint(stats: CheckpointStats, now_ms: int, with_tasks: bool = False) -> Json:
+def checkpoint(stats: CheckpointStats, now: Instant, with_tasks: bool = False) -> Json:
     """An entry of the history, and with tasks `/jobs/:jobid/checkpoints/details/:checkpointid`."""
     result: Json = {
         "className": stats.status.lower(),
@@ -58,24 +59,25 @@ def checkpoint(stats: CheckpointStats, now_ms: int, with_tasks: bool = False) ->
         "status": stats.status.value,
         "is_savepoint": stats.options.is_savepoint,
         "savepointFormat": stats.options.savepoint_format,
-        "trigger_timestamp": stats.trigger_timestamp_ms,
+        "trigger_timestamp": stats.triggered.date_ms,
         "checkpoint_type": stats.checkpoint_type,
-        "end_to_end_duration": stats.end_to_end_ms(now_ms),
+        "end_to_end_duration": stats.end_to_end_ms(now),
         "num_subtasks": stats.num_subtasks,
         **_acknowledgements(stats.acknowledged),
-        "tasks": {v: task(stats, v, now_ms) for v in stats.vertices} if with_tasks else {},
+        "tasks": {v: task(stats, v, now) for v in stats.vertices} if with_tasks else {},
     }
     match stats.status:
         case CheckpointStatus.COMPLETED:
             result |= {"external_path": _external(stats.external_path), "discarded": stats.discarded}
         case CheckpointStatus.FAILED:
-            result |= {"failure_timestamp": stats.end_timestamp_ms, "failure_message": stats.failure_message}
+            assert stats.ended is not None
+            result |= {"failure_timestamp": stats.ended.date_ms, "failure_message": stats.failure_message}
         case CheckpointStatus.IN_PROGRESS:
             pass
     return result
 
 
-def task(stats: CheckpointStats, vertex_id: VertexId, now_ms: int) -> Json:
+def task(stats: CheckpointStats, vertex_id: VertexId, now: Instant) -> Json:
     """What one vertex did in a checkpoint."""
     vertex = stats.vertices[vertex_id]
     acknowledged = list(vertex.subtasks.values())
@@ -88,11 +90,11 @@ def task(stats: CheckpointStats, vertex_id: VertexId, now_ms: int) -> Json:
     }
 
 
-def subtasks(stats: CheckpointStats, vertex_id: VertexId, now_ms: int) -> Json:
+def subtasks(stats: CheckpointStats, vertex_id: VertexId, now: Instant) -> Json:
     """`/jobs/:jobid/checkpoints/details/:checkpointid/subtasks/:vertexid`."""
     vertex = stats.vertices[vertex_id]
     return {
-        **task(stats, vertex_id, now_ms),
+        **task(stats, vertex_id, now),
         "summary": _subtask_summary(list(vertex.subtasks.values())),
         "subtasks": [_subtask(vertex, index) for index in range(vertex.parallelism)],
     }

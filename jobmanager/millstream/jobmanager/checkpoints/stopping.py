@@ -7,7 +7,6 @@ path.
 
 from __future__ import annotations
 
-from millstream.core.barriers import StopMode
 from millstream.jobmanager.checkpoints import answers
 from millstream.jobmanager.checkpoints import events as ev
 from millstream.jobmanager.checkpoints.failures import CheckpointFailureReason
@@ -43,10 +42,10 @@ class StopWithSavepoint:
         return self._complete is not None and self._complete.request.trigger_id == trigger_id
 
     def completed(self, pending: PendingCheckpoint, job_ended: bool) -> list[ev.Effect]:
-        """The savepoint is the restore point now."""
+        """The savepoint is the restore point now, and tasks finish once they have committed it."""
         if pending.id == self._checkpoint_id and not job_ended:
             self._complete = pending
-            return [ev.StopJob(pending.id, pending.options.stop is StopMode.DRAIN)]
+            return []
         return _incomplete(pending, CheckpointFailureReason.JOB_FAILOVER_REGION, "the job did not stop with it")
 
     def fall_through(self, reason: CheckpointFailureReason, message: str) -> list[ev.Effect]:

@@ -83,7 +83,7 @@ class CheckpointsUnderWay:
         """Gives up what an ended checkpoint has collected; while its metadata is being written, that is done later."""
         match pending.phase:
             case Phase.PREPARING:
-                return [ev.ResumeCoordinators(pending.id)]
+                return []  # no task has heard of it
             case Phase.WRITING:
                 self._abandoned[pending.id] = pending
                 return []

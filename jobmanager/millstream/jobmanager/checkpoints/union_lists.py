@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from millstream.core.clock import Instant
 from millstream.core.ids import VertexId
 from millstream.jobmanager.checkpoints import events as ev
 from millstream.jobmanager.checkpoints.aborting import abort, fail_job
@@ -47,13 +48,13 @@ def divided_union(pending: PendingCheckpoint) -> DividedUnion | None:
     return None
 
 
-def refuse(state: CoordinatorState, pending: PendingCheckpoint, divided: DividedUnion, now_ms: int) -> list[ev.Effect]:
+def refuse(state: CoordinatorState, pending: PendingCheckpoint, divided: DividedUnion, now: Instant) -> list[ev.Effect]:
     """Gives the checkpoint up.
 
     When only a part of the vertex restarted after its end, the rest has finished, and what restarted would wait in vain
     for a checkpoint that holds its end. Then all tasks run again, from the checkpoint that holds the end of all.
     """
-    effects = abort(state, pending, Reason.CHECKPOINT_DECLINED_TASK_CLOSING, divided.message, now_ms)
+    effects = abort(state, pending, Reason.CHECKPOINT_DECLINED_TASK_CLOSING, divided.message, now)
     held = {s.task.attempt_id for c in state.completed.entries for s in c.content.snapshots if s.ended}
     waiting = [snapshot for snapshot in divided.snapshots if snapshot.task.attempt_id not in held]
     if pending.request.origin is Origin.FINAL and waiting:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from millstream.core.key_groups import key_group_range
 from millstream.core.snapshot.compatibility import compare_state
-from millstream.core.snapshot.errors import IncompatibleStateError, SnapshotError
+from millstream.core.snapshot.errors import IncompatibleStateError, SnapshotError, UnusableFileError
 from millstream.core.snapshot.files import FileFormat, file_name, read_state
 from millstream.core.snapshot.model import StateFile, StateKind, StateSnapshot
 from millstream.core.snapshot.operator_json import operators_from_json
@@ -117,7 +117,11 @@ class RestoredTask:
 
 
 def restore_task(deployment: pb.TaskDeployment, storage: FileSource, copies: LocalCopies | None = None) -> RestoredTask:
-    """Reads and checks all files of a task, or local copies of them. A bad file is an error that names it."""
+    """Reads and checks all files of a task, or local copies of them.
+
+    A bad file is an error that names it, and for good: falling back to an older checkpoint would write again what was
+    committed since.
+    """
     location = location_of(deployment.restore_location)
     operators = operators_from_json(deployment.restore, f"{location or 'the snapshot'}, for {deployment.task_name}")
     states: dict[str, list[StoredState]] = {}
@@ -138,6 +142,9 @@ def restore_task(deployment: pb.TaskDeployment, storage: FileSource, copies: Loc
                 for file, table in zip(state.files, tables, strict=True)
             )
             states.setdefault(operator.operator_id, []).append(StoredState(state, parts, deal))
+    except UnusableFileError as error:
+        needed = f"; checkpoint {deployment.restored_checkpoint_id} at {location} cannot be restored without it"
+        raise UnusableFileError(error.path, error.reason + needed) from error
     finally:
         readers.shutdown(wait=False, cancel_futures=True)  # when one cannot be read, the others are not waited for
     if copies is not None:

@@ -71,6 +71,7 @@ class TaskCheckpoints:
         self.copies = services.copies.of(task.deployment.vertex_id, task.deployment.subtask)
         self._aligner: BarrierAligner | None = None
         self._arrivals: dict[int, _Arrival] = {}
+        self._coordinator_ahead_ms = 0
         self._in_flight = InFlightRecords(task)
         self._targets: dict[int, SnapshotTarget] = {}
         self._held: dict[int, SnapshotWritten] = {}
@@ -107,7 +108,7 @@ class TaskCheckpoints:
         for barrier in announced:
             self._note_arrival(barrier)
             self._apply(self._alignment().announced(barrier))
-        aligner, in_flight, now_ms = self._aligner, self._in_flight, self._services.clock.now_ms()
+        aligner, in_flight, now_ms = self._aligner, self._in_flight, int(now * 1000) + self._coordinator_ahead_ms
         if not in_flight.is_under_way and (aligner is None or not aligner.is_aligning):
             return now if announced else None
         if aligner is not None:
@@ -253,8 +254,10 @@ class TaskCheckpoints:
     def _note_arrival(self, barrier: Barrier) -> None:
         if barrier.checkpoint_id not in self._arrivals:
             clock = self._services.clock
-            delay = max(0, clock.now_ms() - barrier.timestamp)
-            self._arrivals[barrier.checkpoint_id] = _Arrival(clock.monotonic(), delay, self._bytes_in())
+            at, delay = clock.monotonic(), max(0, clock.now_ms() - barrier.timestamp)
+            self._arrivals[barrier.checkpoint_id] = _Arrival(at, delay, self._bytes_in())
+            # The wall clocks of two machines are compared this once; from here on, time passes on the monotonic one.
+            self._coordinator_ahead_ms = barrier.timestamp + delay - int(at * 1000)
 
     def _bytes_in(self) -> int:
         return sum(gate.bytes_in for gate in self._task.gates)

@@ -21,17 +21,22 @@ from millstream.taskmanager.state.backend import KeyedStateBackend, OperatorStat
 from millstream.taskmanager.state.function_state import TaskInitializationContext, TaskSnapshotContext
 
 Emit = Callable[[Batch], None]
+KeyOf = Callable[[Any], Any]
 
 NO_RECORD = object()
 
 
 class OperatorError(Exception):
-    """A user's function failed: which operator's, on which record, and how (`__cause__`)."""
+    """A user's function failed: which operator's, on which record, and how (`__cause__`).
 
-    def __init__(self, operator_name: str, record: Any, cause: BaseException) -> None:
+    `key_of` is the operator's key selector for the record, if it has one.
+    """
+
+    def __init__(self, operator_name: str, record: Any, cause: BaseException, key_of: KeyOf | None = None) -> None:
         super().__init__(f"{operator_name}: {cause!r}")
         self.operator_name = operator_name
         self.record = record
+        self.key_of = key_of
         self.__cause__ = cause
 
 
@@ -87,9 +92,11 @@ class Operator:
             return batch.timestamps
         return batch.timestamps.to_pylist()  # type: ignore[no-any-return]  # an Arrow array of int64
 
-    def failed(self, cause: BaseException, rows: list[Any], source: Iterator[Any]) -> OperatorError:
+    def failed(
+        self, cause: BaseException, rows: list[Any], source: Iterator[Any], key_of: KeyOf | None = None
+    ) -> OperatorError:
         """The error for the record that `source`, an iterator over `rows`, handed out last."""
-        return OperatorError(self.name, rows[len(rows) - operator.length_hint(source) - 1], cause)
+        return OperatorError(self.name, rows[len(rows) - operator.length_hint(source) - 1], cause, key_of)
 
 
 class FunctionOperator(Operator):

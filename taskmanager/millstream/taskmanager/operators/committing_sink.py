@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any
 
 from millstream.core.batches import Barrier, Batch
@@ -48,6 +48,8 @@ class CommittingSinkOperator(Operator):
         self._check_at: float | None = None
         self.restored: Recovery[Any] = Recovery()
         """What the restored snapshot holds."""
+        self.failed_savepoints: Collection[int] = ()
+        """Those that came to nothing, and whose transactions no other snapshot holds."""
 
     def open(self) -> None:
         """Recovers, cleans up, and begins."""
@@ -59,7 +61,7 @@ class CommittingSinkOperator(Operator):
         for transaction in restored.abort:
             self._call(sink.recover_and_abort, transaction)
         self._call(sink.restore_writer_state, restored.states)
-        self._call(sink.abort_leftovers, restored.known, restored.known_states)
+        self._call(sink.abort_leftovers, restored.known, restored.known_states, self.failed_savepoints)
         self.restored = Recovery()
         self._begin()
 
@@ -87,10 +89,7 @@ class CommittingSinkOperator(Operator):
         """Pre-commits what was written before the barrier, and begins anew behind it."""
         self._refuse_broken()
         try:
-            is_users = barrier.is_savepoint
-            self._pre_commit(
-                barrier.checkpoint_id, self._sink.pre_commit_for_savepoint if is_users else self._sink.pre_commit
-            )
+            self._pre_commit(barrier.checkpoint_id, barrier.is_savepoint)
             self._writer_states = self._call(self._sink.snapshot_writer_state, barrier.checkpoint_id)
             if not self._ended:
                 self._begin()
@@ -116,7 +115,7 @@ class CommittingSinkOperator(Operator):
             self._call(self._sink.finish, transaction)
         self._ended = True
         if not self._final_checkpoint:
-            self._pre_commit(_END, self._sink.pre_commit)
+            self._pre_commit(_END, for_savepoint=False)
             self.notify_checkpoint_complete(_END)
 
     def close(self) -> None:
@@ -133,9 +132,12 @@ class CommittingSinkOperator(Operator):
     def _begin(self) -> None:
         self._transactions.begun(self._call(self._sink.begin_transaction))
 
-    def _pre_commit(self, checkpoint_id: int, pre_commit: Callable[[Any], None]) -> None:
+    def _pre_commit(self, checkpoint_id: int, for_savepoint: bool) -> None:
         for transaction in self._transactions.open:
-            self._call(pre_commit, transaction)
+            if for_savepoint:
+                self._call(self._sink.pre_commit_for_savepoint, transaction, checkpoint_id)
+            else:
+                self._call(self._sink.pre_commit, transaction)
         self._transactions.pre_committed(checkpoint_id)
 
     def _refuse_broken(self) -> None:

@@ -7,9 +7,7 @@ from typing import Any
 
 from millstream.core.batches import RowBatch
 from millstream.datastream.functions import OutputTag
-from millstream.taskmanager.operators.base import FunctionOperator
-
-KeyOf = Callable[[Any], Any]
+from millstream.taskmanager.operators.base import FunctionOperator, KeyOf
 
 
 class ProcessingOperator(FunctionOperator):
@@ -45,7 +43,7 @@ class ProcessingOperator(FunctionOperator):
                 if times is not None:
                     out_times += [times[position]] * (len(out) - len(out_times))
         except Exception as error:
-            raise self.failed(error, rows, source) from error
+            raise self.failed(error, rows, source, key_of) from error
         finally:
             self.leave_key()
         if out:

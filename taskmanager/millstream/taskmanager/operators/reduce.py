@@ -51,7 +51,7 @@ class ReduceOperator(FunctionOperator):
             records = _entering(source, keys, self.keyed_state.set_current_key) if self._uses_keys else source
             results = self._table.fold(keys, records, self._reduce, shared)
         except Exception as error:
-            raise self.failed(error, rows, source) from error
+            raise self.failed(error, rows, source, self._key_of) from error
         finally:
             if self._uses_keys:
                 self.leave_key()

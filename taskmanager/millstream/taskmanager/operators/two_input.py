@@ -14,8 +14,8 @@ from millstream.core.batches import Batch, RowBatch
 from millstream.core.conversion import record_batch_to_rows
 from millstream.core.types import TypeInformation
 from millstream.datastream.functions import RuntimeContext
-from millstream.taskmanager.operators.base import Emit, FunctionOperator
-from millstream.taskmanager.operators.processing import KeyOf, ProcessingOperator
+from millstream.taskmanager.operators.base import Emit, FunctionOperator, KeyOf
+from millstream.taskmanager.operators.processing import ProcessingOperator
 from millstream.taskmanager.operators.record_context import KeyedRecordContext, RecordContext
 from millstream.taskmanager.partitioning import key_function
 from millstream.taskmanager.state.backend import KeyedStateBackend
@@ -81,7 +81,7 @@ class _GatheringOperator(TwoInputOperator):
         try:
             out, out_times = self.gather(self.entering(source, key_of), times, getattr(self.function, method))
         except Exception as error:
-            raise self.failed(error, rows, source) from error
+            raise self.failed(error, rows, source, key_of) from error
         finally:
             self.leave_key()
         if out:

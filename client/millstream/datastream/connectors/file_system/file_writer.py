@@ -6,14 +6,14 @@ There is one open part for each bucket. Owned by the task's thread.
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from millstream.core.batches import Batch
 from millstream.core.clock import Clock
 from millstream.core.ids import new_id
 from millstream.datastream.connectors.errors import ConnectorError
 from millstream.datastream.connectors.file_system.buckets import BucketAssigner, checked_bucket
-from millstream.datastream.connectors.file_system.hidden_names import Owner
+from millstream.datastream.connectors.file_system.hidden_names import Owner, savepoint_of
 from millstream.datastream.connectors.file_system.open_part import OpenPart
 from millstream.datastream.connectors.file_system.part_formats import PartFormat
 from millstream.datastream.connectors.file_system.rolling import OutputFileConfig, RollingPolicy
@@ -118,10 +118,10 @@ class FileWriter:
             self.roll_by_time(transaction)
         sync_directories(os.path.dirname(file.hidden) for file in transaction.files)
 
-    def pre_commit_for_savepoint(self, transaction: FileTransaction) -> None:
-        """Finishes everything, under hidden names that no attempt takes for leftovers."""
+    def pre_commit_for_savepoint(self, transaction: FileTransaction, savepoint: int) -> None:
+        """Finishes everything, under hidden names that no attempt takes for leftovers while the savepoint may be."""
         self.roll_all(transaction)
-        keep(transaction)
+        keep(transaction, self._owner, savepoint)
         sync_directories(os.path.dirname(file.hidden) for file in transaction.files)
 
     def hold(self) -> list[PartState]:
@@ -149,14 +149,19 @@ class FileWriter:
             if owner is not None and owner.operator == self._owner.operator:  # else the snapshot is another job's
                 self._restored.superseded.append(state.hidden)
 
-    def remove_leftovers(self, known: Sequence[FileTransaction], known_states: Sequence[PartState]) -> None:
-        """Removes the hidden files of dead attempts that the restored snapshot does not name."""
+    def remove_leftovers(
+        self, known: Sequence[FileTransaction], known_states: Sequence[PartState], failed_savepoints: Collection[int]
+    ) -> None:
+        """Removes the hidden files of dead attempts that neither the restored snapshot nor a savepoint may name."""
         named = {file.hidden for transaction in known for file in transaction.files}
         named |= {state.hidden for state in known_states}
         for folder, _, names in os.walk(self._directory):
             for name in names:
                 path, owner = os.path.join(folder, name), Owner.from_name(name)
-                if owner is not None and self._owner.inherits(owner, self._parallelism) and path not in named:
+                if owner is None or not self._owner.inherits(owner, self._parallelism) or path in named:
+                    continue
+                savepoint = savepoint_of(name)
+                if savepoint is None or savepoint in failed_savepoints:
                     remove(path)
 
     def close(self) -> None:

@@ -2,7 +2,7 @@
 
 A hidden file is `.<visible name>.<operator>-<subtask>-<attempt>.inprogress`, where the operator is a hash of the job's
 and the operator's ids: whose file it is can be told from its name alone, whatever else shares the folder. One that a
-savepoint holds is `.<visible name>.savepoint`, and nobody's to remove.
+savepoint may hold ends in `-<savepoint>.savepoint`: it is nobody's to remove unless that savepoint came to nothing.
 """
 
 from __future__ import annotations
@@ -13,12 +13,13 @@ from dataclasses import dataclass
 from millstream.core.ids import stable_id
 from millstream.datastream.functions import RuntimeContext
 
-_HIDDEN = re.compile(r"\..+\.([0-9a-f]{16})-([0-9]+)-([0-9]+)\.inprogress")
+_HIDDEN = re.compile(r"\..+\.([0-9a-f]{16})-([0-9]+)-([0-9]+)(?:\.inprogress|-([0-9]+)\.savepoint)")
 
 
-def kept_name(name: str) -> str:
-    """The hidden name of a part that a savepoint holds."""
-    return f".{name}.savepoint"
+def savepoint_of(name: str) -> int | None:
+    """The savepoint that may hold the hidden file; None when it is no such file."""
+    found = _HIDDEN.fullmatch(name)
+    return None if found is None or found[4] is None else int(found[4])
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +45,10 @@ class Owner:
     def hide(self, name: str) -> str:
         """The hidden name of a part."""
         return f".{name}.{self.operator}-{self.subtask}-{self.attempt}.inprogress"
+
+    def keep(self, name: str, savepoint: int) -> str:
+        """The hidden name of a part that a savepoint may hold."""
+        return f".{name}.{self.operator}-{self.subtask}-{self.attempt}-{savepoint}.savepoint"
 
     def inherits(self, other: Owner, parallelism: int) -> bool:
         """Whether this attempt cleans up after another: an older one of its subtask, or one of a subtask that is gone.

@@ -9,7 +9,7 @@ it; Parquet ends its parts with every checkpoint.
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import timedelta
 from typing import Any
 
@@ -135,9 +135,9 @@ class FileSink(TwoPhaseCommitSink[FileTransaction]):
         """Finished parts are durable under their hidden names."""
         self._writer.pre_commit(transaction)
 
-    def pre_commit_for_savepoint(self, transaction: FileTransaction) -> None:
+    def pre_commit_for_savepoint(self, transaction: FileTransaction, checkpoint_id: int) -> None:
         """The same for all parts: a savepoint holds no part that goes on, and names files that no attempt removes."""
-        self._writer.pre_commit_for_savepoint(transaction)
+        self._writer.pre_commit_for_savepoint(transaction, checkpoint_id)
 
     def snapshot_writer_state(self, checkpoint_id: int) -> list[PartState]:
         """The open parts, which go on."""
@@ -159,9 +159,11 @@ class FileSink(TwoPhaseCommitSink[FileTransaction]):
         """Goes on with copies of the parts that were open."""
         self._writer.restore(states)
 
-    def abort_leftovers(self, known: Sequence[FileTransaction], known_states: Sequence[PartState]) -> None:
+    def abort_leftovers(
+        self, known: Sequence[FileTransaction], known_states: Sequence[PartState], failed_savepoints: Collection[int]
+    ) -> None:
         """Removes hidden files of this sink's dead attempts."""
-        self._writer.remove_leftovers(known, known_states)
+        self._writer.remove_leftovers(known, known_states, failed_savepoints)
 
     def finish(self, transaction: FileTransaction) -> None:
         """Finishes all parts."""

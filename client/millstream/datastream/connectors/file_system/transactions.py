@@ -17,7 +17,7 @@ from typing import Any
 
 from millstream.core.durable import sync, sync_folder
 from millstream.datastream.connectors.errors import ConnectorError
-from millstream.datastream.connectors.file_system.hidden_names import kept_name
+from millstream.datastream.connectors.file_system.hidden_names import Owner
 
 log = logging.getLogger(__name__)
 
@@ -103,13 +103,13 @@ def _publish(file: PendingFile) -> bool:
     return os.path.exists(file.visible)
 
 
-def keep(transaction: FileTransaction) -> None:
-    """Gives the files hidden names that stay until they are committed, because a savepoint holds them.
+def keep(transaction: FileTransaction, owner: Owner, savepoint: int) -> None:
+    """Gives the files hidden names that stay until they are committed, because a savepoint is to hold them.
 
     A file whose beginning a checkpoint may hold also keeps its name until then.
     """
     for number, file in enumerate(transaction.files):
-        kept = os.path.join(os.path.dirname(file.visible), kept_name(os.path.basename(file.visible)))
+        kept = os.path.join(os.path.dirname(file.visible), owner.keep(os.path.basename(file.visible), savepoint))
         with naming(file.hidden):
             if file.held:
                 _link_or_copy(file.hidden, kept)

@@ -1,0 +1,119 @@
+"""What users read of a failure: a key that cannot be one is named, with what would be right."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pytest
+from worker_rig import RowsSource, WorkerRig, chain
+
+from millstream.core import plan
+from millstream.core import types as t
+from millstream.core.batches import RowBatch
+from millstream.datastream.functions import CoMapFunction, KeyedCoProcessFunction, KeyedProcessFunction, RuntimeContext
+from millstream.proto import taskmanager_pb2
+from millstream.proto.status_pb2 import TaskFailure
+from millstream.taskmanager.failures import describe_failure
+from millstream.taskmanager.operators.base import OperatorError
+from millstream.taskmanager.operators.two_input import CoMapOperator, CoProcessOperator
+from millstream.taskmanager.partitioning import PartitioningError, make_router
+from millstream.taskmanager.runtime_context import TaskRuntimeContext
+
+DEPLOYMENT = taskmanager_pb2.TaskDeployment(task_name="words -> map (1/2)")
+CONTEXT = TaskRuntimeContext(DEPLOYMENT, "joined", {}, {}, {})
+BY_FIRST = plan.KeySelector(fields=(0,))
+
+
+@dataclass
+class Changing:
+    number: int
+
+
+KEYS = [[1, 2], {"a": 1}, {1}, Changing(1), np.array([1]), (1, [2])]
+
+
+class Counting(KeyedProcessFunction):
+    def open(self, runtime_context: RuntimeContext) -> None:
+        self.count = runtime_context.get_state("count", int)
+
+    def process_element(self, value: Any, ctx: KeyedProcessFunction.Context) -> None:
+        self.count.update(1)
+
+
+class Joining(KeyedCoProcessFunction):
+    def process_element1(self, value: Any, ctx: KeyedCoProcessFunction.Context) -> Any:
+        raise TypeError("unhashable type, says the user")
+
+    def process_element2(self, value: Any, ctx: KeyedCoProcessFunction.Context) -> Any:
+        yield {ctx.get_current_key()}
+
+
+class Mapping(CoMapFunction):
+    def map1(self, value: Any) -> Any:
+        return {value[0]}
+
+    def map2(self, value: Any) -> Any:
+        return value
+
+
+@pytest.fixture
+def rig() -> Iterator[WorkerRig]:
+    made = WorkerRig()
+    yield made
+    made.close()
+
+
+def check(failure: TaskFailure, where: str, key: Any) -> None:
+    told = f"UnhashableKeyError: the key selector of '{where}' returned {key!r}, a {type(key).__name__}, which can be"
+    assert told in failure.exception
+    assert failure.exception in failure.traceback
+    assert "return a tuple of its values, a dataclass with frozen=True" in failure.exception
+    assert failure.record == repr((key, "the record"))
+
+
+@pytest.mark.parametrize("key", KEYS, ids=repr)
+def test_a_key_that_can_be_changed_is_named_by_the_operator_that_keeps_state_for_it(rig: WorkerRig, key: Any) -> None:
+    specs = [plan.ReduceSpec(lambda a, b: b, BY_FIRST), plan.KeyedProcessSpec(Counting(), BY_FIRST)]
+    for spec in specs:
+        rows = RowsSource([(1, "fine"), (key, "the record"), (2, "fine")])
+        task = rig.task(chain(plan.SourceSpec(rows), spec))
+        rig.deploy(task)
+        rig.turn_until(rig.ended(task))
+        check(rig.updates(task)[-1].failure, f"op 1 {type(spec).__name__}", key)
+
+
+@pytest.mark.parametrize("timestamps", [None, [1, 2]])
+@pytest.mark.parametrize("key", KEYS, ids=repr)
+def test_a_key_that_can_be_changed_is_named_where_records_are_routed(key: Any, timestamps: list[int] | None) -> None:
+    router = make_router(plan.EdgeSpec(plan.HashPartitioner(BY_FIRST), t.PICKLED, 128), 2, 0, 0)
+    with pytest.raises(PartitioningError) as caught:
+        list(router.route(RowBatch([(1, "fine"), (key, "the record")], timestamps)))
+    check(describe_failure(caught.value, DEPLOYMENT, 1), "words -> map (1/2)", key)
+
+
+def test_the_key_of_each_input_is_named() -> None:
+    keys = plan.TwoInputKeys(BY_FIRST, BY_FIRST)
+    both = CoProcessOperator(
+        "joined", CONTEXT, t.PICKLED, lambda batch: None, t.PICKLED, plan.CoProcessSpec(Joining(), keys)
+    )
+    mapped = CoMapOperator(
+        "joined", CONTEXT, t.PICKLED, lambda batch: None, t.PICKLED, plan.CoMapSpec(Mapping(), keys)
+    )
+    for process in (both.process2, mapped.process):
+        with pytest.raises(OperatorError) as caught:
+            process(RowBatch([([1], "the record")]))
+        check(describe_failure(caught.value, DEPLOYMENT, 1), "joined", [1])
+
+
+def test_an_error_of_the_users_own_stays_as_it_is() -> None:
+    keys = plan.TwoInputKeys(plan.KeySelector(function=lambda value: [].append if value else {[]}), BY_FIRST)
+    both = CoProcessOperator(
+        "joined", CONTEXT, t.PICKLED, lambda batch: None, t.PICKLED, plan.CoProcessSpec(Joining(), keys)
+    )
+    for record, told in (("a good key", "unhashable type, says the user"), ("", "unhashable type: 'list'")):
+        with pytest.raises(OperatorError) as caught:
+            both.process(RowBatch([record]))
+        assert describe_failure(caught.value, DEPLOYMENT, 1).exception == f"TypeError: {told}"
