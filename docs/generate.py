@@ -46,6 +46,7 @@ SECTIONS = {
         "task.", "worker.",
     ),
     "Execution": ("execution.",),
+    "State and restarts": ("state.", "restart-strategy."),
     "Data exchange": ("taskmanager.memory.", "taskmanager.network."),
     "Metrics": ("metrics.",),
 }  # fmt: skip

@@ -158,6 +158,25 @@ def test_failures(folder: Path, arguments: list[str], status: int, last_line: st
     assert "millstream/client" not in done.stderr
 
 
+SUBMITS = """
+from millstream.common import Configuration
+from millstream.datastream import StreamExecutionEnvironment
+
+options = {"execution.target": "remote", "dispatcher.rpc.port": 1}
+env = StreamExecutionEnvironment.get_execution_environment(Configuration(options))
+env.from_collection([1]).print()
+env.execute()
+"""
+
+
+def test_a_cluster_that_does_not_take_the_job_is_no_fault_of_the_program(folder: Path) -> None:
+    (folder / "submits.py").write_text(SUBMITS)
+    done = run(folder, "--file", "submits.py")
+    assert done.returncode == 1
+    assert len(done.stderr.splitlines()) == 1
+    assert done.stderr.startswith("no dispatcher answers at 127.0.0.1:1: ")
+
+
 def test_causes_are_shown(folder: Path) -> None:
     assert "ValueError: invalid literal" in run(folder, "--entry", "jobmodule:chained").stderr
 

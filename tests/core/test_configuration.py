@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from millstream.core.configuration import Configuration, parse_duration, parse_memory
 from millstream.core.errors import ConfigurationError
+from millstream.core.former_keys import FORMER_KEYS
 from millstream.core.options import OPTIONS, Option, OptionType
 
 # Durations and sizes
@@ -137,12 +138,19 @@ def test_a_bad_value_is_refused_with_its_key_and_reason(key: str, value: Any, re
         ("taskmanager.numberOfSlots", "taskmanager.numberOfTaskSlots"),
         ("heartbeat.time-out", "heartbeat.timeout"),
         ("rest.prt", "rest.port"),
+        ("state.savepoints.dir", "execution.checkpointing.savepoint-dir"),
+        ("execution.savepoint-restore-mode", "execution.state-recovery.claim-mode"),
     ],
 )
 def test_an_unknown_key_suggests_the_nearest_one(key: str, nearest: str) -> None:
     with pytest.raises(ConfigurationError) as caught:
         Configuration({key: 1})
     assert str(caught.value) == f"unknown option '{key}'; did you mean '{nearest}'?"
+
+
+def test_keys_of_older_versions_lead_to_keys_that_are_there() -> None:
+    assert FORMER_KEYS.keys().isdisjoint(OPTIONS)
+    assert set(FORMER_KEYS.values()) <= set(OPTIONS)
 
 
 def test_a_key_that_is_like_no_other_gets_no_suggestion() -> None:

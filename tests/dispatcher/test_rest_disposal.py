@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import grpc
+import pytest
 from dispatcher_fixtures import Checked, Http, client, configuration, eventually, graph, running
 
 from millstream.core.ids import JobId, OperatorId, new_id
@@ -90,5 +93,41 @@ def test_disposal(tmp_path: Path) -> None:
                 answer = await http("POST", "/savepoint-disposal", wrong, status=400)
                 assert "savepoint-path" in answer.json["errors"][0]
             await http("GET", f"/savepoint-disposal/{new_id()}", status=404)
+
+    asyncio.run(scenario())
+
+
+def test_a_snapshot_of_a_running_job_is_that_jobs_alone(tmp_path: Path) -> None:
+    options = configuration(tmp_path)
+    savepoint = snapshot(tmp_path / "snapshots", new_id(), SnapshotKind.SAVEPOINT)
+
+    def starting(path: str, mode: str) -> pb.SubmitJobRequest:
+        prefix = "execution.state-recovery."
+        job = graph()
+        recovery = {f"{prefix}path": path, f"{prefix}claim-mode": mode}
+        return pb.SubmitJobRequest(graph=replace(job, configuration={**job.configuration, **recovery}).to_proto())
+
+    async def scenario() -> None:
+        async with running(options) as service, client(service, options) as stub:
+            http = Http(service.rest_address)
+            rest = Checked(http, (await http("GET", "/openapi.json")).json)
+            await stub.submit_job(starting(str(savepoint), "NO_CLAIM"))
+            owner = (await stub.submit_job(starting(f"{savepoint}/_metadata.json", "CLAIM"))).job_id
+            reason = f"{savepoint}: was claimed by job {owner}, which is INITIALIZING and deletes it"
+            assert reason in (await disposed(rest, str(savepoint)))["failure-cause"]["stack-trace"]
+            for mode in ("NO_CLAIM", "CLAIM"):
+                with pytest.raises(grpc.aio.AioRpcError) as refused:
+                    await stub.submit_job(starting(savepoint.as_uri(), mode))
+                assert refused.value.code() is grpc.StatusCode.INVALID_ARGUMENT
+                assert reason in str(refused.value.details())
+            checkpoint = f"file:///checkpoints/{owner}/chk-7"
+            with pytest.raises(grpc.aio.AioRpcError) as refused:
+                await stub.submit_job(starting(checkpoint, "CLAIM"))
+            assert f"{checkpoint}: is a checkpoint of job {owner}, which is" in str(refused.value.details())
+            await stub.submit_job(starting(checkpoint, "NO_CLAIM"))
+            await stub.cancel_job(pb.JobRequest(job_id=owner))
+            await stub.submit_job(starting(checkpoint, "CLAIM"))
+            await stub.submit_job(starting(str(savepoint), "NO_CLAIM"))
+            assert await disposed(rest, str(savepoint)) == {}, "its owner has ended, and the others do not own it"
 
     asyncio.run(scenario())

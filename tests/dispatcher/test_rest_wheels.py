@@ -143,7 +143,9 @@ def test_upload_list_run_plan_delete(tmp_path: Path) -> None:
 
 def test_running_from_a_savepoint(tmp_path: Path) -> None:
     prefix = "execution.state-recovery."
-    expected = {f"{prefix}path": "/sp/1", f"{prefix}ignore-unclaimed-state": "true", f"{prefix}claim-mode": "CLAIM"}
+
+    def expected(path: str) -> dict[str, str]:
+        return {f"{prefix}path": path, f"{prefix}ignore-unclaimed-state": "true", f"{prefix}claim-mode": "CLAIM"}
 
     async def scenario() -> None:
         async with running(configuration(tmp_path)) as service:
@@ -156,11 +158,15 @@ def test_running_from_a_savepoint(tmp_path: Path) -> None:
                 return {key: value for key, value in config.items() if key.startswith(prefix)}
 
             body: dict[str, object] = {"savepointPath": "/sp/1", "allowNonRestoredState": True, "claimMode": "CLAIM"}
-            assert await options("", body) == expected
-            assert await options("", {**body, "jobId": new_id()}) == expected
-            assert await options("?savepointPath=/sp/1&allowNonRestoredState=true&restoreMode=claim", {}) == expected
-            over = {"savepointPath": "/sp/2", "flinkConfiguration": {f"{prefix}path": "/other"}}
-            assert await options("?allowNonRestoredState=false", over) == {f"{prefix}path": "/sp/2"}
+            assert await options("", body) == expected("/sp/1")
+            for chosen in ({}, {"jobId": new_id()}):
+                refused = await http("POST", f"/jars/{jar}/run", {**body, **chosen}, status=400)
+                assert "/sp/1: was claimed by job" in "".join(refused.json["errors"])
+            assert await options("", {**body, "savepointPath": "/sp/2", "jobId": new_id()}) == expected("/sp/2")
+            query = "?savepointPath=/sp/3&allowNonRestoredState=true&restoreMode=claim"
+            assert await options(query, {}) == expected("/sp/3")
+            over = {"savepointPath": "/sp/4", "flinkConfiguration": {f"{prefix}path": "/other"}}
+            assert await options("?allowNonRestoredState=false", over) == {f"{prefix}path": "/sp/4"}
             wrong = await http("POST", f"/jars/{jar}/run?allowNonRestoredState=1", {}, status=400)
             assert "neither true nor false" in wrong.json["errors"][0]
 

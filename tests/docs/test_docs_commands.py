@@ -30,9 +30,26 @@ def outcomes(shell: Shell, lines: str) -> str:
         shell.run("millstream cluster stop")
 
 
+UNTIL_THERE_IS_MORE = """
+BEFORE=$(ls /tmp/visits/*.jsonl | wc -l)
+until [ $(ls /tmp/visits/*.jsonl | wc -l) -gt $BEFORE ]; do sleep 0.1; done
+"""
+
+
 def test_the_commands_of_the_readme(shell: Shell) -> None:
     shell.write_files(blocks_of(README))
-    output = outcomes(shell, commands_of(README))
+    start, restored, rest = commands_of(README).partition("cat /tmp/visits")
+    output = outcomes(shell, start + UNTIL_THERE_IS_MORE + restored + rest)
+    assert re.search(r"^0$", output, re.M), "no visit was counted twice"
+    counted = {int(count) for count in re.findall(r"^user \d +(\d+)$", output, re.M)}
+    visits: dict[str, list[int]] = {}
+    for part in (shell.temporary / "visits").glob("part-*.jsonl"):
+        for line in part.read_text().splitlines():
+            visits.setdefault(json.loads(line)["user"], []).append(json.loads(line)["visit"])
+    assert len(visits) == 5
+    for numbers in visits.values():
+        assert sorted(numbers) == list(range(1, len(numbers) + 1))
+    assert max(map(len, visits.values())) > max(counted), "the second job went on counting"
     assert "('the', 4)" in output
     assert re.search(r"word count +FINISHED", output)
     assert '"status":"success"' in output

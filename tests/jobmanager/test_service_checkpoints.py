@@ -195,3 +195,14 @@ def test_settings_that_are_refused_fail_the_job_with_the_reason(
         assert reason in details.failures[0].exception
 
     run(scenario)
+
+
+def test_a_directory_for_checkpoints_that_cannot_be_made_fails_the_job_whatever_its_strategy(tmp_path: Path) -> None:
+    async def scenario(cluster: Cluster) -> None:
+        (tmp_path / "file").touch()
+        await cluster.submit(checkpointed(tmp_path / "file"))
+        details = await cluster.details_in("FAILED")
+        (failure,) = details.failures
+        assert failure.exception.startswith(f"option 'execution.checkpointing.dir': file://{tmp_path}/file: ")
+
+    run(scenario)

@@ -52,10 +52,23 @@ def _program_options(command: F) -> F:
 @client_options
 @_program_options
 @click.option("-d", "--detached", is_flag=True, help="Returns once the job is accepted.")
-@click.option("-s", "--fromSavepoint", "savepoint", metavar="PATH", help="The savepoint that the job starts from.")
-@click.option("-n", "--allowNonRestoredState", "allow_non_restored", is_flag=True, help="Leaves unclaimed state out.")
 @click.option(
-    "-claim", "--claimMode", "claim_mode", type=_CLAIM_MODES, help="Whether the job takes the savepoint over."
+    "-s", "--fromSavepoint", "savepoint", metavar="PATH", help="The savepoint or retained checkpoint to start from."
+)
+@click.option(
+    "-n",
+    "--allowNonRestoredState",
+    "allow_non_restored",
+    is_flag=True,
+    help="Leaves out state in it that the job has no operator for; else that is an error.",
+)
+@click.option(
+    "-claim",
+    "--claimMode",
+    "claim_mode",
+    type=_CLAIM_MODES,
+    metavar="MODE",
+    help="NO_CLAIM (default): it stays yours; CLAIM: the job takes it over, and deletes it.",
 )
 @click.option(
     "--dry-run",

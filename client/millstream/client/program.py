@@ -6,8 +6,9 @@
 
 The process is in the job's own environment. How the program's jobs are to be run is in environment variables that the
 API and its executor read. The exit status is 0 when the program returned or was only to be planned; an exception is
-shown as the traceback of the user's own frames, with status 1. With MILLSTREAM_STATES_FILE set as well as the file for
-the plan, the states that the planned job declares are written there, for which its functions are opened.
+shown as the traceback of the user's own frames, with status 1, and a cluster that does not take or finish the job as
+one message. With MILLSTREAM_STATES_FILE set as well as the file for the plan, the states that the planned job declares
+are written there, for which its functions are opened.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from types import FrameType, TracebackType
 from typing import Any
 
 import millstream
-from millstream.core.errors import InvalidProgramError, JobExecutionError
+from millstream.core.errors import InvalidProgramError, JobExecutionError, SubmissionError, UnreachableError
 from millstream.core.graph import JobGraph
 from millstream.datastream.planning import PLAN_FILE_VARIABLE, ProgramPlanned
 from millstream.proto import graph_pb2
@@ -55,7 +56,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         pass
     except KeyboardInterrupt:
         return INTERRUPTED
-    except JobExecutionError as error:
+    except (JobExecutionError, SubmissionError, UnreachableError) as error:
         print(error, file=sys.stderr)
         return 1
     except InvalidProgramError as error:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import timedelta
 
+from millstream.common.time import Interval, plain_milliseconds
 from millstream.core.errors import InvalidProgramError
 
 PREFIX = "restart-strategy."
@@ -19,7 +19,7 @@ class RestartStrategyConfiguration:
 
 
 class RestartStrategies:
-    """Makes strategies for `StreamExecutionEnvironment.set_restart_strategy`. Times are milliseconds or timedeltas."""
+    """Makes strategies for `StreamExecutionEnvironment.set_restart_strategy`. Times are milliseconds or durations."""
 
     @staticmethod
     def no_restart() -> RestartStrategyConfiguration:
@@ -33,14 +33,14 @@ class RestartStrategies:
 
     @staticmethod
     def fixed_delay_restart(
-        restart_attempts: int, delay_between_attempts: int | timedelta
+        restart_attempts: int, delay_between_attempts: Interval
     ) -> RestartStrategyConfiguration:
         """So many restarts, each after the delay."""
         return _strategy("fixed-delay", {"attempts": restart_attempts, "delay": delay_between_attempts})
 
     @staticmethod
     def failure_rate_restart(
-        failure_rate: int, failure_interval: int | timedelta, delay_interval: int | timedelta
+        failure_rate: int, failure_interval: Interval, delay_interval: Interval
     ) -> RestartStrategyConfiguration:
         """Restarts, each after the delay, unless there were more failures than the rate in one interval."""
         return _strategy(
@@ -54,10 +54,10 @@ class RestartStrategies:
 
     @staticmethod
     def exponential_delay_restart(
-        initial_backoff: int | timedelta,
-        max_backoff: int | timedelta,
+        initial_backoff: Interval,
+        max_backoff: Interval,
         backoff_multiplier: float,
-        reset_backoff_threshold: int | timedelta,
+        reset_backoff_threshold: Interval,
         jitter_factor: float,
     ) -> RestartStrategyConfiguration:
         """Restarts after a delay that grows with each one, until the job ran for the threshold."""
@@ -73,10 +73,10 @@ class RestartStrategies:
         )
 
 
-def _strategy(kind: str, settings: Mapping[str, int | float | timedelta]) -> RestartStrategyConfiguration:
+def _strategy(kind: str, settings: Mapping[str, Interval | float]) -> RestartStrategyConfiguration:
     options = {f"{PREFIX}type": kind}
     for name, value in settings.items():
-        plain = value / timedelta(milliseconds=1) if isinstance(value, timedelta) else value
+        plain = plain_milliseconds(value)
         if isinstance(plain, bool) or not isinstance(plain, int | float) or plain < 0:
             raise InvalidProgramError(f"{kind} restarts: {name} is a number of at least 0, not {value!r}")
         options[f"{PREFIX}{kind}.{name}"] = f"{plain:g}" if plain != int(plain) else str(int(plain))

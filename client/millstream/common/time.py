@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import timedelta
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -74,3 +75,14 @@ class Duration(_Length):
     def of_days(days: int) -> Duration:
         """So many days."""
         return Duration.of_hours(days * 24)
+
+
+Interval = int | timedelta | Time | Duration
+"""A length of time where PyFlink takes milliseconds: these, or a duration."""
+
+
+def plain_milliseconds(length: object) -> object:
+    """The whole milliseconds of a timedelta, `Time` or `Duration`; anything else as it is, for the caller to check."""
+    if isinstance(length, timedelta):
+        return round(length / timedelta(milliseconds=1))
+    return length.to_milliseconds() if isinstance(length, _Length) else length

@@ -6,7 +6,13 @@ from millstream.datastream.broadcast_stream import BroadcastConnectedStream, Bro
 from millstream.datastream.checkpoint_config import (
     CheckpointConfig,
     CheckpointingMode,
+    ExternalizedCheckpointCleanup,
     ExternalizedCheckpointRetention,
+)
+from millstream.datastream.checkpoint_storage import (
+    CheckpointStorage,
+    FileSystemCheckpointStorage,
+    JobManagerCheckpointStorage,
 )
 from millstream.datastream.checkpointed import (
     CheckpointedFunction,
@@ -20,6 +26,7 @@ from millstream.datastream.data_stream_sink import DataStreamSink
 from millstream.datastream.functions import (
     Accumulator,
     AggregateFunction,
+    BaseBroadcastProcessFunction,
     BroadcastProcessFunction,
     CoFlatMapFunction,
     CoMapFunction,
@@ -52,10 +59,12 @@ from millstream.datastream.stream_execution_environment import StreamExecutionEn
 __all__ = [
     "Accumulator",
     "AggregateFunction",
+    "BaseBroadcastProcessFunction",
     "BroadcastConnectedStream",
     "BroadcastProcessFunction",
     "BroadcastStream",
     "CheckpointConfig",
+    "CheckpointStorage",
     "CheckpointedFunction",
     "CheckpointingMode",
     "CloseableIterator",
@@ -67,7 +76,9 @@ __all__ = [
     "DataStream",
     "DataStreamSink",
     "DoubleCounter",
+    "ExternalizedCheckpointCleanup",
     "ExternalizedCheckpointRetention",
+    "FileSystemCheckpointStorage",
     "FilterFunction",
     "FlatMapFunction",
     "Function",
@@ -76,6 +87,7 @@ __all__ = [
     "HashMapStateBackend",
     "Histogram",
     "IntCounter",
+    "JobManagerCheckpointStorage",
     "KeySelector",
     "KeyedBroadcastProcessFunction",
     "KeyedCoProcessFunction",

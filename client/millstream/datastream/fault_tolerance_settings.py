@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 from abc import ABC, abstractmethod
-from datetime import timedelta
 from typing import Self
 
 from millstream.common.configuration import Configuration
 from millstream.common.restart_strategy import PREFIX, RestartStrategyConfiguration
+from millstream.common.time import Interval
 from millstream.core.errors import InvalidProgramError
 from millstream.datastream.checkpoint_config import CheckpointConfig, CheckpointingMode
 from millstream.datastream.state_backend import HashMapStateBackend, StateBackend
@@ -26,8 +26,8 @@ class FaultToleranceSettings(ABC):
     def get_configuration(self) -> Configuration:
         """A copy of all options that hold."""
 
-    def enable_checkpointing(self, interval: int | timedelta, mode: CheckpointingMode | None = None) -> Self:
-        """Takes a checkpoint every interval: milliseconds, or a timedelta."""
+    def enable_checkpointing(self, interval: Interval, mode: CheckpointingMode | None = None) -> Self:
+        """Takes a checkpoint every interval: milliseconds, or a duration."""
         self.get_checkpoint_config().set_checkpoint_interval(interval)
         if mode is not None:
             self.get_checkpoint_config().set_checkpointing_mode(mode)

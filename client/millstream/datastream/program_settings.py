@@ -17,6 +17,11 @@ from millstream.core.graph import Artifact, ArtifactKind
 
 CONFIGURATION_VARIABLE = "MILLSTREAM_PROGRAM_CONFIGURATION"
 ARTIFACTS_VARIABLE = "MILLSTREAM_PROGRAM_ARTIFACTS"
+_LOCATIONS = (
+    "execution.checkpointing.dir",
+    "execution.checkpointing.savepoint-dir",
+    "execution.state-recovery.path",
+)
 
 
 def initial_configuration() -> Configuration:
@@ -27,6 +32,14 @@ def initial_configuration() -> Configuration:
         raise ConfigurationError(f"{CONFIGURATION_VARIABLE}: expected a JSON object of options")
     configuration.add_all(options)
     return configuration
+
+
+def options_of_job(configuration: CoreConfiguration) -> dict[str, str]:
+    """The options that a job is sent with. Paths are from the program's folder, as the services work in others."""
+    from millstream.core.snapshot.model import absolute_location
+
+    options = configuration.to_dict()
+    return options | {key: absolute_location(options[key]) for key in _LOCATIONS if options.get(key)}
 
 
 def uploaded_artifacts() -> tuple[Artifact, ...]:

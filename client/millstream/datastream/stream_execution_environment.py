@@ -34,7 +34,7 @@ from millstream.datastream.operator_settings import (
     checked_parallelism,
 )
 from millstream.datastream.planning import stop_if_only_planned
-from millstream.datastream.program_settings import initial_configuration, uploaded_artifacts
+from millstream.datastream.program_settings import initial_configuration, options_of_job, uploaded_artifacts
 from millstream.datastream.runtime_execution_mode import RuntimeExecutionMode
 from millstream.datastream.signatures import declared_type
 from millstream.datastream.stream_graph import GraphDefaults, StreamGraph, build_stream_graph
@@ -232,9 +232,8 @@ class StreamExecutionEnvironment(FaultToleranceSettings):
         stream_graph = build_stream_graph(self._operators, defaults)
         artifacts, paths = resolve_artifacts(self._uploaded, self._local_files)
         name = job_name or configuration.string("pipeline.name") or DEFAULT_JOB_NAME
-        return GeneratedJob(
-            build_job_graph(stream_graph, name, configuration.to_dict(), artifacts), stream_graph, paths
-        )
+        graph = build_job_graph(stream_graph, name, options_of_job(configuration), artifacts)
+        return GeneratedJob(graph, stream_graph, paths)
 
     def add_operator(
         self,

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from millstream.core.errors import ConfigurationError
+from millstream.core.former_keys import FORMER_KEYS
 from millstream.core.options import OPTIONS, Option, OptionType
 
 _DURATION_UNITS = {
@@ -146,7 +147,8 @@ class Configuration:
         """Checks and stores one option."""
         option = OPTIONS.get(key)
         if option is None:
-            near = difflib.get_close_matches(key, OPTIONS, n=1, cutoff=0.4)
+            former = FORMER_KEYS.get(key)
+            near = [former] if former else difflib.get_close_matches(key, OPTIONS, n=1, cutoff=0.4)
             hint = f"; did you mean '{near[0]}'?" if near else ""
             raise ConfigurationError(f"unknown option '{key}'{hint}")
         if isinstance(value, Mapping | list | tuple | set):

@@ -19,6 +19,10 @@ class UnreachableError(MillstreamError):
     """A peer service did not answer in time."""
 
 
+class SubmissionError(MillstreamError):
+    """The cluster does not take the job."""
+
+
 class UnrecoverableError(MillstreamError):
     """Trying again cannot help: a job that fails with it is not restarted."""
 

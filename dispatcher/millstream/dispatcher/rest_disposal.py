@@ -9,6 +9,7 @@ from starlette.requests import Request
 from millstream.core.snapshot import SnapshotError, SnapshotKind, SnapshotMetadata, storage_at
 from millstream.core.states import JobStatus
 from millstream.dispatcher import rest_snapshot_schemas as schemas
+from millstream.dispatcher.claims import claimant
 from millstream.dispatcher.lifecycle import JobLifecycle
 from millstream.dispatcher.operations import OperationKey, OperationKind, Outcome
 from millstream.dispatcher.rest_json import Json
@@ -55,6 +56,8 @@ class DisposalEndpoints:
     async def _dispose(self, path: str) -> Outcome:
         storage, location = storage_at(path)
         metadata = await asyncio.to_thread(storage.read_metadata, location)
+        if (owner := claimant(location, self._lifecycle.all())) is not None:
+            raise SnapshotError(location, f"was claimed by job {owner.job_id}, which is {owner.state} and deletes it")
         if metadata.kind is SnapshotKind.CHECKPOINT:
             self._check_unused(location, metadata)
         await asyncio.to_thread(storage.delete_snapshot, location)

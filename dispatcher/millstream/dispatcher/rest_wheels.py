@@ -15,6 +15,7 @@ from millstream.core.ids import JobId
 from millstream.dispatcher import rest_schemas as schemas
 from millstream.dispatcher.admission import check_graph, is_id
 from millstream.dispatcher.artifact_store import ArtifactStore
+from millstream.dispatcher.claims import check_start
 from millstream.dispatcher.details import plan_of
 from millstream.dispatcher.lifecycle import JobLifecycle
 from millstream.dispatcher.programs import ProgramCall, ProgramFailedError, ProgramRunner
@@ -116,6 +117,7 @@ class WheelEndpoints:
         except ProgramFailedError as error:
             raise _program_failed(error) from error
         check_graph(graph, self._lifecycle.knows, self._artifacts.has)
+        check_start(graph.configuration, self._lifecycle.all())
         self._lifecycle.submit(graph)
         return {"jobid": job_id}
 

@@ -14,6 +14,7 @@ from millstream.core.graph import Artifact, JobGraph
 from millstream.core.session import serve_session
 from millstream.dispatcher.admission import check_graph
 from millstream.dispatcher.artifact_store import ArtifactStore
+from millstream.dispatcher.claims import check_start
 from millstream.dispatcher.lifecycle import (
     JobEndedError,
     JobLifecycle,
@@ -40,6 +41,7 @@ class DispatcherRpc:
         try:
             graph = JobGraph.from_proto(request.graph)
             check_graph(graph, self._lifecycle.knows, self._artifacts.has)
+            check_start(graph.configuration, self._lifecycle.all())
         except (MillstreamError, ValueError) as error:
             await _abort(context, error)
         self._lifecycle.submit(graph)

@@ -82,11 +82,16 @@ class CheckpointFiles:
         if snapshot.claimed:
             self._shared.register(snapshot.metadata.checkpoint_id, snapshot.metadata.shared_files())
 
-    async def prepare(self, savepoint_directory: str | None) -> None:
+    async def prepare_checkpoints(self) -> None:
+        """Makes the directory of checkpoints, if they go into files."""
+        if isinstance(self._storage, FileSystemStorage):
+            await asyncio.to_thread(self._storage.create_root)
+
+    async def prepare_savepoint(self, directory: str | None) -> None:
         """Makes the directory of savepoints; one that cannot be made would else cost the job a failed checkpoint."""
-        if savepoint_directory is not None:
-            directory = self._reachable(savepoint_directory)
-            await asyncio.to_thread(FileSystemStorage(directory, self._job_id).create_root)
+        if directory is not None:
+            storage = FileSystemStorage(self._reachable(directory), self._job_id)
+            await asyncio.to_thread(storage.create_root)
 
     def _reachable(self, directory: str) -> str:
         """A directory of savepoints with credentials and options: its own, or those of a configured one."""

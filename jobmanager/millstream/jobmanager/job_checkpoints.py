@@ -34,7 +34,7 @@ from millstream.jobmanager.checkpoints.model import CheckpointId, TaskRef
 from millstream.jobmanager.checkpoints.settings import CheckpointSettings
 from millstream.jobmanager.execution_graph import Execution, TaskRestore
 from millstream.jobmanager.failover.topology import Subtask
-from millstream.jobmanager.failure_messages import checkpoint_failure
+from millstream.jobmanager.failure_messages import checkpoint_failure, job_failure
 from millstream.jobmanager.job_master import JobMaster
 from millstream.jobmanager.restore_assignment import task_restores
 from millstream.jobmanager.snapshot_content import enumerator_states
@@ -112,6 +112,20 @@ class JobCheckpoints:
         self._wake_up: asyncio.TimerHandle | None = None
         self._restart = 0
         self._ended = False
+
+    def start(self) -> None:
+        """The job starts. Where checkpoints have no place, it would restart for ever: it fails, with the reason."""
+        if self.settings.enabled:
+            self._background.spawn(self._prepare())
+
+    async def _prepare(self) -> None:
+        try:
+            await self._files.prepare_checkpoints()
+        except (MillstreamError, OSError) as error:
+            reason = f"option 'execution.checkpointing.dir': {error}"
+            failure = job_failure(self._graph.job_id, reason, self._clock.now_ms())
+            failure.final = True
+            self._surroundings.tell(job_ev.JobFailed(failure))
 
     # The coordinator
 
@@ -235,7 +249,7 @@ class JobCheckpoints:
         try:
             event = requested_event(request)
             if isinstance(event, ev.SavepointRequested):
-                await self._files.prepare(event.target_directory or self.settings.savepoint_directory)
+                await self._files.prepare_savepoint(event.target_directory or self.settings.savepoint_directory)
         except (MillstreamError, OSError, ValueError) as error:
             self._answer(dp.SnapshotResult(trigger_id=request.trigger_id, error=str(error)))
         else:

@@ -99,6 +99,8 @@ class RunningJob:
     def start(self) -> None:
         """The first steps; a job whose settings are refused fails with the reason."""
         self._carry_out(self.master.start(Instant.of(self._clock)))
+        if self.checkpoints is not None:
+            self.checkpoints.start()
         if self._refused:
             self.tell(ev.JobFailed(job_failure(self.graph.job_id, self._refused, self._clock.now_ms())))
 

@@ -45,6 +45,8 @@ def test_everything_goes_to_the_base_path_by_default(tmp_path: Path) -> None:
 def test_dates_are_written_with_javas_letters() -> None:
     assert bucket_at(NOON, "yyyy-MM-dd--HH", "UTC") == "2023-11-14--22"
     assert bucket_at(NOON, "yyyy-MM-dd--HH", "Asia/Tokyo") == "2023-11-15--07"
+    assert bucket_at(NOON, "yyyy-MM-dd--HH", "GMT-08:00") == "2023-11-14--14"
+    assert bucket_at(NOON, "dd--HHmm", "+05:30") == "15--0343"
     assert bucket_at(NOON, "'year='yyyy/'day='DDD/HHmmss", "UTC") == "year=2023/day=318/221320"
     assert bucket_at(NOON, "yy''%MM", "UTC") == "23'%11"
     assert len(bucket_at(NOON)) == len("2023-11-14--22")

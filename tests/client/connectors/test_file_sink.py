@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 from sink_harness import SinkHarness
 
-from millstream.common import Encoder
+from millstream.common import Duration, Encoder
 from millstream.core.batches import ColumnBatch, RowBatch
 from millstream.core.clock import ManualClock
 from millstream.core.errors import InvalidProgramError
@@ -218,6 +218,26 @@ def test_a_write_that_fails_names_the_file(tmp_path: Path) -> None:
     writer.close()
 
 
+def test_a_sink_is_built_as_in_pyflink(tmp_path: Path) -> None:
+    names = OutputFileConfig.builder().with_part_prefix("counts").with_part_suffix(".txt").build()
+    assert (names.get_part_prefix(), names.get_part_suffix()) == ("counts", ".txt")
+    policy = RollingPolicy.default_rolling_policy(
+        part_size=1024, rollover_interval=Duration.of_minutes(15), inactivity_interval=5 * 60 * 1000
+    )
+    sink = (
+        FileSink.for_row_format(base_path=str(tmp_path), encoder=Encoder.simple_string_encoder())
+        .with_bucket_check_interval(interval=1000)
+        .with_bucket_assigner(bucket_assigner=BucketAssigner.base_path_bucket_assigner())
+        .with_rolling_policy(rolling_policy=policy)
+        .with_output_file_config(output_file_config=names)
+        .build()
+    )
+    assert (policy.rollover_seconds, policy.inactivity_seconds) == (900, 300)
+    _write(sink, ["a"])
+    (part,) = tmp_path.iterdir()
+    assert re.fullmatch(r"counts-.*-0\.txt", part.name)
+
+
 @pytest.mark.parametrize(
     "make",
     [
@@ -230,6 +250,8 @@ def test_a_write_that_fails_names_the_file(tmp_path: Path) -> None:
         lambda: BucketAssigner.date_time_bucket_assigner("yyyy-ww"),
         lambda: BucketAssigner.date_time_bucket_assigner("yyyy 'open"),
         lambda: BucketAssigner.date_time_bucket_assigner(timezone_id="Mars/Olympus"),
+        lambda: BucketAssigner.date_time_bucket_assigner(timezone_id="GMT+99:00"),
+        lambda: RollingPolicy.default_rolling_policy(rollover_interval="1 min"),  # type: ignore[arg-type]
         lambda: BucketAssigner.custom_bucket_assigner("x"),  # type: ignore[arg-type]
         lambda: Encoder.simple_string_encoder("no-such-charset"),
         lambda: FileSink.for_csv("x", delimiter=""),

@@ -8,13 +8,17 @@ from typing import Any
 
 import pytest
 
-from millstream.common import Configuration, InvalidProgramError, RestartStrategies
+from millstream.common import Configuration, Duration, InvalidProgramError, RestartStrategies, Time
 from millstream.core.options import OPTIONS
+from millstream.core.snapshot.memory_storage import DEFAULT_LIMIT
 from millstream.datastream import (
     CheckpointConfig,
     CheckpointingMode,
+    ExternalizedCheckpointCleanup,
     ExternalizedCheckpointRetention,
+    FileSystemCheckpointStorage,
     HashMapStateBackend,
+    JobManagerCheckpointStorage,
     StreamExecutionEnvironment,
 )
 
@@ -99,6 +103,60 @@ def test_setters_become_options_of_the_job(env: StreamExecutionEnvironment) -> N
     assert not config.is_unaligned_checkpoints_enabled()
 
 
+def test_setters_can_be_chained_and_take_durations(env: StreamExecutionEnvironment) -> None:
+    config = env.enable_checkpointing(Duration.of_seconds(3)).get_checkpoint_config()
+    chained = (
+        config.set_checkpointing_mode(CheckpointingMode.EXACTLY_ONCE)
+        .set_checkpoint_interval(Time.seconds(2))
+        .set_checkpoint_timeout(60_000)
+        .set_min_pause_between_checkpoints(Duration.of_millis(250))
+        .set_max_concurrent_checkpoints(1)
+        .set_tolerable_checkpoint_failure_number(3)
+        .enable_externalized_checkpoints(ExternalizedCheckpointCleanup.RETAIN_ON_CANCELLATION)
+        .enable_unaligned_checkpoints()
+        .disable_unaligned_checkpoints()
+        .set_aligned_checkpoint_timeout(Duration.of_seconds(30))
+        .set_checkpoint_storage_dir("/checkpoints")
+        .set_checkpoint_storage(FileSystemCheckpointStorage("/others"))
+    )
+    assert chained is config
+    assert config.get_checkpoint_interval() == 2000
+    assert config.get_min_pause_between_checkpoints() == 250
+    assert config.get_aligned_checkpoint_timeout() == timedelta(seconds=30)
+    assert config.get_externalized_checkpoint_cleanup() is ExternalizedCheckpointCleanup.RETAIN_ON_CANCELLATION
+
+
+def test_storages(env: StreamExecutionEnvironment) -> None:
+    config = env.get_checkpoint_config()
+    assert config.get_checkpoint_storage() is None
+    config.set_checkpoint_storage(FileSystemCheckpointStorage("s3://bucket/checkpoints"))
+    assert options(env) == {f"{PREFIX}storage": "filesystem", f"{PREFIX}dir": "s3://bucket/checkpoints"}
+    kept = config.get_checkpoint_storage()
+    assert isinstance(kept, FileSystemCheckpointStorage)
+    assert kept.get_checkpoint_path() == "s3://bucket/checkpoints"
+    config.set_checkpoint_storage(JobManagerCheckpointStorage())
+    assert options(env)[f"{PREFIX}storage"] == "jobmanager"
+    assert isinstance(config.get_checkpoint_storage(), JobManagerCheckpointStorage)
+    assert JobManagerCheckpointStorage(max_state_size=5 * 1024 * 1024).get_max_state_size() == DEFAULT_LIMIT
+    for wrong in ({"checkpoint_path": "/x"}, {"max_state_size": 1}):
+        with pytest.raises(InvalidProgramError, match="at most 5 MB for each state"):
+            JobManagerCheckpointStorage(**wrong)  # type: ignore[arg-type]  # one or the other
+
+
+def test_paths_in_options_are_from_the_folder_of_the_program(env: StreamExecutionEnvironment) -> None:
+    given = {
+        f"{PREFIX}dir": "checkpoints",
+        f"{PREFIX}savepoint-dir": "s3://bucket/savepoints",
+        "execution.state-recovery.path": "~/savepoints/1",
+    }
+    env.configure(Configuration(given))
+    assert options(env) == {
+        f"{PREFIX}dir": str(Path("checkpoints").absolute()),
+        f"{PREFIX}savepoint-dir": "s3://bucket/savepoints",
+        "execution.state-recovery.path": str(Path.home() / "savepoints" / "1"),
+    }
+
+
 def test_setters_win_over_the_configuration(env: StreamExecutionEnvironment) -> None:
     env.configure(Configuration().set_string(f"{PREFIX}interval", "9 s").set_string(f"{PREFIX}mode", "AT_LEAST_ONCE"))
     assert env.get_checkpoint_interval() == 9000
@@ -118,7 +176,9 @@ def test_setters_win_over_the_configuration(env: StreamExecutionEnvironment) -> 
         ("set_max_concurrent_checkpoints", 0),
         ("set_max_concurrent_checkpoints", 1.5),
         ("set_tolerable_checkpoint_failure_number", -1),
+        ("set_checkpoint_interval", 1.5),
         ("set_checkpointing_mode", "EXACTLY_ONCE"),
+        ("set_checkpoint_storage", "/checkpoints"),
         ("set_externalized_checkpoint_retention", True),
     ],
 )
@@ -138,7 +198,7 @@ def test_restart_strategies(env: StreamExecutionEnvironment) -> None:
     }
     assert options(env) == env.get_restart_strategy().options == fixed
     assert env.get_configuration().seconds("restart-strategy.fixed-delay.delay") == 2.5
-    env.set_restart_strategy(RestartStrategies.failure_rate_restart(5, timedelta(minutes=1), 100))
+    env.set_restart_strategy(RestartStrategies.failure_rate_restart(5, timedelta(minutes=1), Duration.of_millis(100)))
     assert options(env) == {
         "restart-strategy.type": "failure-rate",
         "restart-strategy.failure-rate.max-failures-per-interval": "5",

@@ -76,6 +76,8 @@ def test_a_directory_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     tmp_path.chmod(0o500)
     try:
         storage = FileSystemStorage(str(tmp_path), JOB)
+        with pytest.raises(SnapshotError, match=f"{tmp_path}: storage failed: it cannot be written to"):
+            storage.create_root()
         with pytest.raises(SnapshotError, match=str(tmp_path)):
             storage.write_metadata(storage.checkpoint_location(1), metadata_of())
     finally:
@@ -145,6 +147,8 @@ def test_an_unreachable_store_is_named_without_its_secrets() -> None:
 
 def test_a_bucket_that_does_not_exist_is_named(s3_root: str) -> None:
     storage = FileSystemStorage(s3_root.replace("@bucket", "@nowhere").format(path="x"), JOB)
+    with pytest.raises(SnapshotError, match="s3://nowhere/x: storage failed: there is no bucket 'nowhere'"):
+        storage.create_root()
     with pytest.raises(SnapshotError, match="s3://nowhere/x/"):
         storage.write_metadata(storage.checkpoint_location(1), metadata_of())
     with pytest.raises(SnapshotError, match="s3://nowhere/x/"):
@@ -228,12 +232,19 @@ def test_a_file_uri_with_a_host_is_refused() -> None:
         FileSystemStorage("file://tmp/checkpoints", JOB)
 
 
+def test_a_bucket_is_all_that_a_root_in_it_needs(s3_root: str) -> None:
+    for path in ("", "no/such/folder"):
+        FileSystemStorage(s3_root.format(path=path), JOB).create_root()
+
+
 def test_a_root_that_cannot_be_made_is_named(tmp_path: Path) -> None:
     FileSystemStorage(str(tmp_path / "a" / "b"), JOB).create_root()
     assert (tmp_path / "a" / "b").is_dir()
     (tmp_path / "file").touch()
     with pytest.raises(SnapshotError, match=f"{tmp_path}/file"):
         FileSystemStorage(str(tmp_path / "file"), JOB).create_root()
+    with pytest.raises(SnapshotError, match="/proc/self/here: storage failed: it cannot be made there"):
+        FileSystemStorage("/proc/self/here", JOB).create_root()
 
 
 def test_a_file_is_no_snapshot(tmp_path: Path) -> None:

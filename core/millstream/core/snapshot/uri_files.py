@@ -209,12 +209,17 @@ class UriFiles:
             return True
 
     def create_folder(self, uri: str) -> None:
-        """Makes a folder and those above it. An object store has none, and is only asked whether it answers."""
+        """Makes a folder to write to, and those above it. An object store has none, and is asked for the bucket."""
         system, path = self.locate(uri)
         with self.explained(plain_uri(uri)):
             if _is_object_store(system):
-                system.get_file_info(path)
-            _make_folder(system, path)
+                _find_bucket(system, path)
+            try:
+                _make_folder(system, path)
+            except FileNotFoundError:
+                raise OSError("it cannot be made there") from None
+            if _is_local(system) and not os.access(path, os.W_OK | os.X_OK):
+                raise OSError("it cannot be written to")
 
     def size(self, uri: str) -> int:
         """How many bytes a file has."""
@@ -274,6 +279,21 @@ def _is_local(system: Any) -> bool:
 
 def _is_object_store(system: Any) -> bool:
     return system.type_name in ("s3", "gcs")
+
+
+def _find_bucket(system: Any, path: str) -> None:
+    """Raises when the store does not answer or has no such bucket. Not everyone may ask for a bucket as such."""
+    from pyarrow import fs
+
+    if system.get_file_info(path).type != fs.FileType.NotFound:
+        return
+    bucket = path.partition("/")[0]
+    try:
+        found = system.get_file_info(bucket)
+    except OSError:
+        return
+    if found.type == fs.FileType.NotFound:
+        raise OSError(f"there is no bucket '{bucket}'")
 
 
 def _make_folder(system: Any, path: str) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
-from datetime import UTC, datetime, tzinfo
+from datetime import UTC, datetime, timedelta, timezone, tzinfo
 from typing import Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
@@ -15,6 +15,7 @@ from millstream.datastream.connectors.errors import ConnectorError
 from millstream.datastream.connectors.file_system.part_formats import records_of
 
 _PATTERN = re.compile(r"'([^']*)'|([A-Za-z])\2*|[^A-Za-z']+")
+_OFFSET = re.compile(r"(?:UTC|GMT|UT)?([+-])(\d{1,2})(?::?(\d\d))?")
 _DIRECTIVES = {"yyyy": "%Y", "yy": "%y", "MM": "%m", "dd": "%d", "HH": "%H", "mm": "%M", "ss": "%S", "DDD": "%j"}
 
 
@@ -35,7 +36,9 @@ class BucketAssigner(ABC):
 
     @staticmethod
     def date_time_bucket_assigner(format_str: str = "yyyy-MM-dd--HH", timezone_id: str | None = None) -> BucketAssigner:
-        """By the time at which a record is written, in a time zone such as `Europe/Lisbon`; the machine's without one.
+        """By the time at which a record is written, in a time zone; the machine's without one.
+
+        A zone is a name such as `Europe/Lisbon` or an offset such as `GMT-08:00`.
 
         The format has Java's letters: yyyy yy MM dd HH mm ss DDD, and text in quotes; a slash makes folders in folders.
         """
@@ -58,14 +61,24 @@ class _BasePath(BucketAssigner):
 class _DateTime(BucketAssigner):
     def __init__(self, format_str: str, timezone_id: str | None) -> None:
         self._format = _directives(format_str)
-        try:
-            self._zone: tzinfo | None = None if timezone_id is None else ZoneInfo(timezone_id)
-        except (ZoneInfoNotFoundError, ValueError):
-            raise InvalidProgramError(f"unknown time zone {timezone_id!r}; write it like 'Europe/Lisbon'") from None
+        self._zone = None if timezone_id is None else _zone(timezone_id)
 
     def split(self, batch: Batch, now_ms: int) -> Iterable[tuple[str, Batch]]:
         """One bucket at a time."""
         return ((datetime.fromtimestamp(now_ms / 1000, UTC).astimezone(self._zone).strftime(self._format), batch),)
+
+
+def _zone(timezone_id: str) -> tzinfo:
+    try:
+        if offset := _OFFSET.fullmatch(timezone_id):
+            sign, hours, minutes = offset.groups()
+            east = timedelta(hours=int(hours), minutes=int(minutes or 0))
+            return timezone(-east if sign == "-" else east)
+        return ZoneInfo(timezone_id)
+    except (ZoneInfoNotFoundError, ValueError):
+        raise InvalidProgramError(
+            f"unknown time zone {timezone_id!r}; write it like 'Europe/Lisbon' or 'GMT-08:00'"
+        ) from None
 
 
 def _directives(format_str: str) -> str:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import timedelta
 
+from millstream.common.time import Interval, plain_milliseconds
 from millstream.core.errors import InvalidProgramError
 
 
@@ -20,10 +20,10 @@ class RollingPolicy:
     @staticmethod
     def default_rolling_policy(
         part_size: int = 128 * 1024 * 1024,
-        rollover_interval: int | timedelta = 60 * 1000,
-        inactivity_interval: int | timedelta = 60 * 1000,
+        rollover_interval: Interval = 60 * 1000,
+        inactivity_interval: Interval = 60 * 1000,
     ) -> RollingPolicy:
-        """By size in bytes, by age, and by time without records; intervals in milliseconds or as timedeltas."""
+        """By size in bytes, by age, and by time without records."""
         if part_size < 1:
             raise InvalidProgramError(f"a rolling policy's part_size must be at least 1 byte, got {part_size}")
         return RollingPolicy(part_size, interval_seconds(rollover_interval), interval_seconds(inactivity_interval))
@@ -44,12 +44,14 @@ class RollingPolicy:
         )
 
 
-def interval_seconds(interval: int | timedelta) -> float:
-    """An interval in milliseconds or as a timedelta."""
-    seconds = interval.total_seconds() if isinstance(interval, timedelta) else interval / 1000
-    if seconds <= 0:
-        raise InvalidProgramError(f"a file sink's interval must be above 0, got {interval}")
-    return seconds
+def interval_seconds(interval: Interval) -> float:
+    """The length of an interval."""
+    milliseconds = plain_milliseconds(interval)
+    if not isinstance(milliseconds, int | float) or milliseconds <= 0:
+        raise InvalidProgramError(
+            f"a file sink's interval must be milliseconds or a duration, and above 0, got {interval!r}"
+        )
+    return milliseconds / 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +75,14 @@ class OutputFileConfig:
     def builder() -> OutputFileConfigBuilder:
         """PyFlink's builder."""
         return OutputFileConfigBuilder()
+
+    def get_part_prefix(self) -> str:
+        """What part files begin with."""
+        return self.part_prefix
+
+    def get_part_suffix(self) -> str:
+        """What they end with."""
+        return self.part_suffix
 
     def part_name(self, writer: str, number: int) -> str:
         """The visible name of a part."""

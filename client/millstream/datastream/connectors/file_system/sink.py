@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Collection, Sequence
-from datetime import timedelta
 from typing import Any
 
 from millstream.common.serialization import Encoder
+from millstream.common.time import Interval
 from millstream.core.batches import Batch
 from millstream.core.clock import Clock, SystemClock
 from millstream.core.conversion import arrow_schema
@@ -53,9 +53,9 @@ class FileSink(TwoPhaseCommitSink[FileTransaction]):
         self.check_interval = 60.0
 
     @staticmethod
-    def for_row_format(path: PathLike, encoder: Encoder | None = None) -> FileSink:
+    def for_row_format(base_path: PathLike, encoder: Encoder | None = None) -> FileSink:
         """A line of text for each record."""
-        return FileSink(path, TextFormat(encoder or Encoder.simple_string_encoder()), OutputFileConfig())
+        return FileSink(base_path, TextFormat(encoder or Encoder.simple_string_encoder()), OutputFileConfig())
 
     @staticmethod
     def for_csv(path: PathLike, type_info: Any = PICKLED, *, header: bool = True, delimiter: str = ",") -> FileSink:
@@ -77,22 +77,25 @@ class FileSink(TwoPhaseCommitSink[FileTransaction]):
         part_format = ParquetPartFormat(arrow, type_info, compression)
         return FileSink(path, part_format, OutputFileConfig(part_suffix=".parquet"))
 
-    def with_output_file_config(self, config: OutputFileConfig | str, suffix: str | None = None) -> FileSink:
+    def with_output_file_config(
+        self, output_file_config: OutputFileConfig | str, suffix: str | None = None
+    ) -> FileSink:
         """With other names for part files: a configuration, or a prefix and a suffix."""
+        config = output_file_config
         if isinstance(config, str):
             config = OutputFileConfig(config, self._config.part_suffix if suffix is None else suffix)
         return self._with(_config=config)
 
-    def with_rolling_policy(self, policy: RollingPolicy) -> FileSink:
+    def with_rolling_policy(self, rolling_policy: RollingPolicy) -> FileSink:
         """With other limits for part files."""
-        return self._with(_policy=policy)
+        return self._with(_policy=rolling_policy)
 
-    def with_bucket_assigner(self, assigner: BucketAssigner) -> FileSink:
+    def with_bucket_assigner(self, bucket_assigner: BucketAssigner) -> FileSink:
         """With folders below the path, by record."""
-        return self._with(_assigner=assigner)
+        return self._with(_assigner=bucket_assigner)
 
-    def with_bucket_check_interval(self, interval: int | timedelta) -> FileSink:
-        """With another interval at which parts are looked at while no records come; milliseconds or a timedelta."""
+    def with_bucket_check_interval(self, interval: Interval) -> FileSink:
+        """With another interval at which parts are looked at while no records come."""
         return self._with(check_interval=interval_seconds(interval))
 
     def with_clock(self, clock: Clock) -> FileSink:
