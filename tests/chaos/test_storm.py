@@ -19,7 +19,7 @@ from pathlib import Path
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "integration"))
-from system import Cluster, processes_with, wait_until, write_job
+from system import ENDED, Cluster, running_cluster, wait_until, write_job
 
 BODY = """
 import sys
@@ -30,18 +30,12 @@ env.from_sequence(1, count).map(lambda x: (x % 11, x)).key_by(lambda t: t[0]) \\
     .filter(lambda t: t[1] % 97 == 0).sink_to(FileSink.for_json_lines(folder))
 env.execute("storm")
 """
-ENDED = ("FINISHED", "FAILED", "CANCELED")
 
 
 @pytest.fixture
 def storm_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    made = Cluster(tmp_path_factory.mktemp("storm"))
-    made.start(2, 3, **{"heartbeat.interval": "1 s", "heartbeat.timeout": "20 s"})
-    try:
+    with running_cluster(tmp_path_factory.mktemp("storm"), 2, 3, **{"heartbeat.interval": "1 s"}) as made:
         yield made
-    finally:
-        made.stop()
-    wait_until(lambda: not processes_with(str(made.directory)), "every process of the cluster to be gone", 10)
 
 
 @pytest.mark.timeout(900)
@@ -71,5 +65,5 @@ def test_every_job_ends_and_nothing_leaks(storm_cluster: Cluster, tmp_path: Path
         if state == "FINISHED":
             lines = [line for part in (tmp_path / str(number)).glob("part-*") for line in part.read_text().splitlines()]
             assert sorted(json.loads(line)[1] for line in lines) == list(range(97, count + 1, 97)), f"seed {seed}"
-    wait_until(lambda: storm_cluster.free_slots() == 6, f"all slots to be free (seed {seed})", 30)
-    wait_until(lambda: not storm_cluster.workers(), f"all workers to be gone (seed {seed})", 30)
+    wait_until(lambda: storm_cluster.free_slots() == 6, f"all slots to be free (seed {seed})")
+    wait_until(lambda: not storm_cluster.workers(), f"all workers to be gone (seed {seed})")

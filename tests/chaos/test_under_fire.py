@@ -11,8 +11,6 @@ from __future__ import annotations
 import json
 import os
 import random
-import signal
-import subprocess
 import sys
 from collections import defaultdict
 from collections.abc import Iterator
@@ -23,7 +21,7 @@ import pyarrow.parquet as pq
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "integration"))
-from system import Cluster, processes_with, wait_until, write_job
+from system import Cluster, running_cluster, wait_until, write_job
 
 KEYS, LANES = 31, 2
 POLICIES = ("on_checkpoint_rolling_policy()", "default_rolling_policy(part_size=2048)")
@@ -55,13 +53,9 @@ env.execute("under fire")
 
 @pytest.fixture
 def chaos_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    made = Cluster(tmp_path_factory.mktemp("chaos"))
-    made.start(2, 2, **{"heartbeat.interval": "500 ms", "heartbeat.timeout": "10 s", "slot.request.timeout": "60 s"})
-    try:
+    options = {"heartbeat.interval": "500 ms", "heartbeat.timeout": "20 s"}
+    with running_cluster(tmp_path_factory.mktemp("chaos"), 2, 2, **options) as made:
         yield made
-    finally:
-        made.stop()
-    wait_until(lambda: not processes_with(str(made.directory)), "every process of the cluster to be gone", 10)
 
 
 class Chaos:
@@ -72,7 +66,6 @@ class Chaos:
         self.job_id = job_id
         self.folder = checkpoints / job_id
         self.chance = chance
-        self.restarted: list[subprocess.Popen[bytes]] = []
 
     def newest(self) -> int:
         """The newest complete checkpoint's number."""
@@ -84,7 +77,7 @@ class Chaos:
         if kind < 0.1:
             return self.freeze_a_worker()
         if kind < 0.3:
-            self.restarted.append(self.cluster.restart("taskmanager"))
+            self.cluster.restart("taskmanager")
             return "task manager"
         workers = wait_until(self.cluster.workers, "a slot worker to kill")
         with suppress(ProcessLookupError):
@@ -93,13 +86,14 @@ class Chaos:
 
     def freeze_a_worker(self) -> str:
         """It wakes up when its tasks have been replaced in all but fact: whatever it still does must not count."""
+        before = self.cluster.attempts(self.job_id)
         worker = self.chance.choice(wait_until(self.cluster.workers, "a slot worker to freeze"))
-        with suppress(ProcessLookupError):
-            self.cluster.kill(worker, signal.SIGSTOP)
-            try:
-                wait_until(lambda: self.cluster.state(self.job_id) == "RESTARTING", "the frozen worker to be noticed")
-            finally:
-                self.cluster.kill(worker, signal.SIGCONT)
+
+        def noticed() -> bool:
+            return self.cluster.state(self.job_id) == "RESTARTING" or self.cluster.attempts(self.job_id) != before
+
+        with suppress(ProcessLookupError), self.cluster.frozen(worker):
+            wait_until(noticed, "the frozen worker to be noticed")
         return "frozen slot worker"
 
     def block_storage(self) -> None:
@@ -112,16 +106,11 @@ class Chaos:
         self.wait_for_checkpoint()
         for place in blocked:
             if place.is_file():
-                place.unlink()
+                place.unlink(missing_ok=True)
 
     def wait_for_checkpoint(self) -> None:
-        before = self.newest()
-        wait_until(lambda: self.newest() > before, "another complete checkpoint", 120)
-
-    def stop(self) -> None:
-        for process in self.restarted:
-            process.kill()
-            process.wait()
+        """One that was triggered after all that went wrong: whatever was killed has been replaced."""
+        self.cluster.wait_for_checkpoint(self.job_id)
 
 
 @pytest.mark.timeout(7200)
@@ -139,8 +128,8 @@ def test_no_record_is_lost_and_none_counts_twice(chaos_cluster: Cluster, tmp_pat
         "execution.checkpointing.tolerable-failed-checkpoints=1000000",
         f"execution.checkpointing.incremental={str(chance.random() < 0.5).lower()}",
         f"execution.checkpointing.unaligned.enabled={str(chance.random() < 0.5).lower()}",
-        "heartbeat.interval=200ms",
-        "heartbeat.timeout=2s",
+        "heartbeat.interval=500ms",
+        "heartbeat.timeout=4s",
         "restart-strategy.type=fixed-delay",
         "restart-strategy.fixed-delay.attempts=1000000",
         "restart-strategy.fixed-delay.delay=50ms",
@@ -152,19 +141,15 @@ def test_no_record_is_lost_and_none_counts_twice(chaos_cluster: Cluster, tmp_pat
     job_id = done.stdout.split("JobID", 1)[1].split()[0]
     chaos_cluster.wait_for(job_id, "RUNNING")
     chaos = Chaos(chaos_cluster, job_id, tmp_path / "checkpoints", chance)
-    try:
-        for number in range(kills):
-            print(f"kill {number}: {chaos.kill_something()}")
-            if chance.random() < 0.1:
-                chaos.block_storage()
-            elif chance.random() < 0.6:
-                chaos.wait_for_checkpoint()
-        chaos.wait_for_checkpoint()
-        stop = ("stop", "--drain", "-m", chaos_cluster.rest, "-p", str(tmp_path / "savepoints"), job_id)
-        chaos_cluster.cli(*stop, deadline=120)
-        chaos_cluster.wait_for(job_id, "FINISHED")
-    finally:
-        chaos.stop()
+    for number in range(kills):
+        print(f"kill {number}: {chaos.kill_something()}")
+        if chance.random() < 0.1:
+            chaos.block_storage()
+        elif chance.random() < 0.6:
+            chaos.wait_for_checkpoint()
+    chaos.wait_for_checkpoint()
+    chaos_cluster.cli("stop", "--drain", "-m", chaos_cluster.rest, "-p", str(tmp_path / "savepoints"), job_id)
+    chaos_cluster.wait_for(job_id, "FINISHED")
     check(output, counted(tmp_path / "savepoints"), f"CHAOS_SEED={seed}")
 
 

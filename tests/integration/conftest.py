@@ -3,28 +3,29 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from system import Cluster, processes_with, wait_until
+from system import Cluster, running_cluster
+
+QUICK = {"heartbeat.interval": "500 ms", "task.cancellation.timeout": "3 s", "task.cancellation.interval": "300 ms"}
 
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     """Two task managers with two slots each; nothing of it may be left when it was stopped."""
-    made = Cluster(tmp_path_factory.mktemp("cluster"))
-    yield from _running(made)
+    with running_cluster(tmp_path_factory.mktemp("cluster"), 2, 2, **QUICK) as made:
+        yield made
 
 
 @pytest.fixture
 def own_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    """The same for one test, which may break it."""
-    made = Cluster(tmp_path_factory.mktemp("cluster"))
-    yield from _running(made)
+    """The same for one test, which may break it; a service that is silent for some seconds counts as lost."""
+    with running_cluster(tmp_path_factory.mktemp("cluster"), 2, 2, **QUICK, **{"heartbeat.timeout": "8 s"}) as made:
+        yield made
 
 
-def _running(cluster: Cluster) -> Iterator[Cluster]:
-    quick = {"heartbeat.interval": "500 ms", "heartbeat.timeout": "5 s", "slot.request.timeout": "4 s"}
-    cluster.start(2, 2, **quick, **{"task.cancellation.timeout": "3 s", "task.cancellation.interval": "300 ms"})
-    try:
-        yield cluster
-    finally:
-        cluster.stop()
-    wait_until(lambda: not processes_with(str(cluster.directory)), "every process of the cluster to be gone", 10)
+@pytest.fixture(autouse=True)
+def jobs_of_one_test_only(request: pytest.FixtureRequest) -> Iterator[None]:
+    """A test of a shared cluster finds no slot taken and no worker of another test's job, even if that failed."""
+    shared = request.getfixturevalue("cluster") if "cluster" in request.fixturenames else None
+    yield
+    if shared is not None:
+        shared.clear()

@@ -25,7 +25,7 @@ from millstream.datastream.connectors.datagen import DataGeneratorSource
 from millstream.datastream.connectors.file_system import FileSink, RollingPolicy
 from millstream.datastream.state import ListStateDescriptor, MapStateDescriptor, ValueStateDescriptor
 
-N = 2_000
+N = 3_000
 KEYS = 23
 RULES = MapStateDescriptor("rules", Types.INT(), Types.STRING())
 

@@ -2,26 +2,36 @@
 
 from __future__ import annotations
 
+import fnmatch
 import json
 import os
 import signal
 import subprocess
 import sys
 import textwrap
+import time
 import urllib.error
 import urllib.request
 import zipfile
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 from waiting import DEADLINE, wait_until
 
 PORTS = ("rest.port", "dispatcher.rpc.port", "jobmanager.rpc.port", "resourcemanager.rpc.port")
+ENDED = ("FINISHED", "FAILED", "CANCELED")
+
+
+def files_in(folder: Path, name: str = "*") -> list[Path]:
+    """The files in a folder and below it, by a pattern of their names. Unlike `rglob`, it bears folders that vanish."""
+    return [Path(at) / found for at, _, files in os.walk(folder) for found in fnmatch.filter(files, name)]
 
 
 def completed(checkpoints: Path) -> set[str]:
     """The folders of the checkpoints that are complete."""
-    return {file.parent.name for file in checkpoints.rglob("_metadata.json")}
+    return {file.parent.name for file in files_in(checkpoints, "_metadata.json")}
 
 
 def processes_with(text: str) -> list[int]:
@@ -30,11 +40,10 @@ def processes_with(text: str) -> list[int]:
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit() and int(entry.name) != os.getpid():
             try:
-                status = (entry / "stat").read_text().rsplit(")", 1)[1].split()[0]
                 seen = (entry / "cmdline").read_bytes() + (entry / "environ").read_bytes()
             except OSError:
                 continue
-            if status != "Z" and text.encode() in seen:
+            if text.encode() in seen and is_alive(int(entry.name)):
                 found.append(int(entry.name))
     return found
 
@@ -45,9 +54,10 @@ class Cluster:
     def __init__(self, directory: Path) -> None:
         self.directory = directory
         self.rest = ""
+        self._restarted: list[subprocess.Popen[bytes]] = []
 
     def start(self, task_managers: int, slots: int, **options: str) -> None:
-        arguments = ["--taskmanagers", str(task_managers), "--slots", str(slots)]
+        arguments = ["--taskmanagers", str(task_managers), "--slots", str(slots), "--timeout", str(DEADLINE / 2)]
         for key, value in {**dict.fromkeys(PORTS, "0"), **options}.items():
             arguments += ["-D", f"{key}={value}"]
         self.cli("cluster", "start", "--dir", str(self.directory), *arguments)
@@ -56,7 +66,12 @@ class Cluster:
         self.rest = f"127.0.0.1:{int(port.strip(chr(34) + chr(39)))}"
 
     def stop(self) -> None:
-        self.cli("cluster", "stop", "--dir", str(self.directory))
+        try:
+            self.cli("cluster", "stop", "--dir", str(self.directory), "--timeout", str(DEADLINE / 2))
+        finally:
+            for process in self._restarted:
+                process.kill()
+                process.wait()
 
     def cli(self, *arguments: str, check: bool = True, deadline: float = DEADLINE) -> subprocess.CompletedProcess[str]:
         command = [sys.executable, "-m", "millstream.cli.main", *arguments]
@@ -106,7 +121,7 @@ class Cluster:
             state = self.state(job_id)
             if state in states:
                 return state
-            if state in ("FAILED", "FINISHED", "CANCELED"):
+            if state in ENDED:
                 raise AssertionError(f"job is {state}, not {states}: {self.get(f'/jobs/{job_id}/exceptions')}")
             return None
 
@@ -120,12 +135,41 @@ class Cluster:
         vertex = self.get(f"/jobs/{job_id}")["vertices"][0]["id"]
         return [s["taskmanager-id"] for s in self.get(f"/jobs/{job_id}/vertices/{vertex}")["subtasks"]]
 
-    def restart(self, service: str) -> subprocess.Popen[bytes]:
-        """Kills a daemon and starts it again by hand, with the cluster's configuration."""
-        self.kill(self.service_pids(service)[0])
+    def attempts(self, job_id: str) -> list[int]:
+        """Which attempt each subtask is at, from 0."""
+        vertices = [vertex["id"] for vertex in self.get(f"/jobs/{job_id}")["vertices"]]
+        details = [self.get(f"/jobs/{job_id}/vertices/{vertex}") for vertex in vertices]
+        return [subtask["attempt"] for vertex in details for subtask in vertex["subtasks"]]
+
+    def wait_for_checkpoint(self, job_id: str) -> None:
+        """Returns when one is complete that was triggered after this call, and so holds all that happened before."""
+        now = time.time() * 1000
+
+        def is_complete() -> bool:
+            latest = self.get(f"/jobs/{job_id}/checkpoints")["latest"]["completed"]
+            return latest is not None and latest["trigger_timestamp"] > now
+
+        wait_until(is_complete, "another checkpoint")
+
+    def wait_for_restart(self, job_id: str, before: int = 0) -> None:
+        """Every subtask has had an attempt after this one, whether the restart is over or not."""
+        wait_until(lambda: min(self.attempts(job_id)) > before, f"all tasks of job {job_id} to be started again")
+
+    def lose_a_worker(self, job_id: str) -> None:
+        """Kills a slot worker of this job, the only one that runs; returns when all its tasks have new attempts."""
+        before = max(self.attempts(job_id))
+        self.kill(wait_until(self.workers, "a slot worker")[0])
+        self.wait_for_restart(job_id, before)
+
+    def restart(self, service: str) -> None:
+        """Kills a daemon and starts it again by hand, with the cluster's configuration. `stop` ends it, too."""
+        victim = self.service_pids(service)[0]
+        self.kill(victim)
+        wait_until(lambda: not is_alive(victim), f"the old {service} to be gone, and its ports free")
         command = [sys.executable, "-m", "millstream.cli.main", service, "--configDir", str(self.directory / "conf")]
         member = {**os.environ, "MILLSTREAM_CLUSTER_MEMBER": str(self.directory)}
-        return subprocess.Popen(command, env=member, stderr=subprocess.DEVNULL)
+        again = subprocess.Popen(command, env=member, stderr=subprocess.DEVNULL, start_new_session=True)
+        self._restarted.append(again)
 
     def free_slots(self) -> int:
         return int(self.get("/overview")["slots-available"])
@@ -144,10 +188,59 @@ class Cluster:
         return sorted(pid for pid in members if _arguments(pid)[-30:].count(name) and "worker" not in _command(pid))
 
     def _members(self) -> set[int]:
-        return set(processes_with(f"MILLSTREAM_CLUSTER_MEMBER={self.directory}"))
+        return set(processes_with(f"MILLSTREAM_CLUSTER_MEMBER={self.directory}\0"))
 
     def kill(self, pid: int, number: signal.Signals = signal.SIGKILL) -> None:
         os.kill(pid, number)
+
+    @contextmanager
+    def frozen(self, *pids: int) -> Iterator[None]:
+        """These processes do nothing meanwhile. They may be killed."""
+        try:
+            for pid in pids:
+                self.kill(pid, signal.SIGSTOP)
+            yield
+        finally:
+            for pid in pids:
+                with suppress(ProcessLookupError):
+                    self.kill(pid, signal.SIGCONT)
+
+    def clear(self) -> None:
+        """Whatever jobs are left are cancelled; returns when nothing of any job is left."""
+        for job in self.get("/jobs/overview")["jobs"]:
+            if job["state"] not in ENDED:
+                self.request("PATCH", f"/jobs/{job['jid']}?mode=cancel")
+
+        def is_empty() -> bool:
+            overview = self.get("/overview")
+            return overview["slots-available"] == overview["slots-total"] > 0 and not self.workers()
+
+        wait_until(is_empty, "slots and workers of all jobs to be free and gone")
+
+
+@contextmanager
+def running_cluster(directory: Path, task_managers: int, slots: int, **options: str) -> Iterator[Cluster]:
+    """A cluster that is stopped on every path, and of which nothing is left then."""
+    cluster = Cluster(directory)
+    try:
+        cluster.start(task_managers, slots, **options)
+        yield cluster
+    finally:
+        cluster.stop()
+    wait_until(lambda: not processes_with(str(cluster.directory)), "every process of the cluster to be gone")
+
+
+def parent_of(pid: int) -> int:
+    """The process that started it."""
+    return int(Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[1])
+
+
+def is_alive(pid: int) -> bool:
+    """Whether the process exists and is not merely waiting to be reaped."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] not in "ZX"
+    except OSError:
+        return False
 
 
 def _command(pid: int) -> str:

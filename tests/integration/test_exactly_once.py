@@ -1,4 +1,7 @@
-"""Sinks show every record once while slot workers are killed: files in a folder, and results at the client."""
+"""Sinks show every record once while slot workers are killed: files in a folder, and results at the client.
+
+The jobs dawdle until the test has killed what it wanted and lets them `go`.
+"""
 
 from __future__ import annotations
 
@@ -11,17 +14,23 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from system import DEADLINE, Cluster, completed, wait_until, write_job
+from system import DEADLINE, Cluster, wait_until, write_job
 
 RECORDS, KEYS = 3_000, 7
 
-SOURCE = """
-from millstream.datastream.connectors.datagen import DataGeneratorSource
+COUNTED = """
+import time
+from pathlib import Path
 
 def counted(number):
+    if not Path("{go}").exists():
+        time.sleep(0.02)
     return (number % {keys}, 1)
+"""
+SOURCE = COUNTED + """
+from millstream.datastream.connectors.datagen import DataGeneratorSource
 
-numbers = env.from_source(DataGeneratorSource(int, rate_per_second={rate}), None, "numbers")
+numbers = env.from_source(DataGeneratorSource(int, rate_per_second=1_000), None, "numbers")
 counts = numbers.map(counted).key_by(lambda t: t[0]).reduce(lambda a, b: (a[0], a[1] + b[1]))
 first = counts.filter(lambda t: t[1] <= {records} // {keys})
 """
@@ -41,20 +50,11 @@ def options(checkpoints: Path) -> list[str]:
     return [argument for option in wanted for argument in ("-D", option)]
 
 
-def attempts(cluster: Cluster, job_id: str) -> list[int]:
-    vertices = cluster.get(f"/jobs/{job_id}")["vertices"]
-    details = [cluster.get(f"/jobs/{job_id}/vertices/{vertex['id']}") for vertex in vertices]
-    return [subtask["attempt"] for vertex in details for subtask in vertex["subtasks"]]
-
-
-def kill_a_worker(cluster: Cluster, job_id: str, checkpoints: Path) -> None:
-    """After another checkpoint; waits until the whole job runs again."""
-    cluster.wait_for(job_id, "RUNNING")
-    seen, before = completed(checkpoints), min(attempts(cluster, job_id))
-    wait_until(lambda: completed(checkpoints) - seen, "another checkpoint")
-    wait_until(lambda: len(cluster.workers()) == 2, "no workers but this job's two")
-    cluster.kill(cluster.workers()[0])
-    wait_until(lambda: min(attempts(cluster, job_id)) > before, "new attempts of all tasks")
+def lose_two_workers(cluster: Cluster, job_id: str) -> None:
+    """One after the other, each after another checkpoint."""
+    for _ in range(2):
+        cluster.wait_for_checkpoint(job_id)
+        cluster.lose_a_worker(job_id)
 
 
 @contextmanager
@@ -75,8 +75,8 @@ def visible(folder: Path) -> Counter[tuple[int, int]]:
 def test_killed_slot_workers_leave_every_record_in_the_files_once(
     cluster: Cluster, tmp_path: Path, policy: str
 ) -> None:
-    out, checkpoints = tmp_path / "out", tmp_path / "checkpoints"
-    body = SOURCE.format(keys=KEYS, records=RECORDS, rate=1_000) + f"""
+    out, go = tmp_path / "out", tmp_path / "go"
+    body = SOURCE.format(keys=KEYS, records=RECORDS, go=go) + f"""
 from millstream.datastream.connectors.file_system import Encoder, FileSink, RollingPolicy
 
 encoder = Encoder(lambda counted: f"{{counted[0]}},{{counted[1]}}")
@@ -84,53 +84,47 @@ sink = FileSink.for_row_format("{out}", encoder).with_rolling_policy(RollingPoli
 first.sink_to(sink.with_bucket_check_interval(100)).uid("files")
 env.execute("files")
 """
-    job_id = cluster.submit(write_job(tmp_path, "files", body), *options(checkpoints), parallelism=2)
+    job_id = cluster.submit(write_job(tmp_path, "files", body), *options(tmp_path / "checkpoints"), parallelism=2)
     with cancelled_after(cluster, job_id):
-        for _ in range(2):
-            kill_a_worker(cluster, job_id, checkpoints)
+        lose_two_workers(cluster, job_id)
+        go.touch()
         wait_until(lambda: visible(out).total() >= EXPECTED.total(), "all records to be visible")
-        last = completed(checkpoints)
-        wait_until(lambda: len(completed(checkpoints) - last) > 0, "another checkpoint")
+        cluster.wait_for_checkpoint(job_id)
         assert visible(out) == EXPECTED
         wait_until(lambda: not list(out.glob(".*")), "hidden files to be gone")
 
 
-BOUNDED = """
-import time
-
-def counted(number):
-    time.sleep(0.001)
-    return (number % {keys}, 1)
-
+BOUNDED = COUNTED + """
 numbers = env.from_sequence(0, {records} - 1)
 counts = numbers.map(counted).key_by(lambda t: t[0]).reduce(lambda a, b: (a[0], a[1] + b[1]))
 """
-ALL = Counter((key, n) for key in range(KEYS) for n in range(1, len(range(key, RECORDS, KEYS)) + 1))
+MANY = 12_000
+ALL = Counter((key, n) for key in range(KEYS) for n in range(1, len(range(key, MANY, KEYS)) + 1))
 
 
-@pytest.mark.parametrize("kills", [0, 2])
-def test_a_bounded_job_shows_everything_when_it_has_finished(cluster: Cluster, tmp_path: Path, kills: int) -> None:
-    out, checkpoints = tmp_path / "out", tmp_path / "checkpoints"
-    body = BOUNDED.format(keys=KEYS, records=RECORDS) + f"""
+@pytest.mark.parametrize("killed", [False, True])
+def test_a_bounded_job_shows_everything_when_it_has_finished(cluster: Cluster, tmp_path: Path, killed: bool) -> None:
+    out, go = tmp_path / "out", tmp_path / "go"
+    body = BOUNDED.format(keys=KEYS, records=MANY, go=go) + f"""
 from millstream.datastream.connectors.file_system import Encoder, FileSink
 
 sink = FileSink.for_row_format("{out}", Encoder(lambda counted: f"{{counted[0]}},{{counted[1]}}"))
 counts.sink_to(sink).uid("files")
 env.execute("files")
 """
-    job_id = cluster.submit(write_job(tmp_path, "bounded", body), *options(checkpoints), parallelism=2)
-    for _ in range(kills):
-        kill_a_worker(cluster, job_id, checkpoints)
+    job_id = cluster.submit(write_job(tmp_path, "bounded", body), *options(tmp_path / "checkpoints"), parallelism=2)
+    if killed:
+        lose_two_workers(cluster, job_id)
+    go.touch()
     cluster.wait_for(job_id, "FINISHED")
     assert visible(out) == ALL
     assert not list(out.glob(".*"))
 
 
 def test_a_bounded_job_with_checkpoints_is_collected_to_its_end(cluster: Cluster, tmp_path: Path) -> None:
-    collected = tmp_path / "collected"
-    body = BOUNDED.format(keys=KEYS, records=RECORDS) + f"""
-from pathlib import Path
-
+    collected, go = tmp_path / "collected", tmp_path / "go"
+    go.touch()
+    body = BOUNDED.format(keys=KEYS, records=MANY, go=go) + f"""
 Path("{collected}").write_text("\\n".join("%d,%d" % result for result in counts.execute_and_collect("collected")))
 """
     cluster.run("-p", "2", *options(tmp_path / "checkpoints"), str(write_job(tmp_path, "results", body)))
@@ -139,29 +133,29 @@ Path("{collected}").write_text("\\n".join("%d,%d" % result for result in counts.
 
 
 def test_killed_slot_workers_bring_every_result_to_the_client_once(cluster: Cluster, tmp_path: Path) -> None:
-    checkpoints, collected = tmp_path / "checkpoints", tmp_path / "collected"
-    body = SOURCE.format(keys=KEYS, records=RECORDS, rate=1_000) + f"""
+    collected, go = tmp_path / "collected", tmp_path / "go"
+    body = SOURCE.format(keys=KEYS, records=RECORDS, go=go) + f"""
 results = first.execute_and_collect("collected")
 with open("{collected}", "w", buffering=1) as file:
     for number in range({EXPECTED.total()}):
+        while number == {EXPECTED.total() - 1} and not Path("{go}").exists():
+            time.sleep(0.05)
         file.write("%d,%d\\n" % next(results))
 results.close()
 """
     job = write_job(tmp_path, "collected", body)
     command = [sys.executable, "-m", "millstream.cli.main", "run", "-m", cluster.rest, "-p", "2"]
     before = {entry["jid"] for entry in cluster.get("/jobs/overview")["jobs"]}
-    client = subprocess.Popen([*command, *options(checkpoints), str(job)], stderr=subprocess.PIPE, text=True)
+    arguments = [*command, *options(tmp_path / "checkpoints"), str(job)]
+    client = subprocess.Popen(arguments, stderr=subprocess.PIPE, text=True)
     try:
-        started = {"jobs": set[str]()}
 
         def submitted() -> set[str]:
-            started["jobs"] = {entry["jid"] for entry in cluster.get("/jobs/overview")["jobs"]} - before
-            return started["jobs"]
+            return {entry["jid"] for entry in cluster.get("/jobs/overview")["jobs"]} - before
 
-        wait_until(submitted, "the job to be submitted")
-        (job_id,) = started["jobs"]
-        for _ in range(2):
-            kill_a_worker(cluster, job_id, checkpoints)
+        (job_id,) = wait_until(submitted, "the job to be submitted")
+        lose_two_workers(cluster, job_id)
+        go.touch()
         _, errors = client.communicate(timeout=DEADLINE)
         assert client.returncode == 0, errors
     finally:

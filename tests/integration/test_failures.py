@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-import os
 import signal
 from pathlib import Path
 
 import pytest
-from system import Cluster, processes_with, wait_until, write_job
+from system import Cluster, is_alive, parent_of, wait_until, write_job
 
 BUSY = """
-env.from_sequence(1, 10**12).map(lambda x: (x % 100, x)).key_by(lambda t: t[0]) \\
+import time
+
+def gently(x):
+    time.sleep(0.001)
+    return (x % 100, x)
+
+env.from_sequence(1, 10**12).map(gently).key_by(lambda t: t[0]) \\
     .reduce(lambda a, b: b).filter(lambda t: False).print()
 env.execute("busy")
 """
@@ -65,58 +70,42 @@ def test_a_killed_slot_worker_fails_the_job_with_who_and_how(cluster: Cluster, t
 def test_a_killed_task_manager_leaves_no_process_behind(
     own_cluster: Cluster, tmp_path: Path, number: signal.Signals
 ) -> None:
-    body = "import subprocess\nsubprocess.Popen  # user code may start processes of its own\n" + BUSY
-    job_id = own_cluster.submit(write_job(tmp_path, "busy", body), parallelism=4)
+    job_id = own_cluster.submit(write_job(tmp_path, "busy", BUSY), parallelism=4)
     own_cluster.wait_for(job_id, "RUNNING")
     wait_until(lambda: own_cluster.records(job_id) > 0, "records to flow")
     victim = own_cluster.service_pids("taskmanager")[0]
-    children = [p for p in own_cluster.workers() if _parent(p) == victim]
+    children = [p for p in own_cluster.workers() if parent_of(p) == victim]
     assert len(children) == 2
     own_cluster.kill(victim, number)
     own_cluster.wait_for(job_id, "FAILED")
-    wait_until(lambda: not any(_alive(p) for p in children), "the dead task manager's workers to be gone", 10)
-    wait_until(lambda: not own_cluster.workers(), "all workers of the failed job to be gone", 15)
-    wait_until(lambda: own_cluster.get("/overview")["taskmanagers"] == 1, "the cluster to notice", 15)
-
-
-def _parent(pid: int) -> int:
-    return int(Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[1])
-
-
-def _alive(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
-    except OSError:
-        return False
+    wait_until(lambda: not any(map(is_alive, children)), "the dead task manager's workers to be gone")
+    wait_until(lambda: not own_cluster.workers(), "all workers of the failed job to be gone")
+    wait_until(lambda: own_cluster.get("/overview")["taskmanagers"] == 1, "the cluster to notice")
 
 
 def test_a_frozen_task_manager_is_given_up_after_the_heartbeat_timeout(own_cluster: Cluster, tmp_path: Path) -> None:
     job_id = own_cluster.submit(write_job(tmp_path, "busy", BUSY), parallelism=4)
     own_cluster.wait_for(job_id, "RUNNING")
     victim = own_cluster.service_pids("taskmanager")[0]
-    own_cluster.kill(victim, signal.SIGSTOP)
-    try:
-        own_cluster.wait_for(job_id, "FAILED", deadline=30)
+    with own_cluster.frozen(victim):
+        own_cluster.wait_for(job_id, "FAILED")
         assert "heartbeat" in str(exceptions(own_cluster, job_id))
-    finally:
-        os.kill(victim, signal.SIGCONT)
-    wait_until(lambda: own_cluster.free_slots() == 4, "the thawed task manager to be back with free slots", 30)
+    wait_until(lambda: own_cluster.free_slots() == 4, "the thawed task manager to be back with free slots")
 
 
 def test_a_frozen_slot_worker_is_noticed_by_its_peers(cluster: Cluster, tmp_path: Path) -> None:
-    job_id = cluster.submit(write_job(tmp_path, "busy", BUSY), parallelism=4)
+    job_id = cluster.submit(write_job(tmp_path, "busy", BUSY), "-D", "heartbeat.timeout=5s", parallelism=4)
     cluster.wait_for(job_id, "RUNNING")
     wait_until(lambda: cluster.records(job_id) > 0, "records to flow")
-    cluster.kill(cluster.workers()[0], signal.SIGSTOP)
-    cluster.wait_for(job_id, "FAILED", deadline=30)
-    assert "lost the" in str(exceptions(cluster, job_id)[0]["stacktrace"])
-    wait_until(lambda: cluster.free_slots() == 4 and not cluster.workers(), "the frozen worker to be killed", 20)
+    with cluster.frozen(cluster.workers()[0]):
+        cluster.wait_for(job_id, "FAILED")
+        assert "lost the" in str(exceptions(cluster, job_id)[0]["stacktrace"])
+        wait_until(lambda: cluster.free_slots() == 4 and not cluster.workers(), "the frozen worker to be killed")
 
 
 def test_too_few_slots_says_how_many_it_has_and_needs(cluster: Cluster, tmp_path: Path) -> None:
-    job_id = cluster.submit(write_job(tmp_path, "wide", BUSY), parallelism=6)
-    cluster.wait_for(job_id, "CREATED")
-    cluster.wait_for(job_id, "FAILED", deadline=30)
+    job_id = cluster.submit(write_job(tmp_path, "wide", BUSY), "-D", "slot.request.timeout=2s", parallelism=6)
+    cluster.wait_for(job_id, "FAILED")
     told = str(exceptions(cluster, job_id)[0]["stacktrace"])
     assert "needs 6 slots" in told
     assert "slot.request.timeout" in told
@@ -126,37 +115,29 @@ def test_too_few_slots_says_how_many_it_has_and_needs(cluster: Cluster, tmp_path
 def test_a_resource_manager_that_comes_back_is_found_again(own_cluster: Cluster, tmp_path: Path) -> None:
     job_id = own_cluster.submit(write_job(tmp_path, "busy", BUSY), parallelism=2)
     own_cluster.wait_for(job_id, "RUNNING")
-    again = own_cluster.restart("resourcemanager")
-    try:
-        wait_until(lambda: own_cluster.get("/overview")["slots-total"] == 4, "the task managers to register again")
-        assert own_cluster.state(job_id) == "RUNNING"
-        assert own_cluster.free_slots() == 2
-        other = own_cluster.submit(write_job(tmp_path, "other", BUSY), parallelism=2)
-        own_cluster.wait_for(other, "RUNNING")
-    finally:
-        again.terminate()
-        again.wait(10)
+    own_cluster.restart("resourcemanager")
+    wait_until(lambda: own_cluster.get("/overview")["slots-total"] == 4, "the task managers to register again")
+    wait_until(lambda: own_cluster.free_slots() == 2, "the slots in use to be known")
+    assert own_cluster.state(job_id) == "RUNNING"
+    other = own_cluster.submit(write_job(tmp_path, "other", BUSY), parallelism=2)
+    own_cluster.wait_for(other, "RUNNING")
 
 
 def test_a_job_manager_that_comes_back_starts_afresh(own_cluster: Cluster, tmp_path: Path) -> None:
     job_id = own_cluster.submit(write_job(tmp_path, "busy", BUSY), parallelism=2)
     own_cluster.wait_for(job_id, "RUNNING")
-    again = own_cluster.restart("jobmanager")
-    try:
-        own_cluster.wait_for(job_id, "FAILED")
-        assert "job manager" in str(exceptions(own_cluster, job_id))
-        wait_until(lambda: own_cluster.free_slots() == 4, "the slots of the lost job to be free")
-        other = own_cluster.submit(write_job(tmp_path, "other", BUSY), parallelism=2)
-        own_cluster.wait_for(other, "RUNNING")
-    finally:
-        again.terminate()
-        again.wait(10)
+    own_cluster.restart("jobmanager")
+    own_cluster.wait_for(job_id, "FAILED")
+    assert "job manager" in str(exceptions(own_cluster, job_id))
+    wait_until(lambda: own_cluster.free_slots() == 4, "the slots of the lost job to be free")
+    other = own_cluster.submit(write_job(tmp_path, "other", BUSY), parallelism=2)
+    own_cluster.wait_for(other, "RUNNING")
 
 
 def test_a_dispatcher_that_comes_back_learns_of_the_running_jobs(own_cluster: Cluster, tmp_path: Path) -> None:
     job_id = own_cluster.submit(write_job(tmp_path, "busy", BUSY), parallelism=2)
     own_cluster.wait_for(job_id, "RUNNING")
-    again = own_cluster.restart("dispatcher")
+    own_cluster.restart("dispatcher")
 
     def running() -> bool:
         try:
@@ -164,13 +145,9 @@ def test_a_dispatcher_that_comes_back_learns_of_the_running_jobs(own_cluster: Cl
         except OSError:
             return False
 
-    try:
-        wait_until(running, "the new dispatcher to know the job")
-        own_cluster.cli("cancel", "-m", own_cluster.rest, job_id)
-        own_cluster.wait_for(job_id, "CANCELED")
-    finally:
-        again.terminate()
-        again.wait(10)
+    wait_until(running, "the new dispatcher to know the job")
+    own_cluster.cli("cancel", "-m", own_cluster.rest, job_id)
+    own_cluster.wait_for(job_id, "CANCELED")
 
 
 def test_a_user_function_that_exits_the_process(cluster: Cluster, tmp_path: Path) -> None:
@@ -182,4 +159,3 @@ def test_a_user_function_that_exits_the_process(cluster: Cluster, tmp_path: Path
     job_id = cluster.submit(write_job(tmp_path, "exits", body))
     cluster.wait_for(job_id, "FAILED")
     assert "status 7" in str(exceptions(cluster, job_id)[0]["stacktrace"])
-    assert not processes_with("millstream.taskmanager.worker-of-nobody")

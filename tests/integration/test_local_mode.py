@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from system import processes_with, wait_until, write_job
+from system import DEADLINE, processes_with, wait_until, write_job
 
 
 def test_it_runs_and_leaves_nothing(tmp_path: Path) -> None:
@@ -25,7 +25,7 @@ def test_it_runs_and_leaves_nothing(tmp_path: Path) -> None:
         print(result.get_job_id())
         """,
     )
-    done = subprocess.run([sys.executable, script], capture_output=True, text=True, timeout=60, check=True)
+    done = subprocess.run([sys.executable, script], capture_output=True, text=True, timeout=DEADLINE, check=True)
     lines = [line.split("> ")[1] for line in done.stdout.splitlines() if line.startswith("out:")]
     assert sorted(map(int, lines)) == [2, 4, 6, 8, 10]
     assert done.stderr == ""
@@ -50,13 +50,13 @@ def test_ctrl_c_cancels_cleanly(tmp_path: Path, options: str) -> None:
             assert running.stdout is not None
             assert running.stdout.readline().startswith("working")  # subtasks print at the same time
             running.send_signal(signal.SIGINT)
-            _, error = running.communicate(timeout=30)
+            _, error = running.communicate(timeout=DEADLINE)
         finally:
             running.kill()
     assert running.returncode in (130, -signal.SIGINT)
     assert "was cancelled" in error
     assert "Traceback" not in error
-    wait_until(lambda: not processes_with(str(tmp_path)), "the workers to be gone", 10)
+    wait_until(lambda: not processes_with(str(tmp_path)), "the workers to be gone")
 
 
 def test_a_killed_program_takes_its_workers_with_it(tmp_path: Path) -> None:
@@ -70,8 +70,8 @@ def test_a_killed_program_takes_its_workers_with_it(tmp_path: Path) -> None:
     assert running.stdout is not None
     running.stdout.readline()
     running.kill()
-    running.communicate(timeout=30)
-    wait_until(lambda: not processes_with(str(tmp_path)), "the workers to be gone", 10)
+    running.communicate(timeout=DEADLINE)
+    wait_until(lambda: not processes_with(str(tmp_path)), "the workers to be gone")
 
 
 def test_a_failing_job_shows_the_users_traceback_first(tmp_path: Path) -> None:
@@ -86,7 +86,7 @@ def test_a_failing_job_shows_the_users_traceback_first(tmp_path: Path) -> None:
         env.execute("bug")
         """,
     )
-    done = subprocess.run([sys.executable, script], capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run([sys.executable, script], capture_output=True, text=True, timeout=DEADLINE, check=False)
     assert done.returncode == 1
     lines = done.stderr.splitlines()
     assert lines[0] == "Traceback (most recent call last):"
@@ -120,5 +120,5 @@ def test_counters_and_accumulators_reach_the_result(tmp_path: Path) -> None:
         print(result.get_accumulator_result("evens"), result.get_accumulator_result("counting.seen"))
         """,
     )
-    done = subprocess.run([sys.executable, script], capture_output=True, text=True, timeout=60, check=True)
+    done = subprocess.run([sys.executable, script], capture_output=True, text=True, timeout=DEADLINE, check=True)
     assert done.stdout.split() == ["500", "1001"]

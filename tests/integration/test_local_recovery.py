@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-import signal
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from system import Cluster, processes_with, wait_until, write_job
+from system import Cluster, files_in, running_cluster, wait_until, write_job
 
-RECORDS, KEYS = 6_000, 1_500
+RECORDS, KEYS = 12_000, 1_500
 
 JOB = """
 import hashlib
@@ -19,7 +18,8 @@ from pathlib import Path
 from millstream.datastream.functions import KeyedProcessFunction
 
 def slowly(number):
-    time.sleep(0.001)
+    if number % {part} > {keys} and not Path("{go}").exists():  # each of both subtasks has seen all keys
+        time.sleep(0.03)
     return (number % {keys}, number)
 
 class Counting(KeyedProcessFunction):
@@ -42,37 +42,30 @@ env.execute("counts")
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     """One task manager with two slots, which keeps local copies in a folder of its own."""
-    made = Cluster(tmp_path_factory.mktemp("cluster"))
-    made.start(
-        1, 2,
-        **{
-            "execution.checkpointing.local-backup.enabled": "true",
-            "execution.checkpointing.local-backup.dirs": str(made.directory / "local"),
-        },
-    )  # fmt: skip
-    try:
+    directory = tmp_path_factory.mktemp("cluster")
+    options = {
+        "execution.checkpointing.local-backup.enabled": "true",
+        "execution.checkpointing.local-backup.dirs": str(directory / "local"),
+    }
+    with running_cluster(directory, 1, 2, **options) as made:
         yield made
-    finally:
-        made.stop()
-    wait_until(lambda: not processes_with(str(made.directory)), "every process of the cluster to be gone", 10)
     assert not copies(made)
 
 
 def copies(cluster: Cluster) -> list[Path]:
-    return [path for path in (cluster.directory / "local").rglob("*") if path.is_file() and path.name != ".lock"]
+    return [path for path in files_in(cluster.directory / "local") if path.name != ".lock"]
 
 
 def subtasks_with_files(checkpoints: Path) -> set[int]:
     """The subtasks whose counts are in a file, not inside the metadata, in every complete checkpoint."""
     found: list[set[int]] = []
-    for metadata in checkpoints.rglob("_metadata.json"):
+    for metadata in files_in(checkpoints, "_metadata.json"):
         try:
             operators = json.loads(metadata.read_text())["operators"]
         except FileNotFoundError:  # subsumed meanwhile
             continue
-        counts = [state for operator in operators for state in operator["states"] if state["name"] == "count"]
-        files = [file for state in counts for file in state["files"]]
-        found.append({file["subtask"] for file in files if "inline" not in file})
+        states = [state for operator in operators for state in operator["states"] if state["name"] == "count"]
+        found.append({file["subtask"] for state in states for file in state["files"] if "inline" not in file})
     return set.intersection(*found) if found else set()
 
 
@@ -80,25 +73,23 @@ def lose_the_files_and_a_worker(cluster: Cluster, checkpoints: Path) -> None:
     """While no worker can complete another checkpoint, all state files go; then one of the workers is killed."""
     wait_until(lambda: subtasks_with_files(checkpoints) == {0, 1}, "a complete checkpoint with all state in files")
     workers = cluster.workers()
-    for pid in workers:
-        cluster.kill(pid, signal.SIGSTOP)
-    try:
-        for file in checkpoints.rglob("*.arrow"):
-            file.unlink()
+    with cluster.frozen(*workers):
+        for file in files_in(checkpoints, "*.arrow"):
+            file.unlink(missing_ok=True)  # the job manager still removes what is subsumed
         cluster.kill(workers[0])
-    finally:
-        cluster.kill(workers[1], signal.SIGCONT)
 
 
 @pytest.mark.parametrize("from_local", [True, False])
 def test_a_lost_storage_is_no_loss_when_there_are_local_copies(
     cluster: Cluster, tmp_path: Path, from_local: bool
 ) -> None:
-    results, checkpoints = tmp_path / "results", tmp_path / "checkpoints"
+    results, checkpoints, go = tmp_path / "results", tmp_path / "checkpoints", tmp_path / "go"
     results.mkdir()
-    job = write_job(tmp_path, "counts", JOB.format(keys=KEYS, records=RECORDS, folder=results))
+    body = JOB.format(keys=KEYS, records=RECORDS, part=RECORDS // 2, folder=results, go=go)
+    job = write_job(tmp_path, "counts", body)
     options = (
         "execution.checkpointing.interval=200ms",
+        "execution.batch.max-rows=16",  # or one that was begun at full speed would take its time
         f"execution.checkpointing.dir={checkpoints}",
         f"execution.state-recovery.from-local={str(from_local).lower()}",
         "restart-strategy.type=fixed-delay",
@@ -109,6 +100,8 @@ def test_a_lost_storage_is_no_loss_when_there_are_local_copies(
     cluster.wait_for(job_id, "RUNNING")
     lose_the_files_and_a_worker(cluster, checkpoints)
     if from_local:
+        cluster.wait_for_restart(job_id)
+        go.touch()
         cluster.wait_for(job_id, "FINISHED")
         counted = {int(file.name): max(map(int, file.read_text().split())) for file in results.iterdir()}
         assert counted == dict.fromkeys(range(KEYS), RECORDS // KEYS)

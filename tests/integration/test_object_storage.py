@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from pathlib import Path
 
-import pytest
 from pyarrow import fs
 from system import Cluster, wait_until, write_job
 
-pytestmark = pytest.mark.timeout(300)  # many commands one after the other, each a process
-RECORDS, KEYS = 3_000, 7
+RECORDS, KEYS, RATE = 3_000, 7, "25"  # a job is stopped long before its end
 BODY = """
 import sys
 from millstream.common import Types
@@ -52,7 +50,7 @@ def test_a_job_lives_on_object_storage(cluster: Cluster, tmp_path: Path, s3_root
     ]
     options = [argument for option in wanted for argument in ("-D", option)]
     out = tmp_path / "out"
-    done = cluster.run("-d", "-p", "2", *options, str(script), str(out), "30")
+    done = cluster.run("-d", "-p", "2", *options, str(script), str(out), RATE)
     job_id = done.stdout.split("JobID", 1)[1].split()[0]
     cluster.wait_for(job_id, "RUNNING")
 
@@ -86,7 +84,7 @@ def test_a_savepoint_goes_where_only_its_target_says_how(cluster: Cluster, tmp_p
     savepoints = s3_root.format(path="elsewhere")
     script = write_job(tmp_path, "counts", BODY.format(records=RECORDS, keys=KEYS))
     out = tmp_path / "out"
-    done = cluster.run("-d", "-p", "2", str(script), str(out), "30")
+    done = cluster.run("-d", "-p", "2", str(script), str(out), RATE)
     job_id = done.stdout.split("JobID", 1)[1].split()[0]
     cluster.wait_for(job_id, "RUNNING")
     told = cluster.cli("stop", "-m", cluster.rest, "-p", savepoints, job_id).stdout

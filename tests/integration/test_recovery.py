@@ -1,21 +1,24 @@
-"""Jobs that lose slot workers or task managers go on from their last checkpoint, as if nothing had happened."""
+"""Jobs that lose slot workers or task managers go on from their last checkpoint, as if nothing had happened.
+
+Each job dawdles, so that it cannot end by itself, until the test has done to it what it wanted and lets it `go`.
+"""
 
 from __future__ import annotations
 
-import signal
 from pathlib import Path
 
 import pytest
-from system import Cluster, completed, wait_until, write_job
+from system import Cluster, completed, parent_of, wait_until, write_job
 
-RECORDS, KEYS = 4_000, 7
+RECORDS, KEYS = 12_000, 7
 
 JOB = """
 import time
 from pathlib import Path
 
 def slowly(number):
-    time.sleep(0.001)
+    if not Path("{go}").exists():
+        time.sleep(0.02)
     return (number % {keys}, 1)
 
 def note(counted):
@@ -59,7 +62,7 @@ def submit(cluster: Cluster, tmp_path: Path, *options: str) -> tuple[str, Path, 
     """Answers the job, the folder of its results and that of its checkpoints."""
     results, checkpoints = tmp_path / "results", tmp_path / "checkpoints"
     results.mkdir()
-    job = write_job(tmp_path, "counts", JOB.format(keys=KEYS, records=RECORDS, folder=results))
+    job = write_job(tmp_path, "counts", JOB.format(keys=KEYS, records=RECORDS, folder=results, go=tmp_path / "go"))
     wanted = [
         "execution.checkpointing.interval=200ms",
         f"execution.checkpointing.dir={checkpoints}",
@@ -73,30 +76,19 @@ def submit(cluster: Cluster, tmp_path: Path, *options: str) -> tuple[str, Path, 
     return job_id, results, checkpoints
 
 
-def attempts(cluster: Cluster, job_id: str) -> list[int]:
-    return [
-        subtask["attempt"]
-        for vertex in cluster.get(f"/jobs/{job_id}")["vertices"]
-        for subtask in cluster.get(f"/jobs/{job_id}/vertices/{vertex['id']}")["subtasks"]
-    ]
-
-
-def taken(cluster: Cluster, job_id: str) -> int:
-    """How many checkpoints are complete."""
-    return int(cluster.get(f"/jobs/{job_id}/checkpoints")["counts"]["completed"])
+def wait_for_state(cluster: Cluster, job_id: str, results: Path) -> None:
+    """Every key was counted, and a checkpoint knows it."""
+    wait_until(lambda: sum(file.stat().st_size > 0 for file in results.iterdir()) == KEYS, "counts of all keys")
+    cluster.wait_for_checkpoint(job_id)
 
 
 @pytest.mark.parametrize("storage", ["filesystem", "jobmanager"])
 def test_a_killed_slot_worker_loses_and_doubles_nothing(cluster: Cluster, tmp_path: Path, storage: str) -> None:
     job_id, results, checkpoints = submit(cluster, tmp_path, f"execution.checkpointing.storage={storage}")
-    cluster.wait_for(job_id, "RUNNING")
-    for round_number in range(2):
-        before = taken(cluster, job_id)
-        wait_until(lambda before=before: taken(cluster, job_id) > before, "another checkpoint")
-        cluster.kill(cluster.workers()[0])
-        wanted = round_number + 1
-        wait_until(lambda wanted=wanted: min(attempts(cluster, job_id)) == wanted, "new attempts of all tasks")
-        cluster.wait_for(job_id, "RUNNING", "FINISHED")
+    for _ in range(2):
+        wait_for_state(cluster, job_id, results)
+        cluster.lose_a_worker(job_id)
+    (tmp_path / "go").touch()
     cluster.wait_for(job_id, "FINISHED")
     assert counts(results) == expected()
     assert beginnings(results) == {1}
@@ -107,40 +99,41 @@ def test_a_killed_slot_worker_loses_and_doubles_nothing(cluster: Cluster, tmp_pa
 def test_a_killed_coordinator_loses_and_doubles_nothing(cluster: Cluster, tmp_path: Path) -> None:
     """Once while the job runs, and once more while the new one starts."""
     others = set(cluster.coordinators())
-    job_id, results, checkpoints = submit(cluster, tmp_path)
-    cluster.wait_for(job_id, "RUNNING")
-    wait_until(lambda: completed(checkpoints), "a checkpoint")
+    job_id, results, _ = submit(cluster, tmp_path)
+    wait_for_state(cluster, job_id, results)
     for _ in range(2):
-        wait_until(lambda: set(cluster.coordinators()) - others, "a coordinator")
-        (coordinator,) = set(cluster.coordinators()) - others
+        (coordinator,) = wait_until(lambda: set(cluster.coordinators()) - others, "a coordinator")
         cluster.kill(coordinator)
         others.add(coordinator)
+    cluster.wait_for_restart(job_id)
+    (tmp_path / "go").touch()
     cluster.wait_for(job_id, "FINISHED")
     assert counts(results) == expected()
     assert beginnings(results) == {1}
 
 
 def test_a_killed_task_manager_is_replaced_and_nothing_is_lost(own_cluster: Cluster, tmp_path: Path) -> None:
-    job_id, results, checkpoints = submit(own_cluster, tmp_path)
-    own_cluster.wait_for(job_id, "RUNNING")
-    wait_until(lambda: completed(checkpoints), "a checkpoint")
-    own_cluster.kill(own_cluster.service_pids("taskmanager")[0])
+    job_id, results, _ = submit(own_cluster, tmp_path)
+    wait_for_state(own_cluster, job_id, results)
+    own_cluster.kill(parent_of(own_cluster.workers()[0]))
+    own_cluster.wait_for_restart(job_id)
+    (tmp_path / "go").touch()
     own_cluster.wait_for(job_id, "FINISHED")
     assert counts(results) == expected()
     assert beginnings(results) == {1}
 
 
 def test_workers_that_lost_sight_of_each_other_go_on_together(cluster: Cluster, tmp_path: Path) -> None:
-    lost_after = ("heartbeat.interval=100ms", "heartbeat.timeout=700ms")
-    job_id, results, checkpoints = submit(cluster, tmp_path, *lost_after)
-    cluster.wait_for(job_id, "RUNNING")
-    wait_until(lambda: completed(checkpoints), "a checkpoint")
+    lost_after = ("heartbeat.interval=500ms", "heartbeat.timeout=6s", "task.cancellation.timeout=1h")
+    job_id, results, _ = submit(cluster, tmp_path, *lost_after)
+    wait_for_state(cluster, job_id, results)
     before = cluster.workers()
-    cluster.kill(before[0], signal.SIGSTOP)
-    try:
-        cluster.wait_for(job_id, "RESTARTING")
-    finally:
-        cluster.kill(before[0], signal.SIGCONT)
+    with cluster.frozen(before[0]):
+        cluster.wait_for(job_id, "RESTARTING")  # and it stays so: the frozen tasks cannot end
+    cluster.wait_for_restart(job_id)
+    cluster.wait_for(job_id, "RUNNING")
+    assert cluster.workers() == before
+    (tmp_path / "go").touch()
     cluster.wait_for(job_id, "FINISHED")
     assert counts(results) == expected()
     assert beginnings(results) == {1}
@@ -167,16 +160,15 @@ def test_a_damaged_checkpoint_ends_the_job_with_its_name(cluster: Cluster, tmp_p
 
 
 def test_a_function_that_fails_now_and_then_is_no_end(cluster: Cluster, tmp_path: Path) -> None:
-    marker = tmp_path / "failed"
-    results = tmp_path / "results"
+    marker, results = tmp_path / "failed", tmp_path / "results"
     results.mkdir()
     body = JOB.replace(
         "    return (number",
-        f"    if number == {RECORDS // 2} and not Path('{marker}').exists():\n"
+        f"    if number == 100 and not Path('{marker}').exists():\n"
         f"        Path('{marker}').touch()\n"
         "        raise OSError('the service is away')\n"
         "    return (number",
-    ).format(keys=KEYS, records=RECORDS, folder=results)
+    ).format(keys=KEYS, records=RECORDS, folder=results, go=marker)
     job = write_job(tmp_path, "shaky", body)
     interval = ("-D", "execution.checkpointing.interval=200ms")
     job_id = cluster.submit(job, *interval, "-D", f"execution.checkpointing.dir={tmp_path / 'chk'}", parallelism=2)
@@ -198,7 +190,8 @@ def test_only_the_failed_pipeline_restarts_and_its_splits_are_read_again(cluster
         from pathlib import Path
 
         def note(number):
-            time.sleep(0.001)
+            if not Path("{tmp_path / "go"}").exists():
+                time.sleep(0.02)
             with open(Path("{results}") / str(os.getpid()), "a") as file:
                 file.write(f"{{number}}\\n")
             return number
@@ -209,11 +202,12 @@ def test_only_the_failed_pipeline_restarts_and_its_splits_are_read_again(cluster
     )
     options = ("execution.checkpointing.interval=200ms", f"execution.checkpointing.dir={checkpoints}")
     job_id = cluster.submit(job, *(a for option in options for a in ("-D", option)), parallelism=2)
-    cluster.wait_for(job_id, "RUNNING")
-    wait_until(lambda: completed(checkpoints), "a checkpoint")
+    cluster.wait_for_checkpoint(job_id)
     cluster.kill(cluster.workers()[0])
+    wait_until(lambda: max(cluster.attempts(job_id)) == 1, "a new attempt")
+    (tmp_path / "go").touch()
     cluster.wait_for(job_id, "FINISHED")
-    assert sorted(attempts(cluster, job_id)) == [0, 1]
+    assert sorted(cluster.attempts(job_id)) == [0, 1]
     seen = [int(line) for file in results.iterdir() for line in file.read_text().splitlines()]
     assert set(seen) == set(range(1, RECORDS + 1))
     assert len(seen) < 2 * RECORDS

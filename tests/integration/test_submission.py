@@ -8,17 +8,18 @@ from pathlib import Path
 from system import Cluster, make_wheel, wait_until, write_job
 
 JOB = """
+import time
+from pathlib import Path
 from millstream.datastream import StreamExecutionEnvironment
 from millstream.datastream.connectors.file_system import FileSink
 
-def version(_):
-    import time
-
-    import coloured
-    time.sleep(0.3)
-    return coloured.VERSION
-
 def main(args):
+    def version(_):
+        import coloured
+        while not Path(args[1]).exists():
+            time.sleep(0.05)
+        return coloured.VERSION
+
     env = StreamExecutionEnvironment.get_execution_environment()
     env.from_sequence(1, 10).map(version).sink_to(FileSink.for_json_lines(args[0]))
     env.execute("versions")
@@ -45,13 +46,13 @@ def results(folder: Path) -> list[object]:
 
 
 def test_two_jobs_with_conflicting_dependencies_over_rest(cluster: Cluster, tmp_path: Path) -> None:
-    wheels = {}
+    wheels, go = {}, tmp_path / "go"
     for version in ("1.0", "2.0"):
         status, answer = cluster.upload(job_wheel(tmp_path, version))
         assert status == 200, answer
         wheel_id = answer["filename"].rsplit("/", 1)[-1]
         assert wheel_id in [f["id"] for f in cluster.get("/jars")["files"]]
-        body = json.dumps({"programArgsList": [str(tmp_path / f"out-{version}")]}).encode()
+        body = json.dumps({"programArgsList": [str(tmp_path / f"out-{version}"), str(go)]}).encode()
         status, answer = cluster.request("POST", f"/jars/{wheel_id}/plan", body)  # makes the environment, too
         assert status == 200, answer
         assert "Map" in answer["plan"]["nodes"][0]["description"]
@@ -59,19 +60,21 @@ def test_two_jobs_with_conflicting_dependencies_over_rest(cluster: Cluster, tmp_
     jobs = {}
     for version, wheel_id in wheels.items():
         out = tmp_path / f"out-{version}"
-        body = json.dumps({"programArgsList": [str(out)], "parallelism": 1}).encode()
+        body = json.dumps({"programArgsList": [str(out), str(go)], "parallelism": 1}).encode()
         status, answer = cluster.request("POST", f"/jars/{wheel_id}/run", body)
         assert status == 200, answer
         jobs[version] = (answer["jobid"], out)
     wait_until(lambda: all(cluster.state(job_id) == "RUNNING" for job_id, _ in jobs.values()), "both jobs to run")
     assert len({cluster.task_managers_of(job_id)[0] for job_id, _ in jobs.values()}) == 1
+    go.touch()
     for version, (job_id, out) in jobs.items():
         cluster.wait_for(job_id, "FINISHED")
         assert results(out) == [version] * 10
 
 
 def test_a_wheel_with_the_command_line(cluster: Cluster, tmp_path: Path) -> None:
-    done = cluster.run("-p", "2", str(job_wheel(tmp_path, "1.0")), str(tmp_path / "out"))
+    (tmp_path / "go").touch()
+    done = cluster.run("-p", "2", str(job_wheel(tmp_path, "1.0")), str(tmp_path / "out"), str(tmp_path / "go"))
     assert "Job has been submitted with JobID" in done.stdout
     assert results(tmp_path / "out") == ["1.0"] * 10
 

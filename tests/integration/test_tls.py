@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 from pathlib import Path
 
-from system import Cluster, processes_with, wait_until, write_job
+from system import running_cluster, write_job
 
 
 def certificates(folder: Path) -> dict[str, str]:
@@ -27,9 +27,7 @@ def certificates(folder: Path) -> dict[str, str]:
 
 def test_a_job_runs_under_mutual_tls(tmp_path: Path) -> None:
     options = certificates(tmp_path)
-    cluster = Cluster(tmp_path / "cluster")
-    cluster.start(2, 1, **options)
-    try:
+    with running_cluster(tmp_path / "cluster", 2, 1, **options) as cluster:
         body = """
         print(sorted(env.from_sequence(1, 6).key_by(lambda x: x).map(lambda x: x * x).execute_and_collect()))
         """
@@ -38,6 +36,3 @@ def test_a_job_runs_under_mutual_tls(tmp_path: Path) -> None:
         assert "[1, 4, 9, 16, 25, 36]" in cluster.run("-p", "2", *given, str(script)).stdout
         refused = cluster.run("-p", "2", str(script), check=False)
         assert refused.returncode == 1, "a client without a certificate was let in"
-    finally:
-        cluster.stop()
-    wait_until(lambda: not processes_with(str(cluster.directory)), "every process of the cluster to be gone", 10)

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from system import Cluster, wait_until, write_job
+from system import Cluster, files_in, wait_until, write_job
 
 RECORDS, KEYS = 20_000, 7
 
@@ -56,7 +56,7 @@ class Run:
         self.job_id = cluster.submit(write_job(folder, "backpressured", body), *arguments, parallelism=2)
 
     def completed(self) -> list[Path]:
-        return sorted(self.checkpoints.rglob("_metadata.json"), key=lambda path: path.stat().st_mtime)
+        return files_in(self.checkpoints, "_metadata.json")
 
     def counts(self) -> dict[int, int]:
         return {int(file.name): max(map(int, file.read_text().split())) for file in self.results.iterdir()}
@@ -80,24 +80,15 @@ def test_a_backpressured_job_is_checkpointed_quickly_and_goes_on_exactly(
     for run in (patient, quick):
         cluster.wait_for(run.job_id, "RUNNING")
     wait_until(lambda: any(map(records_on_their_way, quick.completed())), "a checkpoint with records on their way")
-    first = len(quick.completed())
-    wait_until(lambda: len(quick.completed()) >= first + 3, "more checkpoints")
-    assert len(patient.completed()) <= 1, "aligned, each waits for all that is queued"
+    wait_until(
+        lambda: len(quick.completed()) >= 2 * len(patient.completed()) + 4,
+        "many more checkpoints than aligned ones, each of which waits for all that is queued",
+    )
     cluster.cli("cancel", "-m", cluster.rest, patient.job_id)
     cluster.wait_for(patient.job_id, "CANCELED")
     wait_until(lambda: len(cluster.workers()) == 2, "the cancelled job's workers to be gone")
-    assert sum(quick.counts().values()) < RECORDS / 4, "most records are still to come"
-    cluster.kill(cluster.workers()[0])
-    wait_until(lambda: cluster.state(quick.job_id) == "RESTARTING" or attempts(cluster, quick.job_id), "the restart")
+    cluster.lose_a_worker(quick.job_id)
     quick.slow.unlink()
     cluster.wait_for(quick.job_id, "FINISHED")
-    assert attempts(cluster, quick.job_id)
     assert quick.counts() == {key: len(range(key or KEYS, RECORDS + 1, KEYS)) for key in range(KEYS)}
     assert quick.beginnings() == {1}
-
-
-def attempts(cluster: Cluster, job_id: str) -> bool:
-    """Whether all tasks have been started again."""
-    vertices = [v["id"] for v in cluster.get(f"/jobs/{job_id}")["vertices"]]
-    found = [s["attempt"] for v in vertices for s in cluster.get(f"/jobs/{job_id}/vertices/{v}")["subtasks"]]
-    return min(found) >= 1
