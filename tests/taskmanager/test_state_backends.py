@@ -1,19 +1,141 @@
-"""The state backends that `state.backend.type` chooses from."""
+"""The state backends that `state.backend.type` chooses from, and that a task closes those that it made."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
+from typing import Any
+
 import pytest
+from worker_rig import NamedSink, RowsSource, WorkerRig, chain
 
 from millstream.core.configuration import Configuration
 from millstream.core.errors import ConfigurationError
 from millstream.core.options import OPTIONS
-from millstream.taskmanager.task_factory import STATE_BACKENDS
+from millstream.core.plan import KeyedProcessSpec, KeySelector, MapSpec, OperatorSpec, SinkSpec, SourceSpec
+from millstream.core.types import LONG
+from millstream.datastream import state_backend
+from millstream.datastream.functions import KeyedProcessFunction, RuntimeContext
+from millstream.proto import taskmanager_pb2 as pb
+from millstream.taskmanager.slot_worker import TaskInterrupted
+from millstream.taskmanager.state.backends import STATE_BACKENDS
+from millstream.taskmanager.state.heap import HashMapStateBackend, HeapKeyedStateBackend
 
 
 def test_there_is_one_for_each_value_of_the_option() -> None:
-    assert set(STATE_BACKENDS) == set(OPTIONS["state.backend.type"].choices)
+    names = set(OPTIONS["state.backend.type"].choices)
+    assert set(STATE_BACKENDS) == set(state_backend.STATE_BACKENDS) == names
 
 
 def test_an_unknown_one_is_refused() -> None:
     with pytest.raises(ConfigurationError, match=r"state\.backend\.type.*hashmap"):
         Configuration({"state.backend.type": "shelf"}).string("state.backend.type")
+
+
+class Noting(HashMapStateBackend):
+    """Knows which of its backends are open."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.made = 0
+
+    def keyed_backend(self, operator_name: str, *rest: Any) -> HeapKeyedStateBackend:
+        made = super().keyed_backend(operator_name, *rest)
+        self.open.append(operator_name)
+        self.made += 1
+        made.close = lambda: self.open.remove(operator_name)  # type: ignore[method-assign]  # to be told of it
+        return made
+
+
+class Uses(KeyedProcessFunction):
+    """Has state to the very end, if it gets that far."""
+
+    def __init__(self, fails_in: str = "", by: type[BaseException] = RuntimeError) -> None:
+        self._fails_in = fails_in
+        self._by = by
+
+    def open(self, runtime_context: RuntimeContext) -> None:
+        self.state = runtime_context.get_state("s", int)
+        self._at("open")
+
+    def process_element(self, value: Any, ctx: Any) -> Iterable[Any]:
+        self.state.update(value)
+        self._at("process")
+        return (value,)
+
+    def close(self) -> None:
+        assert noting.open
+        self._at("close")
+
+    def _at(self, place: str) -> None:
+        if place == self._fails_in:
+            raise self._by(place)
+
+
+noting = Noting()
+
+
+@pytest.fixture
+def deployed(monkeypatch: pytest.MonkeyPatch) -> Iterable[Callable[..., tuple[WorkerRig, pb.TaskDeployment]]]:
+    global noting  # functions are pickled by reference to this module
+    noting = Noting()
+    monkeypatch.setitem(STATE_BACKENDS, "hashmap", lambda configuration: noting)  # type: ignore[arg-type]
+    rig = WorkerRig()
+
+    def deploy(*specs: OperatorSpec, waits: bool = False) -> tuple[WorkerRig, pb.TaskDeployment]:
+        source, sink = SourceSpec(RowsSource([1, 2], waits=waits)), SinkSpec(NamedSink("uses"))
+        task = rig.task(chain(source, *specs, sink))
+        rig.deploy(task)
+        return rig, task
+
+    yield deploy
+    rig.close()
+
+
+def keyed(function: Uses) -> KeyedProcessSpec:
+    return KeyedProcessSpec(function, KeySelector(function=lambda n: n), LONG)
+
+
+@pytest.mark.parametrize(
+    ("function", "state"),
+    [
+        (Uses(), "FINISHED"), (Uses("open"), "FAILED"), (Uses("process"), "FAILED"), (Uses("close"), "FAILED"),
+        (Uses("process", TaskInterrupted), "CANCELED"), (Uses("close", TaskInterrupted), "FINISHED"),
+    ],
+)  # fmt: skip
+def test_state_is_closed_when_a_task_ends(deployed: Any, function: Uses, state: str) -> None:
+    rig, task = deployed(keyed(function), keyed(Uses()))
+    rig.turn_until(rig.ended(task))
+    assert rig.states(task)[-1] == state
+    assert (noting.made, noting.open) == (2, [])
+
+
+def test_state_is_closed_when_a_task_is_cancelled(deployed: Any) -> None:
+    rig, task = deployed(keyed(Uses()), waits=True)
+    for _ in range(3):
+        rig.worker.turn()
+    assert noting.open
+    rig.cancel(task.attempt_id)
+    assert (rig.states(task)[-1], noting.open) == ("CANCELED", [])
+
+
+def test_state_is_closed_when_a_task_cannot_be_built(deployed: Any) -> None:
+    rig, task = deployed(MapSpec(5), keyed(Uses()))
+    assert rig.states(task)[-1] == "FAILED"
+    assert (noting.made, noting.open) == (1, [])
+
+
+def test_a_backend_that_cannot_be_closed_fails_the_task_and_leaves_no_other_open(deployed: Any) -> None:
+    rig, task = deployed(keyed(Uses()), keyed(Uses()), waits=True)
+    backend = rig.worker._tasks[task.attempt_id].keyed_backends[-1]
+    closes = backend.close
+
+    def close() -> None:
+        closes()
+        raise OSError("the disk is gone")
+
+    backend.close = close
+    rig.tell(task, no_more_splits={})
+    rig.turn_until(rig.ended(task))
+    assert (rig.states(task)[-1], noting.open) == ("FAILED", [])
+    assert "the disk is gone" in rig.updates(task)[-1].failure.exception

@@ -11,7 +11,7 @@ from millstream.common.restart_strategy import PREFIX, RestartStrategyConfigurat
 from millstream.common.time import Interval
 from millstream.core.errors import InvalidProgramError
 from millstream.datastream.checkpoint_config import CheckpointConfig, CheckpointingMode
-from millstream.datastream.state_backend import HashMapStateBackend, StateBackend
+from millstream.datastream.state_backend import STATE_BACKENDS, StateBackend
 
 _SAVEPOINT_DIRECTORY = "execution.checkpointing.savepoint-dir"
 _BACKEND = "state.backend.type"
@@ -58,7 +58,7 @@ class FaultToleranceSettings(ABC):
 
     def set_state_backend(self, state_backend: StateBackend) -> Self:
         """Where tasks keep their state."""
-        if not isinstance(state_backend, StateBackend):
+        if not isinstance(state_backend, tuple(STATE_BACKENDS.values())):
             raise InvalidProgramError(
                 f"set_state_backend: expected a StateBackend such as HashMapStateBackend(), not {state_backend!r}"
             )
@@ -67,7 +67,8 @@ class FaultToleranceSettings(ABC):
 
     def get_state_backend(self) -> StateBackend | None:
         """Where tasks keep their state, when the program or the configuration says so."""
-        return HashMapStateBackend() if self.get_configuration().is_set(_BACKEND) else None
+        options = self.get_configuration()
+        return STATE_BACKENDS[options.string(_BACKEND)]() if options.is_set(_BACKEND) else None
 
     def set_restart_strategy(self, restart_strategy_configuration: RestartStrategyConfiguration) -> Self:
         """What happens when the job fails, in place of what was set before; made by `RestartStrategies`."""

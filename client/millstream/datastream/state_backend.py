@@ -18,3 +18,7 @@ class HashMapStateBackend(StateBackend):
     """On the heap of the slot's process."""
 
     type_name = "hashmap"
+
+
+STATE_BACKENDS: dict[str, type[StateBackend]] = {HashMapStateBackend.type_name: HashMapStateBackend}
+"""All of them by name."""

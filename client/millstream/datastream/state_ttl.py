@@ -9,9 +9,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from datetime import timedelta
 from enum import Enum
-from typing import Any
+from typing import Any, TypeVar
 
 from millstream.core.errors import InvalidProgramError
+
+E = TypeVar("E", bound=Enum)
 
 
 class UpdateType(Enum):
@@ -135,6 +137,13 @@ def milliseconds(ttl: Any) -> int:
     )
 
 
+def _one_of(kind: type[E], given: E) -> E:
+    if not isinstance(given, kind):
+        known = ", ".join(f"{kind.__name__}.{member.name}" for member in kind)
+        raise InvalidProgramError(f"StateTtlConfig: expected one of {known}, not {given!r}")
+    return given
+
+
 _CleanupStrategies = CleanupStrategies
 
 
@@ -202,7 +211,7 @@ class StateTtlConfig:
 
         def set_update_type(self, update_type: UpdateType) -> StateTtlConfig.Builder:
             """What extends the life of an entry."""
-            self._update_type = update_type
+            self._update_type = _one_of(UpdateType, update_type)
             return self
 
         def update_ttl_on_create_and_write(self) -> StateTtlConfig.Builder:
@@ -215,7 +224,7 @@ class StateTtlConfig:
 
         def set_state_visibility(self, state_visibility: StateVisibility) -> StateTtlConfig.Builder:
             """Whether expired entries may be answered."""
-            self._visibility = state_visibility
+            self._visibility = _one_of(StateVisibility, state_visibility)
             return self
 
         def return_expired_if_not_cleaned_up(self) -> StateTtlConfig.Builder:
@@ -228,7 +237,7 @@ class StateTtlConfig:
 
         def set_ttl_time_characteristic(self, characteristic: TtlTimeCharacteristic) -> StateTtlConfig.Builder:
             """Whose time counts."""
-            self._characteristic = characteristic
+            self._characteristic = _one_of(TtlTimeCharacteristic, characteristic)
             return self
 
         def use_processing_time(self) -> StateTtlConfig.Builder:

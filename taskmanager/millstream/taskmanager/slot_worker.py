@@ -91,7 +91,6 @@ class SlotWorker:
             self._wake_up_in,
             clock,
             storages,
-            incremental,
         )
         self._tasks: dict[str, Task] = {}
         self._timers: list[tuple[float, str]] = []

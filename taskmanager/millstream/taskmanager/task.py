@@ -27,6 +27,7 @@ from millstream.taskmanager.operators.collect import CollectOperator
 from millstream.taskmanager.operators.committing_sink import CommittingSinkOperator
 from millstream.taskmanager.operators.source import SourceOperator
 from millstream.taskmanager.pacing import Pace
+from millstream.taskmanager.state.backend import KeyedStateBackend
 
 
 class StepResult(Enum):
@@ -49,6 +50,8 @@ class Task:
         self.checkpoints = TaskCheckpoints(self, checkpoint_services)
         self.gates: list[InputGate] = []
         self.partitions: list[ResultPartition] = []
+        self.keyed_backends: list[KeyedStateBackend] = []
+        """Those that were made for its operators, which may be before there is a chain; closed with the task."""
         self.restored_in_flight: list[tuple[ResultPartition, list[Batch]]] = []
         self.state = ExecutionState.DEPLOYING
         self.counters: dict[str, Counter] = {}
@@ -214,12 +217,20 @@ class Task:
         self.next_flush = min((due for due in dues if due is not None), default=None)
 
     def close(self) -> list[BaseException]:
-        """Closes the operators, once, when they were opened."""
+        """Closes the operators, once, when they were opened, and then their state; answers what went wrong."""
         self.checkpoints.release()
-        if not self._opened or self._chain is None:
-            return []
-        self._opened = False
-        return self._chain.close()
+        errors: list[BaseException] = []
+        try:
+            if self._opened and self._chain is not None:
+                self._opened = False
+                errors += self._chain.close()
+        finally:  # also when a function that does not end its close is interrupted
+            while self.keyed_backends:
+                try:
+                    self.keyed_backends.pop().close()
+                except Exception as error:
+                    errors.append(error)
+        return errors
 
     def metrics(self) -> status_pb2.TaskMetrics:
         """The task's counts so far."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pickle
 import zlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -38,13 +38,10 @@ from millstream.taskmanager.network.overtaking import is_overtakable
 from millstream.taskmanager.operators.source import ReaderContext
 from millstream.taskmanager.partitioning import make_router
 from millstream.taskmanager.runtime_context import TaskRuntimeContext
-from millstream.taskmanager.state.backend import KeyedStateBackend, StateBackend
-from millstream.taskmanager.state.heap import HashMapStateBackend
+from millstream.taskmanager.state.backend import KeyedStateBackend
+from millstream.taskmanager.state.backends import state_backend
 from millstream.taskmanager.state.key_group_index import KeyGroupIndex
 from millstream.taskmanager.task import Task
-
-STATE_BACKENDS: Mapping[str, Callable[[bool], StateBackend]] = {"hashmap": HashMapStateBackend}
-"""The backends by their name in `state.backend.type`; each is made with whether checkpoints are incremental."""
 
 
 class TaskFactory:
@@ -61,7 +58,6 @@ class TaskFactory:
         wake_up_in: Callable[[str, float], None],
         clock: Clock,
         storages: Storages,
-        incremental: bool,
     ) -> None:
         self._host = host
         self._options = options
@@ -73,7 +69,7 @@ class TaskFactory:
         self._wake_up_in = wake_up_in
         self._clock = clock
         self._storages = storages
-        self._state_backend = STATE_BACKENDS[self._configuration.string("state.backend.type")](incremental)
+        self._state_backend = state_backend(self._configuration)
         self.max_rows = self._configuration.integer("execution.batch.max-rows")
 
     def connect(self, deployment: pb.TaskDeployment) -> None:
@@ -191,7 +187,10 @@ class TaskFactory:
     def _keyed_backend(self, task: Task, name: str, key_type: TypeInformation) -> KeyedStateBackend:
         d = task.deployment
         owned = key_group_range(d.subtask, d.max_parallelism, d.parallelism)
-        return self._state_backend.keyed_backend(name, key_type, KeyGroupIndex(d.max_parallelism, owned), self._clock)
+        index = KeyGroupIndex(d.max_parallelism, owned)
+        backend = self._state_backend.keyed_backend(name, key_type, index, self._clock)
+        task.keyed_backends.append(backend)
+        return backend
 
     def _context(self, task: Task, name: str) -> TaskRuntimeContext:
         return TaskRuntimeContext(task.deployment, name, self._options, task.counters, task.accumulators)

@@ -19,6 +19,7 @@ from millstream.datastream import (
     FileSystemCheckpointStorage,
     HashMapStateBackend,
     JobManagerCheckpointStorage,
+    StateBackend,
     StreamExecutionEnvironment,
 )
 
@@ -226,5 +227,6 @@ def test_wrong_strategies_and_backends(env: StreamExecutionEnvironment) -> None:
         env.set_restart_strategy(wrong)
     with pytest.raises(InvalidProgramError, match="fixed-delay restarts: delay is a number of at least 0"):
         RestartStrategies.fixed_delay_restart(3, -1)
-    with pytest.raises(InvalidProgramError, match=r"set_state_backend: expected a StateBackend such as"):
-        env.set_state_backend(wrong)
+    for backend in (wrong, StateBackend()):
+        with pytest.raises(InvalidProgramError, match=r"set_state_backend: expected a StateBackend such as"):
+            env.set_state_backend(backend)

@@ -133,6 +133,14 @@ def test_every_accessor_takes_a_descriptor_or_a_name_and_types() -> None:
         (lambda s: StateTtlConfig.new_builder(5), "must be a duration, such as timedelta"),
         (lambda s: StateTtlConfig.new_builder(timedelta(0)), "must be longer than 0"),
         (
+            lambda s: StateTtlConfig.new_builder(timedelta(1)).set_update_type("OnReadAndWrite"),
+            "expected one of UpdateType.Disabled, .* not 'OnReadAndWrite'",
+        ),
+        (
+            lambda s: StateTtlConfig.new_builder(timedelta(1)).set_state_visibility(StateTtlConfig.UpdateType.OnReadAndWrite),
+            "expected one of StateVisibility.ReturnExpiredIfNotCleanedUp, ",
+        ),
+        (
             lambda s: StateTtlConfig.new_builder(timedelta(1)).cleanup_incrementally(0),
             "cleanup_size must be positive, not 0",
         ),

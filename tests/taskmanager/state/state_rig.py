@@ -7,12 +7,19 @@ from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import Any
 
+from bytes_backend import BytesStateBackend
+
 from millstream.core import types as t
 from millstream.core.clock import ManualClock
 from millstream.core.snapshot.restore import Rows, check_table, read_rows
 from millstream.core.snapshot.table import StateTypes
 from millstream.datastream.functions import AggregateFunction
-from millstream.datastream.state import StateTtlConfig
+from millstream.datastream.state import (
+    AggregatingStateDescriptor,
+    ReducingStateDescriptor,
+    StateDescriptor,
+    StateTtlConfig,
+)
 from millstream.taskmanager.state.arrow_tables import keyed_table
 from millstream.taskmanager.state.backend import KeyedStateBackend, StateBackend
 from millstream.taskmanager.state.captured import CapturedKeyedState, CapturedTable, StateDeclaration, StateRows
@@ -24,6 +31,7 @@ GROUPS = 16
 BACKENDS: dict[str, Callable[[], StateBackend]] = {
     "hashmap": HashMapStateBackend,
     "hashmap, incremental": lambda: HashMapStateBackend(incremental=True),
+    "bytes": BytesStateBackend,
 }
 
 
@@ -80,6 +88,20 @@ class Average(AggregateFunction):
         return [acc1[0] + acc2[0], acc1[1] + acc2[1]]
 
 
+def fresh(descriptor: StateDescriptor, expires: bool) -> StateDescriptor:
+    """Another one like it, with or without a time-to-live."""
+    match descriptor:
+        case ReducingStateDescriptor():
+            made: StateDescriptor = ReducingStateDescriptor("s", descriptor.reduce_function, *descriptor.types)
+        case AggregatingStateDescriptor():
+            made = AggregatingStateDescriptor("s", descriptor.agg_function, *descriptor.types)
+        case _:
+            made = type(descriptor)("s", *descriptor.types)
+    if expires:
+        made.enable_time_to_live(ttl(1000).build())
+    return made
+
+
 def ttl(seconds: float = 10) -> StateTtlConfig.Builder:
     return StateTtlConfig.new_builder(timedelta(seconds=seconds))
 
@@ -107,3 +129,27 @@ def decoded(table: CapturedTable, rows: StateRows | None = None, pickles: bool =
     checked = check_table(arrow, stored, "file")
     rows_read: Rows = read_rows(checked, stored, declaration.types, unpickle=pickles)
     return DecodedState(declaration, rows_read)
+
+
+def changes_do_not_show(keyed: Keyed, descriptor: StateDescriptor, write: Any, change: Any) -> None:
+    """Captures stay as they were, whatever becomes of the state or of the other capture."""
+    state = keyed.at("k").backend.state(descriptor)
+    write(state)
+    first = keyed.backend.capture(1)
+    before = repr(contents(state_of(first, "s")))
+    change(state)
+    second = keyed.backend.capture(2)
+    between = repr(contents(state_of(second, "s")))
+    assert between != before
+    change(state)
+    assert repr(contents(state_of(first, "s"))) == before
+    assert repr(contents(state_of(second, "s"))) == between
+    first.release()
+    change(state)
+    assert repr(contents(state_of(second, "s"))) == between
+    second.release()
+    second.release()
+    assert contents(state_of(second, "s")) == {}
+    keyed.backend.clear_current_key()
+    keyed.at("k")
+    change(state)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
@@ -10,7 +11,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from state_rig import Average, Keyed, ttl
+from state_rig import Average, Keyed, contents, state_of, ttl
 
 from millstream.core import types as t
 from millstream.datastream.state import (
@@ -93,6 +94,24 @@ def test_an_update_does_not_keep_the_callers_list(keyed: Keyed) -> None:
     state.update(mine)
     mine.append(3)
     assert state.get() == [1, 2]
+
+
+@pytest.mark.parametrize("expires", [False, True])
+def test_elements_are_added_all_or_none(keyed: Keyed, expires: bool) -> None:
+    def failing() -> Iterator[int]:
+        yield 7
+        raise ZeroDivisionError
+
+    descriptor = ListStateDescriptor("l", int)
+    if expires:
+        descriptor.enable_time_to_live(ttl().build())
+    state: Any = keyed.at(1).backend.state(descriptor)
+    for before in ([], [1, 2]):
+        state.update(before)
+        for change in (state.add_all, state.update):
+            with pytest.raises(ZeroDivisionError):
+                change(failing())
+            assert state.get() == before
 
 
 def test_maps(keyed: Keyed) -> None:
@@ -183,6 +202,45 @@ def test_equal_keys_are_one_key(keyed: Keyed) -> None:
     assert state.value() == 4
 
 
+def test_what_is_not_a_number_is_one_key(keyed: Keyed) -> None:
+    captures = []  # beside which tables take more care
+    state = value(keyed)
+    table = keyed.backend.reducing_table("sum", t.PICKLED)
+    ttl_table = keyed.backend.reducing_table("short sum", t.LONG, ttl().build())
+    for number in range(3):
+        captures.append(keyed.backend.capture(number))
+        keyed.at(float("nan"))
+        state.update((state.value() or 0) + 1)
+        for sums in (table, ttl_table):
+            sums.fold([float("nan"), "a", float("nan")], iter([1, 1, 1]), lambda a, b: a + b)
+    assert state.value() == 3
+    for sums in (table, ttl_table):
+        assert sums.read_column([float("nan"), "a"]).tolist() == [6, 3]
+        sums.write_column([float("nan"), 1.5], np.array([10, 1]))
+        assert sums.read_column(pa.array([float("nan"), 1.5])).tolist() == [10, 1]
+
+
+def test_zero_has_no_sign(keyed: Keyed) -> None:
+    state = value(keyed)
+    for key in (0.0, -0.0, 0):
+        keyed.at(key)
+        state.update((state.value() or 0) + 1)
+    assert state.value() == 3
+
+
+def test_closing(keyed: Keyed) -> None:
+    state = value(keyed.at(1))
+    state.update(5)
+    capture = keyed.backend.capture(1)
+    keyed.backend.close()
+    with pytest.raises(StateAccessError):
+        state.value()
+    assert contents(state_of(capture, "v")) == {1: 5}
+    capture.release()
+    keyed.backend.close()
+    keyed.again().backend.close()
+
+
 def test_many_keys(keyed: Keyed) -> None:
     state = value(keyed)
     for key in range(30_000):
@@ -270,6 +328,18 @@ def test_one_name_is_one_state(keyed: Keyed, other: Any) -> None:
     keyed.backend.state(ValueStateDescriptor("s", t.LONG))
     with pytest.raises(StateAccessError, match="state 's' is declared twice, as value state of Long and as"):
         keyed.backend.state(other)
+
+
+def test_what_differs_between_two_declarations_is_told(keyed: Keyed) -> None:
+    described = [ValueStateDescriptor("s", int) for _ in range(2)]
+    described[0].enable_time_to_live(ttl().build())
+    described[1].enable_time_to_live(ttl().update_ttl_on_read_and_write().build())
+    keyed.backend.state(described[0])
+    with pytest.raises(StateAccessError, match=r"\(on-create-and-write, .*\(on-read-and-write, never-return-expired\)"):
+        keyed.backend.state(described[1])
+    keyed.backend.state(ValueStateDescriptor("w", int), t.LONG)
+    with pytest.raises(StateAccessError, match="as value state of Long for each Long and as value state of Long: give"):
+        keyed.backend.state(ValueStateDescriptor("w", int))
 
 
 def test_undeclared_types_are_warned_of_once(keyed: Keyed, caplog: pytest.LogCaptureFixture) -> None:

@@ -153,49 +153,6 @@ def test_a_map_whose_last_entry_expired_can_be_filled_again(keyed: Keyed) -> Non
     assert state.get("a") == 2
 
 
-def keys_of(keyed: Keyed, name: str = "s") -> set[Any]:
-    capture = keyed.backend.capture(1)
-    try:
-        return set(contents(state_of(capture, name)))
-    finally:
-        capture.release()
-
-
-@pytest.mark.parametrize("kind", [ValueStateDescriptor("s", int), ListStateDescriptor("s", int)])
-def test_incremental_cleanup_goes_round(keyed: Keyed, kind: Any) -> None:
-    descriptor = type(kind)("s", int)
-    descriptor.enable_time_to_live(ttl().cleanup_incrementally(5, False).build())
-    state: Any = keyed.backend.state(descriptor)
-    for key in range(20):
-        keyed.at(key)
-        state.update(1) if isinstance(kind, ValueStateDescriptor) else state.add(1)
-    keyed.clock.advance(11)
-    keyed.at("fresh")
-    reads = 0
-    while keys_of(keyed):
-        before = len(keys_of(keyed))
-        state.value() if isinstance(kind, ValueStateDescriptor) else state.get()
-        reads += 1
-        assert before - len(keys_of(keyed)) <= 5
-        assert reads < 20
-    assert reads >= 4
-
-
-def test_cleanup_with_every_record(keyed: Keyed) -> None:
-    state = made(keyed, MapStateDescriptor("s", int, int), ttl().cleanup_incrementally(2, True))
-    for key in range(10):
-        keyed.at(key)
-        state.put(1, 1)
-        keyed.clock.advance(0.5)
-        state.put(2, 2)
-    keyed.clock.advance(9.75)
-    for _ in range(30):
-        keyed.at("no state is used for this key")
-    assert keys_of(keyed) == {9}
-    keyed.at(9)
-    assert state.items() == [(2, 2)]
-
-
 @pytest.mark.parametrize("filtered", [False, True])
 def test_expired_entries_in_snapshots(keyed: Keyed, filtered: bool) -> None:
     config = lazily().cleanup_full_snapshot() if filtered else lazily()

@@ -2,12 +2,31 @@
 
 from __future__ import annotations
 
+import pickle
+import sys
 import threading
 from dataclasses import dataclass, make_dataclass, replace
+from datetime import date, datetime, time, timedelta, timezone
+from decimal import Decimal
+from enum import Enum
+from types import ModuleType
 from typing import Any
 
 import pytest
-from state_rig import BACKENDS, GROUPS, Average, DecodedState, Keyed, captured, contents, decoded, state_of, ttl
+from state_rig import (
+    BACKENDS,
+    GROUPS,
+    Average,
+    DecodedState,
+    Keyed,
+    captured,
+    changes_do_not_show,
+    contents,
+    decoded,
+    fresh,
+    state_of,
+    ttl,
+)
 from waiting import DEADLINE
 
 from millstream.core import types as t
@@ -22,7 +41,6 @@ from millstream.datastream.state import (
     MapStateDescriptor,
     ReducingStateDescriptor,
     StateAccessError,
-    StateDescriptor,
     ValueStateDescriptor,
 )
 from millstream.taskmanager.checkpointing.restoring import ReadFile, StoredState
@@ -53,19 +71,6 @@ KINDS: list[Any] = [
     (ReducingStateDescriptor("s", lambda a, b: a + b, int), lambda s, n: s.add(n)),
     (AggregatingStateDescriptor("s", Average(), list[float]), lambda s, n: s.add(n)),
 ]
-
-
-def fresh(descriptor: StateDescriptor, expires: bool) -> StateDescriptor:
-    match descriptor:
-        case ReducingStateDescriptor():
-            made: StateDescriptor = ReducingStateDescriptor("s", descriptor.reduce_function, *descriptor.types)
-        case AggregatingStateDescriptor():
-            made = AggregatingStateDescriptor("s", descriptor.agg_function, *descriptor.types)
-        case _:
-            made = type(descriptor)("s", *descriptor.types)
-    if expires:
-        made.enable_time_to_live(ttl(1000).build())
-    return made
 
 
 def answer(state: Any) -> Any:
@@ -99,6 +104,136 @@ def test_there_and_back_at_another_parallelism(keyed: Keyed, descriptor: Any, wr
                 elif other.at(key):
                     assert not answer(again)
         assert found == before
+
+
+@pytest.mark.parametrize("expires", [False, True])
+@pytest.mark.parametrize(("descriptor", "write"), KINDS)
+@pytest.mark.parametrize(("stored", "now"), [("hashmap", "bytes"), ("bytes", "hashmap, incremental")])
+def test_from_one_backend_to_another(stored: str, now: str, descriptor: Any, write: Any, expires: bool) -> None:
+    before, after = (Keyed(BACKENDS[name], t.DOUBLE) for name in (stored, now))
+    for key in (0.0, 1.0, 2.5):
+        write(before.at(key).backend.state(fresh(descriptor, expires)), int(key) + 1)
+    after.backend.restore([decoded(captured(before.backend, "s"))])
+    for key in (0, 1.0, 2.5, 3.5):
+        states = [owner.at(key).backend.state(fresh(descriptor, expires)) for owner in (before, after)]
+        assert answer(states[1]) == answer(states[0])
+        assert bool(answer(states[1])) == (key != 3.5)
+
+
+@dataclass(frozen=True)
+class Window:
+    start: int
+    end: int
+
+
+@pytest.mark.parametrize("expires", [False, True])
+@pytest.mark.parametrize(("descriptor", "write"), KINDS)
+def test_namespaces_there_and_back(keyed: Keyed, descriptor: Any, write: Any, expires: bool) -> None:
+    def windowed(owner: Keyed) -> Any:
+        return owner.backend.state(fresh(descriptor, expires), t.DataclassType(Window))
+
+    def answers(state: Any, owner: Keyed) -> dict[Any, Any]:
+        found: dict[Any, Any] = {}
+        for place in places:
+            owner.at(place[0])
+            state.set_namespace(place[1])
+            if answer(state):
+                found[place] = answer(state)
+        return found
+
+    keyed = Keyed(keyed.make, t.STRING)
+    places = [(key, Window(start, start + 5)) for key in ("a", "b", "c") for start in (0, 5, 10)]
+    state = windowed(keyed)
+    for number, (key, window) in enumerate(places):
+        keyed.at(key)
+        state.set_namespace(window)
+        write(state, number + 1)
+        write(state, number + 2)
+    state.clear()
+    before = answers(state, keyed)
+    assert len(before) == len(places) - 1
+    part = decoded(captured(keyed.backend, "s"))
+    found: dict[Any, Any] = {}
+    for owned in (range(5), range(5, GROUPS)):
+        other = keyed.again(owned)
+        other.backend.restore([part])
+        found |= answers(windowed(other), other)
+    assert found == before
+
+
+class Color(Enum):
+    RED = "red"
+    BLUE = 2
+
+
+NAN = float("nan")
+SUMMER = datetime(2024, 7, 1, 12, tzinfo=timezone(timedelta(hours=2)))
+KEYS: list[Any] = [
+    (t.LONG, [0, -1, 1 << 62, -(1 << 63)]),
+    (t.INT, [0, 7, -7]),
+    (t.BIG_INT, [0, 1 << 80, -(1 << 80)]),
+    (t.BOOLEAN, [True, False]),
+    (t.DOUBLE, [0.0, 1.5, -1.5, 1e300, float("inf"), float("-inf"), NAN]),
+    (t.STRING, ["", "a", "é", "e\u0301", "𝄞"]),
+    (t.BYTES, [b"", b"\x00", b"\xff" * 20, b"\xff" * 21]),
+    (t.BIG_DEC, [Decimal("1"), Decimal("1.10"), Decimal("1e-30"), Decimal("-0.5")]),
+    (t.TIMESTAMP, [datetime(2024, 1, 1), datetime(1969, 12, 31, 23, 59, 59, 999999)]),
+    (t.TIMESTAMP, [SUMMER, SUMMER + timedelta(microseconds=1)]),
+    (t.DATE, [date(1970, 1, 1), date(1, 1, 1)]),
+    (t.TIME, [time(0), time(23, 59, 59, 999999)]),
+    (t.TupleType((t.STRING, t.LONG)), [("a", 1), ("a", 2), ("", 0)]),
+    (t.TupleType((t.TupleType((t.LONG, t.STRING)), t.DOUBLE)), [((1, "x"), 0.5), ((1, "y"), 0.5)]),
+    (t.RowType((t.STRING, t.LONG), ("name", "id")), [Row(name="a", id=1), Row(name="b", id=1)]),
+    (t.DataclassType(Window), [Window(0, 5), Window(5, 10)]),
+    (t.PICKLED, [Color.RED, Color.BLUE, "red", 2, None, Window(0, 5), (None, "a"), 1 << 70]),
+]
+
+
+@pytest.mark.parametrize(("key_type", "keys"), KEYS)
+def test_keys_there_and_back(keyed: Keyed, key_type: t.TypeInformation, keys: list[Any]) -> None:
+    def again(key: Any) -> Any:
+        return pickle.loads(pickle.dumps(key))  # another object, as each record's key is
+
+    keyed = Keyed(keyed.make, key_type)
+    state: Any = keyed.backend.state(ValueStateDescriptor("s", int))
+    for number, key in enumerate(keys):
+        for _ in range(2):
+            keyed.at(again(key))
+            state.update((state.value() or 0) + number + 1)
+    expected = [2 * number + 2 for number in range(len(keys))]
+    assert [keyed.at(again(key)) and state.value() for key in keys] == expected
+    capture = captured(keyed.backend, "s")
+    groups = {key_group_of(key, GROUPS): 0 for key in keys}
+    assert set(capture.rows().key_groups.tolist()) == groups.keys()
+    part = decoded(capture)
+    found: list[int] = [0] * len(keys)
+    for owned in (range(7), range(7, GROUPS)):
+        other = keyed.again(owned)
+        other.backend.restore([part])
+        restored: Any = other.backend.state(ValueStateDescriptor("s", int))
+        for number, key in enumerate(keys):
+            other.at(again(key))
+            found[number] += restored.value() or 0
+    assert found == expected
+
+
+def test_none_there_and_back(keyed: Keyed) -> None:
+    keyed = Keyed(keyed.make, t.STRING)
+    listed: Any = keyed.at("k").backend.state(ListStateDescriptor("l", int))
+    mapped: Any = keyed.backend.state(MapStateDescriptor("m", str, int))
+    keyed.backend.state(ValueStateDescriptor("empty", str)).update("")  # type: ignore[attr-defined]  # a value state
+    listed.update([None, 1, None])
+    mapped.put_all({"a": None, "": 1})
+    keyed.at(None)
+    listed.add(2)
+    other = keyed.again()
+    other.backend.restore([decoded(captured(keyed.backend, name)) for name in ("l", "m", "empty")])
+    again: Any = other.at("k").backend.state(ListStateDescriptor("l", int))
+    assert again.get() == [None, 1, None]
+    assert dict(other.backend.state(MapStateDescriptor("m", str, int)).items()) == {"a": None, "": 1}  # type: ignore[attr-defined]
+    assert other.backend.state(ValueStateDescriptor("empty", str)).value() == ""  # type: ignore[attr-defined]
+    other.at(None)
+    assert again.get() == [2]
 
 
 def test_a_restored_list_keeps_its_order_and_deadlines(keyed: Keyed) -> None:
@@ -200,6 +335,34 @@ def test_state_that_nobody_asks_for_is_kept(keyed: Keyed) -> None:
     assert kept.declaration == part.declaration
 
 
+@pytest.mark.parametrize(
+    ("descriptor", "write"),
+    [
+        (ValueStateDescriptor("s", t.PICKLED), lambda s, value: s.update(value)),
+        (ValueStateDescriptor("s", t.TupleType((t.LONG, t.PICKLED))), lambda s, value: s.update((1, value))),
+        (ListStateDescriptor("s", t.PICKLED), lambda s, value: s.update([value, 1])),
+        (MapStateDescriptor("s", t.PICKLED, t.PICKLED), lambda s, value: s.put("x", value)),
+    ],
+)
+def test_state_that_nobody_asks_for_is_kept_when_its_class_is_gone(
+    keyed: Keyed, descriptor: Any, write: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    keyed = Keyed(keyed.make, t.PICKLED)
+    with monkeypatch.context() as patch:
+        module = ModuleType("gone")
+        patch.setitem(sys.modules, "gone", module)
+        module.Removed = type("Removed", (), {"__module__": "gone"})  # type: ignore[attr-defined]
+        state = keyed.at(("a", 1)).backend.state(descriptor)
+        write(state, module.Removed())
+        table = captured(keyed.backend, "s")
+        before = keyed_table(table.declaration, table.rows(), GROUPS)
+    other = keyed.again()
+    described = table.declaration.types.snapshot("s", table.declaration.kind)
+    other.backend.restore([StoredState(described, (ReadFile("file", before),))])
+    kept = captured(other.backend, "s")
+    assert keyed_table(kept.declaration, kept.rows(), GROUPS).equals(before)
+
+
 def test_state_that_is_asked_for_after_a_capture(keyed: Keyed) -> None:
     """It was kept as it had been stored; the program's type is another, and has a new field."""
     state: Any = keyed.at("a").backend.state(ValueStateDescriptor("s", OldPoint))
@@ -283,57 +446,54 @@ def test_namespaces_are_columns(keyed: Keyed) -> None:
 # Consistency
 
 
-def mutations() -> list[Any]:
+def changes() -> list[Any]:
+    def of_a_value(change: Any) -> Any:
+        return lambda state: state.update(change(state.value()))
+
+    def of_a_list(state: Any) -> None:
+        elements = state.get()
+        elements[0].append(3)
+        state.update(elements)
+
+    def of_a_map(state: Any) -> None:
+        found = dict(state.items())
+        found[1].append(2)
+        state.put_all(found)
+
     return [
-        (ValueStateDescriptor("s", t.PICKLED), lambda s: s.update({"a": [1]}), lambda s: s.value()["a"].append(2)),
-        (ValueStateDescriptor("s", Basket), lambda s: s.update(Basket(["x"])), lambda s: s.value().items.append("y")),
-        (ValueStateDescriptor("s", t.PICKLED), lambda s: s.update(([1], 2)), lambda s: s.value()[0].append(2)),
+        (ValueStateDescriptor("s", t.PICKLED), lambda s: s.update({"a": [1]}), of_a_value(changed(lambda v: v["a"]))),
+        (ValueStateDescriptor("s", Basket), lambda s: s.update(Basket(["x"])), of_a_value(changed(lambda v: v.items))),
+        (ValueStateDescriptor("s", t.PICKLED), lambda s: s.update(([1], 2)), of_a_value(changed(lambda v: v[0]))),
         (ValueStateDescriptor("s", int), lambda s: s.update(1), lambda s: s.update(2)),
         (ValueStateDescriptor("s", int), lambda s: s.update(1), lambda s: s.clear()),
         (ListStateDescriptor("s", int), lambda s: s.update([1, 2]), lambda s: s.add(3)),
         (ListStateDescriptor("s", int), lambda s: s.update([1, 2]), lambda s: s.add_all([3])),
-        (ListStateDescriptor("s", list[int]), lambda s: s.update([[1], [2]]), lambda s: s.get()[0].append(3)),
-        (ListStateDescriptor("s", list[int]), lambda s: s.update([[1]]), lambda s: (s.add([2]), s.get()[0].append(3))),
+        (ListStateDescriptor("s", list[int]), lambda s: s.update([[1], [2]]), of_a_list),
         (MapStateDescriptor("s", int, int), lambda s: s.put(1, 1), lambda s: s.put(1, 2)),
         (MapStateDescriptor("s", int, int), lambda s: s.put_all({1: 1, 2: 2}), lambda s: s.remove(2)),
         (MapStateDescriptor("s", int, int), lambda s: s.put_all({1: 1, 2: 2}), lambda s: s.put_all({3: 3})),
-        (MapStateDescriptor("s", int, list[int]), lambda s: s.put(1, [1]), lambda s: s.get(1).append(2)),
-        (MapStateDescriptor("s", int, list[int]), lambda s: s.put(1, [1]), lambda s: s.items()[0][1].append(2)),
-        (MapStateDescriptor("s", int, list[int]), lambda s: s.put(1, [1]), lambda s: s.values()[0].append(2)),
-        (MapStateDescriptor("s", int, list[int]), lambda s: s.put(1, [1]), lambda s: (s.put(2, []), s[1].append(2))),
+        (MapStateDescriptor("s", int, list[int]), lambda s: s.put(1, [1]), of_a_map),
         (AggregatingStateDescriptor("s", Average(), list[float]), lambda s: s.add(1), lambda s: s.add(5)),
         (
             ReducingStateDescriptor("s", lambda a, b: a.extend(b) or a, list[int]),
             lambda s: s.add([1]),
             lambda s: s.add([5]),
         ),
-        (ReducingStateDescriptor("s", max, list[int]), lambda s: s.add([1]), lambda s: s.get().append(2)),
     ]
 
 
+def changed(part: Any) -> Any:
+    def change(value: Any) -> Any:
+        part(value).append("y")
+        return value
+
+    return change
+
+
 @pytest.mark.parametrize("expires", [False, True])
-@pytest.mark.parametrize(("descriptor", "write", "change"), mutations())
+@pytest.mark.parametrize(("descriptor", "write", "change"), changes())
 def test_later_changes_do_not_show(keyed: Keyed, descriptor: Any, write: Any, change: Any, expires: bool) -> None:
-    state = keyed.at("k").backend.state(fresh(descriptor, expires))
-    write(state)
-    first = keyed.backend.capture(1)
-    before = repr(contents(state_of(first, "s")))
-    change(state)
-    second = keyed.backend.capture(2)
-    between = repr(contents(state_of(second, "s")))
-    assert between != before
-    change(state)
-    assert repr(contents(state_of(first, "s"))) == before
-    assert repr(contents(state_of(second, "s"))) == between
-    first.release()
-    change(state)
-    assert repr(contents(state_of(second, "s"))) == between
-    second.release()
-    second.release()
-    assert contents(state_of(second, "s")) == {}
-    keyed.backend.clear_current_key()
-    keyed.at("k")
-    change(state)
+    changes_do_not_show(keyed, fresh(descriptor, expires), write, change)
 
 
 def test_deadlines_do_not_change_in_a_capture(keyed: Keyed) -> None:
@@ -353,24 +513,6 @@ def test_deadlines_do_not_change_in_a_capture(keyed: Keyed) -> None:
     maps.remove(2)  # type: ignore[attr-defined]
     assert [state.rows().expires_at for state in capture.states] == before
     assert [len(entry) for state in capture.states for entry in state.rows().values] == [1, 2]
-
-
-def test_a_value_is_copied_once(keyed: Keyed) -> None:
-    state: Any = keyed.at("k").backend.state(ValueStateDescriptor("s", list[int]))
-    mine = [1]
-    state.update(mine)
-    assert state.value() is mine
-    capture = keyed.backend.capture(1)
-    copied = state.value()
-    assert copied is not mine
-    assert state.value() is copied
-    state.update(mine)
-    assert state.value() is not mine
-    capture.release()
-    keyed.backend.clear_current_key()
-    keyed.at("k")
-    kept = state.value()
-    assert state.value() is kept
 
 
 def test_folding_does_not_show(keyed: Keyed) -> None:
@@ -423,73 +565,6 @@ def test_captures_are_read_while_the_task_goes_on(keyed: Keyed) -> None:
     writer.join(DEADLINE)
     assert found == [{key: [key] for key in range(2000)}]
     capture.release()
-
-
-# Incremental
-
-
-def incremental() -> Keyed:
-    return Keyed(BACKENDS["hashmap, incremental"], t.LONG)
-
-
-def test_only_touched_key_groups_are_handed_over() -> None:
-    keyed = incremental()
-    state: Any = keyed.backend.state(ValueStateDescriptor("s", int))
-    for key in range(500):
-        keyed.at(key)
-        state.update(0)
-
-    def taken(checkpoint_id: int) -> tuple[int | None, set[int] | None, dict[Any, Any]]:
-        capture = keyed.backend.capture(checkpoint_id, incremental=True)
-        table = capture.states[0]
-        groups = None if table.dirty_groups is None else set(table.dirty_groups)
-        result = (table.base, groups, contents(table))
-        capture.release()
-        return result
-
-    def touch(*keys: int) -> set[int]:
-        for key in keys:
-            keyed.at(key)
-            state.update(1)
-        return {key_group_of(key, GROUPS) for key in keys}
-
-    base, groups, entries = taken(1)
-    assert (base, groups, len(entries)) == (None, None, 500)
-    first = touch(3)
-    assert taken(2)[:2] == (None, None)
-    keyed.backend.confirm(2)
-    first = touch(4, 9)
-    base, groups, entries = taken(3)
-    assert (base, groups) == (2, first)
-    assert set(entries) == {key for key in range(500) if key_group_of(key, GROUPS) in first}
-    second = touch(11)
-    assert taken(4)[:2] == (2, first | second)
-    keyed.backend.confirm(3)
-    keyed.backend.confirm(3)
-    keyed.backend.confirm(77)
-    assert taken(5)[:2] == (3, second)
-    keyed.backend.confirm(5)
-    assert taken(6) == (5, set(), {})
-    keyed.backend.confirm(6)
-    keyed.at(20)
-    state.clear()
-    assert taken(7)[1] == {key_group_of(20, GROUPS)}
-    full = keyed.backend.capture(8)
-    assert (full.states[0].base, len(contents(full.states[0]))) == (None, 499)
-    keyed.backend.confirm(8)
-    assert taken(9)[0] == 6
-
-
-def test_a_value_that_can_be_changed_in_place_counts_as_touched_when_read() -> None:
-    keyed = incremental()
-    state: Any = keyed.backend.state(ValueStateDescriptor("s", list[int]))
-    keyed.at(1)
-    state.update([1])
-    keyed.backend.capture(1, incremental=True).release()
-    keyed.backend.confirm(1)
-    state.value().append(2)
-    table = keyed.backend.capture(2, incremental=True).states[0]
-    assert contents(table) == {1: [1, 2]}
 
 
 def test_key_groups_follow_insertions_and_deletions(keyed: Keyed) -> None:

@@ -10,6 +10,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from bytes_backend import BytesStateBackend
 from state_rig import Average
 
 from millstream.common import Configuration, JobExecutionError, Types
@@ -30,6 +31,7 @@ from millstream.datastream.state import (
     StateTtlConfig,
     ValueStateDescriptor,
 )
+from millstream.taskmanager.state.backends import STATE_BACKENDS
 
 TEXT = "to be or not to be that is the question whether tis nobler in the mind to be or not"
 WORDS = TEXT.split() * 20
@@ -41,9 +43,13 @@ class Seen:
     longest: str
 
 
-@pytest.fixture(params=[(1, True), (3, True), (2, False)], ids=["1 here", "3 here", "2 in workers"])
-def env(request: pytest.FixtureRequest) -> StreamExecutionEnvironment:
-    parallelism, here = request.param
+@pytest.fixture(
+    params=[(1, True, True), (3, True, False), (2, False, False)], ids=["1 here, in bytes", "3 here", "2 in workers"]
+)
+def env(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> StreamExecutionEnvironment:
+    parallelism, here, in_bytes = request.param
+    if in_bytes:
+        monkeypatch.setitem(STATE_BACKENDS, "hashmap", lambda _: BytesStateBackend())  # type: ignore[arg-type]  # a dict
     options = Configuration({"execution.local.in-process": str(here).lower()})
     made = StreamExecutionEnvironment.get_execution_environment(options)
     made.set_parallelism(parallelism)

@@ -48,7 +48,10 @@ _class_of = type
 
 @dataclass(frozen=True, slots=True)
 class Pickled:
-    """A value that was pickled, as its bytes: what a reader gets that did not ask to run the pickle."""
+    """A value that was pickled, as its bytes: what a reader gets that did not ask to run the pickle.
+
+    Written again, it is the same bytes.
+    """
 
     data: bytes
 
@@ -148,6 +151,8 @@ def _in_one_piece(column: pa.Array | pa.ChunkedArray) -> pa.Array:
 
 
 def _pickled(values: Sequence[Any], pickler: Dumps) -> list[bytes]:
+    if Pickled in set(map(_class_of, values)):
+        return [value.data if isinstance(value, Pickled) else pickler(value) for value in values]
     if pickler is dumps:
         plain = pickle.dumps
         try:

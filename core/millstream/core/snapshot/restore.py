@@ -198,17 +198,20 @@ def read_rows(
     *,
     where: str = "state",
     unpickle: bool = False,
+    unpickle_keys: bool = False,
 ) -> Rows:
     """The rows of a checked table as Python objects of the declared types; without any, of the stored ones.
 
-    The caller has compared the types before: an added field gets its default, a removed one is dropped.
+    The caller has compared the types before: an added field gets its default, a removed one is dropped. With
+    `unpickle_keys`, what is pickled is loaded in the keys at least.
     """
     types = StateTypes.of(state) if declared is None else declared.stored()
 
     def values(name: str, kind: t.TypeInformation | None, evolve: bool = False) -> list[Any]:
         if kind is None or name not in table.column_names:
             return []
-        return from_array(_whole(table, name), kind, f"{where}: column {name}", unpickle=unpickle, new_fields=evolve)
+        load = unpickle or (unpickle_keys and name == KEY)
+        return from_array(_whole(table, name), kind, f"{where}: column {name}", unpickle=load, new_fields=evolve)
 
     columns = columns_for(state, table)
     content, detail = {

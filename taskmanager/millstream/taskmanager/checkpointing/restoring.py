@@ -57,13 +57,25 @@ class StoredState:
         return StateDeclaration(self.state.name, self.state.kind, StateTypes.of(self.state), self.state.ttl)
 
     def rows(self, declared: StateTypes | None) -> Rows:
-        """All rows, as the declared types, which have to fit the stored ones."""
-        if declared is not None:
-            verdict = compare_state(self.state, declared.snapshot(self.state.name, self.state.kind))
-            if not verdict.ok:
-                raise IncompatibleStateError(f"state '{self.state.name}'", f"cannot be restored: {verdict.message}")
+        """All rows, as the declared types, which have to fit the stored ones; without any, pickles are not loaded.
+
+        Their classes may be gone with the code that used the state. Only keys are, for the sake of their key groups.
+        """
+        if declared is None:
+            return self._read(None, False)
+        verdict = compare_state(self.state, declared.snapshot(self.state.name, self.state.kind))
+        if not verdict.ok:
+            raise IncompatibleStateError(f"state '{self.state.name}'", f"cannot be restored: {verdict.message}")
+        return self._read(declared, True)
+
+    def elements(self) -> list[Any]:
+        """What is no program's state, such as splits."""
+        return self._read(None, True).content
+
+    def _read(self, declared: StateTypes | None, unpickle: bool) -> Rows:
         read = [
-            read_rows(part.table, self.state, declared, where=part.where, unpickle=True) for part in self.parts
+            read_rows(part.table, self.state, declared, where=part.where, unpickle=unpickle, unpickle_keys=True)
+            for part in self.parts
         ]
         if self.deal is not None:
             return Rows(dealt([element for rows in read for element in rows.content], *self.deal))
@@ -100,17 +112,17 @@ class RestoredTask:
     def in_flight(self, operator_id: str) -> list[tuple[str, list[Any]]]:
         """The records that were on their way from the operator's task, as far as it was handed over, by state."""
         found = self._of(operator_id, StateKind.IN_FLIGHT)
-        return [(stored.state.name, stored.rows(None).content) for stored in found]
+        return [(stored.state.name, stored.elements()) for stored in found]
 
     def splits(self, operator_id: str) -> list[Any]:
         """For the operator's source reader."""
-        return [split for stored in self._of(operator_id, StateKind.SPLITS) for split in stored.rows(None).content]
+        return [split for stored in self._of(operator_id, StateKind.SPLITS) for split in stored.elements()]
 
     def transactions(self, operator_id: str) -> tuple[list[Any], list[Any]]:
         """For the operator's sink: what it takes over, and everything that it may see."""
         stored = self._of(operator_id, StateKind.SINK_TRANSACTIONS)
-        own = [element for state in stored for element in state.rows(None).content]
-        return own, [element for state in stored for element in replace(state, deal=None).rows(None).content]
+        own = [element for state in stored for element in state.elements()]
+        return own, [element for state in stored for element in replace(state, deal=None).elements()]
 
     def _of(self, operator_id: str, kind: StateKind) -> list[StoredState]:
         return [stored for stored in self._states.get(operator_id, ()) if stored.state.kind is kind]

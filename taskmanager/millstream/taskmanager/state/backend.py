@@ -2,7 +2,18 @@
 
 A keyed backend belongs to one operator in one subtask. Operators set the current key before each record; functions
 ask for state by descriptor; operators that work on whole batches ask for a table. All of it happens on the task's
-thread, but for reading and releasing captures. `tests/taskmanager/state` holds the suite that every backend passes.
+thread, but for reading and releasing captures. `tests/taskmanager/state` holds the suite that every backend passes, and
+a second backend, which keeps only bytes.
+
+Whose a value is: what was handed to a state is the state's, and must not be changed any more; what a state answers may
+be changed, and counts as changed only when it is written back (`update`, `put`). A backend need not copy, so nobody may
+rely on a change in place to be kept, nor to be lost. What a capture holds, such a change never reaches while the record
+at hand is processed.
+
+Keys, namespaces and the keys of maps are one when they are equal in Python (`1`, `1.0` and `True`), whatever their
+classes, and all keys that are NaN are one. A backend that compares bytes has to encode them so, which plain pickles do
+not, and has to hand keys of the declared type to a capture. The order of keys, and of the entries of a map, is the
+backend's own.
 """
 
 from __future__ import annotations
@@ -23,15 +34,15 @@ if TYPE_CHECKING:
 
 
 class ReducingTable(Protocol):
-    """One value for each key, read and written in batches."""
+    """One value for each key, read and written in batches. What it is handed and answers is nobody's to change."""
 
     def fold(
         self, keys: Sequence[Any], records: Iterator[Any], reduce: Callable[[Any, Any], Any], shared: bool = True
     ) -> list[Any]:
         """Folds each record into its key's value, in order; answers the new value after each record.
 
-        Unless `shared`, what is kept shares nothing with what is answered, so either can be changed in place. When
-        `reduce` raises, the record that it failed on is the last one taken from `records`.
+        Unless `shared`, what is kept shares nothing with what is answered, so `reduce` and whoever gets the answers may
+        change them in place. When `reduce` raises, the record that it failed on is the last one taken from `records`.
         """
 
     def read_column(self, keys: Any, default: float = 0, dtype: Any = "float64") -> npt.NDArray[Any]:
@@ -80,9 +91,16 @@ class KeyedStateBackend(Protocol):
         State that the program does not ask for is kept, and is part of later captures.
         """
 
+    def close(self) -> None:
+        """Frees what the backend holds; using state is an error from now on. May be called twice, and without use.
+
+        The task calls it once its functions are closed, on every path. A capture that is not released yet stays whole
+        until it is: another thread may be reading it.
+        """
+
 
 class OperatorStateBackend(Protocol):
-    """The operator state of one operator in one subtask."""
+    """The operator state of one operator in one subtask: on the heap, whatever keeps the keyed state."""
 
     @property
     def store(self) -> OperatorStateStore:

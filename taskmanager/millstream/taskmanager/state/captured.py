@@ -2,7 +2,9 @@
 
 A capture is made on the task's thread, quickly, and read on any other while the task goes on. It shares what it can
 with the live state: the backend copies before it would change anything that a capture holds. `release` ends that; a
-capture must be released on every path, may be released on any thread, and holds nothing afterwards.
+capture must be released on every path, may be released on any thread, and holds nothing afterwards. It may be released
+while another thread reads it, when its checkpoint is given up: what that thread gets then is not used, and it may get
+an error.
 """
 
 from __future__ import annotations
@@ -127,4 +129,7 @@ class RestoredState(Protocol):
         """As stored."""
 
     def rows(self, declared: StateTypes | None) -> Rows:
-        """The rows as the types that the program declares now; None: as stored, for state that nobody asked for."""
+        """The rows as the types that the program declares now; None: as stored, for state that nobody asked for.
+
+        As stored, a value that was pickled stays `Pickled`: its class may not exist any more.
+        """

@@ -108,5 +108,9 @@ def undeclared_warning(operator_name: str, descriptor: StateDescriptor) -> str:
 def _described(declaration: StateDeclaration) -> str:
     types = declaration.types
     parts = [kind.describe() for kind in (types.map_key, types.value) if kind is not None]
-    ttl = f" with a time-to-live of {declaration.ttl.ttl_ms} ms" if declaration.ttl is not None else ""
-    return f"{declaration.kind.value} state of {', '.join(parts)}{ttl}"
+    told = f"{declaration.kind.value} state of {', '.join(parts)}"
+    if types.namespace is not None:
+        told += f" for each {types.namespace.describe()}"
+    if (ttl := declaration.ttl) is not None:
+        told += f" with a time-to-live of {ttl.ttl_ms} ms ({ttl.update.value}, {ttl.visibility.value})"
+    return told

@@ -12,7 +12,7 @@ from typing import Any
 
 from millstream.datastream.state import AggregatingState, ListState, MapState, ReducingState, ValueState
 from millstream.datastream.state_descriptors import AggregatingStateDescriptor, ReducingStateDescriptor
-from millstream.taskmanager.state.heap.address import AnyAddress
+from millstream.taskmanager.state.address import AnyAddress
 from millstream.taskmanager.state.heap.expiry import Expiry
 from millstream.taskmanager.state.heap.plain import HeapState
 from millstream.taskmanager.state.heap.table import MISSING, HeapTable

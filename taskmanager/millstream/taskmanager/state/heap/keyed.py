@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import logging
 from collections.abc import Iterable
 from typing import Any
 
@@ -21,22 +20,14 @@ from millstream.datastream.state_descriptors import (
     StateDescriptor,
 )
 from millstream.datastream.state_ttl import StateTtlConfig
+from millstream.taskmanager.state.address import NO_KEY, Address, AnyAddress, NamespacedAddress
 from millstream.taskmanager.state.captured import CapturedKeyedState, RestoredState, StateDeclaration
-from millstream.taskmanager.state.declarations import (
-    check_restored,
-    check_same,
-    declare_keyed,
-    ttl_config,
-    ttl_settings,
-    undeclared_warning,
-)
+from millstream.taskmanager.state.declarations import declare_keyed, ttl_settings
 from millstream.taskmanager.state.heap import expiring, plain
-from millstream.taskmanager.state.heap.address import NO_KEY, Address, AnyAddress, NamespacedAddress
 from millstream.taskmanager.state.heap.expiry import Expiry
-from millstream.taskmanager.state.heap.table import HeapTable
+from millstream.taskmanager.state.heap.table import NOT_A_NUMBER, HeapTable
 from millstream.taskmanager.state.key_group_index import KeyGroupIndex
-
-log = logging.getLogger(__name__)
+from millstream.taskmanager.state.named_tables import NamedTables
 
 
 class HeapKeyedStateBackend:
@@ -53,19 +44,19 @@ class HeapKeyedStateBackend:
         self._key_type = key_type
         self._index = KeyGroupIndex(LOWEST_MAX_PARALLELISM) if index is None else index
         self._clock = SystemClock() if clock is None else clock
-        self._operator_name = operator_name
         self._incremental = incremental
         self._address = Address()
-        self._tables: dict[str, HeapTable] = {}
-        self._restored: dict[str, list[RestoredState]] = {}
-        self._kept: dict[str, HeapTable] = {}  # as stored: the program has not asked for them yet
+        self._tables = NamedTables(operator_name, self._empty)
         self._cleaned_every_record: list[HeapTable] = []
 
     def set_current_key(self, key: Any) -> None:
         """All keyed state is this key's from now on."""
+        if key.__class__ is float and key != key:
+            key = NOT_A_NUMBER
         self._address.key = key
-        for table in self._cleaned_every_record:
-            table.clean(self._clock.now_ms())
+        if self._cleaned_every_record:
+            for table in self._cleaned_every_record:
+                table.clean(self._clock.now_ms())
 
     def get_current_key(self) -> Any:
         """The key that was set; an error when there is none."""
@@ -76,15 +67,13 @@ class HeapKeyedStateBackend:
     def clear_current_key(self) -> None:
         """There is no key: using keyed state is an error. Operators call it after each batch."""
         self._address.key = NO_KEY
-        for table in self._tables.values():
+        for table in self._tables.declared.values():
             table.forget_released()
 
     def state(self, descriptor: StateDescriptor, namespace_type: TypeInformation | None = None) -> State:
         """The state of a descriptor; the same data each time."""
-        known = descriptor.name in self._tables
-        table = self._table(declare_keyed(descriptor, self._key_type, namespace_type), descriptor.ttl)
-        if descriptor.undeclared and not known:
-            log.warning("%s", undeclared_warning(self._operator_name, descriptor))
+        declaration = declare_keyed(descriptor, self._key_type, namespace_type)
+        table = self._table(declaration, descriptor.ttl, descriptor)
         address: AnyAddress = self._address if namespace_type is None else NamespacedAddress(self._address)
         return _state_object(table, address, descriptor)
 
@@ -95,44 +84,37 @@ class HeapKeyedStateBackend:
 
     def capture(self, checkpoint_id: int, incremental: bool = False) -> CapturedKeyedState:
         """All state as it is now: a shallow copy of each table's dictionary."""
-        for name, parts in self._restored.items():
-            if name not in self._kept:
-                stored = parts[0].declaration
-                self._kept[name] = self._loaded(stored, ttl_config(stored.ttl), None)
-        tables = (*self._tables.values(), *self._kept.values())
-        states = tuple(table.capture(checkpoint_id, incremental) for table in tables)
+        states = tuple(table.capture(checkpoint_id, incremental) for table in self._tables.all())
         _age_for_the_garbage_collector()
         return CapturedKeyedState(checkpoint_id, self._index.max_parallelism, self._index.owned, states)
 
     def confirm(self, checkpoint_id: int) -> None:
         """The checkpoint is complete: incremental ones can build upon it."""
-        for table in (*self._tables.values(), *self._kept.values()):
+        for table in self._tables.loaded():
             table.confirm(checkpoint_id)
 
     def restore(self, states: Iterable[RestoredState]) -> None:
         """Takes over state; its rows are read when the program asks for it."""
-        for part in states:
-            self._restored.setdefault(part.declaration.name, []).append(part)
+        self._tables.restore(states)
 
-    def _table(self, declaration: StateDeclaration, ttl: StateTtlConfig | None) -> HeapTable:
-        name = declaration.name
-        if name in self._tables:
-            check_same(self._tables[name].declaration, declaration)
-            return self._tables[name]
-        table = self._tables[name] = self._loaded(declaration, ttl, declaration.types)
-        self._restored.pop(name, None)
-        self._kept.pop(name, None)
-        if table.expiry is not None and table.expiry.every_record:
+    def close(self) -> None:
+        """Lets go of everything; captures hold what they share with it."""
+        self._address.key = NO_KEY
+        self._tables.clear()
+        self._cleaned_every_record.clear()
+
+    def _table(
+        self, declaration: StateDeclaration, ttl: StateTtlConfig | None, descriptor: StateDescriptor | None = None
+    ) -> HeapTable:
+        is_new = declaration.name not in self._tables.declared
+        table = self._tables.declare(declaration, ttl, descriptor)
+        if is_new and table.expiry is not None and table.expiry.every_record:
             self._cleaned_every_record.append(table)
         return table
 
-    def _loaded(self, declaration: StateDeclaration, ttl: StateTtlConfig | None, types: StateTypes | None) -> HeapTable:
+    def _empty(self, declaration: StateDeclaration, ttl: StateTtlConfig | None) -> HeapTable:
         expiry = Expiry(ttl, self._clock) if ttl is not None else None
-        table = HeapTable(declaration, self._index, expiry, self._incremental)
-        for part in self._restored.get(declaration.name, ()):
-            check_restored(part.declaration, declaration)
-            table.load(part.rows(types), part.declaration.ttl)
-        return table
+        return HeapTable(declaration, self._index, expiry, self._incremental)
 
 
 def _age_for_the_garbage_collector() -> None:

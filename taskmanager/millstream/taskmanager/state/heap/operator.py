@@ -2,41 +2,43 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterable
 from typing import Any
 
-from millstream.core.snapshot.model import StateKind
+from millstream.core.snapshot.model import StateKind, TtlSettings
 from millstream.core.snapshot.restore import Rows
-from millstream.core.snapshot.table import StateTypes
 from millstream.datastream.state import BroadcastState, ListState, OperatorStateStore, descriptor_of
 from millstream.datastream.state_descriptors import ListStateDescriptor, MapStateDescriptor, StateDescriptor
-from millstream.taskmanager.state.captured import (
-    CapturedContents,
-    CapturedOperatorState,
-    RestoredState,
-    StateDeclaration,
-)
+from millstream.taskmanager.state.address import Address
+from millstream.taskmanager.state.captured import CapturedContents, CapturedOperatorState, RestoredState
 from millstream.taskmanager.state.copying import private_copy
-from millstream.taskmanager.state.declarations import check_restored, check_same, declare_operator, undeclared_warning
-from millstream.taskmanager.state.heap.address import Address
+from millstream.taskmanager.state.declarations import declare_operator
 from millstream.taskmanager.state.heap.plain import HeapBroadcastState, HeapListState
 from millstream.taskmanager.state.heap.table import HeapTable
 from millstream.taskmanager.state.key_group_index import KeyGroupIndex
-
-log = logging.getLogger(__name__)
+from millstream.taskmanager.state.named_tables import NamedTables
 
 _ENTRY = 0
+
+
+class _SubtaskTable(HeapTable):
+    """Has one entry, and no key groups."""
+
+    def load(self, rows: Rows, stored_ttl: TtlSettings | None = None) -> None:
+        if not rows.content:
+            return
+        if self.declaration.kind is StateKind.BROADCAST:
+            self.values.setdefault(_ENTRY, {}).update(zip(rows.detail, rows.content, strict=True))
+        else:
+            self.values.setdefault(_ENTRY, []).extend(rows.content)
 
 
 class HeapOperatorStateBackend(OperatorStateStore):
     """Lists, union lists and broadcast maps by name."""
 
     def __init__(self, operator_name: str = "operator") -> None:
-        self._operator_name = operator_name
-        self._index = KeyGroupIndex(1)
-        self._tables: dict[str, HeapTable] = {}
-        self._restored: dict[str, list[RestoredState]] = {}
+        index = KeyGroupIndex(1)
+        self._tables = NamedTables(operator_name, lambda declaration, ttl: _SubtaskTable(declaration, index))
 
     @property
     def store(self) -> OperatorStateStore:
@@ -64,37 +66,14 @@ class HeapOperatorStateBackend(OperatorStateStore):
 
     def capture(self, checkpoint_id: int) -> CapturedOperatorState:
         """All state as it is now, copied."""
-        kept = [self._loaded(parts[0].declaration, None) for parts in self._restored.values()]
-        tables = (*self._tables.values(), *kept)
-        return CapturedOperatorState(checkpoint_id, [_captured(table) for table in tables])
+        return CapturedOperatorState(checkpoint_id, [_captured(table) for table in self._tables.all()])
 
     def restore(self, states: Iterable[RestoredState]) -> None:
         """Takes over state; its rows are read when the program asks for it."""
-        for part in states:
-            self._restored.setdefault(part.declaration.name, []).append(part)
+        self._tables.restore(states)
 
     def _declared(self, descriptor: StateDescriptor, kind: StateKind) -> HeapTable:
-        known = descriptor.name in self._tables
-        table = self._table(declare_operator(descriptor, kind))
-        if descriptor.undeclared and not known:
-            log.warning("%s", undeclared_warning(self._operator_name, descriptor))
-        return table
-
-    def _table(self, declaration: StateDeclaration) -> HeapTable:
-        name = declaration.name
-        if name in self._tables:
-            check_same(self._tables[name].declaration, declaration)
-        else:
-            self._tables[name] = self._loaded(declaration, declaration.types)
-            self._restored.pop(name, None)
-        return self._tables[name]
-
-    def _loaded(self, declaration: StateDeclaration, types: StateTypes | None) -> HeapTable:
-        table = HeapTable(declaration, self._index)
-        for part in self._restored.get(declaration.name, ()):
-            check_restored(part.declaration, declaration)
-            _load(table, part.rows(types))
-        return table
+        return self._tables.declare(declare_operator(descriptor, kind), None, descriptor)
 
 
 def _captured(table: HeapTable) -> CapturedContents:
@@ -102,12 +81,3 @@ def _captured(table: HeapTable) -> CapturedContents:
         entries = table.values.get(_ENTRY, {})
         return CapturedContents(table.declaration, {key: private_copy(value) for key, value in entries.items()})
     return CapturedContents(table.declaration, list(map(private_copy, table.values.get(_ENTRY, ()))))
-
-
-def _load(table: HeapTable, rows: Rows) -> None:
-    if not rows.content:
-        return
-    if table.declaration.kind is StateKind.BROADCAST:
-        table.values.setdefault(_ENTRY, {}).update(zip(rows.detail, rows.content, strict=True))
-    else:
-        table.values.setdefault(_ENTRY, []).extend(rows.content)

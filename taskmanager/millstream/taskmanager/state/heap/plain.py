@@ -15,7 +15,7 @@ from millstream.datastream.state import (
     ValueState,
 )
 from millstream.datastream.state_descriptors import AggregatingStateDescriptor, ReducingStateDescriptor
-from millstream.taskmanager.state.heap.address import AnyAddress, NamespacedAddress
+from millstream.taskmanager.state.address import AnyAddress, NamespacedAddress
 from millstream.taskmanager.state.heap.table import MISSING, HeapTable
 
 
@@ -129,16 +129,23 @@ class HeapListState(HeapState, ListState[Any]):
 
     def add(self, value: Any) -> None:
         """Adds an element."""
-        self.add_all((value,))
-
-    def add_all(self, values: Iterable[Any]) -> None:
-        """Adds elements."""
         entry = self._at.key
         elements = self._entries.get(entry)
         if elements is None:
-            self.update(values)
+            self._entries[entry] = [value]
+        else:
+            self._table.own(entry, elements).append(value)
+        self._changed(entry)
+
+    def add_all(self, values: Iterable[Any]) -> None:
+        """Adds elements."""
+        added = list(values)  # all of them or none: going through them may fail
+        entry = self._at.key
+        elements = self._entries.get(entry)
+        if elements is None:
+            self.update(added)
             return
-        self._table.own(entry, elements).extend(values)
+        self._table.own(entry, elements).extend(added)
         self._changed(entry)
 
     def update(self, values: Iterable[Any]) -> None:

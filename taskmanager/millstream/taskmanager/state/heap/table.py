@@ -10,7 +10,7 @@ With a time-to-live, `expires` runs parallel to `values`: a deadline, a list of 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import compress, repeat
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
@@ -23,12 +23,15 @@ from millstream.taskmanager.state.dirty import DirtyKeyGroups
 from millstream.taskmanager.state.heap.captured import GroupColumn, HeapCapture
 from millstream.taskmanager.state.heap.expiry import Expiry
 from millstream.taskmanager.state.key_group_index import KeyGroupIndex
+from millstream.taskmanager.state.restored_rows import deadlines_of, owned_rows
 
 if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
 MISSING: Any = object()
+NOT_A_NUMBER = float("nan")
+"""The key of all records whose key is not a number: each of those is another one to a dictionary."""
 
 
 class HeapTable:
@@ -142,6 +145,10 @@ class HeapTable:
         for key, record in zip(keys, records, strict=False):
             if key in values:
                 record = reduce(values[key], record)
+            elif key.__class__ is float and key != key:
+                key = NOT_A_NUMBER
+                if key in values:
+                    record = reduce(values[key], record)
             values[key] = record
             append(record)
         return results
@@ -154,6 +161,8 @@ class HeapTable:
         results: list[Any] = []
         append = results.append
         for key, record in zip(keys, records, strict=False):
+            if key.__class__ is float and key != key:
+                key = NOT_A_NUMBER
             if key in values:
                 before = values[key]
                 for item in before if type(before) is tuple else (before,):
@@ -172,6 +181,8 @@ class HeapTable:
         values, expires, expiry = self.values, self.expires, self.expiry
         results: list[Any] = []
         for key, record in zip(keys, records, strict=False):
+            if key.__class__ is float and key != key:
+                key = NOT_A_NUMBER
             if expiry is not None and key in values and expires[key] <= expiry.now() and not expiry.answers_expired:
                 self.drop(key)
             if key in values:
@@ -187,6 +198,8 @@ class HeapTable:
         import numpy as np
 
         wanted = _key_list(keys)
+        if NOT_A_NUMBER in self.values:
+            wanted = _with_one_nan(wanted)
         if self.expiry is None:
             return np.fromiter(map(self.values.get, wanted, repeat(default)), dtype, len(wanted))
         now = self.expiry.now()
@@ -202,7 +215,7 @@ class HeapTable:
 
     def write_column(self, keys: Any, numbers: npt.NDArray[Any]) -> None:
         """Sets the numbers of many keys; the last one counts for a key that is there twice."""
-        written = _key_list(keys)
+        written = _with_one_nan(_key_list(keys))
         self.values.update(zip(written, numbers.tolist(), strict=True))
         if self.expiry is not None:
             self.expires.update(zip(written, repeat(self.expiry.now() + self.expiry.ttl_ms)))
@@ -243,12 +256,12 @@ class HeapTable:
 
     def load(self, rows: Rows, stored_ttl: TtlSettings | None = None) -> None:
         """Takes over rows of a snapshot, with the time-to-live that they had: those in the key groups owned here."""
-        chosen = self._chosen(rows)
-        owners: Iterable[Any] = rows.keys
+        chosen = owned_rows(rows, self._index)
+        entries = _with_one_nan(rows.keys)
         if self.declaration.namespaced:
-            owners = zip(rows.keys, rows.namespaces, strict=True)
-        entries = list(owners)
-        deadlines = self._deadlines(rows, stored_ttl)
+            entries = list(zip(entries, rows.namespaces, strict=True))
+        expiry = self.expiry
+        deadlines = None if expiry is None else deadlines_of(rows, stored_ttl, expiry.ttl_ms, expiry.now())
         match self.declaration.kind:
             case StateKind.LIST:
                 for row in sorted(chosen, key=rows.detail.__getitem__):
@@ -268,23 +281,6 @@ class HeapTable:
                         target.update(zip(entries, column, strict=True))
                     else:
                         target.update((entries[row], column[row]) for row in chosen)
-
-    def _chosen(self, rows: Rows) -> Sequence[int]:
-        groups = rows.key_groups or self._index.column(rows.keys).tolist()
-        owned = self._index.owned
-        if not groups or (min(groups) in owned and max(groups) in owned):
-            return range(len(rows.content))
-        return [row for row, group in enumerate(groups) if group in owned]
-
-    def _deadlines(self, rows: Rows, stored_ttl: TtlSettings | None) -> list[int] | None:
-        """State that had no time-to-live begins to live now; another one than now counts from the last access."""
-        if self.expiry is None:
-            return None
-        fresh = self.expiry.now() + self.expiry.ttl_ms
-        if rows.expires_at is None:
-            return [fresh] * len(rows.content)
-        longer = 0 if stored_ttl is None else self.expiry.ttl_ms - stored_ttl.ttl_ms
-        return [fresh if deadline is None else deadline + longer for deadline in rows.expires_at]
 
     def forget_released(self) -> None:
         """Stops watching for captures that were released, on whatever thread; call it now and then."""
@@ -306,3 +302,9 @@ def _key_list(keys: Any) -> list[Any]:
         if hasattr(keys, method):
             return getattr(keys, method)()  # type: ignore[no-any-return]  # both answer lists
     return list(keys)
+
+
+def _with_one_nan(keys: list[Any]) -> list[Any]:
+    if float not in set(map(type, keys)):
+        return keys
+    return [NOT_A_NUMBER if key.__class__ is float and key != key else key for key in keys]

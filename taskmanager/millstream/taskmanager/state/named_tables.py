@@ -1,0 +1,90 @@
+"""The states of one operator by name: those that the program has declared, and those that it has not asked for yet.
+
+A restored state is read when the program declares it, as the types that it declares. Until then a capture holds it as
+it was stored, so that nothing is lost when a program asks for it later, or not at all. Owned by the task's thread.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable
+from typing import Generic, Protocol, TypeVar
+
+from millstream.core.snapshot.model import TtlSettings
+from millstream.core.snapshot.restore import Rows
+from millstream.core.snapshot.table import StateTypes
+from millstream.datastream.state_descriptors import StateDescriptor
+from millstream.datastream.state_ttl import StateTtlConfig
+from millstream.taskmanager.state.captured import RestoredState, StateDeclaration
+from millstream.taskmanager.state.declarations import check_restored, check_same, ttl_config, undeclared_warning
+
+log = logging.getLogger(__name__)
+
+
+class LoadedTable(Protocol):
+    """What a backend keeps of one state."""
+
+    @property
+    def declaration(self) -> StateDeclaration:
+        """What the state is."""
+
+    def load(self, rows: Rows, stored_ttl: TtlSettings | None) -> None:
+        """Takes over rows of a snapshot, with the time-to-live that they were stored with."""
+
+
+T = TypeVar("T", bound=LoadedTable)
+
+
+class NamedTables(Generic[T]):
+    """A table for each name. `make` makes an empty one."""
+
+    def __init__(self, operator_name: str, make: Callable[[StateDeclaration, StateTtlConfig | None], T]) -> None:
+        self._operator_name = operator_name
+        self._make = make
+        self._restored: dict[str, list[RestoredState]] = {}
+        self._kept: dict[str, T] = {}  # as stored: the program has not asked for them yet
+        self.declared: dict[str, T] = {}
+
+    def restore(self, states: Iterable[RestoredState]) -> None:
+        """Takes over parts of states, before any is declared."""
+        for part in states:
+            self._restored.setdefault(part.declaration.name, []).append(part)
+
+    def declare(
+        self, declaration: StateDeclaration, ttl: StateTtlConfig | None, descriptor: StateDescriptor | None = None
+    ) -> T:
+        """The table of a state; the same one each time. Warns once of a descriptor that does not declare its type."""
+        name = declaration.name
+        if name in self.declared:
+            check_same(self.declared[name].declaration, declaration)
+            return self.declared[name]
+        table = self.declared[name] = self._loaded(declaration, ttl, declaration.types)
+        self._restored.pop(name, None)
+        self._kept.pop(name, None)
+        if descriptor is not None and descriptor.undeclared:
+            log.warning("%s", undeclared_warning(self._operator_name, descriptor))
+        return table
+
+    def loaded(self) -> list[T]:
+        """All tables that there are by now."""
+        return [*self.declared.values(), *self._kept.values()]
+
+    def all(self) -> list[T]:
+        """All tables; states that nobody has asked for are read for this."""
+        for name, parts in self._restored.items():
+            if name not in self._kept:
+                stored = parts[0].declaration
+                self._kept[name] = self._loaded(stored, ttl_config(stored.ttl), None)
+        return self.loaded()
+
+    def clear(self) -> None:
+        """Forgets everything."""
+        for tables in (self.declared, self._kept, self._restored):
+            tables.clear()
+
+    def _loaded(self, declaration: StateDeclaration, ttl: StateTtlConfig | None, types: StateTypes | None) -> T:
+        table = self._make(declaration, ttl)
+        for part in self._restored.get(declaration.name, ()):
+            check_restored(part.declaration, declaration)
+            table.load(part.rows(types), part.declaration.ttl)
+        return table

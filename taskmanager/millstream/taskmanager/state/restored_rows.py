@@ -1,0 +1,27 @@
+"""What a subtask takes of restored rows: those in its own key groups, and until when they live."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from millstream.core.snapshot.model import TtlSettings
+from millstream.core.snapshot.restore import Rows
+from millstream.taskmanager.state.key_group_index import KeyGroupIndex
+
+
+def owned_rows(rows: Rows, index: KeyGroupIndex) -> Sequence[int]:
+    """The numbers of the rows in the key groups that the subtask owns; a range when that is all of them."""
+    groups = rows.key_groups or index.column(rows.keys).tolist()
+    owned = index.owned
+    if not groups or (min(groups) in owned and max(groups) in owned):
+        return range(len(rows.content))
+    return [row for row, group in enumerate(groups) if group in owned]
+
+
+def deadlines_of(rows: Rows, stored_ttl: TtlSettings | None, ttl_ms: int, now: int) -> list[int]:
+    """State that had no time-to-live begins to live now; another one than now counts from the last access."""
+    fresh = now + ttl_ms
+    if rows.expires_at is None:
+        return [fresh] * len(rows.content)
+    longer = 0 if stored_ttl is None else ttl_ms - stored_ttl.ttl_ms
+    return [fresh if deadline is None else deadline + longer for deadline in rows.expires_at]
