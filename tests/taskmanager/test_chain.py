@@ -10,13 +10,16 @@ import pytest
 from millstream.core import plan
 from millstream.core import types as t
 from millstream.core.batches import Batch, ColumnBatch, RowBatch
+from millstream.core.conversion import arrow_schema
 from millstream.core.plan import ChainedOperator, ChainedOutput
+from millstream.core.row import Row
 from millstream.core.snapshot import StateKind
 from millstream.datastream.checkpointed import CheckpointedFunction
 from millstream.datastream.connectors.base import Sink
 from millstream.datastream.connectors.two_phase_commit import TwoPhaseCommitSink
 from millstream.datastream.functions import MapFunction, OutputTag, ProcessFunction, RuntimeContext
 from millstream.datastream.held_state import held_state
+from millstream.datastream.process_functions import CallableProcessFunction
 from millstream.datastream.state import MapStateDescriptor
 from millstream.proto import taskmanager_pb2
 from millstream.taskmanager.chain import ChainBuilder, OperatorChain
@@ -110,6 +113,33 @@ def test_side_outputs_do_not_have_the_main_outputs_type() -> None:
     built.chain.head.process(RowBatch([1, 2]))
     assert built.rows() == [1, 2]
     assert seen == [{"word": "1"}, {"word": "2"}]
+
+
+def test_a_side_output_inside_of_a_chain_has_its_declared_type() -> None:
+    declared = t.RowType((t.LONG, t.STRING), ("number", "word"))
+    seen: list[Any] = []
+    built = Build(
+        operator(
+            plan.ProcessSpec(CallableProcessFunction(lambda value, ctx: [(OutputTag("rows"), Row(value, None))])),
+            ChainedOutput(operator=1, tag="rows", tag_type=declared),
+        ),
+        operator(plan.MapBatchesSpec(lambda batch: seen.append(batch.schema), "arrow")),
+    )
+    built.chain.head.process(RowBatch([1, 2]))
+    assert seen == [arrow_schema(declared)]
+
+
+def test_the_ways_inside_of_a_chain_begin_with_its_last_edge() -> None:
+    built = Build(
+        operator(plan.MapSpec(lambda n: n + 1), ChainedOutput(operator=1, edge="first"), kind=t.LONG),
+        operator(plan.MapSpec(lambda n: n * 10), ChainedOutput(operator=2, edge="second"), kind=t.STRING),
+        operator(plan.MapSpec(lambda n: -n), ChainedOutput(output=0)),
+    )
+    ways = built.chain.ways()
+    assert [(edge, kind) for edge, (_, kind) in ways.items()] == [("second", t.STRING), ("first", t.LONG)]
+    for emit, _ in ways.values():
+        emit(RowBatch([7]))
+    assert built.rows() == [-7, -70]
 
 
 @pytest.mark.parametrize("timed", [False, True])

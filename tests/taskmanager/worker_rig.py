@@ -130,8 +130,10 @@ def chain(*specs: plan.OperatorSpec, outputs: int = 0) -> bytes:
     return to_bytes(plan.Chain(operators))
 
 
-def edge(partitioner: plan.Partitioner | None = None, kind: t.TypeInformation = t.PICKLED) -> bytes:
-    return to_bytes(plan.EdgeSpec(partitioner or plan.RebalancePartitioner(), kind, 128))
+def edge(
+    partitioner: plan.Partitioner | None = None, kind: t.TypeInformation = t.PICKLED, source: str = "", name: str = "0"
+) -> bytes:
+    return to_bytes(plan.EdgeSpec(partitioner or plan.RebalancePartitioner(), kind, 128, source=source, name=name))
 
 
 class WorkerRig:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from millstream.core.graph import Artifact, JobEdge, JobGraph, JobVertex, OperatorInfo
-from millstream.core.ids import JobId, VertexId, new_id
+from millstream.core.ids import JobId, VertexId, new_id, stable_id
 from millstream.core.plan import (
     STRATEGY_NAMES,
     BroadcastProcessSpec,
@@ -26,6 +26,7 @@ from millstream.core.plan import (
     SinkSpec,
     SourceSpec,
 )
+from millstream.core.types import PICKLED
 from millstream.datastream.chaining import NodeChain, build_chains
 from millstream.datastream.held_state import held_state
 from millstream.datastream.pickling import pickled
@@ -96,9 +97,10 @@ def _chained_operators(chain: NodeChain) -> tuple[ChainedOperator, ...]:
     numbers = {id(edge): output for output, edge in enumerate(chain.outgoing())}
 
     def output_of(edge: StreamEdge) -> ChainedOutput:
+        kind = PICKLED if edge.tag is None else edge.type
         if chain.contains_edge(edge):
-            return ChainedOutput(operator=chain.positions[edge.target.index], tag=edge.tag)
-        return ChainedOutput(output=numbers[id(edge)], tag=edge.tag)
+            return ChainedOutput(chain.positions[edge.target.index], None, edge.tag, kind, _edge_name(edge))
+        return ChainedOutput(output=numbers[id(edge)], tag=edge.tag, tag_type=kind)
 
     def operator_of(node: StreamNode) -> ChainedOperator:
         outputs = tuple(output_of(edge) for edge in node.outputs)
@@ -110,7 +112,10 @@ def _chained_operators(chain: NodeChain) -> tuple[ChainedOperator, ...]:
 
 def _make_edge(chain: NodeChain, edge: StreamEdge, output: int, chain_by_head: dict[int, NodeChain]) -> JobEdge:
     target = chain_by_head[edge.target.index]
-    spec = EdgeSpec(edge.partitioner, edge.type, target.head.max_parallelism, edge.source.buffer_timeout)
+    spec = EdgeSpec(
+        edge.partitioner, edge.type, target.head.max_parallelism, edge.source.buffer_timeout, edge.source.id,
+        _edge_name(edge),
+    )  # fmt: skip
     return JobEdge(
         source=vertex_id(chain),
         target=vertex_id(target),
@@ -119,6 +124,16 @@ def _make_edge(chain: NodeChain, edge: StreamEdge, output: int, chain_by_head: d
         strategy=STRATEGY_NAMES[type(edge.partitioner)],
         spec=pickled(spec, edge.target.name, _partitioner_part(edge.partitioner)),
     )
+
+
+def _edge_name(edge: StreamEdge) -> str:
+    """The same for an edge between the same operators, however they are chained; of several, each has its own.
+
+    Records on their way are restored by it, and how operators are chained depends on their parallelism.
+    """
+    equal = [e for e in edge.target.inputs if (e.source, e.tag, e.input) == (edge.source, edge.tag, edge.input)]
+    number = next(number for number, other in enumerate(equal) if other is edge)
+    return stable_id(edge.source.id, edge.target.id, edge.tag or "", str(edge.input), str(number))
 
 
 def _user_part(spec: OperatorSpec) -> Any:

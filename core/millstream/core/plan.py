@@ -165,6 +165,8 @@ class ChainedOutput:
     operator: int | None = None  # index into Chain.operators
     output: int | None = None  # index of the task's outputs
     tag: str | None = None  # a side output's id; None: the main output
+    tag_type: TypeInformation = PICKLED  # of a side output's records
+    edge: str = ""  # to another operator: what the edge is named, as in EdgeSpec
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,6 +184,10 @@ class ChainedOperator:
     def folder(self) -> str:
         """What its state files lie under in a snapshot: its uid, or its id when it has none."""
         return self.uid or self.operator_id
+
+    def type_of(self, output: ChainedOutput) -> TypeInformation:
+        """The type of what goes to one of its outputs."""
+        return self.output_type if output.tag is None else output.tag_type
 
 
 @dataclass(frozen=True, slots=True)
@@ -267,3 +273,5 @@ class EdgeSpec:
     type: TypeInformation
     max_parallelism: int  # of the consumer: the number of key groups
     buffer_timeout: float | None = None  # seconds; None: as configured; negative: only when full
+    source: str = ""  # the id of the operator whose records these are
+    name: str = "0"  # the same for the same two operators, however they are chained with others

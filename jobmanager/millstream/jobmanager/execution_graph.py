@@ -169,12 +169,7 @@ class ExecutionGraph:
         for edge in self.graph.edges:
             producers = [e for e in self.executions if e.vertex.id == edge.source]
             consumers = [e for e in self.executions if e.vertex.id == edge.target]
-            gates = [
-                pb.InputGate(
-                    input=edge.input, spec=edge.spec, producer_operator=edge.source, producer_output=edge.output
-                )
-                for _ in consumers
-            ]
+            gates = [pb.InputGate(input=edge.input, spec=edge.spec) for _ in consumers]
             for producer in (e for e in producers if e.attempt_id in tasks):
                 partition = pb.ResultPartition(
                     output=edge.output, spec=edge.spec, max_parallelism=consumers[0].vertex.max_parallelism

@@ -60,6 +60,18 @@ class OperatorChain:
         assert isinstance(self.head, TwoInputOperator), "only an operator of two inputs has a second one"
         return self.head.process2
 
+    def ways(self) -> dict[str, tuple[Emit, TypeInformation]]:
+        """How records travel on the edges inside of the chain, and of which type they are, by the edges' names.
+
+        The last edges come first: what is on its way there was ahead of what is on its way to them.
+        """
+        return {
+            output.edge: (self.operators[output.operator].process, spec.type_of(output))
+            for spec in reversed(self.specs)
+            for output in spec.outputs
+            if output.operator is not None
+        }
+
     def open(self) -> None:
         """Consumers before producers."""
         for operator in reversed(self.operators):
@@ -132,7 +144,7 @@ class ChainBuilder:
         for chained in chain.operators:
             for output in chained.outputs:
                 if output.operator is not None:
-                    types[output.operator] = chained.output_type if output.tag is None else PICKLED
+                    types[output.operator] = chained.type_of(output)
         return types
 
     def _emit(self, chained: plan.ChainedOperator, tag: str | None, built: dict[int, Operator]) -> Emit:

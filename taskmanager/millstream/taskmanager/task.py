@@ -52,7 +52,7 @@ class Task:
         self.partitions: list[ResultPartition] = []
         self.keyed_backends: list[KeyedStateBackend] = []
         """Those that were made for its operators, which may be before there is a chain; closed with the task."""
-        self.restored_in_flight: list[tuple[ResultPartition, list[Batch]]] = []
+        self.restored_in_flight: list[tuple[Emit, list[Batch]]] = []
         self.state = ExecutionState.DEPLOYING
         self.counters: dict[str, Counter] = {}
         self.accumulators: dict[str, Accumulator[Any]] = {}
@@ -130,12 +130,11 @@ class Task:
             self._finished = True
             self.chain.finish()
 
-    def emit_barrier(self, barrier: Barrier) -> list[tuple[int, Passage]]:
-        """Sends a barrier on, behind what was emitted; nothing follows the end. Answers its passages by output."""
+    def emit_barrier(self, barrier: Barrier) -> list[tuple[tuple[str, str], Passage]]:
+        """Sends a barrier on, behind what was emitted; nothing follows the end. Answers its passages by edge."""
         if self._ending:
             return []
-        outputs = zip(self.deployment.outputs, self.partitions, strict=True)
-        return [(output.output, passage) for output, partition in outputs for passage in partition.barrier(barrier)]
+        return [(partition.edge, passage) for partition in self.partitions for passage in partition.barrier(barrier)]
 
     def move_to(self, state: ExecutionState) -> None:
         """A checked step of the task's life."""
@@ -146,9 +145,9 @@ class Task:
         """Opens the operators, emits what was on its way when the task was stored, and grants the first credit."""
         self._opened = True
         self.chain.open()
-        for partition, batches in self.restored_in_flight:
+        for emit, batches in self.restored_in_flight:
             for batch in batches:
-                partition.emit(batch)
+                emit(batch)
         self.restored_in_flight.clear()
         for gate in self.gates:
             gate.start()

@@ -35,6 +35,7 @@ from millstream.taskmanager.network.outputs import (
     ResultPartition,
 )
 from millstream.taskmanager.network.overtaking import is_overtakable
+from millstream.taskmanager.operators.base import Emit
 from millstream.taskmanager.operators.source import ReaderContext
 from millstream.taskmanager.partitioning import make_router
 from millstream.taskmanager.runtime_context import TaskRuntimeContext
@@ -131,7 +132,7 @@ class TaskFactory:
         )
         made = InputGate(
             channels, ElementCodec(spec.type), credit, self._grant, gate.input,
-            (gate.producer_operator, gate.producer_output), is_overtakable(spec.partitioner),
+            (spec.source, spec.name), is_overtakable(spec.partitioner),
         )  # fmt: skip
         for channel in remote:
             self._channels.add_input(made, channel)
@@ -165,24 +166,27 @@ class TaskFactory:
             self._configuration.seconds("execution.buffer-timeout.interval") if timeout is None else timeout,
             self._configuration.integer("taskmanager.network.memory.output-buffers"),
             is_overtakable(spec.partitioner),
+            (spec.source, spec.name),
         )
 
     def _restore_in_flight(self, task: Task, restored: RestoredTask) -> None:
         deployment = task.deployment
-        head, *inner = task.chain.ids or [deployment.vertex_id]
-        shares = share_of(restored.in_flight(head), deployment.subtask, deployment.parallelism)
-        partitions = {output.output: index for index, output in enumerate(deployment.outputs)}
-        if any(map(restored.in_flight, inner)) or shares.keys() - partitions.keys():
+        shares = share_of(restored.in_flight(), deployment.subtask, deployment.parallelism)
+        ways: dict[str, tuple[Emit, TypeInformation]] = {}
+        for output, partition in zip(deployment.outputs, task.partitions, strict=True):
+            spec: plan.EdgeSpec = pickle.loads(output.spec)
+            ways[spec.name] = (partition.emit, spec.type)
+        ways.update(task.chain.ways())
+        if shares.keys() - ways.keys():
             raise SnapshotError(
                 deployment.restore_location,
                 f"holds records on their way that {deployment.task_name} cannot send on, because the program's graph "
                 "has changed since: restore from a savepoint, which holds none",
             )
-        for output, elements in shares.items():
-            index = partitions[output]
-            codec = ElementCodec(pickle.loads(deployment.outputs[index].spec).type)
-            batches = [codec.decode(number, payload) for number, payload in elements]
-            task.restored_in_flight.append((task.partitions[index], [b for b in batches if not isinstance(b, Signal)]))
+        for edge, (emit, record_type) in ways.items():
+            codec = ElementCodec(record_type)
+            batches = [codec.decode(number, payload) for number, payload in shares.get(edge, ())]
+            task.restored_in_flight.append((emit, [b for b in batches if not isinstance(b, Signal)]))
 
     def _keyed_backend(self, task: Task, name: str, key_type: TypeInformation) -> KeyedStateBackend:
         d = task.deployment

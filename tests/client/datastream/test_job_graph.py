@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any
 
 import cloudpickle
@@ -11,7 +12,15 @@ import pytest
 from millstream.common import InvalidProgramError, Types
 from millstream.core.graph import JobGraph, JobVertex
 from millstream.core.ids import stable_id
-from millstream.core.plan import Chain, ChainedOutput, CollectSpec, EdgeSpec, HashPartitioner, SourceSpec
+from millstream.core.plan import (
+    Chain,
+    ChainedOperator,
+    ChainedOutput,
+    CollectSpec,
+    EdgeSpec,
+    HashPartitioner,
+    SourceSpec,
+)
 from millstream.core.types import LONG, STRING
 from millstream.datastream import DataStream, OutputTag, ProcessFunction, StreamExecutionEnvironment
 from millstream.datastream.connectors.base import Source
@@ -47,6 +56,11 @@ def spec_of(graph: JobGraph, index: int = 0) -> EdgeSpec:
     return spec
 
 
+def ends_of(operator: ChainedOperator) -> list[ChainedOutput]:
+    """Where its outputs lead to."""
+    return [replace(output, edge="") for output in operator.outputs]
+
+
 def source(env: StreamExecutionEnvironment) -> DataStream:
     return env.from_collection([1], Types.LONG()).name("s")
 
@@ -58,8 +72,8 @@ def test_a_straight_program_is_one_task(env: StreamExecutionEnvironment) -> None
     assert vertex.name == "Source: s -> Map -> Filter -> Sink: Print to Std. Out"
     assert [operator.name for operator in vertex.operators] == ["Source: s", "Map", "Filter", "Sink: Print to Std. Out"]
     chain = chain_of(vertex)
-    assert [operator.outputs for operator in chain.operators] == [
-        (ChainedOutput(operator=1),), (ChainedOutput(operator=2),), (ChainedOutput(operator=3),), ()
+    assert [ends_of(operator) for operator in chain.operators] == [
+        [ChainedOutput(operator=1)], [ChainedOutput(operator=2)], [ChainedOutput(operator=3)], []
     ]  # fmt: skip
     assert [operator.operator_id for operator in chain.operators] == [operator.id for operator in vertex.operators]
     assert vertex.id == vertex.operators[0].id
@@ -78,7 +92,9 @@ def test_a_chain_may_be_a_tree(env: StreamExecutionEnvironment) -> None:
     head, other = graph.vertices
     chain = chain_of(head)
     assert [operator.name for operator in chain.operators] == ["Source: s", "m", "f", "g", "h"]
-    assert chain.operators[1].outputs == (ChainedOutput(operator=2), ChainedOutput(output=0), ChainedOutput(operator=4))
+    assert ends_of(chain.operators[1]) == [
+        ChainedOutput(operator=2), ChainedOutput(output=0), ChainedOutput(operator=4)
+    ]  # fmt: skip
     [edge] = graph.edges
     assert (edge.source, edge.target, edge.output, edge.input, edge.strategy) == (head.id, other.id, 0, 0, "REBALANCE")
 
@@ -188,10 +204,45 @@ def test_side_outputs_are_outputs_with_a_tag(env: StreamExecutionEnvironment) ->
     processed.get_side_output(tag).rebalance().map(same).name("side")
     graph = graph_of(env)
     assert names(graph) == ["Source: s -> p -> (main, chained side)", "side"]
-    assert chain_of(graph.vertices[0]).operators[1].outputs == (
-        ChainedOutput(operator=2), ChainedOutput(operator=3, tag="late"), ChainedOutput(output=0, tag="late")
-    )  # fmt: skip
+    assert ends_of(chain_of(graph.vertices[0]).operators[1]) == [
+        ChainedOutput(operator=2), ChainedOutput(operator=3, tag="late", tag_type=STRING),
+        ChainedOutput(output=0, tag="late", tag_type=STRING),
+    ]  # fmt: skip
     assert spec_of(graph).type == STRING
+
+
+@pytest.mark.parametrize("uids", [True, False])
+def test_an_edge_keeps_its_name_and_its_operator_when_operators_are_chained_otherwise(uids: bool) -> None:
+    def edges(parallelism: int) -> tuple[dict[str, tuple[str, str]], dict[str, tuple[str, str]]]:
+        """Source and target by the edges' names: those between tasks, and those inside of them."""
+        env = StreamExecutionEnvironment.get_execution_environment()
+        env.set_parallelism(parallelism)
+        numbers = env.from_sequence(1, 9).name("numbers")
+        two = numbers.map(same, Types.LONG()).set_parallelism(2).name("two")
+        both = two.key_by(lambda n: n).reduce(max).name("both")
+        other = numbers.key_by(lambda n: n).reduce(max).name("other")
+        twice = other.union(other).key_by(lambda n: n).reduce(max).name("twice")
+        if uids:
+            for stream in (numbers, two, both, other, twice):
+                stream.uid(stream.get_name())
+        graph = graph_of(env)
+        operators = {o.id: o.name.removeprefix("Source: ") for vertex in graph.vertices for o in vertex.operators}
+        heads = {vertex.id: operators[vertex.id] for vertex in graph.vertices}
+        specs = [(edge, spec_of(graph, index)) for index, edge in enumerate(graph.edges)]
+        inner = {
+            output.edge: (operators[operator.operator_id], operators[chain.operators[output.operator].operator_id])
+            for chain in map(chain_of, graph.vertices)
+            for operator in chain.operators
+            for output in operator.outputs
+            if output.operator is not None
+        }
+        return {spec.name: (operators[spec.source], heads[edge.target]) for edge, spec in specs}, inner
+
+    (chained, chained_inner), (apart, apart_inner) = edges(2), edges(3)
+    assert sorted(chained_inner.values()) == [("numbers", "two")]
+    assert apart_inner == {}
+    assert {**chained, **chained_inner} == apart
+    assert sorted(chained.values()) == [("numbers", "other"), ("other", "twice"), ("other", "twice"), ("two", "both")]
 
 
 def test_slot_sharing_groups_are_inherited_unless_inputs_differ(env: StreamExecutionEnvironment) -> None:

@@ -137,7 +137,7 @@ def test_every_accessor_takes_a_descriptor_or_a_name_and_types() -> None:
             "expected one of UpdateType.Disabled, .* not 'OnReadAndWrite'",
         ),
         (
-            lambda s: StateTtlConfig.new_builder(timedelta(1)).set_state_visibility(StateTtlConfig.UpdateType.OnReadAndWrite),
+            lambda s: StateTtlConfig.new_builder(timedelta(1)).set_state_visibility("ReturnExpiredIfNotCleanedUp"),
             "expected one of StateVisibility.ReturnExpiredIfNotCleanedUp, ",
         ),
         (

@@ -18,6 +18,7 @@ from millstream.core.batches import END_OF_INPUT, Barrier, Element, RowBatch
 from millstream.core.pickling import to_bytes
 from millstream.core.snapshot import OperatorSnapshot, StateKind, StateSnapshot, read_rows, read_state, storage_at
 from millstream.core.snapshot.operator_json import operators_from_json, operators_to_json
+from millstream.core.types import PICKLED
 from millstream.datastream.functions import KeyedProcessFunction, RuntimeContext
 from millstream.proto import taskmanager_pb2 as pb
 from millstream.taskmanager.task import StepResult
@@ -81,11 +82,9 @@ class Pipeline:
         self.workers = workers
         self.rig_of = [workers[n % len(workers) if mixed else -1] for n in range(counters)]
         self.outputs = [first_channel + n for n in range(counters)]
-        spec = edge(BY_WORD)
+        spec = edge(BY_WORD, source="source-0")
         outputs = [pb.ResultPartition(output=0, spec=spec) for _ in range(sources)]
-        gates = [
-            pb.InputGate(input=0, spec=spec, producer_operator="source-0", producer_output=0) for _ in range(counters)
-        ]
+        gates = [pb.InputGate(input=0, spec=spec) for _ in range(counters)]
         channel = first_channel + counters
         for producer in range(sources):
             for consumer in range(counters):
@@ -110,8 +109,6 @@ class Pipeline:
             workers[0].subtask(source, n, sources, from_snapshot, checkpoint, outputs=[outputs[n]])
             for n in range(sources)
         ]
-        for task in self.sources:
-            task.vertex_id = "source-0"
         for rig, task in zip(self.rig_of, self.counters, strict=True):
             rig.deploy(task)
         for task in self.sources:
@@ -394,6 +391,37 @@ def test_what_a_declined_checkpoint_overtook_is_in_no_later_one(workers: list[Ch
     assert rows_on_their_way(workers[0].location(2), acks) == []
 
 
+@pytest.mark.parametrize("chained", [True, False])
+def test_records_on_their_way_follow_their_edge_into_a_task_that_is_chained_otherwise(
+    workers: list[CheckpointRig], chained: bool
+) -> None:
+    """The operator that had them is not the first of its task any more, and the edge the second output, or none."""
+    job = Pipeline(workers, 2, 2, 1000)
+    job.read(WORDS[:600], WORDS[600:])
+    job.until_stuck()
+    job.trigger(1, alignment="UNALIGNED")
+    acks = job.acknowledged(1)
+    along = plan.ChainedOutput(operator=2, edge="0") if chained else plan.ChainedOutput(output=1)
+    last = plan.MapSpec(lambda word: word.upper())
+    chain = plan.Chain(
+        (
+            plan.ChainedOperator("first", "first", last, PICKLED, (plan.ChainedOutput(operator=1),)),
+            plan.ChainedOperator("source-0", "second", last, PICKLED, (plan.ChainedOutput(output=0), along)),
+            plan.ChainedOperator("last", "last", last, PICKLED, (plan.ChainedOutput(output=1),) if chained else ()),
+        )
+    )
+    rig = workers[0]
+    outputs = [local_pair(rig, channel)[0] for channel in (3000, 3001)]
+    outputs[0].spec = edge(source="source-0", name="other")
+    outputs[1].spec = edge(source="last", name="after") if chained else edge(source="source-0")
+    rig.deploy(rig.subtask(to_bytes(chain), restore=merged(acks, PARALLELISMS), outputs=outputs))
+    other, found = ([row for b in rig.worker._channels.local(n, "").queue for row in b.rows] for n in (3000, 3001))
+    on_their_way = rows_on_their_way(rig.location(1), acks)
+    assert on_their_way
+    assert Counter(found) == Counter(word.upper() if chained else word for word in on_their_way)
+    assert other == []
+
+
 def test_a_graph_that_has_changed_is_refused(workers: list[CheckpointRig]) -> None:
     job = Pipeline(workers, 2, 2, 1000)
     job.read(WORDS[:600], WORDS[600:])
@@ -428,7 +456,7 @@ class Single:
         self.rig = rig
         gates = [
             pb.InputGate(
-                input=0, spec=edge(partitioner), producer_operator=f"producer-{n}",
+                input=0, spec=edge(partitioner, source=f"producer-{n}"),
                 channels=[pb.InputChannel(channel_id=n, producer_address=rig.address, producer_name="test")],
             )
             for n, partitioner in enumerate(partitioners)

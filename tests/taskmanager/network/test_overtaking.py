@@ -289,11 +289,11 @@ def test_every_element_is_restored_by_one_producer_in_its_order(parallelism: int
         state("in-flight-3-received", (1, 0, [b"other"])),
     ]
     shares = [share_of(states, subtask, parallelism) for subtask in range(parallelism)]
-    emitted = [[payload for _, payload in share.get(0, [])] for share in shares]
+    emitted = [[payload for _, payload in share.get("0", [])] for share in shares]
     assert sorted(chain.from_iterable(emitted)) == sorted([b"00q", b"21q", b"21r1", b"21r2", b"00r", b"11r"])
     assert emitted[0][:2] == [b"00r", b"00q"]
     assert [p for p in emitted[2 % parallelism] if p.startswith(b"21")] == [b"21r1", b"21r2", b"21q"]
-    assert [share[3] for share in shares if share.get(3)] == [[(2, b"other")]]
+    assert [share["3"] for share in shares if share.get("3")] == [[(2, b"other")]]
 
 
 class EveryRecordOnce(RuleBasedStateMachine):

@@ -1,9 +1,9 @@
 """Records on their way between two tasks, as part of a checkpoint.
 
-They belong to the producing task: to its head operator, one state for each output and side of the exchange. A restored
-producer emits them again, through its own router and before anything else; so they find their consumer under any
-parallelism. Of a channel, what its consumer had received comes before what its producer had queued. The records of an
-original producer stay together and in their order.
+They belong to the operator that emitted them, one state for each of its edges and side of the exchange. Restored, it
+sends them again along that edge, through its task's router and before anything else; so they find their consumer under
+any parallelism, also when another parallelism makes other chains of the operators. Of a channel, what its consumer had
+received comes before what its producer had queued. The records of an original producer stay together, in their order.
 
 Each element of such a state is (producer subtask, consumer subtask, codec, payload), pickled.
 """
@@ -73,25 +73,25 @@ class CapturedInFlight:
         return [element for channel in self.channels for element in channel.elements()]
 
 
-def state_name(output: int, side: Side) -> str:
+def state_name(edge: str, side: Side) -> str:
     """Unique within the operator."""
-    return f"{_PREFIX}-{output}-{side}"
+    return f"{_PREFIX}-{edge}-{side}"
 
 
 def share_of(
     states: Iterable[tuple[str, list[Any]]], subtask: int, parallelism: int
-) -> dict[int, list[tuple[int, bytes]]]:
-    """What a producer emits again: (codec, payload) by output, from the names and elements of all such states."""
-    shares: dict[int, list[tuple[tuple[int, int, int], int, bytes]]] = {}
+) -> dict[str, list[tuple[int, bytes]]]:
+    """What a producer emits again: (codec, payload) by edge, from the names and elements of all such states."""
+    shares: dict[str, list[tuple[tuple[int, int, int], int, bytes]]] = {}
     for name, elements in states:
-        _, output, side = name.removeprefix(_PREFIX).split("-")
+        _, edge, side = name.removeprefix(_PREFIX).split("-")
         order = list(Side).index(Side(side))
-        shares.setdefault(int(output), []).extend(
+        shares.setdefault(edge, []).extend(
             ((producer, consumer, order), codec, payload)
             for producer, consumer, codec, payload in elements
             if takes_over(producer, parallelism) == subtask
         )
     return {
-        output: [(codec, payload) for _, codec, payload in sorted(share, key=itemgetter(0))]
-        for output, share in sorted(shares.items())
+        edge: [(codec, payload) for _, codec, payload in sorted(share, key=itemgetter(0))]
+        for edge, share in sorted(shares.items())
     }

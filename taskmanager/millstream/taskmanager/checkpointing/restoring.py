@@ -109,9 +109,9 @@ class RestoredTask:
         """For the operator's backend of operator state."""
         return [stored for stored in self._states.get(operator_id, ()) if stored.state.kind in OPERATOR]
 
-    def in_flight(self, operator_id: str) -> list[tuple[str, list[Any]]]:
-        """The records that were on their way from the operator's task, as far as it was handed over, by state."""
-        found = self._of(operator_id, StateKind.IN_FLIGHT)
+    def in_flight(self) -> list[tuple[str, list[Any]]]:
+        """The records that were on their way from the task's operators, as far as they were handed over, by state."""
+        found = [stored for operator_id in self._states for stored in self._of(operator_id, StateKind.IN_FLIGHT)]
         return [(stored.state.name, stored.elements()) for stored in found]
 
     def splits(self, operator_id: str) -> list[Any]:

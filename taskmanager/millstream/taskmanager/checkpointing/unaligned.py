@@ -30,7 +30,7 @@ class _Catch:
     barrier: Barrier
     awaits_inputs: bool = False
     recordings: list[tuple[InputGate, InputChannel, Recording]] = field(default_factory=list)
-    passages: list[tuple[int, Passage]] = field(default_factory=list)
+    passages: list[tuple[tuple[str, str], Passage]] = field(default_factory=list)
 
     @property
     def is_open(self) -> bool:
@@ -77,7 +77,7 @@ class InFlightRecords:
                     begun = rest if channel is begun_on else None
                     catch.recordings.append((gate, channel, gate.record(channel, barrier.checkpoint_id, begun)))
 
-    def sent_on(self, checkpoint_id: int, passages: list[tuple[int, Passage]]) -> None:
+    def sent_on(self, checkpoint_id: int, passages: list[tuple[tuple[str, str], Passage]]) -> None:
         """The barrier has been given to the outputs."""
         if checkpoint_id in self._catches:
             self._catches[checkpoint_id].passages = passages
@@ -112,24 +112,21 @@ class InFlightRecords:
         catch = self._catches[checkpoint_id]
         self.drop(checkpoint_id)
         subtask = self._task.deployment.subtask
-        head = self._task.chain.specs[0]
-        found: dict[tuple[str, str, str], list[CapturedChannel]] = {}
+        found: dict[tuple[str, str], list[CapturedChannel]] = {}
         for gate, channel, recording in catch.recordings:
-            operator_id, output = gate.producer
+            operator_id, edge = gate.edge
             captured = CapturedChannel(
                 channel.producer_subtask, subtask, tuple(recording.buffers), recording.error
             )
             if captured.buffers or captured.error is not None:
-                key = (operator_id, operator_id, state_name(output, Side.RECEIVED))
-                found.setdefault(key, []).append(captured)
-        for output, passage in catch.passages:
+                found.setdefault((operator_id, state_name(edge, Side.RECEIVED)), []).append(captured)
+        for (operator_id, edge), passage in catch.passages:
             captured = CapturedChannel(subtask, passage.consumer, tuple(map(buffer_of, passage.overtaken)))
             if captured.buffers:
-                key = (head.operator_id, head.folder, state_name(output, Side.QUEUED))
-                found.setdefault(key, []).append(captured)
+                found.setdefault((operator_id, state_name(edge, Side.QUEUED)), []).append(captured)
         operators: dict[str, CapturedOperator] = {}
-        for (operator_id, folder, name), channels in found.items():
-            known = operators.get(operator_id, CapturedOperator(operator_id, folder, operator_id))
+        for (operator_id, name), channels in found.items():
+            known = operators.get(operator_id, CapturedOperator(operator_id, operator_id, operator_id))
             state = CapturedInFlight(name, tuple(channels))
             operators[operator_id] = replace(known, in_flight=(*known.in_flight, state))
         return CapturedTask(tuple(operators.values()))

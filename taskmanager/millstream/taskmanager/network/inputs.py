@@ -109,8 +109,8 @@ class RemoteInputChannel(InputChannel):
 class InputGate:
     """All channels of one edge into a task; `input_index` says which of the task's inputs the edge leads to.
 
-    `producer` is the head operator of the producing task and the number of its output. On an `overtakable` edge, an
-    unaligned checkpoint takes what is on its way as part of that operator's state.
+    `edge` is the operator whose records these are, and the edge's name. On an `overtakable` edge, an unaligned
+    checkpoint takes what is on its way as part of that operator's state.
     """
 
     def __init__(
@@ -120,11 +120,11 @@ class InputGate:
         credit: CreditReceiver,
         grant: Callable[[RemoteInputChannel, int], None],
         input_index: int = 0,
-        producer: tuple[str, int] = ("", 0),
+        edge: tuple[str, str] = ("", "0"),
         overtakable: bool = False,
     ) -> None:
         self.input_index = input_index
-        self.producer = producer
+        self.edge = edge
         self.overtakable = overtakable
         self._announced: list[Barrier] = []
         for channel in channels:

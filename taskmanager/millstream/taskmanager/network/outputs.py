@@ -203,8 +203,10 @@ class ResultPartition:
 
     def __init__(
         self, router: Router, channels: list[OutputChannel], buffer_timeout: float, shared_buffers: int,
-        overtakable: bool = False,
+        overtakable: bool = False, edge: tuple[str, str] = ("", "0"),
     ) -> None:  # fmt: skip
+        self.edge = edge
+        """The operator whose records these are, and the edge's name."""
         self._router = router
         self._channels = channels
         self._remote = [c for c in channels if isinstance(c, RemoteOutputChannel)]
