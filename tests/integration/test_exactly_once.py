@@ -227,7 +227,7 @@ def test_files_for_a_savepoint_that_fails_with_the_job_do_not_stay(cluster: Clus
             wait_until(lambda: len(cluster.workers()) == 2, "no workers but this job's two")
             for worker in cluster.workers():
                 cluster.kill(worker)
-            wait_until(lambda: min(attempts(cluster, job_id)) >= 1, "new attempts of all tasks")
+            cluster.wait_for_restart(job_id)
             wait_until(lambda: not list(out.glob(".*.savepoint")), "the part to be gone")
             failed = cluster.get(f"/jobs/{job_id}/savepoints/{answer['request-id']}")
             assert "failure-cause" in failed["operation"]

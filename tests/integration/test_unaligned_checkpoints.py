@@ -47,6 +47,7 @@ class Run:
             "execution.checkpointing.num-retained=1000",
             "execution.batch.max-rows=64",
             "taskmanager.memory.segment-size=16kb",
+            "taskmanager.network.memory.buffer-debloat.enabled=false",  # so that there is something to overtake
             "restart-strategy.type=fixed-delay",
             "restart-strategy.fixed-delay.attempts=5",
             "restart-strategy.fixed-delay.delay=100ms",

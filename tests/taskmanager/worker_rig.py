@@ -30,6 +30,8 @@ from millstream.datastream.functions import RuntimeContext
 from millstream.proto import taskmanager_pb2 as pb
 from millstream.taskmanager.slot_worker import SlotWorker
 
+DEBLOAT = "taskmanager.network.memory.buffer-debloat.enabled"
+
 _attempts = itertools.count()
 
 WRITTEN: dict[str, list[Any]] = {}
@@ -143,7 +145,9 @@ class WorkerRig:
         self.clock = ManualClock(1_000_000)
         self.sent: list[pb.WorkerMessage] = []
         configuration = {
-            "execution.buffer-timeout.interval": "0 ms", **options,
+            "execution.buffer-timeout.interval": "0 ms",
+            DEBLOAT: "false",  # the tests fill buffers on a clock that stands still
+            **options,
         }  # fmt: skip
         start = pb.StartWorker(
             allocation_id="allocation", job_id="job", configuration=configuration, local_state_folder=local_state

@@ -7,7 +7,8 @@ timestamps beside the records. Batches are handed on by reference and never chan
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from itertools import chain
+from typing import TYPE_CHECKING, Any, cast
 
 from millstream.core.barriers import StopMode
 
@@ -27,6 +28,11 @@ class RowBatch:
     def __len__(self) -> int:
         return len(self.rows)
 
+    def slice(self, start: int, end: int) -> RowBatch:
+        """The records from one position up to another, or to the last."""
+        times = self.timestamps
+        return RowBatch(self.rows[start:end], times[start:end] if times is not None else None)
+
     def __repr__(self) -> str:
         return f"RowBatch({len(self.rows)} rows)"
 
@@ -43,11 +49,39 @@ class ColumnBatch:
     def __len__(self) -> int:
         return int(self.data.num_rows)
 
+    def slice(self, start: int, end: int) -> ColumnBatch:
+        """The records from one position up to another, or to the last; nothing is copied."""
+        times = self.timestamps
+        return ColumnBatch(self.data.slice(start, end - start), times[start:end] if times is not None else None)
+
     def __repr__(self) -> str:
         return f"ColumnBatch({self.data.num_rows} rows, {self.data.schema.names})"
 
 
 Batch = RowBatch | ColumnBatch
+
+
+def may_join(first: Batch, other: Batch) -> bool:
+    """Whether the records of two batches can be in one: both with timestamps or both without, of the same columns."""
+    if (first.timestamps is None) != (other.timestamps is None):
+        return False
+    if isinstance(first, RowBatch) or isinstance(other, RowBatch):
+        return isinstance(first, RowBatch) and isinstance(other, RowBatch)
+    return bool(first.data.schema.equals(other.data.schema, check_metadata=True))
+
+
+def joined(batches: list[Batch]) -> Batch:
+    """The records of batches that may join, in one."""
+    if len(batches) == 1:
+        return batches[0]
+    times = None if batches[0].timestamps is None else [cast(Any, b.timestamps) for b in batches]
+    if isinstance(batches[0], RowBatch):
+        rows = chain.from_iterable(b.rows for b in batches if isinstance(b, RowBatch))
+        return RowBatch(list(rows), None if times is None else list(chain.from_iterable(times)))
+    import pyarrow as pa
+
+    data = pa.concat_batches([b.data for b in batches if isinstance(b, ColumnBatch)])
+    return ColumnBatch(data, None if times is None else pa.concat_arrays(map(pa.array, times)))
 
 
 @dataclass(frozen=True, slots=True)

@@ -254,8 +254,6 @@ def _in_slices(target: Emit, max_rows: int) -> Emit:
             target(batch)
             return
         for start in range(0, len(batch), max_rows):
-            end = start + max_rows
-            times = batch.timestamps[start:end] if batch.timestamps is not None else None
-            target(RowBatch(batch.rows[start:end], times))
+            target(batch.slice(start, start + max_rows))
 
     return emit

@@ -30,9 +30,10 @@ from millstream.taskmanager.checkpointing.writing import warm_up
 from millstream.taskmanager.failures import PeerLostError, describe_failure
 from millstream.taskmanager.network.channel_table import ChannelTable
 from millstream.taskmanager.network.data_plane import DataPlane, FrameArrived, PeerLost
+from millstream.taskmanager.network.debloating import FIRST_ROWS
 from millstream.taskmanager.network.inputs import ProtocolError, RemoteInputChannel
 from millstream.taskmanager.task import StepResult, Task
-from millstream.taskmanager.task_factory import TaskFactory
+from millstream.taskmanager.task_factory import TaskFactory, is_debloating
 
 log = logging.getLogger(__name__)
 
@@ -68,7 +69,7 @@ class SlotWorker:
         self._send = send
         self.mailbox: queue.SimpleQueue[Mail] = queue.SimpleQueue()
         self._data_plane = DataPlane(start.job_id, host, configuration, self.mailbox.put)
-        self._channels = ChannelTable()
+        self._channels = ChannelTable(FIRST_ROWS if is_debloating(configuration) else 0)
         self._writers = ThreadPoolExecutor(_WRITERS, thread_name_prefix="snapshots")
         storages = Storages(start.job_id, *(configuration.string(option) for option in DIRECTORIES))
         incremental = configuration.boolean("execution.checkpointing.incremental")
@@ -124,7 +125,7 @@ class SlotWorker:
         for task in reversed(list(self._tasks.values())):
             worked |= self._step(task)
             until = now + _DRAIN
-            while task.gates and task.last_result is StepResult.WORKED and self._clock.monotonic() < until:
+            while task.may_go_on and self._clock.monotonic() < until:
                 if not self._step(task):
                     break
         if not worked and not self._stopped:
@@ -221,7 +222,7 @@ class SlotWorker:
                 log.error("unexpected command %s", other)
 
     def _deploy(self, deployment: pb.TaskDeployment) -> None:
-        task = Task(deployment, self._factory.max_rows, self._checkpoints)
+        task = Task(deployment, self._factory.max_rows, self._factory.max_column_rows, self._checkpoints)
         self._tasks[task.attempt_id] = task
         self._update(task, ExecutionState.INITIALIZING)
         if task.attempt_id in self.cancelling:  # since the deployment came; restoring it would take its time

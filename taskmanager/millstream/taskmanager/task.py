@@ -2,7 +2,8 @@
 
 Owned by the worker's loop. A step takes one element (or one poll of a source) through the whole chain. A task whose
 outputs have no room takes no step: that is backpressure. Batches are cut so that one step stays short and its output
-near the configured batch size, also when a function is slow or a flat map multiplies its input.
+near the configured batch size, also when a function is slow or a flat map multiplies its input; and so that consumers
+get no more at a time than they ask for. Small batches that wait are taken together, as far as the task's pace allows.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 from enum import Enum
 from typing import Any
 
-from millstream.core.batches import Barrier, Batch, EndOfInput, RowBatch
+from millstream.core.batches import Barrier, Batch, ColumnBatch, EndOfInput, RowBatch, Signal, joined, may_join
 from millstream.core.pickling import to_bytes
 from millstream.core.states import ExecutionState, check_task_transition
 from millstream.datastream.connectors.base import PollStatus
@@ -26,7 +27,7 @@ from millstream.taskmanager.operators.base import Emit
 from millstream.taskmanager.operators.collect import CollectOperator
 from millstream.taskmanager.operators.committing_sink import CommittingSinkOperator
 from millstream.taskmanager.operators.source import SourceOperator
-from millstream.taskmanager.pacing import Pace
+from millstream.taskmanager.pacing import Outlet, Pace
 from millstream.taskmanager.state.backend import KeyedStateBackend
 
 
@@ -43,8 +44,9 @@ class Task:
     """A running attempt."""
 
     def __init__(
-        self, deployment: taskmanager_pb2.TaskDeployment, max_rows: int, checkpoint_services: CheckpointServices
-    ) -> None:
+        self, deployment: taskmanager_pb2.TaskDeployment, max_rows: int, max_column_rows: int,
+        checkpoint_services: CheckpointServices,
+    ) -> None:  # fmt: skip
         self.deployment = deployment
         self.attempt_id = deployment.attempt_id
         self.checkpoints = TaskCheckpoints(self, checkpoint_services)
@@ -63,18 +65,24 @@ class Task:
         self._source: SourceOperator | None = None
         self._collect: list[CollectOperator] = []
         self._committing: list[CommittingSinkOperator] = []
-        self._max_rows = max_rows
         self._pace = Pace(max_rows)
+        self._column_pace = Pace(max_column_rows, batch=max_rows)
+        self._max_rows = max_rows
+        self._outlet = Outlet(max_column_rows, None)
+        self._step_pace = self._pace
+        self._step_gate: InputGate | None = None
         self._step_rows = 0
+        self._stalled = 0.0
+        self._has_more = False
         self._records_before = 0
         self._seen_at: float | None = None
         self.next_flush: float | None = None
-        self._batch: RowBatch | None = None
+        self._batch: Batch | None = None
         self._batch_from: InputChannel | None = None
         self._taken = 0
         self._turn = 0
         self._inputs: list[Emit] = []
-        self._deliver: Emit | None = None
+        self._position = 0
         self._finished = False
         self._had_finished = False
         self._inputs_over = False
@@ -82,12 +90,13 @@ class Task:
         self._ready = True
         self._opened = False
 
-    def attach(self, chain: OperatorChain) -> None:
+    def attach(self, chain: OperatorChain, outlet: Outlet) -> None:
         """Gives the task its operators, before it is opened."""
         self._chain = chain
         self._source = chain.head if isinstance(chain.head, SourceOperator) else None
         if self._source is not None and self._source.produces_columns:
-            self._pace = Pace(self._max_rows, columns=True)
+            self._pace = Pace(self._source.max_rows, columns=True, batch=self._max_rows)
+        self._outlet = outlet
         self._collect = [o for o in chain.operators if isinstance(o, CollectOperator)]
         self._committing = [o for o in chain.operators if isinstance(o, CommittingSinkOperator)]
         self._inputs = [chain.input(gate.input_index) for gate in self.gates]
@@ -113,6 +122,14 @@ class Task:
     def source(self) -> SourceOperator | None:
         """The head, when it is a source."""
         return self._source
+
+    @property
+    def may_go_on(self) -> bool:
+        """Whether the step that worked may be followed by another before the producers take their turn.
+
+        So it is when there are producers, and for a source that would have had more but for the sake of its consumers.
+        """
+        return self.last_result is StepResult.WORKED and (self._has_more or bool(self.gates))
 
     @property
     def is_ending(self) -> bool:
@@ -152,13 +169,11 @@ class Task:
         for gate in self.gates:
             gate.start()
 
-    def begun(self) -> tuple[InputChannel, RowBatch] | None:
+    def begun(self) -> tuple[InputChannel, Batch] | None:
         """The part of a batch that was taken and is still to be processed, and the channel that it came from."""
-        batch, times = self._batch, self._batch.timestamps if self._batch is not None else None
-        if batch is None or self._batch_from is None:
+        if self._batch is None or self._batch_from is None:
             return None
-        rest = RowBatch(batch.rows[self._taken :], times[self._taken :] if times is not None else None)
-        return self._batch_from, rest
+        return self._batch_from, self._batch.slice(self._taken, len(self._batch))
 
     def wake_up(self) -> None:
         """The source has something to poll for."""
@@ -173,7 +188,7 @@ class Task:
 
     def step(self) -> None:
         """One bounded step; `last_result` says what came of it."""
-        self._step_rows = 0
+        self._step_rows, self._step_pace, self._step_gate = 0, self._pace, None
         self._records_before = self._records_out()
         if self._ending:
             self.last_result = self._drain()
@@ -190,6 +205,8 @@ class Task:
         """Counts the time since the last step: waiting for input, for room, or for the thread."""
         if self._seen_at is not None:
             gap = now - self._seen_at
+            if self.last_result is not StepResult.IDLE:
+                self._stalled += gap
             if self.last_result is StepResult.BACKPRESSURED:
                 self.backpressured += gap
             elif self.last_result is StepResult.IDLE:
@@ -204,7 +221,13 @@ class Task:
         took = now - self._seen_at
         self._seen_at = now
         self.busy += took
-        self._pace.stepped(self._step_rows, took, self._records_out() - self._records_before)
+        self._step_pace.stepped(self._step_rows, took, self._records_out() - self._records_before)
+        if self._step_rows:
+            crowding = max((p.take_crowding() for p in self.partitions), default=0.0)
+            self._outlet.stepped(self._step_rows, took, crowding)
+            if self._step_gate is not None:
+                self._step_gate.stepped(self._step_rows, self._stalled + took, self._step_pace.rows)
+            self._stalled = 0.0
 
     def flush_due(self, now: float) -> None:
         """Flushes what waited for the buffer timeout, and sees to what else waits for its time.
@@ -260,7 +283,9 @@ class Task:
     def _poll_source(self, source: SourceOperator) -> StepResult:
         if not self._ready or self.checkpoints.end.is_suspended:
             return StepResult.IDLE
-        result = source.poll(self._pace.rows / self._max_rows)
+        wanted, most = self._pace.rows, self._outlet.rows
+        self._has_more = False
+        result = source.poll(min(wanted, most))
         if result is PollStatus.END_OF_INPUT:
             return self._end()
         if result is PollStatus.NOTHING_AVAILABLE:
@@ -268,8 +293,8 @@ class Task:
             return StepResult.IDLE
         assert not isinstance(result, PollStatus)
         if len(result):
-            # columns are asked for by the same share of their own, larger limit
-            self._step_rows = len(result) if isinstance(result, RowBatch) else self._pace.rows
+            self._step_rows = len(result)
+            self._has_more = most < wanted and len(result) >= most
             source.emit(result)
         return StepResult.WORKED
 
@@ -290,28 +315,54 @@ class Task:
             if isinstance(element, Barrier):
                 self.checkpoints.arrived(channel.channel_id, element)
                 return StepResult.WORKED
-            self._deliver = self._inputs[position]
-            if isinstance(element, RowBatch) and len(element) > self._pace.rows:
+            self._position = position
+            if len(element) > self._rows_at_once(element):
                 self._batch, self._taken, self._batch_from = element, 0, channel
                 self._process_slice(element)
             else:
-                self._process(element)
+                self._process(self._with_more(element))
             return StepResult.WORKED
         return StepResult.IDLE
 
-    def _process_slice(self, batch: RowBatch) -> None:
-        start, end = self._taken, self._taken + self._pace.rows
-        times = batch.timestamps
+    def _rows_at_once(self, batch: Batch) -> int:
+        """Columns are cut only for the sake of their consumers: small batches are what makes kernels slow."""
+        return min(self._pace.rows, self._outlet.rows) if isinstance(batch, RowBatch) else self._outlet.rows
+
+    def _with_more(self, batch: Batch) -> Batch:
+        """Adds what waits behind a small batch: a function may have a cost for each of its calls.
+
+        A batch that does not fit any more is the next to be processed. Large batches stay as they are: joining columns
+        copies them.
+        """
+        if len(batch) >= self._max_rows:
+            return batch
+        pace = self._pace if isinstance(batch, RowBatch) else self._column_pace
+        most, rows = min(pace.rows, self._outlet.rows), len(batch)
+        batches = [batch]
+        while rows < most and (taken := self.gates[self._position].poll(like=batch)) is not None:
+            channel, more = taken
+            assert not isinstance(more, Signal), "batches were asked for"
+            if rows + len(more) > most or not may_join(batch, more):
+                self._batch, self._taken, self._batch_from = more, 0, channel
+                break
+            batches.append(more)
+            rows += len(more)
+        return joined(batches)
+
+    def _process_slice(self, batch: Batch) -> None:
+        start, end = self._taken, self._taken + self._rows_at_once(batch)
         self._taken = end
         if end >= len(batch):
             self._batch = None
-        self._process(RowBatch(batch.rows[start:end], times[start:end] if times is not None else None))
+        self._process(batch.slice(start, end))
 
     def _process(self, batch: Batch) -> None:
         self.records_in += len(batch)
-        self._step_rows = len(batch) if isinstance(batch, RowBatch) else 0
-        assert self._deliver is not None, "an input was chosen when the batch was taken"
-        self._deliver(batch)
+        self._step_rows = len(batch)
+        self._step_gate = self.gates[self._position]
+        if isinstance(batch, ColumnBatch):
+            self._step_pace = self._column_pace
+        self._inputs[self._position](batch)
 
     def _records_out(self) -> int:
         return sum(p.records_out for p in self.partitions)

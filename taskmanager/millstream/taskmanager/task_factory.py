@@ -27,6 +27,7 @@ from millstream.taskmanager.network.channel_table import ChannelTable
 from millstream.taskmanager.network.codecs import ElementCodec
 from millstream.taskmanager.network.credit import CreditReceiver
 from millstream.taskmanager.network.data_plane import DataPlane
+from millstream.taskmanager.network.debloating import Debloater
 from millstream.taskmanager.network.inputs import InputChannel, InputGate, RemoteInputChannel
 from millstream.taskmanager.network.outputs import (
     LocalOutputChannel,
@@ -37,12 +38,20 @@ from millstream.taskmanager.network.outputs import (
 from millstream.taskmanager.network.overtaking import is_overtakable
 from millstream.taskmanager.operators.base import Emit
 from millstream.taskmanager.operators.source import ReaderContext
+from millstream.taskmanager.pacing import Outlet
 from millstream.taskmanager.partitioning import make_router
 from millstream.taskmanager.runtime_context import TaskRuntimeContext
 from millstream.taskmanager.state.backend import KeyedStateBackend
 from millstream.taskmanager.state.backends import state_backend
 from millstream.taskmanager.state.key_group_index import KeyGroupIndex
 from millstream.taskmanager.task import Task
+
+_DEBLOAT = "taskmanager.network.memory.buffer-debloat"
+
+
+def is_debloating(configuration: Configuration) -> bool:
+    """Whether tasks limit what is on its way to them by what they process."""
+    return configuration.boolean(f"{_DEBLOAT}.enabled")
 
 
 class TaskFactory:
@@ -72,6 +81,7 @@ class TaskFactory:
         self._storages = storages
         self._state_backend = state_backend(self._configuration)
         self.max_rows = self._configuration.integer("execution.batch.max-rows")
+        self.max_column_rows = self._configuration.integer("execution.batch.max-column-rows")
 
     def connect(self, deployment: pb.TaskDeployment) -> None:
         """Makes sure of the streams to the task's peers, which wait for them: before what may take its time."""
@@ -83,7 +93,7 @@ class TaskFactory:
     def build(self, task: Task) -> None:
         """Gives the task its channels, its state and its operators. User code is loaded here for the first time."""
         deployment = task.deployment
-        task.gates += [self._gate(gate) for gate in deployment.inputs]
+        task.gates += [self._gate(gate, len(deployment.inputs)) for gate in deployment.inputs]
         task.partitions += [self._partition(task, output) for output in deployment.outputs]
         restored = self._restored(task)
         if restored is not None and restored.finished:
@@ -98,13 +108,15 @@ class TaskFactory:
             lambda context: self._reader_context(task, context),
             lambda name, key_type: self._keyed_backend(task, name, key_type),
             self.max_rows,
-            self._configuration.integer("execution.batch.max-column-rows"),
+            self.max_column_rows,
             types.get(1, PICKLED),
             self._state_backend.operator_backend,
             restored,
             frozenset(deployment.failed_savepoints),
         )
-        task.attach(builder.build(pickle.loads(deployment.chain)))
+        limited = is_debloating(self._configuration) and task.partitions
+        outlet = Outlet(self.max_column_rows, self._configuration.seconds(f"{_DEBLOAT}.target") if limited else None)
+        task.attach(builder.build(pickle.loads(deployment.chain)), outlet)
         if restored is not None:
             self._restore_in_flight(task, restored)
 
@@ -115,7 +127,7 @@ class TaskFactory:
         storage = self._storages.at(deployment.restore_location)
         return restore_task(deployment, storage, task.checkpoints.copies)
 
-    def _gate(self, gate: pb.InputGate) -> InputGate:
+    def _gate(self, gate: pb.InputGate, gates: int) -> InputGate:
         spec: plan.EdgeSpec = pickle.loads(gate.spec)
         channels: list[InputChannel] = []
         for c in gate.channels:
@@ -125,21 +137,31 @@ class TaskFactory:
                 channels.append(RemoteInputChannel(c.channel_id, c.producer_name, c.producer_address))
             channels[-1].producer_subtask = c.producer_subtask
         remote = [c for c in channels if isinstance(c, RemoteInputChannel)]
-        credit = CreditReceiver(
-            [c.channel_id for c in remote],
-            self._configuration.integer("taskmanager.network.memory.buffers-per-channel"),
-            self._configuration.integer("taskmanager.network.memory.floating-buffers-per-gate"),
-        )
+        exclusive = self._configuration.integer("taskmanager.network.memory.buffers-per-channel")
+        floating = self._configuration.integer("taskmanager.network.memory.floating-buffers-per-gate")
         made = InputGate(
-            channels, ElementCodec(spec.type), credit, self._grant, gate.input,
-            (spec.source, spec.name), is_overtakable(spec.partitioner),
+            channels, ElementCodec(spec.type), CreditReceiver([c.channel_id for c in remote], exclusive, floating),
+            self._grant, gate.input, (spec.source, spec.name), is_overtakable(spec.partitioner),
+            self._debloater(len(channels), exclusive, floating, gates),
         )  # fmt: skip
         for channel in remote:
             self._channels.add_input(made, channel)
         return made
 
-    def _grant(self, channel: RemoteInputChannel, buffers: int) -> None:
-        frame = dataplane_pb2.Frame(credit=dataplane_pb2.Credit(channel=channel.channel_id, buffers=buffers))
+    def _debloater(self, channels: int, exclusive: int, floating: int, gates: int) -> Debloater | None:
+        """The gates of a task share the target time: what is queued at all of them is processed by one task."""
+        options = self._configuration
+        if not is_debloating(options):
+            return None
+        return Debloater(
+            channels, exclusive, floating, options.seconds(f"{_DEBLOAT}.target") / gates,
+            options.seconds(f"{_DEBLOAT}.period"), options.integer(f"{_DEBLOAT}.samples"),
+            options.integer(f"{_DEBLOAT}.threshold-percentages") / 100,
+        )  # fmt: skip
+
+    def _grant(self, channel: RemoteInputChannel, buffers: int, rows: int) -> None:
+        credit = dataplane_pb2.Credit(channel=channel.channel_id, buffers=buffers, rows=rows)
+        frame = dataplane_pb2.Frame(credit=credit)
         self._data_plane.send(channel.peer, frame.SerializeToString())
 
     def _partition(self, task: Task, output: pb.ResultPartition) -> ResultPartition:
@@ -155,8 +177,9 @@ class TaskFactory:
                 continue
             codec = ElementCodec(spec.type)
             remote = RemoteOutputChannel(
-                c.channel_id, c.consumer_name, c.consumer_address, codec, segment, compressed, self._data_plane.send
-            )
+                c.channel_id, c.consumer_name, c.consumer_address, codec, segment, compressed, self._data_plane.send,
+                self._channels.limit,
+            )  # fmt: skip
             self._channels.add_output(remote)
             channels.append(remote)
         timeout = spec.buffer_timeout

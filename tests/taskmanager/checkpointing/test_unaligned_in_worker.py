@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from checkpoint_rig import COUNTED, CheckpointRig, PositionedSource, Remembering, chain_of
-from worker_rig import edge, local_pair, turn_all_until, wire
+from worker_rig import DEBLOAT, edge, local_pair, turn_all_until, wire
 
 from millstream.core import plan
 from millstream.core.batches import END_OF_INPUT, Barrier, Element, RowBatch
@@ -191,8 +191,12 @@ class Pipeline:
 
 
 @pytest.fixture
-def workers(tmp_path: Path) -> Iterator[list[CheckpointRig]]:
-    options = {"taskmanager.memory.segment-size": "1 kb", "taskmanager.network.memory.floating-buffers-per-gate": "0"}
+def workers(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[list[CheckpointRig]]:
+    options = {
+        "taskmanager.memory.segment-size": "1 kb",
+        "taskmanager.network.memory.floating-buffers-per-gate": "0",
+        DEBLOAT: getattr(request, "param", "false"),
+    }
     made = [CheckpointRig(tmp_path, True, **options) for _ in range(2)]
     yield made
     for rig in made:
@@ -202,6 +206,7 @@ def workers(tmp_path: Path) -> Iterator[list[CheckpointRig]]:
 PARALLELISMS = {"source-0": 2, "count-0": 2}
 
 
+@pytest.mark.parametrize("workers", ["false", "true"], indirect=True, ids=["as is", "debloated"])
 @pytest.mark.parametrize("mixed", [False, True])
 @pytest.mark.parametrize(("sources", "counters"), [(2, 2), (3, 2), (1, 3), (2, 1)])
 def test_a_stuck_pipeline_is_stored_at_once_and_restored(

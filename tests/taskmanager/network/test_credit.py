@@ -211,6 +211,13 @@ class Exchange(RuleBasedStateMachine):
         if self.arrived[channel]:
             self.consume_from(channel)
 
+    @rule(share=st.floats(0, 1))
+    def resize(self, share: float) -> None:
+        """The pool shrinks, and grows again up to its first size."""
+        floating, before = int(self.floating * share), self.receiver.floating_in_use
+        self.to_senders.extend(self.receiver.resize(floating))
+        assert self.receiver.floating_in_use <= max(before, floating), "promised beyond a smaller pool"
+
     @rule(stuck=st.sets(st.integers(0, CHANNELS - 1), max_size=CHANNELS - 1))
     def others_progress_whatever_is_stuck(self, stuck: set[int]) -> None:
         """The consumer takes nothing from some channels: all others still get everything that they queued."""

@@ -49,7 +49,7 @@ class Link:
         ]
         self.inputs = [RemoteInputChannel(n, f"source {n}", PRODUCER) for n in range(channels)]
         credit = CreditReceiver(range(channels), exclusive, floating)
-        self.gate = InputGate(list(self.inputs), ElementCodec(kind), credit, lambda c, n: self.grants.append((c, n)))
+        self.gate = InputGate(list(self.inputs), ElementCodec(kind), credit, lambda c, n, _: self.grants.append((c, n)))
         self.sent: list[pb.Frame] = []
 
     def _send(self, peer: str, raw: bytes) -> None:
@@ -259,7 +259,7 @@ def test_local_and_remote_channels_share_a_gate() -> None:
         [local, remote],
         ElementCodec(t.LONG),
         CreditReceiver([11], 1, 0),
-        lambda c, n: granted.append((c.channel_id, n)),
+        lambda c, n, _: granted.append((c.channel_id, n)),
     )
     gate.start()
     assert granted == [(11, 1)]
@@ -280,7 +280,7 @@ def test_local_and_remote_channels_share_a_gate() -> None:
 
 
 def test_a_gate_without_channels_has_ended() -> None:
-    gate = InputGate([], ElementCodec(t.LONG), CreditReceiver([], 2, 2), lambda c, n: None)
+    gate = InputGate([], ElementCodec(t.LONG), CreditReceiver([], 2, 2), lambda *_: None)
     gate.start()
     assert gate.poll() is None
     assert gate.all_ended
@@ -439,7 +439,7 @@ ROWS = int(Codec.MESSAGE_PACK)
 class TestViolations:
     def gate(self) -> tuple[InputGate, RemoteInputChannel]:
         channel = RemoteInputChannel(0, "source", PRODUCER)
-        gate = InputGate([channel], ElementCodec(t.LONG), CreditReceiver([0], 3, 0), lambda c, n: None)
+        gate = InputGate([channel], ElementCodec(t.LONG), CreditReceiver([0], 3, 0), lambda *_: None)
         gate.start()
         return gate, channel
 

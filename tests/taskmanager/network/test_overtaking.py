@@ -42,7 +42,7 @@ class Wire:
         self.input = RemoteInputChannel(0, "", "peer")
         credit = CreditReceiver([0], 2, 0)
         grant = self.grants.append
-        self.gate = InputGate([self.input], ElementCodec(t.LONG), credit, lambda _, buffers: grant(buffers))
+        self.gate = InputGate([self.input], ElementCodec(t.LONG), credit, lambda _, buffers, rows: grant(buffers))
         self.gate.start()
 
     def _send(self, _peer: str, frame: bytes) -> None:

@@ -14,16 +14,18 @@ from millstream.taskmanager.network.outputs import RemoteOutputChannel
 class ChannelTable:
     """Channels by id."""
 
-    def __init__(self) -> None:
+    def __init__(self, limit: int = 0) -> None:
+        self.limit = limit
+        """The most rows of a batch on a channel, until its consumer has said how many it wants; 0: no limit."""
         self._inputs: dict[int, tuple[InputGate, RemoteInputChannel]] = {}
         self._outputs: dict[int, RemoteOutputChannel] = {}
         self._local: dict[int, LocalInputChannel] = {}
-        self._early_credit: dict[int, int] = {}
+        self._early_credit: dict[int, tuple[int, int]] = {}
         self._done: set[int] = set()
 
     def local(self, channel_id: int, name: str) -> LocalInputChannel:
         """The channel between two tasks of this worker, made by whichever is deployed first."""
-        channel = self._local.setdefault(channel_id, LocalInputChannel(channel_id, name))
+        channel = self._local.setdefault(channel_id, LocalInputChannel(channel_id, name, self.limit))
         channel.name = channel.name or name
         return channel
 
@@ -34,9 +36,9 @@ class ChannelTable:
     def add_output(self, channel: RemoteOutputChannel) -> None:
         """From now on, credit of this channel is its own; also what came before its task did."""
         self._outputs[channel.channel_id] = channel
-        early = self._early_credit.pop(channel.channel_id, 0)
-        if early:
-            channel.granted(early)
+        early = self._early_credit.pop(channel.channel_id, None)
+        if early is not None:
+            channel.granted(*early)
 
     def forget(self, gates: list[InputGate], outputs: list[RemoteOutputChannel]) -> None:
         """Their task has ended."""
@@ -58,7 +60,7 @@ class ChannelTable:
                 elif frame.data.channel not in self._done:
                     raise ProtocolError(f"data on channel {frame.data.channel}, which this worker does not have")
             case "credit":
-                self._credit(peer, frame.credit.channel, frame.credit.buffers)
+                self._credit(peer, frame.credit)
             case "backlog":
                 entry = self._inputs.get(frame.backlog.channel)
                 if entry is not None and entry[1].peer == peer and not entry[1].ended:
@@ -66,9 +68,10 @@ class ChannelTable:
             case other:
                 raise ProtocolError(f"a frame of kind {other} has no place here")
 
-    def _credit(self, peer: str, channel_id: int, buffers: int) -> None:
-        channel = self._outputs.get(channel_id)
+    def _credit(self, peer: str, credit: pb.Credit) -> None:
+        channel = self._outputs.get(credit.channel)
         if channel is not None and channel.peer == peer:
-            channel.granted(buffers)
-        elif channel_id not in self._done:
-            self._early_credit[channel_id] = self._early_credit.get(channel_id, 0) + buffers
+            channel.granted(credit.buffers, credit.rows)
+        elif credit.channel not in self._done:
+            before, _ = self._early_credit.get(credit.channel, (0, 0))
+            self._early_credit[credit.channel] = (before + credit.buffers, credit.rows)

@@ -2,8 +2,8 @@
 
 A credit is the receiver's promise of room for one buffer. Each channel has `exclusive` buffers of its own; on top, the
 channels of one gate share a floating pool, given to those whose senders announced a backlog. Barriers with priority
-take no credit, and are not counted here. Invariants: a sender never has more buffers on the way than credit; the
-buffers promised to or held for a channel beyond its exclusive ones never sum up to more than the pool.
+take no credit, and are not counted here. Invariants: a sender never has more buffers on the way than credit; nothing
+is promised while the buffers promised to or held for channels beyond their exclusive ones sum up to the pool or more.
 """
 
 from __future__ import annotations
@@ -38,6 +38,11 @@ class CreditReceiver:
 
     def start(self) -> list[tuple[int, int]]:
         """The first grants: every channel's exclusive buffers."""
+        return self._grant()
+
+    def resize(self, floating: int) -> list[tuple[int, int]]:
+        """From now on the pool is larger or smaller; what has been promised stays promised."""
+        self._floating = floating
         return self._grant()
 
     def arrived(self, channel: int, backlog: int) -> list[tuple[int, int]]:

@@ -8,18 +8,20 @@ in its turn: its place in the queue divides the channel, whether or not the task
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import msgspec
 
-from millstream.core.batches import Barrier, Batch, Element
+from millstream.core.batches import Barrier, Batch, ColumnBatch, Element, Signal
 from millstream.proto import dataplane_pb2 as pb
 from millstream.taskmanager.network.codecs import Codec, ElementCodec, decompress
 from millstream.taskmanager.network.credit import CreditReceiver, CreditViolationError
+from millstream.taskmanager.network.debloating import SENDING, Allowance, Debloater
 from millstream.taskmanager.network.recording import Recording
 
 _CODECS = frozenset(Codec)
+_SIGNALS = (Codec.BARRIER, Codec.SIGNAL)
 
 
 class ProtocolError(Exception):
@@ -48,13 +50,23 @@ class InputChannel:
 class LocalInputChannel(InputChannel):
     """Elements from a task of the same worker."""
 
-    __slots__ = ()
+    __slots__ = ("limit",)
     CAPACITY = 8  # elements; a batch is at most execution.batch.max-rows rows
+    PLACES = 2 + SENDING  # batches of `limit` rows
+
+    def __init__(self, channel_id: int, name: str, limit: int = 0) -> None:
+        super().__init__(channel_id, name)
+        self.limit = limit
+        """The most rows that a batch should have for now; 0: as many as it has."""
 
     @property
     def has_room(self) -> bool:
         """Whether the producer may go on."""
-        return len(self.queue) < self.CAPACITY
+        if len(self.queue) >= self.CAPACITY:
+            return False
+        if not self.limit:
+            return True
+        return sum(len(e) for e in self.queue if not isinstance(e, Signal)) < self.limit * self.PLACES
 
     def put(self, element: Element) -> None:
         """From the producer; a barrier is announced."""
@@ -118,10 +130,11 @@ class InputGate:
         channels: list[InputChannel],
         codec: ElementCodec,
         credit: CreditReceiver,
-        grant: Callable[[RemoteInputChannel, int], None],
+        grant: Callable[[RemoteInputChannel, int, int], None],
         input_index: int = 0,
         edge: tuple[str, str] = ("", "0"),
         overtakable: bool = False,
+        debloater: Debloater | None = None,
     ) -> None:
         self.input_index = input_index
         self.edge = edge
@@ -135,13 +148,18 @@ class InputGate:
         self._codec = codec
         self._credit = credit
         self._grant = grant
+        self._debloater = debloater
+        self._limit = 0
         self._turn = 0
         self._open = len(channels)
         self.bytes_in = 0
 
     def start(self) -> None:
         """Grants the first credit."""
-        self._send(self._credit.start())
+        if self._debloater is not None:
+            self._allow(self._debloater.allowance)
+        else:
+            self._send(self._credit.start())
 
     @property
     def channels(self) -> list[InputChannel]:
@@ -179,6 +197,12 @@ class InputGate:
         """A sender told its backlog."""
         self._send(self._credit.announced(channel_id, backlog))
 
+    def stepped(self, rows: int, seconds: float, wanted: int) -> None:
+        """The task has processed rows of this gate: see `Debloater.stepped`."""
+        allowance = self._debloater.stepped(rows, seconds, wanted) if self._debloater is not None else None
+        if allowance is not None:
+            self._allow(allowance)
+
     def take_announced(self) -> list[Barrier]:
         """The barriers that have arrived since the last time; some may have been taken already."""
         announced = self._announced[:]
@@ -193,8 +217,8 @@ class InputGate:
         channel.recording = None if recording.is_complete else recording
         return recording
 
-    def poll(self) -> tuple[InputChannel, Element] | None:
-        """The next element, channels taking turns; None when none is there."""
+    def poll(self, like: Batch | None = None) -> tuple[InputChannel, Element] | None:
+        """The next element, channels taking turns; None when none is there, or none of the kind of batch asked for."""
         channels = self._channels
         count = len(channels)
         for offset in range(count):
@@ -202,10 +226,12 @@ class InputGate:
             if channel.blocked or not channel.queue:
                 continue
             if isinstance(channel, RemoteInputChannel):
-                if not channel.has_element:
+                if not channel.has_element or (like is not None and not _is_alike(like, channel.queue[0])):
                     continue
                 self._turn = (self._turn + offset + 1) % count
                 return channel, self._take(channel)
+            if like is not None and type(channel.queue[0]) is not type(like):
+                continue
             self._turn = (self._turn + offset + 1) % count
             return channel, channel.queue.popleft()
         return None
@@ -241,6 +267,18 @@ class InputGate:
         assert isinstance(barrier, Barrier)
         return barrier
 
-    def _send(self, grants: list[tuple[int, int]]) -> None:
+    def _allow(self, allowance: Allowance) -> None:
+        self._limit = allowance.rows
+        for channel in self._channels:
+            if isinstance(channel, LocalInputChannel):
+                channel.limit = allowance.rows
+        grants = dict(self._credit.resize(allowance.floating))
+        self._send([(number, grants.get(number, 0)) for number, channel in self._remote.items() if not channel.has_all])
+
+    def _send(self, grants: Iterable[tuple[int, int]]) -> None:
         for channel_id, buffers in grants:
-            self._grant(self._remote[channel_id], buffers)
+            self._grant(self._remote[channel_id], buffers, self._limit)
+
+
+def _is_alike(batch: Batch, data: pb.Data) -> bool:
+    return data.codec not in _SIGNALS and (data.codec == Codec.ARROW) == isinstance(batch, ColumnBatch)

@@ -4,6 +4,10 @@ Owned by the worker's loop. Rows for a remote consumer are gathered until they f
 passed, then encoded and queued; queued buffers leave against credit, and a barrier with priority ahead of them without
 any. The partition has room while its queued buffers fit two for each channel plus a shared pool, so that a stuck
 channel can hold at most its two and the pool.
+
+A consumer may ask for buffers of fewer rows than fill one (see `debloating`). Then rows are encoded only when the
+buffer before them has left, so that they are cut as the consumer wants them by then, and there is room while they are
+fewer than a buffer's.
 """
 
 from __future__ import annotations
@@ -31,6 +35,11 @@ class OutputChannel:
     def __init__(self, name: str) -> None:
         self.name = name
 
+    @property
+    def limit(self) -> int:
+        """The most rows of a batch that the consumer wants for now; 0: as many as there are."""
+        raise NotImplementedError
+
     def emit(self, batch: Batch) -> None:
         """Takes a batch; never blocks."""
         raise NotImplementedError
@@ -49,6 +58,11 @@ class LocalOutputChannel(OutputChannel):
         super().__init__(name)
         self.target = target
 
+    @property
+    def limit(self) -> int:
+        """As the consumer has set it."""
+        return self.target.limit
+
     def emit(self, batch: Batch) -> None:
         """At once: there is nothing to gain by waiting."""
         self.target.put(batch)
@@ -62,15 +76,18 @@ class RemoteOutputChannel(OutputChannel):
     """Gathers, encodes and queues for a task of another worker."""
 
     __slots__ = (
+        "_asked",
         "_codec",
         "_compress",
         "_gathered",
         "_in_batch",
+        "_limit",
         "_row_bytes",
+        "_rows",
         "_segment",
         "_send",
         "_sequence",
-        "_timestamps",
+        "_start",
         "bytes_out",
         "channel_id",
         "credit",
@@ -81,7 +98,7 @@ class RemoteOutputChannel(OutputChannel):
 
     def __init__(
         self, channel_id: int, name: str, peer: str, codec: ElementCodec, segment: int, compressed: bool,
-        send: Callable[[str, bytes], None],
+        send: Callable[[str, bytes], None], limit: int = 0,
     ) -> None:  # fmt: skip
         super().__init__(name)
         self.channel_id = channel_id
@@ -96,28 +113,41 @@ class RemoteOutputChannel(OutputChannel):
         self._send = send
         self._sequence = 0
         self._in_batch = False
-        self._gathered: list[object] = []
-        self._timestamps: list[int] | None = None
+        self._gathered: deque[Batch] = deque()
+        self._start = 0  # of what is left of the first
+        self._rows = 0  # of them all
         self._row_bytes = 64.0
+        self._asked = self._limit = limit
+
+    @property
+    def limit(self) -> int:
+        """What the consumer asked for, unless a buffer is full before it has so many rows."""
+        return self._limit
 
     def emit(self, batch: Batch) -> None:
         """Gathers rows; columns are a buffer of their own."""
-        if isinstance(batch, ColumnBatch):
-            self.flush()
-            self._encode(batch)
-            self.pump()
+        rows = len(batch)
+        if not rows:
             return
-        if self._gathered and (self._timestamps is None) != (batch.timestamps is None):
-            self.flush()
-        if not self._gathered:
-            self._gathered = list(batch.rows)
-            self._timestamps = list(batch.timestamps) if batch.timestamps is not None else None
+        self._rows += rows
+        last = self._gathered[-1] if self._gathered else None
+        if isinstance(batch, ColumnBatch):
+            self._gathered.append(batch)
+        elif (
+            isinstance(last, RowBatch)
+            and (last.timestamps is None) == (batch.timestamps is None)
+            and not (self._start and len(self._gathered) == 1)  # it would grow at its end as it shrinks at its start
+        ):
+            last.rows += batch.rows
+            if last.timestamps is not None and batch.timestamps is not None:
+                last.timestamps += batch.timestamps
         else:
-            self._gathered += batch.rows
-            if self._timestamps is not None and batch.timestamps is not None:
-                self._timestamps += batch.timestamps
-        if len(self._gathered) * self._row_bytes >= self._segment:
-            self.flush()
+            times = list(batch.timestamps) if batch.timestamps is not None else None
+            self._gathered.append(RowBatch(list(batch.rows), times))
+        while not self._limit and self._encode_next():
+            self.pump()
+        if self._limit:
+            self.pump()
 
     def signal(self, element: Element) -> None:
         """Flushes first, so that order is kept."""
@@ -146,37 +176,78 @@ class RemoteOutputChannel(OutputChannel):
         """Whether rows wait for their buffer to fill."""
         return bool(self._gathered)
 
+    @property
+    def is_full(self) -> bool:
+        """Whether the consumer has asked for few rows at a time, and as many wait behind a buffer."""
+        return bool(self._limit and self.queue and self._rows >= self._limit)
+
     def flush(self) -> None:
         """Encodes what was gathered."""
-        rows = self._gathered
         self.waiting_since = None
-        if rows:
-            self._gathered = []
-            size = self._encode(RowBatch(rows, self._timestamps))
-            self._row_bytes = max(1.0, size / len(rows))
+        if self._gathered:
+            while self._gathered:
+                self._encode_rows(self._rows)
             self.pump()
 
-    def granted(self, buffers: int) -> None:
-        """The consumer has room."""
+    def granted(self, buffers: int, limit: int = 0) -> None:
+        """The consumer has room, for buffers of so many rows."""
         self.credit.granted(buffers)
+        self._asked = limit
+        self._set_limit()
         self.pump()
 
     def pump(self) -> None:
         """Sends queued buffers while there is credit; a barrier with priority needs none."""
         queue, credit = self.queue, self.credit
-        while queue and (credit.credit or queue[0].priority):
-            data = queue.popleft()
-            data.backlog = len(queue)
-            data.sequence = self._sequence
-            self._sequence += 1
-            self._in_batch = data.more
-            if not data.priority:
-                credit.spend(len(queue))
-            self._send(self.peer, pb.Frame(data=data).SerializeToString())
-        backlog = credit.announcement(len(queue))
-        if backlog is not None:
-            frame = pb.Frame(backlog=pb.Backlog(channel=self.channel_id, buffers=backlog))
+        while True:
+            while queue and (credit.credit or queue[0].priority):
+                data = queue.popleft()
+                backlog = self._backlog()
+                data.backlog = backlog
+                data.sequence = self._sequence
+                self._sequence += 1
+                self._in_batch = data.more
+                if not data.priority:
+                    credit.spend(backlog)
+                self._send(self.peer, pb.Frame(data=data).SerializeToString())
+            if queue or not self._encode_next():
+                break
+        announced = credit.announcement(self._backlog())
+        if announced is not None:
+            frame = pb.Frame(backlog=pb.Backlog(channel=self.channel_id, buffers=announced))
             self._send(self.peer, frame.SerializeToString())
+
+    def _backlog(self) -> int:
+        return len(self.queue) + (self._rows // self._limit if self._limit else 0)
+
+    def _set_limit(self) -> None:
+        self._limit = self._asked if self._asked * self._row_bytes < self._segment else 0
+
+    def _encode_next(self) -> bool:
+        """Encodes the next buffer, if what was gathered fills one."""
+        gathered, limit = self._gathered, self._limit
+        if not gathered:
+            return False
+        is_all = len(gathered) == 1 and isinstance(gathered[0], RowBatch)  # more rows may join it
+        if is_all and (self._rows < limit if limit else self._rows * self._row_bytes < self._segment):
+            return False
+        self._encode_rows(limit or self._rows)
+        return True
+
+    def _encode_rows(self, most: int) -> None:
+        """Encodes the first of what was gathered, up to so many rows of it."""
+        batch, start = self._gathered[0], self._start
+        end = min(start + most, len(batch))
+        if end == len(batch):
+            self._gathered.popleft()
+            self._start = 0
+        else:
+            self._start = end
+        self._rows -= end - start
+        size = self._encode(batch if end - start == len(batch) else batch.slice(start, end))
+        self._row_bytes = max(1.0, size / max(1, end - start))
+        self._set_limit()
+        self.waiting_since = None
 
     def _encode(self, element: Element) -> int:
         codec, payload = self._codec.encode(element)
@@ -215,6 +286,7 @@ class ResultPartition:
         self._shared = shared_buffers
         self._overtakable = overtakable
         self.records_out = 0
+        self._crowding = 0.0
 
     @property
     def remote_channels(self) -> list[RemoteOutputChannel]:
@@ -230,8 +302,18 @@ class ResultPartition:
         """Spreads a batch over the channels."""
         self.records_out += len(batch)
         channels = self._channels
+        most = 0.0
         for index, part in self._router.route(batch):
-            channels[index].emit(part)
+            channel = channels[index]
+            if (limit := channel.limit) and len(part) > most * limit:
+                most = len(part) / limit
+            channel.emit(part)
+        self._crowding += most
+
+    def take_crowding(self) -> float:
+        """How many times what it wants in one batch a consumer was given since this was last asked, at the most."""
+        crowding, self._crowding = self._crowding, 0.0
+        return crowding
 
     def barrier(self, barrier: Barrier) -> list[Passage]:
         """Sends a barrier to every consumer, behind the records emitted before it or, unaligned, past them.
@@ -264,6 +346,8 @@ class ResultPartition:
         over = 0
         for channel in self._remote:
             queued = len(channel.queue)
+            if queued and channel.is_full:
+                return False
             if queued > BUFFERS_PER_CHANNEL:
                 over += queued - BUFFERS_PER_CHANNEL
         return over < self._shared

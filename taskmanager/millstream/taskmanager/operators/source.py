@@ -58,7 +58,7 @@ class SourceOperator(Operator):
         self._source = source
         self.produces_columns = source.produces_columns()
         self._reader_context = reader_context
-        self._max_rows = max_rows
+        self.max_rows = max_rows
         self._reader: SourceReader[Any] | None = None
         self.restored_splits: list[Any] = []
         """What the reader goes on with, from a snapshot."""
@@ -73,9 +73,9 @@ class SourceOperator(Operator):
         except Exception as error:
             raise OperatorError(self.name, NO_RECORD, error) from error
 
-    def poll(self, share: float = 1.0) -> Batch | PollStatus:
-        """The reader's next batch of at most a share of the configured rows, or why there is none."""
-        most = max(1, int(self._max_rows * share))
+    def poll(self, rows: int | None = None) -> Batch | PollStatus:
+        """The reader's next batch of at most so many rows and those configured, or why there is none."""
+        most = self.max_rows if rows is None else min(rows, self.max_rows)
         result = self._guarded(lambda reader: reader.poll_next(most))
         if not isinstance(result, RowBatch | ColumnBatch | PollStatus):
             message = f"poll_next must answer a RowBatch, a ColumnBatch or a PollStatus, not a {type(result).__name__}"
