@@ -27,6 +27,7 @@ async def scenario(folder: Path) -> None:
             "resourcemanager.taskmanager-timeout": "200 ms",
             "taskmanager.numberOfTaskSlots": 2,
             "heartbeat.interval": "200 ms",
+            "heartbeat.timeout": "15 s",  # how long slots wait for a job manager that is not there
         }
     )
     service = ResourceManagerService(configuration)
