@@ -108,6 +108,11 @@ class Barrier:
     native: bool = False  # a savepoint in the files of checkpoints
     oldest_base: int = 0  # the oldest checkpoint whose files it may refer to; those of older ones may be gone
 
+    @property
+    def may_overtake(self) -> bool:
+        """Whether it overtakes records where it can, at once or when it is old enough."""
+        return self.unaligned or self.aligned_timeout_ms is not None
+
 
 Signal = EndOfInput | Barrier
 Element = Batch | Signal

@@ -1,9 +1,10 @@
 """One attempt of one subtask: its inputs, its chain, its outputs, and one bounded step at a time.
 
 Owned by the worker's loop. A step takes one element (or one poll of a source) through the whole chain. A task whose
-outputs have no room takes no step: that is backpressure. Batches are cut so that one step stays short and its output
-near the configured batch size, also when a function is slow or a flat map multiplies its input; and so that consumers
-get no more at a time than they ask for. Small batches that wait are taken together, as far as the task's pace allows.
+outputs have no room takes no step: that is backpressure. Only what is ahead of a barrier that presses is taken then:
+see `InputGate.is_pressed`. Batches are cut so that one step stays short and its output near the configured batch size,
+also when a function is slow or a flat map multiplies its input; and so that consumers get no more at a time than they
+ask for. Small batches that wait are taken together, as far as the task's pace allows.
 """
 
 from __future__ import annotations
@@ -195,7 +196,7 @@ class Task:
         elif self._is_over:
             self.last_result = self._end()
         elif not self._has_room():
-            self.last_result = StepResult.BACKPRESSURED
+            self.last_result = self._take_input(pressed=True)
         elif self._source is not None:
             self.last_result = self._poll_source(self._source)
         else:
@@ -298,7 +299,10 @@ class Task:
             source.emit(result)
         return StepResult.WORKED
 
-    def _take_input(self) -> StepResult:
+    def _take_input(self, pressed: bool = False) -> StepResult:
+        """Without room for output, only what is ahead of a barrier that presses."""
+        if pressed and not any(gate.is_pressed for gate in self.gates):
+            return StepResult.BACKPRESSURED
         if self._batch is not None:
             self._process_slice(self._batch)
             return StepResult.WORKED
@@ -306,13 +310,14 @@ class Task:
             position = self._turn
             gate = self.gates[position]
             self._turn = (position + 1) % len(self.gates)
-            taken = gate.poll()
+            taken = gate.poll(pressed=True) if pressed else gate.poll()
             if taken is None:
                 continue
             channel, element = taken
             if isinstance(element, EndOfInput):
                 return self._end_channel(gate, channel)
             if isinstance(element, Barrier):
+                channel.passed(element)
                 self.checkpoints.arrived(channel.channel_id, element)
                 return StepResult.WORKED
             self._position = position
@@ -320,9 +325,9 @@ class Task:
                 self._batch, self._taken, self._batch_from = element, 0, channel
                 self._process_slice(element)
             else:
-                self._process(self._with_more(element))
+                self._process(element if pressed else self._with_more(element))
             return StepResult.WORKED
-        return StepResult.IDLE
+        return StepResult.BACKPRESSURED if pressed else StepResult.IDLE
 
     def _rows_at_once(self, batch: Batch) -> int:
         """Columns are cut only for the sake of their consumers: small batches are what makes kernels slow."""

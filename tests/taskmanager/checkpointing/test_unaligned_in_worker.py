@@ -498,6 +498,17 @@ def rig(tmp_path: Path) -> Iterator[CheckpointRig]:
     made.close()
 
 
+def test_what_cannot_be_overtaken_is_processed_without_room_for_it_up_to_the_barrier(rig: CheckpointRig) -> None:
+    task = Single(rig, plan.ForwardPartitioner())
+    task.put(0, RowBatch(list(range(100))), RowBatch([100]))
+    assert len(task.out) == 8
+    task.put(0, task.barrier(1), RowBatch([101]))
+    *batches, barrier = task.out
+    assert [row for batch in batches for row in batch.rows] == list(range(101))
+    assert barrier == task.barrier(1)
+    assert task.seen(1) == list(range(101))
+
+
 def test_the_rest_of_a_batch_that_is_being_processed_is_on_its_way(rig: CheckpointRig) -> None:
     task = Single(rig, plan.RebalancePartitioner(), plan.RebalancePartitioner())
     task.put(0, RowBatch(list(range(100)), list(range(1000, 1100))), RowBatch([100]))

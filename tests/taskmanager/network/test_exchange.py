@@ -65,7 +65,7 @@ class Link:
                 if frame.WhichOneof("kind") == "data":
                     self.gate.arrived(self.inputs[frame.data.channel], frame.data)
                 else:
-                    self.gate.announced(frame.backlog.channel, frame.backlog.buffers)
+                    self.gate.announced(self.gate._remote[frame.backlog.channel], frame.backlog.buffers, 0)
             while self.grants:
                 channel, buffers = self.grants.popleft()
                 self.outputs[channel.channel_id].granted(buffers)

@@ -43,6 +43,7 @@ class Wire:
         credit = CreditReceiver([0], 2, 0)
         grant = self.grants.append
         self.gate = InputGate([self.input], ElementCodec(t.LONG), credit, lambda _, buffers, rows: grant(buffers))
+        self.gate.overtakable = overtakable
         self.gate.start()
 
     def _send(self, _peer: str, frame: bytes) -> None:
@@ -58,7 +59,7 @@ class Wire:
             if frame.WhichOneof("kind") == "data":
                 self.gate.arrived(self.input, frame.data)
             else:
-                self.gate.announced(0, frame.backlog.buffers)
+                self.gate.announced(self.input, frame.backlog.buffers, frame.backlog.pressing)
 
     def emit(self, *rows: int) -> None:
         self.partition.emit(RowBatch(list(rows)))
@@ -156,6 +157,31 @@ def test_on_other_exchanges_a_barrier_keeps_its_place() -> None:
     wire.emit(1)
     assert wire.partition.barrier(BARRIER) == []
     assert wire.take_all() == [1, BARRIER]
+
+
+@pytest.mark.parametrize("barrier", [BARRIER, TIMED])
+def test_there_it_presses_from_the_moment_that_it_is_sent_until_it_is_taken(barrier: Barrier) -> None:
+    wire = Wire(overtakable=False)
+    wire.emit(1)
+    wire.partition.barrier(barrier)
+    assert not wire.gate.is_pressed
+    wire.carry()
+    assert wire.gate.is_pressed, "it still waits for credit"
+    assert wire.gate.poll(pressed=True) is None
+    wire.grant()
+    wire.carry()
+    seen = [wire.gate.poll(pressed=True) for _ in range(2)]
+    assert [element if isinstance(element, Barrier) else element.rows for _, element in seen] == [[1], barrier]
+    wire.input.passed(barrier)
+    assert not wire.gate.is_pressed
+
+
+def test_plain_barriers_and_those_that_overtake_do_not_press() -> None:
+    for wire, barrier in ((Wire(overtakable=False), Barrier(1, 1000)), (Wire(), BARRIER)):
+        wire.emit(1)
+        wire.partition.barrier(barrier)
+        wire.carry()
+        assert not wire.gate.is_pressed
 
 
 @pytest.mark.parametrize(

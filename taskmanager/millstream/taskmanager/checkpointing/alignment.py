@@ -100,7 +100,7 @@ class BarrierAligner:
 
     def announced(self, barrier: Barrier) -> list[Action]:
         """A barrier has arrived behind records that were not taken yet."""
-        if not barrier.unaligned and barrier.aligned_timeout_ms is None:
+        if not barrier.may_overtake:
             return []
         return [] if self._join(barrier) is None else self._complete()
 

@@ -67,7 +67,7 @@ class InFlightRecords:
 
     def record(self, barrier: Barrier, channels: Collection[int]) -> None:
         """With the capture of the state, before the barrier is sent on."""
-        if not barrier.unaligned and barrier.aligned_timeout_ms is None:
+        if not barrier.may_overtake:
             return
         catch = self._catches[barrier.checkpoint_id] = _Catch(barrier, bool(channels))
         begun_on, rest = self._task.begun() or (None, None)

@@ -64,7 +64,7 @@ class ChannelTable:
             case "backlog":
                 entry = self._inputs.get(frame.backlog.channel)
                 if entry is not None and entry[1].peer == peer and not entry[1].ended:
-                    entry[0].announced(frame.backlog.channel, frame.backlog.buffers)
+                    entry[0].announced(entry[1], frame.backlog.buffers, frame.backlog.pressing)
             case other:
                 raise ProtocolError(f"a frame of kind {other} has no place here")
 

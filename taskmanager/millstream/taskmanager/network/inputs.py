@@ -31,7 +31,9 @@ class ProtocolError(Exception):
 class InputChannel:
     """One producer's elements for one task."""
 
-    __slots__ = ("announced", "blocked", "channel_id", "ended", "name", "producer_subtask", "queue", "recording")
+    __slots__ = (
+        "announced", "blocked", "channel_id", "ended", "name", "pressing", "producer_subtask", "queue", "recording",
+    )  # fmt: skip
 
     def __init__(self, channel_id: int, name: str) -> None:
         self.channel_id = channel_id
@@ -45,6 +47,18 @@ class InputChannel:
         """Takes what arrives as well, while an unaligned checkpoint waits for the channel's barrier."""
         self.announced: list[Barrier] = []
         """Barriers that have arrived since the gate was asked; one list for all of its channels."""
+        self.pressing: set[int] = set()
+        """The checkpoints whose barriers wait here or at the sender, if others may have overtaken records elsewhere."""
+
+    def expect(self, barrier: Barrier) -> None:
+        """A barrier has arrived, behind what waits."""
+        self.announced.append(barrier)
+        if barrier.may_overtake:
+            self.pressing.add(barrier.checkpoint_id)
+
+    def passed(self, barrier: Barrier) -> None:
+        """The barrier has been taken; those before it never will be."""
+        self.pressing = {number for number in self.pressing if number > barrier.checkpoint_id}
 
 
 class LocalInputChannel(InputChannel):
@@ -74,7 +88,7 @@ class LocalInputChannel(InputChannel):
         if self.recording is not None:
             self.recording.add(element)
         if isinstance(element, Barrier):
-            self.announced.append(element)
+            self.expect(element)
 
 
 class RemoteInputChannel(InputChannel):
@@ -188,14 +202,16 @@ class InputGate:
             channel.arrived(data)
             self._send(grants)
         if barrier is not None:
-            self._announced.append(barrier)
+            channel.expect(barrier)
         if data.more:
             # A batch that is larger than the channel's credit must keep coming: its fragments do not wait for the task.
             self._send(self._credit.consumed(channel.channel_id))
 
-    def announced(self, channel_id: int, backlog: int) -> None:
-        """A sender told its backlog."""
-        self._send(self._credit.announced(channel_id, backlog))
+    def announced(self, channel: RemoteInputChannel, backlog: int, pressing: int) -> None:
+        """A sender told its backlog, and the checkpoint of a barrier in it that presses."""
+        if pressing:
+            channel.pressing.add(pressing)
+        self._send(self._credit.announced(channel.channel_id, backlog))
 
     def stepped(self, rows: int, seconds: float, wanted: int) -> None:
         """The task has processed rows of this gate: see `Debloater.stepped`."""
@@ -217,13 +233,24 @@ class InputGate:
         channel.recording = None if recording.is_complete else recording
         return recording
 
-    def poll(self, like: Batch | None = None) -> tuple[InputChannel, Element] | None:
-        """The next element, channels taking turns; None when none is there, or none of the kind of batch asked for."""
+    @property
+    def is_pressed(self) -> bool:
+        """Whether a barrier waits that keeps its place here, while others of its checkpoint may overtake records.
+
+        Those may hold up the very tasks that the consumer of this gate waits for: it must not wait for them.
+        """
+        return not self.overtakable and any(channel.pressing for channel in self._channels)
+
+    def poll(self, like: Batch | None = None, pressed: bool = False) -> tuple[InputChannel, Element] | None:
+        """The next element, channels taking turns; None when none is there, or none of the kind of batch asked for.
+
+        With `pressed`, only from the channels in which a barrier presses.
+        """
         channels = self._channels
         count = len(channels)
         for offset in range(count):
             channel = channels[(self._turn + offset) % count]
-            if channel.blocked or not channel.queue:
+            if channel.blocked or not channel.queue or (pressed and (self.overtakable or not channel.pressing)):
                 continue
             if isinstance(channel, RemoteInputChannel):
                 if not channel.has_element or (like is not None and not _is_alike(like, channel.queue[0])):

@@ -163,6 +163,12 @@ class RemoteOutputChannel(OutputChannel):
         self.pump()
         return frame
 
+    def press(self, checkpoint_id: int) -> None:
+        """Tells the consumer of a barrier that keeps its place in the queue: see `InputGate.is_pressed`."""
+        if self.queue:
+            backlog = pb.Backlog(channel=self.channel_id, buffers=self._backlog(), pressing=checkpoint_id)
+            self._send(self.peer, pb.Frame(backlog=backlog).SerializeToString())
+
     def hurry(self, frame: pb.Data, barrier: Barrier) -> list[pb.Data]:
         """Has a queued barrier overtake the buffers ahead of it; answers those."""
         _, frame.payload = self._codec.encode(replace(barrier, unaligned=True))
@@ -322,7 +328,7 @@ class ResultPartition:
         needs not pass them: the consumer is told of it, and finds them in its own queue.
         """
         passages: list[Passage] = []
-        may_overtake = self._overtakable and (barrier.unaligned or barrier.aligned_timeout_ms is not None)
+        may_overtake = self._overtakable and barrier.may_overtake
         for index, channel in enumerate(self._channels):
             if may_overtake and isinstance(channel, RemoteOutputChannel):
                 passage = Passage(channel, index, channel.barrier(barrier))
@@ -331,6 +337,8 @@ class ResultPartition:
                     passage.hurry(barrier)
             else:
                 channel.signal(barrier)
+                if barrier.may_overtake and isinstance(channel, RemoteOutputChannel):
+                    channel.press(barrier.checkpoint_id)
         return passages
 
     def end(self) -> None:
