@@ -115,11 +115,17 @@ class Cluster:
         return str(self.get(f"/jobs/{job_id}")["state"])
 
     def wait_for(self, job_id: str, *states: str, deadline: float = DEADLINE) -> str:
-        """Waits for one of the states; another terminal state ends the wait with the job's exceptions."""
+        """Waits for one of the states; another terminal state ends the wait with the job's exceptions.
+
+        A job counts as RUNNING here when all its tasks have started: before, no savepoint can be taken.
+        """
 
         def reached() -> str | None:
-            state = self.state(job_id)
-            if state in states:
+            job = self.get(f"/jobs/{job_id}")
+            state = str(job["state"])
+            tasks = [state for vertex in job["vertices"] for state, count in vertex["tasks"].items() if count]
+            starting = set(tasks) - {"RUNNING", "FINISHED"}
+            if state in states and not (state == "RUNNING" and starting):
                 return state
             if state in ENDED:
                 raise AssertionError(f"job is {state}, not {states}: {self.get(f'/jobs/{job_id}/exceptions')}")
