@@ -125,17 +125,11 @@ def workers(request: pytest.FixtureRequest) -> Iterator[list[WorkerRig]]:
         rig.close()
 
 
-def test_what_waits_for_a_slow_function_is_what_it_processes_in_a_second(workers: list[WorkerRig]) -> None:
-    flow = Flow(workers, RowsSource(range(1500)), plan.MapSpec(slow))
-    COST["each"] = 0.02
-    flow.turn_until(lambda: flow.processed >= 200)
-    assert flow.most_on_their_way <= 1.0 / 0.02 * 1.25
-    COST["each"] = 0.0
-    assert flow.run_out() == list(range(1500))
-
-
-def test_so_it_is_for_columns(workers: list[WorkerRig]) -> None:
-    flow = Flow(workers, ColumnsSource(range(1500)), plan.MapSpec(slow))
+@pytest.mark.parametrize("source", [RowsSource, ColumnsSource], ids=["rows", "columns"])
+def test_what_waits_for_a_slow_function_is_what_it_processes_in_a_second(
+    workers: list[WorkerRig], source: type[RowsSource] | type[ColumnsSource]
+) -> None:
+    flow = Flow(workers, source(range(1500)), plan.MapSpec(slow))
     COST["each"] = 0.02
     flow.turn_until(lambda: flow.processed >= 200)
     assert flow.most_on_their_way <= 1.0 / 0.02 * 1.25
