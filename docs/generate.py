@@ -38,7 +38,7 @@ heartbeat.timeout: 30 s
 SECTIONS = {
     "Services and security": (
         "dispatcher.", "jobmanager.", "resourcemanager.rpc", "taskmanager.host", "taskmanager.rpc", "rest.",
-        "heartbeat.", "registration.", "security.", "io.", "logging.",
+        "heartbeat.", "registration.", "security.", "io.", "logging.", "env.", "taskmanager.prints",
     ),
     "Submission": ("web.", "jobstore.", "python."),
     "Slots and scheduling": (

@@ -15,6 +15,7 @@ import pytest
 from waiting import DEADLINE, wait_until
 
 from millstream.cli.cluster_directory import MARK, ClusterDirectory
+from millstream.cli.cluster_services import chosen, to_start
 from millstream.cli.cluster_start import with_ports
 from millstream.cli.cluster_stop import stop_cluster
 from millstream.core.configuration import Configuration
@@ -53,6 +54,7 @@ def test_starts_shows_and_stops(cli: Any, directory: ClusterDirectory) -> None:
     assert all(service["up"] and service["address"].startswith("127.0.0.1:") for service in status["services"])
     assert (status["overview"]["taskmanagers"], status["overview"]["slots-total"]) == (2, 4)
 
+    single_services(cli, directory)
     again = start(cli, directory)
     assert again.returncode == 1
     assert len(again.stderr.splitlines()) == 1
@@ -65,6 +67,51 @@ def test_starts_shows_and_stops(cli: Any, directory: ClusterDirectory) -> None:
     assert processes_with(MARK, str(directory.root)) == []
     assert directory.services() == {}
     assert "no cluster is running" in cli.fails("cluster", "status", "--dir", str(directory.root))
+
+
+def single_services(cli: Any, directory: ClusterDirectory) -> None:
+    def cluster(*arguments: str, status: int = 0) -> str:
+        done = cli("cluster", *arguments, "--dir", str(directory.root))
+        assert done.returncode == status, done
+        return str(done.stdout)
+
+    before = directory.services()
+    assert "runs already" in cluster("start", "dispatcher", "taskmanager-2")
+    assert "taskmanager-3 is up" in cluster("start", "taskmanager", "--slots", "3")
+    overview = json.loads(cluster("status", "--json"))["overview"]
+    assert (overview["taskmanagers"], overview["slots-total"]) == (3, 7)
+    os.kill(before["jobmanager-1"].pid, signal.SIGKILL)
+    wait_until(lambda: not before["jobmanager-1"].is_running(), "the job manager to end")
+    cluster("status", "--json", status=1)
+    cluster("start", "jobmanager")
+    assert "Restarted taskmanager-3" in cluster("restart", "taskmanager-3")
+    overview = json.loads(cluster("status", "--json"))["overview"]
+    assert (overview["taskmanagers"], overview["slots-total"]) == (3, 7), "with the slots that it was started with"
+    assert "Stopped taskmanager-3" in cluster("stop", "taskmanager-3")
+    assert "taskmanager-3 is not running" in cluster("stop", "taskmanager-3")
+    log = (directory.log / "jobmanager-1.log").read_text()
+    assert log.count("jobmanager is up at") == 2, "the log of the one before is still there"
+    for name in ("dispatcher-1", "resourcemanager-1", "taskmanager-1", "taskmanager-2"):
+        assert directory.services()[name] == before[name], "the others went on"
+    failed = cli("cluster", "start", "taskmanager", "-D", "taskmanager.host=0.0.0.0", "--dir", str(directory.root))
+    assert failed.returncode == 1
+    assert "refusing to listen on 0.0.0.0" in failed.stderr
+    assert "taskmanager-3" not in directory.services()
+
+
+def test_names_of_services(directory: ClusterDirectory) -> None:
+    directory.create()
+    ProcessRecord("taskmanager", os.getpid(), start_time=1).write(directory.run / "taskmanager-1.json")
+    ProcessRecord.of("taskmanager", os.getpid()).write(directory.run / "taskmanager-2.json")
+    assert chosen(directory, ["taskmanager", "dispatcher", "taskmanager-2"]) == [
+        "taskmanager-1", "taskmanager-2", "dispatcher-1",
+    ]  # fmt: skip
+    assert to_start(directory, ["taskmanager", "jobmanager"], 2) == ["jobmanager-1", "taskmanager-1", "taskmanager-3"]
+    assert to_start(directory, ["taskmanager-7"], 1) == ["taskmanager-7"]
+    for wrong in ("frobnicator", "dispatcher-2", "taskmanager-0"):
+        with pytest.raises(MillstreamError, match="there is no"):
+            chosen(directory, [wrong])
+    (directory.run / "taskmanager-2.json").unlink()
 
 
 def test_clients_find_the_cluster_in_the_default_directory(cli: Any, directory: ClusterDirectory) -> None:

@@ -64,10 +64,17 @@ def test_runs_a_file_and_a_wheel_to_their_ends(cli: Any, cluster: ClusterDirecto
 
 
 def test_a_failing_job_fails_the_command_with_the_users_error(cli: Any, cluster: ClusterDirectory) -> None:
-    (cli.home / "job.py").write_text(SHORT.replace("x * 2", "x / 0"))
+    (cli.home / "job.py").write_text(SHORT.replace("x * 2", "print('seen', x) or x / 0"))
     done = cli("run", "job.py")
     assert done.returncode == 1
     assert "ZeroDivisionError" in done.stderr
+    (job,) = jobs(cli)
+    log = cli("logs", job["jid"]).stdout
+    assert "ZeroDivisionError" in log
+    assert f"({job['jid']})" in log
+    assert "ZeroDivisionError" in cli("logs", "jobmanager").stdout
+    assert f"[{job['name']} ({job['jid']}), " in cli("logs", "--out", "taskmanager-1").stdout
+    assert cli.fails("logs", "f" * 32).startswith("millstream logs: ")
 
 
 def test_cancels_a_detached_job_and_one_that_is_interrupted(cli: Any, cluster: ClusterDirectory) -> None:

@@ -11,6 +11,7 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
+import grpc
 import jsonschema
 import pytest
 from dispatcher_fixtures import (
@@ -164,6 +165,8 @@ def test_every_route_is_documented(tmp_path: Path) -> None:
                 "/jobs/{jobid}/config", "/jobs/{jobid}/exceptions", "/jobs/{jobid}/accumulators",
                 "/jobs/{jobid}/vertices/{vertexid}", "/taskmanagers", "/taskmanagers/{taskmanagerid}",
                 "/taskmanagers/{taskmanagerid}/log", "/taskmanagers/{taskmanagerid}/stdout", "/jars", "/jars/upload",
+                "/taskmanagers/{taskmanagerid}/logs", "/taskmanagers/{taskmanagerid}/logs/{name}",
+                "/jobmanager/log", "/jobmanager/logs", "/jobmanager/logs/{name}", "/jobmanager/stdout",
                 "/jars/{jarid}", "/jars/{jarid}/run", "/jars/{jarid}/plan", "/wheels", "/wheels/upload",
                 "/wheels/{wheelid}", "/wheels/{wheelid}/run", "/wheels/{wheelid}/plan", "/openapi.json",
                 "/jobs/{jobid}/checkpoints", "/jobs/{jobid}/checkpoints/config",
@@ -253,7 +256,14 @@ class FakeCluster:
     async def connect_job_manager(self, request: Any, context: Any) -> None: ...
 
     async def read_log(self, request: tm.ReadLogRequest, context: Any) -> tm.LogContent:
-        return tm.LogContent(content=f"the {request.name} of tm-1\n".encode())
+        if request.name == "none.log":
+            await context.abort(grpc.StatusCode.NOT_FOUND, "no such log")
+        content = f"the {request.name} of tm-1\n".encode()
+        start = request.offset if request.offset >= 0 else len(content) + request.offset
+        return tm.LogContent(content=content[start : start + request.length], start=start, size=len(content))
+
+    async def list_logs(self, request: Any, context: Any) -> tm.LogList:
+        return tm.LogList(files=[tm.LogFile(name="a.log", size=7, modified=1000)])
 
 
 def test_task_managers_and_their_logs(tmp_path: Path) -> None:
@@ -281,11 +291,45 @@ def test_task_managers_and_their_logs(tmp_path: Path) -> None:
                     answer = await http("GET", f"/taskmanagers/tm-1/{name}", status=200)
                     assert answer.body == f"the {name} of tm-1\n".encode()
                     assert answer.headers["content-type"].startswith("text/plain")
+                listing = await get("GET", "/taskmanagers/{taskmanagerid}/logs", "tm-1")
+                assert listing == {"logs": [{"name": "a.log", "size": 7, "mtime": 1000}]}
+                for part, content, given in (
+                    ("bytes=4-8", b"a.log", "bytes 4-8/18"),
+                    ("bytes=13-", b"tm-1\n", "bytes 13-17/18"),
+                    ("bytes=-2", b"1\n", "bytes 16-17/18"),
+                    ("bytes=18-", b"", "bytes */18"),
+                ):
+                    headers = {"Range": part}
+                    answer = await http("GET", "/taskmanagers/tm-1/logs/a.log", headers=headers, status=206)
+                    assert (answer.body, answer.headers["content-range"]) == (content, given)
+                await http("GET", "/taskmanagers/tm-1/logs/none.log", status=404)
                 fake.log_address = "127.0.0.1:1"
                 answer = await http("GET", "/taskmanagers/tm-1/log", status=500)
                 assert "does not answer" in answer.json["errors"][0]
         finally:
             await server.stop(None)
+
+    asyncio.run(scenario())
+
+
+def test_the_logs_of_the_services(tmp_path: Path) -> None:
+    folder = tmp_path / "log"
+    folder.mkdir()
+    (folder / "jobmanager-1.log").write_text("job manager\n")
+    (folder / "jobmanager-1.out").write_text("printed\n")
+    (folder / "secret.txt").write_text("secret\n")
+
+    async def scenario() -> None:
+        async with running(configuration(tmp_path).merged({"env.log.dir": str(folder)})) as service:
+            http = Http(service.rest_address)
+            get = Checked(http, (await http("GET", "/openapi.json")).json)
+            listed = (await get("GET", "/jobmanager/logs"))["logs"]
+            assert [file["name"] for file in listed] == ["jobmanager-1.log", "jobmanager-1.out"]
+            assert (await http("GET", "/jobmanager/log", status=200)).body == b"job manager\n"
+            assert (await http("GET", "/jobmanager/stdout", status=200)).body == b"printed\n"
+            assert (await http("GET", "/jobmanager/logs/jobmanager-1.out", status=200)).body == b"printed\n"
+            for name in ("secret.txt", "..%2Fsecret.txt", "none.log"):
+                await http("GET", f"/jobmanager/logs/{name}", status=404)
 
     asyncio.run(scenario())
 

@@ -17,15 +17,20 @@ def test_it_runs_and_leaves_nothing(tmp_path: Path) -> None:
         tmp_path,
         "hello",
         """
+        import logging
+
         from beside import double
 
+        logging.basicConfig(level=logging.DEBUG, handlers=[logging.FileHandler("program.log")])
         env.set_parallelism(2)
         env.from_sequence(1, 5).map(double).print("out")
         result = env.execute("hello")
         print(result.get_job_id())
         """,
     )
-    done = subprocess.run([sys.executable, script], capture_output=True, text=True, timeout=DEADLINE, check=True)
+    command = [sys.executable, script]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=DEADLINE, check=True)
+    assert (tmp_path / "program.log").read_text() == "", "the services' messages are not the program's"
     lines = [line.split("> ")[1] for line in done.stdout.splitlines() if line.startswith("out:")]
     assert sorted(map(int, lines)) == [2, 4, 6, 8, 10]
     assert done.stderr == ""

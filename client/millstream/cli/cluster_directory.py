@@ -1,8 +1,9 @@
 """The directory of a local cluster: its configuration, its logs, and which processes it consists of.
 
     conf/config.yaml    the configuration of all its services
+    conf/<service>-<n>/config.yaml    that of one that was started with options of its own
     run/<service>-<n>.json    a record of each process (millstream.resourcemanager.process_records)
-    log/<service>-<n>.log, .out    what it wrote to stderr and stdout
+    log/<service>-<n>.log, .out    what it wrote to stderr and stdout; with .1, .2 and so on behind, older parts
     tmp/    what the services keep, unless io.tmp.dirs says otherwise
 
 A process belongs to the cluster when it is recorded here, was recorded by the cluster's resource manager, or carries
@@ -15,11 +16,12 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from millstream.core.configuration import Configuration
 from millstream.core.errors import MillstreamError
+from millstream.core.log_files import rotated
 from millstream.resourcemanager.process_records import ProcessRecord, processes_with, read_records
 
 MARK = "MILLSTREAM_CLUSTER_MEMBER"  # not the variable that users set to choose a directory: their shell has that one
@@ -61,9 +63,31 @@ class ClusterDirectory:
         """Keeps the effective configuration for the services and for `status`, `stop` and clients."""
         import yaml
 
+        for own in self.conf.glob("*/config.yaml"):
+            own.unlink()
         path = self.conf / "config.yaml"
         path.touch(mode=0o600)
         path.write_text("# Written by `millstream cluster start`.\n" + yaml.safe_dump(configuration.to_dict()))
+
+    def has_configuration(self) -> bool:
+        """Whether a cluster was ever started here."""
+        return (self.conf / "config.yaml").exists()
+
+    def conf_of(self, name: str) -> Path:
+        """The configuration folder of a service: its own, or the cluster's."""
+        own = self.conf / name
+        return own if (own / "config.yaml").exists() else self.conf
+
+    def write_own_configuration(self, name: str, options: Mapping[str, object]) -> None:
+        """Gives a service options of its own over the cluster's, in place of those that it had before."""
+        import yaml
+
+        path = self.conf / name / "config.yaml"
+        path.unlink(missing_ok=True)
+        if options:
+            path.parent.mkdir(mode=0o700, exist_ok=True)
+            path.touch(mode=0o600)
+            path.write_text(yaml.safe_dump(self.configuration().merged(dict(options)).to_dict()))
 
     def services(self) -> dict[str, ProcessRecord]:
         """The services that were started, by name, whether they run or not."""
@@ -88,12 +112,16 @@ class ClusterDirectory:
 
     def address_of(self, name: str) -> str:
         """Where a service said that it listens, from its log; empty when it did not say."""
-        try:
-            with (self.log / f"{name}.log").open(errors="replace") as file:
-                found = [match.group(1) for line in file if (match := re.search(r" is up at ([^\s\"]+)", line))]
-        except OSError:
-            return ""
-        return found[-1] if found else ""
+        log = self.log / f"{name}.log"
+        for path in (log, *(rotated(log, number) for number in range(1, 100))):
+            try:
+                with path.open(errors="replace") as file:
+                    found = [match.group(1) for line in file if (match := re.search(r" is up at ([^\s\"]+)", line))]
+            except OSError:
+                break
+            if found:
+                return found[-1]
+        return ""
 
     def _provided(self) -> dict[Path, ProcessRecord]:
         if not (self.conf / "config.yaml").exists():

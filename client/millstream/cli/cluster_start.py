@@ -1,27 +1,18 @@
-"""Starts a local cluster: every service as a daemon of its own, and waits until all of them work together."""
+"""Starts a local cluster, or single services of one, and waits until they work."""
 
 from __future__ import annotations
 
 import contextlib
-import os
 import random
 import socket
-import subprocess
-import sys
-import time
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
 
-from millstream.cli.cluster_directory import MARK, ClusterDirectory
-from millstream.cli.cluster_stop import stop_cluster
-from millstream.cli.options import CLUSTER_DIR_VARIABLE
-from millstream.cli.rest import RestClient
+from millstream.cli.cluster_directory import ClusterDirectory
+from millstream.cli.cluster_services import ONLY_ONE, TASK_MANAGER, kind_of, start_daemon, wait_until_up
+from millstream.cli.cluster_stop import stop_cluster, stop_services
 from millstream.core.configuration import Configuration
 from millstream.core.errors import MillstreamError
-from millstream.resourcemanager.process_provider import last_line
-from millstream.resourcemanager.process_records import ProcessRecord
 
-_POLL = 0.1
 _LISTENING = (  # the port's option, the option of the address that is listened on
     ("dispatcher.rpc.port", "dispatcher.rpc.address"),
     ("jobmanager.rpc.port", "jobmanager.rpc.address"),
@@ -29,12 +20,6 @@ _LISTENING = (  # the port's option, the option of the address that is listened 
     ("rest.port", "rest.bind-address"),
 )
 _OWN_PORTS = range(12_000, 32_000)
-
-
-@dataclass(frozen=True, slots=True)
-class _Daemon:
-    name: str
-    process: subprocess.Popen[bytes]
 
 
 def with_ports(configuration: Configuration) -> Configuration:
@@ -78,77 +63,60 @@ def start_cluster(
 ) -> Configuration:
     """Starts the services and answers their configuration once all are up. On any failure nothing is left running."""
     if cluster.members():
+        down = [name for name, record in cluster.services().items() if not record.is_running()]
+        more = f"; {', '.join(down)} is down: `millstream cluster start {' '.join(down)}`" if down else ""
         raise MillstreamError(
             f"a cluster is already running in {cluster.root};"
-            f" stop it with `millstream cluster stop --dir {cluster.root}`"
+            f" stop it with `millstream cluster stop --dir {cluster.root}`{more}"
         )
     cluster.forget()
     configuration = with_ports(configuration)
     cluster.write_configuration(configuration)
-    names = ["resourcemanager-1", "jobmanager-1", "dispatcher-1"]
-    names += [f"taskmanager-{number}" for number in range(1, task_managers + 1)]
-    try:
-        daemons = [_start(cluster, name) for name in names]
-        _wait_until_up(cluster, configuration, daemons, task_managers, timeout, progress)
-    except BaseException:
-        stop_cluster(cluster, timeout=5.0)
-        raise
+    names = [*(f"{kind}-1" for kind in ONLY_ONE), *(f"{TASK_MANAGER}-{i + 1}" for i in range(task_managers))]
+    start_again(cluster, names, timeout, progress)
     return configuration
 
 
-def _start(cluster: ClusterDirectory, name: str) -> _Daemon:
-    service = name.partition("-")[0]
-    log_path = cluster.log / f"{name}.log"
-    with log_path.open("wb") as errors, log_path.with_suffix(".out").open("wb") as output:
-        process = subprocess.Popen(
-            [sys.executable, "-P", "-m", "millstream.cli.main", service, "--configDir", str(cluster.conf)],
-            stdin=subprocess.DEVNULL,
-            stdout=output,
-            stderr=errors,
-            env={**os.environ, MARK: str(cluster.root), CLUSTER_DIR_VARIABLE: str(cluster.root)},
-            start_new_session=True,
-        )
-    ProcessRecord.of(service, process.pid).write(cluster.run / f"{name}.json")
-    return _Daemon(name, process)
+def start_again(
+    cluster: ClusterDirectory, names: Sequence[str], timeout: float, progress: Callable[[str], None]
+) -> None:
+    """Starts all services of a cluster that is configured. On any failure nothing is left running."""
+    try:
+        wait_until_up(cluster, [start_daemon(cluster, name) for name in names], timeout, progress)
+    except BaseException:
+        stop_cluster(cluster, timeout=5.0)
+        raise
 
 
-def _wait_until_up(
+def start_services(
     cluster: ClusterDirectory,
-    configuration: Configuration,
-    daemons: list[_Daemon],
-    task_managers: int,
+    names: Sequence[str],
+    options: Mapping[str, object] | None,
     timeout: float,
     progress: Callable[[str], None],
-) -> None:
-    client = RestClient(configuration, timeout=2.0, advises=False)
-    slots = task_managers * configuration.integer("taskmanager.numberOfTaskSlots")
-    deadline = time.monotonic() + timeout
-    while True:
-        for daemon in daemons:
-            status = daemon.process.poll()
-            if status is not None:
-                reason = last_line(cluster.log / f"{daemon.name}.log")
-                raise MillstreamError(f"{daemon.name} ended with exit status {status}: {reason}")
-        waiting_for, blamed = _missing(client, task_managers, slots)
-        if not waiting_for:
-            return
-        progress(f"waiting for {waiting_for}")
-        if time.monotonic() > deadline:
-            reason = last_line(cluster.log / f"{blamed}.log")
-            raise MillstreamError(
-                f"{blamed} is not up after {timeout:g} s: still waiting for {waiting_for}; its log ends with: {reason}"
-            )
-        time.sleep(_POLL)
+) -> list[str]:
+    """Starts those that do not run yet, and answers which those were.
 
+    `options` are over the cluster's; None: as they were started before.
 
-def _missing(client: RestClient, task_managers: int, slots: int) -> tuple[str, str]:
-    """What the cluster still lacks, empty when nothing, and the service to blame for it."""
+    A service that does not come up is stopped again; the others are left as they were.
+    """
+    if not cluster.has_configuration():
+        raise MillstreamError(f"there is no cluster in {cluster.root}; `millstream cluster start` starts a whole one")
+    running = {name for name, record in cluster.services().items() if record.is_running()}
+    missing = [name for name in names if name not in running]
+    for name in missing:
+        if options and kind_of(name) != TASK_MANAGER:
+            raise MillstreamError(f"{name} runs with the cluster's configuration; only task managers take options")
+    for name in missing:
+        if options is not None:
+            cluster.write_own_configuration(name, options)
+    started = []
     try:
-        overview = client.get("/overview")
-    except MillstreamError as error:
-        return f"the REST API at {client.address} ({error})", "dispatcher-1"
-    registered, offered = int(overview["taskmanagers"]), int(overview["slots-total"])
-    if registered < task_managers or offered < slots:
-        have = f"{registered} of {task_managers} task managers with {offered} of {slots} slots"
-        return f"task managers: {have}", f"taskmanager-{min(registered + 1, task_managers)}"
-    return "", ""
+        for name in missing:
+            started.append(start_daemon(cluster, name))
+        wait_until_up(cluster, started, timeout, progress)
+    except BaseException:
+        stop_services(cluster, [daemon.name for daemon in started], timeout=5.0)
+        raise
+    return missing

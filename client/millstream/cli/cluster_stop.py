@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import signal
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from millstream.cli.cluster_directory import ClusterDirectory
 from millstream.core.errors import MillstreamError
@@ -30,6 +30,28 @@ def stop_cluster(cluster: ClusterDirectory, timeout: float) -> int:
         _wait(cluster.members, _POLL)
     cluster.forget()
     return len(members)
+
+
+def stop_services(cluster: ClusterDirectory, names: Sequence[str], timeout: float) -> list[str]:
+    """Ends single services, and answers which of them were running. Task managers are forgotten with that."""
+    records = {name: record for name, record in cluster.services().items() if name in names}
+    running = {name: record for name, record in records.items() if record.is_running()}
+
+    def left() -> list[ProcessRecord]:
+        return [record for record in running.values() if record.is_running()]
+
+    for record in running.values():
+        record.signal_group(signal.SIGTERM)
+    _wait(left, timeout)
+    for record in left():
+        record.signal_group(signal.SIGKILL)
+    _wait(left, _KILL_TIMEOUT)
+    if left():
+        raise MillstreamError(f"these processes cannot be killed: {', '.join(str(record.pid) for record in left())}")
+    for name, record in records.items():
+        if record.service == "taskmanager":
+            (cluster.run / f"{name}.json").unlink(missing_ok=True)
+    return list(running)
 
 
 def _wait(members: Callable[[], list[ProcessRecord]], timeout: float) -> None:

@@ -10,6 +10,7 @@ from millstream.cli import failures
 from millstream.cli.cluster import cluster
 from millstream.cli.daemons import DAEMONS
 from millstream.cli.jobs import cancel, list_jobs
+from millstream.cli.logs import logs
 from millstream.cli.programs import info, run
 from millstream.cli.snapshots import checkpoint, savepoint, stop
 from millstream.cli.state import state
@@ -29,7 +30,7 @@ def millstream() -> None:
     """Run stateful stream processing jobs written in Python."""
 
 
-for _command in (run, info, list_jobs, cancel, stop, savepoint, checkpoint, state, cluster, *DAEMONS):
+for _command in (run, info, list_jobs, cancel, logs, stop, savepoint, checkpoint, state, cluster, *DAEMONS):
     millstream.add_command(_command)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.client
 import json
+import re
 import ssl
 from typing import Any
 
@@ -35,6 +36,15 @@ class RestClient:
         """The JSON that the path answers."""
         return self._request("GET", path)
 
+    def get_bytes(self, path: str, part: str) -> tuple[bytes, int, int]:
+        """A part of a file, given as a `Range`: its content, where it begins, and the size of the file."""
+        body, headers = self._send("GET", path, None, {"Range": part})
+        given = re.match(r"bytes (?:(\d+)-\d+|\*)/(\d+)", headers.get("Content-Range", ""))
+        if given is None:
+            raise MillstreamError(f"{self.address} answers {path} without a range: is it a Millstream cluster?")
+        size = int(given.group(2))
+        return body, int(given.group(1)) if given.group(1) is not None else size, size
+
     def patch(self, path: str) -> Any:
         """The JSON that the path answers to PATCH without a body."""
         return self._request("PATCH", path)
@@ -49,8 +59,16 @@ class RestClient:
         return http.client.HTTPConnection(self._host, self._port, timeout=self._timeout)
 
     def _request(self, method: str, path: str, content: str | None = None) -> Any:
+        body, _ = self._send(method, path, content, {"Accept": "application/json"})
+        try:
+            return json.loads(body) if body.strip() else {}
+        except ValueError as error:
+            raise MillstreamError(f"{self.address} answers {path} with no JSON: is it a Millstream cluster?") from error
+
+    def _send(
+        self, method: str, path: str, content: str | None, headers: dict[str, str]
+    ) -> tuple[bytes, http.client.HTTPMessage]:
         connection = self._connection()
-        headers = {"Accept": "application/json"}
         if content is not None:
             headers["Content-Type"] = "application/json"
         try:
@@ -65,10 +83,7 @@ class RestClient:
             connection.close()
         if response.status >= 400:
             raise RestError(self._reason(response.status, response.reason, body), response.status)
-        try:
-            return json.loads(body) if body.strip() else {}
-        except ValueError as error:
-            raise MillstreamError(f"{self.address} answers {path} with no JSON: is it a Millstream cluster?") from error
+        return body, response.headers
 
     def _reason(self, status: int, phrase: str, body: bytes) -> str:
         try:

@@ -24,6 +24,9 @@ class EmbeddedCluster:
         ports = {f"{s}.rpc.port": 0 for s in ("dispatcher", "jobmanager", "resourcemanager", "taskmanager")}
         own: dict[str, object] = {"taskmanager.host": "127.0.0.1", "taskmanager.numberOfTaskSlots": slots}
         own["resourcemanager.provider"] = "standalone"
+        own["env.log.dir"] = ""  # all of it is the program's output
+        if not configuration.is_set("taskmanager.prints.name-task"):
+            own["taskmanager.prints.name-task"] = False
         self._configuration = configuration.merged({**loopback, **ports, **own})
         self._services: list[Service] = []
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import os
 import sys
 from collections.abc import Callable
@@ -14,6 +13,7 @@ import grpc
 from millstream.client.embedded import EmbeddedCluster
 from millstream.client.job_client import ClusterJobClient
 from millstream.client.loop_thread import LoopThread
+from millstream.client.quiet_services import QUIET
 from millstream.core.artifacts import upload_artifact
 from millstream.core.configuration import Configuration
 from millstream.core.errors import NO_CLUSTER, SubmissionError, UnreachableError
@@ -22,7 +22,6 @@ from millstream.core.rpc import Stub, explain, open_channel
 from millstream.datastream.execution import Executor, JobClient
 from millstream.proto import dispatcher_pb2 as dp
 
-logging.getLogger("millstream").addHandler(logging.NullHandler())  # a library: silent unless the program logs
 _SERVICE = dp.DESCRIPTOR.services_by_name["Dispatcher"]
 
 
@@ -43,11 +42,17 @@ class RemoteExecutor:
         """Uploads what the cluster does not have, then submits."""
         host = self._configuration.string("dispatcher.rpc.address")
         address = f"{host}:{self._configuration.integer('dispatcher.rpc.port')}"
+        QUIET.begin(self._configuration)
         loop = LoopThread("millstream client")
-        try:
-            client = _submit(loop, address, graph, artifact_paths or {}, self._configuration, loop.close)
-        except BaseException:
+
+        def release() -> None:
             loop.close()
+            QUIET.end()
+
+        try:
+            client = _submit(loop, address, graph, artifact_paths or {}, self._configuration, release)
+        except BaseException:
+            release()
             raise
         print(f"Job has been submitted with JobID {graph.job_id}", flush=True)
         record = os.environ.get("MILLSTREAM_SUBMITTED_FILE")
@@ -66,15 +71,20 @@ class LocalExecutor:
     def submit(self, graph: JobGraph, artifact_paths: dict[str, str] | None = None) -> JobClient:
         """Runs the job here."""
         slots = max(graph.slots_required(), self._configuration.integer("taskmanager.numberOfTaskSlots"))
+        configuration = self._configuration.merged(_quiet_options(self._configuration))
+        quiet = configuration.string("logging.stderr.level") == "ERROR"
+        if quiet:
+            QUIET.begin(configuration)
         loop = LoopThread("millstream")
-        quiet = {} if self._configuration.is_set("logging.level") else {"logging.level": "WARNING"}
-        cluster = EmbeddedCluster(self._configuration.merged(quiet), slots)
+        cluster = EmbeddedCluster(configuration, slots)
 
         def release() -> None:
             try:
                 loop.call(cluster.stop())
             finally:
                 loop.close()
+                if quiet:
+                    QUIET.end()
 
         try:
             address = loop.call(cluster.start())
@@ -84,6 +94,19 @@ class LocalExecutor:
         except BaseException:
             release()
             raise
+
+
+def _quiet_options(configuration: Configuration) -> dict[str, str]:
+    """What keeps the services and workers of an embedded cluster out of the program's output."""
+    file = configuration.string("execution.local.log-file")
+    options = {"execution.local.log-file": os.path.abspath(file)} if file else {}
+    if configuration.is_set("logging.level") and not file:
+        return options
+    if not file:
+        options["logging.level"] = "WARNING"
+    if not configuration.is_set("logging.stderr.level"):
+        options["logging.stderr.level"] = "ERROR"
+    return options
 
 
 def _submit(
@@ -105,9 +128,7 @@ def _submit(
         except grpc.RpcError as error:
             await channel.close()
             if isinstance(error, grpc.aio.AioRpcError) and error.code() == grpc.StatusCode.UNAVAILABLE:
-                raise UnreachableError(
-                    f"no dispatcher answers at {address}: {explain(error)}. {NO_CLUSTER}"
-                ) from None
+                raise UnreachableError(f"no dispatcher answers at {address}: {explain(error)}. {NO_CLUSTER}") from None
             raise SubmissionError(f"the dispatcher refused the job: {explain(error)}") from None
         return stub
 

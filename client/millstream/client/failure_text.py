@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from millstream.core.failure_lines import failure_lines
 from millstream.core.states import JobStatus
 from millstream.proto import status_pb2 as pb
 
@@ -13,13 +14,6 @@ def failure_text(details: pb.JobDetails) -> str:
     if not details.failures:
         return f"job '{details.name}' ({details.job_id}) ended as {details.state}"
     failure = details.failures[0]
-    lines = [failure.traceback.rstrip() or failure.exception, ""]
-    if failure.operator_name:
-        lines.append(f"  in operator '{failure.operator_name}'")
-    if failure.task_name:
-        where = f" on {failure.task_manager}" if failure.task_manager else ""
-        lines.append(f"  in task '{failure.task_name}'{where}")
-    if failure.record:
-        lines.append(f"  on the record {failure.record}")
+    lines = failure_lines(failure)
     lines.append(f"  of job '{details.name}' ({details.job_id})")
     return "\n".join(lines)

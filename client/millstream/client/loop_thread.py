@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Coroutine
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
-from millstream.core.loop_end import end_tasks
+from millstream.core.loops import end_tasks
 
 T = TypeVar("T")
 
@@ -16,12 +17,17 @@ class LoopThread:
     """Runs coroutines for threads that wait for their results."""
 
     def __init__(self, name: str) -> None:
-        self.loop = asyncio.new_event_loop()
+        self.loop: asyncio.AbstractEventLoop
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+        self._started = threading.Event()
         self._thread.start()
+        self._started.wait()
 
     def _run(self) -> None:
+        self.loop = asyncio.new_event_loop()  # here: what asyncio logs about it is not the program's
+        self.loop.set_default_executor(ThreadPoolExecutor(thread_name_prefix=f"{self._thread.name} worker"))
         asyncio.set_event_loop(self.loop)
+        self._started.set()
         self.loop.run_forever()
 
     def call(self, work: Coroutine[Any, Any, T], timeout: float | None = None) -> T:

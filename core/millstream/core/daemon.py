@@ -15,8 +15,9 @@ from typing import Protocol
 
 from millstream.core.configuration import Configuration
 from millstream.core.errors import MillstreamError
+from millstream.core.log_files import bound_output
 from millstream.core.logs import set_up_logging
-from millstream.core.loop_end import end_tasks
+from millstream.core.loops import end_tasks
 
 log = logging.getLogger(__name__)
 
@@ -42,6 +43,7 @@ class Service(Protocol):
 
 def run_service(name: str, make: Callable[[Configuration], Service], configuration: Configuration) -> int:
     """The body of `millstream <service>`: 0 after SIGTERM or SIGINT, 1 after a failure."""
+    bound_output(configuration)
     set_up_logging(name, configuration)
     try:
         asyncio.run(_run(name, make, configuration))

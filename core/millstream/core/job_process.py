@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -22,8 +23,12 @@ async def start_job_process(
     python_path: Sequence[str],
     configuration: Configuration,
     progress: Callable[[str], None],
+    outputs: Callable[[], tuple[int, int] | None] = lambda: None,
 ) -> ChildProcess:
-    """Runs `python -m module arguments` where the job's packages are. Raises MillstreamError with the reason."""
+    """Runs `python -m module arguments` where the job's packages are. Raises MillstreamError with the reason.
+
+    `outputs` opens its standard output and error; without them, it writes where this process does.
+    """
     cache = EnvironmentCache(
         work_directory(configuration, "environments"), configuration.string("python.executable") or None
     )
@@ -33,4 +38,10 @@ async def start_job_process(
             await download_artifact(channel, artifact, path)
 
         environment = await cache.prepare(artifacts, fetch, progress)
-    return await ChildProcess.start(environment, module, arguments, python_path)
+    opened = outputs()
+    try:
+        output, errors = opened or (None, None)
+        return await ChildProcess.start(environment, module, arguments, python_path, stdout=output, stderr=errors)
+    finally:
+        for descriptor in opened or ():
+            os.close(descriptor)

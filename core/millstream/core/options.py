@@ -97,7 +97,41 @@ _ROWS = [
         "Where services keep artifacts, environments and logs; empty: a folder under the system's temporary directory.",
     ),
     Option("logging.level", _T.ENUM, "INFO", "What the services log.", ("DEBUG", "INFO", "WARNING", "ERROR")),
+    Option(
+        "logging.stderr.level",
+        _T.ENUM,
+        "DEBUG",
+        "Messages of Millstream itself below it are not shown on standard error. `python job.py` sets it to ERROR.",
+        ("DEBUG", "INFO", "WARNING", "ERROR"),
+    ),
     Option("logging.format", _T.ENUM, "text", "One line of text or one JSON object an event.", ("text", "json")),
+    Option(
+        "env.log.dir",
+        _T.STRING,
+        "",
+        "The folder of log files. `millstream cluster start` sets it to `log` in the cluster's folder. A service whose"
+        " standard error and output are files in it keeps them within bounds, and its slot workers write files of their"
+        " own there. Empty: workers write where their task manager does, and nothing is bounded.",
+    ),
+    Option(
+        "env.log.max",
+        _T.INT,
+        10,
+        "How many old log files are kept of each, and of how many ended jobs the workers' files are.",
+    ),
+    Option(
+        "env.log.max-size",
+        _T.MEMORY,
+        10 * 1024 * 1024,
+        "How large a log file gets before it is moved aside; looked at every second.",
+    ),
+    Option(
+        "taskmanager.prints.name-task",
+        _T.BOOL,
+        True,
+        "Whether a line that a function prints begins with its job, task and subtask. The lines of print sinks are as"
+        " they are. `python job.py` sets it to false.",
+    ),
     # submission
     Option("web.upload.dir", _T.STRING, "", "Where uploaded wheels are kept; empty: under io.tmp.dirs."),
     Option("web.upload.max-size", _T.MEMORY, 512 * 1024 * 1024, "The largest wheel that is accepted."),
@@ -174,6 +208,13 @@ _ROWS = [
         _T.BOOL,
         False,
         "Local mode runs the tasks in the client's own process, for debuggers.",
+    ),
+    Option(
+        "execution.local.log-file",
+        _T.STRING,
+        "",
+        "Where the services and workers of `python job.py` log, at `logging.level`. Empty: only errors are shown, on"
+        " standard error or where the program's own logging leads.",
     ),
     Option("execution.attached", _T.BOOL, True, "Whether submitting waits for the job to end."),
     Option(
@@ -414,6 +455,8 @@ _ROWS = [
 ]
 
 _BOUNDS: dict[str, tuple[float, float | None]] = {
+    "env.log.max": (0, None),
+    "env.log.max-size": (1024, None),
     "heartbeat.interval": (0.01, None),
     "heartbeat.timeout": (0.01, None),
     "metrics.fetcher.update-interval": (0.01, None),

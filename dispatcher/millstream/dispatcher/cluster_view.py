@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import logging
+from typing import Any
 
 import grpc
 
 from millstream.core.configuration import Configuration
-from millstream.core.errors import UnreachableError
+from millstream.core.errors import MillstreamError, UnreachableError
+from millstream.core.log_reading import LogFile, LogPiece
 from millstream.core.rpc import Stub, explain, open_channel
 from millstream.proto import resourcemanager_pb2, taskmanager_pb2
 from millstream.proto.session_pb2 import Empty
@@ -15,6 +17,10 @@ from millstream.proto.session_pb2 import Empty
 log = logging.getLogger(__name__)
 _TIMEOUT = 2.0
 _LOG_TIMEOUT = 10.0
+
+
+class NoSuchLogError(MillstreamError):
+    """The task manager has no log file of this name."""
 
 
 class ClusterView:
@@ -43,15 +49,26 @@ class ClusterView:
         assert isinstance(overview, resourcemanager_pb2.Overview)
         return overview
 
-    async def read_log(self, address: str, name: str) -> bytes:
-        """A log file of the task manager at this address. Raises UnreachableError."""
+    async def read_log(self, address: str, name: str, offset: int | None, length: int) -> LogPiece:
+        """A piece of a log file of the task manager at this address. Raises NoSuchLogError, UnreachableError."""
+        request = taskmanager_pb2.ReadLogRequest(name=name, offset=offset, length=length)
+        content = await self._ask(address, "read_log", request)
+        return LogPiece(bytes(content.content), content.start, content.size)
+
+    async def list_logs(self, address: str) -> list[LogFile]:
+        """The log files of the task manager at this address. Raises UnreachableError."""
+        found = await self._ask(address, "list_logs", Empty())
+        return [LogFile(file.name, file.size, file.modified) for file in found.files]
+
+    async def _ask(self, address: str, method: str, request: Any) -> Any:
         async with open_channel(address, self._configuration) as channel:
             stub = Stub(channel, taskmanager_pb2.DESCRIPTOR.services_by_name["TaskManager"])
             try:
-                content = await stub.read_log(taskmanager_pb2.ReadLogRequest(name=name), timeout=_LOG_TIMEOUT)
+                return await getattr(stub, method)(request, timeout=_LOG_TIMEOUT)
             except grpc.RpcError as error:
+                if isinstance(error, grpc.aio.AioRpcError) and error.code() is grpc.StatusCode.NOT_FOUND:
+                    raise NoSuchLogError(explain(error)) from error
                 raise UnreachableError(f"the task manager at {address} does not answer: {explain(error)}") from error
-        return bytes(content.content)
 
     async def close(self) -> None:
         """Releases the connection."""

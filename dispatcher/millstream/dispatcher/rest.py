@@ -18,6 +18,7 @@ from millstream.dispatcher.rest_cluster import ClusterEndpoints, millstream_vers
 from millstream.dispatcher.rest_disposal import DisposalEndpoints
 from millstream.dispatcher.rest_jobs import JobEndpoints
 from millstream.dispatcher.rest_json import Json
+from millstream.dispatcher.rest_logs import LogEndpoints
 from millstream.dispatcher.rest_operations import RestOperations
 from millstream.dispatcher.rest_schemas import ANYTHING
 from millstream.dispatcher.rest_server import RestServer
@@ -48,6 +49,7 @@ class RestApi:
         wheels = WheelEndpoints(UploadedWheels(configuration), runner, lifecycle, artifacts, lambda: self._server.url)
         self.routes = [
             *ClusterEndpoints(lifecycle, self._cluster, dispatcher_address).routes(),
+            *LogEndpoints(self._cluster, configuration).routes(),
             *JobEndpoints(lifecycle, clock).routes(),
             *CheckpointEndpoints(lifecycle).routes(),  # before the snapshots': their trigger ids are on one level
             *SnapshotEndpoints(lifecycle, self._operations).routes(),

@@ -1,4 +1,4 @@
-"""REST endpoints of the cluster: overview, the dashboard's configuration, task managers and their logs."""
+"""REST endpoints of the cluster: overview, the dashboard's configuration, task managers."""
 
 from __future__ import annotations
 
@@ -7,9 +7,7 @@ from collections import Counter
 from importlib.metadata import PackageNotFoundError, version
 
 from starlette.requests import Request
-from starlette.responses import PlainTextResponse, Response
 
-from millstream.core.errors import UnreachableError
 from millstream.core.states import JobStatus
 from millstream.dispatcher import rest_schemas as schemas
 from millstream.dispatcher.cluster_view import ClusterView
@@ -49,8 +47,6 @@ class ClusterEndpoints:
             RestRoute("GET", "/config", self.config, "What a dashboard has to know.", schemas.CONFIG),
             RestRoute("GET", "/taskmanagers", self.task_managers, "All task managers.", schemas.TASK_MANAGERS),
             RestRoute("GET", one, self.task_manager, "A task manager with its slots.", schemas.TASK_MANAGER),
-            RestRoute("GET", f"{one}/log", self.log, "A task manager's log.", None),
-            RestRoute("GET", f"{one}/stdout", self.stdout, "What a task manager's jobs printed.", None),
         ]
 
     async def overview(self, request: Request) -> Json:
@@ -98,21 +94,6 @@ class ClusterEndpoints:
             if not _is_free(slot)
         ]
         return {**_task_manager(manager), "allocatedSlots": slots, "metrics": {}}
-
-    async def log(self, request: Request) -> Response:
-        """`GET /taskmanagers/:taskmanagerid/log`."""
-        return await self._read(request, "log")
-
-    async def stdout(self, request: Request) -> Response:
-        """`GET /taskmanagers/:taskmanagerid/stdout`."""
-        return await self._read(request, "stdout")
-
-    async def _read(self, request: Request, name: str) -> Response:
-        manager = await self._find(request)
-        try:
-            return PlainTextResponse(await self._cluster.read_log(manager.address, name))
-        except UnreachableError as error:
-            raise RestError(500, str(error)) from error
 
     async def _find(self, request: Request) -> TaskManagerInfo:
         wanted = request.path_params["taskmanagerid"]

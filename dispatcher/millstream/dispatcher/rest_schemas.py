@@ -135,6 +135,7 @@ _TASK_MANAGER: dict[str, Schema] = {
     }),
     "memoryConfiguration": mapping(INTEGER),
 }  # fmt: skip
+LOGS = record({"logs": array(record({"name": STRING, "size": INTEGER, "mtime": INTEGER}))})
 TASK_MANAGERS = record({"taskmanagers": array(record(_TASK_MANAGER))})
 TASK_MANAGER = record({
     **_TASK_MANAGER,

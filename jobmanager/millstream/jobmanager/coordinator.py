@@ -10,6 +10,7 @@ and a return of splits are confirmed with `ready`: what was sent before that bel
 from __future__ import annotations
 
 import argparse
+import json
 import logging
 import pickle
 import queue
@@ -23,6 +24,7 @@ from typing import Any
 from millstream.core.clock import Clock, SystemClock
 from millstream.core.configuration import Configuration
 from millstream.core.control_pipe import ControlPipe, end_with_parent
+from millstream.core.log_files import bound_output
 from millstream.core.logs import set_up_logging
 from millstream.core.pickling import to_bytes
 from millstream.core.tracebacks import one_line, user_traceback
@@ -255,9 +257,13 @@ def main() -> int:
     """Reads commands on the control thread, works on this one."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--control-fd", type=int, required=True)
+    parser.add_argument("--job", default="")
+    parser.add_argument("--logging", default="{}")
     arguments = parser.parse_args()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    set_up_logging("coordinator", Configuration())
+    configuration = Configuration(json.loads(arguments.logging))
+    bound_output(configuration, owner=False)
+    set_up_logging("coordinator", configuration, lambda: arguments.job)
     pipe = ControlPipe(socket.socket(fileno=arguments.control_fd))
     coordinator = Coordinator(lambda message: pipe.send(message.SerializeToString()), SystemClock())
     pipe.start(lambda raw: coordinator.command(pb.CoordinatorCommand.FromString(raw)), end_with_parent)

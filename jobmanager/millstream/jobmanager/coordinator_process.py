@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
 
 from millstream.core.child import Child, ChildThread
@@ -14,6 +15,7 @@ from millstream.core.supervised_child import SupervisedChild
 from millstream.proto import status_pb2
 from millstream.proto import taskmanager_pb2 as pb
 
+_LOGGING = ("logging.", "env.log.", "execution.local.log-file")
 _STOP_GRACE = 2.0
 
 
@@ -83,6 +85,11 @@ class CoordinatorProcess:
         )
         self._on_message(pb.CoordinatorMessage(failure=failure))
 
+    def _logging_options(self) -> dict[str, str]:
+        """As this process logs; none of them is a secret, so they may be on a command line."""
+        options = self._configuration.to_dict()
+        return {key: value for key, value in options.items() if key.startswith(_LOGGING)}
+
     async def _launch(self) -> Child:
         if self._configuration.boolean("execution.local.in-process"):
             from millstream.jobmanager.coordinator import run_coordinator
@@ -90,7 +97,7 @@ class CoordinatorProcess:
             return await ChildThread.start(run_coordinator, "coordinator")
         return await start_job_process(
             "millstream.jobmanager.coordinator",
-            [],
+            ["--job", f"{self._graph.name} ({self._graph.job_id})", "--logging", json.dumps(self._logging_options())],
             self._graph.artifacts,
             self._artifact_address,
             self._graph.python_path,

@@ -16,8 +16,10 @@ from millstream.core.background import BackgroundTasks
 from millstream.core.clock import Clock, Instant
 from millstream.core.configuration import Configuration
 from millstream.core.errors import MillstreamError
+from millstream.core.failure_lines import failure_lines
 from millstream.core.graph import JobGraph
 from millstream.core.ids import AllocationId, JobId, TaskManagerId, VertexId
+from millstream.core.states import JobStatus
 from millstream.jobmanager import events as ev
 from millstream.jobmanager.checkpoint_reports import CheckpointReports
 from millstream.jobmanager.checkpoints.settings import CheckpointSettings
@@ -191,6 +193,7 @@ class RunningJob:
                     self.start_coordinator({})
                 case ev.StartWorker(allocation_id, task_manager):
                     start = pb.StartWorker(
+                        job_name=self.graph.name,
                         allocation_id=allocation_id,
                         job_id=job_id,
                         artifacts=[a.to_proto() for a in graph.artifacts],
@@ -209,7 +212,8 @@ class RunningJob:
                     free = pb.FreeSlot(allocation_id=allocation_id, reason=reason)
                     self.command(task_manager, pb.JobManagerCommand(free_slot=free))
                 case ev.RollBack(subtasks, reason):
-                    log.warning("job %s: %d tasks restart: %s", job_id, len(subtasks), reason)
+                    log.warning("job %s (%s): %d tasks restart: %s", job_id, graph.name, len(subtasks), reason)
+                    self._log_cause()
                     if self.checkpoints is not None:
                         self.checkpoints.rolled_back(effect)
                 case ev.Restore():
@@ -224,8 +228,16 @@ class RunningJob:
                 case _:
                     assert_never(effect)
 
+    def _log_cause(self) -> None:
+        """The newest failure, as its client would read it. No error of ours: an embedded cluster's client has it."""
+        if self.master.failures:
+            told = "\n".join(failure_lines(self.master.failures[0]))
+            log.warning("job %s (%s) failed:\n%s", self.graph.job_id, self.graph.name, told)
+
     def _job_ended(self) -> None:
         log.info("job %s (%s) ended: %s", self.graph.job_id, self.graph.name, self.master.status)
+        if self.master.status is JobStatus.FAILED:
+            self._log_cause()
         if self.checkpoints is not None:
             self.checkpoints.job_ended(self.master.status)
         if self._coordinator is not None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import re
 import signal
 import sys
 from collections.abc import Callable, Sequence
@@ -21,10 +22,12 @@ from pathlib import Path
 from millstream.core.configuration import Configuration
 from millstream.core.directories import work_directory
 from millstream.core.ids import new_id
+from millstream.core.log_files import log_folder
 from millstream.resourcemanager.process_records import ProcessRecord, processes_with, read_records
 
 TOKEN_VARIABLE = "MILLSTREAM_PROVIDER_TOKEN"
 log = logging.getLogger(__name__)
+_PROVIDED = re.compile(r"taskmanager-([0-9a-f]{8})\.")
 
 
 class _Phase(Enum):
@@ -67,7 +70,7 @@ class ProcessProvider:
         self._configuration = configuration
         self._command = command
         self._records = work_directory(configuration, "run")
-        self._logs = work_directory(configuration, "log")
+        self._logs = log_folder(configuration) or work_directory(configuration, "log")
         self._owner = ""
         self._wanted = 0
         self._deaths = 0
@@ -83,7 +86,7 @@ class ProcessProvider:
         host, _, port = resource_manager_address.rpartition(":")
         self._configuration = self._configuration.merged(
             {"resourcemanager.rpc.address": host, "resourcemanager.rpc.port": port, "taskmanager.rpc.port": 0}
-        )
+        ).merged({"env.log.dir": str(self._logs)})
         for path, record in read_records(self._records).items():
             if record.details.get("owner") != self._owner:
                 continue
@@ -173,6 +176,7 @@ class ProcessProvider:
 
     async def _spawn_one(self) -> None:
         token = new_id()
+        await asyncio.to_thread(self._remove_old_logs, {t[:8] for t in self._started})
         log_path = self._logs / f"taskmanager-{token[:8]}.log"
         with log_path.open("ab") as errors, log_path.with_suffix(".out").open("ab") as output:
             process = await asyncio.create_subprocess_exec(
@@ -192,6 +196,17 @@ class ProcessProvider:
         started.watcher = asyncio.get_running_loop().create_task(self._watch(started))
         record.write(started.record_path)
         log.info("started a task manager as process %d, its log is %s", process.pid, log_path)
+
+    def _remove_old_logs(self, running: set[str]) -> None:
+        """Keeps those of the newest `env.log.max` task managers that ended."""
+        ended: dict[str, list[Path]] = {}
+        for path in sorted(self._logs.glob("taskmanager-*"), key=_modified):
+            found = _PROVIDED.match(path.name)
+            if found is not None and found.group(1) not in running:
+                ended.setdefault(found.group(1), []).append(path)
+        for token in list(ended)[: max(0, len(ended) - self._configuration.integer("env.log.max"))]:
+            for path in ended[token]:
+                path.unlink(missing_ok=True)
 
     async def _watch(self, started: _Started) -> None:
         if started.process is not None:
@@ -227,6 +242,13 @@ class ProcessProvider:
         started.record.signal_group(signal.SIGTERM)
         loop = asyncio.get_running_loop()
         started.reaper = loop.call_later(self.STOP_TIMEOUT, started.record.signal_group, signal.SIGKILL)
+
+
+def _modified(path: Path) -> float:
+    try:
+        return path.stat().st_mtime
+    except OSError:
+        return 0.0
 
 
 def last_line(path: Path) -> str:

@@ -7,11 +7,9 @@ user code. Slots are freed when their job manager says so, when it stays away, a
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 import os
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import grpc
@@ -21,16 +19,18 @@ from millstream.core.configuration import Configuration
 from millstream.core.daemon import ServiceDismissed
 from millstream.core.errors import MillstreamError, UnreachableError
 from millstream.core.ids import AllocationId, JobId, TaskManagerId, new_id
+from millstream.core.log_reading import LIMIT
 from millstream.core.rpc import serve, service_handler
 from millstream.core.session import Dialer, Session
 from millstream.proto import resourcemanager_pb2 as rm
 from millstream.proto import taskmanager_pb2 as pb
+from millstream.proto.session_pb2 import Empty
 from millstream.taskmanager.local_state import LocalState
 from millstream.taskmanager.slot_table import Allocation, SlotTable
 from millstream.taskmanager.supervised_worker import SupervisedWorker
+from millstream.taskmanager.worker_logs import WorkerLogs
 
 log = logging.getLogger(__name__)
-_LOG_LIMIT = 8 * 1024 * 1024
 
 JobManagerSession = Session[pb.TaskManagerMessage, pb.JobManagerCommand]
 ResourceManagerSession = Session[rm.TaskManagerReport, rm.TaskManagerCommand]
@@ -53,6 +53,7 @@ class TaskManagerService:
         self._dialled: set[str] = set()
         self._workers: dict[AllocationId, SupervisedWorker] = {}
         self._local_state: LocalState | None = None
+        self._logs = WorkerLogs(configuration)
         self._stopped = False
 
     async def start(self) -> None:
@@ -85,11 +86,18 @@ class TaskManagerService:
         return await asyncio.shield(self._failed)
 
     async def read_log(self, request: pb.ReadLogRequest, context: Any) -> pb.LogContent:
-        """The end of this process's log or standard output, when they go to files."""
-        number = {"log": 2, "stdout": 1}.get(request.name)
-        if number is None:
-            await context.abort(grpc.StatusCode.NOT_FOUND, f"there is no log '{request.name}'; ask for log or stdout")
-        return pb.LogContent(content=await asyncio.to_thread(_end_of_file, f"/proc/self/fd/{number}"))
+        """A piece of a log file, or the end of it."""
+        offset = request.offset if request.HasField("offset") else None
+        piece = await asyncio.to_thread(self._logs.read, request.name, offset, request.length or LIMIT)
+        if piece is None:
+            await context.abort(grpc.StatusCode.NOT_FOUND, f"this task manager has no log '{request.name[:200]}'")
+            raise AssertionError("abort raises")
+        return pb.LogContent(content=piece.content, start=piece.start, size=piece.size)
+
+    async def list_logs(self, request: Empty, context: Any) -> pb.LogList:
+        """Its log files and those of its workers."""
+        files = await asyncio.to_thread(self._logs.files)
+        return pb.LogList(files=[pb.LogFile(name=f.name, size=f.size, modified=f.modified) for f in files])
 
     # The resource manager
 
@@ -255,7 +263,7 @@ class TaskManagerService:
             return
         if allocation.allocation_id in self._workers:
             return
-        configuration = self._configuration.merged(dict(start.configuration))
+        configuration = self._configuration.merged(dict(start.configuration)).merged(self._logs.options)
         merged = configuration.to_dict()
         start.configuration.clear()
         start.configuration.update(merged)
@@ -270,7 +278,10 @@ class TaskManagerService:
                 allocation,
                 pb.TaskManagerMessage(progress=pb.WorkerProgress(allocation_id=start.allocation_id, message=text)),
             ),
+            lambda: self._logs.open(allocation.job_id, allocation.index),
         )
+        jobs = {a.job_id for a in self._table.report() if a is not None}
+        self._background.spawn(asyncio.to_thread(self._logs.remove_old, jobs))
         self._workers[allocation.allocation_id] = worker
         self._background.spawn(self._supervise(allocation, worker))
 
@@ -325,13 +336,3 @@ class TaskManagerService:
         self._report_slots()
         if self._local_state is not None:
             self._background.spawn(asyncio.to_thread(self._local_state.remove, allocation_id))
-
-
-def _end_of_file(descriptor: str) -> bytes:
-    with contextlib.suppress(OSError):
-        target = Path(os.readlink(descriptor))
-        if target.is_file():
-            with target.open("rb") as file:
-                file.seek(max(0, target.stat().st_size - _LOG_LIMIT))
-                return file.read()
-    return b""

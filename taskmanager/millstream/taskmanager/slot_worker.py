@@ -20,6 +20,7 @@ from millstream.core.barriers import Alignment, StopMode
 from millstream.core.batches import Barrier
 from millstream.core.clock import Clock
 from millstream.core.configuration import Configuration
+from millstream.core.failure_lines import failure_lines
 from millstream.core.states import ExecutionState
 from millstream.proto import dispatcher_pb2
 from millstream.proto import taskmanager_pb2 as pb
@@ -342,7 +343,7 @@ class SlotWorker:
         self._close(task)
         task.move_to(ExecutionState.FAILED)
         failure = describe_failure(error, task.deployment, self._clock.now_ms())
-        log.info("task %s failed: %s", task.deployment.task_name, failure.exception)
+        log.warning("task %s failed:\n%s", task.deployment.task_name, "\n".join(failure_lines(failure)))
         self._report(task, pb.TaskUpdate(failure=failure))
         self._forget(task)
 

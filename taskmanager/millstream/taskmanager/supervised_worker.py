@@ -28,6 +28,7 @@ class SupervisedWorker:
         configuration: Configuration,
         on_message: Callable[[pb.WorkerMessage], None],
         on_progress: Callable[[str], None],
+        outputs: Callable[[], tuple[int, int] | None] = lambda: None,
     ) -> None:
         self.allocation_id = start.allocation_id
         self._start = start
@@ -35,6 +36,7 @@ class SupervisedWorker:
         self._configuration = configuration
         self._on_message = on_message
         self._on_progress = on_progress
+        self._outputs = outputs
         self.was_put_down = False
         self._running: set[str] = set()
         self._ready = asyncio.Event()
@@ -114,4 +116,5 @@ class SupervisedWorker:
             list(self._start.python_path),
             self._configuration,
             self._on_progress,
+            self._outputs,
         )

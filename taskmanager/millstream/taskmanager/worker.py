@@ -16,13 +16,15 @@ import signal
 import socket
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from types import FrameType
 
 from millstream.core.clock import SystemClock
 from millstream.core.configuration import Configuration
 from millstream.core.control_pipe import ControlPipe, end_with_parent
+from millstream.core.log_files import bound_output
 from millstream.core.logs import set_up_logging
+from millstream.core.named_prints import name_prints
 from millstream.proto import taskmanager_pb2 as pb
 from millstream.taskmanager.slot_worker import SlotWorker, TaskInterrupted
 
@@ -70,13 +72,25 @@ def run_worker(pipe: ControlPipe, host: str, on_end: Callable[[], None] | None =
         return
     configuration = Configuration(first.start.configuration)
     in_process = on_end is None
+    workers: list[SlotWorker] = []
     if not in_process:
-        set_up_logging("worker", configuration)
+        bound_output(configuration)
+        set_up_logging("worker", configuration, lambda: where(first.start, workers))
+        if configuration.boolean("taskmanager.prints.name-task"):
+            name_prints(lambda: where(first.start, workers))
     worker = SlotWorker(first.start, host, SystemClock(), lambda message: pipe.send(message.SerializeToString()))
+    workers.append(worker)
     interval = configuration.seconds("task.cancellation.interval")
     interrupter = None if in_process else Interrupter(worker, interval)
     threading.Thread(target=_forward, args=(commands, worker, interrupter), name="commands", daemon=True).start()
     worker.run()
+
+
+def where(start: pb.StartWorker, workers: Sequence[SlotWorker]) -> str:
+    """What the process works on at this moment, for its log and for what functions print."""
+    current = workers[0].current if workers else None
+    task = f", {current.deployment.task_name}" if current is not None else ""
+    return f"{start.job_name} ({start.job_id}){task}"
 
 
 def _stop_command() -> pb.WorkerCommand:

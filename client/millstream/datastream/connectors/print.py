@@ -7,6 +7,7 @@ from typing import Any
 
 from millstream.core.batches import Batch, RowBatch
 from millstream.core.conversion import VALUE_COLUMN, record_batch_to_rows
+from millstream.core.named_prints import plain
 from millstream.core.types import PICKLED
 from millstream.datastream.connectors.base import Sink, SinkWriter
 from millstream.datastream.functions import RuntimeContext
@@ -40,7 +41,7 @@ class _PrintWriter(SinkWriter):
         prefix = self._prefix
         lines = [f"{prefix}{row}\n" for row in _rows(batch)]
         if lines:
-            stream = sys.stderr if self._to_stderr else sys.stdout
+            stream = plain(sys.stderr if self._to_stderr else sys.stdout)
             stream.write("".join(lines))
             stream.flush()
 

@@ -22,7 +22,7 @@ from google.protobuf.message import DecodeError
 
 from millstream.core.configuration import Configuration
 from millstream.core.liveness import Liveness
-from millstream.core.loop_end import end_tasks
+from millstream.core.loops import end_tasks, new_loop
 from millstream.core.rpc import explain
 from millstream.core.security import channel_credentials, check_listen, server_credentials
 from millstream.proto import dataplane_pb2 as pb
@@ -75,8 +75,8 @@ class DataPlane:
         self._host = host
         self._configuration = configuration
         self._post = post
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._run, name="data-plane", daemon=True)
+        self._loop = new_loop()
+        self._thread = threading.Thread(target=self._run, name="millstream data-plane", daemon=True)
         self._peers: dict[str, _Peer] = {}
         self._lost: set[str] = set()
         self._expecting = threading.Lock()

@@ -1,4 +1,4 @@
-"""The end of an asyncio loop: what is left on it ends before the loop closes.
+"""The two ends of an asyncio loop that is not the program's: made in silence, and closed when nothing is left on it.
 
 A server that is stopped has cancelled its calls, but the handlers still need some turns of the loop to end. gRPC prints
 a traceback for each of them that is cancelled on top of that, as `asyncio.run` does with everything that is left.
@@ -7,9 +7,16 @@ a traceback for each of them that is cancelled on top of that, as `asyncio.run` 
 from __future__ import annotations
 
 import asyncio
+from concurrent.futures import ThreadPoolExecutor
 from types import CoroutineType
 
 _PATIENCE = 5.0  # seconds; far more than handlers need whose calls are over
+
+
+def new_loop() -> asyncio.AbstractEventLoop:
+    """A loop, made on a thread whose name says that what asyncio logs about it is not the program's."""
+    with ThreadPoolExecutor(1, thread_name_prefix="millstream") as maker:
+        return maker.submit(asyncio.new_event_loop).result()
 
 
 async def end_tasks() -> None:

@@ -1,0 +1,120 @@
+"""Reads log files over REST: which there are of a job, a task manager or a service, their last lines, what comes."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from urllib.parse import quote
+
+from millstream.cli.rest import RestClient, RestError
+from millstream.core.errors import MillstreamError
+
+SERVICES = ("dispatcher", "jobmanager", "resourcemanager")
+_BLOCK = 64 * 1024
+_POLL = 0.5
+
+
+@dataclass(slots=True)
+class LogSource:
+    """A file of a service, and how far it was read. `part` is the beginning of a line whose end has not come."""
+
+    owner: str  # the path of the service in the API
+    name: str
+    offset: int = 0
+    part: bytes = field(default=b"")
+
+    @property
+    def path(self) -> str:
+        """Of the file in the API."""
+        return f"{self.owner}/logs/{quote(self.name)}"
+
+
+def sources_of(client: RestClient, wanted: str, suffix: str) -> list[LogSource]:
+    """The files of a job's workers, of a task manager by its id or name, or of a service. Raises when none is there."""
+    if wanted.partition("-")[0] in SERVICES:
+        found = [s for s in _listed(client, "/jobmanager") if _is_named(s.name, wanted, suffix)]
+        return found or _none(f"{wanted} has no log files where the dispatcher can read them (env.log.dir)")
+    managers = [str(manager["id"]) for manager in client.get("/taskmanagers")["taskmanagers"]]
+    files = [source for manager in managers for source in _listed(client, f"/taskmanagers/{quote(manager)}")]
+    if wanted in managers or wanted.partition("-")[0] == "taskmanager":
+        of_one = [s for s in files if s.owner == f"/taskmanagers/{quote(wanted)}" or s.name.partition(".")[0] == wanted]
+        found = [s for s in of_one if s.name.endswith(suffix)]
+        return found or _none(_no_task_manager(wanted, managers))
+    found = [s for s in files if f".{wanted}.slot-" in s.name and s.name.endswith(suffix)]
+    if not found:
+        client.get(f"/jobs/{quote(wanted, safe='')}")  # says so when there is no such job
+        _none(
+            f"no task manager has log files of job {wanted}: it got no slots, they are gone, or there is no env.log.dir"
+        )
+    return found
+
+
+def last_lines(client: RestClient, source: LogSource, number: int) -> list[bytes]:
+    """The last lines of the file; from there on it can be followed."""
+    wanted = _BLOCK
+    while True:
+        content, start, _ = client.get_bytes(source.path, f"bytes=-{wanted}")
+        lines = content.splitlines(keepends=True)
+        if len(lines) > number or start == 0 or wanted > len(content):
+            break
+        wanted *= 4
+    source.offset = start + len(content)
+    if start and len(lines) <= number:
+        lines = lines[1:]  # it begins within a line
+    return lines[-number:] if number else []
+
+
+def follow(client: RestClient, sources: Sequence[LogSource]) -> Iterator[tuple[LogSource, bytes]]:
+    """Whole lines as they come, for ever. A file that was moved aside is read to its end first."""
+    while True:
+        idle = True
+        for source in sources:
+            for line in _new_lines(client, source):
+                idle = False
+                yield source, line
+        if idle:
+            time.sleep(_POLL)
+
+
+def _new_lines(client: RestClient, source: LogSource) -> list[bytes]:
+    try:
+        content, start, size = client.get_bytes(source.path, f"bytes={source.offset}-")
+        if size < source.offset:
+            old = LogSource(source.owner, f"{source.name}.1")
+            content, start, _ = client.get_bytes(old.path, f"bytes={source.offset}-")
+            if start != source.offset:
+                content = b""
+            source.offset = 0
+        else:
+            source.offset = start + len(content)
+    except RestError as error:
+        if error.status == 404:
+            return []  # just being exchanged, or removed
+        raise
+    *lines, source.part = (source.part + content).split(b"\n")
+    return [line + b"\n" for line in lines]
+
+
+def _listed(client: RestClient, owner: str) -> list[LogSource]:
+    try:
+        return [LogSource(owner, str(file["name"])) for file in client.get(f"{owner}/logs")["logs"]]
+    except RestError as error:
+        if error.status == 404:
+            return []  # it has just gone
+        raise
+
+
+def _is_named(name: str, wanted: str, suffix: str) -> bool:
+    return name.endswith(suffix) and wanted in (name.removesuffix(suffix), name.partition("-")[0])
+
+
+def _no_task_manager(wanted: str, managers: Sequence[str]) -> str:
+    if wanted in managers:
+        return f"task manager {wanted} writes no log files: they go to its standard error, unless env.log.dir is set"
+    known = ", ".join(managers) or "none"
+    return f"no task manager {wanted} is registered; there are: {known}"
+
+
+def _none(reason: str) -> list[LogSource]:
+    raise MillstreamError(reason)
