@@ -54,8 +54,12 @@ def jobs(cli: Any) -> list[dict[str, Any]]:
 
 
 def test_runs_a_file_and_a_wheel_to_their_ends(cli: Any, cluster: ClusterDirectory) -> None:
-    (cli.home / "job.py").write_text(SHORT)
-    done = cli("run", "-p", "2", "job.py")
+    project = cli.home / "project"
+    (project / "lib").mkdir(parents=True)
+    (project / "beside.py").write_text("from lib.numbers import TWO\ndef double(x):\n    return x * TWO\n")
+    (project / "lib" / "numbers.py").write_text("TWO = 2\n")
+    (project / "job.py").write_text(f"from beside import double\n{SHORT}".replace("x * 2", "double(x)"))
+    done = cli("run", "-p", "2", "project/job.py")
     assert (done.returncode, done.stdout.splitlines()[1:]) == (0, ["[2, 4, 6]"]), done.stderr
     body = "".join(f"    {line}\n" for line in SHORT.splitlines())
     wheel = make_wheel(cli.home, f"def main():\n{body}")

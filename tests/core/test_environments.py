@@ -176,6 +176,10 @@ def test_python_files_and_archives(tmp_path: Path) -> None:
     with zipfile.ZipFile(packed, "w") as archive:
         archive.writestr("zipped_module.py", "VALUE = 2")
         archive.writestr("data/words.txt", "hello")
+    folder = io.BytesIO()
+    with zipfile.ZipFile(folder, "w") as archive:
+        archive.writestr("beside.py", "VALUE = open(__file__.replace('beside.py', 'note.txt')).read()")
+        archive.writestr("note.txt", "beside")
     tarred = io.BytesIO()
     with tarfile.open(fileobj=tarred, mode="w:gz") as tar:
         info = tarfile.TarInfo("model.bin")
@@ -185,13 +189,14 @@ def test_python_files_and_archives(tmp_path: Path) -> None:
         EnvironmentCache(tmp_path),
         store.add("plain_module.py", b"VALUE = 1", ArtifactKind.PYTHON_FILE),
         store.add("library.zip", packed.getvalue(), ArtifactKind.PYTHON_FILE),
+        store.add("folder.zip", folder.getvalue(), ArtifactKind.PYTHON_FOLDER),
         store.add("data.zip", packed.getvalue(), ArtifactKind.ARCHIVE),
         store.add("model.tar.gz#model", tarred.getvalue(), ArtifactKind.ARCHIVE),
     )
     assert environment.python == sys.executable
-    code = "import plain_module, zipped_module; print(plain_module.VALUE + zipped_module.VALUE, "
+    code = "import beside, plain_module, zipped_module; print(plain_module.VALUE + zipped_module.VALUE, beside.VALUE, "
     code += "open('data.zip/data/words.txt').read(), open('model/model.bin').read())"
-    assert run_in(environment, code) == "3 hello abc"
+    assert run_in(environment, code) == "3 beside hello abc"
 
 
 def _evil_zip() -> bytes:

@@ -87,6 +87,14 @@ def test_causes_are_told() -> None:
     assert told == sorted(told)
 
 
+def test_a_module_that_is_missing_names_what_sends_it() -> None:
+    def importing() -> None:
+        import no_such_module  # type: ignore[import-not-found]  # noqa: F401
+
+    assert "-pyfs" in user_traceback(caught(importing))
+    assert "-pyfs" not in user_traceback(caught(user_function))
+
+
 class OurError(Exception):
     pass
 

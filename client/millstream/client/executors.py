@@ -12,11 +12,12 @@ import grpc
 
 from millstream.client.embedded import EmbeddedCluster
 from millstream.client.job_client import ClusterJobClient
+from millstream.client.job_folder import with_job_folder
 from millstream.client.loop_thread import LoopThread
 from millstream.client.quiet_services import QUIET
-from millstream.core.artifacts import upload_artifact
+from millstream.core.artifacts import ArtifactError, upload_artifact
 from millstream.core.configuration import Configuration
-from millstream.core.errors import NO_CLUSTER, SubmissionError, UnreachableError
+from millstream.core.errors import NO_CLUSTER, MillstreamError, SubmissionError, UnreachableError
 from millstream.core.graph import JobGraph
 from millstream.core.rpc import Stub, explain, open_channel
 from millstream.datastream.execution import Executor, JobClient
@@ -50,7 +51,8 @@ class RemoteExecutor:
             QUIET.end()
 
         try:
-            client = _submit(loop, address, graph, artifact_paths or {}, self._configuration, release)
+            with with_job_folder(graph, artifact_paths or {}, self._configuration) as (whole, paths):
+                client = _submit(loop, address, whole, paths, self._configuration, release)
         except BaseException:
             release()
             raise
@@ -125,12 +127,20 @@ def _submit(
                 if artifact.sha256 in paths:
                     await upload_artifact(channel, paths[artifact.sha256], artifact.kind)
             await stub.submit_job(dp.SubmitJobRequest(graph=graph.to_proto()))
-        except grpc.RpcError as error:
+        except (grpc.RpcError, ArtifactError) as error:
             await channel.close()
-            if isinstance(error, grpc.aio.AioRpcError) and error.code() == grpc.StatusCode.UNAVAILABLE:
-                raise UnreachableError(f"no dispatcher answers at {address}: {explain(error)}. {NO_CLUSTER}") from None
-            raise SubmissionError(f"the dispatcher refused the job: {explain(error)}") from None
+            raise _refusal(address, error) from None
         return stub
 
     stub = loop.call(submit())
     return ClusterJobClient(graph.job_id, stub, loop, configuration, release)
+
+
+def _refusal(address: str, error: grpc.RpcError | ArtifactError) -> MillstreamError:
+    """Why the job could not be submitted, or what it consists of not be uploaded."""
+    cause = error.__cause__ if isinstance(error, ArtifactError) else error
+    if isinstance(cause, grpc.aio.AioRpcError) and cause.code() == grpc.StatusCode.UNAVAILABLE:
+        return UnreachableError(f"no dispatcher answers at {address}: {explain(cause)}. {NO_CLUSTER}")
+    if isinstance(error, ArtifactError):
+        return SubmissionError(str(error))
+    return SubmissionError(f"the dispatcher refused the job: {explain(error)}")

@@ -125,7 +125,7 @@ def run_file(path: str, arguments: Sequence[str]) -> None:
         raise InvalidProgramError(f"no such file: {path}")
     sys.argv = [path, *arguments]
     sys.path[0 : 0 if sys.flags.safe_path else 1] = [str(Path(path).resolve().parent)]
-    runpy.run_path(path, run_name="__main__")
+    runpy.run_path(os.path.abspath(path), run_name="__main__")  # as Python itself does, whatever folder is worked in
 
 
 def run_module(name: str, arguments: Sequence[str]) -> None:

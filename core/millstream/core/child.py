@@ -62,11 +62,14 @@ class ChildProcess:
     ) -> ChildProcess:
         """Starts `python -m module --control-fd N arguments` in the environment."""
         ours, theirs = socket.socketpair()
+        # What the job brings comes before what lies in the folder that this process happens to work in.
+        isolation = ["-P"] if environment.python_path else []
+        paths = [*python_path, environment.working_directory or os.getcwd()] if isolation else python_path
         try:
             process = await asyncio.create_subprocess_exec(
                 environment.python,
-                *("-m", module, "--control-fd", str(theirs.fileno()), *arguments),
-                env=child_variables(environment, python_path, variables),
+                *(*isolation, "-m", module, "--control-fd", str(theirs.fileno()), *arguments),
+                env=child_variables(environment, paths, variables),
                 cwd=environment.working_directory,
                 stdin=asyncio.subprocess.DEVNULL,
                 stdout=stdout,

@@ -40,6 +40,7 @@ from millstream.core.ids import stable_id
 
 _READY = ".ready"
 _LOCK_POLL = 0.1
+_CONTENT = "content"  # where a folder for the import path is unpacked
 _MOST_LINES = 100  # of what pip explains: the log of a build can be endless
 _PROBE = """
 import json, os, re, site, sys
@@ -143,6 +144,9 @@ class EnvironmentCache:
                     target = _work(folder) / _archive_target(artifact.name)
                     progress(f"unpacking {artifact.name}")
                     await asyncio.to_thread(_unpack, _fetched(folder, index, artifact), artifact.name, target)
+                elif artifact.kind is ArtifactKind.PYTHON_FOLDER:
+                    path = _fetched(folder, index, artifact)
+                    await asyncio.to_thread(_unpack, path, artifact.name, path.parent / _CONTENT)
             (folder / _READY).touch()
         except BaseException:
             await asyncio.shield(asyncio.to_thread(shutil.rmtree, folder, True))
@@ -192,6 +196,8 @@ def _describe(folder: Path, artifacts: Sequence[Artifact], python: str, installs
         if artifact.kind is ArtifactKind.PYTHON_FILE:
             path = _fetched(folder, index, artifact)
             python_path.append(str(path.parent if path.suffix == ".py" else path))
+        elif artifact.kind is ArtifactKind.PYTHON_FOLDER:
+            python_path.append(str(_fetched(folder, index, artifact).parent / _CONTENT))
     unpacks = any(a.kind is ArtifactKind.ARCHIVE for a in artifacts)
     return Environment(
         python=str(folder / "venv" / "bin" / "python") if installs else python,

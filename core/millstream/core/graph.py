@@ -20,6 +20,7 @@ class ArtifactKind(IntEnum):
     REQUIREMENTS = pb.Artifact.REQUIREMENTS
     PYTHON_FILE = pb.Artifact.PYTHON_FILE
     ARCHIVE = pb.Artifact.ARCHIVE
+    PYTHON_FOLDER = pb.Artifact.PYTHON_FOLDER
 
 
 @dataclass(frozen=True, slots=True)

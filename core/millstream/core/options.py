@@ -134,6 +134,13 @@ _ROWS = [
     ),
     # submission
     Option("web.upload.dir", _T.STRING, "", "Where uploaded wheels are kept; empty: under io.tmp.dirs."),
+    Option(
+        "python.job-folder.max-size",
+        _T.MEMORY,
+        50 * 1024 * 1024,
+        "How much of the folder that a program is in is sent with its jobs, without what `.millstreamignore` leaves"
+        " out. A file over a fifth of it is not sent. 0 sends nothing.",
+    ),
     Option("web.upload.max-size", _T.MEMORY, 512 * 1024 * 1024, "The largest wheel that is accepted."),
     Option(
         "web.submit.timeout",

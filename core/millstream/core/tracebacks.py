@@ -30,7 +30,18 @@ def user_traceback(error: BaseException) -> str:
         while frames and _is_ours(frames.pop()):
             told.stack.pop()
         _drop_causes_of_ours(told, error)
-    return "".join(told.format())
+    return "".join(told.format()) + _advice(error)
+
+
+def _advice(error: BaseException) -> str:
+    """What to do about it, where the error itself says too little."""
+    if not isinstance(error, ModuleNotFoundError) or not error.name:
+        return ""
+    return (
+        f"\nThe job's environment has no module '{error.name}'. The program's folder is sent with the job, unless it"
+        " is too large, or the home or temporary directory; -pyfs sends other files and folders, and -pyreq or a wheel"
+        " installs packages.\n"
+    )
 
 
 def _drop_causes_of_ours(told: traceback.TracebackException, error: BaseException) -> None:
