@@ -18,7 +18,7 @@ from millstream.client.quiet_services import QUIET
 from millstream.core.artifacts import ArtifactError, upload_artifact
 from millstream.core.configuration import Configuration
 from millstream.core.errors import NO_CLUSTER, MillstreamError, SubmissionError, UnreachableError
-from millstream.core.graph import JobGraph
+from millstream.core.graph import ArtifactKind, JobGraph
 from millstream.core.rpc import Stub, explain, open_channel
 from millstream.datastream.execution import Executor, JobClient
 from millstream.proto import dispatcher_pb2 as dp
@@ -56,6 +56,8 @@ class RemoteExecutor:
         except BaseException:
             release()
             raise
+        finally:
+            _remove_data(graph, artifact_paths or {})
         print(f"Job has been submitted with JobID {graph.job_id}", flush=True)
         record = os.environ.get("MILLSTREAM_SUBMITTED_FILE")
         if record:
@@ -85,17 +87,25 @@ class LocalExecutor:
                 loop.call(cluster.stop())
             finally:
                 loop.close()
+                _remove_data(graph, artifact_paths or {})
                 if quiet:
                     QUIET.end()
 
         try:
             address = loop.call(cluster.start())
             here = tuple(dict.fromkeys([*graph.python_path, *map(os.path.abspath, sys.path)]))
-            local = replace(graph, python_path=here)
+            installed = tuple(a for a in graph.artifacts if a.kind is not ArtifactKind.DATA)  # that is read where it is
+            local = replace(graph, python_path=here, artifacts=installed)
             return _submit(loop, address, local, artifact_paths or {}, self._configuration, release)
         except BaseException:
             release()
             raise
+
+
+def _remove_data(graph: JobGraph, paths: dict[str, str]) -> None:
+    for artifact in graph.artifacts:
+        if artifact.kind is ArtifactKind.DATA and artifact.sha256 in paths:
+            Path(paths[artifact.sha256]).unlink(missing_ok=True)
 
 
 def _quiet_options(configuration: Configuration) -> dict[str, str]:

@@ -103,6 +103,7 @@ class Executor(Protocol):
         """Submits the job and returns as soon as it is accepted. Raises MillstreamError when it is refused.
 
         `artifact_paths` holds, by sha256, the local files among the graph's artifacts that still have to be uploaded.
+        Those of the kind DATA are the executor's from then on, to be removed when they are not needed any more.
         """
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from millstream.core.graph import Artifact, JobEdge, JobGraph, JobVertex, OperatorInfo
@@ -38,9 +39,18 @@ def build_job_graph(
     name: str,
     configuration: dict[str, str] | None = None,
     artifacts: tuple[Artifact, ...] = (),
+    shipped: Callable[[Any], Any] = lambda source: source,
 ) -> JobGraph:
-    """The job, under a new job id. Everything else in it is the same for the same program."""
+    """The job, under a new job id. Everything else in it is the same for the same program.
+
+    `shipped` answers a source as it goes into the graph.
+    """
     chains = build_chains(graph)
+    specs = {
+        chain.head.index: SourceSpec(shipped(chain.head.operator.spec.source))
+        for chain in chains
+        if isinstance(chain.head.operator.spec, SourceSpec)
+    }
     chain_by_head = {chain.head.index: chain for chain in chains}
     edges = [
         _make_edge(chain, edge, output, chain_by_head)
@@ -50,7 +60,7 @@ def build_job_graph(
     return JobGraph(
         job_id=JobId(new_id()),
         name=name,
-        vertices=tuple(_make_vertex(chain) for chain in chains),
+        vertices=tuple(_make_vertex(chain, specs.get(chain.head.index)) for chain in chains),
         edges=tuple(edges),
         configuration=dict(configuration or {}),
         artifacts=artifacts,
@@ -62,11 +72,9 @@ def vertex_id(chain: NodeChain) -> VertexId:
     return VertexId(chain.head.id)
 
 
-def _make_vertex(chain: NodeChain) -> JobVertex:
+def _make_vertex(chain: NodeChain, spec: SourceSpec | None) -> JobVertex:
     head = chain.head
-    source = b""
-    if isinstance(head.operator.spec, SourceSpec):
-        source = pickled(head.operator.spec.source, head.name, head.operator.spec.source)
+    source = pickled(spec.source, head.name, spec.source) if spec is not None else b""
     return JobVertex(
         id=vertex_id(chain),
         name=chain.name(),
@@ -77,14 +85,14 @@ def _make_vertex(chain: NodeChain) -> JobVertex:
             OperatorInfo(node.id, node.operator.uid or "", node.name, held_state(node.operator.spec))
             for node in chain.nodes
         ),
-        chain=_pickle_chain(chain),
+        chain=_pickle_chain(chain, spec),
         source=source,
         max_parallelism_derived=head.max_parallelism_derived,
     )
 
 
-def _pickle_chain(chain: NodeChain) -> bytes:
-    operators = _chained_operators(chain)
+def _pickle_chain(chain: NodeChain, source: SourceSpec | None) -> bytes:
+    operators = _chained_operators(chain, source)
     try:
         return pickled(Chain(operators), chain.name(), None)
     except Exception:
@@ -93,7 +101,7 @@ def _pickle_chain(chain: NodeChain) -> bytes:
         raise
 
 
-def _chained_operators(chain: NodeChain) -> tuple[ChainedOperator, ...]:
+def _chained_operators(chain: NodeChain, source: SourceSpec | None) -> tuple[ChainedOperator, ...]:
     numbers = {id(edge): output for output, edge in enumerate(chain.outgoing())}
 
     def output_of(edge: StreamEdge) -> ChainedOutput:
@@ -105,7 +113,8 @@ def _chained_operators(chain: NodeChain) -> tuple[ChainedOperator, ...]:
     def operator_of(node: StreamNode) -> ChainedOperator:
         outputs = tuple(output_of(edge) for edge in node.outputs)
         operator = node.operator
-        return ChainedOperator(node.id, node.name, operator.spec, operator.output_type, outputs, operator.uid or "")
+        spec = source if source is not None and node is chain.head else operator.spec
+        return ChainedOperator(node.id, node.name, spec, operator.output_type, outputs, operator.uid or "")
 
     return tuple(operator_of(node) for node in chain.nodes)
 

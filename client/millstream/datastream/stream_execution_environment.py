@@ -10,7 +10,7 @@ import itertools
 import json
 import os
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from millstream.common.configuration import Configuration
@@ -36,6 +36,7 @@ from millstream.datastream.operator_settings import (
 from millstream.datastream.planning import stop_if_only_planned
 from millstream.datastream.program_settings import initial_configuration, options_of_job, uploaded_artifacts
 from millstream.datastream.runtime_execution_mode import RuntimeExecutionMode
+from millstream.datastream.shipped_data import ShippedData
 from millstream.datastream.signatures import declared_type
 from millstream.datastream.stream_graph import GraphDefaults, StreamGraph, build_stream_graph
 from millstream.datastream.transformations import OperatorKind, OperatorTransformation, Transformation
@@ -50,6 +51,7 @@ class GeneratedJob:
     graph: JobGraph
     stream_graph: StreamGraph
     artifact_paths: dict[str, str]
+    data: ShippedData
 
 
 class StreamExecutionEnvironment(FaultToleranceSettings):
@@ -217,7 +219,9 @@ class StreamExecutionEnvironment(FaultToleranceSettings):
 
     def get_execution_plan(self) -> str:
         """The plan of the job as it stands, as JSON in Flink's shape."""
-        return json.dumps(plan_json(self.generate_job().graph))
+        job = self.generate_job()
+        job.data.remove()
+        return json.dumps(plan_json(job.graph))
 
     def generate_job(self, job_name: str | None = None) -> GeneratedJob:
         """The job of everything that was built since the last execution."""
@@ -232,8 +236,14 @@ class StreamExecutionEnvironment(FaultToleranceSettings):
         stream_graph = build_stream_graph(self._operators, defaults)
         artifacts, paths = resolve_artifacts(self._uploaded, self._local_files)
         name = job_name or configuration.string("pipeline.name") or DEFAULT_JOB_NAME
-        graph = build_job_graph(stream_graph, name, options_of_job(configuration), artifacts)
-        return GeneratedJob(graph, stream_graph, paths)
+        data = ShippedData()
+        try:
+            graph = build_job_graph(stream_graph, name, options_of_job(configuration), artifacts, data.take)
+        except BaseException:
+            data.remove()
+            raise
+        graph = replace(graph, artifacts=(*artifacts, *data.artifacts()))
+        return GeneratedJob(graph, stream_graph, {**paths, **data.paths()}, data)
 
     def add_operator(
         self,
@@ -253,12 +263,16 @@ class StreamExecutionEnvironment(FaultToleranceSettings):
     def _take_job(self, job_name: str | None) -> GeneratedJob:
         job = self.generate_job(job_name)
         self._operators.clear()
-        stop_if_only_planned(job.graph)
+        try:
+            stop_if_only_planned(job.graph)
+        except BaseException:
+            job.data.remove()
+            raise
         return job
 
     def _submit(self, job: GeneratedJob) -> JobClient:
         executor = load_executor(self.get_configuration())
-        return executor.submit(job.graph, artifact_paths=job.artifact_paths)
+        return executor.submit(job.graph, artifact_paths=job.artifact_paths)  # which removes the data once it is read
 
     def __reduce__(self) -> Any:
         raise TypeError("a StreamExecutionEnvironment exists only while the program is being built")

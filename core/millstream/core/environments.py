@@ -110,6 +110,7 @@ class EnvironmentCache:
         `fetch` writes an artifact's content to a path; it is called only when the environment has to be made.
         `progress` is called with lines for the user. Raises EnvironmentFailedError. Cancelling it stops pip.
         """
+        artifacts = [artifact for artifact in artifacts if artifact.kind is not ArtifactKind.DATA]
         if not artifacts:
             return Environment(self._python, (), None)
         installs = any(a.kind in (ArtifactKind.WHEEL, ArtifactKind.REQUIREMENTS) for a in artifacts)

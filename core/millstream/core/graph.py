@@ -21,6 +21,7 @@ class ArtifactKind(IntEnum):
     PYTHON_FILE = pb.Artifact.PYTHON_FILE
     ARCHIVE = pb.Artifact.ARCHIVE
     PYTHON_FOLDER = pb.Artifact.PYTHON_FOLDER
+    DATA = pb.Artifact.DATA
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,6 +22,7 @@ from types import FrameType
 from millstream.core.clock import SystemClock
 from millstream.core.configuration import Configuration
 from millstream.core.control_pipe import ControlPipe, end_with_parent
+from millstream.core.data_files import ORIGIN
 from millstream.core.log_files import bound_output
 from millstream.core.logs import set_up_logging
 from millstream.core.named_prints import name_prints
@@ -72,6 +73,7 @@ def run_worker(pipe: ControlPipe, host: str, on_end: Callable[[], None] | None =
         return
     configuration = Configuration(first.start.configuration)
     in_process = on_end is None
+    ORIGIN.set(first.start.artifact_address, configuration)
     workers: list[SlotWorker] = []
     if not in_process:
         bound_output(configuration)

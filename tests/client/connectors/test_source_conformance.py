@@ -94,6 +94,10 @@ _CASES: dict[str, Callable[[Path], _Case]] = {
     "one number": lambda _: (NumberSequenceSource(3, 3), [3]),
     "collection": lambda _: (CollectionSource([{"n": i} for i in range(50)]), [{"n": i} for i in range(50)]),
     "empty collection": lambda _: (CollectionSource([]), []),
+    "large collection": lambda folder: (
+        CollectionSource(str(i) * 20_000 for i in range(80)).shipped(lambda: folder)[0],
+        [str(i) * 20_000 for i in range(80)],
+    ),
     "generated rows": lambda _: (DataGeneratorSource(_double, 101), [i * 2 for i in range(101)]),
     "generated columns": lambda _: (
         ColumnDataGeneratorSource(_columns, 101, rows_per_batch=8),

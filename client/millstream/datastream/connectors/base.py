@@ -9,11 +9,13 @@ A sink makes one `SinkWriter` in each subtask.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from enum import Enum
+from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 from millstream.core.batches import Batch
+from millstream.core.data_files import DataFile
 from millstream.core.types import PICKLED, TypeInformation
 from millstream.datastream.functions import RuntimeContext
 
@@ -166,6 +168,13 @@ class Source(ABC, Generic[SplitT]):
     def get_produced_type(self) -> TypeInformation:
         """The type of its records."""
         return PICKLED
+
+    def shipped(self, folder: Callable[[], Path]) -> tuple[Source[SplitT], Sequence[DataFile]]:
+        """The source as it goes into the job graph, and files that it wrote to the folder for its readers.
+
+        For sources that hold much data: what is in the graph is copied from service to service.
+        """
+        return self, ()
 
     def produces_columns(self) -> bool:
         """Whether its readers answer Arrow batches, which are worth making larger than batches of Python objects."""

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
-from millstream.core.batches import RowBatch
+from millstream.core.batches import Batch, RowBatch
+from millstream.core.data_files import DataFile
 from millstream.core.types import PICKLED, TypeInformation, from_hint
 from millstream.datastream.connectors.base import (
     Boundedness,
@@ -15,14 +18,15 @@ from millstream.datastream.connectors.base import (
     SplitEnumeratorContext,
 )
 from millstream.datastream.connectors.index_split import IndexReader, IndexSplit, cut_range
+from millstream.datastream.connectors.shipped_elements import ShippedElements, ship
 from millstream.datastream.connectors.split_queue import QueueEnumerator
 
 
 class CollectionSource(Source[IndexSplit]):
-    """All elements, in order within a subtask. The collection travels with the job, so it should be small."""
+    """All elements, in order within a subtask. The collection travels with the job; a large one beside its graph."""
 
-    def __init__(self, collection: Iterable[Any], type_info: Any = PICKLED) -> None:
-        self._elements = list(collection)
+    def __init__(self, collection: Iterable[Any] | ShippedElements, type_info: Any = PICKLED) -> None:
+        self._elements = collection if isinstance(collection, ShippedElements) else list(collection)
         self._type = from_hint(type_info)
 
     def get_boundedness(self) -> Boundedness:
@@ -41,11 +45,46 @@ class CollectionSource(Source[IndexSplit]):
 
     def create_reader(self, context: SourceReaderContext) -> IndexReader:
         """Slices the list."""
+        if isinstance(self._elements, ShippedElements):
+            return _ShippedReader(context, self._elements)
         return _CollectionReader(context, self._elements)
+
+    def shipped(self, folder: Callable[[], Path]) -> tuple[CollectionSource, Sequence[DataFile]]:
+        """With the elements in files, when they are many."""
+        if isinstance(self._elements, ShippedElements):
+            return self, ()
+        try:
+            elements = ship(self._elements, folder)
+        except Exception:
+            return self, ()  # an element cannot be pickled: whoever pickles the source says which
+        if elements is None:
+            return self, ()
+        return CollectionSource(elements, self._type), elements.files()
 
     def get_produced_type(self) -> TypeInformation:
         """The declared type."""
         return self._type
+
+
+class _ShippedReader(IndexReader):
+    def __init__(self, context: SourceReaderContext, elements: ShippedElements) -> None:
+        super().__init__(context)
+        self._elements = elements.open()
+
+    def read(self, max_rows: int) -> Batch | None:
+        """As far as the piece goes that is decoded."""
+        position, end = self._split.position, self._split.end
+        assert end is not None, "a collection is bounded"
+        if position >= end:
+            return None
+        rows = self._elements.take(position, min(position + max_rows, end))
+        self._split = replace(self._split, position=position + len(rows))
+        return RowBatch(rows)
+
+    def close(self) -> None:
+        """Closes the file as well."""
+        super().close()
+        self._elements.close()
 
 
 class _CollectionReader(IndexReader):
