@@ -31,6 +31,8 @@ from millstream.proto import dispatcher_pb2 as pb
 
 ENTRY_POINT_GROUP = "millstream.jobs"
 CHUNK_SIZE = 1024 * 1024
+PARTIAL = ".partial-"
+"""How the names of files begin that are being written."""
 _DISPATCHER = pb.DESCRIPTOR.services_by_name["Dispatcher"]
 _WHEEL_NAME = re.compile(r"[A-Za-z0-9](?:[\w.]*)-[^-]+(?:-\d[^-]*)?-[\w.]+-[\w.]+-[\w.]+\.whl\Z")
 _METADATA_LIMIT = 16 * 1024 * 1024
@@ -187,7 +189,7 @@ class WholeFile:
         self._sha256 = sha256
         self._digest = hashlib.sha256()
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=".partial-")
+        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=PARTIAL)
         self._temporary = Path(temporary)
         self._file: BinaryIO = os.fdopen(handle, "wb")
 

@@ -101,6 +101,13 @@ _ROWS = [
     # submission
     Option("web.upload.dir", _T.STRING, "", "Where uploaded wheels are kept; empty: under io.tmp.dirs."),
     Option("web.upload.max-size", _T.MEMORY, 512 * 1024 * 1024, "The largest wheel that is accepted."),
+    Option("web.upload.max-total-size", _T.MEMORY, 10 * 1024**3, "The size of all uploaded wheels together."),
+    Option(
+        "dispatcher.artifacts.retention",
+        _T.DURATION,
+        3600.0,
+        "After how long the dispatcher deletes artifacts that no job needs.",
+    ),
     Option(
         "web.submit.timeout",
         _T.DURATION,

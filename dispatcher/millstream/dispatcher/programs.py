@@ -119,20 +119,30 @@ class ProgramRunner:
         self, environment: Environment, command: Sequence[str], orders: dict[str, str], folder: Path, name: str
     ) -> tuple[int, str]:
         errors = folder / "stderr"
-        with await asyncio.to_thread(errors.open, "wb") as sink:
-            process = await asyncio.create_subprocess_exec(
-                environment.python,
-                *command,
-                cwd=environment.working_directory or folder,
-                env=child_variables(environment, variables=orders),
-                stdin=asyncio.subprocess.DEVNULL,
-                stdout=asyncio.subprocess.DEVNULL,
-                stderr=sink,
-                start_new_session=True,
-            )
+        theirs, ours = os.pipe()  # however this process ends, the program reads the end of it and ends as well
+        try:
+            with await asyncio.to_thread(errors.open, "wb") as sink:
+                process = await asyncio.create_subprocess_exec(
+                    environment.python,
+                    *command,
+                    cwd=environment.working_directory or folder,
+                    env=child_variables(environment, variables={**orders, "MILLSTREAM_PARENT_FD": str(theirs)}),
+                    stdin=asyncio.subprocess.DEVNULL,
+                    stdout=asyncio.subprocess.DEVNULL,
+                    stderr=sink,
+                    pass_fds=(theirs,),
+                    start_new_session=True,
+                )
+            await self._wait(process, name)
+        finally:
+            os.close(theirs)
+            os.close(ours)
+        return process.returncode or 0, _read(errors)[-_OUTPUT_LIMIT:].decode(errors="replace")
+
+    async def _wait(self, process: asyncio.subprocess.Process, name: str) -> None:
         try:
             async with asyncio.timeout(self._timeout):
-                status = await process.wait()
+                await process.wait()
         except TimeoutError:
             raise ProgramFailedError(
                 f"the program of {name} did not build its job within {self._timeout:g} s (web.submit.timeout)"
@@ -141,7 +151,6 @@ class ProgramRunner:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(process.pid, signal.SIGKILL)
             await asyncio.shield(process.wait())
-        return status, _read(errors)[-_OUTPUT_LIMIT:].decode(errors="replace")
 
 
 def _failure(name: str, status: int, output: str) -> ProgramFailedError:

@@ -51,6 +51,7 @@ def job_details(master: JobMaster) -> pb.JobDetails:
         configuration=graph.configuration,
         slots_required=master.slots_required,
         slots_held=len(master.slots),
+        artifacts=[artifact.sha256 for artifact in graph.artifacts],
     )
 
 
