@@ -19,7 +19,7 @@ from millstream.cli.program_source import ArtifactFile, ProgramSource
 from millstream.core.artifacts import sha256_of
 from millstream.core.child import child_variables
 from millstream.core.configuration import Configuration
-from millstream.core.directories import work_directory
+from millstream.core.environment_use import in_use
 from millstream.core.environments import Environment, EnvironmentCache
 from millstream.core.errors import MillstreamError
 from millstream.core.graph import Artifact
@@ -40,9 +40,7 @@ async def prepare_environment(
     async def fetch(artifact: Artifact, target: Path) -> None:
         shutil.copyfile(paths[artifact], target)
 
-    python = configuration.string("python.executable") or None
-    cache = EnvironmentCache(work_directory(configuration, "environments"), python)
-    return await cache.prepare(artifacts, fetch, progress), artifacts
+    return await EnvironmentCache.of(configuration).prepare(artifacts, fetch, progress), artifacts
 
 
 def become_program(
@@ -54,7 +52,10 @@ def become_program(
     sys.stdout.flush()
     sys.stderr.flush()
     try:
-        os.execve(command[0], command, variables)
+        with in_use(environment.lock) as held:
+            for descriptor in held:
+                os.set_inheritable(descriptor, True)
+            os.execve(command[0], command, variables)
     except OSError as error:
         raise MillstreamError(f"cannot run the interpreter {command[0]}: {error.strerror}") from error
 
@@ -75,7 +76,9 @@ def write_plan(
     command = _command(environment, source)
     variables = child_variables(environment, variables=program)
     try:
-        status = subprocess.run(command, env=variables, stdout=sys.stderr.fileno(), check=False).returncode
+        with in_use(environment.lock) as held:
+            run = subprocess.run(command, env=variables, stdout=sys.stderr.fileno(), pass_fds=held, check=False)
+        status = run.returncode
     except OSError as error:
         raise MillstreamError(f"cannot run the interpreter {command[0]}: {error.strerror}") from error
     return status if status >= 0 else 128 - status

@@ -121,6 +121,12 @@ _ROWS = [
         "",
         "The interpreter that job environments are made from; empty: the service's own.",
     ),
+    Option(
+        "python.environments.max-size",
+        _T.MEMORY,
+        20 * 1024**3,
+        "The size of a host's job environments together; beyond it, those go that were unused for longest.",
+    ),
     # slots and scheduling
     Option("taskmanager.numberOfTaskSlots", _T.INT, 1, "How many slots a task manager offers."),
     Option("slot.request.timeout", _T.DURATION, 300.0, "How long a job waits for its slots before it fails."),

@@ -19,6 +19,7 @@ from pathlib import Path
 
 from millstream.core.child import child_variables
 from millstream.core.configuration import Configuration
+from millstream.core.environment_use import in_use
 from millstream.core.environments import Environment, EnvironmentCache
 from millstream.core.errors import MillstreamError
 from millstream.core.graph import Artifact, ArtifactKind, JobGraph
@@ -121,7 +122,7 @@ class ProgramRunner:
         errors = folder / "stderr"
         theirs, ours = os.pipe()  # however this process ends, the program reads the end of it and ends as well
         try:
-            with await asyncio.to_thread(errors.open, "wb") as sink:
+            with await asyncio.to_thread(errors.open, "wb") as sink, in_use(environment.lock) as held:
                 process = await asyncio.create_subprocess_exec(
                     environment.python,
                     *command,
@@ -130,7 +131,7 @@ class ProgramRunner:
                     stdin=asyncio.subprocess.DEVNULL,
                     stdout=asyncio.subprocess.DEVNULL,
                     stderr=sink,
-                    pass_fds=(theirs,),
+                    pass_fds=(theirs, *held),
                     start_new_session=True,
                 )
             await self._wait(process, name)

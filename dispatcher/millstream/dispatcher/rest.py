@@ -6,7 +6,6 @@ from starlette.requests import Request
 
 from millstream.core.clock import Clock
 from millstream.core.configuration import Configuration
-from millstream.core.directories import work_directory
 from millstream.core.environments import EnvironmentCache
 from millstream.core.errors import MillstreamError
 from millstream.dispatcher.artifact_store import ArtifactStore
@@ -42,9 +41,7 @@ class RestApi:
         self._cluster = ClusterView(configuration)
         self._server = RestServer(configuration)
         self._operations = RestOperations(configuration, clock)
-        python = configuration.string("python.executable") or None
-        environments = EnvironmentCache(work_directory(configuration, "environments"), python)
-        runner = ProgramRunner(configuration, artifacts, environments, dispatcher_address)
+        runner = ProgramRunner(configuration, artifacts, EnvironmentCache.of(configuration), dispatcher_address)
         wheels = WheelEndpoints(UploadedWheels(configuration), runner, lifecycle, artifacts, lambda: self._server.url)
         self.routes = [
             *ClusterEndpoints(lifecycle, self._cluster, dispatcher_address).routes(),
