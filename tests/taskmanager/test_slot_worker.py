@@ -27,9 +27,9 @@ from millstream.core.plan import FilterSpec, FlatMapSpec, MapSpec, SinkSpec, Sou
 from millstream.datastream.functions import IntCounter, MapFunction, RuntimeContext
 from millstream.proto import dataplane_pb2, dispatcher_pb2
 from millstream.proto import taskmanager_pb2 as pb
+from millstream.taskmanager.interruption import TaskInterrupted
 from millstream.taskmanager.network.data_plane import FrameArrived, PeerLost
 from millstream.taskmanager.network.inputs import LocalInputChannel
-from millstream.taskmanager.slot_worker import TaskInterrupted
 
 
 @pytest.fixture

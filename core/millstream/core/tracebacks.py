@@ -35,6 +35,6 @@ def one_line(error: BaseException) -> str:
     full = name if module in ("builtins", "__main__") else f"{module}.{name}"
     try:
         message = " ".join(str(error).splitlines())
-    except Exception:  # a user's class whose __str__ raises must not hide the failure
+    except BaseException:  # a user's class whose __str__ raises must not hide the failure
         message = "<exception str() failed>"
     return f"{full}: {message}" if message else full

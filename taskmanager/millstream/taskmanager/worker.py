@@ -24,7 +24,8 @@ from millstream.core.configuration import Configuration
 from millstream.core.control_pipe import ControlPipe, end_with_parent
 from millstream.core.logs import set_up_logging
 from millstream.proto import taskmanager_pb2 as pb
-from millstream.taskmanager.slot_worker import SlotWorker, TaskInterrupted
+from millstream.taskmanager.interruption import TaskInterrupted
+from millstream.taskmanager.slot_worker import SlotWorker
 
 GC_THRESHOLDS = (50_000, 20, 100)  # batches are many short-lived objects: Python's defaults cost 12 % of the pipeline
 SWITCH_INTERVAL = 0.001  # seconds; Python's 5 ms let the network thread wait too long for the interpreter lock
