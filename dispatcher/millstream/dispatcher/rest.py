@@ -13,6 +13,7 @@ from millstream.dispatcher.artifact_store import ArtifactStore
 from millstream.dispatcher.cluster_view import ClusterView
 from millstream.dispatcher.lifecycle import JobLifecycle
 from millstream.dispatcher.programs import ProgramRunner
+from millstream.dispatcher.rest_access import AccessPolicy, GuardedApp
 from millstream.dispatcher.rest_checkpoints import CheckpointEndpoints
 from millstream.dispatcher.rest_cluster import ClusterEndpoints, millstream_version
 from millstream.dispatcher.rest_disposal import DisposalEndpoints
@@ -41,6 +42,7 @@ class RestApi:
         self.address = ""
         self._cluster = ClusterView(configuration)
         self._server = RestServer(configuration)
+        self._access = AccessPolicy.of(configuration)
         self._operations = RestOperations(configuration, clock)
         python = configuration.string("python.executable") or None
         environments = EnvironmentCache(work_directory(configuration, "environments"), python)
@@ -61,7 +63,7 @@ class RestApi:
 
     async def start(self) -> None:
         """Listens. Raises MillstreamError when it cannot."""
-        await self._server.start(make_app(self.routes))
+        await self._server.start(GuardedApp(make_app(self.routes), self._access))
         self.address = self._server.address
 
     async def failure(self) -> MillstreamError:
