@@ -101,7 +101,8 @@ _ROWS = [
         "io.tmp.dirs",
         _T.STRING,
         "",
-        "Where services keep artifacts, environments and logs; empty: a folder under the system's temporary directory.",
+        "Where services keep artifacts, environments and logs, writable by nobody else; empty: the user's own folder "
+        "in the system's temporary directory.",
     ),
     Option("logging.level", _T.ENUM, "INFO", "What the services log.", ("DEBUG", "INFO", "WARNING", "ERROR")),
     Option("logging.format", _T.ENUM, "text", "One line of text or one JSON object an event.", ("text", "json")),
