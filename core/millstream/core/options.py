@@ -57,6 +57,13 @@ _ROWS = [
     Option("rest.bind-address", _T.STRING, "127.0.0.1", "The address that the REST API listens on."),
     Option("rest.port", _T.INT, 8081, "The REST API's port; 0 picks a free one."),
     Option(
+        "rest.allowed-hosts",
+        _T.STRING,
+        "",
+        "Further hosts under which the REST API is served, without ports, separated by commas; * for any. Loopback, "
+        "rest.address and rest.bind-address always are.",
+    ),
+    Option(
         "rest.async.store-duration",
         _T.DURATION,
         300.0,
@@ -94,11 +101,18 @@ _ROWS = [
         "io.tmp.dirs",
         _T.STRING,
         "",
-        "Where services keep artifacts, environments and logs; empty: a folder under the system's temporary directory.",
+        "Where services keep artifacts, environments and logs, writable by nobody else; empty: the user's own folder "
+        "in the system's temporary directory.",
     ),
     Option("logging.level", _T.ENUM, "INFO", "What the services log.", ("DEBUG", "INFO", "WARNING", "ERROR")),
     Option("logging.format", _T.ENUM, "text", "One line of text or one JSON object an event.", ("text", "json")),
     # submission
+    Option(
+        "web.access-control-allow-origin",
+        _T.STRING,
+        "",
+        "Origins, separated by commas, whose web pages may use the REST API besides its own; * for any. Flink: *.",
+    ),
     Option("web.upload.dir", _T.STRING, "", "Where uploaded wheels are kept; empty: under io.tmp.dirs."),
     Option("web.upload.max-size", _T.MEMORY, 512 * 1024 * 1024, "The largest wheel that is accepted."),
     Option("web.upload.max-total-size", _T.MEMORY, 10 * 1024**3, "The size of all uploaded wheels together."),

@@ -71,8 +71,6 @@ def make_app(routes: Sequence[RestRoute]) -> Starlette:
 
 def _endpoint(route: RestRoute) -> Callable[[Request], Awaitable[Response]]:
     async def endpoint(request: Request) -> Response:
-        if route.method != "GET" and request.headers.get("sec-fetch-site", "none") in ("cross-site", "same-site"):
-            return _errors(403, "requests from web pages of other sites are refused")
         try:
             answer = await route.handler(request)
         except RestError as error:

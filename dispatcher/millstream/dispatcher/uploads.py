@@ -10,7 +10,7 @@ from pathlib import Path
 
 from millstream.core.artifacts import PARTIAL, WheelInfo, WheelTooLargeError, validate_wheel
 from millstream.core.configuration import Configuration
-from millstream.core.directories import work_directory
+from millstream.core.directories import private_folder, work_directory
 from millstream.core.errors import ConfigurationError, InvalidProgramError, MillstreamError
 
 _ID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}_([^/\\]+\.whl)\Z")
@@ -39,10 +39,12 @@ class UploadedWheels:
         chosen = configuration.string("web.upload.dir")
         self.max_size = configuration.integer("web.upload.max-size")
         self._max_total_size = configuration.integer("web.upload.max-total-size")
-        self._folder = Path(chosen) if chosen else work_directory(configuration, "uploads")
+        if chosen:
+            self._folder = private_folder(Path(chosen), option="web.upload.dir")
+        else:
+            self._folder = work_directory(configuration, "uploads")
         self._infos: dict[str, WheelInfo] = {}
         try:
-            self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             for left_over in self._folder.glob(f"{PARTIAL}*"):
                 left_over.unlink(missing_ok=True)
         except OSError as error:
