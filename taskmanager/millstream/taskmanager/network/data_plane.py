@@ -22,6 +22,7 @@ from google.protobuf.message import DecodeError
 
 from millstream.core.configuration import Configuration
 from millstream.core.liveness import Liveness
+from millstream.core.loop_end import end_tasks
 from millstream.core.rpc import explain
 from millstream.core.security import channel_credentials, check_listen, server_credentials
 from millstream.proto import dataplane_pb2 as pb
@@ -128,10 +129,7 @@ class DataPlane:
     def _run(self) -> None:
         asyncio.set_event_loop(self._loop)
         self._loop.run_forever()
-        left = asyncio.all_tasks(self._loop)
-        for task in left:
-            task.cancel()
-        self._loop.run_until_complete(asyncio.gather(*left, return_exceptions=True))
+        self._loop.run_until_complete(end_tasks())
         self._loop.run_until_complete(self._loop.shutdown_asyncgens())
         self._loop.close()
 
