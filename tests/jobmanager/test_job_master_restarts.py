@@ -200,6 +200,23 @@ def test_lost_slots_are_waited_for_again_and_an_allocation_that_was_lost_is_refu
     assert driver.master.status is JobStatus.RUNNING
 
 
+def test_slots_go_back_for_another_job_only_when_no_task_runs_in_them() -> None:
+    driver = running(pipeline(2, 2))
+    assert driver.tell(ev.SlotsReclaimed()) == []
+    driver.lose_task_manager("tm2:1-a")
+    assert driver.tell(ev.SlotsReclaimed()) == []
+    answer_cancels(driver)
+    driver.tick(1)
+    effects = driver.tell(ev.SlotsReclaimed())
+    assert [e.allocation_id for e in of_type(effects, ev.FreeSlot)] == ["a0"]
+    driver.restored()
+    driver.offer("a2", "tm3:1-a")
+    driver.offer("a3", "tm3:1-a")
+    driver.ready("a2")
+    driver.ready("a3")
+    assert driver.master.status is JobStatus.RUNNING
+
+
 def test_a_slot_may_come_before_it_is_needed() -> None:
     driver = running(pipeline(2, 2))
     driver.lose_task_manager("tm2:1-a")

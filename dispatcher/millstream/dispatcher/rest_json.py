@@ -59,6 +59,9 @@ def job(details: pb.JobDetails, now_ms: int) -> Json:
         "message": details.message,
         "slots-required": details.slots_required,
         "slots-held": details.slots_held,
+        "slots-free": details.slots_free,
+        "slots-total": details.slots_total,
+        "slots-startable": details.slots_startable,
     }
 
 

@@ -23,10 +23,29 @@ class SlotOffered:
 
 
 @dataclass(frozen=True, slots=True)
+class SlotSupply:
+    """The slots of the whole cluster: those that no job holds, all, and those that may still be started."""
+
+    free: int
+    total: int
+    startable: int = 0
+
+    def __str__(self) -> str:
+        more = f", up to {self.startable} more may be started" if self.startable else ""
+        return f"{self.free} free of {self.total} in the cluster{more}"
+
+
+@dataclass(frozen=True, slots=True)
 class NotEnoughSlots:
     """The resource manager cannot give what was declared, at this moment."""
 
     available: int
+    supply: SlotSupply | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SlotsReclaimed:
+    """The slots that the job holds while it waits for more would be enough for another."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,6 +145,7 @@ class Tick:
 Event = (
     SlotOffered
     | NotEnoughSlots
+    | SlotsReclaimed
     | WorkerProgressed
     | WorkerReadied
     | WorkerLost

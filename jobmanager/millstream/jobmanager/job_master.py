@@ -80,6 +80,11 @@ class JobMaster:
         return self._slots.held
 
     @property
+    def slot_supply(self) -> ev.SlotSupply | None:
+        """What the cluster has, when that is less than the job needs."""
+        return self._slots.supply
+
+    @property
     def history(self) -> ExceptionHistory:
         """The failures that are remembered."""
         return self._restarts.history
@@ -120,8 +125,10 @@ class JobMaster:
         match event:
             case ev.SlotOffered():
                 return self._slot_offered(event)
-            case ev.NotEnoughSlots(available):
-                return self._not_enough_slots(available)
+            case ev.NotEnoughSlots(available, supply):
+                return self._not_enough_slots(available, supply)
+            case ev.SlotsReclaimed():
+                return self._slots_reclaimed()
             case ev.WorkerProgressed(allocation_id, message):
                 return self._worker_progressed(allocation_id, message)
             case ev.WorkerReadied(allocation_id, address):
@@ -187,11 +194,21 @@ class JobMaster:
         self.message = "starting slot workers"
         return [*effects, ev.ReportDetails()]
 
-    def _not_enough_slots(self, available: int) -> list[ev.Effect]:
+    def _not_enough_slots(self, available: int, supply: ev.SlotSupply | None) -> list[ev.Effect]:
+        self._slots.not_enough(supply)
         if not self._to_deploy or self._slots.complete:
             return []
         self.message = self._slots.waiting(available)
         return [ev.ReportDetails()]
+
+    def _slots_reclaimed(self) -> list[ev.Effect]:
+        """Gives back the slots of a job that cannot start for want of others, unless tasks of it still run in them."""
+        idle = bool(self._to_deploy) and not any(e.is_deployed for e in self.execution_graph.executions)
+        if not idle or self._slots.complete or not self.slots:
+            return []
+        effects = self._slots.give_back("another job can run in the slots that are not enough for this one")
+        self.message = self._slots.waiting()
+        return [*effects, ev.ReportDetails()]
 
     def _worker_progressed(self, allocation_id: str, message: str) -> list[ev.Effect]:
         ours = not allocation_id or self._slots.holds(allocation_id)
@@ -232,11 +249,12 @@ class JobMaster:
         timed_out = now.steady_ms - self._waiting_since >= self._slot_timeout_ms
         if not self._to_deploy or self._slots.complete or not timed_out:
             return []
+        supply = f", with {self._slots.supply}" if self._slots.supply is not None else ""
         failure = job_failure(
             self.graph.job_id,
             f"NotEnoughSlots: the job needs {self.slots_required} slots and has {len(self.slots)} after waiting "
-            f"{self._slot_timeout_ms / 1000:g} s (slot.request.timeout); start more task managers, give them more "
-            "slots, or lower the parallelism",
+            f"{self._slot_timeout_ms / 1000:g} s (slot.request.timeout){supply}; start more task managers, give them "
+            "more slots, or lower the parallelism",
             now.date_ms,
         )
         return self._fail(failure, now, self._to_deploy)
