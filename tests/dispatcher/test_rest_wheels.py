@@ -145,6 +145,29 @@ def test_upload_list_run_plan_delete(tmp_path: Path) -> None:
     asyncio.run(scenario())
 
 
+def test_arguments_and_credentials_are_not_seen_by_others(tmp_path: Path) -> None:
+    program = """
+import pathlib, sys
+from millstream.datastream import StreamExecutionEnvironment
+def main():
+    own = ''.join(pathlib.Path(f'/proc/self/{name}').read_text() for name in ('cmdline', 'environ'))
+    directory = StreamExecutionEnvironment.get_execution_environment().get_configuration().get_string(
+        'execution.checkpointing.dir', '')
+    raise ValueError(f"{sys.argv[1:]} {directory[-20:]} {'hidden argument' in own} {'verysecret' in own}")
+"""
+
+    async def scenario() -> None:
+        async with running(configuration(tmp_path)) as service:
+            http = Http(service.rest_address)
+            jar = await uploaded(http, wheel({"tinyjob.py": program}))
+            options = {"execution.checkpointing.dir": "s3://key:verysecret@b/c"}
+            body = {"programArgsList": ["hidden argument", "--", "-x"], "flinkConfiguration": options}
+            errors = (await http("POST", f"/jars/{jar}/plan", body, status=400)).json["errors"]
+            assert errors[0] == "ValueError: ['hidden argument', '--', '-x'] //key:verysecret@b/c False False"
+
+    asyncio.run(scenario())
+
+
 def test_running_from_a_savepoint(tmp_path: Path) -> None:
     prefix = "execution.state-recovery."
 

@@ -19,7 +19,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from millstream.core.configuration import Configuration
-from millstream.core.directories import private_folder
+from millstream.core.directories import for_user_only, private_folder
 from millstream.core.errors import MillstreamError
 from millstream.resourcemanager.process_records import ProcessRecord, processes_with, read_records
 
@@ -59,9 +59,8 @@ class ClusterDirectory:
         """Keeps the effective configuration for the services and for `status`, `stop` and clients."""
         import yaml
 
-        path = self.conf / "config.yaml"
-        path.touch(mode=0o600)
-        path.write_text("# Written by `millstream cluster start`.\n" + yaml.safe_dump(configuration.to_dict()))
+        with open(self.conf / "config.yaml", "w", opener=for_user_only) as file:
+            file.write("# Written by `millstream cluster start`.\n" + yaml.safe_dump(configuration.to_dict()))
 
     def services(self) -> dict[str, ProcessRecord]:
         """The services that were started, by name, whether they run or not."""

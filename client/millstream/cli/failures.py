@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from millstream.core.errors import MillstreamError
+from millstream.core.secrets import without_secrets
 
 FAILED = 1
 MISUSED = 2
@@ -81,4 +82,4 @@ def run(group: click.Group, arguments: list[str] | None) -> int:
 
 
 def _say(command_path: str, message: str) -> None:
-    print(f"{command_path}: {' '.join(message.split())}", file=sys.stderr)
+    print(f"{command_path}: {without_secrets(' '.join(message.split()))}", file=sys.stderr)

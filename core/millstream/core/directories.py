@@ -74,6 +74,17 @@ def make_private(path: Path) -> None:
         os.mkdir(path, 0o700)
 
 
+def for_user_only(path: str, flags: int) -> int:
+    """An `opener` of `open`: the file can be read by this user alone, whatever it was before."""
+    descriptor = os.open(path, flags | os.O_CLOEXEC, 0o600)
+    try:
+        os.fchmod(descriptor, 0o600)
+    except BaseException:
+        os.close(descriptor)
+        raise
+    return descriptor
+
+
 def _open_named(root: Path, opened: contextlib.ExitStack, option: str) -> int:
     named = os.lstat(root)
     if stat.S_ISLNK(named.st_mode) and named.st_uid not in (0, os.geteuid()):

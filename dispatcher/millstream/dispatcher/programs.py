@@ -1,6 +1,7 @@
 """Runs a wheel's entry point to build its job, in a process of its own in the job's own environment.
 
-The dispatcher never loads user code. The process gets its orders in environment variables; it either submits its job to
+The dispatcher never loads user code. The process gets its orders in environment variables, and by descriptors what
+others on this host must not see: the program's arguments, and options with credentials. It either submits its job to
 this dispatcher over gRPC and leaves the id in a file, or leaves the graph of its first `execute()` there and stops.
 """
 
@@ -23,6 +24,8 @@ from millstream.core.environment_use import in_use
 from millstream.core.environments import Environment, EnvironmentCache
 from millstream.core.errors import MillstreamError
 from millstream.core.graph import Artifact, ArtifactKind, JobGraph
+from millstream.core.handed_down import handed_down, secret_options
+from millstream.core.secrets import split_options
 from millstream.dispatcher.artifact_store import ArtifactStore
 from millstream.dispatcher.uploads import UploadedWheel
 from millstream.proto import graph_pb2
@@ -105,19 +108,29 @@ class ProgramRunner:
         artifact = await self._artifacts.adopt(wheel.path, wheel.name, ArtifactKind.WHEEL)
         environment = await self._environments.prepare([artifact], self._artifacts.copy, log.info)
         description = {"sha256": artifact.sha256, "name": artifact.name, "kind": artifact.kind.name}
-        orders = {
-            **variables,
-            "MILLSTREAM_PROGRAM_CONFIGURATION": json.dumps(configuration.to_dict()),
-            "MILLSTREAM_PROGRAM_ARTIFACTS": json.dumps([description]),
-        }
-        command = ["-P", "-m", "millstream.client.program", "--entry", entry, "--", *call.arguments]
-        status, output = await self._run_process(environment, command, orders, folder, wheel.name)
+        plain, secret = split_options(configuration.to_dict())
+        with secret_options(secret) as (descriptors, told), handed_down(call.arguments) as (arguments, where):
+            orders = {
+                **variables,
+                **told,
+                "MILLSTREAM_PROGRAM_CONFIGURATION": json.dumps(plain),
+                "MILLSTREAM_PROGRAM_ARTIFACTS": json.dumps([description]),
+            }
+            command = ["-P", "-m", "millstream.client.program", "--entry", entry, "--arguments", where]
+            passed = (*descriptors, arguments)
+            status, output = await self._run_process(environment, command, orders, passed, folder, wheel.name)
         if status != 0:
             raise _failure(wheel.name, status, output)
         return artifact
 
     async def _run_process(
-        self, environment: Environment, command: Sequence[str], orders: dict[str, str], folder: Path, name: str
+        self,
+        environment: Environment,
+        command: Sequence[str],
+        orders: dict[str, str],
+        descriptors: Sequence[int],
+        folder: Path,
+        name: str,
     ) -> tuple[int, str]:
         errors = folder / "stderr"
         theirs, ours = os.pipe()  # however this process ends, the program reads the end of it and ends as well
@@ -131,7 +144,7 @@ class ProgramRunner:
                     stdin=asyncio.subprocess.DEVNULL,
                     stdout=asyncio.subprocess.DEVNULL,
                     stderr=sink,
-                    pass_fds=(theirs, *held),
+                    pass_fds=(theirs, *held, *descriptors),
                     start_new_session=True,
                 )
             await self._wait(process, name)
