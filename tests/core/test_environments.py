@@ -143,7 +143,6 @@ def test_a_failed_install_is_pips_reason_and_leaves_nothing(tmp_path: Path) -> N
     message = str(caught.value)
     assert message.startswith("cannot install badjob-1.0-py3-none-any.whl: ")
     assert "no-such-library-at-all==9" in message
-    assert "\n" not in message
     assert not [path for path in tmp_path.iterdir() if path.is_dir()]
 
 
@@ -151,8 +150,12 @@ def test_what_millstream_needs_cannot_be_replaced_by_something_older(tmp_path: P
     store = Store()
     old = wheel_bytes("click", "6.0", {"click.py": ""})
     job = store.wheel("old", "1.0", {"a/wheels/click-6.0-py3-none-any.whl": old}, requires=("click==6.0",))
-    with pytest.raises(EnvironmentFailedError, match="click"):
+    with pytest.raises(EnvironmentFailedError) as caught:
         store.prepare(EnvironmentCache(tmp_path), job)
+    message = str(caught.value)
+    for part in ("cannot install old-1.0", "conflict", "requested click 6.0", "(constraint) click"):
+        assert part in message, message
+    assert len(message.splitlines()) > 3
 
 
 def test_a_requirements_file_that_is_wrong(tmp_path: Path) -> None:

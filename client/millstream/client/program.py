@@ -27,6 +27,7 @@ from types import FrameType, TracebackType
 from typing import Any
 
 import millstream
+from millstream.core.artifacts import ENTRY_POINT_GROUP, entry_points_text
 from millstream.core.control_pipe import follow_parent
 from millstream.core.errors import InvalidProgramError, JobExecutionError, SubmissionError, UnreachableError
 from millstream.core.graph import JobGraph
@@ -101,18 +102,30 @@ def run_entry(entry: str, arguments: Sequence[str]) -> None:
     """Calls `pkg.module:callable`, with the list of arguments when it takes a parameter."""
     module_name, _, attribute = entry.partition(":")
     sys.argv = [entry, *arguments]
-    target: Any = importlib.import_module(module_name)
+    try:
+        target: Any = importlib.import_module(module_name)
+    except ModuleNotFoundError as error:
+        if error.name is None or not f"{module_name}.".startswith(f"{error.name}."):
+            raise  # a module that the program imports
+        raise _no_entry(entry, f"no module '{error.name}'") from None
     for name in (attribute or "main").split("."):
         try:
             target = getattr(target, name)
         except AttributeError:
-            raise InvalidProgramError(f"the entry point {entry} does not exist: no '{name}' in {module_name}") from None
+            raise _no_entry(entry, f"no '{name}' in {module_name}") from None
     if not callable(target):
         raise InvalidProgramError(f"the entry point {entry} is a {type(target).__name__}, not a function")
     if _takes_arguments(target):
         target(list(arguments))
     else:
         target()
+
+
+def _no_entry(entry: str, reason: str) -> InvalidProgramError:
+    from importlib.metadata import entry_points
+
+    known = {point.name: point.value for point in entry_points(group=ENTRY_POINT_GROUP)}
+    return InvalidProgramError(f"the entry point {entry} does not exist: {reason}; {entry_points_text(known)}")
 
 
 def run_file(path: str, arguments: Sequence[str]) -> None:

@@ -42,6 +42,7 @@ from millstream.core.graph import Artifact, ArtifactKind
 from millstream.core.ids import stable_id
 
 _LOCK_POLL = 0.1
+_MOST_LINES = 100  # of what pip explains: the log of a build can be endless
 _PROBE = """
 import json, os, re, site, sys
 from importlib.metadata import distributions, requires, version
@@ -67,6 +68,8 @@ Progress = Callable[[str], None]
 
 class EnvironmentFailedError(MillstreamError):
     """A job's environment cannot be made; the message is pip's reason, or why an artifact cannot be used."""
+
+    keeps_lines = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -345,8 +348,15 @@ def _unpack(path: Path, name: str, target: Path) -> None:
 async def _pip(command: list[str], names: str, show: Progress) -> None:
     status, lines = await _run(command, show)
     if status != 0:
-        errors = [line.removeprefix("ERROR:").strip() for line in lines if line.startswith("ERROR:")]
-        raise EnvironmentFailedError(f"cannot install {names}: {'; '.join(errors) or _last(lines)}")
+        raise EnvironmentFailedError(f"cannot install {names}: {_explanation(lines)}")
+
+
+def _explanation(lines: Sequence[str]) -> str:
+    """All that pip says from its first error on; what a conflict is about is on the lines between its errors."""
+    first = next((i for i, line in enumerate(lines) if line.startswith("ERROR:")), None)
+    if first is None:
+        return _last(lines)
+    return "\n".join(line.removeprefix("ERROR: ") for line in lines[first:][-_MOST_LINES:]).strip()
 
 
 async def _run(command: Sequence[str], show: Progress) -> tuple[int, list[str]]:
