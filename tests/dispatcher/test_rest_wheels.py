@@ -221,7 +221,7 @@ def test_programs_that_fail(tmp_path: Path) -> None:
             assert "did not call execute()" in (await run("tinyjob:idle"))[0]
             assert "submitted 2 jobs" in (await run("tinyjob:twice"))[0]
             assert "no 'absent' in tinyjob" in (await run("tinyjob:absent"))[0]
-            assert "No module named 'absent'" in (await run("absent:main"))[0]
+            assert "no module 'absent'; there are main" in (await run("absent:main"))[0]
             assert "is not an entry point" in (await run("rm -rf /"))[0]
             assert "unknown option 'no.such'" in (await run("tinyjob:main", flinkConfiguration={"no.such": "1"}))[0]
 
