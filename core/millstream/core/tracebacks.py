@@ -7,6 +7,8 @@ from types import FrameType, TracebackType
 
 from millstream.core.errors import MillstreamError
 
+_MOST_FRAMES = 50
+
 
 def _is_ours(frame: FrameType) -> bool:
     return str(frame.f_globals.get("__name__", "")).startswith("millstream.")
@@ -27,6 +29,20 @@ def user_traceback(error: BaseException) -> str:
         while frames and _is_ours(frames.pop()):
             told.stack.pop()
     return "".join(told.format())
+
+
+def error_signature(error: BaseException) -> str:
+    """What was raised where, without its message: equal for the same error in every process and on every host.
+
+    The place are the frames of user code and of libraries, each once, so that endless recursions are equal too.
+    """
+    kind = type(error)
+    places = dict.fromkeys(
+        f"{frame.f_globals.get('__name__', '')}.{frame.f_code.co_qualname}:{line}"
+        for frame, line in traceback.walk_tb(error.__traceback__)
+        if not _is_ours(frame)
+    )
+    return " ".join([f"{kind.__module__}.{kind.__qualname__}", *list(places)[-_MOST_FRAMES:]])
 
 
 def one_line(error: BaseException) -> str:

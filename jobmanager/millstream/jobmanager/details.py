@@ -51,6 +51,7 @@ def job_details(master: JobMaster) -> pb.JobDetails:
         configuration=graph.configuration,
         slots_required=master.slots_required,
         slots_held=len(master.slots),
+        restarts=master.restarts_decided,
     )
 
 
