@@ -256,7 +256,9 @@ def test_a_source_that_cannot_start_fails_the_job_and_its_readers_are_not_answer
 
 def test_a_source_that_cannot_be_loaded_fails_the_job() -> None:
     coordinator = RunningCoordinator(v=b"cnowhere_to_be_found\nSource\n.")
-    assert coordinator.next().failure.exception == "ModuleNotFoundError: No module named 'nowhere_to_be_found'"
+    failure = coordinator.next().failure
+    assert "the source 'source v' cannot be loaded: No module named 'nowhere_to_be_found'" in failure.exception
+    assert failure.final
     coordinator.reader(split_request="h")
     coordinator.stop()
     assert coordinator.sent.empty()

@@ -341,6 +341,13 @@ _ROWS = [
         "What happens when a job fails: `none`, `fixed-delay`, `failure-rate` or `exponential-delay`; empty: "
         "exponential-delay when checkpoints are taken, else none.",
     ),
+    Option(
+        "restart-strategy.same-error-limit",
+        _T.INT,
+        3,
+        "The job fails when the same error (class, place in code, operator) has come this many times in a row at the "
+        "same record, whatever the strategy; 0 or -1: never for that reason.",
+    ),
     Option("restart-strategy.fixed-delay.attempts", _T.INT, 1, "How often the job is restarted before it fails."),
     Option("restart-strategy.fixed-delay.delay", _T.DURATION, 1.0, "The time between a failure and the restart."),
     Option(

@@ -9,6 +9,7 @@ from types import FrameType, TracebackType
 from millstream.core.errors import MillstreamError
 
 _NOT_USERS = (sys.stdlib_module_names - {"__main__"}) | {"millstream", "pyarrow", "fsspec", "msgspec", "numpy"}
+_MOST_FRAMES = 50
 
 
 def _is_ours(frame: FrameType) -> bool:
@@ -45,6 +46,20 @@ def _drop_causes_of_ours(told: traceback.TracebackException, error: BaseExceptio
 def _is_users(error: BaseException) -> bool:
     modules = (str(frame.f_globals.get("__name__", "")) for frame, _ in traceback.walk_tb(error.__traceback__))
     return not all(name.partition(".")[0] in _NOT_USERS for name in modules)
+
+
+def error_signature(error: BaseException) -> str:
+    """What was raised where, without its message: equal for the same error in every process and on every host.
+
+    The place are the frames of user code and of libraries, each once, so that endless recursions are equal too.
+    """
+    kind = type(error)
+    places = dict.fromkeys(
+        f"{frame.f_globals.get('__name__', '')}.{frame.f_code.co_qualname}:{line}"
+        for frame, line in traceback.walk_tb(error.__traceback__)
+        if not _is_ours(frame)
+    )
+    return " ".join([f"{kind.__module__}.{kind.__qualname__}", *list(places)[-_MOST_FRAMES:]])
 
 
 def one_line(error: BaseException) -> str:

@@ -23,9 +23,10 @@ from typing import Any
 from millstream.core.clock import Clock, SystemClock
 from millstream.core.configuration import Configuration
 from millstream.core.control_pipe import ControlPipe, end_with_parent
+from millstream.core.errors import UnrecoverableError
 from millstream.core.logs import set_up_logging
-from millstream.core.pickling import to_bytes
-from millstream.core.tracebacks import one_line, user_traceback
+from millstream.core.pickling import load_program, to_bytes
+from millstream.core.tracebacks import error_signature, one_line, user_traceback
 from millstream.datastream.connectors.base import Source, SplitEnumerator, SplitEnumeratorContext
 from millstream.datastream.connectors.errors import ConnectorError
 from millstream.proto import status_pb2
@@ -158,7 +159,7 @@ class Coordinator:
 
     def _start(self, job_id: str, source: pb.SourceToCoordinate) -> None:
         context = EnumeratorContext(self, job_id, source)
-        loaded: Source[Any] = pickle.loads(source.source)
+        loaded: Source[Any] = load_program(source.source, f"the source '{source.name}'")
         if source.state:
             enumerator = loaded.restore_enumerator(context, pickle.loads(source.state))
         else:
@@ -231,6 +232,8 @@ class Coordinator:
             exception=one_line(error),
             traceback=user_traceback(error),
             timestamp=self._clock.now_ms(),
+            signature=error_signature(error),
+            final=isinstance(error, UnrecoverableError | ImportError),
         )
         self.send(pb.CoordinatorMessage(failure=failure))
 

@@ -56,6 +56,7 @@ def job_details(master: JobMaster) -> pb.JobDetails:
         slots_free=supply.free if supply is not None else 0,
         slots_total=supply.total if supply is not None else 0,
         slots_startable=supply.startable if supply is not None else 0,
+        restarts=master.restarts_decided,
     )
 
 

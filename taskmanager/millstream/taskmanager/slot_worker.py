@@ -338,7 +338,7 @@ class SlotWorker:
             return
         self._close(task)
         task.move_to(ExecutionState.FAILED)
-        failure = describe_failure(error, task.deployment, self._clock.now_ms())
+        failure = describe_failure(error, task.deployment, self._clock.now_ms(), task.records_taken)
         log.info("task %s failed: %s", task.deployment.task_name, failure.exception)
         self._report(task, pb.TaskUpdate(failure=failure))
         self._forget(task)

@@ -23,7 +23,7 @@ from millstream.core import types as t
 from millstream.core.conversion import ConversionError, columns_of, field_types
 from millstream.core.errors import MillstreamError
 from millstream.core.pickling import reading_state, to_bytes
-from millstream.core.snapshot.errors import SnapshotError, one_line
+from millstream.core.snapshot.errors import IncompatibleStateError, SnapshotError, one_line
 from millstream.core.snapshot.instances import assemble, check_classes, fill_from
 
 if TYPE_CHECKING:
@@ -266,7 +266,8 @@ def from_array(
     except SnapshotError:
         raise
     except Exception as error:
-        raise SnapshotError(name, f"holds a value that is no {type.describe()}: {one_line(error)}") from error
+        reason = f"holds a value that is no {type.describe()}: {one_line(error)}"
+        raise IncompatibleStateError(name, reason) from error
 
 
 def _from_array(array: pa.Array, type: t.TypeInformation, unpickle: bool) -> list[Any]:

@@ -196,7 +196,8 @@ class TaskCheckpoints:
             self._full_under_way.discard(number)
             self._discard(number)
             if not given_up:
-                self._decline(number, "CHECKPOINT_ASYNC_EXCEPTION", mail.error)
+                failure = self._described(mail.final) if mail.final is not None else None
+                self._decline(number, "CHECKPOINT_ASYNC_EXCEPTION", mail.error, failure)
         elif given_up:
             self._discard(number, mail.barrier.location, mail.written.new_files)
         else:
@@ -292,7 +293,7 @@ class TaskCheckpoints:
             allocation_id=services.allocation_id, attempt_id=self._task.attempt_id, checkpoint_id=number,
             alignment_ms=millis(began - arrival.at), start_delay_ms=arrival.start_delay_ms,
             processed_bytes=self._bytes_in() - arrival.bytes_in, unaligned=barrier.unaligned,
-            ended=self._task.has_finished_operators,
+            ended=self._task.has_finished_operators, records=self._task.records_taken,
         )  # fmt: skip
         self._arrivals = {known: first for known, first in self._arrivals.items() if known > number}
         self.end.captured(number, barrier.stop)
@@ -303,8 +304,7 @@ class TaskCheckpoints:
         except TaskInterrupted:
             raise
         except BaseException as error:
-            failure = describe_failure(error, self._task.deployment, services.clock.now_ms())
-            self._decline(number, "CHECKPOINT_DECLINED", told(error), failure)
+            self._decline(number, "CHECKPOINT_DECLINED", told(error), self._described(error))
         try:
             if captured is not None:
                 self._in_flight.record(barrier, recorded)
@@ -337,6 +337,10 @@ class TaskCheckpoints:
             self._full_under_way.add(barrier.checkpoint_id)
         bases = {number: known for number, known in self._layouts.items() if number >= barrier.oldest_base}
         return SnapshotTarget(storage, barrier, self._task.deployment, shared, bases)
+
+    def _described(self, error: BaseException) -> TaskFailure:
+        now_ms = self._services.clock.now_ms()
+        return describe_failure(error, self._task.deployment, now_ms, self._task.records_taken)
 
     def _decline(self, checkpoint_id: int, reason: str, message: str, failure: TaskFailure | None = None) -> None:
         log.info("%s declines checkpoint %d: %s", self._task.deployment.task_name, checkpoint_id, message)
