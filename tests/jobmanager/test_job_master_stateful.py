@@ -92,6 +92,12 @@ class JobMasterMachine(RuleBasedStateMachine):
     def the_resource_manager_has_not_enough(self, available: int) -> None:
         self.driver.tell(ev.NotEnoughSlots(available))
 
+    @rule()
+    def the_resource_manager_wants_slots_back(self) -> None:
+        running = [e for e in self.driver.master.execution_graph.executions if e.is_deployed]
+        effects = self.driver.tell(ev.SlotsReclaimed())
+        assert not effects or not running
+
     @rule(number=st.integers(1, 8))
     def a_worker_progresses(self, number: int) -> None:
         self.driver.tell(ev.WorkerProgressed(AllocationId(f"a{number}"), "installing"))

@@ -36,8 +36,9 @@ def test_a_job_runs_from_its_submission_to_its_end() -> None:
 def test_a_job_that_waits_says_what_for() -> None:
     async def scenario(cluster: Cluster) -> None:
         await cluster.submit(pipeline(2))
-        cluster.resource_manager.send(not_enough=rm.NotEnoughSlots(job_id="job", available=1, required=2))
-        while (await cluster.details_in("CREATED")).message != "waiting for slots: 1 of 2":
+        cluster.resource_manager.send(not_enough=rm.NotEnoughSlots(job_id="job", available=1, required=2, total=3))
+        waiting = "waiting for slots: 1 of 2 (0 free of 3 in the cluster)"
+        while (await cluster.details_in("CREATED")).message != waiting:
             pass
 
     run(scenario)

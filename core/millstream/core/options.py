@@ -57,6 +57,13 @@ _ROWS = [
     Option("rest.bind-address", _T.STRING, "127.0.0.1", "The address that the REST API listens on."),
     Option("rest.port", _T.INT, 8081, "The REST API's port; 0 picks a free one."),
     Option(
+        "rest.allowed-hosts",
+        _T.STRING,
+        "",
+        "Further hosts under which the REST API is served, without ports, separated by commas; * for any. Loopback, "
+        "rest.address and rest.bind-address always are.",
+    ),
+    Option(
         "rest.async.store-duration",
         _T.DURATION,
         300.0,
@@ -94,13 +101,27 @@ _ROWS = [
         "io.tmp.dirs",
         _T.STRING,
         "",
-        "Where services keep artifacts, environments and logs; empty: a folder under the system's temporary directory.",
+        "Where services keep artifacts, environments and logs, writable by nobody else; empty: the user's own folder "
+        "in the system's temporary directory.",
     ),
     Option("logging.level", _T.ENUM, "INFO", "What the services log.", ("DEBUG", "INFO", "WARNING", "ERROR")),
     Option("logging.format", _T.ENUM, "text", "One line of text or one JSON object an event.", ("text", "json")),
     # submission
+    Option(
+        "web.access-control-allow-origin",
+        _T.STRING,
+        "",
+        "Origins, separated by commas, whose web pages may use the REST API besides its own; * for any. Flink: *.",
+    ),
     Option("web.upload.dir", _T.STRING, "", "Where uploaded wheels are kept; empty: under io.tmp.dirs."),
     Option("web.upload.max-size", _T.MEMORY, 512 * 1024 * 1024, "The largest wheel that is accepted."),
+    Option("web.upload.max-total-size", _T.MEMORY, 10 * 1024**3, "The size of all uploaded wheels together."),
+    Option(
+        "dispatcher.artifacts.retention",
+        _T.DURATION,
+        3600.0,
+        "After how long the dispatcher deletes artifacts that no job needs.",
+    ),
     Option(
         "web.submit.timeout",
         _T.DURATION,
@@ -113,6 +134,12 @@ _ROWS = [
         _T.STRING,
         "",
         "The interpreter that job environments are made from; empty: the service's own.",
+    ),
+    Option(
+        "python.environments.max-size",
+        _T.MEMORY,
+        20 * 1024**3,
+        "The size of a host's job environments together; beyond it, those go that were unused for longest.",
     ),
     # slots and scheduling
     Option("taskmanager.numberOfTaskSlots", _T.INT, 1, "How many slots a task manager offers."),
@@ -313,6 +340,13 @@ _ROWS = [
         "",
         "What happens when a job fails: `none`, `fixed-delay`, `failure-rate` or `exponential-delay`; empty: "
         "exponential-delay when checkpoints are taken, else none.",
+    ),
+    Option(
+        "restart-strategy.same-error-limit",
+        _T.INT,
+        3,
+        "The job fails when the same error (class, place in code, operator) has come this many times in a row at the "
+        "same record, whatever the strategy; 0 or -1: never for that reason.",
     ),
     Option("restart-strategy.fixed-delay.attempts", _T.INT, 1, "How often the job is restarted before it fails."),
     Option("restart-strategy.fixed-delay.delay", _T.DURATION, 1.0, "The time between a failure and the restart."),

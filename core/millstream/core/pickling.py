@@ -10,10 +10,13 @@ from __future__ import annotations
 import contextlib
 import functools
 import io
+import pickle
 from collections.abc import Callable, Iterator
 from contextvars import ContextVar
 from typing import Any
 from weakref import WeakSet, WeakValueDictionary
+
+from millstream.core.errors import UnloadableProgramError
 
 _MSGSPEC_CACHE = "__msgspec_cache__"
 
@@ -27,6 +30,21 @@ def to_bytes(value: Any) -> bytes:
     file = io.BytesIO()
     _pickler_class()(file).dump(value)
     return file.getvalue()
+
+
+def load_program(data: bytes, what: str) -> Any:
+    """Unpickles a part of the program. What is missing for it where it runs will be missing next time too."""
+    try:
+        return pickle.loads(data)
+    except ImportError as error:
+        raise UnloadableProgramError(
+            f"{what} cannot be loaded: {error}; the job's environment lacks it: name it among the dependencies of the "
+            "wheel or in -pyreq, or send it along with -pyfs"
+        ) from error
+    except (AttributeError, pickle.UnpicklingError, EOFError) as error:
+        raise UnloadableProgramError(
+            f"{what} cannot be loaded: {error}; the modules that the job finds are not those that it was built with"
+        ) from error
 
 
 @contextlib.contextmanager

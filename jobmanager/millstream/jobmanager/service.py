@@ -238,8 +238,13 @@ class JobManagerService:
         log.warning("%s; jobs go on, registering again", reason)
 
     def _resource_manager_notice(self, notice: rm.JobManagerNotice) -> None:
-        if notice.WhichOneof("kind") == "not_enough":
-            self._event(JobId(notice.not_enough.job_id), ev.NotEnoughSlots(notice.not_enough.available))
+        match notice.WhichOneof("kind"):
+            case "not_enough":
+                told = notice.not_enough
+                supply = ev.SlotSupply(told.free, told.total, told.startable)
+                self._event(JobId(told.job_id), ev.NotEnoughSlots(told.available, supply))
+            case "give_back":
+                self._event(JobId(notice.give_back.job_id), ev.SlotsReclaimed())
 
     def declare(self, job_id: JobId, slots: int) -> None:
         """Tells the resource manager how many slots a job wants in all, now and whenever it comes back."""

@@ -12,6 +12,7 @@ from millstream.datastream.checkpointed import CheckpointedFunction
 from millstream.datastream.connectors.two_phase_commit import TwoPhaseCommitSink
 from millstream.datastream.functions import RuntimeContext
 from millstream.taskmanager.checkpointing.restoring import RestoredTask
+from millstream.taskmanager.interruption import TaskInterrupted
 from millstream.taskmanager.operators.base import Emit, FunctionOperator, Operator
 from millstream.taskmanager.operators.broadcast_process import BroadcastProcessOperator
 from millstream.taskmanager.operators.collect import CollectOperator
@@ -89,7 +90,9 @@ class OperatorChain:
         for operator in reversed(self.operators):
             try:
                 operator.close()
-            except (Exception, SystemExit) as error:
+            except TaskInterrupted:
+                raise
+            except BaseException as error:
                 errors.append(error)
         return errors
 

@@ -18,6 +18,7 @@ from millstream.core.key_groups import combine_hashes, stable_hash, stable_hash_
 from millstream.core.row import Row
 from millstream.core.types import TypeInformation
 from millstream.datastream.functions import as_callable
+from millstream.taskmanager.interruption import TaskInterrupted
 
 Routed = Iterable[tuple[int, Batch]]
 
@@ -140,7 +141,9 @@ class _Hash:
                     appends[known[key]](row)
                 else:
                     appends[self._subtask(key)](row)
-        except Exception as error:
+        except TaskInterrupted:
+            raise
+        except BaseException as error:
             raise PartitioningError(rows[len(rows) - operator.length_hint(source) - 1], error, self._key_of) from error
         return [(index, RowBatch(bucket)) for index, bucket in enumerate(buckets) if bucket]
 
@@ -149,7 +152,9 @@ class _Hash:
         source = iter(rows)
         try:
             return [known[k] if (k := key_of(row)) in known else self._subtask(k) for row in source]
-        except Exception as error:
+        except TaskInterrupted:
+            raise
+        except BaseException as error:
             raise PartitioningError(rows[len(rows) - operator.length_hint(source) - 1], error, self._key_of) from error
 
     def _route_columns(self, batch: ColumnBatch) -> Routed:
@@ -175,7 +180,9 @@ class _Custom:
         source = iter(rows)
         try:
             indices = [self._checked(self._partition(self._key_of(row), self._channels)) for row in source]
-        except Exception as error:
+        except TaskInterrupted:
+            raise
+        except BaseException as error:
             raise PartitioningError(rows[len(rows) - operator.length_hint(source) - 1], error, self._key_of) from error
         return _by_index(batch, indices, self._channels)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
 import zlib
 from collections.abc import Callable
 from dataclasses import replace
@@ -13,7 +12,7 @@ from millstream.core.batches import Signal
 from millstream.core.clock import Clock
 from millstream.core.configuration import Configuration
 from millstream.core.key_groups import key_group_range
-from millstream.core.pickling import to_bytes
+from millstream.core.pickling import load_program, to_bytes
 from millstream.core.snapshot.errors import SnapshotError
 from millstream.core.types import PICKLED, TypeInformation
 from millstream.datastream.functions import RuntimeContext
@@ -52,6 +51,11 @@ _DEBLOAT = "taskmanager.network.memory.buffer-debloat"
 def is_debloating(configuration: Configuration) -> bool:
     """Whether tasks limit what is on its way to them by what they process."""
     return configuration.boolean(f"{_DEBLOAT}.enabled")
+
+
+def _spec(pickled: bytes) -> plan.EdgeSpec:
+    spec: plan.EdgeSpec = load_program(pickled, "the type or the partitioner between two tasks")
+    return spec
 
 
 class TaskFactory:
@@ -100,7 +104,7 @@ class TaskFactory:
             task.attach_finished()
             self._restore_in_flight(task, restored)
             return
-        types: dict[int, TypeInformation] = {gate.input: pickle.loads(gate.spec).type for gate in deployment.inputs}
+        types: dict[int, TypeInformation] = {gate.input: _spec(gate.spec).type for gate in deployment.inputs}
         builder = ChainBuilder(
             [partition.emit for partition in task.partitions],
             types.get(0, PICKLED),
@@ -116,7 +120,7 @@ class TaskFactory:
         )
         limited = is_debloating(self._configuration) and task.partitions
         outlet = Outlet(self.max_column_rows, self._configuration.seconds(f"{_DEBLOAT}.target") if limited else None)
-        task.attach(builder.build(pickle.loads(deployment.chain)), outlet)
+        task.attach(builder.build(load_program(deployment.chain, f"the code of {deployment.task_name}")), outlet)
         if restored is not None:
             self._restore_in_flight(task, restored)
 
@@ -128,7 +132,7 @@ class TaskFactory:
         return restore_task(deployment, storage, task.checkpoints.copies)
 
     def _gate(self, gate: pb.InputGate, gates: int) -> InputGate:
-        spec: plan.EdgeSpec = pickle.loads(gate.spec)
+        spec = _spec(gate.spec)
         channels: list[InputChannel] = []
         for c in gate.channels:
             if c.producer_address == self._data_plane.address:
@@ -165,7 +169,7 @@ class TaskFactory:
         self._data_plane.send(channel.peer, frame.SerializeToString())
 
     def _partition(self, task: Task, output: pb.ResultPartition) -> ResultPartition:
-        spec: plan.EdgeSpec = pickle.loads(output.spec)
+        spec = _spec(output.spec)
         if output.max_parallelism:
             spec = replace(spec, max_parallelism=output.max_parallelism)
         segment = self._configuration.integer("taskmanager.memory.segment-size")
@@ -197,7 +201,7 @@ class TaskFactory:
         shares = share_of(restored.in_flight(), deployment.subtask, deployment.parallelism)
         ways: dict[str, tuple[Emit, TypeInformation]] = {}
         for output, partition in zip(deployment.outputs, task.partitions, strict=True):
-            spec: plan.EdgeSpec = pickle.loads(output.spec)
+            spec = _spec(output.spec)
             ways[spec.name] = (partition.emit, spec.type)
         ways.update(task.chain.ways())
         if shares.keys() - ways.keys():

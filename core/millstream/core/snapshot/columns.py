@@ -28,7 +28,7 @@ from millstream.core.conversion import ConversionError, columns_of, field_types
 from millstream.core.errors import MillstreamError
 from millstream.core.exact_values import InexactError, exact_values, refuse_zones
 from millstream.core.pickling import reading_state, to_bytes
-from millstream.core.snapshot.errors import SnapshotError, one_line
+from millstream.core.snapshot.errors import IncompatibleStateError, SnapshotError, one_line
 from millstream.core.snapshot.instances import Held, assemble, check_classes, fill_from
 from millstream.core.snapshot.times import times_array, times_of, zoned_type
 
@@ -285,7 +285,8 @@ def from_array(
     except SnapshotError:
         raise
     except Exception as error:
-        raise SnapshotError(name, f"holds a value that is no {type.describe()}: {one_line(error)}") from error
+        reason = f"holds a value that is no {type.describe()}: {one_line(error)}"
+        raise IncompatibleStateError(name, reason) from error
 
 
 def _from_array(array: pa.Array, type: t.TypeInformation, unpickle: bool) -> list[Any]:

@@ -17,6 +17,7 @@ from millstream.core.conversion import UNKNOWN, ConversionError, record_batch_to
 from millstream.core.types import TypeInformation
 from millstream.datastream.checkpointed import CheckpointedFunction
 from millstream.datastream.functions import Function, RuntimeContext
+from millstream.taskmanager.interruption import TaskInterrupted
 from millstream.taskmanager.state.backend import KeyedStateBackend, OperatorStateBackend
 from millstream.taskmanager.state.function_state import TaskInitializationContext, TaskSnapshotContext
 
@@ -142,7 +143,9 @@ class FunctionOperator(Operator):
     def _guarded(self, call: Callable[[], None]) -> None:
         try:
             call()
-        except Exception as error:
+        except TaskInterrupted:
+            raise
+        except BaseException as error:
             raise OperatorError(self.name, NO_RECORD, error) from error
 
     def open(self) -> None:
@@ -163,5 +166,7 @@ def tell(operator_name: str, listener: Any, method: str, checkpoint_id: int) -> 
         return
     try:
         call(checkpoint_id)
-    except Exception as error:
+    except TaskInterrupted:
+        raise
+    except BaseException as error:
         raise OperatorError(operator_name, NO_RECORD, error) from error

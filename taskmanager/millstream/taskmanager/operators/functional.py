@@ -8,6 +8,7 @@ from typing import Any
 from millstream.core.batches import Batch, ColumnBatch, RowBatch
 from millstream.core.types import TypeInformation
 from millstream.datastream.functions import RuntimeContext, as_callable
+from millstream.taskmanager.interruption import TaskInterrupted
 from millstream.taskmanager.operators.base import Emit, FunctionOperator
 
 
@@ -24,7 +25,9 @@ class MapOperator(FunctionOperator):
         source = iter(rows)
         try:
             mapped = [call(row) for row in source]
-        except Exception as error:
+        except TaskInterrupted:
+            raise
+        except BaseException as error:
             raise self.failed(error, rows, source) from error
         self.emit(RowBatch(mapped, self.timestamps_of(batch)))
 
@@ -55,7 +58,9 @@ class FlatMapOperator(FunctionOperator):
                     if result is not None:
                         extend(result)
                         out_times += [timestamp] * (len(out) - len(out_times))
-        except Exception as error:
+        except TaskInterrupted:
+            raise
+        except BaseException as error:
             raise self.failed(error, rows, source) from error
         if out:
             self.emit(RowBatch(out, out_times))
@@ -77,7 +82,9 @@ class FilterOperator(FunctionOperator):
                 kept, mask = [row for row in source if call(row)], None
             else:
                 kept, mask = [], [bool(call(row)) for row in source]
-        except Exception as error:
+        except TaskInterrupted:
+            raise
+        except BaseException as error:
             raise self.failed(error, rows, source) from error
         if mask is not None:
             self._emit_masked(batch, mask)

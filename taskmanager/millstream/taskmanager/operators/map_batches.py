@@ -8,6 +8,7 @@ from millstream.core.batches import Batch, ColumnBatch
 from millstream.core.conversion import rows_to_record_batch, to_record_batch
 from millstream.core.types import TypeInformation
 from millstream.datastream.functions import RuntimeContext, as_callable
+from millstream.taskmanager.interruption import TaskInterrupted
 from millstream.taskmanager.operators.base import Emit, FunctionOperator, OperatorError, record_of
 
 
@@ -32,7 +33,9 @@ class MapBatchesOperator(FunctionOperator):
             if result is None:
                 return
             converted = to_record_batch(result)
-        except Exception as error:
+        except TaskInterrupted:
+            raise
+        except BaseException as error:
             raise OperatorError(self.name, record_of(error), error) from error
         if converted.num_rows:
             same = converted.num_rows == len(batch)

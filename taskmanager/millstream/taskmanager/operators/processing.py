@@ -7,6 +7,7 @@ from typing import Any
 
 from millstream.core.batches import RowBatch
 from millstream.datastream.functions import OutputTag
+from millstream.taskmanager.interruption import TaskInterrupted
 from millstream.taskmanager.operators.base import FunctionOperator, KeyOf
 
 
@@ -42,7 +43,9 @@ class ProcessingOperator(FunctionOperator):
                         out.append(result)
                 if times is not None:
                     out_times += [times[position]] * (len(out) - len(out_times))
-        except Exception as error:
+        except TaskInterrupted:
+            raise
+        except BaseException as error:
             raise self.failed(error, rows, source, key_of) from error
         finally:
             self.leave_key()

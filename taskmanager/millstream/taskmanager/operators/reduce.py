@@ -17,6 +17,7 @@ from millstream.core.types import TypeInformation
 from millstream.datastream.aggregations import FieldAggregation, MaxBy, MinBy
 from millstream.datastream.checkpointed import CheckpointedFunction
 from millstream.datastream.functions import Function, RuntimeContext, as_callable
+from millstream.taskmanager.interruption import TaskInterrupted
 from millstream.taskmanager.operators.base import Emit, FunctionOperator
 from millstream.taskmanager.partitioning import key_function
 from millstream.taskmanager.state.backend import KeyedStateBackend
@@ -42,16 +43,20 @@ class ReduceOperator(FunctionOperator):
 
     def process(self, batch: Batch) -> None:
         """Folds the batch into the state."""
-        rows = self.rows_of(batch)
+        rows, key_of = self.rows_of(batch), self._key_of
         source = iter(rows)
         try:
-            keys = list(map(self._key_of, source))
+            keys = list(map(key_of, source))
+            if len(keys) < len(rows):  # map takes it for its own end; a comprehension costs half as much again
+                raise RuntimeError("the key selector raised StopIteration")
             source = iter(rows)
             shared = self._never_changed or all(map(is_immutable, (*rows[:1], *rows[-1:])))
             records = _entering(source, keys, self.keyed_state.set_current_key) if self._uses_keys else source
             results = self._table.fold(keys, records, self._reduce, shared)
-        except Exception as error:
-            raise self.failed(error, rows, source, self._key_of) from error
+        except TaskInterrupted:
+            raise
+        except BaseException as error:
+            raise self.failed(error, rows, source, key_of) from error
         finally:
             if self._uses_keys:
                 self.leave_key()

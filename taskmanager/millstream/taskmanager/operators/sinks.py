@@ -6,6 +6,7 @@ from millstream.core.batches import Barrier, Batch
 from millstream.core.types import TypeInformation
 from millstream.datastream.connectors.base import Sink, SinkWriter
 from millstream.datastream.functions import RuntimeContext
+from millstream.taskmanager.interruption import TaskInterrupted
 from millstream.taskmanager.operators.base import NO_RECORD, Emit, Operator, OperatorError, record_of, tell
 
 
@@ -26,7 +27,9 @@ class SinkOperator(Operator):
         """Creates the writer."""
         try:
             self._writer = self._sink.create_writer(self.context)
-        except Exception as error:
+        except TaskInterrupted:
+            raise
+        except BaseException as error:
             raise OperatorError(self.name, NO_RECORD, error) from error
 
     def process(self, batch: Batch) -> None:
@@ -35,7 +38,9 @@ class SinkOperator(Operator):
         assert self._writer is not None, "the writer is created in open"
         try:
             self._writer.write(batch)
-        except Exception as error:
+        except TaskInterrupted:
+            raise
+        except BaseException as error:
             raise OperatorError(self.name, record_of(error), error) from error
 
     def prepare_snapshot(self, barrier: Barrier) -> None:
@@ -68,7 +73,9 @@ class SinkOperator(Operator):
         assert self._writer is not None, "the writer is created in open"
         try:
             self._writer.flush(end_of_input)
-        except Exception as error:
+        except TaskInterrupted:
+            raise
+        except BaseException as error:
             raise OperatorError(self.name, NO_RECORD, error) from error
 
     def close(self) -> None:
@@ -76,5 +83,7 @@ class SinkOperator(Operator):
         if self._writer is not None:
             try:
                 self._writer.close()
-            except Exception as error:
+            except TaskInterrupted:
+                raise
+            except BaseException as error:
                 raise OperatorError(self.name, NO_RECORD, error) from error

@@ -10,6 +10,7 @@ from millstream.core.batches import Batch, ColumnBatch, RowBatch
 from millstream.core.types import TypeInformation
 from millstream.datastream.connectors.base import PollStatus, Source, SourceReader, SourceReaderContext
 from millstream.datastream.functions import RuntimeContext
+from millstream.taskmanager.interruption import TaskInterrupted
 from millstream.taskmanager.operators.base import NO_RECORD, Emit, Operator, OperatorError, tell
 
 log = logging.getLogger(__name__)
@@ -70,7 +71,9 @@ class SourceOperator(Operator):
             self._reader.start()
             if self.restored_splits:
                 self._reader.add_splits(self.restored_splits)
-        except Exception as error:
+        except TaskInterrupted:
+            raise
+        except BaseException as error:
             raise OperatorError(self.name, NO_RECORD, error) from error
 
     def poll(self, rows: int | None = None) -> Batch | PollStatus:
@@ -115,5 +118,7 @@ class SourceOperator(Operator):
         assert self._reader is not None, "the reader is created in open"
         try:
             return call(self._reader)
-        except Exception as error:
+        except TaskInterrupted:
+            raise
+        except BaseException as error:
             raise OperatorError(self.name, NO_RECORD, error) from error

@@ -14,6 +14,7 @@ from millstream.core.batches import Batch, RowBatch
 from millstream.core.conversion import record_batch_to_rows
 from millstream.core.types import TypeInformation
 from millstream.datastream.functions import RuntimeContext
+from millstream.taskmanager.interruption import TaskInterrupted
 from millstream.taskmanager.operators.base import Emit, FunctionOperator, KeyOf
 from millstream.taskmanager.operators.processing import ProcessingOperator
 from millstream.taskmanager.operators.record_context import KeyedRecordContext, RecordContext
@@ -80,7 +81,9 @@ class _GatheringOperator(TwoInputOperator):
         source = iter(rows)
         try:
             out, out_times = self.gather(self.entering(source, key_of), times, getattr(self.function, method))
-        except Exception as error:
+        except TaskInterrupted:
+            raise
+        except BaseException as error:
             raise self.failed(error, rows, source, key_of) from error
         finally:
             self.leave_key()
