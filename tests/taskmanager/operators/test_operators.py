@@ -438,6 +438,13 @@ class TestBlame:
         assert caught.value.record == (2, "2")
         assert isinstance(caught.value.__cause__, ZeroDivisionError)
 
+    def test_a_record_that_is_not_what_was_declared(self) -> None:
+        rig = Rig(MapBatchesOperator, lambda batch: batch, "arrow", kind=PAIR)
+        with pytest.raises(OperatorError, match=r"column 'f0', row 1: 1.9 is not a Long") as caught:
+            rig.process(RowBatch([(1, "a"), (1.9, "b")]))
+        assert caught.value.record == (1.9, "b")
+        assert caught.value.operator_name == "the operator"
+
     @pytest.mark.parametrize("answer", [5, "text", [1, 2], {"a": [1], "b": [1, 2]}], ids=repr)
     def test_map_batches_that_answers_no_columns(self, answer: Any) -> None:
         rig = Rig(MapBatchesOperator, lambda batch: answer, "arrow", kind=PAIR)

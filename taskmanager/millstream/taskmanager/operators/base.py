@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from millstream.core.batches import Barrier, Batch, RowBatch
-from millstream.core.conversion import record_batch_to_rows
+from millstream.core.conversion import UNKNOWN, ConversionError, record_batch_to_rows
 from millstream.core.types import TypeInformation
 from millstream.datastream.checkpointed import CheckpointedFunction
 from millstream.datastream.functions import Function, RuntimeContext
@@ -39,6 +39,11 @@ class OperatorError(Exception):
         self.record = record
         self.key_of = key_of
         self.__cause__ = cause
+
+
+def record_of(error: BaseException) -> Any:
+    """The record that a batch could not be converted or written for, where the error says it."""
+    return error.record if isinstance(error, ConversionError) and error.record is not UNKNOWN else NO_RECORD
 
 
 class Operator:

@@ -10,7 +10,7 @@ from millstream.core.types import TypeInformation
 from millstream.datastream.connectors.two_phase_commit import TwoPhaseCommitSink
 from millstream.datastream.functions import RuntimeContext
 from millstream.taskmanager.interruption import TaskInterrupted
-from millstream.taskmanager.operators.base import NO_RECORD, Emit, Operator, OperatorError
+from millstream.taskmanager.operators.base import Emit, Operator, OperatorError, record_of
 from millstream.taskmanager.operators.transactions import (
     Element,
     ElementKind,
@@ -151,4 +151,4 @@ class CommittingSinkOperator(Operator):
         except TaskInterrupted:
             raise
         except BaseException as error:
-            raise OperatorError(self.name, NO_RECORD, error) from error
+            raise OperatorError(self.name, record_of(error), error) from error

@@ -9,7 +9,7 @@ from millstream.core.conversion import rows_to_record_batch, to_record_batch
 from millstream.core.types import TypeInformation
 from millstream.datastream.functions import RuntimeContext, as_callable
 from millstream.taskmanager.interruption import TaskInterrupted
-from millstream.taskmanager.operators.base import NO_RECORD, Emit, FunctionOperator, OperatorError
+from millstream.taskmanager.operators.base import Emit, FunctionOperator, OperatorError, record_of
 
 
 class MapBatchesOperator(FunctionOperator):
@@ -36,7 +36,7 @@ class MapBatchesOperator(FunctionOperator):
         except TaskInterrupted:
             raise
         except BaseException as error:
-            raise OperatorError(self.name, NO_RECORD, error) from error
+            raise OperatorError(self.name, record_of(error), error) from error
         if converted.num_rows:
             same = converted.num_rows == len(batch)
             self.emit(ColumnBatch(converted, _timestamp_column(batch) if same else None))

@@ -7,7 +7,7 @@ from millstream.core.types import TypeInformation
 from millstream.datastream.connectors.base import Sink, SinkWriter
 from millstream.datastream.functions import RuntimeContext
 from millstream.taskmanager.interruption import TaskInterrupted
-from millstream.taskmanager.operators.base import NO_RECORD, Emit, Operator, OperatorError, tell
+from millstream.taskmanager.operators.base import NO_RECORD, Emit, Operator, OperatorError, record_of, tell
 
 
 class SinkOperator(Operator):
@@ -41,7 +41,7 @@ class SinkOperator(Operator):
         except TaskInterrupted:
             raise
         except BaseException as error:
-            raise OperatorError(self.name, NO_RECORD, error) from error
+            raise OperatorError(self.name, record_of(error), error) from error
 
     def prepare_snapshot(self, barrier: Barrier) -> None:
         """What was written before the barrier has to be out: a restore does not bring it again."""
