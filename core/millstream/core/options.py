@@ -167,6 +167,13 @@ _ROWS = [
     ),
     Option("pipeline.name", _T.STRING, "", "The job's name when the program gives none."),
     Option(
+        "pipeline.object-reuse",
+        _T.BOOL,
+        False,
+        "Whether records are handed on as they are. Else those that can be changed are copied where they have several "
+        "consumers or their producer may keep them.",
+    ),
+    Option(
         "pipeline.operator-chaining.enabled",
         _T.BOOL,
         True,

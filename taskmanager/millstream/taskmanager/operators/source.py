@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from millstream.core.batches import Batch, ColumnBatch, RowBatch
+from millstream.core.handover import RecordCopyError
 from millstream.core.types import TypeInformation
 from millstream.datastream.connectors.base import PollStatus, Source, SourceReader, SourceReaderContext
 from millstream.datastream.functions import RuntimeContext
@@ -25,8 +26,10 @@ class ReaderContext(SourceReaderContext):
         send_event: Callable[[str, Any], None],
         wake_up: Callable[[], None],
         wake_up_in: Callable[[float], None],
+        object_reuse: bool = False,
     ) -> None:
         self.runtime_context = runtime_context
+        self.object_reuse = object_reuse
         self._send_event = send_event
         self._wake_up = wake_up
         self._wake_up_in = wake_up_in
@@ -58,6 +61,7 @@ class SourceOperator(Operator):
         super().__init__(name, context, output_type, emit)
         self._source = source
         self.produces_columns = source.produces_columns()
+        self.keeps_records = source.keeps_records()
         self._reader_context = reader_context
         self.max_rows = max_rows
         self._reader: SourceReader[Any] | None = None
@@ -83,6 +87,11 @@ class SourceOperator(Operator):
         if not isinstance(result, RowBatch | ColumnBatch | PollStatus):
             message = f"poll_next must answer a RowBatch, a ColumnBatch or a PollStatus, not a {type(result).__name__}"
             raise OperatorError(self.name, NO_RECORD, TypeError(message))
+        if isinstance(result, RowBatch) and self.handover.copies:
+            try:
+                return RowBatch(self.handover.all(result.rows, result.rows), result.timestamps)
+            except RecordCopyError as error:
+                raise OperatorError(self.name, error.record, error) from error
         return result
 
     def splits(self, checkpoint_id: int) -> list[Any]:
