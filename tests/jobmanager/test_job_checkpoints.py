@@ -37,6 +37,7 @@ class FakeSurroundings:
         self.said: list[tuple[str, Any]] = []
         self.events: asyncio.Queue[ev.Event] = asyncio.Queue()
         self.to_coordinator: asyncio.Queue[pb.CoordinatorCommand] = asyncio.Queue()
+        self.may_complete = True
 
     def command(self, task_manager: TaskManagerId, command: pb.JobManagerCommand) -> None:
         self.said.append((task_manager, command))
@@ -53,6 +54,9 @@ class FakeSurroundings:
 
     def answer_snapshot(self, result: dp.SnapshotResult) -> None:
         self.said.append(("dispatcher", result))
+
+    def in_charge(self) -> bool:
+        return self.may_complete
 
 
 class Rig:

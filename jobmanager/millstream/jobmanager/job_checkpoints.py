@@ -23,6 +23,7 @@ from millstream.core.background import BackgroundTasks
 from millstream.core.clock import Clock, Instant
 from millstream.core.errors import MillstreamError, UnrecoverableError
 from millstream.core.ids import AttemptId, TaskManagerId, VertexId
+from millstream.core.snapshot.memory_storage import SCHEME as MEMORY_SCHEME
 from millstream.core.states import ExecutionState, JobStatus
 from millstream.jobmanager import checkpoint_messages as messages
 from millstream.jobmanager import events as job_ev
@@ -69,6 +70,10 @@ class Surroundings(Protocol):
 
     def answer_snapshot(self, result: dp.SnapshotResult) -> None:
         """Tells the dispatcher what came of a snapshot that was asked for."""
+        ...
+
+    def in_charge(self) -> bool:
+        """Whether the job cannot be reported as ended to users: only then, checkpoints may be completed."""
         ...
 
 
@@ -233,6 +238,10 @@ class JobCheckpoints:
 
     def _store(self, checkpoint_id: CheckpointId) -> None:
         """Without high availability, the pointer is what the coordinator itself remembers."""
+        if not self._surroundings.in_charge():
+            reason = "the dispatcher may have given this job manager up"
+            self._events.appendleft(ev.PointerFailed(checkpoint_id, reason))
+            return
         self._files.retained(checkpoint_id)
         self.sources.assignments.completed(checkpoint_id)
         self._events.appendleft(ev.PointerStored(checkpoint_id))
@@ -302,11 +311,17 @@ class JobCheckpoints:
         self.sources.interrupt()
         self.handle(ev.TasksRolledBack(effect.subtasks, effect.reason))
 
-    def job_ended(self, status: JobStatus) -> None:
+    def places(self) -> tuple[str, str]:
+        """Where the latest completed checkpoint is, and where checkpoints go; empty for what is not in files."""
+        pointers = [c.pointer for c in self.coordinator.retained if not c.pointer.startswith(MEMORY_SCHEME)]
+        return (pointers[-1] if pointers else ""), (self._files.home if self.settings.enabled else "")
+
+    def job_ended(self, status: JobStatus, keeps_all: bool = False) -> None:
         """Nothing is taken or restored any more; what the job does not keep is deleted."""
         self._restart = -1
         self.sources.interrupt()
-        self.handle(ev.Stopped(_OUTCOMES[status]))
+        kept = keeps_all and status is JobStatus.FAILED
+        self.handle(ev.Stopped(ev.StopOutcome.SUSPENDED if kept else _OUTCOMES[status]))
         self._ended = True
         self._schedule()
         self._files.job_ended()

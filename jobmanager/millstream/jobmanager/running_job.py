@@ -60,6 +60,10 @@ class Links(Protocol):
         """Tells the dispatcher what came of a snapshot that it asked for."""
         ...
 
+    def in_charge(self) -> bool:
+        """Whether the dispatcher cannot have given this job manager up."""
+        ...
+
 
 class RunningJob:
     """From its submission until the dispatcher forgets it."""
@@ -109,6 +113,10 @@ class RunningJob:
         for wake_up in self._wake_ups:
             wake_up.cancel()
         if self.checkpoints is not None:
+            latest, folder = self.checkpoints.places()
+            if folder and not self.master.status.is_terminal:
+                what = f"its last checkpoint is {latest}" if latest else "it has completed no checkpoint"
+                log.warning("job %s ends with its job manager; %s; %s stays", self.graph.job_id, what, folder)
             self.checkpoints.suspend()
         if self._coordinator is not None:
             await self._coordinator.stop()
@@ -146,9 +154,23 @@ class RunningJob:
             answer.error = str(error)
         return answer
 
+    def suspend(self, reason: str) -> None:
+        """Nothing of the job may run until `resume`, if that comes."""
+        if not self.master.status.is_terminal and not self.master.is_suspended:
+            latest = self.checkpoints.places()[0] if self.checkpoints is not None else ""
+            kept = f"; its last checkpoint is kept: {latest}" if latest else ""
+            self.tell(ev.Suspended(f"{reason}{kept}"))
+
+    def resume(self) -> None:
+        """The job goes on, if it was suspended."""
+        if self.master.is_suspended:
+            self.tell(ev.Resumed())
+
     def details(self) -> status_pb2.JobDetails:
         """Everything that is shown of the job; when it has ended, also of its checkpoints."""
         details = job_details(self.master)
+        if self.checkpoints is not None:
+            details.latest_checkpoint, details.checkpoint_directory = self.checkpoints.places()
         reports = self._reports() if self.master.status.is_terminal else None
         if reports is not None:
             details.checkpoints = reports.everything(Instant.of(self._clock))
@@ -189,6 +211,8 @@ class RunningJob:
                     self.command(task_manager, pb.JobManagerCommand(offer_answer=answer))
                 case ev.StartCoordinator():
                     self.start_coordinator({})
+                case ev.StopCoordinator():
+                    self._stop_coordinator()
                 case ev.StartWorker(allocation_id, task_manager):
                     start = pb.StartWorker(
                         allocation_id=allocation_id,
@@ -227,7 +251,10 @@ class RunningJob:
     def _job_ended(self) -> None:
         log.info("job %s (%s) ended: %s", self.graph.job_id, self.graph.name, self.master.status)
         if self.checkpoints is not None:
-            self.checkpoints.job_ended(self.master.status)
+            self.checkpoints.job_ended(self.master.status, self.master.keeps_checkpoints)
+        self._stop_coordinator()
+
+    def _stop_coordinator(self) -> None:
         if self._coordinator is not None:
             self._background.spawn(self._coordinator.stop())
             self._coordinator = None
@@ -250,6 +277,10 @@ class RunningJob:
     def answer_snapshot(self, result: dp.SnapshotResult) -> None:
         """Tells the dispatcher what came of a snapshot that it asked for."""
         self._links.answer_snapshot(result)
+
+    def in_charge(self) -> bool:
+        """Whether checkpoints may be completed."""
+        return self._links.in_charge()
 
     def coordinator(self, command: pb.CoordinatorCommand) -> bool:
         """Tells the coordinator process something; false when there is none."""
