@@ -293,3 +293,20 @@ def test_a_later_restart_overtakes_one_that_is_under_way() -> None:
         assert rig.surroundings.events.empty()
 
     run(scenario)
+
+
+@pytest.mark.parametrize(("strategy", "remembered"), [("FORWARD", 7), ("HASH", 0)])
+def test_splits_are_remembered_only_where_some_readers_may_restart_without_the_others(
+    strategy: str, remembered: int
+) -> None:
+    async def scenario() -> None:
+        graph = job([vertex("s", 2, source=True), vertex("b", 2)], [edge("s", "b", strategy)])
+        master, background = JobMaster(graph, 10.0, START), BackgroundTasks()
+        checkpoints = JobCheckpoints(master, PLAIN, FakeSurroundings(), background, SetClock())
+        event = pb.CoordinatorEvent(vertex_id="s", subtask=1, splits=b"7 bytes")
+        assert checkpoints.sources.to_reader(event)
+        assert checkpoints.sources.assignments.size == remembered
+        assert checkpoints.sources.assignments.take_back(Subtask(VertexId("s"), 1)) == [b"7 bytes"] * (remembered // 7)
+        assert checkpoints.sources.assignments.size == 0
+
+    asyncio.run(scenario())

@@ -22,6 +22,7 @@ from typing import Protocol, assert_never
 from millstream.core.background import BackgroundTasks
 from millstream.core.clock import Clock, Instant
 from millstream.core.errors import MillstreamError, UnrecoverableError
+from millstream.core.graph import JobGraph
 from millstream.core.ids import AttemptId, TaskManagerId, VertexId
 from millstream.core.snapshot.memory_storage import SCHEME as MEMORY_SCHEME
 from millstream.core.states import ExecutionState, JobStatus
@@ -34,7 +35,8 @@ from millstream.jobmanager.checkpoints.failures import CheckpointFailureReason a
 from millstream.jobmanager.checkpoints.model import CheckpointId, TaskRef
 from millstream.jobmanager.checkpoints.settings import CheckpointSettings
 from millstream.jobmanager.execution_graph import Execution, TaskRestore
-from millstream.jobmanager.failover.topology import Subtask
+from millstream.jobmanager.failover.regions import PipelinedRegions
+from millstream.jobmanager.failover.topology import JobTopology, Subtask
 from millstream.jobmanager.failure_messages import checkpoint_failure, job_failure
 from millstream.jobmanager.job_master import JobMaster
 from millstream.jobmanager.restore_assignment import task_restores
@@ -85,6 +87,13 @@ _OUTCOMES = {
 }
 
 
+def _restarting_apart(topology: JobTopology, graph: JobGraph) -> list[VertexId]:
+    """The sources of which some readers may restart while others go on."""
+    regions = PipelinedRegions(topology)
+    readers = {v.id: {Subtask(v.id, index) for index in range(v.parallelism)} for v in graph.vertices if v.source}
+    return [vertex for vertex, all_of in readers.items() if not all_of <= regions.region_of(Subtask(vertex, 0))]
+
+
 class JobCheckpoints:
     """`coordinator.statistics` is what REST shows; `sources` is what stands between enumerators and readers."""
 
@@ -110,7 +119,8 @@ class JobCheckpoints:
         directories = [d for d in (settings.directory, settings.savepoint_directory) if d is not None]
         storage = storage_of(self._graph.job_id, settings)
         self._files = CheckpointFiles(self._graph.job_id, storage, background, directories)
-        self.sources = SourceRollback(self._graph, surroundings.coordinator, restarts)
+        apart = _restarting_apart(master.topology, self._graph) if restarts else ()
+        self.sources = SourceRollback(self._graph, surroundings.coordinator, apart)
         self.coordinator = self._coordinator()
         self._events: deque[ev.Event] = deque()
         self._handling = False

@@ -25,6 +25,7 @@ from millstream.jobmanager.coordinator_process import CoordinatorProcess
 from millstream.jobmanager.details import job_details
 from millstream.jobmanager.failover.restart_strategy import NoRestartStrategy, create_restart_strategy
 from millstream.jobmanager.failover.settings import restart_settings
+from millstream.jobmanager.failover.topology import Subtask
 from millstream.jobmanager.failure_messages import job_failure
 from millstream.jobmanager.job_checkpoints import JobCheckpoints
 from millstream.jobmanager.job_master import JobMaster
@@ -190,7 +191,7 @@ class RunningJob:
         """What is for the checkpoints or the sources of this job."""
         match message.WhichOneof("kind"):
             case "reader_event":
-                self.coordinator(pb.CoordinatorCommand(reader_event=message.reader_event))
+                self._reader_event(message.reader_event)
             case "checkpoint_ack" if self.checkpoints is not None:
                 self.checkpoints.acknowledged(message.checkpoint_ack)
             case "checkpoint_decline" if self.checkpoints is not None:
@@ -199,6 +200,15 @@ class RunningJob:
                 self.checkpoints.inputs_ended(message.inputs_ended.attempt_id)
             case "commit_failed" if self.checkpoints is not None:
                 self.checkpoints.commit_failed(message.commit_failed)
+
+    def _reader_event(self, event: pb.ReaderEvent) -> None:
+        """To the enumerator; what a reader of an earlier attempt sent would count as the current one's there."""
+        execution = self.master.execution_graph.by_attempt(event.attempt_id)
+        current = execution is not None and execution.is_deployed
+        if current and execution is not None and execution.place == Subtask(VertexId(event.vertex_id), event.subtask):
+            self.coordinator(pb.CoordinatorCommand(reader_event=event))
+        else:
+            log.debug("job %s: an event of attempt %s came too late", self.graph.job_id, event.attempt_id)
 
     def _carry_out(self, effects: list[ev.Effect]) -> None:
         graph, job_id = self.graph, self.graph.job_id
