@@ -244,7 +244,9 @@ class TaskFactory:
 
     def _reader_event(self, task: Task, kind: str, event: Any) -> None:
         d = task.deployment
-        message = pb.ReaderEvent(job_id=d.job_id, vertex_id=d.vertex_id, subtask=d.subtask)
+        message = pb.ReaderEvent(
+            job_id=d.job_id, vertex_id=d.vertex_id, subtask=d.subtask, attempt_id=d.attempt_id
+        )
         match kind:
             case "registered":
                 message.registered.SetInParent()
