@@ -25,6 +25,7 @@ from millstream.core.errors import MillstreamError
 from millstream.core.graph import Artifact
 from millstream.core.handed_down import secret_options
 from millstream.core.secrets import split_options
+from millstream.core.unpacking import UnpackLimits
 
 
 def artifacts_of(files: Sequence[ArtifactFile]) -> list[Artifact]:
@@ -43,7 +44,7 @@ async def prepare_environment(
         shutil.copyfile(paths[artifact], target)
 
     python = configuration.string("python.executable") or None
-    cache = EnvironmentCache(work_directory(configuration, "environments"), python)
+    cache = EnvironmentCache(work_directory(configuration, "environments"), python, UnpackLimits.of(configuration))
     return await cache.prepare(artifacts, fetch, progress), artifacts
 
 

@@ -12,6 +12,7 @@ from millstream.core.directories import work_directory
 from millstream.core.environments import EnvironmentCache
 from millstream.core.graph import Artifact
 from millstream.core.rpc import open_channel
+from millstream.core.unpacking import UnpackLimits
 
 
 async def start_job_process(
@@ -25,7 +26,9 @@ async def start_job_process(
 ) -> ChildProcess:
     """Runs `python -m module arguments` where the job's packages are. Raises MillstreamError with the reason."""
     cache = EnvironmentCache(
-        work_directory(configuration, "environments"), configuration.string("python.executable") or None
+        work_directory(configuration, "environments"),
+        configuration.string("python.executable") or None,
+        UnpackLimits.of(configuration),
     )
     async with open_channel(artifact_address, configuration) as channel:
 

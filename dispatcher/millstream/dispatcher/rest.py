@@ -9,6 +9,7 @@ from millstream.core.configuration import Configuration
 from millstream.core.directories import work_directory
 from millstream.core.environments import EnvironmentCache
 from millstream.core.errors import MillstreamError
+from millstream.core.unpacking import UnpackLimits
 from millstream.dispatcher.artifact_store import ArtifactStore
 from millstream.dispatcher.cluster_view import ClusterView
 from millstream.dispatcher.lifecycle import JobLifecycle
@@ -45,7 +46,8 @@ class RestApi:
         self._access = AccessPolicy.of(configuration)
         self._operations = RestOperations(configuration, clock)
         python = configuration.string("python.executable") or None
-        environments = EnvironmentCache(work_directory(configuration, "environments"), python)
+        folder = work_directory(configuration, "environments")
+        environments = EnvironmentCache(folder, python, UnpackLimits.of(configuration))
         runner = ProgramRunner(configuration, artifacts, environments, dispatcher_address)
         wheels = WheelEndpoints(UploadedWheels(configuration), runner, lifecycle, artifacts, lambda: self._server.url)
         self.routes = [
