@@ -33,6 +33,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequen
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path, PurePosixPath
+from typing import Any, TypeVar
 
 from millstream.core.artifacts import UNREADABLE_ZIP
 from millstream.core.errors import MillstreamError
@@ -61,6 +62,7 @@ except ImportError:
 print(json.dumps({"version": sys.version, "folders": folders, "installed": installed, "needs": needs, "tags": tags}))
 """
 
+_T = TypeVar("_T")
 Fetch = Callable[[Artifact, Path], Awaitable[None]]
 Progress = Callable[[str], None]
 
@@ -123,7 +125,7 @@ class EnvironmentCache:
             progress("waiting for the job's environment")
             async with _lock(self._root / f"{key}.lock"):
                 if not (folder / _READY).exists():
-                    await asyncio.to_thread(self._remove_partial, key)
+                    await _in_thread(self._remove_partial, key)
                     await self._make(folder, artifacts, runtime, fetch, progress)
         return _describe(folder, artifacts, self._python, installs)
 
@@ -144,13 +146,12 @@ class EnvironmentCache:
                     path = _fetched(folder, index, artifact)
                     progress(f"unpacking {artifact.name}")
                     budget = UnpackBudget(artifact.name, path.stat().st_size, self._limits)
-                    await asyncio.to_thread(_unpack, path, artifact.name, target, budget)
+                    await _in_thread(_unpack, path, artifact.name, target, budget, on_cancel=budget.stop)
             (folder / _READY).touch()
-        except UnpackLimitError as error:
-            await asyncio.to_thread(shutil.rmtree, folder, True)
-            raise EnvironmentFailedError(str(error)) from error
-        except BaseException:
-            await asyncio.shield(asyncio.to_thread(shutil.rmtree, folder, True))
+        except BaseException as error:
+            await _in_thread(shutil.rmtree, folder, True)
+            if isinstance(error, UnpackLimitError):
+                raise EnvironmentFailedError(str(error)) from error
             raise
 
     async def _probe(self) -> _Runtime:
@@ -218,6 +219,21 @@ async def _lock(path: Path) -> AsyncIterator[None]:
         yield
 
 
+async def _in_thread(work: Callable[..., _T], *arguments: Any, on_cancel: Callable[[], None] = lambda: None) -> _T:
+    """Runs work on a thread, which is over when this returns, also when it is cancelled: the folder is then free."""
+    running = asyncio.ensure_future(asyncio.to_thread(work, *arguments))
+    try:
+        return await asyncio.shield(running)
+    except asyncio.CancelledError:
+        on_cancel()
+        while not running.done():
+            with contextlib.suppress(asyncio.CancelledError):
+                await asyncio.wait([running])
+        if not running.cancelled():
+            running.exception()  # is not of interest any more
+        raise
+
+
 async def _install(
     runtime: _Runtime, folder: Path, artifacts: Sequence[Artifact], progress: Progress, limits: UnpackLimits
 ) -> None:
@@ -231,7 +247,7 @@ async def _install(
         raise EnvironmentFailedError(f"cannot create an environment with {runtime.python}: {_last(lines)}")
     _link_runtime(venv, runtime)
 
-    wheels, requirements = await asyncio.to_thread(_collect, runtime.tags, folder, artifacts, limits)
+    wheels, requirements = await _in_thread(_collect, runtime.tags, folder, artifacts, limits)
     constraints = folder / "constraints.txt"
     constraints.write_text("".join(f"{need}\n" for need in runtime.needs))
     pip = [runtime.python, "-m", "pip", "--python", str(venv / "bin" / "python"), "install"]
@@ -331,6 +347,7 @@ def _unpack(path: Path, name: str, target: Path, budget: UnpackBudget) -> None:
             with budget.open_zip(path) as archive:
                 budget.take_zip(archive)
                 for member in archive.infolist():
+                    budget.check_stopped()
                     parts = PurePosixPath(member.filename.replace("\\", "/"))
                     if parts.is_absolute() or ".." in parts.parts:
                         raise EnvironmentFailedError(f"the archive {name} has a member outside it: {member.filename}")

@@ -57,9 +57,20 @@ class UnpackBudget:
         self._name, self._limits = name, limits
         self._by_ratio = max(packed * limits.ratio, _SMALL)
         self._size = self._entries = 0
+        self._stopped = False
+
+    def stop(self) -> None:
+        """What comes out is not needed any more: the next step raises. May be called from any thread."""
+        self._stopped = True
+
+    def check_stopped(self) -> None:
+        """Raises after `stop`."""
+        if self._stopped:
+            raise self._refusal("for nobody any more")
 
     def take(self, size: int) -> None:
         """So many bytes come out."""
+        self.check_stopped()
         self._size += size
         if self._size > self._limits.size:
             raise self._refusal(f"to more than {self._limits.size} bytes ({_SIZE})")
