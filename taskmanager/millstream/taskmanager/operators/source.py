@@ -9,7 +9,7 @@ from typing import Any
 from millstream.core.batches import Batch, ColumnBatch, RowBatch
 from millstream.core.types import TypeInformation
 from millstream.datastream.connectors.base import PollStatus, Source, SourceReader, SourceReaderContext
-from millstream.datastream.functions import RuntimeContext
+from millstream.datastream.functions import OutputTag, RuntimeContext
 from millstream.taskmanager.operators.base import NO_RECORD, Emit, Operator, OperatorError, tell
 
 log = logging.getLogger(__name__)
@@ -29,6 +29,7 @@ class ReaderContext(SourceReaderContext):
         self._send_event = send_event
         self._wake_up = wake_up
         self._wake_up_in = wake_up_in
+        self._side: dict[str, list[Any]] = {}
 
     def send_split_request(self) -> None:
         """Through the task manager and the job manager to the coordinator."""
@@ -45,6 +46,17 @@ class ReaderContext(SourceReaderContext):
     def poll_again_in(self, seconds: float) -> None:
         """By a timer of the worker's loop."""
         self._wake_up_in(seconds)
+
+    def output(self, tag: OutputTag, rows: list[Any]) -> None:
+        """Held until the poll is over."""
+        self._side.setdefault(tag.tag_id, []).extend(rows)
+
+    def take_side(self) -> dict[str, list[Any]]:
+        """What the reader sent to side outputs since the last call."""
+        if not self._side:
+            return self._side
+        taken, self._side = self._side, {}
+        return taken
 
 
 class SourceOperator(Operator):
@@ -80,6 +92,10 @@ class SourceOperator(Operator):
         if not isinstance(result, RowBatch | ColumnBatch | PollStatus):
             message = f"poll_next must answer a RowBatch, a ColumnBatch or a PollStatus, not a {type(result).__name__}"
             raise OperatorError(self.name, NO_RECORD, TypeError(message))
+        for tag, beside in self._reader_context.take_side().items():
+            emit = self.emit_side.get(tag)
+            if emit is not None:
+                emit(RowBatch(beside))
         return result
 
     def splits(self, checkpoint_id: int) -> list[Any]:
