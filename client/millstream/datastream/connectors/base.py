@@ -15,7 +15,7 @@ from typing import Any, Generic, TypeVar
 
 from millstream.core.batches import Batch
 from millstream.core.types import PICKLED, TypeInformation
-from millstream.datastream.functions import RuntimeContext
+from millstream.datastream.functions import OutputTag, RuntimeContext
 
 SplitT = TypeVar("SplitT")
 
@@ -56,6 +56,10 @@ class SourceReaderContext(ABC):
     @abstractmethod
     def poll_again_in(self, seconds: float) -> None:
         """Has the reader polled again after this time, for readers that keep to a rate."""
+
+    def output(self, tag: OutputTag, rows: list[Any]) -> None:
+        """Sends records to a side output of the source; only from `poll_next`, with whose batch they leave."""
+        raise NotImplementedError("this context has no side outputs")
 
 
 class SourceReader(ABC, Generic[SplitT]):
@@ -168,6 +172,10 @@ class Source(ABC, Generic[SplitT]):
     def get_produced_type(self) -> TypeInformation:
         """The type of its records."""
         return PICKLED
+
+    def side_outputs(self) -> tuple[OutputTag, ...]:
+        """The side outputs that its readers send records to; a program has to read each of them."""
+        return ()
 
     def produces_columns(self) -> bool:
         """Whether its readers answer Arrow batches, which are worth making larger than batches of Python objects."""
