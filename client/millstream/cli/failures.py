@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from millstream.core.errors import MillstreamError
+from millstream.core.secrets import without_secrets
 
 FAILED = 1
 MISUSED = 2
@@ -82,4 +83,5 @@ def run(group: click.Group, arguments: list[str] | None) -> int:
 
 
 def _say(command_path: str, message: str, keeps_lines: bool = False) -> None:
-    print(f"{command_path}: {message if keeps_lines else ' '.join(message.split())}", file=sys.stderr)
+    shown = without_secrets(message if keeps_lines else " ".join(message.split()))
+    print(f"{command_path}: {shown}", file=sys.stderr)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from millstream.core.failure_lines import failure_lines
+from millstream.core.secrets import without_secrets
 from millstream.core.states import JobStatus
 from millstream.proto import status_pb2 as pb
 
@@ -16,4 +17,4 @@ def failure_text(details: pb.JobDetails) -> str:
     failure = details.failures[0]
     lines = failure_lines(failure)
     lines.append(f"  of job '{details.name}' ({details.job_id})")
-    return "\n".join(lines)
+    return without_secrets("\n".join(lines))

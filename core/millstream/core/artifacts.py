@@ -27,10 +27,13 @@ import grpc
 from millstream.core.errors import InvalidProgramError, MillstreamError
 from millstream.core.graph import Artifact, ArtifactKind
 from millstream.core.rpc import Stub, explain
+from millstream.core.unpacking import UnpackBudget, UnpackLimits
 from millstream.proto import dispatcher_pb2 as pb
 
 ENTRY_POINT_GROUP = "millstream.jobs"
 CHUNK_SIZE = 1024 * 1024
+PARTIAL = ".partial-"
+"""How the names of files begin that are being written."""
 _DISPATCHER = pb.DESCRIPTOR.services_by_name["Dispatcher"]
 _WHEEL_NAME = re.compile(r"[A-Za-z0-9](?:[\w.]*)-[^-]+(?:-\d[^-]*)?-[\w.]+-[\w.]+-[\w.]+\.whl\Z")
 _METADATA_LIMIT = 16 * 1024 * 1024
@@ -96,7 +99,9 @@ def sha256_of(path: str | os.PathLike[str]) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def validate_wheel(path: Path, max_size: int, name: str | None = None) -> WheelInfo:
+def validate_wheel(
+    path: Path, max_size: int, name: str | None = None, limits: UnpackLimits | None = None
+) -> WheelInfo:
     """Checks that a file is a wheel that can be used, without unpacking it. Raises InvalidProgramError with the reason.
 
     `name` is the file name to judge and to use in messages, when the file is stored under another one.
@@ -108,7 +113,9 @@ def validate_wheel(path: Path, max_size: int, name: str | None = None) -> WheelI
     if not _WHEEL_NAME.fullmatch(shown):
         raise InvalidProgramError(f"{shown} is not a wheel: expected a name like job-1.0-py3-none-any.whl")
     try:
-        with zipfile.ZipFile(path) as archive:
+        budget = UnpackBudget(shown, size, limits or UnpackLimits())
+        with budget.open_zip(path) as archive:
+            budget.take_zip(archive)
             return _inspect(archive, shown)
     except UNREADABLE_ZIP as error:
         raise InvalidProgramError(f"{shown} is not a wheel: it is not a readable zip file ({error})") from error
@@ -210,7 +217,7 @@ class WholeFile:
         self._sha256 = sha256
         self._digest = hashlib.sha256()
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=".partial-")
+        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=PARTIAL)
         self._temporary = Path(temporary)
         self._file: BinaryIO = os.fdopen(handle, "wb")
 

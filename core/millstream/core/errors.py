@@ -34,5 +34,16 @@ class UnrecoverableError(MillstreamError):
     """Trying again cannot help: a job that fails with it is not restarted."""
 
 
+class UnloadableProgramError(UnrecoverableError):
+    """A part of the program cannot be loaded where it is to run: a class or a module is not there."""
+
+
 class JobExecutionError(MillstreamError):
-    """The job ended without finishing; the message is the root cause as the user should read it."""
+    """The job ended without finishing; the message is the root cause as the user should read it.
+
+    `shown` is the same for a terminal on which the traceback of the root cause has been seen before.
+    """
+
+    def __init__(self, message: str, shown: str | None = None) -> None:
+        super().__init__(message)
+        self.shown = message if shown is None else shown

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from millstream.core.configuration import Configuration
+from millstream.core.secrets import json_without_secrets, without_secrets
 
 Where = Callable[[], str]
 
@@ -26,7 +27,7 @@ class _TextFormatter(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         where = self._where()
         record.where = f"[{where}] " if where else ""
-        return super().format(record)
+        return without_secrets(super().format(record))
 
 
 class _JsonFormatter(logging.Formatter):
@@ -48,7 +49,7 @@ class _JsonFormatter(logging.Formatter):
             event["task"] = where
         if record.exc_info:
             event["exception"] = self.formatException(record.exc_info)
-        return json.dumps(event)
+        return json.dumps(json_without_secrets(event))
 
 
 def set_up_logging(service: str, configuration: Configuration, where: Where = str) -> None:

@@ -9,6 +9,7 @@ from types import FrameType, TracebackType
 from millstream.core.errors import MillstreamError
 
 _NOT_USERS = (sys.stdlib_module_names - {"__main__"}) | {"millstream", "pyarrow", "fsspec", "msgspec", "numpy"}
+_MOST_FRAMES = 50
 
 
 def _is_ours(frame: FrameType) -> bool:
@@ -58,12 +59,26 @@ def _is_users(error: BaseException) -> bool:
     return not all(name.partition(".")[0] in _NOT_USERS for name in modules)
 
 
+def error_signature(error: BaseException) -> str:
+    """What was raised where, without its message: equal for the same error in every process and on every host.
+
+    The place are the frames of user code and of libraries, each once, so that endless recursions are equal too.
+    """
+    kind = type(error)
+    places = dict.fromkeys(
+        f"{frame.f_globals.get('__name__', '')}.{frame.f_code.co_qualname}:{line}"
+        for frame, line in traceback.walk_tb(error.__traceback__)
+        if not _is_ours(frame)
+    )
+    return " ".join([f"{kind.__module__}.{kind.__qualname__}", *list(places)[-_MOST_FRAMES:]])
+
+
 def one_line(error: BaseException) -> str:
     """The exception's type and message, without line breaks."""
     name, module = type(error).__qualname__, type(error).__module__
     full = name if module in ("builtins", "__main__") else f"{module}.{name}"
     try:
         message = " ".join(str(error).splitlines())
-    except Exception:  # a user's class whose __str__ raises must not hide the failure
+    except BaseException:  # a user's class whose __str__ raises must not hide the failure
         message = "<exception str() failed>"
     return f"{full}: {message}" if message else full
