@@ -19,10 +19,12 @@ from millstream.core.configuration import Configuration
 from millstream.core.errors import SubmissionError, UnreachableError
 from millstream.core.graph import JobGraph
 from millstream.core.rpc import Stub, explain, open_channel
+from millstream.datastream.detached import SUBMITTED_FILE_VARIABLE
 from millstream.datastream.execution import Executor, JobClient
 from millstream.proto import dispatcher_pb2 as dp
 
 logging.getLogger("millstream").addHandler(logging.NullHandler())  # a library: silent unless the program logs
+_ASK_AGAIN_TIMEOUT = 5.0
 _SERVICE = dp.DESCRIPTOR.services_by_name["Dispatcher"]
 
 
@@ -44,17 +46,22 @@ class RemoteExecutor:
         host = self._configuration.string("dispatcher.rpc.address")
         address = f"{host}:{self._configuration.integer('dispatcher.rpc.port')}"
         loop = LoopThread("millstream client")
+        _record(graph.job_id)
         try:
             client = _submit(loop, address, graph, artifact_paths or {}, self._configuration, loop.close)
         except BaseException:
             loop.close()
             raise
         print(f"Job has been submitted with JobID {graph.job_id}", flush=True)
-        record = os.environ.get("MILLSTREAM_SUBMITTED_FILE")
-        if record:
-            with Path(record).open("a") as file:
-                file.write(f"{graph.job_id}\n")
         return client
+
+
+def _record(job_id: str) -> None:
+    """Tells who runs the program of a job that is about to be submitted: after it, there may be no time for that."""
+    record = os.environ.get(SUBMITTED_FILE_VARIABLE)
+    if record:
+        with Path(record).open("a") as file:
+            file.write(f"{job_id}\n")
 
 
 class LocalExecutor:
@@ -103,6 +110,8 @@ def _submit(
                     await upload_artifact(channel, paths[artifact.sha256], artifact.kind)
             await stub.submit_job(dp.SubmitJobRequest(graph=graph.to_proto()))
         except grpc.RpcError as error:
+            if await _was_accepted(stub, graph.job_id, error):
+                return stub
             await channel.close()
             if isinstance(error, grpc.aio.AioRpcError) and error.code() == grpc.StatusCode.UNAVAILABLE:
                 raise UnreachableError(f"no dispatcher answers at {address}: {explain(error)}") from None
@@ -111,3 +120,14 @@ def _submit(
 
     stub = loop.call(submit())
     return ClusterJobClient(graph.job_id, stub, loop, configuration, release)
+
+
+async def _was_accepted(stub: Stub, job_id: str, error: grpc.RpcError) -> bool:
+    """Whether only the dispatcher's answer was lost: to submit the job again would then run it twice."""
+    if not isinstance(error, grpc.aio.AioRpcError) or error.code() != grpc.StatusCode.UNAVAILABLE:
+        return False
+    try:
+        await stub.get_job(dp.JobRequest(job_id=job_id), timeout=_ASK_AGAIN_TIMEOUT)
+    except grpc.RpcError:
+        return False
+    return True

@@ -48,7 +48,7 @@ class RestApi:
         python = configuration.string("python.executable") or None
         folder = work_directory(configuration, "environments")
         environments = EnvironmentCache(folder, python, UnpackLimits.of(configuration))
-        runner = ProgramRunner(configuration, artifacts, environments, dispatcher_address)
+        runner = ProgramRunner(configuration, artifacts, environments, dispatcher_address, lifecycle.knows)
         wheels = WheelEndpoints(UploadedWheels(configuration), runner, lifecycle, artifacts, lambda: self._server.url)
         self.routes = [
             *ClusterEndpoints(lifecycle, self._cluster, dispatcher_address).routes(),
