@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from millstream.core.environment_use import in_use, remove_unused
 from millstream.core.environments import Environment, EnvironmentCache, EnvironmentFailedError
 from millstream.core.graph import Artifact, ArtifactKind
 
@@ -142,7 +143,6 @@ def test_a_failed_install_is_pips_reason_and_leaves_nothing(tmp_path: Path) -> N
     message = str(caught.value)
     assert message.startswith("cannot install badjob-1.0-py3-none-any.whl: ")
     assert "no-such-library-at-all==9" in message
-    assert "\n" not in message
     assert not [path for path in tmp_path.iterdir() if path.is_dir()]
 
 
@@ -150,8 +150,12 @@ def test_what_millstream_needs_cannot_be_replaced_by_something_older(tmp_path: P
     store = Store()
     old = wheel_bytes("click", "6.0", {"click.py": ""})
     job = store.wheel("old", "1.0", {"a/wheels/click-6.0-py3-none-any.whl": old}, requires=("click==6.0",))
-    with pytest.raises(EnvironmentFailedError, match="click"):
+    with pytest.raises(EnvironmentFailedError) as caught:
         store.prepare(EnvironmentCache(tmp_path), job)
+    message = str(caught.value)
+    for part in ("cannot install old-1.0", "conflict", "requested click 6.0", "(constraint) click"):
+        assert part in message, message
+    assert len(message.splitlines()) > 3
 
 
 def test_a_requirements_file_that_is_wrong(tmp_path: Path) -> None:
@@ -267,6 +271,35 @@ def test_cancelling_stops_the_install_and_releases_the_environment(tmp_path: Pat
 
     asyncio.run(cancel_while_installing())
     assert store.fetched == [job.name, job.name]
+
+
+def test_unused_environments_go_when_all_are_too_large(tmp_path: Path) -> None:
+    store = Store()
+    files = [store.add(f"file{n}.py", b"#" * 1000 + bytes([65 + n]), ArtifactKind.PYTHON_FILE) for n in range(4)]
+
+    def folder(environment: Environment) -> Path:
+        return Path(environment.python_path[0]).parents[1]
+
+    def unused_since(environment: Environment, seconds: int) -> None:
+        os.utime(folder(environment) / ".ready", (seconds, seconds))
+
+    roomy, tight = EnvironmentCache(tmp_path), EnvironmentCache(tmp_path, max_size=2100)
+    running, old, older = (store.prepare(roomy, file) for file in files[:3])
+    with in_use(running.lock) as held:
+        process = subprocess.Popen(["sleep", "1000"], pass_fds=held)
+    try:
+        for environment, seconds in ((running, 1), (older, 2), (old, 3)):
+            unused_since(environment, seconds)
+        assert store.prepare(roomy, files[1]) == old  # asked for just now: it may be about to be used
+        new = store.prepare(tight, files[3])
+        assert [folder(e).exists() for e in (running, older, old, new)] == [True, False, True, True]
+        assert store.prepare(roomy, files[2]) == older  # made again
+        assert store.fetched.count(files[2].name) == 2
+    finally:
+        process.kill()
+        process.wait()
+    unused_since(running, 1)
+    assert remove_unused(tmp_path, 3100) == [folder(running).name]
 
 
 def test_whoever_waits_takes_over_when_the_first_is_cancelled(tmp_path: Path) -> None:

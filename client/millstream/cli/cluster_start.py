@@ -124,7 +124,7 @@ def _wait_until_up(
     timeout: float,
     progress: Callable[[str], None],
 ) -> None:
-    client = RestClient(configuration, timeout=2.0)
+    client = RestClient(configuration, timeout=2.0, advises=False)
     slots = task_managers * configuration.integer("taskmanager.numberOfTaskSlots")
     deadline = time.monotonic() + timeout
     while True:

@@ -19,13 +19,12 @@ from millstream.cli.program_source import ArtifactFile, ProgramSource
 from millstream.core.artifacts import sha256_of
 from millstream.core.child import child_variables
 from millstream.core.configuration import Configuration
-from millstream.core.directories import work_directory
+from millstream.core.environment_use import in_use
 from millstream.core.environments import Environment, EnvironmentCache
 from millstream.core.errors import MillstreamError
 from millstream.core.graph import Artifact
 from millstream.core.handed_down import secret_options
 from millstream.core.secrets import split_options
-from millstream.core.unpacking import UnpackLimits
 
 
 def artifacts_of(files: Sequence[ArtifactFile]) -> list[Artifact]:
@@ -43,9 +42,7 @@ async def prepare_environment(
     async def fetch(artifact: Artifact, target: Path) -> None:
         shutil.copyfile(paths[artifact], target)
 
-    python = configuration.string("python.executable") or None
-    cache = EnvironmentCache(work_directory(configuration, "environments"), python, UnpackLimits.of(configuration))
-    return await cache.prepare(artifacts, fetch, progress), artifacts
+    return await EnvironmentCache.of(configuration).prepare(artifacts, fetch, progress), artifacts
 
 
 def become_program(
@@ -54,8 +51,8 @@ def become_program(
     """Replaces this process by the program, in the user's working directory. Returns only to raise."""
     command = _command(environment, source)
     plain, secret = split_options(configuration.to_dict())
-    with secret_options(secret) as (descriptors, told):
-        for descriptor in descriptors:
+    with secret_options(secret) as (descriptors, told), in_use(environment.lock) as held:
+        for descriptor in (*descriptors, *held):
             os.set_inheritable(descriptor, True)
         variables = child_variables(environment, variables={**_variables(plain, artifacts), **told})
         sys.stdout.flush()
@@ -81,11 +78,11 @@ def write_plan(
     plain, secret = split_options(configuration.to_dict())
     program = {**_variables(plain, artifacts), "MILLSTREAM_PLAN_FILE": str(plan_file), **(more or {})}
     command = _command(environment, source)
-    with secret_options(secret) as (descriptors, told):
+    with secret_options(secret) as (descriptors, told), in_use(environment.lock) as held:
         variables = child_variables(environment, variables={**program, **told})
         try:
             status = subprocess.run(
-                command, env=variables, stdout=sys.stderr.fileno(), check=False, pass_fds=descriptors
+                command, env=variables, stdout=sys.stderr.fileno(), check=False, pass_fds=(*descriptors, *held)
             ).returncode
         except OSError as error:
             raise MillstreamError(f"cannot run the interpreter {command[0]}: {error.strerror}") from error

@@ -14,7 +14,7 @@ import struct
 import tempfile
 import zipfile
 import zlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
 from configparser import ConfigParser
 from configparser import Error as ConfigParserError
 from dataclasses import dataclass
@@ -32,6 +32,8 @@ from millstream.proto import dispatcher_pb2 as pb
 
 ENTRY_POINT_GROUP = "millstream.jobs"
 CHUNK_SIZE = 1024 * 1024
+PARTIAL = ".partial-"
+"""How the names of files begin that are being written."""
 _DISPATCHER = pb.DESCRIPTOR.services_by_name["Dispatcher"]
 _WHEEL_NAME = re.compile(r"[A-Za-z0-9](?:[\w.]*)-[^-]+(?:-\d[^-]*)?-[\w.]+-[\w.]+-[\w.]+\.whl\Z")
 _METADATA_LIMIT = 16 * 1024 * 1024
@@ -51,29 +53,44 @@ class WheelTooLargeError(InvalidProgramError):
 
 @dataclass(frozen=True, slots=True)
 class WheelInfo:
-    """What a wheel says about itself. `entry_points` are `name -> pkg.module:callable` of the group for jobs."""
+    """What a wheel says about itself. `entry_points` are `name -> pkg.module:callable` of the group for jobs.
+
+    `modules` are the names at its root that can be imported.
+    """
 
     name: str
     version: str
     entry_points: dict[str, str]
+    modules: frozenset[str] = frozenset()
 
     def entry(self, wanted: str | None = None) -> str:
         """The `pkg.module:callable` to run: the wanted one, given as such or by its name, else the wheel's only one."""
         if wanted and wanted in self.entry_points:
             return self.entry_points[wanted]
-        if wanted and re.fullmatch(r"[\w.]+(:[\w.]+)?", wanted):
-            return wanted if ":" in wanted else f"{wanted}:main"
+        if wanted and re.fullmatch(r"[\w.]+:[\w.]+", wanted):
+            return wanted
+        if wanted and re.fullmatch(r"[\w.]+", wanted) and ("." in wanted or wanted in self.modules):
+            return f"{wanted}:main"
         if wanted:
-            raise InvalidProgramError(f"'{wanted}' is not an entry point; write it like 'package.module:main'")
+            known = entry_points_text(self.entry_points)
+            raise InvalidProgramError(f"'{wanted}' is not an entry point of {self.name} {self.version}: {known}")
         if len(self.entry_points) == 1:
             return next(iter(self.entry_points.values()))
-        named = ", ".join(sorted(self.entry_points))
-        if named:
-            raise InvalidProgramError(f"{self.name} {self.version} has several entry points ({named}): choose one")
+        if self.entry_points:
+            raise InvalidProgramError(
+                f"{self.name} {self.version} has several entry points: {entry_points_text(self.entry_points)}"
+            )
         raise InvalidProgramError(
             f"{self.name} {self.version} names no entry point: add one to the group '{ENTRY_POINT_GROUP}' in its"
             " project file, or name it when running the wheel (-c package.module:main, entryClass over REST)"
         )
+
+
+def entry_points_text(entry_points: Mapping[str, str]) -> str:
+    """Which there are, and how to choose one."""
+    listed = ", ".join(f"{name} ({target})" for name, target in sorted(entry_points.items()))
+    choice = f"there are {listed}; choose one by name" if listed else "it names none; write one as package.module:main"
+    return f"{choice} (-c on the command line, entryClass over REST)"
 
 
 def sha256_of(path: str | os.PathLike[str]) -> str:
@@ -122,7 +139,15 @@ def _inspect(archive: zipfile.ZipFile, shown: str) -> WheelInfo:
     entry_points: dict[str, str] = {}
     if f"{info}/entry_points.txt" in members:
         entry_points = _entry_points(_text(archive, f"{info}/entry_points.txt", shown), shown)
-    return WheelInfo(name, version, entry_points)
+    return WheelInfo(name, version, entry_points, frozenset(_modules(members)))
+
+
+def _modules(members: Iterable[str]) -> Iterator[str]:
+    for member in members:
+        first, *rest = PurePosixPath(member).parts or ("",)
+        name = first if rest else first.partition(".")[0]
+        if name.isidentifier():
+            yield name
 
 
 def _text(archive: zipfile.ZipFile, member: str, shown: str) -> str:
@@ -192,7 +217,7 @@ class WholeFile:
         self._sha256 = sha256
         self._digest = hashlib.sha256()
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=".partial-")
+        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=PARTIAL)
         self._temporary = Path(temporary)
         self._file: BinaryIO = os.fdopen(handle, "wb")
 

@@ -2,7 +2,7 @@
 
 A folder below the cache's root holds one environment, named after a hash of the artifacts and of the runtime that it
 is made from. It is built in place under a file lock, so that several processes on a host make it once; a marker that
-is written last says that it is whole, and a folder without it is made again.
+is written last says that it is whole, and a folder without it is made again. Unused ones go when all are too large.
 
 The environment is a virtual environment without pip. The runtime's own site folders follow its own on the import
 path: Millstream and its dependencies are visible, and whatever the job installs comes first. What Millstream itself
@@ -36,13 +36,16 @@ from pathlib import Path, PurePosixPath
 from typing import Any, TypeVar
 
 from millstream.core.artifacts import UNREADABLE_ZIP
+from millstream.core.configuration import Configuration
+from millstream.core.directories import work_directory
+from millstream.core.environment_use import READY, asked_for, mark_ready, remove_unused
 from millstream.core.errors import MillstreamError
 from millstream.core.graph import Artifact, ArtifactKind
 from millstream.core.ids import stable_id
 from millstream.core.unpacking import UnpackBudget, UnpackLimitError, UnpackLimits
 
-_READY = ".ready"
 _LOCK_POLL = 0.1
+_MOST_LINES = 100  # of what pip explains: the log of a build can be endless
 _PROBE = """
 import json, os, re, site, sys
 from importlib.metadata import distributions, requires, version
@@ -70,14 +73,17 @@ Progress = Callable[[str], None]
 class EnvironmentFailedError(MillstreamError):
     """A job's environment cannot be made; the message is pip's reason, or why an artifact cannot be used."""
 
+    keeps_lines = True
+
 
 @dataclass(frozen=True, slots=True)
 class Environment:
-    """What a process of the job is started with."""
+    """What a process of the job is started with. While it runs, it holds the lock."""
 
     python: str
     python_path: tuple[str, ...]
     working_directory: str | None
+    lock: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,11 +105,26 @@ class _Runtime:
 class EnvironmentCache:
     """Makes and finds environments below `root`. Safe to share a root among processes of one host."""
 
-    def __init__(self, root: Path, python: str | None = None, limits: UnpackLimits | None = None) -> None:
+    def __init__(
+        self,
+        root: Path,
+        python: str | None = None,
+        limits: UnpackLimits | None = None,
+        max_size: int | None = None,
+    ) -> None:
         self._root = root
         self._python = python or sys.executable
         self._limits = limits or UnpackLimits()
+        self._max_size = max_size
         self._runtime: _Runtime | None = None
+
+    @staticmethod
+    def of(configuration: Configuration) -> EnvironmentCache:
+        """The cache of this host, as its services and programs share it."""
+        python = configuration.string("python.executable") or None
+        max_size = configuration.integer("python.environments.max-size")
+        root = work_directory(configuration, "environments")
+        return EnvironmentCache(root, python, UnpackLimits.of(configuration), max_size)
 
     async def prepare(self, artifacts: Sequence[Artifact], fetch: Fetch, progress: Progress) -> Environment:
         """The environment of these artifacts, made now when it does not exist yet.
@@ -120,14 +141,17 @@ class EnvironmentCache:
             *(part for a in artifacts for part in (a.kind.name, a.sha256, a.name)),
         )
         folder = self._root / key
-        if not (folder / _READY).exists():
+        lock = self._root / f"{key}.lock"
+        if not asked_for(folder):
             self._root.mkdir(mode=0o700, parents=True, exist_ok=True)
             progress("waiting for the job's environment")
-            async with _lock(self._root / f"{key}.lock"):
-                if not (folder / _READY).exists():
+            async with _lock(lock):
+                if not asked_for(folder):
                     await _in_thread(self._remove_partial, key)
                     await self._make(folder, artifacts, runtime, fetch, progress)
-        return _describe(folder, artifacts, self._python, installs)
+            if self._max_size is not None:
+                await asyncio.to_thread(remove_unused, self._root, self._max_size)
+        return _describe(folder, artifacts, self._python, installs, lock)
 
     async def _make(
         self, folder: Path, artifacts: Sequence[Artifact], runtime: _Runtime | None, fetch: Fetch, progress: Progress
@@ -147,7 +171,7 @@ class EnvironmentCache:
                     progress(f"unpacking {artifact.name}")
                     budget = UnpackBudget(artifact.name, path.stat().st_size, self._limits)
                     await _in_thread(_unpack, path, artifact.name, target, budget, on_cancel=budget.stop)
-            (folder / _READY).touch()
+            await _in_thread(mark_ready, folder)
         except BaseException as error:
             await _in_thread(shutil.rmtree, folder, True)
             if isinstance(error, UnpackLimitError):
@@ -174,10 +198,10 @@ class EnvironmentCache:
         """Removes this environment's remains, and those of others that nobody is making."""
         shutil.rmtree(self._root / own_key, ignore_errors=True)
         for folder in self._root.iterdir():
-            if folder.is_dir() and folder.name != own_key and not (folder / _READY).exists():
+            if folder.is_dir() and folder.name != own_key and not (folder / READY).exists():
                 with open(self._root / f"{folder.name}.lock", "w") as held, contextlib.suppress(OSError):
                     fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                    if not (folder / _READY).exists():
+                    if not (folder / READY).exists():
                         shutil.rmtree(folder, ignore_errors=True)
 
 
@@ -192,7 +216,7 @@ def _work(folder: Path) -> Path:
     return folder / "work"
 
 
-def _describe(folder: Path, artifacts: Sequence[Artifact], python: str, installs: bool) -> Environment:
+def _describe(folder: Path, artifacts: Sequence[Artifact], python: str, installs: bool, lock: Path) -> Environment:
     python_path: list[str] = []
     for index, artifact in enumerate(artifacts):
         if artifact.kind is ArtifactKind.PYTHON_FILE:
@@ -203,6 +227,7 @@ def _describe(folder: Path, artifacts: Sequence[Artifact], python: str, installs
         python=str(folder / "venv" / "bin" / "python") if installs else python,
         python_path=tuple(python_path),
         working_directory=str(_work(folder)) if unpacks else None,
+        lock=str(lock),
     )
 
 
@@ -365,8 +390,15 @@ def _unpack(path: Path, name: str, target: Path, budget: UnpackBudget) -> None:
 async def _pip(command: list[str], names: str, show: Progress) -> None:
     status, lines = await _run(command, show)
     if status != 0:
-        errors = [line.removeprefix("ERROR:").strip() for line in lines if line.startswith("ERROR:")]
-        raise EnvironmentFailedError(f"cannot install {names}: {'; '.join(errors) or _last(lines)}")
+        raise EnvironmentFailedError(f"cannot install {names}: {_explanation(lines)}")
+
+
+def _explanation(lines: Sequence[str]) -> str:
+    """All that pip says from its first error on; what a conflict is about is on the lines between its errors."""
+    first = next((i for i, line in enumerate(lines) if line.startswith("ERROR:")), None)
+    if first is None:
+        return _last(lines)
+    return "\n".join(line.removeprefix("ERROR: ") for line in lines[first:][-_MOST_LINES:]).strip()
 
 
 async def _run(command: Sequence[str], show: Progress) -> tuple[int, list[str]]:

@@ -115,6 +115,13 @@ _ROWS = [
     ),
     Option("web.upload.dir", _T.STRING, "", "Where uploaded wheels are kept; empty: under io.tmp.dirs."),
     Option("web.upload.max-size", _T.MEMORY, 512 * 1024 * 1024, "The largest wheel that is accepted."),
+    Option("web.upload.max-total-size", _T.MEMORY, 10 * 1024**3, "The size of all uploaded wheels together."),
+    Option(
+        "dispatcher.artifacts.retention",
+        _T.DURATION,
+        3600.0,
+        "After how long the dispatcher deletes artifacts that no job needs.",
+    ),
     Option(
         "web.submit.timeout",
         _T.DURATION,
@@ -127,6 +134,12 @@ _ROWS = [
         _T.STRING,
         "",
         "The interpreter that job environments are made from; empty: the service's own.",
+    ),
+    Option(
+        "python.environments.max-size",
+        _T.MEMORY,
+        20 * 1024**3,
+        "The size of a host's job environments together; beyond it, those go that were unused for longest.",
     ),
     Option(
         "python.unpack.max-size",
@@ -166,6 +179,13 @@ _ROWS = [
         "The number of key groups; -1: derived from the parallelism as Flink does.",
     ),
     Option("pipeline.name", _T.STRING, "", "The job's name when the program gives none."),
+    Option(
+        "pipeline.object-reuse",
+        _T.BOOL,
+        False,
+        "Whether records are handed on as they are. Else those that can be changed are copied where they have several "
+        "consumers or their producer may keep them.",
+    ),
     Option(
         "pipeline.operator-chaining.enabled",
         _T.BOOL,
@@ -340,6 +360,13 @@ _ROWS = [
         "",
         "What happens when a job fails: `none`, `fixed-delay`, `failure-rate` or `exponential-delay`; empty: "
         "exponential-delay when checkpoints are taken, else none.",
+    ),
+    Option(
+        "restart-strategy.same-error-limit",
+        _T.INT,
+        3,
+        "The job fails when the same error (class, place in code, operator) has come this many times in a row at the "
+        "same record, whatever the strategy; 0 or -1: never for that reason.",
     ),
     Option("restart-strategy.fixed-delay.attempts", _T.INT, 1, "How often the job is restarted before it fails."),
     Option("restart-strategy.fixed-delay.delay", _T.DURATION, 1.0, "The time between a failure and the restart."),

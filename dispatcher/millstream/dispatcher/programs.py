@@ -20,6 +20,7 @@ from pathlib import Path
 
 from millstream.core.child import child_variables
 from millstream.core.configuration import Configuration
+from millstream.core.environment_use import in_use
 from millstream.core.environments import Environment, EnvironmentCache
 from millstream.core.errors import MillstreamError
 from millstream.core.graph import Artifact, ArtifactKind, JobGraph
@@ -162,21 +163,30 @@ class ProgramRunner:
         name: str,
     ) -> tuple[int, str]:
         errors = folder / "stderr"
-        with await asyncio.to_thread(errors.open, "wb") as sink:
-            process = await asyncio.create_subprocess_exec(
-                environment.python,
-                *command,
-                cwd=environment.working_directory or folder,
-                env=child_variables(environment, variables=orders),
-                stdin=asyncio.subprocess.DEVNULL,
-                stdout=asyncio.subprocess.DEVNULL,
-                stderr=sink,
-                pass_fds=descriptors,
-                start_new_session=True,
-            )
+        theirs, ours = os.pipe()  # however this process ends, the program reads the end of it and ends as well
+        try:
+            with await asyncio.to_thread(errors.open, "wb") as sink, in_use(environment.lock) as held:
+                process = await asyncio.create_subprocess_exec(
+                    environment.python,
+                    *command,
+                    cwd=environment.working_directory or folder,
+                    env=child_variables(environment, variables={**orders, "MILLSTREAM_PARENT_FD": str(theirs)}),
+                    stdin=asyncio.subprocess.DEVNULL,
+                    stdout=asyncio.subprocess.DEVNULL,
+                    stderr=sink,
+                    pass_fds=(theirs, *held, *descriptors),
+                    start_new_session=True,
+                )
+            await self._wait(process, name)
+        finally:
+            os.close(theirs)
+            os.close(ours)
+        return process.returncode or 0, _read(errors)[-_OUTPUT_LIMIT:].decode(errors="replace")
+
+    async def _wait(self, process: asyncio.subprocess.Process, name: str) -> None:
         try:
             async with asyncio.timeout(self._timeout):
-                status = await process.wait()
+                await process.wait()
         except TimeoutError:
             raise ProgramFailedError(
                 f"the program of {name} did not build its job within {self._timeout:g} s (web.submit.timeout)"
@@ -185,7 +195,6 @@ class ProgramRunner:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(process.pid, signal.SIGKILL)
             await asyncio.shield(process.wait())
-        return status, _read(errors)[-_OUTPUT_LIMIT:].decode(errors="replace")
 
 
 def _failure(name: str, status: int, output: str) -> ProgramFailedError:

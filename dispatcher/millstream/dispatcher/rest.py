@@ -6,10 +6,8 @@ from starlette.requests import Request
 
 from millstream.core.clock import Clock
 from millstream.core.configuration import Configuration
-from millstream.core.directories import work_directory
 from millstream.core.environments import EnvironmentCache
 from millstream.core.errors import MillstreamError
-from millstream.core.unpacking import UnpackLimits
 from millstream.dispatcher.artifact_store import ArtifactStore
 from millstream.dispatcher.cluster_view import ClusterView
 from millstream.dispatcher.lifecycle import JobLifecycle
@@ -45,9 +43,7 @@ class RestApi:
         self._server = RestServer(configuration)
         self._access = AccessPolicy.of(configuration)
         self._operations = RestOperations(configuration, clock)
-        python = configuration.string("python.executable") or None
-        folder = work_directory(configuration, "environments")
-        environments = EnvironmentCache(folder, python, UnpackLimits.of(configuration))
+        environments = EnvironmentCache.of(configuration)
         runner = ProgramRunner(configuration, artifacts, environments, dispatcher_address, lifecycle.knows)
         wheels = WheelEndpoints(UploadedWheels(configuration), runner, lifecycle, artifacts, lambda: self._server.url)
         self.routes = [
