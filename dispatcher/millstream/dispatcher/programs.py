@@ -189,7 +189,7 @@ class ProgramRunner:
                 await process.wait()
         except TimeoutError:
             raise ProgramFailedError(
-                f"the program of {name} did not build its job within {self._timeout:g} s (web.submit.timeout)"
+                f"the program of {name} did not end within {self._timeout:g} s (web.submit.timeout)"
             ) from None
         finally:
             with contextlib.suppress(ProcessLookupError, PermissionError):
