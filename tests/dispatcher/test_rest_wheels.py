@@ -12,6 +12,7 @@ import sys
 import zipfile
 from pathlib import Path
 
+import jsonschema
 import pytest
 from dispatcher_fixtures import Http, configuration, eventually, running, wheel
 from waiting import wait_until
@@ -200,6 +201,65 @@ def test_running_from_a_savepoint(tmp_path: Path) -> None:
     asyncio.run(scenario())
 
 
+AFTER_SUBMITTING = """
+import os, signal, sys
+from millstream.datastream import StreamExecutionEnvironment
+
+env = StreamExecutionEnvironment.get_execution_environment()
+
+def execute():
+    env.from_collection([1]).print()
+    return env.execute()
+
+def reads(): print(execute().get_net_runtime())
+
+def leaves():
+    execute()
+    sys.exit(3)
+
+def dies():
+    execute()
+    os.kill(os.getpid(), signal.SIGKILL)
+
+def second_fails():
+    execute()
+    execute()
+    env.from_collection([1]).map(5)
+
+def collects(): list(env.from_collection([1]).execute_and_collect())
+"""
+
+
+def test_once_a_job_is_submitted_its_id_is_the_answer(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with running(configuration(tmp_path)) as service:
+            http = Http(service.rest_address)
+            jar = await uploaded(http, wheel({"tinyjob.py": AFTER_SUBMITTING}))
+            schema = (await http("GET", "/openapi.json")).json["paths"]["/jars/{jarid}/run"]["post"]["responses"]["200"]
+
+            async def run(entry: str) -> tuple[str, str]:
+                answer = await http("POST", f"/jars/{jar}/run", {"entryClass": f"tinyjob:{entry}"}, status=200)
+                jsonschema.validate(answer.json, schema["content"]["application/json"]["schema"])
+                return answer.json["jobid"], "\n".join(answer.json["warnings"])
+
+            ran = await asyncio.gather(*(run(entry) for entry in ("reads", "leaves", "dies", "second_fails")))
+            for (job_id, warnings), reason in zip(
+                ran, ("submitted detached", "ended with status 3", "ended by signal 9", "map: expected"), strict=True
+            ):
+                assert f"after it had submitted {job_id}" in warnings
+                assert reason in warnings
+            assert "submitted 2 jobs" in ran[3][1]
+            jobs = {job["id"] for job in (await http("GET", "/jobs")).json["jobs"]}
+            assert len(jobs) == 5
+            assert {job_id for job_id, _ in ran} <= jobs
+
+            refused = await http("POST", f"/jars/{jar}/run", {"entryClass": "tinyjob:collects"}, status=400)
+            assert "was not submitted" in refused.json["errors"][0]
+            assert len((await http("GET", "/jobs")).json["jobs"]) == 5
+
+    asyncio.run(scenario())
+
+
 def test_programs_that_fail(tmp_path: Path) -> None:
     async def scenario() -> None:
         async with running(configuration(tmp_path)) as service:
@@ -219,7 +279,6 @@ def test_programs_that_fail(tmp_path: Path) -> None:
             assert "millstream/client" not in traceback
             assert "runpy" not in traceback
             assert "did not call execute()" in (await run("tinyjob:idle"))[0]
-            assert "submitted 2 jobs" in (await run("tinyjob:twice"))[0]
             assert "no 'absent' in tinyjob" in (await run("tinyjob:absent"))[0]
             assert "no module 'absent'; there are main" in (await run("absent:main"))[0]
             assert "is not an entry point" in (await run("rm -rf /"))[0]

@@ -45,7 +45,7 @@ class ClusterDirectory:
     @contextlib.contextmanager
     def locked(self) -> Iterator[None]:
         """Held while a cluster is started or stopped. Refuses at once when someone else does."""
-        with (self.root / ".lock").open("w") as file:
+        with open(self.root / ".lock", "w", opener=for_user_only) as file:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except OSError:

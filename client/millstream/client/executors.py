@@ -20,9 +20,11 @@ from millstream.core.configuration import Configuration
 from millstream.core.errors import NO_CLUSTER, MillstreamError, SubmissionError, UnreachableError
 from millstream.core.graph import ArtifactKind, JobGraph
 from millstream.core.rpc import Stub, explain, open_channel
+from millstream.datastream.detached import SUBMITTED_FILE_VARIABLE
 from millstream.datastream.execution import Executor, JobClient
 from millstream.proto import dispatcher_pb2 as dp
 
+_ASK_AGAIN_TIMEOUT = 5.0
 _SERVICE = dp.DESCRIPTOR.services_by_name["Dispatcher"]
 
 
@@ -45,6 +47,7 @@ class RemoteExecutor:
         address = f"{host}:{self._configuration.integer('dispatcher.rpc.port')}"
         QUIET.begin(self._configuration)
         loop = LoopThread("millstream client")
+        _record(graph.job_id)
 
         def release() -> None:
             loop.close()
@@ -59,11 +62,15 @@ class RemoteExecutor:
         finally:
             _remove_data(graph, artifact_paths or {})
         print(f"Job has been submitted with JobID {graph.job_id}", flush=True)
-        record = os.environ.get("MILLSTREAM_SUBMITTED_FILE")
-        if record:
-            with Path(record).open("a") as file:
-                file.write(f"{graph.job_id}\n")
         return client
+
+
+def _record(job_id: str) -> None:
+    """Tells who runs the program of a job that is about to be submitted: after it, there may be no time for that."""
+    record = os.environ.get(SUBMITTED_FILE_VARIABLE)
+    if record:
+        with Path(record).open("a") as file:
+            file.write(f"{job_id}\n")
 
 
 class LocalExecutor:
@@ -138,6 +145,8 @@ def _submit(
                     await upload_artifact(channel, paths[artifact.sha256], artifact.kind)
             await stub.submit_job(dp.SubmitJobRequest(graph=graph.to_proto()))
         except (grpc.RpcError, ArtifactError) as error:
+            if await _was_accepted(stub, graph.job_id, error):
+                return stub
             await channel.close()
             raise _refusal(address, error) from None
         return stub
@@ -154,3 +163,14 @@ def _refusal(address: str, error: grpc.RpcError | ArtifactError) -> MillstreamEr
     if isinstance(error, ArtifactError):
         return SubmissionError(str(error))
     return SubmissionError(f"the dispatcher refused the job: {explain(error)}")
+
+
+async def _was_accepted(stub: Stub, job_id: str, error: Exception) -> bool:
+    """Whether only the dispatcher's answer was lost: to submit the job again would then run it twice."""
+    if not isinstance(error, grpc.aio.AioRpcError) or error.code() != grpc.StatusCode.UNAVAILABLE:
+        return False
+    try:
+        await stub.get_job(dp.JobRequest(job_id=job_id), timeout=_ASK_AGAIN_TIMEOUT)
+    except grpc.RpcError:
+        return False
+    return True

@@ -8,8 +8,13 @@
 The process is in the job's own environment. How the program's jobs are to be run is in environment variables that the
 API and its executor read. The exit status is 0 when the program returned or was only to be planned; an exception is
 shown as the traceback of the user's own frames, with status 1, and a cluster that does not take or finish the job as
-one message. A program that the dispatcher runs ends with it. With MILLSTREAM_STATES_FILE set as well as the file for
-the plan, the states that the planned job declares are written there, for which its functions are opened.
+one message. A program that fails after it has submitted jobs that it does not wait for (`run -d`) has done what it was
+run for: they run, and whoever took its end for a failure and tried again would run them twice. So the status is 0, and
+what went wrong is shown. A program that the dispatcher runs ends with it; there the dispatcher decides what a failure
+is, and is told the truth.
+
+With MILLSTREAM_STATES_FILE set as well as the file for the plan, the states that the planned job declares are written
+there, for which its functions are opened.
 """
 
 from __future__ import annotations
@@ -32,6 +37,7 @@ from millstream.core.control_pipe import follow_parent
 from millstream.core.errors import InvalidProgramError, JobExecutionError, SubmissionError, UnreachableError
 from millstream.core.graph import JobGraph
 from millstream.core.handed_down import take_up
+from millstream.datastream.detached import SUBMITTED_FILE_VARIABLE, detached_submissions
 from millstream.datastream.planning import PLAN_FILE_VARIABLE, ProgramPlanned
 from millstream.proto import graph_pb2
 
@@ -68,17 +74,36 @@ def main(argv: Sequence[str] | None = None) -> int:
         return INTERRUPTED
     except (JobExecutionError, SubmissionError, UnreachableError) as error:
         print(error, file=sys.stderr)
-        return 1
+        return _failed(1)
     except InvalidProgramError as error:
         if not _user_frames(error.__traceback__):
             print(error, file=sys.stderr)
-            return 1
+            return _failed(1)
         sys.stderr.write(format_user_traceback(error))
-        return 1
+        return _failed(1)
     except Exception as error:
         sys.stderr.write(format_user_traceback(error))
-        return 1
+        return _failed(1)
+    except SystemExit as error:
+        if error.code is None or error.code == 0 or not detached_submissions():
+            raise
+        if isinstance(error.code, str):
+            print(error.code, file=sys.stderr)
+        return _failed(error.code if isinstance(error.code, int) else 1)
     _write_states()
+    return 0
+
+
+def _failed(status: int) -> int:
+    """The exit status of a program that failed, whose reason was shown."""
+    submitted = detached_submissions()
+    if not submitted or os.environ.get(SUBMITTED_FILE_VARIABLE):
+        return status
+    print(
+        f"The program did not end well, after it had submitted {' and '.join(submitted)}: what it submitted goes on, "
+        "and running it again would submit it again",
+        file=sys.stderr,
+    )
     return 0
 
 

@@ -210,24 +210,33 @@ class StreamExecutionEnvironment(FaultToleranceSettings):
 
     def execute(self, job_name: str | None = None) -> JobExecutionResult:
         """Runs the job and waits for its end. Raises JobExecutionError when it fails or is cancelled."""
-        from millstream.datastream.detached import DetachedJobExecutionResult
+        from millstream.datastream.detached import DetachedJobExecutionResult, is_detached
 
         client = self.execute_async(job_name)
-        configuration = self.get_configuration()
         try:
-            if configuration.string("execution.target") != "local" and not configuration.boolean("execution.attached"):
+            if is_detached(self.get_configuration()):
                 return DetachedJobExecutionResult(client.get_job_id())
             return client.get_job_execution_result()
         finally:
             client.close()
 
     def execute_async(self, job_name: str | None = None) -> JobClient:
-        """Submits the job and answers a client for it as soon as it is accepted."""
+        """Submits the job and answers a client for it as soon as it is accepted.
+
+        When the program is run detached, the client does not wait for the job's result.
+        """
         return self._submit(self._take_job(job_name))
 
     def collect_from(self, operator: OperatorTransformation, job_name: str | None) -> CloseableIterator:
         """Runs the job and answers what one of its collect operators gets."""
+        from millstream.datastream.detached import is_detached
+
         job = self._take_job(job_name)
+        if is_detached(self.get_configuration()):
+            raise InvalidProgramError(
+                "execute_and_collect: the program is run detached, and a job whose results nobody takes would never "
+                "end. The job was not submitted; run the program attached, or give it a sink and call execute()"
+            )
         return CloseableIterator(self._submit(job), job.stream_graph.node_of(operator).id)
 
     def get_execution_plan(self) -> str:
@@ -284,8 +293,11 @@ class StreamExecutionEnvironment(FaultToleranceSettings):
         return job
 
     def _submit(self, job: GeneratedJob) -> JobClient:
-        executor = load_executor(self.get_configuration())
-        return executor.submit(job.graph, artifact_paths=job.artifact_paths)  # which removes the data once it is read
+        from millstream.datastream.detached import DetachedJobClient, is_detached
+
+        configuration = self.get_configuration()
+        client = load_executor(configuration).submit(job.graph, artifact_paths=job.artifact_paths)
+        return DetachedJobClient(client) if is_detached(configuration) else client
 
     def __reduce__(self) -> Any:
         raise TypeError("a StreamExecutionEnvironment exists only while the program is being built")

@@ -1,8 +1,8 @@
 """Runs a wheel's entry point to build its job, in a process of its own in the job's own environment.
 
 The dispatcher never loads user code. The process gets its orders in environment variables, and by descriptors what
-others on this host must not see: the program's arguments, and options with credentials. It either submits its job to
-this dispatcher over gRPC and leaves the id in a file, or leaves the graph of its first `execute()` there and stops.
+others on this host must not see: the program's arguments, and options with credentials. It either leaves the id of its
+job in a file and submits it to this dispatcher over gRPC, or leaves the graph of its first `execute()` there and stops.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import logging
 import os
 import signal
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -25,6 +25,7 @@ from millstream.core.environments import Environment, EnvironmentCache
 from millstream.core.errors import MillstreamError
 from millstream.core.graph import Artifact, ArtifactKind, JobGraph
 from millstream.core.handed_down import handed_down, secret_options
+from millstream.core.ids import JobId
 from millstream.core.secrets import split_options
 from millstream.dispatcher.artifact_store import ArtifactStore
 from millstream.dispatcher.uploads import UploadedWheel
@@ -53,20 +54,38 @@ class ProgramCall:
     options: tuple[tuple[str, str], ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class SubmittedJobs:
+    """What a program has submitted, one job at least, and what went wrong besides."""
+
+    job_ids: tuple[str, ...]
+    warnings: tuple[str, ...]
+
+
 class ProgramRunner:
-    """Runs programs of uploaded wheels."""
+    """Runs programs of uploaded wheels. `is_known` says whether a job was accepted."""
 
     def __init__(
-        self, configuration: Configuration, artifacts: ArtifactStore, environments: EnvironmentCache, address: str
+        self,
+        configuration: Configuration,
+        artifacts: ArtifactStore,
+        environments: EnvironmentCache,
+        address: str,
+        is_known: Callable[[JobId], bool],
     ) -> None:
         self._configuration = configuration
+        self._is_known = is_known
         self._address = address
         self._artifacts = artifacts
         self._environments = environments
         self._timeout = configuration.seconds("web.submit.timeout")
 
-    async def run(self, call: ProgramCall) -> str:
-        """Has the program submit its job to this dispatcher; answers the job's id."""
+    async def run(self, call: ProgramCall) -> SubmittedJobs:
+        """Has the program submit its job to this dispatcher.
+
+        Once a job was submitted, whatever else goes wrong with the program is a warning: after an error, a client
+        would try again, and run the job twice.
+        """
         host, _, port = self._address.rpartition(":")
         remote = {
             "execution.target": "remote",
@@ -76,16 +95,27 @@ class ProgramRunner:
         }
         with tempfile.TemporaryDirectory(prefix="millstream-run-") as folder:
             answer = Path(folder, "submitted")
-            await self._execute(call, remote, {"MILLSTREAM_SUBMITTED_FILE": str(answer)}, Path(folder))
-            job_ids = _read(answer).decode().split()
+            failure: ProgramFailedError | None = None
+            try:
+                await self._execute(call, remote, {"MILLSTREAM_SUBMITTED_FILE": str(answer)}, Path(folder))
+            except ProgramFailedError as error:
+                failure = error
+            tried = _read(answer).decode().split()  # written before a job is submitted: none is missed
+        job_ids = tuple(dict.fromkeys(job_id for job_id in tried if self._is_known(JobId(job_id))))
         if not job_ids:
-            raise ProgramFailedError(f"the program of {call.wheel.name} did not call execute()")
+            raise failure or ProgramFailedError(f"the program of {call.wheel.name} did not call execute()")
+        warnings = []
         if len(job_ids) > 1:
-            raise ProgramFailedError(
-                f"the program of {call.wheel.name} submitted {len(job_ids)} jobs ({', '.join(job_ids)}) where one is"
-                " expected: they are running; cancel those that should not"
+            warnings.append(
+                f"the program of {call.wheel.name} submitted {len(job_ids)} jobs where one is expected; all of them "
+                f"run: {', '.join(job_ids)}"
             )
-        return job_ids[0]
+        if failure is not None:
+            warnings.append(f"the program did not end well after it had submitted {', '.join(job_ids)}: {failure}")
+            warnings += [failure.traceback] if failure.traceback else []
+        for text in warnings:
+            log.warning("%s", text)
+        return SubmittedJobs(job_ids, tuple(warnings))
 
     async def plan(self, call: ProgramCall) -> JobGraph:
         """The graph of the program's first `execute()`, which is not run."""
@@ -159,7 +189,7 @@ class ProgramRunner:
                 await process.wait()
         except TimeoutError:
             raise ProgramFailedError(
-                f"the program of {name} did not build its job within {self._timeout:g} s (web.submit.timeout)"
+                f"the program of {name} did not end within {self._timeout:g} s (web.submit.timeout)"
             ) from None
         finally:
             with contextlib.suppress(ProcessLookupError, PermissionError):

@@ -44,7 +44,8 @@ class RestApi:
         self._server = RestServer(configuration)
         self._access = AccessPolicy.of(configuration)
         self._operations = RestOperations(configuration, clock)
-        runner = ProgramRunner(configuration, artifacts, EnvironmentCache.of(configuration), dispatcher_address)
+        environments = EnvironmentCache.of(configuration)
+        runner = ProgramRunner(configuration, artifacts, environments, dispatcher_address, lifecycle.knows)
         wheels = WheelEndpoints(UploadedWheels(configuration), runner, lifecycle, artifacts, lambda: self._server.url)
         self.routes = [
             *ClusterEndpoints(lifecycle, self._cluster, dispatcher_address).routes(),

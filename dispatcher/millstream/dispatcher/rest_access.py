@@ -113,7 +113,6 @@ class AccessPolicy:
             return True
         return self.own_address and authority.host == _plain_host(own_address)
 
-
     def _refused_page(self, headers: Headers, addressed: Authority | None) -> str | None:
         if self.any_origin:
             return None

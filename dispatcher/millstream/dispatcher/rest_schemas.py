@@ -169,4 +169,4 @@ RUN_REQUEST: Schema = {
         "flinkConfiguration": {**mapping(STRING), "description": "Options of the job."},
     },
 }
-RUN = record({"jobid": ID})
+RUN = record({"jobid": ID, "warnings": array(STRING)}, optional=("warnings",))

@@ -109,7 +109,9 @@ class WheelEndpoints:
         call, job_id = await self._call(request)
         try:
             if job_id is None:
-                return {"jobid": await while_connected(request, self._runner.run(call))}
+                submitted = await while_connected(request, self._runner.run(call))
+                warnings = {"warnings": list(submitted.warnings)} if submitted.warnings else {}
+                return {"jobid": submitted.job_ids[0], **warnings}
             if self._lifecycle.knows(job_id):
                 raise RestError(400, f"a job with the id {job_id} was already submitted")
             graph = replace(await while_connected(request, self._runner.plan(call)), job_id=JobId(job_id))

@@ -90,13 +90,13 @@ class CheckpointFiles:
     async def prepare_checkpoints(self) -> None:
         """Makes the directory of checkpoints, if they go into files."""
         if isinstance(self._storage, FileSystemStorage):
-            await asyncio.to_thread(self._storage.create_root)
+            await asyncio.to_thread(self._storage.create_root, private=True)
 
     async def prepare_savepoint(self, directory: str | None) -> None:
         """Makes the directory of savepoints; one that cannot be made would else cost the job a failed checkpoint."""
         if directory is not None:
             storage = FileSystemStorage(self._reachable(directory), self._job_id)
-            await asyncio.to_thread(storage.create_root)
+            await asyncio.to_thread(storage.create_root, private=False)
 
     def _reachable(self, directory: str) -> str:
         """A directory of savepoints with credentials and options: its own, or those of a configured one."""

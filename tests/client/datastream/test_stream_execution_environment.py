@@ -4,15 +4,17 @@ import datetime
 import hashlib
 import json
 import pathlib
+import sys
 from typing import Any
 
 import pytest
 from api_fakes import FakeExecutor
 
+from millstream.client import program
 from millstream.common import Configuration, ConfigurationError, InvalidProgramError, JobExecutionError, Row, Types
 from millstream.core.graph import Artifact, ArtifactKind, JobGraph
 from millstream.core.types import LONG, PICKLED, STRING
-from millstream.datastream import RuntimeExecutionMode, StreamExecutionEnvironment
+from millstream.datastream import RuntimeExecutionMode, StreamExecutionEnvironment, detached
 from millstream.datastream.planning import ProgramPlanned
 from millstream.proto import graph_pb2
 
@@ -164,6 +166,73 @@ def test_detached_jobs_are_not_waited_for(executor: FakeExecutor) -> None:
         with pytest.raises(InvalidProgramError, match="detached"):
             ask()
     assert repr(result) == f"DetachedJobExecutionResult({client.graph.job_id})"
+
+
+def test_a_detached_client_does_not_wait_and_results_are_not_collected(executor: FakeExecutor) -> None:
+    env = new_environment(Configuration({"execution.attached": "false", "execution.target": "remote"}))
+    env.from_collection([1]).print()
+    client = env.execute_async()
+    [below] = executor.clients
+    assert (client.get_job_id(), client.get_job_status()) == (below.graph.job_id, below.status)
+    for ask in (client.get_job_execution_result, lambda: client.collect("x")):
+        with pytest.raises(InvalidProgramError, match=r"submitted detached.*goes on"):
+            ask()
+    client.close()
+    assert below.closed == 1
+    with pytest.raises(InvalidProgramError, match=r"execute_and_collect: .*was not submitted"):
+        env.from_collection([1]).execute_and_collect()
+    assert executor.clients == [below]
+
+
+PROGRAM = """
+import sys
+from millstream.datastream import StreamExecutionEnvironment
+def submit():
+    env = StreamExecutionEnvironment.get_execution_environment()
+    env.from_collection([1]).print()
+    return env.execute()
+def reads(): submit().get_accumulator_result("n")
+def leaves():
+    submit()
+    sys.exit("no luck")
+def buggy():
+    submit()
+    raise ValueError("a bug")
+def before(): raise ValueError("a bug before")
+def well(): submit()
+"""
+
+
+@pytest.mark.parametrize(
+    ("entry", "told", "attached", "status"),
+    [
+        ("reads", "was submitted detached", "false", 0),
+        ("leaves", "no luck", "false", 0),
+        ("buggy", "ValueError: a bug", "false", 0),
+        ("before", "ValueError: a bug before", "false", 1),
+        ("well", "", "false", 0),
+        ("buggy", "ValueError: a bug", "true", 1),
+    ],
+)
+def test_a_program_that_fails_after_submitting_has_succeeded(
+    executor: FakeExecutor, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
+    entry: str, told: str, attached: str, status: int,
+) -> None:  # fmt: skip
+    (tmp_path / "submitting.py").write_text(PROGRAM)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.delitem(sys.modules, "submitting", raising=False)
+    monkeypatch.setattr(sys, "argv", [])
+    monkeypatch.setattr(detached, "_submitted", [])
+    options = {"execution.attached": attached, "execution.target": "remote"}
+    monkeypatch.setenv("MILLSTREAM_PROGRAM_CONFIGURATION", json.dumps(options))
+    assert program.main(["--entry", f"submitting:{entry}"]) == status
+    shown = capsys.readouterr().err
+    assert told in shown
+    warned = "running it again would submit it again" in shown
+    assert warned == (status == 0 and entry != "well")
+    assert not warned or executor.clients[0].graph.job_id in shown
+    monkeypatch.setenv("MILLSTREAM_SUBMITTED_FILE", str(tmp_path / "submitted"))
+    assert program.main(["--entry", f"submitting:{entry}"]) == (0 if entry == "well" else 1)
 
 
 def test_a_local_job_is_waited_for_even_when_detached(executor: FakeExecutor) -> None:

@@ -50,7 +50,8 @@ def test_checkpoints_are_for_their_user_only_and_savepoints_as_umask_says(tmp_pa
     storage = FileSystemStorage(str(tmp_path / "checkpoints"), JOB)
     before = os.umask(mask)
     try:
-        storage.create_root()
+        storage.create_root(private=True)
+        FileSystemStorage(str(tmp_path / "savepoints"), JOB).create_root(private=False)
         own = storage.checkpoint_location(1)
         shared = storage.savepoint_location(str(tmp_path / "savepoints"))
         for location in (own, shared):
@@ -61,7 +62,7 @@ def test_checkpoints_are_for_their_user_only_and_savepoints_as_umask_says(tmp_pa
     modes = {p: p.stat().st_mode & 0o777 for p in tmp_path.rglob("*")}
     for path, mode in modes.items():
         most = 0o777 if path.is_dir() else 0o666
-        is_private = JOB in path.relative_to(tmp_path).parts
+        is_private = "checkpoints" in path.relative_to(tmp_path).parts
         assert mode == (most & 0o700 if is_private else most & ~mask), path
     assert sum(path.is_file() for path in modes) == 5
 

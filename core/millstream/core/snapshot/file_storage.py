@@ -39,9 +39,12 @@ class FileSystemStorage:
         """The folder of the job's checkpoints."""
         return plain_uri(self._home)
 
-    def create_root(self) -> None:
-        """Makes the directory, so that one that cannot be written to is found out before tasks try."""
-        self._files.create_folder(self._files.root)
+    def create_root(self, *, private: bool = True) -> None:
+        """Makes the directory, so that one that cannot be written to is found out before tasks try.
+
+        That of checkpoints is private: for this user only. That of savepoints is made as umask says.
+        """
+        self._files.create_folder(self._files.root, private=private)
 
     def checkpoint_location(self, checkpoint_id: int) -> str:
         """`<root>/<job id>/chk-<n>`."""

@@ -213,14 +213,18 @@ class UriFiles:
                 system.delete_dir(path)
             return True
 
-    def create_folder(self, uri: str) -> None:
-        """Makes a folder to write to, and those above it. An object store has none, and is asked for the bucket."""
+    def create_folder(self, uri: str, *, private: bool = False) -> None:
+        """Makes a folder to write to, and those above it. An object store has none, and is asked for the bucket.
+
+        A private one is for this user only where it is local; those above it are made as umask says.
+        """
         system, path = self.locate(uri)
         with self.explained(plain_uri(uri)):
             if _is_object_store(system):
                 _find_bucket(system, path)
             try:
-                _make_folder(system, path)
+                _make_folder(system, path.rpartition("/")[0])
+                _make_folder(system, path, 0o700 if private else 0o777)
             except FileNotFoundError:
                 raise OSError("it cannot be made there") from None
             if _is_local(system) and not os.access(path, os.W_OK | os.X_OK):
