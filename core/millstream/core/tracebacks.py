@@ -18,6 +18,20 @@ def _user_frames(trace: TracebackType | None) -> TracebackType | None:
     return trace
 
 
+LONGEST = 64 * 1024
+"""Characters of a traceback that are kept; each of them is held by several services for as long as the job is known."""
+LONGEST_LINE = 8 * 1024
+
+
+def shortened(text: str, limit: int = LONGEST) -> str:
+    """The text, or its beginning and its end, which say where it happened and what."""
+    if len(text) <= limit:
+        return text
+    left_out = f"\n... {len(text) - limit} characters are left out here ...\n"
+    head = (limit - len(left_out)) // 2
+    return text[:head] + left_out + text[len(text) - (limit - len(left_out) - head) :]
+
+
 def user_traceback(error: BaseException) -> str:
     """The traceback from the first frame that is the user's; of an error meant for the user, to the last that is."""
     trace = _user_frames(error.__traceback__)
@@ -26,7 +40,7 @@ def user_traceback(error: BaseException) -> str:
         frames = [frame for frame, _ in traceback.walk_tb(trace)]
         while frames and _is_ours(frames.pop()):
             told.stack.pop()
-    return "".join(told.format())
+    return shortened("".join(told.format()))
 
 
 def one_line(error: BaseException) -> str:
@@ -37,4 +51,5 @@ def one_line(error: BaseException) -> str:
         message = " ".join(str(error).splitlines())
     except Exception:  # a user's class whose __str__ raises must not hide the failure
         message = "<exception str() failed>"
-    return f"{full}: {message}" if message else full
+    line = f"{full}: {message}" if message else full
+    return " ".join(shortened(line, LONGEST_LINE).splitlines())
