@@ -130,3 +130,28 @@ def test_a_text_without_end_is_kept_with_its_beginning_and_its_end() -> None:
     assert line.startswith("ValueError: begin x")
     assert line.endswith("x end")
     assert "\n" not in line
+
+
+def test_causes_of_our_errors_are_told_only_with_the_users_code_in_them() -> None:
+    def damaged() -> None:
+        raise InvalidProgramError("the file is damaged")
+
+    def reading() -> None:
+        try:
+            _as_runtime(damaged)()
+        except InvalidProgramError as error:
+            raise InvalidProgramError("cannot restore: the file is damaged") from error
+
+    def calling_the_user() -> None:
+        try:
+            user_function()
+        except ValueError as error:
+            raise InvalidProgramError("cannot be pickled") from error
+
+    alone = _below_this_file(caught(_as_runtime(reading)))
+    assert user_traceback(alone).splitlines() == [
+        "millstream.core.errors.InvalidProgramError: cannot restore: the file is damaged"
+    ]
+    text = user_traceback(_below_this_file(caught(_as_runtime(calling_the_user))))
+    assert "in user_function" in text
+    assert text.endswith("millstream.core.errors.InvalidProgramError: cannot be pickled\n")

@@ -89,8 +89,9 @@ class JobDriver:
         return self.tell(ev.WorkerReadied(AllocationId(allocation), f"address of {allocation}"))
 
     def update(
-        self, execution: Execution, state: ExecutionState, exception: str = "ValueError: bad", **more: Any
-    ) -> list[ev.Effect]:
+        self, execution: Execution, state: ExecutionState, exception: str = "ValueError: bad",
+        raised: Mapping[str, Any] | None = None, **more: Any
+    ) -> list[ev.Effect]:  # fmt: skip
         update = pb.TaskUpdate(
             allocation_id=self.deployed.get(execution.attempt_id, ""),
             attempt_id=execution.attempt_id,
@@ -98,7 +99,9 @@ class JobDriver:
             **more,
         )
         if state is ExecutionState.FAILED:
-            failure = status_pb2.TaskFailure(exception=exception, traceback=exception, task_name=execution.name)
+            failure = status_pb2.TaskFailure(
+                exception=exception, traceback=exception, task_name=execution.name, **(raised or {})
+            )
             update.failure.CopyFrom(failure)
         return self.tell(ev.TaskChanged(update))
 

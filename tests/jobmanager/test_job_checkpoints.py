@@ -37,6 +37,7 @@ class FakeSurroundings:
         self.said: list[tuple[str, Any]] = []
         self.events: asyncio.Queue[ev.Event] = asyncio.Queue()
         self.to_coordinator: asyncio.Queue[pb.CoordinatorCommand] = asyncio.Queue()
+        self.completed: list[ev.CheckpointCompleted] = []
         self.may_complete = True
 
     def command(self, task_manager: TaskManagerId, command: pb.JobManagerCommand) -> None:
@@ -50,7 +51,10 @@ class FakeSurroundings:
         self.said.append(("coordinator", dict(states)))
 
     def tell(self, event: ev.Event) -> None:
-        self.events.put_nowait(event)
+        if isinstance(event, ev.CheckpointCompleted):
+            self.completed.append(event)
+        else:
+            self.events.put_nowait(event)
 
     def answer_snapshot(self, result: dp.SnapshotResult) -> None:
         self.said.append(("dispatcher", result))

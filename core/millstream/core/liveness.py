@@ -28,6 +28,11 @@ class Liveness:
         """Something came from the peer."""
         self._heard_at = now
 
+    @property
+    def silence(self) -> float:
+        """For how long nothing was heard, as of the last beat."""
+        return self._beat_at - self._heard_at
+
     def is_lost(self, now: float) -> bool:
         """Called at every beat, which is due each `interval`: by how much it is late, this end stood still."""
         late = now - self._beat_at - self.interval

@@ -48,6 +48,7 @@ def submitted_details(graph: JobGraph, now_ms: int) -> pb.JobDetails:
         plan=plan_of(graph),
         configuration=graph.configuration,
         slots_required=graph.slots_required(),
+        artifacts=[artifact.sha256 for artifact in graph.artifacts],
         message="waiting for a job manager",
     )
 

@@ -157,6 +157,13 @@ class RestoreFailed:
 
 
 @dataclass(frozen=True, slots=True)
+class CheckpointCompleted:
+    """A checkpoint that tasks can be restored from is complete; the records that attempts had taken before it."""
+
+    records: Mapping[AttemptId, int]
+
+
+@dataclass(frozen=True, slots=True)
 class Tick:
     """Time passed."""
 
@@ -180,6 +187,7 @@ Event = (
     | JobFailed
     | Restored
     | RestoreFailed
+    | CheckpointCompleted
     | Tick
 )
 

@@ -131,6 +131,7 @@ class JobCheckpoints:
         self._restart = 0
         self._not_stored: CheckpointId | None = None
         self._ended = False
+        self._taken: dict[CheckpointId, dict[AttemptId, int]] = {}
 
     def start(self) -> None:
         """The job starts. Where checkpoints have no place, it would restart for ever: it fails, with the reason."""
@@ -204,6 +205,7 @@ class JobCheckpoints:
                 self._store(checkpoint_id)
             case ev.NotifyComplete(checkpoint_id, attempts):
                 self._notify(checkpoint_id, attempts, completed=True)
+                self._completed(checkpoint_id)
             case ev.NotifyAborted(checkpoint_id, attempts):
                 self._notify(checkpoint_id, attempts, completed=False)
             case ev.DiscardState(checkpoint_id):
@@ -261,6 +263,11 @@ class JobCheckpoints:
 
     def _notify(self, checkpoint_id: CheckpointId, attempts: Collection[AttemptId], completed: bool) -> None:
         self._command(messages.notices(checkpoint_id, attempts, completed, self._master.place_of_attempt))
+
+    def _completed(self, checkpoint_id: CheckpointId) -> None:
+        """Lets the JobMaster know how far the tasks have come."""
+        taken = self._taken.pop(checkpoint_id, {})
+        self._soon(lambda: self._surroundings.tell(job_ev.CheckpointCompleted(taken)))
 
     def _command(self, commands: Iterable[tuple[TaskManagerId, pb.JobManagerCommand]]) -> None:
         for task_manager, command in commands:
@@ -322,6 +329,10 @@ class JobCheckpoints:
 
     def acknowledged(self, ack: pb.CheckpointAck) -> None:
         """A task's snapshot is durable."""
+        under_way = {pending.id: self._taken.get(pending.id, {}) for pending in self.coordinator.pending}
+        self._taken = under_way
+        if ack.checkpoint_id in under_way:
+            under_way[CheckpointId(ack.checkpoint_id)][AttemptId(ack.attempt_id)] = ack.records
         self.handle(messages.acknowledgement(ack))
 
     def declined(self, decline: pb.CheckpointDecline) -> None:
@@ -353,6 +364,7 @@ class JobCheckpoints:
         self._restart = -1  # what is being restored is not wanted any more
         self._give_up_storing()
         self.sources.interrupt()
+        self._taken.clear()
         self.handle(ev.TasksRolledBack(effect.subtasks, effect.reason))
 
     def places(self) -> tuple[str, str]:

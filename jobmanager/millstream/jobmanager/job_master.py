@@ -25,7 +25,9 @@ from collections.abc import Collection, Mapping
 from typing import assert_never
 
 from millstream.core.clock import Instant
+from millstream.core.failure_texts import cause_line
 from millstream.core.graph import JobGraph
+from millstream.core.ids import AttemptId
 from millstream.core.states import TASK_TRANSITIONS, ExecutionState, JobStatus, check_job_transition
 from millstream.jobmanager import events as ev
 from millstream.jobmanager.execution_graph import Execution, ExecutionGraph, Slot, SlotKey, TaskRestore
@@ -55,6 +57,7 @@ class JobMaster:
         strategy: RestartStrategy | None = None,
         history_size: int = 16,
         restoring: bool = False,
+        same_error_limit: int = 3,
     ) -> None:
         self.graph = graph
         self.topology = JobTopology.of(graph)
@@ -62,7 +65,7 @@ class JobMaster:
         self.status = JobStatus.INITIALIZING
         self.state_times: dict[str, int] = {JobStatus.INITIALIZING: now.date_ms}
         self.message = ""
-        self._restarts = JobRestarts(self.topology, strategy or NoRestartStrategy(), history_size)
+        self._restarts = JobRestarts(self.topology, strategy or NoRestartStrategy(), history_size, same_error_limit)
         self._all = frozenset(self.topology.subtasks())
         self._slots = JobSlots(self.execution_graph.slot_keys())
         self._slot_timeout_ms = slot_timeout * 1000
@@ -105,6 +108,11 @@ class JobMaster:
     def restarts(self) -> int:
         """How often tasks were started again."""
         return self._restarts.count
+
+    @property
+    def restarts_decided(self) -> int:
+        """The same, with a restart that waits for its time."""
+        return self._restarts.decided
 
     @property
     def restart_strategy(self) -> RestartStrategy:
@@ -184,6 +192,8 @@ class JobMaster:
                 failure = job_failure(self.graph.job_id, f"RestoreFailed: {reason}", now.date_ms)
                 failure.final = final
                 return self._fail(failure, now, self._to_deploy)
+            case ev.CheckpointCompleted(records):
+                return self._checkpoint_completed(records)
             case ev.Tick():
                 return self._tick(now)
         assert_never(event)
@@ -330,10 +340,15 @@ class JobMaster:
             slot = self.slots.get(execution.slot_key)
             task_manager = slot.task_manager if slot is not None else ""
             failure = task_failure(execution, update.failure, task_manager, now.date_ms)
-            if not leaving or self.status in _ENDING or failure.final:
+            if not leaving or self.status in _ENDING or self._restarts.gives_up_on(failure):
                 return self._fail(failure, now, {execution.place})
             self._restarts.remember(failure)
         return self._tasks_ended(now) or [ev.ReportDetails()]
+
+    def _checkpoint_completed(self, records: Mapping[AttemptId, int]) -> list[ev.Effect]:
+        executions = [(self.execution_graph.by_attempt(attempt), count) for attempt, count in records.items()]
+        self._restarts.checkpoint_completed({e.place: count for e, count in executions if e is not None})
+        return []
 
     def _is_leaving(self, execution: Execution) -> bool:
         """Whether the task was told to end."""
@@ -364,14 +379,15 @@ class JobMaster:
         if isinstance(decision, GiveUp):
             self._move_to(JobStatus.FAILING, now)
             return self._end_all(now, decision.reason)
-        return self._restart(decision, failure.exception, now)
+        return self._restart(decision, failure, now)
 
-    def _restart(self, restart: PendingRestart, reason: str, now: Instant) -> list[ev.Effect]:
+    def _restart(self, restart: PendingRestart, failure: status_pb2.TaskFailure, now: Instant) -> list[ev.Effect]:
         self._to_deploy, self._restores = frozenset(), {}
         if self.status is not JobStatus.RESTARTING:
             self._move_to(JobStatus.RESTARTING, now)
-        self.message = f"restarting {len(restart.subtasks)} of {len(self._all)} tasks"
-        effects: list[ev.Effect] = [ev.RollBack(restart.subtasks, reason), ev.ReportDetails()]
+        tasks = f"{len(restart.subtasks)} of {len(self._all)} tasks"
+        self.message = f"restart {restart.number} of {tasks} in {restart.delay_ms / 1000:.1f} s: {cause_line(failure)}"
+        effects: list[ev.Effect] = [ev.RollBack(restart.subtasks, failure.exception), ev.ReportDetails()]
         effects += cancel(self.execution_graph.of(restart.subtasks), self.slots, now.date_ms)
         if restart.at_ms > now.steady_ms:
             effects.append(ev.WakeUpAt(restart.at_ms))

@@ -16,15 +16,17 @@ from millstream.core.background import BackgroundTasks
 from millstream.core.clock import Clock, Instant
 from millstream.core.configuration import Configuration
 from millstream.core.errors import MillstreamError
+from millstream.core.failure_texts import cause_line, has_traceback, repetition, restart_line
 from millstream.core.graph import JobGraph
 from millstream.core.ids import AllocationId, JobId, TaskManagerId, VertexId
+from millstream.core.states import JobStatus
 from millstream.jobmanager import events as ev
 from millstream.jobmanager.checkpoint_reports import CheckpointReports
 from millstream.jobmanager.checkpoints.settings import CheckpointSettings
 from millstream.jobmanager.coordinator_process import CoordinatorProcess
 from millstream.jobmanager.details import job_details
 from millstream.jobmanager.failover.restart_strategy import NoRestartStrategy, create_restart_strategy
-from millstream.jobmanager.failover.settings import restart_settings
+from millstream.jobmanager.failover.settings import restart_settings, same_error_limit
 from millstream.jobmanager.failover.topology import Subtask
 from millstream.jobmanager.failure_messages import job_failure
 from millstream.jobmanager.job_checkpoints import JobCheckpoints
@@ -80,6 +82,7 @@ class RunningJob:
         self._coordinator: CoordinatorProcess | None = None
         self._coordinator_ready = False
         self._wake_ups: set[asyncio.TimerHandle] = set()
+        self._logged_restart = 0
         now = Instant.of(clock)
         slot_timeout = cluster.seconds("slot.request.timeout")
         self.checkpoints: JobCheckpoints | None = None
@@ -93,7 +96,8 @@ class RunningJob:
             strategy = create_restart_strategy(restart_settings(configuration, settings.enabled), Random())
             history = configuration.integer("web.exception-history-size")
             recovery = RecoverySettings.from_configuration(configuration)
-            self.master = JobMaster(graph, slot_timeout, now, strategy, history, restoring=recovery is not None)
+            limit = same_error_limit(configuration)
+            self.master = JobMaster(graph, slot_timeout, now, strategy, history, recovery is not None, limit)
             restarts = not isinstance(strategy, NoRestartStrategy)
             self.checkpoints = JobCheckpoints(self.master, settings, self, background, clock, restarts, recovery)
             self._state_backend = configuration.string("state.backend.type")
@@ -243,7 +247,7 @@ class RunningJob:
                     free = pb.FreeSlot(allocation_id=allocation_id, reason=reason)
                     self.command(task_manager, pb.JobManagerCommand(free_slot=free))
                 case ev.RollBack(subtasks, reason):
-                    log.warning("job %s: %d tasks restart: %s", job_id, len(subtasks), reason)
+                    self._log_restart(len(subtasks), reason)
                     if self.checkpoints is not None:
                         self.checkpoints.rolled_back(effect)
                 case ev.Restore():
@@ -258,8 +262,26 @@ class RunningJob:
                 case _:
                     assert_never(effect)
 
+    def _log_restart(self, tasks: int, reason: str) -> None:
+        """With the traceback when it is a new one; a failure that joins a restart is only named."""
+        name, cause = f"job {self.graph.job_id} ({self.graph.name})", next(iter(self.master.failures), None)
+        if cause is None or cause.restart == self._logged_restart:
+            log.warning("%s: %d tasks restart: %s", name, tasks, reason)
+            return
+        self._logged_restart = cause.restart
+        told = f"\n{cause.traceback.rstrip()}" if has_traceback(cause) and cause.times <= 1 else ""
+        log.warning("%s: %d tasks, %s%s", name, tasks, restart_line(cause), told)
+
     def _job_ended(self) -> None:
-        log.info("job %s (%s) ended: %s", self.graph.job_id, self.graph.name, self.master.status)
+        name, status = f"job {self.graph.job_id} ({self.graph.name})", self.master.status
+        cause = next(iter(self.master.failures), None) if status is JobStatus.FAILED else None
+        if cause is None:
+            log.info("%s ended: %s", name, status)
+        else:
+            again = f" ({repetition(cause)})" if cause.times > 1 else ""
+            told = f"\n{cause.traceback.rstrip()}" if has_traceback(cause) and not again else ""
+            why = f"; {self.master.message}" if self.master.message else ""
+            log.error("%s ended: %s%s: %s%s%s", name, status, again, cause_line(cause), why, told)
         if self.checkpoints is not None:
             self.checkpoints.job_ended(self.master.status, self.master.keeps_checkpoints)
         self._stop_coordinator()

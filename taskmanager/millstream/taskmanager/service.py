@@ -19,7 +19,8 @@ import grpc
 from millstream.core.background import BackgroundTasks
 from millstream.core.configuration import Configuration
 from millstream.core.daemon import ServiceDismissed
-from millstream.core.errors import MillstreamError, UnreachableError
+from millstream.core.directories import work_directory
+from millstream.core.errors import ConfigurationError, MillstreamError, UnreachableError
 from millstream.core.ids import AllocationId, JobId, TaskManagerId, new_id
 from millstream.core.lease import lease_seconds
 from millstream.core.rpc import serve, service_handler
@@ -59,6 +60,7 @@ class TaskManagerService:
     async def start(self) -> None:
         """Listens, then keeps a session with the resource manager."""
         self._failed = asyncio.get_running_loop().create_future()
+        work_directory(self._configuration)  # says at once when it cannot be used
         handler = service_handler(pb.DESCRIPTOR.services_by_name["TaskManager"], self)
         port = self._configuration.integer("taskmanager.rpc.port")
         self._server, bound = await serve(self._host, port, [handler], self._configuration, "taskmanager.rpc.port")
@@ -283,7 +285,7 @@ class TaskManagerService:
         assert self._local_state is not None, "start comes first"
         try:
             return str(self._local_state.folder(allocation_id))
-        except OSError as error:
+        except (OSError, ConfigurationError) as error:
             log.warning("no local copies of state: %s", error)
             return ""
 
