@@ -186,6 +186,21 @@ def test_two_ends_whose_process_was_frozen_keep_their_session() -> None:
     run(scenario)
 
 
+def test_a_message_that_is_too_large_ends_the_session_with_what_it_was_and_what_to_do() -> None:
+    async def scenario() -> None:
+        small = Configuration({"rpc.message.max-size": "1 mb"})
+        async with serving() as server:
+            client = Client(server, small)
+            session = await client.session()
+            large = pb.Requirement(job_id="x" * (1 << 20))
+            session.send(pb.JobManagerReport(requirement=large))
+            _, reason = await client.end
+            assert reason.startswith(f"'requirement' to the server at {server.address} has 1.0 MiB, more than ")
+            assert "rpc.message.max-size allows (1 MiB)" in reason
+
+    run(scenario)
+
+
 def test_each_end_learns_when_the_other_surely_was_there() -> None:
     async def scenario() -> None:
         async with serving(HASTY) as server:

@@ -122,6 +122,24 @@ def test_an_exception_that_cannot_be_written_is_still_told() -> None:
     assert traceback.format_exception(error)
 
 
+def test_a_text_without_end_is_kept_with_its_beginning_and_its_end() -> None:
+    def grow() -> None:
+        raise ValueError("begin " + "x" * 3_000_000 + " end")
+
+    try:
+        grow()
+    except ValueError as error:
+        told, line = user_traceback(error), one_line(error)
+    assert len(told) <= 64 * 1024
+    assert "in grow" in told
+    assert told.rstrip().endswith("x end")
+    assert "characters are left out" in told
+    assert len(line) <= 8 * 1024
+    assert line.startswith("ValueError: begin x")
+    assert line.endswith("x end")
+    assert "\n" not in line
+
+
 def test_causes_of_our_errors_are_told_only_with_the_users_code_in_them() -> None:
     def damaged() -> None:
         raise InvalidProgramError("the file is damaged")

@@ -135,7 +135,9 @@ def test_a_job_manager_that_comes_back_starts_afresh(own_cluster: Cluster, tmp_p
 
 
 def test_a_dispatcher_that_comes_back_learns_of_the_running_jobs(own_cluster: Cluster, tmp_path: Path) -> None:
-    job_id = own_cluster.submit(write_job(tmp_path, "busy", BUSY), parallelism=2)
+    """The job restarts if that takes long: its job manager does not go on alone for ever."""
+    restarts = ("-D", "restart-strategy.type=fixed-delay")
+    job_id = own_cluster.submit(write_job(tmp_path, "busy", BUSY), *restarts, parallelism=2)
     own_cluster.wait_for(job_id, "RUNNING")
     own_cluster.restart("dispatcher")
 

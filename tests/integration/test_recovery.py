@@ -211,3 +211,24 @@ def test_only_the_failed_pipeline_restarts_and_its_splits_are_read_again(cluster
     seen = [int(line) for file in results.iterdir() for line in file.read_text().splitlines()]
     assert set(seen) == set(range(1, RECORDS + 1))
     assert len(seen) < 2 * RECORDS
+
+
+def test_a_job_stops_before_it_may_be_reported_as_failed_and_keeps_its_checkpoint(
+    own_cluster: Cluster, tmp_path: Path
+) -> None:
+    """Without its dispatcher, a job manager stops its jobs, and goes on with them; one that is lost leaves a name."""
+    cluster = own_cluster
+    job_id, results, _ = submit(cluster, tmp_path)
+    wait_for_state(cluster, job_id, results)
+    with cluster.frozen(*cluster.service_pids("dispatcher")):
+        wait_until(lambda: not cluster.workers(), "the job manager to stop the job by itself")
+    cluster.wait_for_restart(job_id)
+    assert beginnings(results) == {1}
+    with cluster.frozen(*cluster.service_pids("jobmanager")):
+        wait_until(lambda: not cluster.workers(), "the task managers to stop the job of a job manager that is away")
+        cluster.wait_for(job_id, "FAILED")
+    told = cluster.get(f"/jobs/{job_id}/exceptions")["exceptionHistory"]["entries"][-1]["stacktrace"]
+    kept = Path(told.partition("heard of is file://")[2].partition(":")[0])
+    assert (kept / "_metadata.json").exists(), told
+    wait_until(lambda: cluster.get("/overview")["slots-available"] == 4, "the thawed job manager to have let go")
+    assert (kept / "_metadata.json").exists(), "the job was stopped, not cancelled"

@@ -12,11 +12,21 @@ from waiting import wait_until
 
 from millstream.core.background import BackgroundTasks
 from millstream.core.barriers import StopMode
-from millstream.core.ids import JobId
-from millstream.core.snapshot import CheckpointStorage, FileSystemStorage, MemoryStorage, SnapshotMetadata
+from millstream.core.ids import JobId, OperatorId
+from millstream.core.snapshot import (
+    CheckpointStorage,
+    FileSystemStorage,
+    MemoryStorage,
+    OperatorSnapshot,
+    SnapshotMetadata,
+    StateFile,
+    StateKind,
+    StateSnapshot,
+)
 from millstream.jobmanager.checkpoint_files import CheckpointFiles
 from millstream.jobmanager.checkpoints import events as ev
 from millstream.jobmanager.checkpoints.model import CheckpointContent, CheckpointId, SnapshotKind, SnapshotOptions
+from millstream.jobmanager.snapshot_content import AcknowledgedState
 
 
 def run(scenario: Callable[[CheckpointFiles], Coroutine[Any, Any, None]], storage: CheckpointStorage) -> None:
@@ -71,3 +81,41 @@ def test_what_comes_late_to_a_checkpoint_that_was_given_up_goes_although_none_co
         await gone(first)
 
     run(scenario, FileSystemStorage(str(tmp_path), JobId("job")))
+
+
+def shared_file(folder: Path, name: str) -> Path:
+    path = folder / "job" / "shared" / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(b"state")
+    return path
+
+
+def acknowledged(*paths: Path) -> AcknowledgedState:
+    files = tuple(StateFile(f"file://{path}", 0, None, None, 1, 5, "") for path in paths)
+    state = StateSnapshot("s", StateKind.VALUE, files=files)
+    return AcknowledgedState((OperatorSnapshot(OperatorId("o"), None, "o", 1, 128, (state,)),))
+
+
+def test_what_an_earlier_run_under_the_same_id_left_is_not_deleted(tmp_path: Path) -> None:
+    """Also not what the job may have started from, whatever tasks say that their checkpoints refer to."""
+    base, other = shared_file(tmp_path, "base.arrow"), shared_file(tmp_path, "other.arrow")
+    older = tmp_path / "job" / "chk-7"
+    older.mkdir()
+    (older / "part").touch()
+
+    async def scenario(files: CheckpointFiles) -> None:
+        assert await files.prepare_checkpoints() == 7
+        location = Path(files.location(CheckpointId(8), SnapshotOptions()).removeprefix("file://"))
+        await asyncio.to_thread(location.mkdir)
+        mine = await asyncio.to_thread(shared_file, tmp_path, "mine.arrow")
+        files.discard(ev.DiscardState(CheckpointId(8), (acknowledged(base, mine),)), is_alive=False)
+        await gone(mine)
+        late = await asyncio.to_thread(shared_file, tmp_path, "late.arrow")
+        files.job_ended()
+        await gone(late)
+        await gone(location)
+
+    run(scenario, FileSystemStorage(str(tmp_path), JobId("job")))
+    assert base.exists()
+    assert other.exists()
+    assert (older / "part").exists()

@@ -121,6 +121,7 @@ def run(scenario: Callable[[Rig], Coroutine[Any, Any, None]], settings: Checkpoi
         async with asyncio.timeout(DEADLINE):
             rig = Rig(settings)
             try:
+                await rig.checkpoints.prepare()
                 await scenario(rig)
             finally:
                 rig.checkpoints.suspend()

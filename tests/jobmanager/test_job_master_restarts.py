@@ -511,6 +511,21 @@ def test_a_suspended_job_without_restarts_fails_and_keeps_its_checkpoints() -> N
     assert driver.master.failures[0].exception == "no dispatcher"
 
 
+def test_a_suspended_job_that_never_ran_needs_no_restarts_to_begin() -> None:
+    driver = JobDriver(pipeline(2))
+    driver.start()
+    driver.offer("a0")
+    driver.tell(ev.Suspended("no dispatcher"))
+    assert driver.held == {}
+    driver.tell(ev.Resumed())
+    driver.restored()
+    for allocation in ("a1", "a2"):
+        driver.offer(allocation)
+    for allocation in ("a1", "a2"):
+        driver.ready(allocation)
+    assert driver.master.status is JobStatus.RUNNING
+
+
 def test_a_job_that_is_abandoned_ends_at_once_and_keeps_its_checkpoints() -> None:
     driver = running(pipeline(2, 2))
     driver.tell(ev.Abandoned("it was reported as failed"))

@@ -19,7 +19,7 @@ from millstream.core.artifacts import ArtifactError, upload_artifact
 from millstream.core.configuration import Configuration
 from millstream.core.errors import NO_CLUSTER, MillstreamError, SubmissionError, UnreachableError
 from millstream.core.graph import ArtifactKind, JobGraph
-from millstream.core.rpc import Stub, explain, open_channel
+from millstream.core.rpc import Stub, explain, open_channel, too_large
 from millstream.datastream.detached import SUBMITTED_FILE_VARIABLE
 from millstream.datastream.execution import Executor, JobClient
 from millstream.proto import dispatcher_pb2 as dp
@@ -143,7 +143,11 @@ def _submit(
             for artifact in graph.artifacts:
                 if artifact.sha256 in paths:
                     await upload_artifact(channel, paths[artifact.sha256], artifact.kind)
-            await stub.submit_job(dp.SubmitJobRequest(graph=graph.to_proto()))
+            request = dp.SubmitJobRequest(graph=graph.to_proto())
+            size = request.ByteSize()
+            if refused := too_large("the job, with all its functions and collections,", size, configuration):
+                raise SubmissionError(refused)
+            await stub.submit_job(request)
         except (grpc.RpcError, ArtifactError) as error:
             if await _was_accepted(stub, graph.job_id, error):
                 return stub

@@ -75,7 +75,20 @@ _ROWS = [
         10.0,
         "How often the two ends of a session between services send a heartbeat.",
     ),
-    Option("heartbeat.timeout", _T.DURATION, 50.0, "Silence after which a peer counts as lost."),
+    Option(
+        "heartbeat.timeout",
+        _T.DURATION,
+        50.0,
+        "Silence after which a peer counts as lost; the same for all services. A job manager without its dispatcher, "
+        "and a task manager without its job manager, stops jobs after 80 % of it.",
+    ),
+    Option(
+        "rpc.message.max-size",
+        _T.MEMORY,
+        512 * 1024 * 1024,
+        "The largest message between programs and services, and so the largest job with all that is in it; the same "
+        "for all of them. Flink: pekko.framesize, 10 mb. Records between tasks travel in buffers of their own.",
+    ),
     Option(
         "registration.timeout",
         _T.DURATION,
@@ -520,6 +533,7 @@ _BOUNDS: dict[str, tuple[float, float | None]] = {
     "env.log.max-size": (1024, None),
     "heartbeat.interval": (0.01, None),
     "heartbeat.timeout": (0.01, None),
+    "rpc.message.max-size": (1 << 20, (1 << 31) - 1),
     "metrics.fetcher.update-interval": (0.01, None),
     "task.cancellation.interval": (0.01, None),
     "taskmanager.numberOfTaskSlots": (1, None),

@@ -16,9 +16,8 @@ from millstream.core.configuration import Configuration
 from millstream.core.errors import MillstreamError
 from millstream.core.security import channel_credentials, check_listen, server_credentials
 
+MAX_SIZE = "rpc.message.max-size"
 _OPTIONS = [
-    ("grpc.max_receive_message_length", -1),
-    ("grpc.max_send_message_length", -1),
     ("grpc.so_reuseport", 0),
     ("grpc.max_metadata_size", 1024 * 1024),
     ("grpc.enable_retries", 0),
@@ -27,6 +26,22 @@ _OPTIONS = [
     ("grpc.use_local_subchannel_pool", 1),
     ("grpc.enable_http_proxy", 0),  # a proxy for the web does not lead to the services of a cluster
 ]
+
+
+def _options(configuration: Configuration) -> list[tuple[str, int]]:
+    limit = configuration.integer(MAX_SIZE)
+    return [("grpc.max_receive_message_length", limit), ("grpc.max_send_message_length", limit), *_OPTIONS]
+
+
+def too_large(what: str, size: int, configuration: Configuration) -> str:
+    """Why something cannot be sent, and what to do; empty when it can."""
+    limit = configuration.integer(MAX_SIZE)
+    if size <= limit:
+        return ""
+    return (
+        f"{what} has {size / 2**20:.1f} MiB, more than {MAX_SIZE} allows ({limit / 2**20:g} MiB): keep large data out "
+        "of the program, in files that a source or a function reads, or raise the option for all services and programs"
+    )
 
 
 def _handler(method: MethodDescriptor, behaviour: Callable[..., Any]) -> grpc.RpcMethodHandler[Any, Any]:
@@ -84,7 +99,7 @@ async def serve(
 ) -> tuple[grpc.aio.Server, int]:
     """Starts a server and answers it with its port. `key` names the option to blame when it cannot listen."""
     check_listen(host, configuration, "security.ssl.internal.enabled", key)
-    server = grpc.aio.server(options=_OPTIONS)
+    server = grpc.aio.server(options=_options(configuration))
     server.add_generic_rpc_handlers(tuple(handlers))
     credentials = server_credentials(configuration)
     try:
@@ -104,12 +119,17 @@ def open_channel(address: str, configuration: Configuration) -> grpc.aio.Channel
     """A channel to a peer; nothing is sent until it is used."""
     credentials = channel_credentials(configuration)
     if credentials is None:
-        return grpc.aio.insecure_channel(address, options=_OPTIONS)
-    return grpc.aio.secure_channel(address, credentials, options=_OPTIONS)
+        return grpc.aio.insecure_channel(address, options=_options(configuration))
+    return grpc.aio.secure_channel(address, credentials, options=_options(configuration))
 
 
 def explain(error: grpc.RpcError) -> str:
     """The peer's words for why a call failed, on one line."""
     details = getattr(error, "details", lambda: "")() or ""
     code = getattr(error, "code", lambda: None)()
+    if code is grpc.StatusCode.RESOURCE_EXHAUSTED and "larger than max" in details:
+        return (
+            f"a message is larger than {MAX_SIZE} allows ({' '.join(str(details).split())}): keep large data out of "
+            "the program, in files that a source or a function reads, or raise the option for all services and programs"
+        )
     return " ".join(str(details).split()) or (code.name if code is not None else type(error).__name__)

@@ -17,7 +17,7 @@ import grpc
 
 from millstream.core.configuration import Configuration
 from millstream.core.liveness import Liveness
-from millstream.core.rpc import Stub, explain, open_channel
+from millstream.core.rpc import Stub, explain, open_channel, too_large
 from millstream.proto.session_pb2 import Heartbeat
 
 S = TypeVar("S")
@@ -39,6 +39,7 @@ class Session(Generic[S, R]):
     ) -> None:
         self.peer = peer
         self._stream = stream
+        self._configuration = configuration
         self._message_type = message_type
         self._outbox: asyncio.Queue[S] = asyncio.Queue()
         self._ended: asyncio.Future[str] = asyncio.get_running_loop().create_future()
@@ -81,7 +82,13 @@ class Session(Generic[S, R]):
     async def _write(self) -> None:
         try:
             while True:
-                await self._stream.write(await self._outbox.get())
+                message: Any = await self._outbox.get()
+                kind = message.WhichOneof("kind")
+                if refused := too_large(f"'{kind}' to {self.peer}", message.ByteSize(), self._configuration):
+                    log.error("%s", refused)
+                    self.close(refused)
+                    return
+                await self._stream.write(message)
         except (grpc.RpcError, asyncio.InvalidStateError) as error:
             self.close(f"connection to {self.peer} lost: {_reason(error)}")
 

@@ -22,6 +22,20 @@ def _user_frames(trace: TracebackType | None) -> TracebackType | None:
     return trace
 
 
+LONGEST = 64 * 1024
+"""Characters of a traceback that are kept; each of them is held by several services for as long as the job is known."""
+LONGEST_LINE = 8 * 1024
+
+
+def shortened(text: str, limit: int = LONGEST) -> str:
+    """The text, or its beginning and its end, which say where it happened and what."""
+    if len(text) <= limit:
+        return text
+    left_out = f"\n... {len(text) - limit} characters are left out here ...\n"
+    head = (limit - len(left_out)) // 2
+    return text[:head] + left_out + text[len(text) - (limit - len(left_out) - head) :]
+
+
 def user_traceback(error: BaseException) -> str:
     """The traceback from the first frame that is the user's; of an error meant for the user, to the last that is."""
     trace = _user_frames(error.__traceback__)
@@ -31,7 +45,7 @@ def user_traceback(error: BaseException) -> str:
         while frames and _is_ours(frames.pop()):
             told.stack.pop()
         _drop_causes_of_ours(told, error)
-    return "".join(told.format()) + _advice(error)
+    return shortened("".join(told.format())) + _advice(error)
 
 
 def _advice(error: BaseException) -> str:
@@ -81,4 +95,5 @@ def one_line(error: BaseException) -> str:
         message = " ".join(str(error).splitlines())
     except BaseException:  # a user's class whose __str__ raises must not hide the failure
         message = "<exception str() failed>"
-    return f"{full}: {message}" if message else full
+    line = f"{full}: {message}" if message else full
+    return " ".join(shortened(line, LONGEST_LINE).splitlines())

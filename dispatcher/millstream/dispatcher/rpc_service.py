@@ -11,6 +11,7 @@ import grpc
 from millstream.core.configuration import Configuration
 from millstream.core.errors import MillstreamError
 from millstream.core.graph import Artifact, JobGraph
+from millstream.core.rpc import too_large
 from millstream.core.session import serve_session
 from millstream.dispatcher.admission import check_graph
 from millstream.dispatcher.artifact_store import ArtifactStore
@@ -26,6 +27,7 @@ from millstream.proto import dispatcher_pb2 as pb
 from millstream.proto import graph_pb2, session_pb2, status_pb2
 
 Context = grpc.aio.ServicerContext[object, object]
+_ENVELOPE = 64 * 1024  # what services add to a job when they hand it on
 
 
 class DispatcherRpc:
@@ -39,6 +41,9 @@ class DispatcherRpc:
     async def submit_job(self, request: pb.SubmitJobRequest, context: Context) -> pb.SubmitJobResponse:
         """Accepts a job, or refuses it with INVALID_ARGUMENT."""
         try:
+            size = request.ByteSize() + _ENVELOPE
+            if refused := too_large("the job, with all its functions and collections,", size, self._configuration):
+                raise MillstreamError(refused)
             graph = JobGraph.from_proto(request.graph)
             check_graph(graph, self._lifecycle.knows, self._artifacts.has)
             check_start(graph.configuration, self._lifecycle.all())

@@ -7,6 +7,9 @@ has ended; what cannot be deleted is logged and left.
 A task that is told too late that a checkpoint was given up may write into its folder after that was deleted. So the
 folder is deleted once more when a later checkpoint completes, or many have been given up since; and what the job does
 not keep, when it has ended: at once, and again when the last slot workers are gone.
+
+A job deletes what it wrote or claimed, and nothing else. What is in its folder when it starts is of an earlier run
+under the same id, and may be what this one starts from, or another: it stays, and ids of checkpoints begin after it.
 """
 
 from __future__ import annotations
@@ -14,7 +17,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 
 from millstream.core.background import BackgroundTasks
 from millstream.core.errors import MillstreamError
@@ -69,6 +72,9 @@ class CheckpointFiles:
         self._shared = SharedFileRegistry()
         self._start: StartingSnapshot | None = None
         self._first_id: int | None = None
+        self._is_prepared = False
+        self._foreign: frozenset[str] = frozenset()
+        self._kept_start: frozenset[str] = frozenset()
         self._folders: dict[CheckpointId, tuple[CheckpointStorage, str]] = {}
         self._written: dict[CheckpointId, tuple[str, ...]] = {}
         self._discarded: dict[CheckpointId, tuple[CheckpointStorage, str]] = {}
@@ -85,12 +91,46 @@ class CheckpointFiles:
         """The job's first restore point; when it is claimed, so are the shared files that it refers to."""
         self._start = snapshot
         if snapshot.claimed:
-            self._shared.register(snapshot.metadata.checkpoint_id, snapshot.metadata.shared_files())
+            claimed = snapshot.metadata.shared_files()
+            self._shared.register(snapshot.metadata.checkpoint_id, claimed)
+            self._foreign -= {path.rpartition("/")[2] for path in claimed}
+        else:
+            self._kept_start = frozenset(snapshot.metadata.shared_files())
 
-    async def prepare_checkpoints(self) -> None:
-        """Makes the directory of checkpoints, if they go into files."""
-        if isinstance(self._storage, FileSystemStorage):
-            await asyncio.to_thread(self._storage.create_root, private=True)
+    async def prepare_checkpoints(self, create: bool = True) -> int:
+        """Makes the directory of checkpoints, if they go into files, and looks what an earlier run has left there.
+
+        Answers the highest id of a checkpoint that is taken, or 0.
+        """
+        found: list[int] = []
+        storage = self._storage
+        if isinstance(storage, FileSystemStorage):
+            if create:
+                await asyncio.to_thread(storage.create_root, private=True)
+            found = [stored.checkpoint_id for stored in await asyncio.to_thread(storage.list_checkpoints)]
+            self._foreign = frozenset(await asyncio.to_thread(storage.shared_files))
+            if found or self._foreign:
+                log.warning(
+                    "job %s: an earlier run with this id left checkpoints (%d, the last is chk-%d) and shared files "
+                    "(%d) in %s. They stay; delete those that nothing is to start from while no job runs under this id",
+                    self._job_id,
+                    len(found),
+                    max(found, default=0),
+                    len(self._foreign),
+                    storage.home,
+                )
+        self._is_prepared = True
+        return max(found, default=0)
+
+    @property
+    def is_prepared(self) -> bool:
+        """Whether it is known what in the job's folder is not the job's."""
+        return self._is_prepared or not isinstance(self._storage, FileSystemStorage)
+
+    def _owned(self, paths: Iterable[str]) -> list[str]:
+        """Those of these shared files that the job may delete."""
+        kept = self._kept_start
+        return [path for path in paths if path not in kept and path.rpartition("/")[2] not in self._foreign]
 
     async def prepare_savepoint(self, directory: str | None) -> None:
         """Makes the directory of savepoints; one that cannot be made would else cost the job a failed checkpoint."""
@@ -183,7 +223,7 @@ class CheckpointFiles:
         for storage, paths in free.items():
             for path in paths:
                 del self._unused[path]
-            if unused := self._shared.unused(paths):
+            if unused := self._owned(self._shared.unused(paths)):
                 self._delete_files("shared files of checkpoints that are gone", storage, unused)
 
     def discard(self, effect: ev.DiscardState, is_alive: bool) -> None:
@@ -198,7 +238,7 @@ class CheckpointFiles:
             if file.inline is None and file.shared
         )
         what = f"the remains of checkpoint {effect.checkpoint_id}"
-        if unused := [path for path in self._shared.unused(shared) if path not in self._unused]:
+        if unused := self._owned(path for path in self._shared.unused(shared) if path not in self._unused):
             self._delete_files(what, self._storage, unused)
         folder = self._folders.get(effect.checkpoint_id)
         if folder is not None and not is_alive:
@@ -228,12 +268,12 @@ class CheckpointFiles:
 
     def _clean_up(self) -> None:
         first, kept = self._first_id, set(self._shared.checkpoints)
-        if first is None:
+        if first is None or not self._is_prepared:
             return
         for stored in self._storage.list_checkpoints():
             if stored.checkpoint_id >= first and stored.checkpoint_id not in kept:
                 self._storage.delete_folder(stored.location)
-        self._storage.delete_unused_files(self._shared.files)
+        self._storage.delete_unused_files([*self._shared.files, *self._foreign, *self._kept_start])
         self._storage.delete_empty_folders()
 
     def _delete_folder(self, what: str, storage: CheckpointStorage, location: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from millstream.core.ids import VertexId
+from millstream.core.tracebacks import LONGEST_LINE, shortened
 from millstream.jobmanager.execution_graph import Execution
 from millstream.jobmanager.failover.history import ExceptionHistory, Failure
 from millstream.jobmanager.failover.topology import Subtask
@@ -58,8 +59,8 @@ def checkpoint_failure(
 def to_failure(message: status_pb2.TaskFailure) -> Failure:
     """On the way in. Losing a peer is only the echo of what happened to the peer."""
     return Failure(
-        exception=message.exception,
-        stacktrace=message.traceback,
+        exception=shortened(message.exception, LONGEST_LINE),
+        stacktrace=shortened(message.traceback),
         timestamp_ms=message.timestamp,
         subtask=Subtask(VertexId(message.vertex_id), message.subtask) if message.vertex_id else None,
         attempt=message.attempt,

@@ -79,6 +79,7 @@ class Surroundings(Protocol):
         ...
 
 
+_TRY_AGAIN = 0.1  # seconds after which a job manager looks again whether it may complete a checkpoint
 _OPENED = frozenset({ExecutionState.RUNNING, ExecutionState.FINISHED})
 _OUTCOMES = {
     JobStatus.FINISHED: ev.StopOutcome.FINISHED,
@@ -121,23 +122,33 @@ class JobCheckpoints:
         self._files = CheckpointFiles(self._graph.job_id, storage, background, directories)
         apart = _restarting_apart(master.topology, self._graph) if restarts else ()
         self.sources = SourceRollback(self._graph, surroundings.coordinator, apart)
+        self._first_id = 1
+        self._prepared = asyncio.Event()
         self.coordinator = self._coordinator()
         self._events: deque[ev.Event] = deque()
         self._handling = False
         self._wake_up: asyncio.TimerHandle | None = None
         self._restart = 0
+        self._not_stored: CheckpointId | None = None
         self._ended = False
         self._taken: dict[CheckpointId, dict[AttemptId, int]] = {}
 
     def start(self) -> None:
         """The job starts. Where checkpoints have no place, it would restart for ever: it fails, with the reason."""
-        if self.settings.enabled:
-            self._background.spawn(self._prepare())
+        self._background.spawn(self.prepare())
 
-    async def _prepare(self) -> None:
+    async def prepare(self) -> None:
+        """Looks at the place of checkpoints; those that go into files are not taken before."""
         try:
-            await self._files.prepare_checkpoints()
+            taken = await self._files.prepare_checkpoints(self.settings.enabled)
+            self._first_id = taken + 1
+            self.coordinator.number_from(self._first_id)
+            self._prepared.set()
         except (MillstreamError, OSError) as error:
+            if not self.settings.enabled:
+                log.warning("job %s takes no checkpoints: %s", self._graph.job_id, error)
+                self._prepared.set()
+                return
             reason = f"option 'execution.checkpointing.dir': {error}"
             failure = job_failure(self._graph.job_id, reason, self._clock.now_ms())
             failure.final = True
@@ -148,7 +159,11 @@ class JobCheckpoints:
     def _coordinator(self) -> CheckpointCoordinator:
         retained = [self._start.checkpoint] if self._start is not None else []
         return CheckpointCoordinator(
-            self._master.topology, self.settings, retained=retained, coordinated=self.sources.any_sources
+            self._master.topology,
+            self.settings,
+            retained=retained,
+            next_id=self._first_id,
+            coordinated=self.sources.any_sources,
         )
 
     def handle(self, event: ev.Event) -> None:
@@ -234,6 +249,11 @@ class JobCheckpoints:
 
     def _trigger(self, effect: ev.TriggerBarrier) -> None:
         try:
+            if effect.options.target_directory is None and not self._files.is_prepared:
+                reason = Reason.CHECKPOINT_DECLINED_TASK_NOT_READY
+                why = "the job manager is still looking through the job's folder of checkpoints"
+                self._events.append(ev.Declined(effect.checkpoint_id, effect.attempts[0], reason, why))
+                return
             location = self._files.location(effect.checkpoint_id, effect.options)
         except (MillstreamError, OSError) as error:
             reason = Reason.TRIGGER_CHECKPOINT_FAILURE
@@ -256,14 +276,27 @@ class JobCheckpoints:
     def _store(self, checkpoint_id: CheckpointId) -> None:
         """Without high availability, the pointer is what the coordinator itself remembers."""
         if not self._surroundings.in_charge():
-            reason = "the dispatcher may have given this job manager up"
-            self._events.appendleft(ev.PointerFailed(checkpoint_id, reason))
+            self._not_stored = checkpoint_id
+            asyncio.get_running_loop().call_later(_TRY_AGAIN, self._store_again, checkpoint_id)
             return
         self._files.retained(checkpoint_id)
         self.sources.assignments.completed(checkpoint_id)
         self._events.appendleft(ev.PointerStored(checkpoint_id))
         notice = pb.CheckpointNotice(checkpoint_id=checkpoint_id, completed=True)
         self._surroundings.coordinator(pb.CoordinatorCommand(checkpoint_notice=notice))
+
+    def _store_again(self, checkpoint_id: CheckpointId) -> None:
+        if self._not_stored == checkpoint_id:
+            self._not_stored = None
+            self._store(checkpoint_id)
+            self.handle(ev.Tick())
+
+    def _give_up_storing(self) -> None:
+        """The tasks of a checkpoint that could not be completed in time are gone."""
+        if (checkpoint_id := self._not_stored) is not None:
+            self._not_stored = None
+            reason = "the dispatcher may have given this job manager up"
+            self.handle(ev.PointerFailed(checkpoint_id, reason))
 
     # What others tell
 
@@ -329,6 +362,7 @@ class JobCheckpoints:
     def rolled_back(self, effect: job_ev.RollBack) -> None:
         """Tasks are being cancelled for a restart."""
         self._restart = -1  # what is being restored is not wanted any more
+        self._give_up_storing()
         self.sources.interrupt()
         self._taken.clear()
         self.handle(ev.TasksRolledBack(effect.subtasks, effect.reason))
@@ -342,6 +376,7 @@ class JobCheckpoints:
         """Nothing is taken or restored any more; what the job does not keep is deleted."""
         self._restart = -1
         self.sources.interrupt()
+        self._give_up_storing()
         kept = keeps_all and status is JobStatus.FAILED
         self.handle(ev.Stopped(ev.StopOutcome.SUSPENDED if kept else _OUTCOMES[status]))
         self._ended = True
@@ -402,6 +437,7 @@ class JobCheckpoints:
         """Makes the snapshot that the job starts from its restore point, unless that is not wanted any more."""
         try:
             start = await asyncio.to_thread(read_starting_snapshot, recovery, self._graph)
+            await self._prepared.wait()
         except (MillstreamError, OSError, ValueError) as error:
             if self._restart == effect.restart:
                 self._surroundings.tell(job_ev.RestoreFailed(effect.restart, str(error), final=True))

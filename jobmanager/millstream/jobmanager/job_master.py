@@ -412,7 +412,8 @@ class JobMaster:
             return []
         if self.status in _ENDING:
             return [*self._stop_at_once(reason, now), *self._settle(now)]
-        if isinstance(self.restart_strategy, NoRestartStrategy):
+        ran = self.status is not JobStatus.CREATED
+        if ran and isinstance(self.restart_strategy, NoRestartStrategy):
             return self._abandon(reason, now)
         self._restarts.remember(job_failure(self.graph.job_id, reason, now.date_ms))
         if self.status is not JobStatus.RESTARTING:

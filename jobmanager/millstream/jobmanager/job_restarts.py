@@ -103,8 +103,9 @@ class JobRestarts:
     def begin_again(self) -> None:
         """All tasks run again, not for a failure of the job's own: no strategy is asked."""
         self.pending = None
-        self.history.handled()
         self.count += 1
+        self.history.restarts(self.count, 0)
+        self.history.handled()
 
     def take_due(self, graph: ExecutionGraph, now_ms: int) -> frozenset[Subtask] | None:
         """What runs again now: when the old attempts have all ended and the delay has passed, all of it."""

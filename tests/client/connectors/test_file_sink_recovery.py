@@ -362,6 +362,20 @@ def test_only_leftovers_of_this_sinks_dead_attempts_are_removed(tmp_path: Path) 
         writer.close()
 
 
+def test_a_job_tells_of_hidden_files_of_others_where_it_writes(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    lost = start(text(tmp_path), job="a job that was lost")
+    lost.write(RowBatch(["x"]))
+    start(text(tmp_path), 1, 2).close()
+    start(text(tmp_path), attempt=1).close()
+    assert not caplog.records
+    start(text(tmp_path)).close()
+    (told,) = caplog.messages
+    assert told.startswith(f"{tmp_path} has 1 hidden files (.inprogress, .savepoint) of other jobs or sinks. They stay")
+    lost.close()
+
+
 @pytest.mark.parametrize("parallelism", [1, 2, 5])
 @pytest.mark.parametrize("policy", [ON_CHECKPOINT, None])
 def test_another_parallelism_takes_everything_over_once(

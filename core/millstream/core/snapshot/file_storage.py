@@ -149,6 +149,10 @@ class FileSystemStorage:
         shared = f"{self._home}/{_SHARED}"
         self.delete_files(f"{shared}/{quote(name)}" for name in self._files.files(shared) if name not in used)
 
+    def shared_files(self) -> list[str]:
+        """The names of the files in the job's shared folder."""
+        return self._files.files(f"{self._home}/{_SHARED}")
+
     def delete_empty_folders(self) -> None:
         """The job's folder and its shared one."""
         self._files.delete_if_empty(self._home)

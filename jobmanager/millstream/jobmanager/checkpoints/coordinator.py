@@ -73,6 +73,10 @@ class CheckpointCoordinator:
         self._next_id = max([next_id, *(c.checkpoint_id + 1 for c in retained)])
         self.statistics = self._state.statistics
 
+    def number_from(self, next_id: int) -> None:
+        """Ids below this one are taken, by an earlier run of the job. Called before any checkpoint is triggered."""
+        self._next_id = max(self._next_id, next_id)
+
     @property
     def settled(self) -> bool:
         """Whether it is known which checkpoint is the restore point."""

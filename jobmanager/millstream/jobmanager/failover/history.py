@@ -12,7 +12,10 @@ from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
+from millstream.core.tracebacks import shortened
 from millstream.jobmanager.failover.topology import Subtask
+
+_CONCURRENT = 4 * 1024  # characters
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +53,12 @@ class RootCause:
     restart_delay_ms: int = 0
 
 
+def _in_short(failure: Failure) -> Failure:
+    """One of many that failed together: of those that tell the same, one at length is enough."""
+    stacktrace, exception = shortened(failure.stacktrace, _CONCURRENT), shortened(failure.exception, _CONCURRENT)
+    return replace(failure, stacktrace=stacktrace, exception=exception)
+
+
 class ExceptionHistory:
     """Append only, and bounded in entries and in concurrent failures for each."""
 
@@ -82,9 +91,9 @@ class ExceptionHistory:
             self._handling = True
             return
         entry = self._entries[-1]
-        concurrent = (*entry.concurrent, failure)
+        concurrent = (*entry.concurrent, _in_short(failure))
         if entry.failure.echo and not failure.echo:
-            concurrent, entry = (entry.failure, *entry.concurrent), replace(entry, failure=failure)
+            concurrent, entry = (_in_short(entry.failure), *entry.concurrent), replace(entry, failure=failure)
         kept = concurrent[: self._max_concurrent]
         dropped = entry.dropped + len(concurrent) - len(kept)
         self._entries[-1] = replace(entry, concurrent=kept, dropped=dropped)

@@ -5,6 +5,7 @@ There is one open part for each bucket. Owned by the task's thread.
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Collection, Sequence
 
@@ -28,6 +29,7 @@ from millstream.datastream.connectors.file_system.transactions import (
 )
 from millstream.datastream.functions import RuntimeContext
 
+log = logging.getLogger(__name__)
 
 class FileWriter:
     """Without checkpoints in the job, a part becomes visible as soon as it is finished."""
@@ -152,17 +154,30 @@ class FileWriter:
     def remove_leftovers(
         self, known: Sequence[FileTransaction], known_states: Sequence[PartState], failed_savepoints: Collection[int]
     ) -> None:
-        """Removes the hidden files of dead attempts that neither the restored snapshot nor a savepoint may name."""
+        """Removes the hidden files of dead attempts that neither the restored snapshot nor a savepoint may name.
+
+        Those of other jobs are only told of: they may be running, or be started from a snapshot that holds the files.
+        """
+        others = 0
         named = {file.hidden for transaction in known for file in transaction.files}
         named |= {state.hidden for state in known_states}
         for folder, _, names in os.walk(self._directory):
             for name in names:
                 path, owner = os.path.join(folder, name), Owner.from_name(name)
+                if owner is not None and owner.operator != self._owner.operator and path not in named:
+                    others += 1
                 if owner is None or not self._owner.inherits(owner, self._parallelism) or path in named:
                     continue
                 savepoint = savepoint_of(name)
                 if savepoint is None or savepoint in failed_savepoints:
                     remove(path)
+        if others and (self._owner.subtask, self._owner.attempt) == (0, 0):
+            log.warning(
+                "%s has %d hidden files (.inprogress, .savepoint) of other jobs or sinks. They stay: delete them when "
+                "no other job writes there, and none is to be started from a snapshot that may hold them",
+                self._directory,
+                others,
+            )
 
     def close(self) -> None:
         """Drops the open parts."""
