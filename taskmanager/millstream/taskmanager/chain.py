@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
+from operator import length_hint
 from typing import assert_never
 
 from millstream.core import plan
+from millstream.core.adoption import Adopt, adopter
 from millstream.core.batches import Batch, RowBatch
+from millstream.core.exact_values import InexactError
 from millstream.core.types import PICKLED, TypeInformation
 from millstream.datastream.checkpointed import CheckpointedFunction
 from millstream.datastream.connectors.two_phase_commit import TwoPhaseCommitSink
 from millstream.datastream.functions import RuntimeContext
 from millstream.taskmanager.checkpointing.restoring import RestoredTask
 from millstream.taskmanager.interruption import TaskInterrupted
-from millstream.taskmanager.operators.base import Emit, FunctionOperator, Operator
+from millstream.taskmanager.operators.base import Emit, FunctionOperator, Operator, OperatorError
 from millstream.taskmanager.operators.broadcast_process import BroadcastProcessOperator
 from millstream.taskmanager.operators.collect import CollectOperator
 from millstream.taskmanager.operators.committing_sink import CommittingSinkOperator
@@ -152,19 +155,20 @@ class ChainBuilder:
 
     def _emit(self, chained: plan.ChainedOperator, tag: str | None, built: dict[int, Operator]) -> Emit:
         targets: list[Emit] = []
+        adopt: Adopt | None = None
         for output in chained.outputs:
             if output.tag != tag:
                 continue
+            adopt = adopter(chained.type_of(output))
             if output.operator is not None:
                 targets.append(built[output.operator].process)
             else:
                 assert output.output is not None
                 targets.append(self._task_outputs[output.output])
-        if len(targets) == 1:
-            return _in_slices(targets[0], self._max_rows)
         if not targets:
             return lambda batch: None
-        return _in_slices(_to_all(targets), self._max_rows)
+        emit = _in_slices(targets[0] if len(targets) == 1 else _to_all(targets), self._max_rows)
+        return emit if adopt is None else _adopting(emit, adopt, chained.name)
 
     def _give_operator_state(self, chained: plan.ChainedOperator, operator: Operator) -> None:
         if isinstance(operator, FunctionOperator) and isinstance(operator.function, CheckpointedFunction):
@@ -238,6 +242,22 @@ class ChainBuilder:
         self, chained: plan.ChainedOperator, context: TaskRuntimeContext, keys: plan.TwoInputKeys | None
     ) -> KeyedStateBackend | None:
         return None if keys is None else self._keyed_state(chained, context, keys.key_type)
+
+
+def _adopting(target: Emit, adopt: Adopt, operator_name: str) -> Emit:
+    """Emits records as what their declared type makes of them."""
+
+    def emit(batch: Batch) -> None:
+        if isinstance(batch, RowBatch):
+            source = iter(batch.rows)
+            try:
+                batch = RowBatch(list(map(adopt, source)), batch.timestamps)
+            except InexactError as error:
+                record = batch.rows[len(batch) - length_hint(source) - 1]
+                raise OperatorError(operator_name, record, error) from error
+        target(batch)
+
+    return emit
 
 
 def _to_all(targets: list[Emit]) -> Emit:
