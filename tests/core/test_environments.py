@@ -300,3 +300,48 @@ def test_unused_environments_go_when_all_are_too_large(tmp_path: Path) -> None:
         process.wait()
     unused_since(running, 1)
     assert remove_unused(tmp_path, 3100) == [folder(running).name]
+
+
+def test_whoever_waits_takes_over_when_the_first_is_cancelled(tmp_path: Path) -> None:
+    store = Store()
+    artifact = store.add("one.py", b"", ArtifactKind.PYTHON_FILE)
+
+    async def scenario() -> Environment:
+        fetching, waiting = asyncio.Event(), asyncio.Event()
+
+        async def endless_fetch(artifact: Artifact, path: Path) -> None:
+            fetching.set()
+            await asyncio.Event().wait()
+
+        first = asyncio.create_task(EnvironmentCache(tmp_path).prepare([artifact], endless_fetch, lambda _: None))
+        await fetching.wait()
+        second = EnvironmentCache(tmp_path).prepare([artifact], store.fetch, lambda _: waiting.set())
+        taking_over = asyncio.create_task(second)
+        await waiting.wait()
+        first.cancel()
+        return await taking_over
+
+    environment = asyncio.run(scenario())
+    assert (Path(environment.python_path[0]) / "one.py").exists()
+    assert store.fetched == ["one.py"]
+
+
+def test_an_archive_that_is_not_needed_any_more_is_let_go_before_its_folder_is(tmp_path: Path) -> None:
+    """Its thread cannot be killed: were the lock released while it writes, the next one would find its files."""
+    store = Store()
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w") as archive:
+        archive.writestr("member", "x")
+    artifact = store.add("some.zip", packed.getvalue(), ArtifactKind.ARCHIVE)
+
+    async def cancel_while_unpacking() -> None:
+        def progress(line: str) -> None:
+            if line.startswith("unpacking"):
+                task.cancel()
+
+        task = asyncio.create_task(EnvironmentCache(tmp_path).prepare([artifact], store.fetch, progress))
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    asyncio.run(cancel_while_unpacking())
+    assert [path for path in tmp_path.iterdir() if path.is_dir()] == []

@@ -43,7 +43,10 @@ def details(job: JobGraph) -> status_pb.JobDetails:
         status_pb.Subtask(
             index=i, state="RUNNING", attempt=1, task_manager="tm-1", host="127.0.0.1", start_time=1000,
             state_times={"CREATED": 900, "RUNNING": 1000},
-            metrics=status_pb.TaskMetrics(records_in=10, records_out=5, bytes_in=100, bytes_out=50, busy_ms=7),
+            metrics=status_pb.TaskMetrics(
+                records_in=10, records_out=5, bytes_in=100, bytes_out=50, busy_ms=7,
+                counters={"Source: in.numRecordsInErrors": 2 + i},
+            ),
         )
         for i in range(2)
     ]  # fmt: skip
@@ -137,7 +140,8 @@ def test_jobs_in_flinks_shapes(tmp_path: Path) -> None:
             assert short["exceptionHistory"]["truncated"] is True
 
             accumulators = await get("GET", "/jobs/{jobid}/accumulators", job.job_id)
-            assert [a["value"] for a in accumulators["user-task-accumulators"]] == ["42", "(serialized)"]
+            assert [a["value"] for a in accumulators["user-task-accumulators"]] == ["42", "(serialized)", "7"]
+            assert accumulators["user-task-accumulators"][2]["name"] == "Source: in.numRecordsInErrors"
             vertex = await get("GET", "/jobs/{jobid}/vertices/{vertexid}", job.job_id, job.vertices[1].id)
             assert vertex["subtasks"][1]["taskmanager-id"] == "tm-1"
             assert vertex["subtasks"][1]["status-duration"]["CREATED"] == 100

@@ -291,7 +291,7 @@ class JobManager:
                     self._restore_later(job_id, restart)
                 case ev.ReportDetails() | ev.JobEnded() | ev.RollBack() | ev.WakeUpAt():
                     pass
-                case ev.StartCoordinator():
+                case ev.StartCoordinator() | ev.StopCoordinator():
                     raise AssertionError("the jobs of a simulation have no sources")
                 case _:
                     assert_never(effect)

@@ -259,6 +259,7 @@ def test_readers_speak_with_their_enumerator(rig: WorkerRig) -> None:
     assert [e.WhichOneof("kind") for e in events] == ["registered", "split_request"]
     assert events[1].split_request == "127.0.0.1"
     assert all((e.job_id, e.vertex_id, e.subtask) == ("job", task.vertex_id, 0) for e in events)
+    assert all(e.attempt_id == task.attempt_id for e in events)
     rig.worker.turn()
     rig.tell(task, splits=to_bytes([5, 6]))
     rig.turn_until(lambda: WRITTEN["events"] == [5, 6])

@@ -27,6 +27,7 @@ import grpc
 from millstream.core.errors import InvalidProgramError, MillstreamError
 from millstream.core.graph import Artifact, ArtifactKind
 from millstream.core.rpc import Stub, explain
+from millstream.core.unpacking import UnpackBudget, UnpackLimits
 from millstream.proto import dispatcher_pb2 as pb
 
 ENTRY_POINT_GROUP = "millstream.jobs"
@@ -98,7 +99,9 @@ def sha256_of(path: str | os.PathLike[str]) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def validate_wheel(path: Path, max_size: int, name: str | None = None) -> WheelInfo:
+def validate_wheel(
+    path: Path, max_size: int, name: str | None = None, limits: UnpackLimits | None = None
+) -> WheelInfo:
     """Checks that a file is a wheel that can be used, without unpacking it. Raises InvalidProgramError with the reason.
 
     `name` is the file name to judge and to use in messages, when the file is stored under another one.
@@ -110,7 +113,9 @@ def validate_wheel(path: Path, max_size: int, name: str | None = None) -> WheelI
     if not _WHEEL_NAME.fullmatch(shown):
         raise InvalidProgramError(f"{shown} is not a wheel: expected a name like job-1.0-py3-none-any.whl")
     try:
-        with zipfile.ZipFile(path) as archive:
+        budget = UnpackBudget(shown, size, limits or UnpackLimits())
+        with budget.open_zip(path) as archive:
+            budget.take_zip(archive)
             return _inspect(archive, shown)
     except UNREADABLE_ZIP as error:
         raise InvalidProgramError(f"{shown} is not a wheel: it is not a readable zip file ({error})") from error

@@ -141,6 +141,19 @@ _ROWS = [
         20 * 1024**3,
         "The size of a host's job environments together; beyond it, those go that were unused for longest.",
     ),
+    Option(
+        "python.unpack.max-size",
+        _T.MEMORY,
+        4 * 1024 * 1024 * 1024,
+        "The most that a job's wheel, with the wheels that it carries, or an archive may unpack to.",
+    ),
+    Option("python.unpack.max-entries", _T.INT, 100_000, "The most files and folders that it may unpack to."),
+    Option(
+        "python.unpack.max-ratio",
+        _T.INT,
+        100,
+        "The most that it may grow when unpacked, as a multiple of its own size; up to 32 mb are always allowed.",
+    ),
     # slots and scheduling
     Option("taskmanager.numberOfTaskSlots", _T.INT, 1, "How many slots a task manager offers."),
     Option("slot.request.timeout", _T.DURATION, 300.0, "How long a job waits for its slots before it fails."),
@@ -166,6 +179,13 @@ _ROWS = [
         "The number of key groups; -1: derived from the parallelism as Flink does.",
     ),
     Option("pipeline.name", _T.STRING, "", "The job's name when the program gives none."),
+    Option(
+        "pipeline.object-reuse",
+        _T.BOOL,
+        False,
+        "Whether records are handed on as they are. Else those that can be changed are copied where they have several "
+        "consumers or their producer may keep them.",
+    ),
     Option(
         "pipeline.operator-chaining.enabled",
         _T.BOOL,
@@ -465,6 +485,8 @@ _BOUNDS: dict[str, tuple[float, float | None]] = {
     "taskmanager.network.memory.buffer-debloat.samples": (1, None),
     "taskmanager.network.memory.buffer-debloat.threshold-percentages": (0, None),
     **{f"{service}.rpc.port": (0, 65535) for service in ("dispatcher", "jobmanager", "resourcemanager", "taskmanager")},
+    "python.unpack.max-entries": (1, None),
+    "python.unpack.max-ratio": (1, None),
     "rest.port": (0, 65535),
     "web.exception-history-size": (1, None),
 }

@@ -269,12 +269,20 @@ class JobLifecycle:
                     self._start(session, job_id)
                 case jobs.CancelJob(session, job_id):
                     self._send(session, pb.DispatcherMessage(cancel_job=pb.JobRequest(job_id=job_id)))
+                case jobs.AbandonJob(session, job_id):
+                    log.warning("job %s has ended, and a job manager still has it: it is told to stop it", job_id)
+                    reason = "the dispatcher had reported the job as ended, while this job manager was away"
+                    abandon = pb.AbandonJob(job_id=job_id, reason=reason)
+                    self._send(session, pb.DispatcherMessage(abandon_job=abandon))
                 case jobs.ForgetJob(session, job_id):
                     self._send(session, pb.DispatcherMessage(forget_job=pb.JobRequest(job_id=job_id)))
                 case jobs.EndJob(job_id, status, reason):
                     log.warning("job %s ends as %s: %s", job_id, status, reason)
                     before = self._records[job_id].details
-                    self._update(job_id, ended_details(before, status, reason, self._clock.now_ms()))
+                    details = ended_details(before, status, reason, self._clock.now_ms())
+                    if status is JobStatus.FAILED:
+                        log.warning("job %s: %s", job_id, details.failures[-1].exception)
+                    self._update(job_id, details)
                 case jobs.DropJob(job_id):
                     del self._records[job_id]
                 case _:

@@ -236,11 +236,20 @@ class _PlainUnpickler(pickle.Unpickler):
 
 
 def accumulators(details: pb.JobDetails) -> Json:
-    """`/jobs/:jobid/accumulators`. Values that are not plain data are only given as they were serialized."""
+    """`/jobs/:jobid/accumulators`, and the counters of its tasks so far.
+
+    Values that are not plain data are only given as they were serialized.
+    """
+    counted: dict[str, int] = {}
+    for vertex in details.vertices:
+        for subtask in vertex.subtasks:
+            for name, count in subtask.metrics.counters.items():
+                counted[name] = counted.get(name, 0) + count
     return {
         "job-accumulators": [],
         "user-task-accumulators": [
-            {"name": a.name, "type": a.kind, "value": _plain_value(a.value)} for a in details.accumulators
+            *({"name": a.name, "type": a.kind, "value": _plain_value(a.value)} for a in details.accumulators),
+            *({"name": name, "type": "Counter", "value": str(count)} for name, count in counted.items()),
         ],
         "serialized-user-task-accumulators": {
             a.name: base64.b64encode(a.value).decode() for a in details.accumulators

@@ -12,6 +12,7 @@ from millstream.core.artifacts import PARTIAL, WheelInfo, WheelTooLargeError, va
 from millstream.core.configuration import Configuration
 from millstream.core.directories import private_folder, work_directory
 from millstream.core.errors import ConfigurationError, InvalidProgramError, MillstreamError
+from millstream.core.unpacking import UnpackLimits
 
 _ID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}_([^/\\]+\.whl)\Z")
 _LONGEST_NAME = 200
@@ -39,6 +40,7 @@ class UploadedWheels:
         chosen = configuration.string("web.upload.dir")
         self.max_size = configuration.integer("web.upload.max-size")
         self._max_total_size = configuration.integer("web.upload.max-total-size")
+        self._limits = UnpackLimits.of(configuration)
         if chosen:
             self._folder = private_folder(Path(chosen), option="web.upload.dir")
         else:
@@ -58,7 +60,7 @@ class UploadedWheels:
         """Checks the upload and gives it an id. Raises InvalidProgramError with the reason of a refusal."""
         if len(name) > _LONGEST_NAME:
             raise InvalidProgramError(f"the file name has {len(name)} characters, more than {_LONGEST_NAME}")
-        info = await asyncio.to_thread(validate_wheel, partial, self.max_size, name)
+        info = await asyncio.to_thread(validate_wheel, partial, self.max_size, name, self._limits)
         total = sum(path.stat().st_size for path in self._folder.iterdir() if path == partial or _ID.match(path.name))
         if total > self._max_total_size:
             raise WheelTooLargeError(
@@ -76,8 +78,11 @@ class UploadedWheels:
             raise UnknownWheelError(f"no uploaded wheel has the id {wheel_id}")
         info = self._infos.get(wheel_id)
         if info is None:
-            info = self._infos[wheel_id] = validate_wheel(path, self.max_size, _file_name(wheel_id))
+            info = self._infos[wheel_id] = self._validated(path)
         return self._describe(path, info)
+
+    def _validated(self, path: Path) -> WheelInfo:
+        return validate_wheel(path, self.max_size, _file_name(path.name), self._limits)
 
     def all(self) -> list[UploadedWheel]:
         """All wheels, the newest first. Files that are no valid wheels are left out."""

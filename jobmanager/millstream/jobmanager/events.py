@@ -49,6 +49,25 @@ class SlotsReclaimed:
 
 
 @dataclass(frozen=True, slots=True)
+class Suspended:
+    """The job manager may not act for the dispatcher any more: nothing of the job may run."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Resumed:
+    """The job manager may act again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Abandoned:
+    """To users the job has ended: it ends, and keeps what it has stored."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class WorkerProgressed:
     """An environment is being made: a slot worker's, or with an empty allocation, the coordinator's."""
 
@@ -153,6 +172,9 @@ Event = (
     SlotOffered
     | NotEnoughSlots
     | SlotsReclaimed
+    | Suspended
+    | Resumed
+    | Abandoned
     | WorkerProgressed
     | WorkerReadied
     | WorkerLost
@@ -184,6 +206,11 @@ class AnswerOffer:
     allocation_id: AllocationId
     task_manager: TaskManagerId
     accepted: bool
+
+
+@dataclass(frozen=True, slots=True)
+class StopCoordinator:
+    """End the coordinator process; another will be wanted before anything runs again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -269,6 +296,7 @@ Effect = (
     DeclareSlots
     | AnswerOffer
     | StartCoordinator
+    | StopCoordinator
     | StartWorker
     | Deploy
     | CancelTasks

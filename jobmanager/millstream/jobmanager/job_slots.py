@@ -101,9 +101,7 @@ class JobSlots:
 
     def give_back(self, reason: str) -> list[ev.Effect]:
         """All of them."""
-        held = list(self._held.values())
-        self._held.clear()
-        return [free(slot, reason) for slot in held]
+        return [free(slot, reason) for slot in self.drop(self._keys)]
 
     def place_of(self, execution: Execution | None) -> Place | None:
         """Where an execution runs, if it does."""

@@ -9,12 +9,15 @@ from typing import assert_never
 from millstream.core import plan
 from millstream.core.adoption import Adopt, adopter
 from millstream.core.batches import Batch, RowBatch
+from millstream.core.copying import is_immutable_type
 from millstream.core.exact_values import InexactError
+from millstream.core.handover import Handover
 from millstream.core.types import PICKLED, TypeInformation
 from millstream.datastream.checkpointed import CheckpointedFunction
 from millstream.datastream.connectors.two_phase_commit import TwoPhaseCommitSink
 from millstream.datastream.functions import RuntimeContext
 from millstream.taskmanager.checkpointing.restoring import RestoredTask
+from millstream.taskmanager.consumers import Consumers
 from millstream.taskmanager.interruption import TaskInterrupted
 from millstream.taskmanager.operators.base import Emit, FunctionOperator, Operator, OperatorError
 from millstream.taskmanager.operators.broadcast_process import BroadcastProcessOperator
@@ -116,6 +119,8 @@ class ChainBuilder:
         make_operator_backend: Callable[[str], OperatorStateBackend] = HeapOperatorStateBackend,
         restored: RestoredTask | None = None,
         failed_savepoints: Collection[int] = (),
+        remote_outputs: Collection[int] = (),
+        object_reuse: bool = False,
     ) -> None:
         self._task_outputs = task_outputs
         self._input_type = input_type
@@ -128,6 +133,8 @@ class ChainBuilder:
         self._max_column_rows = max_column_rows
         self._restored = restored
         self._failed_savepoints = failed_savepoints
+        self._remote_outputs = remote_outputs
+        self._object_reuse = object_reuse
 
     def build(self, chain: plan.Chain) -> OperatorChain:
         """Builds consumers first, so that every producer finds where to emit."""
@@ -137,6 +144,7 @@ class ChainBuilder:
         for index in reversed(range(len(specs))):
             chained = specs[index]
             operator = self._operator(chained, input_types[index], self._emit(chained, None, built))
+            operator.handover = Handover(self._copies(chained, operator))
             self._give_operator_state(chained, operator)
             for tag in {output.tag for output in chained.outputs} - {None}:
                 assert tag is not None
@@ -153,21 +161,30 @@ class ChainBuilder:
                     types[output.operator] = chained.type_of(output)
         return types
 
+    def _copies(self, chained: plan.ChainedOperator, operator: Operator) -> bool:
+        """Whether the operator's records may have to be copied, which their declared types may rule out."""
+        if self._object_reuse or (isinstance(operator, SourceOperator) and not operator.keeps_records):
+            return False
+        types = [chained.type_of(output) for output in chained.outputs]
+        return operator.makes_columns or not all(map(is_immutable_type, types))
+
     def _emit(self, chained: plan.ChainedOperator, tag: str | None, built: dict[int, Operator]) -> Emit:
-        targets: list[Emit] = []
+        consumers = Consumers(chained.name)
+        copies = False
         adopt: Adopt | None = None
         for output in chained.outputs:
             if output.tag != tag:
                 continue
             adopt = adopter(chained.type_of(output))
+            copies = not self._object_reuse and not is_immutable_type(chained.type_of(output))
             if output.operator is not None:
-                targets.append(built[output.operator].process)
+                consumer = built[output.operator]
+                (consumers.readers if consumer.only_reads else consumers.owners).append(consumer.process)
             else:
                 assert output.output is not None
-                targets.append(self._task_outputs[output.output])
-        if not targets:
-            return lambda batch: None
-        emit = _in_slices(targets[0] if len(targets) == 1 else _to_all(targets), self._max_rows)
+                is_remote = output.output in self._remote_outputs
+                (consumers.encoders if is_remote else consumers.owners).append(self._task_outputs[output.output])
+        emit = _in_slices(consumers.emit(copies), self._max_rows)
         return emit if adopt is None else _adopting(emit, adopt, chained.name)
 
     def _give_operator_state(self, chained: plan.ChainedOperator, operator: Operator) -> None:
@@ -256,14 +273,6 @@ def _adopting(target: Emit, adopt: Adopt, operator_name: str) -> Emit:
                 record = batch.rows[len(batch) - length_hint(source) - 1]
                 raise OperatorError(operator_name, record, error) from error
         target(batch)
-
-    return emit
-
-
-def _to_all(targets: list[Emit]) -> Emit:
-    def emit(batch: Batch) -> None:
-        for target in targets:
-            target(batch)
 
     return emit
 

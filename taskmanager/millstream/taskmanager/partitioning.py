@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import operator
 import random
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any, Protocol
 
 from millstream.core import plan
 from millstream.core.batches import Batch, ColumnBatch, RowBatch
 from millstream.core.conversion import record_batch_to_rows
+from millstream.core.copying import is_immutable_type
+from millstream.core.handover import Handover, RecordCopyError
 from millstream.core.key_groups import combine_hashes, stable_hash, stable_hash_column, subtask_of
 from millstream.core.row import Row
 from millstream.core.types import TypeInformation
@@ -33,7 +35,7 @@ class Router(Protocol):
 class PartitioningError(Exception):
     """The user's key selector or partitioner failed on a record, or the router cannot use the key."""
 
-    def __init__(self, record: Any, cause: BaseException, key_of: Callable[[Any], Any]) -> None:
+    def __init__(self, record: Any, cause: BaseException, key_of: Callable[[Any], Any] | None) -> None:
         super().__init__(str(cause))
         self.record = record
         self.key_of = key_of
@@ -64,11 +66,23 @@ class _Single:
 
 
 class _Broadcast:
-    def __init__(self, channels: int) -> None:
+    """Everything to every channel. Those in `copied` lead to tasks that may change the records: they get copies."""
+
+    def __init__(self, channels: int, copied: Collection[int]) -> None:
         self._channels = range(channels)
+        self._copied = copied
+        self._handover = Handover()
 
     def route(self, batch: Batch) -> Routed:
-        return [(index, batch) for index in self._channels]
+        if isinstance(batch, ColumnBatch) or not self._copied:
+            return [(index, batch) for index in self._channels]
+        return [(index, self._copy(batch) if index in self._copied else batch) for index in self._channels]
+
+    def _copy(self, batch: RowBatch) -> RowBatch:
+        try:
+            return RowBatch(self._handover.to_another(batch.rows), batch.timestamps)
+        except RecordCopyError as error:
+            raise PartitioningError(error.record, error, None) from error
 
 
 class _RoundRobin:
@@ -224,11 +238,15 @@ def _by_index(batch: Batch, indices: Any, channels: int) -> Routed:
             yield channel, RowBatch(part, times[channel] if times is not None else None)
 
 
-def make_router(edge: plan.EdgeSpec, channels: int, subtask: int, seed: int) -> Router:
-    """The router for one producer's end of an edge."""
+def make_router(
+    edge: plan.EdgeSpec, channels: int, subtask: int, seed: int, changing: Sequence[int] = ()
+) -> Router:
+    """The router for one producer's end of an edge. The consumers of the channels in `changing` may change records."""
     match edge.partitioner:
         case plan.BroadcastPartitioner():
-            return _Broadcast(channels)
+            if is_immutable_type(edge.type):
+                return _Broadcast(channels, ())
+            return _Broadcast(channels, changing[:-1] if len(changing) == channels else changing)
         case plan.GlobalPartitioner():
             return _Single()
         case _ if channels == 1:

@@ -244,6 +244,16 @@ def add_in_place(before: Any, record: Any) -> Any:
     return before
 
 
+def test_a_key_selector_that_raises_stop_iteration_fails_on_its_record() -> None:
+    def key_of(record: int) -> int:
+        return record if record < 2 else next(iter(()))
+
+    rig = Rig(ReduceOperator, plan.ReduceSpec(max, KeySelector(function=key_of)), HeapKeyedStateBackend())
+    with pytest.raises(OperatorError, match="StopIteration") as failure:
+        rig.process(RowBatch([0, 1, 2, 3]))
+    assert failure.value.record == 2
+
+
 @pytest.mark.parametrize(
     "make",
     [

@@ -34,6 +34,11 @@ class FileSystemStorage:
         self._job_id = job_id
         self._home = f"{self._files.root}/{quote(safe_name(job_id))}"
 
+    @property
+    def home(self) -> str:
+        """The folder of the job's checkpoints."""
+        return plain_uri(self._home)
+
     def create_root(self) -> None:
         """Makes the directory, so that one that cannot be written to is found out before tasks try."""
         self._files.create_folder(self._files.root)

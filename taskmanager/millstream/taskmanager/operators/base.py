@@ -3,7 +3,8 @@
 Call order: `initialize_state` and `open` once, `process` for each batch, `finish` once when the input ended, `close`
 exactly once on every path; between batches `prepare_snapshot` for each checkpoint, and what became of it. None of them
 may block, except a user's own function: blocking there is backpressure. An operator emits through `emit`; it never
-keeps or changes a batch after that.
+keeps or changes a batch after that. The records of a batch that it gets are its own, to keep and to change: so each
+that it emits goes through its `handover` at the moment at which the user's function hands it over.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from typing import Any
 
 from millstream.core.batches import Barrier, Batch, RowBatch
 from millstream.core.conversion import UNKNOWN, ConversionError, record_batch_to_rows
+from millstream.core.handover import Handover, RecordCopyError
 from millstream.core.types import TypeInformation
 from millstream.datastream.checkpointed import CheckpointedFunction
 from millstream.datastream.functions import Function, RuntimeContext
@@ -53,6 +55,10 @@ class Operator:
     """Its state by key, which is part of every checkpoint."""
     operator_state: OperatorStateBackend | None = None
     """Its state without keys, as well."""
+    makes_columns = False
+    """Whether its function answers columns, which no declared type keeps from being changed."""
+    only_reads = False
+    """Whether it neither changes records nor holds on to them: then it may get the same ones as others."""
 
     def __init__(self, name: str, context: RuntimeContext, input_type: TypeInformation, emit: Emit) -> None:
         self.name = name
@@ -60,6 +66,7 @@ class Operator:
         self.input_type = input_type
         self.emit = emit
         self.emit_side: dict[str, Emit] = {}
+        self.handover = Handover()
 
     def initialize_state(self, restored_checkpoint_id: int | None) -> None:
         """Before `open`: on a restore with the id of the snapshot, whose state the backends hold by now."""
@@ -102,6 +109,8 @@ class Operator:
         self, cause: BaseException, rows: list[Any], source: Iterator[Any], key_of: KeyOf | None = None
     ) -> OperatorError:
         """The error for the record that `source`, an iterator over `rows`, handed out last."""
+        if isinstance(cause, RecordCopyError):
+            return OperatorError(self.name, cause.record, cause)
         return OperatorError(self.name, rows[len(rows) - operator.length_hint(source) - 1], cause, key_of)
 
 

@@ -34,6 +34,7 @@ class CollectOperator(Operator):
 
     CAPACITY = 2 * 1024 * 1024
     LARGEST = 1024 * 1024 * 1024  # of one result: a message can have twice that
+    only_reads = True
 
     def __init__(
         self,

@@ -6,6 +6,7 @@ from typing import Any
 
 from millstream.core.batches import Batch, ColumnBatch
 from millstream.core.conversion import rows_to_record_batch, to_record_batch
+from millstream.core.copying import private_columns
 from millstream.core.types import TypeInformation
 from millstream.datastream.functions import RuntimeContext, as_callable
 from millstream.taskmanager.interruption import TaskInterrupted
@@ -14,6 +15,8 @@ from millstream.taskmanager.operators.base import Emit, FunctionOperator, Operat
 
 class MapBatchesOperator(FunctionOperator):
     """Columns in, columns out. Rows are turned into columns first, by their declared type."""
+
+    makes_columns = True
 
     def __init__(
         self, name: str, context: RuntimeContext, input_type: TypeInformation, emit: Emit, function: Any,
@@ -32,7 +35,7 @@ class MapBatchesOperator(FunctionOperator):
             result = self._call(columns.to_pandas() if self._pandas else columns)
             if result is None:
                 return
-            converted = to_record_batch(result)
+            converted = to_record_batch(private_columns(result) if self.handover.copies else result)
         except TaskInterrupted:
             raise
         except BaseException as error:

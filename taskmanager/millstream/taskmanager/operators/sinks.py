@@ -5,6 +5,7 @@ from __future__ import annotations
 from millstream.core.batches import Barrier, Batch
 from millstream.core.types import TypeInformation
 from millstream.datastream.connectors.base import Sink, SinkWriter
+from millstream.datastream.connectors.print import PrintSink
 from millstream.datastream.functions import RuntimeContext
 from millstream.taskmanager.interruption import TaskInterrupted
 from millstream.taskmanager.operators.base import NO_RECORD, Emit, Operator, OperatorError, record_of, tell
@@ -20,6 +21,7 @@ class SinkOperator(Operator):
     def __init__(self, name: str, context: RuntimeContext, input_type: TypeInformation, emit: Emit, sink: Sink):
         super().__init__(name, context, input_type, emit)
         self._sink = sink
+        self.only_reads = type(sink) is PrintSink
         self._writer: SinkWriter | None = None
         self._broken: OperatorError | None = None
 
