@@ -121,10 +121,10 @@ class Point3(Point):
 BERLIN = zoneinfo.ZoneInfo("Europe/Berlin")
 NOON = datetime.datetime(2024, 5, 1, 12)
 _OTHERS: list[tuple[t.TypeInformation, Any, str]] = [
-    (t.LONG, 1.9, "it is a float, not a int"),
+    (t.LONG, 1.9, "it is a float, not int"),
     (t.LONG, 2.0, "it is a float"),
     (t.LONG, True, "it is a bool"),
-    (t.LONG, Level.LOW, "Level, not a int"),
+    (t.LONG, Level.LOW, "Level, not int"),
     (t.LONG, "1", "it is a str"),
     (t.LONG, decimal.Decimal(1), "Decimal"),
     (t.LONG, 1 << 63, ""),
@@ -138,7 +138,7 @@ _OTHERS: list[tuple[t.TypeInformation, Any, str]] = [
     (t.DOUBLE, decimal.Decimal("1.5"), "Decimal"),
     (t.FLOAT, 1e39, "too large for single precision"),
     (t.STRING, b"abc", "it is a bytes"),
-    (t.STRING, Text("abc"), "Text, not a str"),
+    (t.STRING, Text("abc"), "Text, not str"),
     (t.STRING, 5, "it is a int"),
     (t.STRING, "\ud800", ""),
     (t.BYTES, "abc", "it is a str"),
@@ -276,6 +276,8 @@ def test_columns_are_cast_to_the_declared_type() -> None:
     values = record_batch_to_rows(batch, t.DOUBLE)
     assert values == [1.0, 2.0]
     assert type(values[0]) is float
+    pandas_like = pa.RecordBatch.from_pydict({"value": [1.0, None]})  # whole numbers, of which one is missing
+    assert repr(record_batch_to_rows(pandas_like, t.LONG)) == "[1, None]"
 
 
 def test_nanoseconds_become_python_datetimes() -> None:
@@ -305,6 +307,11 @@ def test_records_that_do_not_fit_are_named(rows: list[Any], type_info: t.TypeInf
         ({"a": [1], "b": [2]}, t.LONG, r"columns a, b cannot become records of the single value Long"),
         ({"a": [1]}, t.DataclassType(Point), r"columns a cannot become Point\(.*one column for each of x, y"),
         ({"value": ["x"]}, t.LONG, r"column 'value' of string does not fit Long"),
+        ({"value": ["1"]}, t.LONG, r"column 'value' of string does not fit Long"),
+        ({"value": [1.5]}, t.LONG, r"column 'value' of double does not fit Long"),
+        ({"value": [b"x"]}, t.STRING, r"column 'value' of binary does not fit String"),
+        ({"value": [2]}, t.BOOLEAN, r"column 'value' of int64 does not fit Boolean"),
+        ({"value": [datetime.datetime(2024, 1, 1, 5)]}, t.DATE, r"column 'value' of timestamp.* does not fit Date"),
     ],
 )
 def test_columns_that_do_not_fit_are_named(columns: dict[str, Any], type_info: t.TypeInformation, message: str) -> None:

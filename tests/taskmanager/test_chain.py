@@ -97,6 +97,30 @@ def test_columns_become_records_of_the_type_that_flows() -> None:
     assert seen == [(1, "a"), (2, "b")]
 
 
+def test_records_are_what_their_declared_type_makes_of_them() -> None:
+    named = t.RowType((t.LONG, t.FLOAT), ("a", "b"))
+    seen: list[Any] = []
+    built = Build(
+        operator(plan.MapSpec(lambda n: Row(n, 0.1)), ChainedOutput(operator=1), ChainedOutput(output=0), kind=named),
+        operator(plan.MapSpec(seen.append), ChainedOutput(output=1)),
+        outputs=2,
+    )
+    built.chain.head.process(RowBatch([1]))
+    assert seen == built.rows(0) == [Row(a=1, b=0.10000000149011612)]
+    too_large = Build(
+        operator(plan.MapSpec(lambda n: n), ChainedOutput(output=0), name="narrow", kind=t.ListType(t.FLOAT))
+    )
+    with pytest.raises(OperatorError, match="too large for single precision") as caught:
+        too_large.chain.head.process(RowBatch([[1.0], [2.0, 1e39], [3.0]]))
+    assert (caught.value.operator_name, caught.value.record) == ("narrow", [2.0, 1e39])
+    columns = Build(
+        operator(plan.MapBatchesSpec(lambda batch: batch, "arrow"), ChainedOutput(operator=1), kind=t.FLOAT),
+        operator(plan.MapSpec(lambda n: n), ChainedOutput(output=0)),
+    )
+    columns.chain.head.process(ColumnBatch(pa.RecordBatch.from_pydict({"value": [0.1]})))
+    assert columns.rows() == [0.10000000149011612]
+
+
 def test_side_outputs_do_not_have_the_main_outputs_type() -> None:
     class Split(ProcessFunction):
         def process_element(self, value: Any, ctx: Any) -> Any:

@@ -375,7 +375,9 @@ def _to_values(column: pa.Array, type: TypeInformation, name: str) -> list[Any]:
     wanted = type.arrow_type()
     if wanted is not None and _kind(wanted) not in (None, _kind(column.type)):
         try:
-            column = column.cast(wanted)
+            if {_kind(wanted), _kind(column.type)} != {"int", "float"} and not keeps_values(column.type, wanted):
+                raise pa.ArrowInvalid("its values are of another kind")
+            column = column.cast(wanted)  # numbers as long as they are the same ones
         except pa.ArrowException as error:
             raise ConversionError(
                 f"column '{name}' of {column.type} does not fit {type.describe()}: {' '.join(str(error).split())}"

@@ -68,7 +68,9 @@ def _number(number: int, value: Any, type: BasicType, numpy: bool) -> Any:
         if plain != value:
             raise InexactError(number, value, "it has more digits than a float")
     if plain.__class__ is not type.python_type:
-        raise InexactError(number, value, f"it is a {_named(value.__class__)}, not a {type.python_type.__qualname__}")
+        wanted = type.python_type.__qualname__
+        advice = f": make one of it with {wanted}(...)" if value.__class__.__module__ == "numpy" else ""
+        raise InexactError(number, value, f"it is a {_named(value.__class__)}, not {wanted}{advice}")
     return plain
 
 

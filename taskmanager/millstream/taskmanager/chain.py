@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
+from operator import length_hint
 from typing import assert_never
 
 from millstream.core import plan
+from millstream.core.adoption import Adopt, adopter
 from millstream.core.batches import Batch, RowBatch
 from millstream.core.copying import is_immutable_type
+from millstream.core.exact_values import InexactError
 from millstream.core.handover import Handover
 from millstream.core.types import PICKLED, TypeInformation
 from millstream.datastream.checkpointed import CheckpointedFunction
@@ -16,7 +19,7 @@ from millstream.datastream.functions import RuntimeContext
 from millstream.taskmanager.checkpointing.restoring import RestoredTask
 from millstream.taskmanager.consumers import Consumers
 from millstream.taskmanager.interruption import TaskInterrupted
-from millstream.taskmanager.operators.base import Emit, FunctionOperator, Operator
+from millstream.taskmanager.operators.base import Emit, FunctionOperator, Operator, OperatorError
 from millstream.taskmanager.operators.broadcast_process import BroadcastProcessOperator
 from millstream.taskmanager.operators.collect import CollectOperator
 from millstream.taskmanager.operators.committing_sink import CommittingSinkOperator
@@ -168,9 +171,11 @@ class ChainBuilder:
     def _emit(self, chained: plan.ChainedOperator, tag: str | None, built: dict[int, Operator]) -> Emit:
         consumers = Consumers(chained.name)
         copies = False
+        adopt: Adopt | None = None
         for output in chained.outputs:
             if output.tag != tag:
                 continue
+            adopt = adopter(chained.type_of(output))
             copies = not self._object_reuse and not is_immutable_type(chained.type_of(output))
             if output.operator is not None:
                 consumer = built[output.operator]
@@ -179,8 +184,8 @@ class ChainBuilder:
                 assert output.output is not None
                 is_remote = output.output in self._remote_outputs
                 (consumers.encoders if is_remote else consumers.owners).append(self._task_outputs[output.output])
-        emit = consumers.emit(copies)
-        return _in_slices(emit, self._max_rows)
+        emit = _in_slices(consumers.emit(copies), self._max_rows)
+        return emit if adopt is None else _adopting(emit, adopt, chained.name)
 
     def _give_operator_state(self, chained: plan.ChainedOperator, operator: Operator) -> None:
         if isinstance(operator, FunctionOperator) and isinstance(operator.function, CheckpointedFunction):
@@ -254,6 +259,22 @@ class ChainBuilder:
         self, chained: plan.ChainedOperator, context: TaskRuntimeContext, keys: plan.TwoInputKeys | None
     ) -> KeyedStateBackend | None:
         return None if keys is None else self._keyed_state(chained, context, keys.key_type)
+
+
+def _adopting(target: Emit, adopt: Adopt, operator_name: str) -> Emit:
+    """Emits records as what their declared type makes of them."""
+
+    def emit(batch: Batch) -> None:
+        if isinstance(batch, RowBatch):
+            source = iter(batch.rows)
+            try:
+                batch = RowBatch(list(map(adopt, source)), batch.timestamps)
+            except InexactError as error:
+                record = batch.rows[len(batch) - length_hint(source) - 1]
+                raise OperatorError(operator_name, record, error) from error
+        target(batch)
+
+    return emit
 
 
 def _in_slices(target: Emit, max_rows: int) -> Emit:

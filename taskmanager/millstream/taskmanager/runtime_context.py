@@ -9,6 +9,7 @@ from millstream.datastream.functions import Accumulator, Counter, MetricGroup, R
 from millstream.datastream.state import State, StateAccessError
 from millstream.datastream.state_descriptors import StateDescriptor
 from millstream.proto import taskmanager_pb2 as pb
+from millstream.taskmanager.state.adopting import adopting
 from millstream.taskmanager.state.backend import KeyedStateBackend
 
 
@@ -57,7 +58,8 @@ class TaskRuntimeContext(RuntimeContext):
                 f"{self._name}: state '{descriptor.name}' needs a keyed stream, and this operator's has no keys: "
                 "call key_by before it"
             )
-        return self.keyed_backend.state(descriptor)
+        state: State = adopting(descriptor, self.keyed_backend.state)
+        return state
 
     def get_job_id(self) -> str:
         """The job's id."""

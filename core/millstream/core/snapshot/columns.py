@@ -154,7 +154,7 @@ def _check_class(values: Sequence[Any], kind: type) -> None:
     if not set(map(_class_of, values)) <= {kind, NoneType}:
         for number, value in enumerate(values):
             if value is not None and value.__class__ is not kind:
-                raise InexactError(number, value, f"it is a {value.__class__.__qualname__}, not a {kind.__qualname__}")
+                raise InexactError(number, value, f"it is a {value.__class__.__qualname__}, not {kind.__qualname__}")
 
 
 def _in_one_piece(column: pa.Array | pa.ChunkedArray) -> pa.Array:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from millstream.core import plan
+from millstream.core.adoption import Adopt, adopter
 from millstream.core.batches import Batch, RowBatch
 from millstream.core.copying import is_immutable_type
 from millstream.core.types import TypeInformation
@@ -33,7 +34,7 @@ class ReduceOperator(FunctionOperator):
         backend: KeyedStateBackend,
     ):  # fmt: skip
         super().__init__(name, context, input_type, emit, spec.function)
-        self._reduce = as_callable(spec.function, "reduce")
+        self._reduce = _adopting(as_callable(spec.function, "reduce"), adopter(spec.value_type))
         self._key_of = key_function(spec.key_selector)
         self.keyed_state: KeyedStateBackend = backend
         self._uses_keys = _may_ask_for_state(spec.function)
@@ -62,6 +63,11 @@ class ReduceOperator(FunctionOperator):
             if self._uses_keys:
                 self.leave_key()
         self.emit(RowBatch(results, self.timestamps_of(batch)))
+
+
+def _adopting(reduce: Callable[..., Any], adopt: Adopt | None) -> Callable[..., Any]:
+    """The function, with results that are what their declared type makes of them."""
+    return reduce if adopt is None else lambda old, new: adopt(reduce(old, new))
 
 
 def _may_ask_for_state(function: Any) -> bool:

@@ -11,6 +11,7 @@ from millstream.core.snapshot.restore import Rows
 from millstream.datastream.state import BroadcastState, ListState, OperatorStateStore, descriptor_of
 from millstream.datastream.state_descriptors import ListStateDescriptor, MapStateDescriptor, StateDescriptor
 from millstream.taskmanager.state.address import Address
+from millstream.taskmanager.state.adopting import adopting
 from millstream.taskmanager.state.captured import CapturedContents, CapturedOperatorState, RestoredState
 from millstream.taskmanager.state.declarations import declare_operator
 from millstream.taskmanager.state.heap.plain import HeapBroadcastState, HeapListState
@@ -48,21 +49,28 @@ class HeapOperatorStateBackend(OperatorStateStore):
     def get_list_state(self, state_descriptor: ListStateDescriptor | str, element_type: Any = None) -> ListState[Any]:
         """A list whose elements are spread evenly over the subtasks when the parallelism changes."""
         descriptor = descriptor_of(ListStateDescriptor, state_descriptor, element_type)
-        return HeapListState(self._declared(descriptor, StateKind.OPERATOR_LIST), Address(_ENTRY))
+        return self._list(descriptor, StateKind.OPERATOR_LIST)
 
     def get_union_list_state(
         self, state_descriptor: ListStateDescriptor | str, element_type: Any = None
     ) -> ListState[Any]:
         """A list of which every subtask gets all elements of all subtasks on restore."""
         descriptor = descriptor_of(ListStateDescriptor, state_descriptor, element_type)
-        return HeapListState(self._declared(descriptor, StateKind.OPERATOR_UNION), Address(_ENTRY))
+        return self._list(descriptor, StateKind.OPERATOR_UNION)
 
     def get_broadcast_state(
         self, state_descriptor: MapStateDescriptor | str, key_type: Any = None, value_type: Any = None
     ) -> BroadcastState[Any, Any]:
         """A map that is the same on every subtask."""
         descriptor = descriptor_of(MapStateDescriptor, state_descriptor, key_type, value_type)
-        return HeapBroadcastState(self._declared(descriptor, StateKind.BROADCAST), Address(_ENTRY))
+        state: BroadcastState[Any, Any] = adopting(
+            descriptor, lambda d: HeapBroadcastState(self._declared(d, StateKind.BROADCAST), Address(_ENTRY))
+        )
+        return state
+
+    def _list(self, descriptor: ListStateDescriptor, kind: StateKind) -> ListState[Any]:
+        state: ListState[Any] = adopting(descriptor, lambda d: HeapListState(self._declared(d, kind), Address(_ENTRY)))
+        return state
 
     def capture(self, checkpoint_id: int) -> CapturedOperatorState:
         """All state as it is now, copied."""
