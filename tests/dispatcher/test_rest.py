@@ -74,13 +74,13 @@ def details(job: JobGraph) -> status_pb.JobDetails:
                 record="{'a': 1}", timestamp=1234,
                 concurrent=[status_pb.TaskFailure(exception="PeerLostError: lost", timestamp=1236)],
             ),
-            status_pb.TaskFailure(exception="slots were lost", timestamp=1235),
+            status_pb.TaskFailure(exception="s3://key:verysecret@bucket is lost", timestamp=1235),
         ],
         accumulators=[
             status_pb.Accumulator(name="count", kind="IntCounter", value=pickle.dumps(42)),
             status_pb.Accumulator(name="odd", kind="Custom", value=pickle.dumps(Path("x"))),
         ],
-        configuration={"parallelism.default": "2"},
+        configuration={"parallelism.default": "2", "execution.checkpointing.dir": "s3://key:verysecret@bucket/c"},
         restart_strategy="no restarts",
         slots_required=2,
         slots_held=2,
@@ -123,6 +123,7 @@ def test_jobs_in_flinks_shapes(tmp_path: Path) -> None:
             config = await get("GET", "/jobs/{jobid}/config", job.job_id)
             assert config["execution-config"]["job-parallelism"] == 2
             assert config["execution-config"]["restart-strategy"] == "no restarts"
+            assert config["execution-config"]["user-config"]["execution.checkpointing.dir"] == "s3://******@bucket/c"
 
             history = (await get("GET", "/jobs/{jobid}/exceptions", job.job_id))["exceptionHistory"]
             assert history["truncated"] is False

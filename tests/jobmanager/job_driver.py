@@ -89,8 +89,9 @@ class JobDriver:
         return self.tell(ev.WorkerReadied(AllocationId(allocation), f"address of {allocation}"))
 
     def update(
-        self, execution: Execution, state: ExecutionState, exception: str = "ValueError: bad", **more: Any
-    ) -> list[ev.Effect]:
+        self, execution: Execution, state: ExecutionState, exception: str = "ValueError: bad",
+        raised: Mapping[str, Any] | None = None, **more: Any
+    ) -> list[ev.Effect]:  # fmt: skip
         update = pb.TaskUpdate(
             allocation_id=self.deployed.get(execution.attempt_id, ""),
             attempt_id=execution.attempt_id,
@@ -98,7 +99,9 @@ class JobDriver:
             **more,
         )
         if state is ExecutionState.FAILED:
-            failure = status_pb2.TaskFailure(exception=exception, traceback=exception, task_name=execution.name)
+            failure = status_pb2.TaskFailure(
+                exception=exception, traceback=exception, task_name=execution.name, **(raised or {})
+            )
             update.failure.CopyFrom(failure)
         return self.tell(ev.TaskChanged(update))
 
@@ -180,6 +183,8 @@ class JobDriver:
                 case ev.StartCoordinator():
                     assert event is None
                     self.coordinators += 1
+                case ev.StopCoordinator():
+                    assert not self.master.slots, "the end of a job that is stopped at once"
                 case ev.StartWorker(allocation, task_manager):
                     assert self.held[allocation] == task_manager
                     assert allocation not in self.started
@@ -229,6 +234,9 @@ class JobDriver:
         assert len(self.held) <= master.slots_required
         if master.status in (JobStatus.FAILING, JobStatus.CANCELLING) or self.ended:
             assert self.declared == 0, "a job that ends asks for slots"
+        elif master.is_suspended:
+            assert (self.declared, self.held) == (0, {}), "a job that may not run has or wants slots"
+            assert all(state.is_terminal for state in self.states()), self.states()
         elif self.declared is not None:
             assert self.declared == master.slots_required, "a job that goes on lowered its declaration"
         if self.ended:

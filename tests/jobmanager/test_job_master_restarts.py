@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import pytest
 from job_driver import JobDriver
@@ -14,7 +14,7 @@ from millstream.core.ids import AllocationId, VertexId
 from millstream.core.states import ExecutionState, JobStatus
 from millstream.jobmanager import events as ev
 from millstream.jobmanager.details import job_details
-from millstream.jobmanager.execution_graph import TaskRestore
+from millstream.jobmanager.execution_graph import Execution, TaskRestore
 from millstream.jobmanager.failover.settings import FixedDelay
 from millstream.jobmanager.failover.topology import Subtask
 from millstream.proto import status_pb2
@@ -166,6 +166,71 @@ def test_when_the_strategy_gives_up_the_job_fails_and_says_why() -> None:
     assert driver.declared == 0
 
 
+# The same error again and again
+
+RAISED = {"signature": "ValueError map:3", "record": "'x'", "operator_name": "parse"}
+
+
+def fail_and_restart(driver: JobDriver, execution: Execution, **raised: Any) -> None:
+    driver.update(execution, _S.FAILED, "ValueError: bad", RAISED | raised)
+    answer_cancels(driver)
+    driver.tick(1)
+    if driver.master.status is JobStatus.RESTARTING:
+        driver.restored()
+        for one in driver.executions:
+            driver.update(one, _S.RUNNING)
+
+
+def test_the_same_error_at_the_same_record_fails_the_job_and_says_how_to_change_that() -> None:
+    driver = running(pipeline(1, 2), attempts=100)
+    for subtask in (0, 1, 0):
+        assert driver.master.status is JobStatus.RUNNING
+        fail_and_restart(driver, driver.execution("v1", subtask))
+    assert driver.master.status is JobStatus.FAILED
+    assert "the same error came 3 times in a row at the record 'x'" in driver.master.message
+    assert "restart-strategy.same-error-limit is 3" in driver.master.message
+    assert [(f.times, f.restart, f.restart_delay_ms) for f in driver.master.failures] == [
+        (3, 0, 0), (2, 2, 1_000), (1, 1, 1_000),
+    ]  # fmt: skip
+    assert job_details(driver.master).restarts == 2
+
+
+def test_a_job_that_gets_past_the_record_goes_on() -> None:
+    driver = running(pipeline(1, 2), attempts=100)
+    for _ in range(10):
+        execution = driver.execution("v1", 0)
+        fail_and_restart(driver, execution, records=9)
+        again = driver.execution("v1", 0)
+        driver.tell(ev.CheckpointCompleted({execution.attempt_id: 1_000, again.attempt_id: 2}))
+        fail_and_restart(driver, again, records=5)
+        driver.tell(ev.CheckpointCompleted({driver.execution("v1", 0).attempt_id: 3}))
+        assert driver.master.failures[0].times == 2
+    assert driver.master.status is JobStatus.RUNNING
+    assert driver.master.restarts == 20
+
+
+def test_an_error_that_comes_along_with_another_failure_counts_too() -> None:
+    driver = running(pipeline(2, 1), attempts=100)
+    for _ in range(3):
+        driver.update(driver.execution("v0", 1), _S.FAILED, "PeerLostError: lost v1")
+        fail_and_restart(driver, driver.execution("v1"))
+    assert driver.master.status is JobStatus.FAILED
+    assert driver.master.failures[0].exception == "ValueError: bad"
+    assert driver.master.failures[0].times == 3
+
+
+def test_killed_workers_are_never_too_many() -> None:
+    driver = running(pipeline(1), attempts=100)
+    for restart in range(1, 20):
+        driver.lose_worker("a0")
+        assert driver.master.message.startswith(f"restart {restart} of 1 of 1 tasks in 1.0 s: SlotLost: killed")
+        driver.tick(1)
+        driver.restored()
+        driver.ready("a0")
+        driver.update(driver.executions[0], _S.RUNNING)
+    assert driver.master.status is JobStatus.RUNNING
+
+
 # Slots and workers
 
 
@@ -197,6 +262,23 @@ def test_lost_slots_are_waited_for_again_and_an_allocation_that_was_lost_is_refu
     effects = driver.offer("a2", "tm3:1-a")
     assert [e.allocation_id for e in of_type(effects, ev.StartWorker)] == ["a2"]
     driver.ready("a2")
+    assert driver.master.status is JobStatus.RUNNING
+
+
+def test_slots_go_back_for_another_job_only_when_no_task_runs_in_them() -> None:
+    driver = running(pipeline(2, 2))
+    assert driver.tell(ev.SlotsReclaimed()) == []
+    driver.lose_task_manager("tm2:1-a")
+    assert driver.tell(ev.SlotsReclaimed()) == []
+    answer_cancels(driver)
+    driver.tick(1)
+    effects = driver.tell(ev.SlotsReclaimed())
+    assert [e.allocation_id for e in of_type(effects, ev.FreeSlot)] == ["a0"]
+    driver.restored()
+    driver.offer("a2", "tm3:1-a")
+    driver.offer("a3", "tm3:1-a")
+    driver.ready("a2")
+    driver.ready("a3")
     assert driver.master.status is JobStatus.RUNNING
 
 
@@ -396,3 +478,48 @@ def test_a_failure_that_trying_again_would_not_mend_is_final() -> None:
     assert driver.master.status is JobStatus.FAILED
     assert "trying again would not help" in driver.master.message
     assert driver.master.failures[0].exception == "IncompatibleStateError: other types"
+
+
+def test_a_suspended_job_runs_nowhere_and_begins_again_from_its_checkpoint() -> None:
+    driver = running(pipeline(2, 2))
+    effects = driver.tell(ev.Suspended("no dispatcher"))
+    assert [e.allocation_id for e in of_type(effects, ev.FreeSlot)] == ["a0", "a1"]
+    assert of_type(effects, ev.RollBack)
+    assert (driver.master.status, driver.declared) == (JobStatus.RESTARTING, 0)
+    assert driver.tell(ev.Suspended("no dispatcher")) == []
+    (answer,) = driver.offer("a7")
+    assert answer == ev.AnswerOffer(AllocationId("a7"), answer.task_manager, False)  # type: ignore[union-attr]
+    assert not of_type(driver.tick(1_000), ev.Restore)
+    assert not of_type(driver.tell(ev.JobFailed(status_pb2.TaskFailure(exception="late"))), ev.Restore)
+    (restore,) = of_type(driver.tell(ev.Resumed()), ev.Restore)
+    assert len(restore.subtasks) == 4
+    assert driver.declared == 2
+    driver.restored()
+    for allocation in ("a8", "a9"):
+        driver.offer(allocation)
+    for allocation in ("a8", "a9"):
+        driver.ready(allocation)
+    assert driver.master.status is JobStatus.RUNNING
+    assert driver.tell(ev.Resumed()) == []
+
+
+def test_a_suspended_job_without_restarts_fails_and_keeps_its_checkpoints() -> None:
+    driver = JobDriver(pipeline(2))
+    driver.run()
+    driver.tell(ev.Suspended("no dispatcher"))
+    assert (driver.master.status, driver.master.keeps_checkpoints) == (JobStatus.FAILED, True)
+    assert driver.master.failures[0].exception == "no dispatcher"
+
+
+def test_a_job_that_is_abandoned_ends_at_once_and_keeps_its_checkpoints() -> None:
+    driver = running(pipeline(2, 2))
+    driver.tell(ev.Abandoned("it was reported as failed"))
+    assert (driver.master.status, driver.master.keeps_checkpoints) == (JobStatus.FAILED, True)
+    assert driver.held == {}
+
+
+def test_a_job_that_is_being_cancelled_is_cancelled_when_its_job_manager_may_not_act() -> None:
+    driver = running(pipeline(2, 2))
+    driver.cancel()
+    driver.tell(ev.Suspended("no dispatcher"))
+    assert driver.master.status is JobStatus.CANCELED

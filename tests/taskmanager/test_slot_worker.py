@@ -27,9 +27,9 @@ from millstream.core.plan import FilterSpec, FlatMapSpec, MapSpec, SinkSpec, Sou
 from millstream.datastream.functions import IntCounter, MapFunction, RuntimeContext
 from millstream.proto import dataplane_pb2, dispatcher_pb2
 from millstream.proto import taskmanager_pb2 as pb
+from millstream.taskmanager.interruption import TaskInterrupted
 from millstream.taskmanager.network.data_plane import FrameArrived, PeerLost
 from millstream.taskmanager.network.inputs import LocalInputChannel
-from millstream.taskmanager.slot_worker import TaskInterrupted
 
 
 @pytest.fixture
@@ -202,11 +202,22 @@ def test_a_failure_in_each_phase(rig: WorkerRig, step: str, states: list[str]) -
         assert WRITTEN["phase"][-1] == "closed"
 
 
-def test_a_chain_that_cannot_be_loaded_fails_its_task(rig: WorkerRig) -> None:
-    task = rig.task(b"no pickle")
+@pytest.mark.parametrize(
+    ("code", "named"),
+    [
+        (b"no pickle", "invalid load key"),
+        (b"cnowhere_to_be_found\nFunction\n.", "nowhere_to_be_found"),
+        (b"cmillstream.core.plan\nGone\n.", "Gone"),
+    ],
+)
+def test_a_chain_that_cannot_be_loaded_fails_its_task_for_good(rig: WorkerRig, code: bytes, named: str) -> None:
+    task = rig.task(code)
     rig.deploy(task)
     assert rig.states(task) == ["INITIALIZING", "FAILED"]
-    assert "UnpicklingError" in rig.updates(task)[-1].failure.exception
+    failure = rig.updates(task)[-1].failure
+    assert failure.final
+    assert "the code of task" in failure.exception
+    assert named in failure.exception
 
 
 def test_counters_and_accumulators_are_reported(rig: WorkerRig) -> None:
@@ -248,6 +259,7 @@ def test_readers_speak_with_their_enumerator(rig: WorkerRig) -> None:
     assert [e.WhichOneof("kind") for e in events] == ["registered", "split_request"]
     assert events[1].split_request == "127.0.0.1"
     assert all((e.job_id, e.vertex_id, e.subtask) == ("job", task.vertex_id, 0) for e in events)
+    assert all(e.attempt_id == task.attempt_id for e in events)
     rig.worker.turn()
     rig.tell(task, splits=to_bytes([5, 6]))
     rig.turn_until(lambda: WRITTEN["events"] == [5, 6])

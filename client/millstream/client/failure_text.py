@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from millstream.core.secrets import without_secrets
 from millstream.core.states import JobStatus
 from millstream.proto import status_pb2 as pb
 
@@ -22,4 +23,4 @@ def failure_text(details: pb.JobDetails) -> str:
     if failure.record:
         lines.append(f"  on the record {failure.record}")
     lines.append(f"  of job '{details.name}' ({details.job_id})")
-    return "\n".join(lines)
+    return without_secrets("\n".join(lines))

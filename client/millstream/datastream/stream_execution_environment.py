@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from millstream.common.configuration import Configuration
+from millstream.common.execution_config import ExecutionConfig
 from millstream.core import configuration as core
 from millstream.core.errors import InvalidProgramError
 from millstream.core.graph import ArtifactKind, JobGraph
@@ -81,6 +82,10 @@ class StreamExecutionEnvironment(FaultToleranceSettings):
     def get_configuration(self) -> Configuration:
         """A copy of all options that hold."""
         return Configuration(self._configuration.merged(self._explicit))
+
+    def get_config(self) -> ExecutionConfig:
+        """Settings by PyFlink's names."""
+        return ExecutionConfig(self._explicit, self.get_configuration)
 
     def set_parallelism(self, parallelism: int) -> StreamExecutionEnvironment:
         """The parallelism of operators that set none themselves."""

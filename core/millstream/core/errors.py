@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 
 class MillstreamError(Exception):
     """Base of every error that the command line prints as one line, and REST answers as its message."""
+
+    keeps_lines: ClassVar[bool] = False  # true where the lines are someone else's words, such as pip's
 
 
 class ConfigurationError(MillstreamError):
@@ -13,6 +17,9 @@ class ConfigurationError(MillstreamError):
 
 class InvalidProgramError(MillstreamError):
     """The job cannot be built from the user's program as it is."""
+
+
+NO_CLUSTER = "`millstream cluster start` starts one on this machine; -m host:port names the REST address of another"
 
 
 class UnreachableError(MillstreamError):
@@ -27,5 +34,16 @@ class UnrecoverableError(MillstreamError):
     """Trying again cannot help: a job that fails with it is not restarted."""
 
 
+class UnloadableProgramError(UnrecoverableError):
+    """A part of the program cannot be loaded where it is to run: a class or a module is not there."""
+
+
 class JobExecutionError(MillstreamError):
-    """The job ended without finishing; the message is the root cause as the user should read it."""
+    """The job ended without finishing; the message is the root cause as the user should read it.
+
+    `shown` is the same for a terminal on which the traceback of the root cause has been seen before.
+    """
+
+    def __init__(self, message: str, shown: str | None = None) -> None:
+        super().__init__(message)
+        self.shown = message if shown is None else shown

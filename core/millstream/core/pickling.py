@@ -10,10 +10,13 @@ from __future__ import annotations
 import contextlib
 import functools
 import io
+import pickle
 from collections.abc import Callable, Iterator
 from contextvars import ContextVar
 from typing import Any
 from weakref import WeakSet, WeakValueDictionary
+
+from millstream.core.errors import UnloadableProgramError
 
 _MSGSPEC_CACHE = "__msgspec_cache__"
 
@@ -29,6 +32,21 @@ def to_bytes(value: Any) -> bytes:
     return file.getvalue()
 
 
+def load_program(data: bytes, what: str) -> Any:
+    """Unpickles a part of the program. What is missing for it where it runs will be missing next time too."""
+    try:
+        return pickle.loads(data)
+    except ImportError as error:
+        raise UnloadableProgramError(
+            f"{what} cannot be loaded: {error}; the job's environment lacks it: name it among the dependencies of the "
+            "wheel or in -pyreq, or send it along with -pyfs"
+        ) from error
+    except (AttributeError, pickle.UnpicklingError, EOFError) as error:
+        raise UnloadableProgramError(
+            f"{what} cannot be loaded: {error}; the modules that the job finds are not those that it was built with"
+        ) from error
+
+
 @contextlib.contextmanager
 def reading_state() -> Iterator[None]:
     """What is unpickled meanwhile may come from another submission of the program."""
@@ -41,11 +59,17 @@ def reading_state() -> Iterator[None]:
 
 @functools.cache
 def _pickler_class() -> Any:
-    """The pickler of cloudpickle, without what msgspec remembers in a dataclass: that cannot be pickled."""
+    """The pickler of cloudpickle, with two differences.
+
+    It leaves out what msgspec remembers in a dataclass, which cannot be pickled; and a memoryview stays one, where
+    cloudpickle makes bytes of it.
+    """
     import cloudpickle
 
     class Pickler(cloudpickle.Pickler):  # type: ignore[misc]  # cloudpickle is not typed
         def reducer_override(self, obj: Any) -> Any:
+            if type(obj) is memoryview:
+                return view_of, (obj.tobytes(), obj.format, obj.shape, obj.readonly)
             reduced = super().reducer_override(obj)
             if not isinstance(obj, type) or not isinstance(reduced, tuple) or len(reduced) != 6:
                 return reduced  # no class that is pickled by value
@@ -57,6 +81,11 @@ def _pickler_class() -> Any:
             return find_class, (obj.__qualname__, make, arguments), state, None, None, complete_class
 
     return Pickler
+
+
+def view_of(data: bytes, format: Any, shape: tuple[int, ...], readonly: bool) -> memoryview:
+    """A memoryview again, over a copy of what it showed."""
+    return memoryview(data if readonly else bytearray(data)).cast(format, shape)
 
 
 def find_class(name: str, make: Callable[..., type], arguments: tuple[Any, ...]) -> type:

@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import Any
 
+from millstream.core.secrets import shown_options
 from millstream.core.states import ExecutionState, JobStatus
 from millstream.proto import status_pb2 as pb
 
@@ -59,6 +60,9 @@ def job(details: pb.JobDetails, now_ms: int) -> Json:
         "message": details.message,
         "slots-required": details.slots_required,
         "slots-held": details.slots_held,
+        "slots-free": details.slots_free,
+        "slots-total": details.slots_total,
+        "slots-startable": details.slots_startable,
     }
 
 
@@ -219,7 +223,7 @@ def job_config(details: pb.JobDetails) -> Json:
             "restart-strategy": details.restart_strategy,
             "job-parallelism": int(details.configuration.get("parallelism.default", "1")),
             "object-reuse-mode": True,
-            "user-config": dict(details.configuration),
+            "user-config": shown_options(details.configuration),
         },
     }
 

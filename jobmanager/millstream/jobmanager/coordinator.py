@@ -23,9 +23,10 @@ from typing import Any
 from millstream.core.clock import Clock, SystemClock
 from millstream.core.configuration import Configuration
 from millstream.core.control_pipe import ControlPipe, end_with_parent
+from millstream.core.errors import UnrecoverableError
 from millstream.core.logs import set_up_logging
-from millstream.core.pickling import to_bytes
-from millstream.core.tracebacks import one_line, user_traceback
+from millstream.core.pickling import load_program, to_bytes
+from millstream.core.tracebacks import error_signature, one_line, user_traceback
 from millstream.datastream.connectors.base import Source, SplitEnumerator, SplitEnumeratorContext
 from millstream.datastream.connectors.errors import ConnectorError
 from millstream.proto import status_pb2
@@ -148,17 +149,17 @@ class Coordinator:
             vertex_id, work = item
             try:
                 work()
-            except Exception as error:
+            except BaseException as error:  # also SystemExit: of the user's
                 self._fail(vertex_id, error)
         for vertex_id, (enumerator, _) in self._enumerators.items():
             try:
                 enumerator.close()
-            except Exception:
+            except BaseException:
                 log.exception("closing the enumerator of %s failed", self._names.get(vertex_id, vertex_id))
 
     def _start(self, job_id: str, source: pb.SourceToCoordinate) -> None:
         context = EnumeratorContext(self, job_id, source)
-        loaded: Source[Any] = pickle.loads(source.source)
+        loaded: Source[Any] = load_program(source.source, f"the source '{source.name}'")
         if source.state:
             enumerator = loaded.restore_enumerator(context, pickle.loads(source.state))
         else:
@@ -199,7 +200,7 @@ class Coordinator:
         for vertex_id, (enumerator, _) in self._enumerators.items():
             try:
                 answer.states[vertex_id] = to_bytes(enumerator.snapshot_state(checkpoint_id))
-            except Exception as error:
+            except BaseException as error:
                 log.exception("the enumerator of %s could not be captured", self._names[vertex_id])
                 answer.error = f"{self._names[vertex_id]} (split enumerator): {one_line(error)}"
         self.send(pb.CoordinatorMessage(snapshotted=answer))
@@ -222,7 +223,7 @@ class Coordinator:
         self._start(self._job_id, source)
         self.send(_ready())
 
-    def _fail(self, vertex_id: str, error: Exception) -> None:
+    def _fail(self, vertex_id: str, error: BaseException) -> None:
         failure = status_pb2.TaskFailure(
             job_id=self._job_id,
             vertex_id=vertex_id,
@@ -231,6 +232,8 @@ class Coordinator:
             exception=one_line(error),
             traceback=user_traceback(error),
             timestamp=self._clock.now_ms(),
+            signature=error_signature(error),
+            final=isinstance(error, UnrecoverableError | ImportError),
         )
         self.send(pb.CoordinatorMessage(failure=failure))
 

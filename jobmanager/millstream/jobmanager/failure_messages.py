@@ -51,6 +51,7 @@ def checkpoint_failure(
         failure.traceback = f"{declined.traceback.rstrip()}\n\n{failure.exception}"
         failure.task_name, failure.operator_name = declined.task_name, declined.operator_name
         failure.vertex_id, failure.subtask, failure.attempt = declined.vertex_id, declined.subtask, declined.attempt
+        failure.signature, failure.records, failure.final = declined.signature, declined.records, declined.final
     return failure
 
 
@@ -67,6 +68,8 @@ def to_failure(message: status_pb2.TaskFailure) -> Failure:
         task_manager=message.task_manager,
         record=message.record,
         echo=message.exception.partition(":")[0].endswith(PEER_LOST),
+        signature=message.signature,
+        records=message.records,
     )
 
 
@@ -75,6 +78,7 @@ def root_causes(history: ExceptionHistory, job_id: str) -> list[status_pb2.TaskF
     messages = []
     for entry in reversed(history.entries):
         message = _to_message(entry.failure, job_id)
+        message.restart, message.restart_delay_ms = entry.restart, entry.restart_delay_ms
         message.concurrent.extend(_to_message(failure, job_id) for failure in entry.concurrent)
         messages.append(message)
     return messages
@@ -93,4 +97,6 @@ def _to_message(failure: Failure, job_id: str) -> status_pb2.TaskFailure:
         traceback=failure.stacktrace,
         record=failure.record,
         timestamp=failure.timestamp_ms,
+        signature=failure.signature,
+        times=failure.times,
     )

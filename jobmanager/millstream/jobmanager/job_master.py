@@ -12,6 +12,10 @@ restart strategy decides about each failure:
 A job that starts from a snapshot is restored from it in the same way, while its slots come together. A failure that
 trying again would not mend is final, whatever the strategy.
 
+A job manager that may not act any more (`millstream.core.lease`) suspends its jobs: nothing of them runs and their
+slots go back at once. They begin again, from the last checkpoint, when it may; one without restarts fails. That, and
+the end of a job that is abandoned because it has ended to users, is not of the job's own: its checkpoints are kept.
+
 Slots go back on every end of a job, and a job that is ending no longer asks for any.
 """
 
@@ -21,7 +25,9 @@ from collections.abc import Collection, Mapping
 from typing import assert_never
 
 from millstream.core.clock import Instant
+from millstream.core.failure_texts import cause_line
 from millstream.core.graph import JobGraph
+from millstream.core.ids import AttemptId
 from millstream.core.states import TASK_TRANSITIONS, ExecutionState, JobStatus, check_job_transition
 from millstream.jobmanager import events as ev
 from millstream.jobmanager.execution_graph import Execution, ExecutionGraph, Slot, SlotKey, TaskRestore
@@ -51,6 +57,7 @@ class JobMaster:
         strategy: RestartStrategy | None = None,
         history_size: int = 16,
         restoring: bool = False,
+        same_error_limit: int = 3,
     ) -> None:
         self.graph = graph
         self.topology = JobTopology.of(graph)
@@ -58,7 +65,7 @@ class JobMaster:
         self.status = JobStatus.INITIALIZING
         self.state_times: dict[str, int] = {JobStatus.INITIALIZING: now.date_ms}
         self.message = ""
-        self._restarts = JobRestarts(self.topology, strategy or NoRestartStrategy(), history_size)
+        self._restarts = JobRestarts(self.topology, strategy or NoRestartStrategy(), history_size, same_error_limit)
         self._all = frozenset(self.topology.subtasks())
         self._slots = JobSlots(self.execution_graph.slot_keys())
         self._slot_timeout_ms = slot_timeout * 1000
@@ -68,6 +75,9 @@ class JobMaster:
         self._needs_new_coordinator = restoring and self._needs_coordinator
         self._to_deploy: frozenset[Subtask] = frozenset()
         self._restores: Mapping[Subtask, TaskRestore] | None = None if restoring else {}
+        self._suspended = False
+        self.keeps_checkpoints = False
+        """Whether the job was stopped from outside, so that all its checkpoints stay after its end."""
 
     @property
     def slots_required(self) -> int:
@@ -80,6 +90,16 @@ class JobMaster:
         return self._slots.held
 
     @property
+    def is_suspended(self) -> bool:
+        """Whether the job waits for `Resumed`."""
+        return self._suspended
+
+    @property
+    def slot_supply(self) -> ev.SlotSupply | None:
+        """What the cluster has, when that is less than the job needs."""
+        return self._slots.supply
+
+    @property
     def history(self) -> ExceptionHistory:
         """The failures that are remembered."""
         return self._restarts.history
@@ -88,6 +108,11 @@ class JobMaster:
     def restarts(self) -> int:
         """How often tasks were started again."""
         return self._restarts.count
+
+    @property
+    def restarts_decided(self) -> int:
+        """The same, with a restart that waits for its time."""
+        return self._restarts.decided
 
     @property
     def restart_strategy(self) -> RestartStrategy:
@@ -120,8 +145,16 @@ class JobMaster:
         match event:
             case ev.SlotOffered():
                 return self._slot_offered(event)
-            case ev.NotEnoughSlots(available):
-                return self._not_enough_slots(available)
+            case ev.NotEnoughSlots(available, supply):
+                return self._not_enough_slots(available, supply)
+            case ev.SlotsReclaimed():
+                return self._slots_reclaimed()
+            case ev.Suspended(reason):
+                return self._suspend(reason, now)
+            case ev.Resumed():
+                return self._resume(now)
+            case ev.Abandoned(reason):
+                return self._abandon(reason, now)
             case ev.WorkerProgressed(allocation_id, message):
                 return self._worker_progressed(allocation_id, message)
             case ev.WorkerReadied(allocation_id, address):
@@ -159,6 +192,8 @@ class JobMaster:
                 failure = job_failure(self.graph.job_id, f"RestoreFailed: {reason}", now.date_ms)
                 failure.final = final
                 return self._fail(failure, now, self._to_deploy)
+            case ev.CheckpointCompleted(records):
+                return self._checkpoint_completed(records)
             case ev.Tick():
                 return self._tick(now)
         assert_never(event)
@@ -172,7 +207,8 @@ class JobMaster:
 
     def _slot_offered(self, offer: ev.SlotOffered) -> list[ev.Effect]:
         known = self._slots.holds(offer.allocation_id)
-        taken = not known and self.status in _HOLDING and self._slots.take(offer)
+        wanted = self.status in _HOLDING and not self._suspended
+        taken = not known and wanted and self._slots.take(offer)
         effects: list[ev.Effect] = [ev.AnswerOffer(offer.allocation_id, offer.task_manager, known or taken)]
         return [*effects, *(self._start_workers() if taken and self._to_deploy else [])]
 
@@ -187,11 +223,21 @@ class JobMaster:
         self.message = "starting slot workers"
         return [*effects, ev.ReportDetails()]
 
-    def _not_enough_slots(self, available: int) -> list[ev.Effect]:
+    def _not_enough_slots(self, available: int, supply: ev.SlotSupply | None) -> list[ev.Effect]:
+        self._slots.not_enough(supply)
         if not self._to_deploy or self._slots.complete:
             return []
         self.message = self._slots.waiting(available)
         return [ev.ReportDetails()]
+
+    def _slots_reclaimed(self) -> list[ev.Effect]:
+        """Gives back the slots of a job that cannot start for want of others, unless tasks of it still run in them."""
+        idle = bool(self._to_deploy) and not any(e.is_deployed for e in self.execution_graph.executions)
+        if not idle or self._slots.complete or not self.slots:
+            return []
+        effects = self._slots.give_back("another job can run in the slots that are not enough for this one")
+        self.message = self._slots.waiting()
+        return [*effects, ev.ReportDetails()]
 
     def _worker_progressed(self, allocation_id: str, message: str) -> list[ev.Effect]:
         ours = not allocation_id or self._slots.holds(allocation_id)
@@ -232,11 +278,12 @@ class JobMaster:
         timed_out = now.steady_ms - self._waiting_since >= self._slot_timeout_ms
         if not self._to_deploy or self._slots.complete or not timed_out:
             return []
+        supply = f", with {self._slots.supply}" if self._slots.supply is not None else ""
         failure = job_failure(
             self.graph.job_id,
             f"NotEnoughSlots: the job needs {self.slots_required} slots and has {len(self.slots)} after waiting "
-            f"{self._slot_timeout_ms / 1000:g} s (slot.request.timeout); start more task managers, give them more "
-            "slots, or lower the parallelism",
+            f"{self._slot_timeout_ms / 1000:g} s (slot.request.timeout){supply}; start more task managers, give them "
+            "more slots, or lower the parallelism",
             now.date_ms,
         )
         return self._fail(failure, now, self._to_deploy)
@@ -293,10 +340,15 @@ class JobMaster:
             slot = self.slots.get(execution.slot_key)
             task_manager = slot.task_manager if slot is not None else ""
             failure = task_failure(execution, update.failure, task_manager, now.date_ms)
-            if not leaving or self.status in _ENDING or failure.final:
+            if not leaving or self.status in _ENDING or self._restarts.gives_up_on(failure):
                 return self._fail(failure, now, {execution.place})
             self._restarts.remember(failure)
         return self._tasks_ended(now) or [ev.ReportDetails()]
+
+    def _checkpoint_completed(self, records: Mapping[AttemptId, int]) -> list[ev.Effect]:
+        executions = [(self.execution_graph.by_attempt(attempt), count) for attempt, count in records.items()]
+        self._restarts.checkpoint_completed({e.place: count for e, count in executions if e is not None})
+        return []
 
     def _is_leaving(self, execution: Execution) -> bool:
         """Whether the task was told to end."""
@@ -321,18 +373,21 @@ class JobMaster:
         self._restarts.remember(failure)
         if self.status is JobStatus.FAILING:
             return self._settle(now) or [ev.ReportDetails()]
+        if self._suspended and not failure.final:
+            return [ev.ReportDetails()]
         decision = self._restarts.decide(failure, failed, self._to_deploy, now.steady_ms)
         if isinstance(decision, GiveUp):
             self._move_to(JobStatus.FAILING, now)
             return self._end_all(now, decision.reason)
-        return self._restart(decision, failure.exception, now)
+        return self._restart(decision, failure, now)
 
-    def _restart(self, restart: PendingRestart, reason: str, now: Instant) -> list[ev.Effect]:
+    def _restart(self, restart: PendingRestart, failure: status_pb2.TaskFailure, now: Instant) -> list[ev.Effect]:
         self._to_deploy, self._restores = frozenset(), {}
         if self.status is not JobStatus.RESTARTING:
             self._move_to(JobStatus.RESTARTING, now)
-        self.message = f"restarting {len(restart.subtasks)} of {len(self._all)} tasks"
-        effects: list[ev.Effect] = [ev.RollBack(restart.subtasks, reason), ev.ReportDetails()]
+        tasks = f"{len(restart.subtasks)} of {len(self._all)} tasks"
+        self.message = f"restart {restart.number} of {tasks} in {restart.delay_ms / 1000:.1f} s: {cause_line(failure)}"
+        effects: list[ev.Effect] = [ev.RollBack(restart.subtasks, failure.exception), ev.ReportDetails()]
         effects += cancel(self.execution_graph.of(restart.subtasks), self.slots, now.date_ms)
         if restart.at_ms > now.steady_ms:
             effects.append(ev.WakeUpAt(restart.at_ms))
@@ -349,6 +404,53 @@ class JobMaster:
         effects: list[ev.Effect] = [ev.Restore(self.restarts, subtasks, self._needs_new_coordinator)]
         self.message = _RESTORING
         return [*effects, ev.ReportDetails(), *self._start_workers()]
+
+    # Stopped from outside
+
+    def _suspend(self, reason: str, now: Instant) -> list[ev.Effect]:
+        if self.status.is_terminal or self._suspended:
+            return []
+        if self.status in _ENDING:
+            return [*self._stop_at_once(reason, now), *self._settle(now)]
+        if isinstance(self.restart_strategy, NoRestartStrategy):
+            return self._abandon(reason, now)
+        self._restarts.remember(job_failure(self.graph.job_id, reason, now.date_ms))
+        if self.status is not JobStatus.RESTARTING:
+            self._move_to(JobStatus.RESTARTING, now)
+        self._suspended, self.message = True, f"suspended: {reason}"
+        self._needs_new_coordinator, self._coordinator_ready = self._needs_coordinator, not self._needs_coordinator
+        stopped = self._stop_at_once(reason, now)
+        return [ev.RollBack(self._all, reason), *stopped, ev.ReportDetails()]
+
+    def _resume(self, now: Instant) -> list[ev.Effect]:
+        if not self._suspended or self.status is not JobStatus.RESTARTING:
+            return []
+        self._suspended = False
+        self._restarts.begin_again()
+        self.execution_graph.try_again(self._all, now.date_ms)
+        self._to_deploy, self._restores = self._all, None
+        self._waiting_since = now.steady_ms
+        self.message = _RESTORING
+        restore = ev.Restore(self.restarts, self._all, self._needs_new_coordinator)
+        return [ev.DeclareSlots(self.slots_required), restore, ev.ReportDetails()]
+
+    def _abandon(self, reason: str, now: Instant) -> list[ev.Effect]:
+        if self.status.is_terminal:
+            return []
+        self.keeps_checkpoints = True
+        self._restarts.remember(job_failure(self.graph.job_id, reason, now.date_ms))
+        if self.status not in _ENDING:
+            self._move_to(JobStatus.FAILING, now)
+        self.message = ""
+        return [*self._stop_at_once(reason, now), *self._settle(now)]
+
+    def _stop_at_once(self, reason: str, now: Instant) -> list[ev.Effect]:
+        """Without waiting for tasks to end in order: their slots go, and with them their workers."""
+        self._restarts.pending, self._to_deploy, self._restores = None, frozenset(), {}
+        for execution in self.execution_graph.executions:
+            if not execution.state.is_terminal:
+                execution.move_to(ExecutionState.CANCELED, now.date_ms)
+        return [ev.DeclareSlots(0), *self._slots.give_back(reason), ev.StopCoordinator()]
 
     # Ends
 

@@ -5,57 +5,106 @@ Failures while a restart is waiting add to it: it takes in their regions, and co
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
 
+from millstream.core.failure_texts import shortened
 from millstream.jobmanager.execution_graph import Execution, ExecutionGraph
 from millstream.jobmanager.failover.history import ExceptionHistory
 from millstream.jobmanager.failover.regions import PipelinedRegions
-from millstream.jobmanager.failover.restart_strategy import GiveUp, NoRestartStrategy, RestartStrategy
+from millstream.jobmanager.failover.repeated_errors import LIMIT_OPTION, RepeatedErrors
+from millstream.jobmanager.failover.restart_strategy import Decision, GiveUp, NoRestartStrategy, RestartStrategy
 from millstream.jobmanager.failover.topology import JobTopology, Subtask
 from millstream.jobmanager.failure_messages import to_failure
 from millstream.proto import status_pb2
 
 _FINAL = "the job was not restarted: trying again would not help"
+_RECORD_IN_REASON = 200
 
 
 @dataclass(frozen=True, slots=True)
 class PendingRestart:
-    """Subtasks that are being cancelled, to run again at a time of the steady clock."""
+    """Subtasks that are being cancelled, to run again at a time of the steady clock; the number counts restarts."""
 
     subtasks: frozenset[Subtask]
     at_ms: int
+    number: int = 0
+    delay_ms: int = 0
 
 
 class JobRestarts:
     """Owned by the JobMaster, which carries the decisions out."""
 
-    def __init__(self, topology: JobTopology, strategy: RestartStrategy, history_size: int) -> None:
+    def __init__(
+        self, topology: JobTopology, strategy: RestartStrategy, history_size: int, same_error_limit: int
+    ) -> None:
         self.history = ExceptionHistory(history_size)
         self.count = 0
         self.pending: PendingRestart | None = None
         self.strategy = strategy
         self._regions = PipelinedRegions(topology)
+        self._repeated = RepeatedErrors(same_error_limit)
+
+    @property
+    def decided(self) -> int:
+        """How many restarts there were, with one that waits."""
+        return self.count if self.pending is None else self.pending.number
 
     def remember(self, failure: status_pb2.TaskFailure) -> None:
         """Adds a failure to the history; nothing else comes of it."""
-        self.history.failed(to_failure(failure))
+        known = to_failure(failure)
+        self.history.failed(replace(known, times=self._repeated.failed(known)))
+
+    def gives_up_on(self, failure: status_pb2.TaskFailure) -> bool:
+        """Whether the job has to end with this failure, also when it is about to restart for another one."""
+        return failure.final or (self._may_restart and self._repeated.is_too_many(to_failure(failure)))
+
+    @property
+    def _may_restart(self) -> bool:
+        return not isinstance(self.strategy, NoRestartStrategy)
 
     def decide(
         self, failure: status_pb2.TaskFailure, failed: Collection[Subtask], waiting: frozenset[Subtask], now_ms: int
     ) -> PendingRestart | GiveUp:
-        """What is to be done about failed subtasks, while others wait to be deployed."""
-        decision = GiveUp(_FINAL) if failure.final else self.strategy.failed(now_ms)
+        """What is to be done about failed subtasks, after it was remembered, while others wait to be deployed."""
+        decision = self._decision(failure, now_ms)
         if isinstance(decision, GiveUp):
-            return GiveUp("") if isinstance(self.strategy, NoRestartStrategy) else decision
-        before = self.pending or PendingRestart(frozenset(), now_ms)
+            return decision
+        before = self.pending or PendingRestart(frozenset(), now_ms, self.count + 1)
         affected = before.subtasks | self._regions.affected(failed) | waiting
-        self.pending = PendingRestart(affected, max(before.at_ms, now_ms + decision.delay_ms))
+        at_ms = max(before.at_ms, now_ms + decision.delay_ms)
+        self.pending = PendingRestart(affected, at_ms, before.number, at_ms - now_ms)
+        self.history.restarts(self.pending.number, self.pending.delay_ms)
         return self.pending
+
+    def _decision(self, failure: status_pb2.TaskFailure, now_ms: int) -> Decision:
+        if not self._may_restart:
+            return GiveUp("")
+        if failure.final:
+            return GiveUp(_FINAL)
+        known = to_failure(failure)
+        if self._repeated.is_too_many(known):
+            place = f" at the record {shortened(known.record, _RECORD_IN_REASON)}" if known.record else ""
+            return GiveUp(
+                f"the job was not restarted: the same error came {self._repeated.times(known)} times in a row{place}, "
+                f"and {LIMIT_OPTION} is {self._repeated.limit}; set it higher to try more often, or to 0 to go on "
+                "trying"
+            )
+        return self.strategy.failed(now_ms)
+
+    def checkpoint_completed(self, records: Mapping[Subtask, int]) -> None:
+        """With the records that each subtask had taken before the barrier."""
+        self._repeated.checkpoint_completed(records)
 
     def cancels(self, execution: Execution) -> bool:
         """Whether the task was told to end, to run again."""
         return self.pending is not None and execution.place in self.pending.subtasks
+
+    def begin_again(self) -> None:
+        """All tasks run again, not for a failure of the job's own: no strategy is asked."""
+        self.pending = None
+        self.history.handled()
+        self.count += 1
 
     def take_due(self, graph: ExecutionGraph, now_ms: int) -> frozenset[Subtask] | None:
         """What runs again now: when the old attempts have all ended and the delay has passed, all of it."""
@@ -66,5 +115,6 @@ class JobRestarts:
             return None
         self.pending = None
         self.history.handled()
+        self._repeated.restarted(pending.subtasks)
         self.count += 1
         return pending.subtasks

@@ -7,12 +7,14 @@ from typing import Any
 
 from millstream.core.errors import UnrecoverableError
 from millstream.core.key_groups import UnhashableKeyError
-from millstream.core.tracebacks import one_line, user_traceback
+from millstream.core.tracebacks import error_signature, one_line, user_traceback
 from millstream.proto import status_pb2, taskmanager_pb2
 from millstream.taskmanager.operators.base import NO_RECORD, OperatorError
 from millstream.taskmanager.partitioning import PartitioningError
 
 _RECORD_LENGTH = 1000
+_FINAL = (UnrecoverableError, ImportError, UnhashableKeyError)
+"""What is the same after any restart: what the job's environment lacks, and keys that can be none."""
 
 
 class PeerLostError(Exception):
@@ -25,7 +27,7 @@ def _short(record: Any) -> str:
     printer.maxtuple = printer.maxlist = printer.maxdict = 50
     try:
         text = printer.repr(record)
-    except Exception as error:
+    except BaseException as error:
         text = f"<{type(record).__qualname__} whose repr failed: {error!r}>"
     return text[:_RECORD_LENGTH]
 
@@ -37,11 +39,11 @@ def _explained(error: OperatorError | PartitioningError, where: str) -> BaseExce
         return cause
     try:
         key = error.key_of(error.record)
-    except Exception:
+    except BaseException:
         return cause
     try:
         hash(key)
-    except Exception:
+    except BaseException:
         return UnhashableKeyError(
             f"the key selector of '{where}' returned {_short(key)}, a {type(key).__qualname__}, which can be changed, "
             "and a key must stay as it is: return a tuple of its values, a dataclass with frozen=True, or one field"
@@ -50,9 +52,9 @@ def _explained(error: OperatorError | PartitioningError, where: str) -> BaseExce
 
 
 def describe_failure(
-    error: BaseException, deployment: taskmanager_pb2.TaskDeployment, now_ms: int
+    error: BaseException, deployment: taskmanager_pb2.TaskDeployment, now_ms: int, records: int = 0
 ) -> status_pb2.TaskFailure:
-    """The failure of a task, ready to be reported."""
+    """The failure of a task that had taken so many records, ready to be reported."""
     operator_name, record, cause = "", NO_RECORD, error
     if isinstance(error, OperatorError):
         operator_name, record = error.operator_name, error.record
@@ -71,5 +73,7 @@ def describe_failure(
         traceback=user_traceback(cause),
         record="" if record is NO_RECORD else _short(record),
         timestamp=now_ms,
-        final=isinstance(cause, UnrecoverableError),
+        final=isinstance(cause, _FINAL),
+        signature=error_signature(cause),
+        records=records,
     )

@@ -21,6 +21,7 @@ from millstream.proto import status_pb2, taskmanager_pb2
 from millstream.taskmanager.chain import OperatorChain
 from millstream.taskmanager.checkpointing.task_checkpoints import TaskCheckpoints
 from millstream.taskmanager.checkpointing.writer_thread import CheckpointServices
+from millstream.taskmanager.interruption import TaskInterrupted
 from millstream.taskmanager.network.inputs import InputChannel, InputGate
 from millstream.taskmanager.network.outputs import ResultPartition
 from millstream.taskmanager.network.overtaking import Passage
@@ -60,6 +61,7 @@ class Task:
         self.counters: dict[str, Counter] = {}
         self.accumulators: dict[str, Accumulator[Any]] = {}
         self.records_in = 0
+        self._records_polled = 0
         self.busy = self.idle = self.backpressured = 0.0
         self.last_result = StepResult.IDLE
         self._chain: OperatorChain | None = None
@@ -123,6 +125,11 @@ class Task:
     def source(self) -> SourceOperator | None:
         """The head, when it is a source."""
         return self._source
+
+    @property
+    def records_taken(self) -> int:
+        """From the inputs, or of a source from its reader; with those of the batch that is being processed."""
+        return self.records_in + self._records_polled
 
     @property
     def may_go_on(self) -> bool:
@@ -251,7 +258,9 @@ class Task:
             while self.keyed_backends:
                 try:
                     self.keyed_backends.pop().close()
-                except Exception as error:
+                except TaskInterrupted:
+                    raise
+                except BaseException as error:
                     errors.append(error)
         return errors
 
@@ -295,6 +304,7 @@ class Task:
         assert not isinstance(result, PollStatus)
         if len(result):
             self._step_rows = len(result)
+            self._records_polled += len(result)
             self._has_more = most < wanted and len(result) >= most
             source.emit(result)
         return StepResult.WORKED

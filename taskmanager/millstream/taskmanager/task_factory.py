@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
 import zlib
 from collections.abc import Callable
 from dataclasses import replace
@@ -13,7 +12,7 @@ from millstream.core.batches import Signal
 from millstream.core.clock import Clock
 from millstream.core.configuration import Configuration
 from millstream.core.key_groups import key_group_range
-from millstream.core.pickling import to_bytes
+from millstream.core.pickling import load_program, to_bytes
 from millstream.core.snapshot.errors import SnapshotError
 from millstream.core.types import PICKLED, TypeInformation
 from millstream.datastream.functions import RuntimeContext
@@ -54,6 +53,11 @@ def is_debloating(configuration: Configuration) -> bool:
     return configuration.boolean(f"{_DEBLOAT}.enabled")
 
 
+def _spec(pickled: bytes) -> plan.EdgeSpec:
+    spec: plan.EdgeSpec = load_program(pickled, "the type or the partitioner between two tasks")
+    return spec
+
+
 class TaskFactory:
     """What all tasks of a worker are built with."""
 
@@ -80,6 +84,7 @@ class TaskFactory:
         self._clock = clock
         self._storages = storages
         self._state_backend = state_backend(self._configuration)
+        self._object_reuse = self._configuration.boolean("pipeline.object-reuse")
         self.max_rows = self._configuration.integer("execution.batch.max-rows")
         self.max_column_rows = self._configuration.integer("execution.batch.max-column-rows")
 
@@ -100,7 +105,7 @@ class TaskFactory:
             task.attach_finished()
             self._restore_in_flight(task, restored)
             return
-        types: dict[int, TypeInformation] = {gate.input: pickle.loads(gate.spec).type for gate in deployment.inputs}
+        types: dict[int, TypeInformation] = {gate.input: _spec(gate.spec).type for gate in deployment.inputs}
         builder = ChainBuilder(
             [partition.emit for partition in task.partitions],
             types.get(0, PICKLED),
@@ -113,10 +118,12 @@ class TaskFactory:
             self._state_backend.operator_backend,
             restored,
             frozenset(deployment.failed_savepoints),
+            [index for index, partition in enumerate(task.partitions) if not partition.has_local_channels],
+            self._object_reuse,
         )
         limited = is_debloating(self._configuration) and task.partitions
         outlet = Outlet(self.max_column_rows, self._configuration.seconds(f"{_DEBLOAT}.target") if limited else None)
-        task.attach(builder.build(pickle.loads(deployment.chain)), outlet)
+        task.attach(builder.build(load_program(deployment.chain, f"the code of {deployment.task_name}")), outlet)
         if restored is not None:
             self._restore_in_flight(task, restored)
 
@@ -128,7 +135,7 @@ class TaskFactory:
         return restore_task(deployment, storage, task.checkpoints.copies)
 
     def _gate(self, gate: pb.InputGate, gates: int) -> InputGate:
-        spec: plan.EdgeSpec = pickle.loads(gate.spec)
+        spec = _spec(gate.spec)
         channels: list[InputChannel] = []
         for c in gate.channels:
             if c.producer_address == self._data_plane.address:
@@ -165,7 +172,7 @@ class TaskFactory:
         self._data_plane.send(channel.peer, frame.SerializeToString())
 
     def _partition(self, task: Task, output: pb.ResultPartition) -> ResultPartition:
-        spec: plan.EdgeSpec = pickle.loads(output.spec)
+        spec = _spec(output.spec)
         if output.max_parallelism:
             spec = replace(spec, max_parallelism=output.max_parallelism)
         segment = self._configuration.integer("taskmanager.memory.segment-size")
@@ -183,8 +190,10 @@ class TaskFactory:
             self._channels.add_output(remote)
             channels.append(remote)
         timeout = spec.buffer_timeout
+        local = [index for index, channel in enumerate(channels) if isinstance(channel, LocalOutputChannel)]
+        seed = zlib.crc32(task.attempt_id.encode())
         return ResultPartition(
-            make_router(spec, len(channels), task.deployment.subtask, seed=zlib.crc32(task.attempt_id.encode())),
+            make_router(spec, len(channels), task.deployment.subtask, seed, () if self._object_reuse else local),
             channels,
             self._configuration.seconds("execution.buffer-timeout.interval") if timeout is None else timeout,
             self._configuration.integer("taskmanager.network.memory.output-buffers"),
@@ -197,7 +206,7 @@ class TaskFactory:
         shares = share_of(restored.in_flight(), deployment.subtask, deployment.parallelism)
         ways: dict[str, tuple[Emit, TypeInformation]] = {}
         for output, partition in zip(deployment.outputs, task.partitions, strict=True):
-            spec: plan.EdgeSpec = pickle.loads(output.spec)
+            spec = _spec(output.spec)
             ways[spec.name] = (partition.emit, spec.type)
         ways.update(task.chain.ways())
         if shares.keys() - ways.keys():
@@ -230,11 +239,14 @@ class TaskFactory:
             lambda kind, event: self._reader_event(task, kind, event),
             lambda: self._wake_up(attempt_id),
             lambda seconds: self._wake_up_in(attempt_id, seconds),
+            self._object_reuse,
         )
 
     def _reader_event(self, task: Task, kind: str, event: Any) -> None:
         d = task.deployment
-        message = pb.ReaderEvent(job_id=d.job_id, vertex_id=d.vertex_id, subtask=d.subtask)
+        message = pb.ReaderEvent(
+            job_id=d.job_id, vertex_id=d.vertex_id, subtask=d.subtask, attempt_id=d.attempt_id
+        )
         match kind:
             case "registered":
                 message.registered.SetInParent()

@@ -38,6 +38,8 @@ class SourceReaderContext(ABC):
     """What a reader can do. `wake_up` may be called from any thread, the rest only from the reader's calls."""
 
     runtime_context: RuntimeContext
+    object_reuse: bool = False
+    """`pipeline.object-reuse`: records are handed on as they are, whoever else may change them."""
 
     @abstractmethod
     def send_split_request(self) -> None:
@@ -179,13 +181,17 @@ class Source(ABC, Generic[SplitT]):
         """Whether its readers answer Arrow batches, which are worth making larger than batches of Python objects."""
         return False
 
+    def keeps_records(self) -> bool:
+        """Whether a reader may hold on to records that it answered, or answer one twice: then they are copied."""
+        return True
+
 
 class SinkWriter(ABC):
     """Writes in one subtask."""
 
     @abstractmethod
     def write(self, batch: Batch) -> None:
-        """Called with each batch. Blocking here is backpressure."""
+        """Called with each batch, whose records are the writer's own. Blocking here is backpressure."""
 
     def flush(self, end_of_input: bool) -> None:  # noqa: B027  # a hook
         """Called when everything written has to be out: at the end of the input, before `close`."""

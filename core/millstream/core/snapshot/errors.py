@@ -28,6 +28,10 @@ class IncompatibleStateError(SnapshotError, UnrecoverableError):
     """What the program declares cannot be read from what the snapshot holds."""
 
 
+class UnwritableStateError(SnapshotError, UnrecoverableError):
+    """What the program put into a state is not what it declared, or cannot be pickled: it would be put there again."""
+
+
 def one_line(error: BaseException) -> str:
     """An error of a library as part of one of ours."""
     return " ".join(str(error).split()) or type(error).__name__

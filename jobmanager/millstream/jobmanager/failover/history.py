@@ -31,15 +31,23 @@ class Failure:
     record: str = ""
     labels: Mapping[str, str] = field(default_factory=dict)
     echo: bool = False
+    signature: str = ""
+    records: int = 0
+    times: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class RootCause:
-    """What made the job fail or restart, and what failed with it."""
+    """What made the job fail or restart, and what failed with it.
+
+    `restart` is the number of the restart that it led to, from 1 on; 0 when it led to none.
+    """
 
     failure: Failure
     concurrent: tuple[Failure, ...] = ()
     dropped: int = 0
+    restart: int = 0
+    restart_delay_ms: int = 0
 
 
 class ExceptionHistory:
@@ -80,6 +88,11 @@ class ExceptionHistory:
         kept = concurrent[: self._max_concurrent]
         dropped = entry.dropped + len(concurrent) - len(kept)
         self._entries[-1] = replace(entry, concurrent=kept, dropped=dropped)
+
+    def restarts(self, number: int, delay_ms: int) -> None:
+        """The newest root cause leads to this restart; what joins it later puts it off."""
+        if self._entries:
+            self._entries[-1] = replace(self._entries[-1], restart=number, restart_delay_ms=delay_ms)
 
     def handled(self) -> None:
         """The affected tasks run again, or the job has ended: the next failure is a root cause of its own."""

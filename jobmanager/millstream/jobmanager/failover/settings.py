@@ -99,6 +99,13 @@ class ExponentialDelay:
 RestartSettings = NoRestart | FixedDelay | FailureRate | ExponentialDelay
 
 
+def same_error_limit(options: Options) -> int:
+    """After how many times in a row the same error at the same record fails the job; 0: never."""
+    limit = int(options.get(f"{_PREFIX}.same-error-limit"))
+    _require(limit >= -1, "same-error-limit", limit, "it must be 1 or more; 0 and -1 set no limit")
+    return max(limit, 0)
+
+
 def restart_settings(options: Options, checkpointing: bool) -> RestartSettings:
     """What the configuration asks for; without a type, exponential delay for jobs that checkpoint, else none."""
 

@@ -42,6 +42,7 @@ from millstream.taskmanager.checkpointing.writer_thread import (
 )
 from millstream.taskmanager.checkpointing.writing import SnapshotTarget
 from millstream.taskmanager.failures import describe_failure
+from millstream.taskmanager.interruption import TaskInterrupted
 
 if TYPE_CHECKING:
     from millstream.taskmanager.task import Task
@@ -195,7 +196,8 @@ class TaskCheckpoints:
             self._full_under_way.discard(number)
             self._discard(number)
             if not given_up:
-                self._decline(number, "CHECKPOINT_ASYNC_EXCEPTION", mail.error)
+                failure = self._described(mail.final) if mail.final is not None else None
+                self._decline(number, "CHECKPOINT_ASYNC_EXCEPTION", mail.error, failure)
         elif given_up:
             self._discard(number, mail.barrier.location, mail.written.new_files)
         else:
@@ -291,7 +293,7 @@ class TaskCheckpoints:
             allocation_id=services.allocation_id, attempt_id=self._task.attempt_id, checkpoint_id=number,
             alignment_ms=millis(began - arrival.at), start_delay_ms=arrival.start_delay_ms,
             processed_bytes=self._bytes_in() - arrival.bytes_in, unaligned=barrier.unaligned,
-            ended=self._task.has_finished_operators,
+            ended=self._task.has_finished_operators, records=self._task.records_taken,
         )  # fmt: skip
         self._arrivals = {known: first for known, first in self._arrivals.items() if known > number}
         self.end.captured(number, barrier.stop)
@@ -299,9 +301,10 @@ class TaskCheckpoints:
         try:
             target = self._target(barrier)
             captured = capture_chain(self._task.chain, barrier, target.shared)
-        except Exception as error:
-            failure = describe_failure(error, self._task.deployment, services.clock.now_ms())
-            self._decline(number, "CHECKPOINT_DECLINED", told(error), failure)
+        except TaskInterrupted:
+            raise
+        except BaseException as error:
+            self._decline(number, "CHECKPOINT_DECLINED", told(error), self._described(error))
         try:
             if captured is not None:
                 self._in_flight.record(barrier, recorded)
@@ -334,6 +337,10 @@ class TaskCheckpoints:
             self._full_under_way.add(barrier.checkpoint_id)
         bases = {number: known for number, known in self._layouts.items() if number >= barrier.oldest_base}
         return SnapshotTarget(storage, barrier, self._task.deployment, shared, bases)
+
+    def _described(self, error: BaseException) -> TaskFailure:
+        now_ms = self._services.clock.now_ms()
+        return describe_failure(error, self._task.deployment, now_ms, self._task.records_taken)
 
     def _decline(self, checkpoint_id: int, reason: str, message: str, failure: TaskFailure | None = None) -> None:
         log.info("%s declines checkpoint %d: %s", self._task.deployment.task_name, checkpoint_id, message)

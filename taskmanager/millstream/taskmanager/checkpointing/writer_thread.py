@@ -13,7 +13,7 @@ from functools import partial
 
 from millstream.core.batches import Barrier
 from millstream.core.clock import Clock
-from millstream.core.errors import MillstreamError
+from millstream.core.errors import MillstreamError, UnrecoverableError
 from millstream.core.snapshot.errors import SnapshotError
 from millstream.core.snapshot.operator_json import operators_to_json
 from millstream.core.tracebacks import one_line
@@ -29,13 +29,17 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class SnapshotWritten:
-    """A mail: the thread is done with a snapshot. Exactly one of `written` and `error` is set."""
+    """A mail: the thread is done with a snapshot. Exactly one of `written` and `error` is set.
+
+    `final` is the error when there is no use in trying again.
+    """
 
     attempt_id: str
     barrier: Barrier
     ack: pb.CheckpointAck
     written: WrittenSnapshot | None = None
     error: str = ""
+    final: UnrecoverableError | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,8 +79,8 @@ def write_states(
         ack.bytes_written = written.bytes_written
         ack.async_ms = millis(services.clock.monotonic() - began)
         mail = SnapshotWritten(ack.attempt_id, target.barrier, ack, written)
-    except (Exception, SystemExit) as error:
-        mail = SnapshotWritten(ack.attempt_id, target.barrier, ack, error=told(error))
+    except BaseException as error:
+        mail = SnapshotWritten(ack.attempt_id, target.barrier, ack, error=told(error), final=_final(error))
     finally:
         captured.release()
     services.post(mail)
@@ -95,10 +99,14 @@ def write_caught(
         ack.persisted_bytes = sum(state.size for operator in caught.operators for state in operator.in_flight)
         ack.unaligned = True
         mail = replace(mail, written=written)
-    except (Exception, SystemExit) as error:
+    except BaseException as error:
         services.discard(mail.barrier.location, states.new_files)
-        mail = replace(mail, written=None, error=told(error))
+        mail = replace(mail, written=None, error=told(error), final=_final(error))
     services.post(mail)
+
+
+def _final(error: BaseException) -> UnrecoverableError | None:
+    return error if isinstance(error, UnrecoverableError) else None
 
 
 def millis(seconds: float) -> int:

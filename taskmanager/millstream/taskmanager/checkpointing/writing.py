@@ -19,7 +19,7 @@ from millstream.core.conversion import ConversionError
 from millstream.core.ids import OperatorId
 from millstream.core.key_groups import UnhashableKeyError
 from millstream.core.snapshot.columns import OversizedColumnError
-from millstream.core.snapshot.errors import SnapshotError
+from millstream.core.snapshot.errors import SnapshotError, UnwritableStateError
 from millstream.core.snapshot.files import FileFormat, write_state
 from millstream.core.snapshot.model import OperatorSnapshot, StateFile, StateKind, StateSnapshot
 from millstream.core.snapshot.storage import FileTarget
@@ -201,7 +201,8 @@ def _naming(operator: CapturedOperator, declaration: StateDeclaration) -> Iterat
     try:
         yield
     except (ConversionError, UnhashableKeyError) as error:
-        raise SnapshotError(f"{operator.name}: state '{declaration.name}'", f"cannot be written: {error}") from error
+        where = f"{operator.name}: state '{declaration.name}'"
+        raise UnwritableStateError(where, f"cannot be written: {error}") from error
 
 
 def _table(state: CapturedTable, wanted: Collection[int] | None, max_parallelism: int) -> pa.Table:

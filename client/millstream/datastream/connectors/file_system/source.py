@@ -161,6 +161,10 @@ class FileSource(Source[FileSplit]):
         """As the format says."""
         return self._format.produces_columns()
 
+    def keeps_records(self) -> bool:
+        """Every record is made anew."""
+        return False
+
     def get_produced_type(self) -> TypeInformation:
         """The format's."""
         return self._format.produced_type()

@@ -1,0 +1,111 @@
+"""Errors that come again at the same record: restarting the job does not mend them. Pure.
+
+Two failures are the same error when the same class was raised at the same place in code, in the same operator. The
+subtask does not matter: after a restart, a record may reach another one. The record is the one that was reported, as
+text; an error without a record, such as one of `open()` or of a source, has its message in that place.
+
+An error counts once for each restart, however many subtasks raise it. It counts from the start again when
+
+- the job got past the record: a checkpoint completed after the restart, before which the subtask had taken as many
+  records as there were between the checkpoint before the failure and the failure. A checkpoint alone says nothing:
+  a slow source may take one or more to come to the record again;
+- another error was raised in between. Other records that raise the same error do not reset the count, since which of
+  several comes first is a matter of chance.
+
+What no code raised is neither counted nor does it reset anything: workers that were killed, lost peers, missing slots.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+
+from millstream.jobmanager.failover.history import Failure
+from millstream.jobmanager.failover.topology import Subtask
+
+LIMIT_OPTION = "restart-strategy.same-error-limit"
+
+_VARYING = re.compile(r"\bat 0x[0-9a-fA-F]+|(?<=\bcheckpoint )\d+")
+"""What differs from one time to the next: where an object is in memory, and which checkpoint failed."""
+_Error = tuple[str, str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class _Count:
+    """How often, and how many records after the restore point the subtask came to it the last time."""
+
+    times: int
+    subtask: Subtask | None
+    distance: int
+
+
+class RepeatedErrors:
+    """Lives as long as the job. With a limit of 0 or less, errors are counted and none is one too many."""
+
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
+        self._error: _Error | None = None
+        self._counts: dict[str, _Count] = {}
+        self._counted: set[str] = set()
+        self._restore_points: dict[Subtask, int] = {}
+
+    def failed(self, failure: Failure) -> int:
+        """Counts a failure; answers how often in a row it is the same error at the same record, 0 if not counted."""
+        if not _is_countable(failure):
+            return 0
+        error, record = _error(failure), _place(failure)
+        if error != self._error:
+            self._error = error
+            self._counts.clear()
+            self._counted.clear()
+        times = self.times(failure)
+        if record not in self._counted:
+            self._counted.add(record)
+            before = self._restore_points.get(failure.subtask, 0) if failure.subtask is not None else 0
+            self._counts[record] = _Count(times, failure.subtask, failure.records - before)
+        return times
+
+    def times(self, failure: Failure) -> int:
+        """What `failed` would answer."""
+        if not _is_countable(failure):
+            return 0
+        record = _place(failure)
+        known = self._counts.get(record) if _error(failure) == self._error else None
+        if known is None:
+            return 1
+        return known.times if record in self._counted else known.times + 1
+
+    def is_too_many(self, failure: Failure) -> bool:
+        """Whether the job has to fail with this one."""
+        return 0 < self.limit <= self.times(failure)
+
+    def checkpoint_completed(self, records: Mapping[Subtask, int]) -> None:
+        """A checkpoint of attempts that run, with the records that each had taken before its barrier."""
+        if self._counted:  # it belongs to attempts that are being cancelled
+            return
+        self._restore_points.update(records)
+        self._counts = {
+            record: count
+            for record, count in self._counts.items()
+            if count.subtask is None or records.get(count.subtask, -1) < count.distance
+        }
+
+    def restarted(self, subtasks: Collection[Subtask]) -> None:
+        """These have new attempts, which count their records from the restore point on."""
+        self._counted.clear()
+        for subtask in subtasks:
+            self._restore_points.pop(subtask, None)
+
+
+def _is_countable(failure: Failure) -> bool:
+    return bool(failure.signature) and not failure.echo
+
+
+def _error(failure: Failure) -> _Error:
+    vertex = failure.subtask.vertex_id if failure.subtask is not None else ""
+    return failure.signature, vertex, failure.operator_name
+
+
+def _place(failure: Failure) -> str:
+    return _VARYING.sub("", failure.record or failure.exception)
