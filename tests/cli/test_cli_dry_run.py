@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from dataclasses import make_dataclass
 from pathlib import Path
 from typing import Any
 
@@ -74,6 +75,27 @@ def test_a_snapshot_that_fits(cli: Any, job: str) -> None:
     assert done.stdout.endswith("A restore works.\n")
     assert done.stderr == "chatter\n"
     assert not (cli.home / "processed").exists()
+
+
+def test_a_field_that_looks_renamed_and_a_number_that_no_float_holds(cli: Any, job: str) -> None:
+    seen = make_dataclass("Seen", [("n", int), ("note", str)])
+    maker = Maker(cli.home / "snapshots")
+    maker.operator(
+        "counter",
+        maker.values("count", {"a": 2**53 + 1}, StateTypes(t.STRING, t.LONG)),
+        maker.values("seen", {"a": seen(1, "x")}, StateTypes(t.STRING, t.DataclassType(seen))),
+    )
+    location = maker.finish().location
+    done = cli("run", "--dry-run", "-s", location, job)
+    assert done.returncode == 0, done.stderr
+    warning = "operator 'counter', state 'seen': the field note is gone, and label of the same type (String) is new"
+    assert f"Warning: {warning}" in done.stdout
+    (cli.home / "wider.py").write_text(JOB.replace('"count", int', '"count", float'))
+    done = cli("run", "--dry-run", "--json", "-s", location, "wider.py")
+    answer = json.loads(done.stdout)
+    assert (done.returncode, answer["restorable"]) == (1, False)
+    assert answer["warnings"][0].startswith(warning)
+    assert answer["problems"][0].endswith("column value: holds 9007199254740993, which Double cannot hold exactly")
 
 
 def test_a_wheel_in_its_own_environment(cli: Any) -> None:

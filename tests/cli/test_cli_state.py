@@ -171,10 +171,10 @@ def test_show_says_what_is_wrong(here: Here, snapshot: str) -> None:
 
 
 def test_a_damaged_file_is_refused_by_name(here: Here, snapshot: str) -> None:
-    file = Path(snapshot.removeprefix("file://"), "operator", "counts", "part-0-0.parquet")
+    file = Path(snapshot.removeprefix("file://"), "operator-0", "counts", "part-0-0.parquet")
     file.write_bytes(file.read_bytes()[:-1] + b"!")
     line = here.fails("state", "show", snapshot, "counter", "counts")
-    where = f"{snapshot}/operator/counts/part-0-0.parquet"
+    where = f"{snapshot}/operator-0/counts/part-0-0.parquet"
     assert line == f"millstream state show: {where}: is damaged: its content does not match its checksum"
     assert "part-0-0.parquet: is damaged" in here.fails("state", "diff", snapshot, make(Path(here.home)), status=2)
 
@@ -193,7 +193,27 @@ def test_diff(here: Here, snapshot: str) -> None:
     answer = json.loads(ran(here("state", "diff", "--json", snapshot, other), 1))
     counts = answer["operators"][0]["states"][0]
     assert (answer["equal"], counts["added"], counts["removed"], counts["changed"]) == (False, 1, 0, 1)
-    assert {"sign": "+", "path": ["c"]} in counts["entries"]
+    assert {"sign": "+", "path": ["c"], "new": [3, "z"]} in counts["entries"]
+    assert {"sign": "~", "path": ["b"], "old": [2, "y"], "new": [9, "y"]} in counts["entries"]
+    values = ran(here("state", "diff", snapshot, other), 1).splitlines()
+    assert sorted(values[2:]) == ["    + c: (3, 'z')", "    ~ b: (2, 'y') -> (9, 'y')"]
+    assert ran(here("state", "diff", "--summary", snapshot, other), 1).splitlines() == values[:2]
+
+
+def test_diff_of_pickled_and_of_long_values(here: Here) -> None:
+    sides = []
+    for last, plain in ((1, [1]), (2, [2])):
+        maker = Maker(here.home / str(last))
+        lists = maker.lists("events", {"a": [*range(1000), last]}, StateTypes(t.STRING, t.LONG))
+        maker.operator("a", lists, maker.values("any", {"k": plain}, StateTypes(t.STRING, t.PICKLED)))
+        sides.append(maker.finish().location)
+    output = ran(here("state", "diff", *sides), 1).splitlines()
+    assert output[2].endswith("998, 999, 1] -> " + output[2].split(" -> ")[0].split(": ")[1][:-2] + "2]")
+    assert len(output[2]) < 300
+    assert output[4] == "    ~ k: <pickled, 17 bytes> -> <pickled, 17 bytes>"
+    assert ran(here("state", "diff", "--unpickle", *sides), 1).splitlines()[4] == "    ~ k: [1] -> [2]"
+    answer = json.loads(ran(here("state", "diff", "--unpickle", "--json", *sides), 1))
+    assert answer["operators"][0]["states"][1]["entries"] == [{"sign": "~", "path": ["k"], "old": [1], "new": [2]}]
 
 
 def test_pickled_keys_and_times_that_no_calendar_has(here: Here) -> None:

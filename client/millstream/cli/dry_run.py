@@ -23,6 +23,7 @@ from millstream.client.program import STATES_FILE_VARIABLE, VERBOSE_VARIABLE
 from millstream.core.configuration import Configuration
 from millstream.core.errors import InvalidProgramError
 from millstream.core.snapshot.errors import SnapshotError
+from millstream.core.snapshot.exactness import inexact_values
 from millstream.core.snapshot.fit import Fit, OperatorFit, OperatorMatch, ProgramOperator, StateFit, StateMatch, fit
 from millstream.core.snapshot.opened import OpenedSnapshot, open_snapshot
 from millstream.core.snapshot.program_json import program_from_json
@@ -49,7 +50,8 @@ def compare_with_snapshot(
     if status != 0:
         return status
     allowed = configuration.boolean(_ALLOW)
-    found, damage = fit(snapshot.metadata, program, allowed), _damage(snapshot, verbose)
+    found = fit(snapshot.metadata, program, allowed)
+    damage = _damage(snapshot, found, verbose)
     if as_json:
         click.echo(json.dumps(_fit_json(snapshot, found, damage), indent=2))
     else:
@@ -57,15 +59,15 @@ def compare_with_snapshot(
     return 0 if found.restorable and not damage else 1
 
 
-def _damage(snapshot: OpenedSnapshot, verbose: bool) -> list[str]:
-    """What is wrong with the files, if anything is."""
+def _damage(snapshot: OpenedSnapshot, found: Fit, verbose: bool) -> list[str]:
+    """What is wrong with the files, or with values that the program would read as another type."""
     with progress_on_terminal(verbose) as progress:
         progress(f"checking the files of {snapshot.location}")
         try:
             verify_snapshot(snapshot.storage, snapshot.location)
+            return inexact_values(snapshot, found)
         except SnapshotError as error:
             return [str(error)]
-    return []
 
 
 def _declared(
@@ -94,6 +96,8 @@ def _print(snapshot: OpenedSnapshot, found: Fit, damage: list[str], allowed: boo
     rows = [row for operator in found.operators for row in _rows(operator)]
     print_table(["OPERATOR", "STATE", "RESULT", "DETAILS"], rows)
     click.echo()
+    for warning in found.warnings:
+        click.echo(f"Warning: {warning}")
     if found.restorable and not damage:
         click.echo("A restore works.")
         return
@@ -123,6 +127,7 @@ def _fit_json(snapshot: OpenedSnapshot, found: Fit, damage: list[str]) -> dict[s
         "snapshot": header(snapshot),
         "restorable": found.restorable and not damage,
         "problems": [*damage, *found.problems],
+        "warnings": list(found.warnings),
         "unknown": list(found.unknown),
         "operators": [_operator_json(operator) for operator in found.operators],
     }
@@ -150,4 +155,5 @@ def _state_json(state: StateFit) -> dict[str, Any]:
         "stored": declaration_json(state.stored) if state.stored is not None else None,
         "declared": declaration_json(state.declared) if state.declared is not None else None,
         "message": state.message,
+        "warnings": list(state.warnings),
     }

@@ -78,26 +78,37 @@ def show(
 
 @state.command(cls=_DiffCommand, epilog=_SNAPSHOT)
 @verbose_option
-@click.option("--keys", is_flag=True, help="Lists the keys of entries that differ.")
-@click.option("--limit", type=click.IntRange(min=1), default=20, show_default=True, help="Keys listed for each state.")
+@click.option("--keys", is_flag=True, help="Lists the keys of entries that differ, without their values.")
+@click.option("--summary", is_flag=True, help="Lists no entries.")
+@click.option(
+    "--limit", type=click.IntRange(min=1), default=20, show_default=True, help="Entries listed for each state."
+)
+@click.option(
+    "--unpickle",
+    is_flag=True,
+    help="Loads pickled values. This executes code from the snapshots: only for snapshots that you trust.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Prints JSON.")
 @click.argument("first")
 @click.argument("second")
-def diff(verbose: bool, keys: bool, limit: int, as_json: bool, first: str, second: str) -> int:
-    """Compare two snapshots.
+def diff(
+    verbose: bool, keys: bool, summary: bool, limit: int, unpickle: bool, as_json: bool, first: str, second: str
+) -> int:
+    """Compare two snapshots. Entries that differ are listed with their old and new values.
 
     The exit status is 0 when they hold the same state, 1 when they differ, and 2 when one cannot be read. Pickled
     values are compared as bytes; parallelism, and when entries expire, are not compared.
     """
-    from millstream.cli.state_differences import differences_json, print_differences
+    from millstream.cli.state_differences import Shown, differences_json, print_differences
     from millstream.core.snapshot.diff import diff_snapshots
     from millstream.core.snapshot.opened import open_snapshot
 
     opened = open_snapshot(absolute_location(first)), open_snapshot(absolute_location(second))
     with progress_on_terminal(verbose) as progress:
-        found = diff_snapshots(*opened, limit if keys or as_json else 0, progress)
+        found = diff_snapshots(*opened, 0 if summary else limit, progress)
+    shown = Shown(values=not keys, unpickle=unpickle)
     if as_json:
-        click.echo(json.dumps(differences_json(found), indent=2))
+        click.echo(json.dumps(differences_json(found, shown), indent=2))
     else:
-        print_differences(found)
+        print_differences(found, shown)
     return 0 if found.equal else 1

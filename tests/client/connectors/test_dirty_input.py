@@ -22,6 +22,7 @@ from millstream.datastream.connectors.errors import ConnectorError
 from millstream.datastream.connectors.file_system import DEAD_LETTERS, DeadLetter, FileSource, StreamFormat
 from millstream.datastream.connectors.file_system.csv_format import CsvFormat
 from millstream.datastream.connectors.file_system.csv_records import CsvRecords
+from millstream.datastream.connectors.file_system.csv_suspects import certain
 from millstream.datastream.connectors.malformed import ERROR_COUNTER
 
 
@@ -305,3 +306,33 @@ def test_dead_letters_have_to_be_read(tmp_path: Path) -> None:
 def test_other_ways_are_refused(tmp_path: Path, on_error: Any) -> None:
     with pytest.raises(InvalidProgramError, match="on_error must be one of 'fail', 'skip', 'dead-letter'"):
         _text(tmp_path, on_error)
+
+
+_KINDS = [pa.int64(), pa.float64(), pa.string(), pa.date32(), pa.timestamp("us"), pa.time64("us"), pa.bool_()]
+_NUMBERS = [b"1", b"0x1F", b" 7\t", b"+1", b"1e5", b"nan", b"-inf", b"Infinity", b"true", b"x", b"\xff"]
+_MOMENTS = [b"2024-01-02", b"2024-01-02T03:04:05Z", b"2024-01-02 03:04:05.123456", b"03:04", b"3:4:5"]
+_SHORT = st.binary(max_size=4).filter(lambda value: not set(value) & set(b'",\r\n'))
+
+
+@given(st.sampled_from(_NUMBERS + _MOMENTS) | _SHORT, st.sampled_from(_KINDS))
+def test_only_what_arrow_refuses_is_certain(value: bytes, kind: pa.DataType) -> None:
+    from pyarrow import csv
+
+    if not certain(pa.array([value], pa.binary()), kind):
+        return
+    with pytest.raises(pa.ArrowInvalid):
+        csv.read_csv(
+            pa.BufferReader(b'"' + value + b'"\n'),
+            read_options=csv.ReadOptions(column_names=["a"]),
+            convert_options=csv.ConvertOptions(column_types={"a": kind}, null_values=[""]),
+        )
+
+
+def test_a_third_of_a_large_file_may_be_malformed(tmp_path: Path) -> None:
+    lines = [(b"x%d,%d\n", b"x%d,n%d\n", b"%d\xff,%d\n", b"%d,%d,\n")[i % 4] % (i, i) for i in range(20_000)]
+    (tmp_path / "a").write_bytes(b"".join(lines))
+    source = FileSource.for_csv(tmp_path, header=False, types=tuple[str, int], on_error="dead-letter")
+    rows, side, count = _read(source, max_rows=4096)
+    assert [row.f1 for row in rows] == list(range(0, 20_000, 4))
+    assert [letter.raw + b"\n" for letter in side] == [line for i, line in enumerate(lines) if i % 4]
+    assert count == 15_000

@@ -82,7 +82,7 @@ class Maker:
             file
             for subtask, table in enumerate(tables)
             for file in write_state(
-                self.storage, self.location, "operator", name, subtask, table, self.format,
+                self.storage, self.location, f"operator-{len(self.operators)}", name, subtask, table, self.format,
                 rows_per_file=self.rows_per_file,
             )
         ]  # fmt: skip

@@ -25,7 +25,7 @@ from millstream.core.snapshot import (
     StateTypes,
     diff,
 )
-from millstream.core.snapshot.diff import Entry, SnapshotDiff, StateDiff, diff_snapshots
+from millstream.core.snapshot.diff import ABSENT, Entry, SnapshotDiff, StateDiff, diff_snapshots
 from millstream.core.snapshot.opened import KeyGroupReader, OpenedSnapshot
 
 COUNTS = StateTypes(t.STRING, t.LONG)
@@ -70,6 +70,9 @@ def test_keyed_entries_are_compared_whatever_the_files(
     expected |= {Entry("-", (key,)) for key in old.keys() - new.keys()}
     expected |= {Entry("~", (key,)) for key in old.keys() & new.keys() if old[key] != new[key]}
     assert set(state.entries) == expected
+    for entry in state.entries:
+        (key,) = entry.path
+        assert (entry.old, entry.new) == (old.get(key, ABSENT), new.get(key, ABSENT))
     assert counted(state) == tuple(sum(entry.sign == sign for entry in expected) for sign in "+-~")
     assert found.equal == (old == new)
 
@@ -85,6 +88,32 @@ def test_maps_are_compared_by_entry_and_lists_by_key(tmp_path: Path) -> None:
     types = StateTypes(t.LONG, t.DOUBLE)
     found = compared(tmp_path / "lists", lambda maker, side: maker.lists("l", lists[side], types))
     assert found.entries == (Entry("~", (1,)),)
+
+
+def test_values_are_compared_though_their_type_has_changed(tmp_path: Path) -> None:
+    types = {"first": StateTypes(t.STRING, t.LONG), "second": StateTypes(t.STRING, t.STRING)}
+    sides = {"first": {"a": 1, "b": 2}, "second": {"a": "1"}}
+    found = compared(tmp_path, lambda maker, side: maker.values("v", sides[side], types[side]))
+    assert "changed from Long to String" in found.types
+    listed = {(entry.sign, entry.path, entry.old, entry.new) for entry in found.entries}
+    assert listed == {("~", ("a",), 1, "1"), ("-", ("b",), 2, ABSENT)}
+    keys = {"first": StateTypes(t.STRING, t.LONG), "second": StateTypes(t.LONG, t.LONG)}
+    other: dict[str, dict[Any, int]] = {"first": {"a": 1}, "second": {1: 1}}
+    found = compared(tmp_path / "keys", lambda maker, side: maker.values("v", other[side], keys[side]))
+    assert "the type of the key may not change" in found.types
+    assert found.entries == ()
+
+
+def test_entries_that_only_one_side_has_are_listed(tmp_path: Path) -> None:
+    one, two = Maker(tmp_path / "1"), Maker(tmp_path / "2")
+    one.operator("a", one.values("x", {"a": 1}, COUNTS))
+    two.operator("a", two.broadcast("rules", {"r": 2}, RULES))
+    two.operator("b", two.elements("l", [["e"]], ELEMENTS))
+    found = diff_snapshots(one.finish(), two.finish(), listed=5)
+    entries = [entry for operator in found.operators for state in operator.states for entry in state.entries]
+    assert [(entry.sign, entry.path, entry.old, entry.new) for entry in entries] == [
+        ("-", ("a",), 1, ABSENT), ("+", ("r",), ABSENT, 2), ("+", ("e",), ABSENT, ABSENT)
+    ]  # fmt: skip
 
 
 def test_timers_and_namespaces_belong_to_the_entry(tmp_path: Path) -> None:
@@ -149,8 +178,10 @@ def test_operators_states_types_and_properties(tmp_path: Path) -> None:
         ("same", True), ("changed", False), ("gone", False), ("stateless", True), ("new", False)
     ]  # fmt: skip
     types, old, new = found.operators[1].states
-    assert "changed from Long to Double" in types.types
+    assert types.types.startswith("wider: from Long to Double")
+    assert counted(types) == (0, 0, 0)
     assert (old.second, new.first) == (None, None)
+    assert [state.name for state in found.operators[2].states] == ["x"]
     assert found.properties == ("enumerator.same",)
     assert not found.equal
     assert SnapshotDiff(found.operators[:1]).equal

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, make_dataclass, replace
 from typing import Any
 
 import pytest
@@ -247,3 +247,24 @@ def test_keyed_state_that_is_left_behind_binds_no_max_parallelism() -> None:
     plain = [ProgramOperator(operator("a"), frozenset())]
     assert fit(stored, plain, allow_unclaimed=True).restorable
     assert not fit(stored, program(operator("a")), allow_unclaimed=True).restorable
+
+
+Renamed = make_dataclass("After", [("n", int), ("tag", str, "none")])
+
+
+def test_what_looks_renamed_is_warned_about() -> None:
+    stored = snapshot(
+        operator("a", full(state("field", After)), full(state("former"))), operator("b", full(state("x")))
+    )
+    program = [
+        ProgramOperator(operator("a", state("field", Renamed), state("latter", float)), KEYED),
+        ProgramOperator(operator("c", state("x")), KEYED),
+    ]
+    found = fit(stored, program, allow_unclaimed=True)
+    assert found.restorable
+    field, former, other = found.warnings
+    assert field.startswith("operator 'a', state 'field': the field label is gone, and tag of the same type (String)")
+    assert former.startswith("operator 'a', state 'former': it is not asked for, and 'latter' of the same kind")
+    assert other.startswith("operator 'b' is gone, and 'c' with the same states is new")
+    unlike = fit(stored, [ProgramOperator(operator("a", state("field", After), state("latter", str)), KEYED)], True)
+    assert unlike.warnings == ()

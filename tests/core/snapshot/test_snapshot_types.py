@@ -6,6 +6,7 @@ import dataclasses
 import json
 import pickle
 from dataclasses import dataclass, field
+from typing import Any
 
 import cloudpickle
 import pytest
@@ -154,7 +155,13 @@ def test_compatible_changes(
 @pytest.mark.parametrize(
     ("stored", "declared"),
     [
-        (t.INT, t.LONG),
+        (t.LONG, t.INT),
+        (t.DOUBLE, t.LONG),
+        (t.DOUBLE, t.FLOAT),
+        (t.BOOLEAN, t.LONG),
+        (t.LONG, t.BIG_DEC),
+        (version(a=int), version(a=(bool, default(False)))),
+        (t.MapType(t.LONG, t.LONG), t.MapType(t.DOUBLE, t.LONG)),
         (t.LONG, t.PICKLED),
         (t.PICKLED, t.LONG),
         (version(a=int), version(a=int, b=str)),
@@ -172,6 +179,60 @@ def test_other_changes_are_refused_with_both_schemas(stored: t.TypeInformation, 
     verdict = compare_types(type_to_json(stored), declared)
     assert verdict.kind is CompatibilityKind.INCOMPATIBLE
     assert f"stored {stored.describe()}, declared {declared.describe()}" in verdict.message
+
+
+@pytest.mark.parametrize(
+    ("stored", "declared", "widened"),
+    [
+        (t.LONG, t.DOUBLE, ("from Long to Double",)),
+        (t.INT, t.LONG, ("from Integer to Long",)),
+        (t.BYTE, t.BIG_INT, ("from Byte to BigInteger",)),
+        (t.FLOAT, t.DOUBLE, ("from Float to Double",)),
+        (version(a=int), version(a=float), ("a from Long to Double",)),
+        (
+            t.MapType(t.STRING, t.ListType(t.TupleType((t.STRING, t.INT)))),
+            t.MapType(t.STRING, t.ListType(t.TupleType((t.STRING, t.DOUBLE)))),
+            ("{}[].f1 from Integer to Double",),
+        ),
+    ],
+)
+def test_numbers_may_become_wider(
+    stored: t.TypeInformation, declared: t.TypeInformation, widened: tuple[str, ...]
+) -> None:
+    verdict = compare_types(type_to_json(stored), declared)
+    assert (verdict.kind, verdict.widened) == (CompatibilityKind.COMPATIBLE, widened)
+    for key in (StateTypes(stored, t.LONG), StateTypes(declared, t.LONG)):
+        other = StateTypes(declared if key.key == stored else stored, t.LONG)
+        assert not compare_state(key.snapshot("s", StateKind.VALUE), other.snapshot("s", StateKind.VALUE)).ok
+
+
+@pytest.mark.parametrize(
+    ("stored", "declared", "warned"),
+    [
+        (version(a=int, b=str), version(a=int, c=(str, default(""))), ["the field b is gone, and c of the same type"]),
+        (version(a=int, b=int), version(c=(int, default(0)), d=(float, default(0.0))), ["field a", "field b"]),
+        (version(a=int, b=str), version(a=int, c=(int, default(0))), []),
+        (version(a=int), version(a=int, c=(int, default(0))), []),
+        (version(a=int, b=int), version(a=int), []),
+        (
+            t.ListType(version(a=version("Inner", x=int))),
+            t.ListType(version(a=version("Inner", y=(int, default(0))))),
+            ["the field [].a.x is gone, and [].a.y of the same type (Long) is new"],
+        ),
+    ],
+)
+def test_what_looks_renamed_is_a_warning(stored: Any, declared: Any, warned: list[str]) -> None:
+    verdict = compare_types(type_to_json(stored), declared)
+    assert verdict.ok
+    assert len(verdict.warnings) == len(warned)
+    for said, wanted in zip(verdict.warnings, warned, strict=True):
+        assert wanted in said
+        assert said.endswith("if it was renamed, its values are lost")
+
+
+def test_a_renamed_field_without_a_default_is_refused_with_a_hint() -> None:
+    verdict = compare_types(type_to_json(version(a=int, b=str)), version(a=int, c=str))
+    assert "the field c was added without a default (b, of the same type, is gone: was it renamed?)" in verdict.message
 
 
 def test_a_state_may_evolve_in_its_values_but_not_in_its_keys() -> None:

@@ -1,18 +1,20 @@
 """Whether a program's type can read what a snapshot holds.
 
-Fields of a dataclass (or of a row with names) that were removed, and fields added with a default, are compatible;
-anything else is not. Both sides are type JSON, so a service decides without importing the user's classes.
+Fields of a dataclass (or of a row with names) that were removed, fields added with a default, and numbers that became
+wider are compatible; anything else is not. Whether large integers fit a float their values decide, when they are read.
+Both sides are type JSON, so a service decides without importing the user's classes.
 Keys, namespaces and the keys of maps may not change at all: their hash and their identity are in the snapshot.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
 
 from millstream.core.snapshot.model import StateSnapshot, TypeJson
 from millstream.core.snapshot.types_json import describe_json, type_to_json
+from millstream.core.snapshot.widening import is_wider
 from millstream.core.types import TypeInformation
 
 
@@ -26,12 +28,17 @@ class CompatibilityKind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Compatibility:
-    """A verdict. Added and removed fields are written with their path, as in `items[].price`."""
+    """A verdict. Added, removed and widened fields are written with their path, as in `items[].price`.
+
+    `warnings` say where a restore works and values are lost all the same, most likely.
+    """
 
     kind: CompatibilityKind
     added: tuple[str, ...] = ()
     removed: tuple[str, ...] = ()
     message: str = ""
+    widened: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
 
     @property
     def ok(self) -> bool:
@@ -46,7 +53,7 @@ class _Refused(Exception):
 def compare_types(stored: TypeJson, declared: TypeJson | TypeInformation) -> Compatibility:
     """Compares the type in a snapshot with the type that the program declares now."""
     wanted = type_to_json(declared) if isinstance(declared, TypeInformation) else declared
-    changes = _Changes([], [])
+    changes = _Changes()
     schemas = f"stored {describe_json(stored)}, declared {describe_json(wanted)}"
     try:
         same = _compare(stored, wanted, "", changes)
@@ -56,12 +63,22 @@ def compare_types(stored: TypeJson, declared: TypeJson | TypeInformation) -> Com
         return Compatibility(CompatibilityKind.SAME)
     told = [f"added with their default: {', '.join(changes.added)}"] if changes.added else []
     told += [f"removed: {', '.join(changes.removed)}"] if changes.removed else []
+    told += [f"wider: {', '.join(changes.widened)}"] if changes.widened else []
     message = f"{'; '.join(told) or 'fields in another order'}: {schemas}"
-    return Compatibility(CompatibilityKind.COMPATIBLE, tuple(changes.added), tuple(changes.removed), message)
+    return Compatibility(
+        CompatibilityKind.COMPATIBLE, tuple(changes.added), tuple(changes.removed), message, tuple(changes.widened),
+        tuple(changes.warnings),
+    )  # fmt: skip
 
 
 def compare_state(stored: StateSnapshot, declared: StateSnapshot) -> Compatibility:
     """Compares a whole state: its kind, the types of its keys, which may not change, and the type of its values."""
+    keys = compare_keys(stored, declared)
+    return keys if not keys.ok else _compare_optional("value_type", stored.value_type, declared.value_type)
+
+
+def compare_keys(stored: StateSnapshot, declared: StateSnapshot) -> Compatibility:
+    """Compares what may not change: the kind of a state, and the types of its keys, namespaces and keys of maps."""
     if stored.kind is not declared.kind:
         message = f"the kind changed: stored {stored.kind.value}, declared {declared.kind.value}"
         return Compatibility(CompatibilityKind.INCOMPATIBLE, message=message)
@@ -71,7 +88,7 @@ def compare_state(stored: StateSnapshot, declared: StateSnapshot) -> Compatibili
             name = what.removesuffix("_type").replace("_", " ")
             message = f"the type of the {name} may not change: {verdict.message}"
             return Compatibility(CompatibilityKind.INCOMPATIBLE, message=message)
-    return _compare_optional("value_type", stored.value_type, declared.value_type)
+    return Compatibility(CompatibilityKind.SAME)
 
 
 def _compare_optional(what: str, stored: TypeJson | None, declared: TypeJson | None) -> Compatibility:
@@ -85,8 +102,10 @@ def _compare_optional(what: str, stored: TypeJson | None, declared: TypeJson | N
 
 @dataclass(frozen=True, slots=True)
 class _Changes:
-    added: list[str]
-    removed: list[str]
+    added: list[str] = field(default_factory=list)
+    removed: list[str] = field(default_factory=list)
+    widened: list[str] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
 
 
 def _compare(stored: TypeJson, declared: TypeJson, path: str, changes: _Changes) -> bool:
@@ -100,9 +119,12 @@ def _compare(stored: TypeJson, declared: TypeJson, path: str, changes: _Changes)
         raise _Refused(f"{here}changed from {describe_json(stored)} to {describe_json(declared)}")
     match stored["type"]:
         case "basic":
-            if stored["name"] != declared["name"]:
+            if stored["name"] == declared["name"]:
+                return True
+            if not is_wider(stored["name"], declared["name"]):
                 raise _Refused(f"{here}changed from {stored['name']} to {declared['name']}")
-            return True
+            changes.widened.append(f"{here}from {stored['name']} to {declared['name']}")
+            return False
         case "tuple":
             return _compare_positions(stored, declared, path, changes)
         case "row":
@@ -110,7 +132,7 @@ def _compare(stored: TypeJson, declared: TypeJson, path: str, changes: _Changes)
         case "list":
             return _compare(stored["element"], declared["element"], f"{path}[]", changes)
         case "map":
-            key = _compare(stored["key"], declared["key"], f"{path}{{key}}", key_changes := _Changes([], []))
+            key = _compare(stored["key"], declared["key"], f"{path}{{key}}", key_changes := _Changes())
             if not key or key_changes.added or key_changes.removed:
                 raise _Refused(f"{here}has another type of map key")
             return _compare(stored["value"], declared["value"], f"{path}{{}}", changes)
@@ -158,15 +180,35 @@ def _compare_named(
     before: dict[str, tuple[Any, bool]], after: dict[str, tuple[Any, bool]], path: str, changes: _Changes
 ) -> bool:
     same = list(before) == list(after)
-    for name, (field, defaulted) in after.items():
+    gone = {name: kind for name, (kind, _) in before.items() if name not in after}
+    for name, (kind, defaulted) in after.items():
         if name in before:
-            same &= _compare(before[name][0], field, _join(path, name), changes)
+            same &= _compare(before[name][0], kind, _join(path, name), changes)
         elif defaulted:
             changes.added.append(_join(path, name))
         else:
-            raise _Refused(f"the field {_join(path, name)} was added without a default")
-    changes.removed.extend(_join(path, name) for name in before if name not in after)
+            former = [_join(path, one) for one in gone if _reads_as(gone[one], kind)]
+            hint = f" ({' or '.join(former)}, of the same type, is gone: was it renamed?)" if former else ""
+            raise _Refused(f"the field {_join(path, name)} was added without a default{hint}")
+    changes.removed.extend(_join(path, name) for name in gone)
+    for name, kind in gone.items():
+        new = [_join(path, one) for one, (other, _) in after.items() if one not in before and _reads_as(kind, other)]
+        if new:
+            are = "is" if len(new) == 1 else "are"
+            changes.warnings.append(
+                f"the field {_join(path, name)} is gone, and {' and '.join(new)} of the same type "
+                f"({describe_json(kind)}) {are} new: if it was renamed, its values are lost"
+            )
     return same
+
+
+def _reads_as(stored: TypeJson, declared: TypeJson) -> bool:
+    """Whether values of one type could have been meant as the other."""
+    try:
+        _compare(stored, declared, "", _Changes())
+    except _Refused:
+        return False
+    return True
 
 
 def _join(path: str, name: str) -> str:

@@ -4,7 +4,7 @@ Entries of keyed state are compared by windows of key groups, so that only a win
 the files that hold it. Under different max parallelisms, the key groups that are alike modulo their greatest common
 divisor hold the same keys. Operator state is compared a state at a time: lists as bags of elements, because
 rescaling moves them between subtasks, and one copy of broadcast state. Pickled values are compared as bytes; when
-entries expire is not compared.
+entries expire is not compared. Where only the type of the values has changed, entries are compared all the same.
 """
 
 from __future__ import annotations
@@ -12,11 +12,12 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterator, Mapping
-from dataclasses import dataclass, replace
-from itertools import repeat
+from dataclasses import dataclass, field, replace
+from enum import Enum
+from itertools import islice, repeat
 from typing import TYPE_CHECKING, Any
 
-from millstream.core.snapshot.compatibility import CompatibilityKind, compare_state
+from millstream.core.snapshot.compatibility import CompatibilityKind, compare_keys, compare_state
 from millstream.core.snapshot.fit import match_operators
 from millstream.core.snapshot.model import OperatorSnapshot, StateFile, StateKind, StateSnapshot
 from millstream.core.snapshot.opened import KeyGroupReader, OpenedSnapshot
@@ -31,20 +32,35 @@ Say = Callable[[str], None]
 Entries = Mapping[Any, Any]
 
 
+class Absent(Enum):
+    """In the place of a value."""
+
+    ABSENT = "absent"
+
+
+ABSENT = Absent.ABSENT
+
+
 @dataclass(frozen=True, slots=True)
 class Entry:
     """An entry that differs: `+` only in the second snapshot, `-` only in the first, `~` in both.
 
     `path` names it: the key, then the namespace and the key in a map where there are such; or an element itself.
+    `old` and `new` are its values, ABSENT on a side that does not have it, and where the path says all.
     """
 
     sign: str
     path: tuple[Any, ...]
+    old: Any = field(default=ABSENT, compare=False)
+    new: Any = field(default=ABSENT, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
 class StateDiff:
-    """One state on both sides; None where a side does not have it. With `types` changed, entries are not compared."""
+    """One state on both sides; None where a side does not have it. With other keys, entries are not compared.
+
+    Entries of a state that only one side has are not counted: its rows are.
+    """
 
     name: str
     first: StateSnapshot | None
@@ -114,7 +130,7 @@ def diff_snapshots(
     properties = first.metadata.properties, second.metadata.properties
     names = sorted({*properties[0], *properties[1]})
     return SnapshotDiff(
-        (*compared, *(OperatorDiff(None, operator) for operator in new)),
+        (*compared, *(comparison.one_sided(None, operator) for operator in new)),
         tuple(name for name in names if properties[0].get(name) != properties[1].get(name)),
     )
 
@@ -130,10 +146,20 @@ class _Comparison:
     def operators(self, one: OperatorSnapshot, other: OperatorSnapshot | None) -> OperatorDiff:
         """One operator."""
         if other is None:
-            return OperatorDiff(one, None)
+            return self.one_sided(one, None)
         before, after = ({state.name: state for state in side.states} for side in (one, other))
         names = [*before, *(name for name in after if name not in before)]
         states = (self._states(one, other, name, before.get(name), after.get(name)) for name in names)
+        return OperatorDiff(one, other, tuple(states))
+
+    def one_sided(self, one: OperatorSnapshot | None, other: OperatorSnapshot | None) -> OperatorDiff:
+        """An operator that the other snapshot does not have."""
+        found = one or other
+        assert found is not None, "an operator is on one side at least"
+        states = (
+            self._states(found, found, state.name, *((None, state) if one is None else (state, None)))
+            for state in found.states
+        )
         return OperatorDiff(one, other, tuple(states))
 
     def _states(
@@ -142,23 +168,31 @@ class _Comparison:
     ) -> StateDiff:  # fmt: skip
         found = StateDiff(name, before, after)
         if before is None or after is None:
-            return found
+            some = before or after
+            assert some is not None, "a state is on one side at least"
+            sides = before or replace(some, files=()), after or replace(some, files=())
+            return replace(found, entries=tuple(islice(self._differing(one, other, *sides), self._listed)))
         verdict = compare_state(before, after)
         if verdict.kind is not CompatibilityKind.SAME:
-            return replace(found, types=verdict.message)
+            found = replace(found, types=verdict.message)
+            if not compare_keys(before, after).ok:
+                return found
         self._say(f"comparing {one.uid or one.name}, state {name}")
-        if before.kind.keyed:
-            differing = self._keyed(one, other, before, after)
-        elif before.kind is StateKind.BROADCAST:
-            differing = _differing(_copy(self._first, before), _copy(self._second, after))
-        else:
-            differing = _differing_elements(_elements(self._first, before), _elements(self._second, after))
         counts, entries = Counter[str](), list[Entry]()
-        for entry in differing:
+        for entry in self._differing(one, other, before, after):
             counts[entry.sign] += 1
             if len(entries) < self._listed:
                 entries.append(entry)
         return replace(found, added=counts["+"], removed=counts["-"], changed=counts["~"], entries=tuple(entries))
+
+    def _differing(
+        self, one: OperatorSnapshot, other: OperatorSnapshot, before: StateSnapshot, after: StateSnapshot
+    ) -> Iterator[Entry]:
+        if before.kind.keyed:
+            return self._keyed(one, other, before, after)
+        if before.kind is StateKind.BROADCAST:
+            return _differing(_copy(self._first, before), _copy(self._second, after))
+        return _differing_elements(_elements(self._first, before), _elements(self._second, after))
 
     def _keyed(
         self, one: OperatorSnapshot, other: OperatorSnapshot, before: StateSnapshot, after: StateSnapshot
@@ -203,7 +237,7 @@ def _by_owner(rows: Rows, state: StateSnapshot) -> Entries:
             owners = zip(rows.keys, namespaces, rows.detail, strict=False)
             return dict(zip(owners, rows.content, strict=True))
         case StateKind.TIMERS:
-            return dict.fromkeys(zip(rows.keys, namespaces, rows.content, rows.detail, strict=False))
+            return dict.fromkeys(zip(rows.keys, namespaces, rows.content, rows.detail, strict=False), ABSENT)
         case _ if rows.detail:
             return rows.lists()
     return dict(zip(zip(rows.keys, namespaces, strict=False), rows.content, strict=True))
@@ -212,12 +246,12 @@ def _by_owner(rows: Rows, state: StateSnapshot) -> Entries:
 def _differing(old: Entries, new: Entries) -> Iterator[Entry]:
     for path, value in old.items():
         if path not in new:
-            yield Entry("-", _shown(path))
+            yield Entry("-", _shown(path), value)
         elif not _same(value, new[path]):
-            yield Entry("~", _shown(path))
-    for path in new:
+            yield Entry("~", _shown(path), value, new[path])
+    for path, value in new.items():
         if path not in old:
-            yield Entry("+", _shown(path))
+            yield Entry("+", _shown(path), new=value)
 
 
 def _shown(path: tuple[Any, ...]) -> tuple[Any, ...]:

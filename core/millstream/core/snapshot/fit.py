@@ -11,7 +11,7 @@ The job manager decides by this when a job starts, and `run --dry-run` says by i
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 
 from millstream.core.graph import JobVertex, OperatorInfo
@@ -89,14 +89,16 @@ class StateFit:
     stored: StateSnapshot | None = None
     declared: StateSnapshot | None = None
     message: str = ""
+    warnings: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class OperatorFit:
     """One operator: as stored, as the program has it, and what becomes of it.
 
-    `problems` stand in a restore's way. `unknown` says why it cannot be told what the operator declares. With
-    `leaves_enumerator`, the state of a source's split enumerator is taken over by nobody.
+    `problems` stand in a restore's way; `warnings` do not, and say where values are likely lost. `unknown` says why it
+    cannot be told what the operator declares. With `leaves_enumerator`, the state of a source's split enumerator is
+    taken over by nobody.
     """
 
     match: OperatorMatch
@@ -106,6 +108,7 @@ class OperatorFit:
     problems: tuple[str, ...] = ()
     unknown: str = ""
     leaves_enumerator: bool = False
+    warnings: tuple[str, ...] = ()
 
     @property
     def operator(self) -> OperatorSnapshot:
@@ -143,6 +146,11 @@ class Fit:
         return tuple(operator.unknown for operator in self.operators if operator.unknown)
 
     @property
+    def warnings(self) -> tuple[str, ...]:
+        """Where a restore works, and values are lost all the same if something was renamed."""
+        return tuple(warning for operator in self.operators for warning in operator.warnings)
+
+    @property
     def restorable(self) -> bool:
         """Whether it is clear that a restore works."""
         return not self.problems and not self.unknown
@@ -163,7 +171,8 @@ def fit(metadata: SnapshotMetadata, program: Sequence[ProgramOperator], allow_un
         known.append(_compared(stored, operator, scales_with, _has_enumerator(metadata, stored), allow_unclaimed))
     claimed = {stored.operator_id for stored in matched if stored is not None}
     left = [o for o in metadata.operators if o.operator_id not in claimed and _holds_anything(metadata, o)]
-    return Fit((*known, *(_unclaimed(operator, allow_unclaimed) for operator in left)))
+    new = [found.operator for found in known if found.match is OperatorMatch.NEW]
+    return Fit((*known, *(_unclaimed(operator, new, allow_unclaimed) for operator in left)))
 
 
 def match_operators(metadata: SnapshotMetadata, operators: Sequence[OperatorSnapshot]) -> list[OperatorSnapshot | None]:
@@ -191,11 +200,26 @@ def _new(operator: ProgramOperator) -> OperatorFit:
     return OperatorFit(OperatorMatch.NEW, None, operator.declared, states, unknown=_unknown(operator))
 
 
-def _unclaimed(stored: OperatorSnapshot, allowed: bool) -> OperatorFit:
+def _unclaimed(stored: OperatorSnapshot, new: Sequence[OperatorSnapshot], allowed: bool) -> OperatorFit:
     states = tuple(StateFit(state.name, StateMatch.UNCLAIMED, state) for state in stored.states)
     hint = "" if stored.uid else "; it had no uid, so its place in the job identified it"
-    told = f"operator {_named(stored)} has state in the snapshot, and the program has no such operator{hint}"
-    return OperatorFit(OperatorMatch.UNCLAIMED, stored, None, states, () if allowed else (told,))
+    told = f"operator {named(stored)} has state in the snapshot, and the program has no such operator{hint}"
+    alike = [named(operator) for operator in new if _declares_all(operator, stored)]
+    warnings = (
+        [f"operator {named(stored)} is gone, and {' and '.join(alike)} with the same states is new: if it has another "
+         "uid now, its state is lost; give it the uid that it had"]
+        if alike else []
+    )  # fmt: skip
+    return OperatorFit(
+        OperatorMatch.UNCLAIMED, stored, None, states, () if allowed else (told,), warnings=tuple(warnings)
+    )
+
+
+def _declares_all(operator: OperatorSnapshot, stored: OperatorSnapshot) -> bool:
+    """Whether an operator declares every state that a stored one has for its function."""
+    wanted = {state.name: state for state in operator.states}
+    had = [state for state in stored.states if state.kind not in _UNDECLARED and _has_rows(state)]
+    return bool(had) and all(state.name in wanted and compare_state(state, wanted[state.name]).ok for state in had)
 
 
 def _compared(
@@ -206,18 +230,42 @@ def _compared(
     had = {state.name: state for state in stored.states}
     states = [_compared_state(state, wanted.get(state.name), operator) for state in stored.states]
     states += [StateFit(name, StateMatch.NEW, None, state) for name, state in wanted.items() if name not in had]
+    states = [_possibly_renamed(state, states) for state in states]
     problems = _scaling_problems(stored, operator, scales_with)
     for state in states:
         lost = state.match is StateMatch.UNCLAIMED and not allowed
         if state.match is StateMatch.INCOMPATIBLE or lost:
-            problems.append(f"operator {_named(declared)}, state '{state.name}': {state.message}")
+            problems.append(f"operator {named(declared)}, state '{state.name}': {state.message}")
     leaves_enumerator = enumerates and StateKind.SPLITS not in operator.holds
     if leaves_enumerator and not allowed:
         told = "is no source any more, so its split enumerator's state would be lost"
-        problems.append(f"operator {_named(declared)} {told}")
+        problems.append(f"operator {named(declared)} {told}")
+    warnings = [
+        f"operator {named(declared)}, state '{state.name}': {warning}" for state in states for warning in state.warnings
+    ]
     return OperatorFit(
-        OperatorMatch.MATCHED, stored, declared, tuple(states), tuple(problems), _unknown(operator), leaves_enumerator
+        OperatorMatch.MATCHED, stored, declared, tuple(states), tuple(problems), _unknown(operator), leaves_enumerator,
+        tuple(warnings),
+    )  # fmt: skip
+
+
+def _possibly_renamed(state: StateFit, states: Sequence[StateFit]) -> StateFit:
+    """A state that is not asked for any more, beside new ones that its values could be read as."""
+    if state.match is not StateMatch.KEPT or state.stored is None or not _has_rows(state.stored):
+        return state
+    new = [
+        f"'{other.name}'"
+        for other in states
+        if other.match is StateMatch.NEW and other.declared is not None and other.stored is None
+        and compare_state(state.stored, other.declared).ok
+    ]  # fmt: skip
+    if not new:
+        return state
+    told = (
+        f"it is not asked for, and {' and '.join(new)} of the same kind and type {'is' if len(new) == 1 else 'are'} "
+        "new: if it was renamed, its values are lost to the program"
     )
+    return replace(state, warnings=(told,))
 
 
 def _scaling_problems(
@@ -227,12 +275,12 @@ def _scaling_problems(
     declared, most = operator.declared, stored.max_parallelism
     if not _brings_keyed_state(stored, operator):
         return []
-    told = f"operator {_named(declared)} was stored with max parallelism {most}, and"
+    told = f"operator {named(declared)} was stored with max parallelism {most}, and"
     if most != declared.max_parallelism and not operator.max_parallelism_derived:
         sets = declared.max_parallelism
         return [f"{told} the program sets {sets}: keyed state cannot change it; set it back, or do not set it"]
     if most != scales_with.max_parallelism:
-        other = f"{_named(scales_with)}, which runs in the same task, with {scales_with.max_parallelism}"
+        other = f"{named(scales_with)}, which runs in the same task, with {scales_with.max_parallelism}"
         return [f"{told} {other}: start a new chain between them"]
     if most < declared.parallelism:
         return [f"{told} the program runs it {declared.parallelism} times: lower its parallelism"]
@@ -252,7 +300,7 @@ def _compared_state(stored: StateSnapshot, declared: StateSnapshot | None, opera
         verdict = compare_state(stored, declared)
         told = [verdict.message, _ttl_change(stored.ttl, declared.ttl)]
         message = "; ".join(part for part in told if part)
-        return StateFit(name, _MATCHES[verdict.kind], stored, declared, message)
+        return StateFit(name, _MATCHES[verdict.kind], stored, declared, message, verdict.warnings)
     if operator.error is not None:
         return StateFit(name, StateMatch.UNKNOWN, stored)
     if stored.kind is not StateKind.IN_FLIGHT and stored.kind not in operator.holds:
@@ -278,8 +326,9 @@ def _ttl_change(stored: TtlSettings | None, declared: TtlSettings | None) -> str
 
 
 def _unknown(operator: ProgramOperator) -> str:
-    return f"operator {_named(operator.declared)}, states unknown: {operator.error}" if operator.error else ""
+    return f"operator {named(operator.declared)}, states unknown: {operator.error}" if operator.error else ""
 
 
-def _named(operator: OperatorSnapshot) -> str:
+def named(operator: OperatorSnapshot) -> str:
+    """The operator in messages."""
     return f"'{operator.uid}'" if operator.uid else f"'{operator.name}' ({operator.operator_id})"

@@ -32,6 +32,7 @@ from millstream.core.snapshot.table import (
     key_groups_of,
 )
 from millstream.core.snapshot.types_json import holds_pickled
+from millstream.core.snapshot.widening import widened
 
 if TYPE_CHECKING:
     import numpy as np
@@ -202,16 +203,20 @@ def read_rows(
 ) -> Rows:
     """The rows of a checked table as Python objects of the declared types; without any, of the stored ones.
 
-    The caller has compared the types before: an added field gets its default, a removed one is dropped. With
-    `unpickle_keys`, what is pickled is loaded in the keys at least.
+    The caller has compared the types before: an added field gets its default, a removed one is dropped, and a number
+    gets wider if it can stay what it is. With `unpickle_keys`, what is pickled is loaded in the keys at least.
     """
-    types = StateTypes.of(state) if declared is None else declared.stored()
+    stored = StateTypes.of(state)
+    types = stored if declared is None else declared.stored()
 
     def values(name: str, kind: t.TypeInformation | None, evolve: bool = False) -> list[Any]:
         if kind is None or name not in table.column_names:
             return []
         load = unpickle or (unpickle_keys and name == KEY)
-        return from_array(_whole(table, name), kind, f"{where}: column {name}", unpickle=load, new_fields=evolve)
+        column = _whole(table, name)
+        if evolve and stored.value is not None:
+            column = widened(column, stored.value, kind, f"state '{state.name}': cannot be restored: column {name}")
+        return from_array(column, kind, f"{where}: column {name}", unpickle=load, new_fields=evolve)
 
     columns = columns_for(state, table)
     content, detail = {

@@ -66,6 +66,8 @@ class StoredState:
         verdict = compare_state(self.state, declared.snapshot(self.state.name, self.state.kind))
         if not verdict.ok:
             raise IncompatibleStateError(f"state '{self.state.name}'", f"cannot be restored: {verdict.message}")
+        for warning in verdict.warnings:
+            log.warning("state '%s': %s", self.state.name, warning)
         return self._read(declared, True)
 
     def elements(self) -> list[Any]:

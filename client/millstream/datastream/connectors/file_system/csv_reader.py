@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +15,7 @@ from millstream.core.batches import ColumnBatch
 from millstream.datastream.connectors.errors import MalformedInputError
 from millstream.datastream.connectors.file_system.csv_blocks import Block, CsvBlocks
 from millstream.datastream.connectors.file_system.csv_records import CsvRecords
+from millstream.datastream.connectors.file_system.csv_suspects import certain
 from millstream.datastream.connectors.file_system.splits import FileSplit, FormatReader
 from millstream.datastream.connectors.malformed import LONGEST_LINE, LONGEST_RAW, DeadLetter
 
@@ -154,39 +156,67 @@ class CsvReader(FormatReader):
     def _one_by_one(self, block: Block, types: dict[str, Any]) -> _Parsed:
         import pyarrow as pa
 
-        records = self._records.split(block.data)
-        malformed: dict[int, DeadLetter] = {}
+        spans = self._records.split(block.data)
+        records = [block.data[begin:end] for begin, end in spans]
+        reasons = self._certain(records, types)
         parts: list[pa.RecordBatch] = []
-        pending = [(0, len(records))]
+        pending = [[number for number in range(len(records)) if number not in reasons]]
         while pending:
-            low, high = pending.pop()
-            if low == high:
+            some = pending.pop()
+            if not some:
                 continue
-            begin, end = records[low][0], records[high - 1][1]
             try:
-                self._check_length(records, low, high)
-                part = self._parse(block.data[begin:end], self._names, types)
-                if part.num_rows != high - low:
+                part = self._parse(b"".join([records[number] for number in some]), self._names, types)
+                if part.num_rows != len(some):
                     raise ValueError(f"read as {part.num_rows} records")
                 parts.append(part)
             except _refusals() as error:
-                if high - low == 1:
-                    raw = block.data[begin:end].rstrip(b"\r\n")[:LONGEST_RAW]
-                    reason = f"not valid CSV: {self._explained(error)}"
-                    malformed[low] = DeadLetter(self._path, block.offset + begin, raw, reason)
+                if len(some) == 1:
+                    reasons[some[0]] = self._explained(error)
                 else:
-                    middle = (low + high) // 2
-                    pending += [(middle, high), (low, middle)]  # the lower half comes first
+                    middle = len(some) // 2
+                    pending += [some[middle:], some[:middle]]  # the lower half comes first
+        malformed: dict[int, DeadLetter] = {}
+        for number, reason in sorted(reasons.items()):
+            raw = records[number].rstrip(b"\r\n")[:LONGEST_RAW]
+            offset = block.offset + spans[number][0]
+            malformed[number] = DeadLetter(self._path, offset, raw, f"not valid CSV: {reason}")
         good = [number for number in range(len(records)) if number not in malformed]
         rows = _one_batch(pa.Table.from_batches(parts)) if parts else pa.record_batch({})
         return _Parsed(rows, malformed, len(records), good)
 
-    def _check_length(self, records: list[tuple[int, int]], low: int, high: int) -> None:
+    def _certain(self, records: list[bytes], types: dict[str, Any]) -> dict[int, str]:
+        """Why some records are none, by their number, found all at once."""
+        import pyarrow as pa
+
         longest = self._options.longest
-        if records[high - 1][1] - records[low][0] > longest:
-            length = max(end - begin for begin, end in records[low:high])
-            if length > longest:
-                raise ValueError(f"a record of {length} bytes, and max_line_length is {longest}")
+        reasons = {
+            number: f"a record of {len(record)} bytes, and max_line_length is {longest}"
+            for number, record in enumerate(records)
+            if len(record) > longest
+        }
+        left = [number for number in range(len(records)) if number not in reasons]
+        others: dict[int, str] = {}
+
+        def skip(row: Any) -> str:
+            if row.number is not None and 0 < row.number <= len(left):
+                told = f"Expected {row.expected_columns} columns, got {row.actual_columns}: {row.text[:200]}"
+                others[left[row.number - 1]] = f"CSV parse error: {told}"
+            return "skip"
+
+        try:
+            data = b"".join([records[number] for number in left])
+            rows = self._parse(data, self._names, dict.fromkeys(types, pa.binary()), skip=skip)
+        except _refusals():
+            return reasons
+        left = [number for number in left if number not in others]
+        if rows.num_rows != len(left):
+            return reasons
+        reasons.update(others)
+        for name in rows.schema.names:
+            for number, reason in certain(rows.column(name), types[name]).items():
+                reasons.setdefault(left[number], f"column '{name}': {reason}")
+        return reasons
 
     def _inferred(self, data: bytes) -> dict[str, Any]:
         """The types of all columns: those declared, else what the first block suggests, whatever is wrong with it."""
@@ -199,7 +229,7 @@ class CsvReader(FormatReader):
         anything = dict.fromkeys(declared, pa.binary())
         text = data.decode(self._options.charset, "replace").encode()
         try:
-            schema = self._parse(text, self._names, anything, recoded=True, skip=True).schema
+            schema = self._parse(text, self._names, anything, recoded=True, skip=lambda row: "skip").schema
         except _refusals() as error:
             raise MalformedInputError(self._path, one_line(error), 0, data[:200]) from error
         text_types = (pa.null(), pa.binary())
@@ -207,7 +237,12 @@ class CsvReader(FormatReader):
         return {**kinds, **{name: kind for name, kind in declared.items() if name in kinds}}
 
     def _parse(
-        self, data: bytes, names: list[str] | None, types: dict[str, Any], recoded: bool = False, skip: bool = False
+        self,
+        data: bytes,
+        names: list[str] | None,
+        types: dict[str, Any],
+        recoded: bool = False,
+        skip: Callable[[Any], str] | None = None,
     ) -> pa.RecordBatch:
         """The rows of the text, all of them or an error; with `skip`, without those of another number of values."""
         import pyarrow as pa
@@ -231,7 +266,7 @@ class CsvReader(FormatReader):
                 delimiter=options.delimiter,
                 quote_char=options.quote or False,
                 newlines_in_values=True,
-                invalid_row_handler=(lambda row: "skip") if skip else None,
+                invalid_row_handler=skip,
             ),
             convert_options=csv.ConvertOptions(
                 **convert,

@@ -20,14 +20,11 @@ from millstream.core.conversion import arrow_schema
 from millstream.core.errors import InvalidProgramError
 from millstream.core.types import PICKLED, TypeInformation, from_hint
 from millstream.datastream.connectors.file_system.buckets import BucketAssigner
+from millstream.datastream.connectors.file_system.csv_part import CsvPartFormat
 from millstream.datastream.connectors.file_system.file_writer import FileWriter
+from millstream.datastream.connectors.file_system.json_part import JsonLinesPartFormat, NonFinite
 from millstream.datastream.connectors.file_system.parquet_part import ParquetPartFormat
-from millstream.datastream.connectors.file_system.part_formats import (
-    CsvPartFormat,
-    JsonLinesPartFormat,
-    PartFormat,
-    TextFormat,
-)
+from millstream.datastream.connectors.file_system.part_formats import PartFormat, TextFormat
 from millstream.datastream.connectors.file_system.paths import PathLike, absolute
 from millstream.datastream.connectors.file_system.rolling import OutputFileConfig, RollingPolicy, interval_seconds
 from millstream.datastream.connectors.file_system.transactions import FileTransaction, PartState, discard, publish
@@ -58,17 +55,26 @@ class FileSink(TwoPhaseCommitSink[FileTransaction]):
         return FileSink(base_path, TextFormat(encoder or Encoder.simple_string_encoder()), OutputFileConfig())
 
     @staticmethod
-    def for_csv(path: PathLike, type_info: Any = PICKLED, *, header: bool = True, delimiter: str = ",") -> FileSink:
-        """CSV; the columns are the fields of the declared type, else those of the first records."""
-        if len(delimiter) != 1:
-            raise InvalidProgramError(f"a CSV delimiter must be one character, got {delimiter!r}")
-        part_format = CsvPartFormat(from_hint(type_info), header, delimiter)
+    def for_csv(
+        path: PathLike,
+        type_info: Any = PICKLED,
+        *,
+        header: bool = True,
+        delimiter: str = ",",
+        null_literal: str = "",
+    ) -> FileSink:
+        """CSV; the columns are the fields of the declared type, else those of the first records.
+
+        `null_literal` is written for None, without quotes; text always has quotes.
+        """
+        part_format = CsvPartFormat(from_hint(type_info), header, delimiter, null_literal)
         return FileSink(path, part_format, OutputFileConfig(part_suffix=".csv"))
 
     @staticmethod
-    def for_json_lines(path: PathLike) -> FileSink:
-        """A JSON value on a line for each record."""
-        return FileSink(path, JsonLinesPartFormat(), OutputFileConfig(part_suffix=".jsonl"))
+    def for_json_lines(path: PathLike, *, non_finite: NonFinite | str = NonFinite.FAIL) -> FileSink:
+        """A JSON value on a line for each record; NaN and infinity fail the sink, or are null."""
+        part_format = JsonLinesPartFormat(NonFinite.of(non_finite))
+        return FileSink(path, part_format, OutputFileConfig(part_suffix=".jsonl"))
 
     @staticmethod
     def for_parquet(path: PathLike, schema: Any = None, *, compression: str = "snappy") -> FileSink:
