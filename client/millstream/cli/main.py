@@ -9,6 +9,7 @@ import click
 from millstream.cli import failures
 from millstream.cli.cluster import cluster
 from millstream.cli.daemons import DAEMONS
+from millstream.cli.exceptions import exceptions
 from millstream.cli.jobs import cancel, list_jobs
 from millstream.cli.programs import info, run
 from millstream.cli.snapshots import checkpoint, savepoint, stop
@@ -29,7 +30,7 @@ def millstream() -> None:
     """Run stateful stream processing jobs written in Python."""
 
 
-for _command in (run, info, list_jobs, cancel, stop, savepoint, checkpoint, state, cluster, *DAEMONS):
+for _command in (run, info, list_jobs, exceptions, cancel, stop, savepoint, checkpoint, state, cluster, *DAEMONS):
     millstream.add_command(_command)
 
 

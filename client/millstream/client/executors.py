@@ -13,6 +13,7 @@ import grpc
 
 from millstream.client.embedded import EmbeddedCluster
 from millstream.client.job_client import ClusterJobClient
+from millstream.client.job_story import JobStory
 from millstream.client.loop_thread import LoopThread
 from millstream.core.artifacts import upload_artifact
 from millstream.core.configuration import Configuration
@@ -23,6 +24,10 @@ from millstream.datastream.execution import Executor, JobClient
 from millstream.proto import dispatcher_pb2 as dp
 
 logging.getLogger("millstream").addHandler(logging.NullHandler())  # a library: silent unless the program logs
+_DETACHED = (
+    "It runs detached: see it with millstream list, why it restarts or fails with millstream exceptions {0}, and stop "
+    "it with millstream cancel {0}"
+)
 _SERVICE = dp.DESCRIPTOR.services_by_name["Dispatcher"]
 
 
@@ -45,12 +50,15 @@ class RemoteExecutor:
         address = f"{host}:{self._configuration.integer('dispatcher.rpc.port')}"
         loop = LoopThread("millstream client")
         try:
-            client = _submit(loop, address, graph, artifact_paths or {}, self._configuration, loop.close)
+            story = JobStory(everything=True)
+            client = _submit(loop, address, graph, artifact_paths or {}, self._configuration, loop.close, story)
         except BaseException:
             loop.close()
             raise
         print(f"Job has been submitted with JobID {graph.job_id}", flush=True)
         record = os.environ.get("MILLSTREAM_SUBMITTED_FILE")
+        if not record and not self._configuration.boolean("execution.attached"):
+            print(_DETACHED.format(graph.job_id), file=sys.stderr)
         if record:
             with Path(record).open("a") as file:
                 file.write(f"{graph.job_id}\n")
@@ -80,7 +88,8 @@ class LocalExecutor:
             address = loop.call(cluster.start())
             here = tuple(dict.fromkeys([*graph.python_path, *map(os.path.abspath, sys.path)]))
             local = replace(graph, python_path=here)
-            return _submit(loop, address, local, artifact_paths or {}, self._configuration, release)
+            story = JobStory(everything=False)
+            return _submit(loop, address, local, artifact_paths or {}, self._configuration, release, story)
         except BaseException:
             release()
             raise
@@ -93,6 +102,7 @@ def _submit(
     paths: dict[str, str],
     configuration: Configuration,
     release: Callable[[], None],
+    story: JobStory,
 ) -> JobClient:
     async def submit() -> Stub:
         channel = open_channel(address, configuration)
@@ -110,4 +120,4 @@ def _submit(
         return stub
 
     stub = loop.call(submit())
-    return ClusterJobClient(graph.job_id, stub, loop, configuration, release)
+    return ClusterJobClient(graph.job_id, stub, loop, configuration, release, story)

@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
+from millstream.core.failure_texts import has_traceback, location_lines, repetition
 from millstream.core.states import JobStatus
 from millstream.proto import status_pb2 as pb
 
 
-def failure_text(details: pb.JobDetails) -> str:
-    """Why the job did not finish."""
+def failure_text(details: pb.JobDetails, traceback_shown: bool = False) -> str:
+    """Why the job did not finish; a traceback that was shown before is only referred to."""
     if details.state == JobStatus.CANCELED:
         return f"job '{details.name}' ({details.job_id}) was cancelled"
     if not details.failures:
         return f"job '{details.name}' ({details.job_id}) ended as {details.state}"
     failure = details.failures[0]
-    lines = [failure.traceback.rstrip() or failure.exception, ""]
-    if failure.operator_name:
-        lines.append(f"  in operator '{failure.operator_name}'")
-    if failure.task_name:
-        where = f" on {failure.task_manager}" if failure.task_manager else ""
-        lines.append(f"  in task '{failure.task_name}'{where}")
-    if failure.record:
-        lines.append(f"  on the record {failure.record}")
+    if traceback_shown and has_traceback(failure):
+        again = repetition(failure) or "the same error"
+        lines = [f"{failure.exception} ({again}; its traceback is above)", ""]
+    else:
+        lines = [failure.traceback.rstrip() or failure.exception, ""]
+    lines += location_lines(failure)
     lines.append(f"  of job '{details.name}' ({details.job_id})")
+    if details.message:
+        lines.append(f"  {details.message}")
     return "\n".join(lines)

@@ -5,7 +5,8 @@
     python -m millstream.client.program --module pkg.module -- arguments
 
 The process is in the job's own environment. How the program's jobs are to be run is in environment variables that the
-API and its executor read. The exit status is 0 when the program returned or was only to be planned; an exception is
+API and its executor read. The exit status is 0 when the program returned or was only to be planned, and 1 when it was
+to run jobs and executed none; an exception is
 shown as the traceback of the user's own frames, with status 1, and a cluster that does not take or finish the job as
 one message. With MILLSTREAM_STATES_FILE set as well as the file for the plan, the states that the planned job declares
 are written there, for which its functions are opened.
@@ -19,6 +20,7 @@ import inspect
 import os
 import runpy
 import sys
+import threading
 import traceback
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -28,12 +30,16 @@ from typing import Any
 import millstream
 from millstream.core.errors import InvalidProgramError, JobExecutionError, SubmissionError, UnreachableError
 from millstream.core.graph import JobGraph
+from millstream.datastream.executions import EXECUTIONS, NEVER_EXECUTED, ONLY_PLANNED
 from millstream.datastream.planning import PLAN_FILE_VARIABLE, ProgramPlanned
+from millstream.datastream.program_settings import CONFIGURATION_VARIABLE
 from millstream.proto import graph_pb2
 
 INTERRUPTED = 130
 STATES_FILE_VARIABLE = "MILLSTREAM_STATES_FILE"
 VERBOSE_VARIABLE = "MILLSTREAM_VERBOSE"
+_ASKED_ELSEWHERE = {PLAN_FILE_VARIABLE, "MILLSTREAM_SUBMITTED_FILE"}
+"""Set by those who start the program for its plan or its job's id, and say themselves what is missing."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -56,7 +62,14 @@ def main(argv: Sequence[str] | None = None) -> int:
         pass
     except KeyboardInterrupt:
         return INTERRUPTED
-    except (JobExecutionError, SubmissionError, UnreachableError) as error:
+    except SystemExit as end:
+        if end.code in (None, 0) and EXECUTIONS.operators:  # `sys.exit(main())`, and not what `--help` ends with
+            return _status_of_end()
+        raise
+    except JobExecutionError as error:
+        print(error.shown, file=sys.stderr)
+        return 1
+    except (SubmissionError, UnreachableError) as error:
         print(error, file=sys.stderr)
         return 1
     except InvalidProgramError as error:
@@ -69,7 +82,20 @@ def main(argv: Sequence[str] | None = None) -> int:
         sys.stderr.write(format_user_traceback(error))
         return 1
     _write_states()
-    return 0
+    return _status_of_end()
+
+
+def _status_of_end() -> int:
+    """Of a program that ended in order, as `millstream run` answers it: one that ran no job is told so."""
+    if CONFIGURATION_VARIABLE not in os.environ or _ASKED_ELSEWHERE & os.environ.keys():
+        return 0
+    for thread in threading.enumerate():
+        if thread is not threading.current_thread() and not thread.daemon:
+            thread.join()  # as Python does at its end: it may be the one that executes
+    if EXECUTIONS.jobs:
+        return 0
+    print(ONLY_PLANNED if EXECUTIONS.plans else NEVER_EXECUTED, file=sys.stderr)
+    return 0 if EXECUTIONS.plans else 1
 
 
 def _write_states() -> None:

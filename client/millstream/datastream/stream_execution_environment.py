@@ -26,6 +26,7 @@ from millstream.datastream.collection_elements import conformed
 from millstream.datastream.connectors.base import Source
 from millstream.datastream.data_stream import DataStream
 from millstream.datastream.execution import JobClient, JobExecutionResult, load_executor
+from millstream.datastream.executions import EXECUTIONS
 from millstream.datastream.fault_tolerance_settings import FaultToleranceSettings
 from millstream.datastream.job_graph_generator import build_job_graph
 from millstream.datastream.operator_settings import (
@@ -217,6 +218,7 @@ class StreamExecutionEnvironment(FaultToleranceSettings):
 
     def get_execution_plan(self) -> str:
         """The plan of the job as it stands, as JSON in Flink's shape."""
+        EXECUTIONS.planned()
         return json.dumps(plan_json(self.generate_job().graph))
 
     def generate_job(self, job_name: str | None = None) -> GeneratedJob:
@@ -248,12 +250,14 @@ class StreamExecutionEnvironment(FaultToleranceSettings):
         number = next(self._numbers)
         operator = OperatorTransformation(number, kind, name, input_, spec, output_type, second_input=second_input)
         self._operators.append(operator)
+        EXECUTIONS.built()
         return operator
 
     def _take_job(self, job_name: str | None) -> GeneratedJob:
         job = self.generate_job(job_name)
         self._operators.clear()
         stop_if_only_planned(job.graph)
+        EXECUTIONS.executed()
         return job
 
     def _submit(self, job: GeneratedJob) -> JobClient:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from millstream.proto import status_pb2 as pb
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from millstream.proto import status_pb2 as pb
 
 _RECORD_IN_LINE = 100
 _MESSAGE_IN_LINE = 300

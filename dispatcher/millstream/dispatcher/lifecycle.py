@@ -100,7 +100,7 @@ class JobLifecycle:
         return [record.details for record in self._records.values()]
 
     async def watch(self, job_id: str) -> AsyncGenerator[status_pb.JobDetails, None]:
-        """The job's details now and after each change of its state or message, up to its end."""
+        """The job's details now and after each change of its state, message, restarts or failure, up to its end."""
         record = self._record(job_id)
         updates: asyncio.Queue[status_pb.JobDetails] = asyncio.Queue()
         updates.put_nowait(record.details)
@@ -243,7 +243,7 @@ class JobLifecycle:
     def _update(self, job_id: JobId, details: status_pb.JobDetails) -> None:
         record = self._records[job_id]
         before, record.details = record.details, details
-        if (before.state, before.message) == (details.state, details.message):
+        if _shown(before) == _shown(details):
             return
         record.changed_ms = self._clock.now_ms()
         if before.state != details.state:
@@ -295,6 +295,12 @@ class JobLifecycle:
         if deadline is not None and not self._closed:
             delay = max(deadline - self._clock.monotonic(), 0.0)
             self._timer = asyncio.get_running_loop().call_later(delay, self._handle, jobs.TimePassed())
+
+
+def _shown(details: status_pb.JobDetails) -> tuple[object, ...]:
+    """What watchers are told the changes of."""
+    newest = [(failure.timestamp, failure.exception, failure.restart) for failure in details.failures[:1]]
+    return details.state, details.message, details.restarts, newest
 
 
 class ManagerConnection:
