@@ -11,7 +11,9 @@ _MOST_FRAMES = 50
 
 
 def _is_ours(frame: FrameType) -> bool:
-    return str(frame.f_globals.get("__name__", "")).startswith("millstream.")
+    """With what our own `with` statements pass through."""
+    name = str(frame.f_globals.get("__name__", ""))
+    return name == "contextlib" or name.startswith("millstream.")
 
 
 def _user_frames(trace: TracebackType | None) -> TracebackType | None:
@@ -28,6 +30,9 @@ def user_traceback(error: BaseException) -> str:
         frames = [frame for frame, _ in traceback.walk_tb(trace)]
         while frames and _is_ours(frames.pop()):
             told.stack.pop()
+        cause = error.__cause__ or error.__context__
+        if cause is not None and _user_frames(cause.__traceback__) is None:
+            told.__cause__ = told.__context__ = None  # the message says what there is to say
     return "".join(told.format())
 
 
