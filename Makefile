@@ -3,17 +3,25 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+BASE := $(VENV)/.base
 READY := $(VENV)/.ready
+INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --editable
+PYTEST_FLAGS ?=
 CONTRACTS := $(wildcard proto/millstream/proto/*.proto)
 
 .PHONY: demo test test-long lint bench bench-long docs clean
 
-$(READY): pyproject.toml hatch_build.py $(CONTRACTS)
+$(BASE): pyproject.toml hatch_build.py $(CONTRACTS)  # what users install, and nothing else
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[all,bench,dev]'
+	$(INSTALL) .
 	touch $@
 
-demo: $(READY)  ## a local cluster of separate processes, a wheel submitted over REST, its result checked
+$(READY): pyproject.toml hatch_build.py $(CONTRACTS)
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(INSTALL) '.[all,bench,dev]'
+	touch $(BASE) $@
+
+demo: $(BASE)  ## a local cluster of separate processes, a wheel submitted over REST, its result checked
 	$(BIN)/python examples/demo.py
 
 lint: $(READY)
@@ -22,10 +30,10 @@ lint: $(READY)
 	$(BIN)/lint-imports
 
 test: lint  ## everything that CI runs
-	$(BIN)/pytest -m 'not long'
+	$(BIN)/pytest -m 'not long' $(PYTEST_FLAGS)
 
 test-long: lint  ## the same with the long versions of the chaos and load tests
-	$(BIN)/pytest
+	$(BIN)/pytest $(PYTEST_FLAGS)
 
 bench: $(READY)  ## measured comparisons; writes benchmarks/RESULTS.md
 	$(BIN)/python benchmarks/run.py

@@ -11,6 +11,10 @@ DEADLINE = 200.0
 """Only bounds what would never come: a machine that is stopped for a while must not reach it."""
 
 
+class DeadlineError(AssertionError):
+    """What a test waited for did not come in time: the one failure after which CI runs a test once more."""
+
+
 def wait_until(condition: Callable[[], Any], what: str, deadline: float = DEADLINE) -> Any:
     """Polls other processes until the condition gives something true; fails with what was waited for."""
     end = time.monotonic() + deadline
@@ -19,14 +23,19 @@ def wait_until(condition: Callable[[], Any], what: str, deadline: float = DEADLI
         if result:
             return result
         time.sleep(0.05)
-    raise AssertionError(f"after {deadline:g} s still waiting for: {what}")
+    raise DeadlineError(f"after {deadline:g} s still waiting for: {what}")
 
 
 def run(scenario: Callable[[], Coroutine[Any, Any, None]]) -> None:
     """Runs a scenario on a loop of its own."""
 
     async def within_the_deadline() -> None:
-        async with asyncio.timeout(DEADLINE):
-            await scenario()
+        try:
+            async with asyncio.timeout(DEADLINE) as limit:
+                await scenario()
+        except TimeoutError as error:
+            if limit.expired():
+                raise DeadlineError(f"after {DEADLINE:g} s the scenario still goes on") from error
+            raise
 
     asyncio.run(within_the_deadline())

@@ -27,7 +27,10 @@ def test_misuse(cli: Any, arguments: list[str], line: str) -> None:
     ("arguments", "line"),
     [
         (["list", "-m", "nonsense"], "millstream list: -m nonsense: write it as -m host:port"),
-        (["list", "-m", "127.0.0.1:1"], "millstream list: cannot reach the cluster at 127.0.0.1:1: Connection refused"),
+        (
+            ["list", "-m", "127.0.0.1:1"],
+            "millstream list: cannot reach the cluster at 127.0.0.1:1: Connection refused. `millstream cluster start`",
+        ),
         (["run", "no.whl"], "millstream run: no such file: no.whl"),
         (["run", "-D", "rest.prt=1", "a.py"], "millstream run: unknown option 'rest.prt'; did you mean 'rest.port'?"),
         (["info", "-D", "oops", "a.py"], "millstream info: -D oops: write it as -D key=value"),

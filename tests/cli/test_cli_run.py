@@ -107,12 +107,16 @@ def test_runs_a_wheel_in_an_environment_of_its_own(cli: Any, fake_dispatcher: An
     assert hashlib.sha256(wheel.read_bytes()).hexdigest() in fake_dispatcher.artifacts
 
 
+TWO_ENTRIES = "[millstream.jobs]\na = m:a\nb = m:b\n"
+
+
 @pytest.mark.parametrize(
     ("entry_points", "options", "line"),
     [
         ("", [], "millstream run: tinyjob 1.0 names no entry point"),
-        ("[millstream.jobs]\na = m:a\nb = m:b\n", [], "millstream run: tinyjob 1.0 has several entry points (a, b)"),
-        ("", ["-c", "not an entry"], "millstream run: 'not an entry' is not an entry point"),
+        (TWO_ENTRIES, [], "millstream run: tinyjob 1.0 has several entry points: there are a (m:a), b (m:b); choose"),
+        ("", ["-c", "not an entry"], "millstream run: 'not an entry' is not an entry point of tinyjob 1.0: it names"),
+        (TWO_ENTRIES, ["-c", "c"], "millstream run: 'c' is not an entry point of tinyjob 1.0: there are a (m:a), b"),
     ],
 )
 def test_a_wheel_without_a_usable_entry_point(cli: Any, entry_points: str, options: list[str], line: str) -> None:

@@ -40,16 +40,20 @@ def write(folder: Path, members: dict[str, str], name: str = NAME) -> Path:
 
 def test_a_wheel_and_its_entry_points(tmp_path: Path) -> None:
     entry_points = "[console_scripts]\nx = a:b\n\n[millstream.jobs]\nFirst = pkg.one:main [x]\nsecond = pkg.two:main"
-    path = write(tmp_path, {**GOOD, f"{INFO}/entry_points.txt": entry_points})
+    path = write(tmp_path, {**GOOD, f"{INFO}/entry_points.txt": entry_points, "single.py": "", "pkg/one.py": ""})
     info = validate_wheel(path, 10_000)
-    assert info == WheelInfo("my-job", "1.0", {"First": "pkg.one:main", "second": "pkg.two:main"})
+    assert info == WheelInfo("my-job", "1.0", {"First": "pkg.one:main", "second": "pkg.two:main"}, info.modules)
     assert info.entry("First") == "pkg.one:main"
     assert info.entry("other.module:run") == "other.module:run"
     assert info.entry("other.module") == "other.module:main"
-    with pytest.raises(InvalidProgramError, match=r"several entry points \(First, second\)"):
+    with pytest.raises(InvalidProgramError, match=r"several .*First \(pkg.one:main\), second .*-c") as several:
         info.entry()
+    assert "\n" not in str(several.value)
     with pytest.raises(InvalidProgramError, match="not an entry point"):
         info.entry("two words")
+    assert info.entry("single") == "single:main"
+    with pytest.raises(InvalidProgramError, match=r"'frist' is not .* of my-job 1.0: there are First .*, second .*-c"):
+        info.entry("frist")
 
 
 def test_an_entry_named_millstream_counts_without_the_group(tmp_path: Path) -> None:

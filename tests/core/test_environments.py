@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from millstream.core.environment_use import in_use, remove_unused
 from millstream.core.environments import Environment, EnvironmentCache, EnvironmentFailedError
 from millstream.core.graph import Artifact, ArtifactKind
 
@@ -142,7 +143,6 @@ def test_a_failed_install_is_pips_reason_and_leaves_nothing(tmp_path: Path) -> N
     message = str(caught.value)
     assert message.startswith("cannot install badjob-1.0-py3-none-any.whl: ")
     assert "no-such-library-at-all==9" in message
-    assert "\n" not in message
     assert not [path for path in tmp_path.iterdir() if path.is_dir()]
 
 
@@ -150,8 +150,12 @@ def test_what_millstream_needs_cannot_be_replaced_by_something_older(tmp_path: P
     store = Store()
     old = wheel_bytes("click", "6.0", {"click.py": ""})
     job = store.wheel("old", "1.0", {"a/wheels/click-6.0-py3-none-any.whl": old}, requires=("click==6.0",))
-    with pytest.raises(EnvironmentFailedError, match="click"):
+    with pytest.raises(EnvironmentFailedError) as caught:
         store.prepare(EnvironmentCache(tmp_path), job)
+    message = str(caught.value)
+    for part in ("cannot install old-1.0", "conflict", "requested click 6.0", "(constraint) click"):
+        assert part in message, message
+    assert len(message.splitlines()) > 3
 
 
 def test_a_requirements_file_that_is_wrong(tmp_path: Path) -> None:
@@ -267,3 +271,77 @@ def test_cancelling_stops_the_install_and_releases_the_environment(tmp_path: Pat
 
     asyncio.run(cancel_while_installing())
     assert store.fetched == [job.name, job.name]
+
+
+def test_unused_environments_go_when_all_are_too_large(tmp_path: Path) -> None:
+    store = Store()
+    files = [store.add(f"file{n}.py", b"#" * 1000 + bytes([65 + n]), ArtifactKind.PYTHON_FILE) for n in range(4)]
+
+    def folder(environment: Environment) -> Path:
+        return Path(environment.python_path[0]).parents[1]
+
+    def unused_since(environment: Environment, seconds: int) -> None:
+        os.utime(folder(environment) / ".ready", (seconds, seconds))
+
+    roomy, tight = EnvironmentCache(tmp_path), EnvironmentCache(tmp_path, max_size=2100)
+    running, old, older = (store.prepare(roomy, file) for file in files[:3])
+    with in_use(running.lock) as held:
+        process = subprocess.Popen(["sleep", "1000"], pass_fds=held)
+    try:
+        for environment, seconds in ((running, 1), (older, 2), (old, 3)):
+            unused_since(environment, seconds)
+        assert store.prepare(roomy, files[1]) == old  # asked for just now: it may be about to be used
+        new = store.prepare(tight, files[3])
+        assert [folder(e).exists() for e in (running, older, old, new)] == [True, False, True, True]
+        assert store.prepare(roomy, files[2]) == older  # made again
+        assert store.fetched.count(files[2].name) == 2
+    finally:
+        process.kill()
+        process.wait()
+    unused_since(running, 1)
+    assert remove_unused(tmp_path, 3100) == [folder(running).name]
+
+
+def test_whoever_waits_takes_over_when_the_first_is_cancelled(tmp_path: Path) -> None:
+    store = Store()
+    artifact = store.add("one.py", b"", ArtifactKind.PYTHON_FILE)
+
+    async def scenario() -> Environment:
+        fetching, waiting = asyncio.Event(), asyncio.Event()
+
+        async def endless_fetch(artifact: Artifact, path: Path) -> None:
+            fetching.set()
+            await asyncio.Event().wait()
+
+        first = asyncio.create_task(EnvironmentCache(tmp_path).prepare([artifact], endless_fetch, lambda _: None))
+        await fetching.wait()
+        second = EnvironmentCache(tmp_path).prepare([artifact], store.fetch, lambda _: waiting.set())
+        taking_over = asyncio.create_task(second)
+        await waiting.wait()
+        first.cancel()
+        return await taking_over
+
+    environment = asyncio.run(scenario())
+    assert (Path(environment.python_path[0]) / "one.py").exists()
+    assert store.fetched == ["one.py"]
+
+
+def test_an_archive_that_is_not_needed_any_more_is_let_go_before_its_folder_is(tmp_path: Path) -> None:
+    """Its thread cannot be killed: were the lock released while it writes, the next one would find its files."""
+    store = Store()
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w") as archive:
+        archive.writestr("member", "x")
+    artifact = store.add("some.zip", packed.getvalue(), ArtifactKind.ARCHIVE)
+
+    async def cancel_while_unpacking() -> None:
+        def progress(line: str) -> None:
+            if line.startswith("unpacking"):
+                task.cancel()
+
+        task = asyncio.create_task(EnvironmentCache(tmp_path).prepare([artifact], store.fetch, progress))
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    asyncio.run(cancel_while_unpacking())
+    assert [path for path in tmp_path.iterdir() if path.is_dir()] == []

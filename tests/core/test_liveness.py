@@ -34,6 +34,17 @@ def test_the_time_in_which_this_end_stood_still_is_no_silence_of_the_peer() -> N
     assert [liveness.is_lost(beat) for beat in beats] == [False] * 3 + [True] * 2, "20 s of silence before, 40 s since"
 
 
+def test_the_silence_is_that_of_the_peer_alone() -> None:
+    liveness = Liveness(TEN_AND_FIFTY, 0.0)
+    assert not liveness.is_lost(10.0)
+    assert liveness.silence == 10.0
+    assert not liveness.is_lost(1020.0), "a thousand seconds late"
+    assert liveness.silence == 20.0
+    liveness.heard(1025.0)
+    assert not liveness.is_lost(1030.0)
+    assert liveness.silence == 5.0
+
+
 @given(st.lists(st.integers(0, 100), min_size=1, max_size=20))
 def test_a_silent_peer_is_lost_after_beats_enough_however_late_they_are(delays: list[int]) -> None:
     liveness = Liveness(TEN_AND_FIFTY, 0.0)

@@ -186,6 +186,20 @@ def test_two_ends_whose_process_was_frozen_keep_their_session() -> None:
     run(scenario)
 
 
+def test_each_end_learns_when_the_other_surely_was_there() -> None:
+    async def scenario() -> None:
+        async with serving(HASTY) as server:
+            before = asyncio.get_running_loop().time()
+            client = Client(server, HASTY)
+            session = await client.session()
+            while session.confirmed_at < before:
+                await asyncio.wait({client.end}, timeout=0.01)
+            assert session.confirmed_at <= asyncio.get_running_loop().time()
+            await client.close()
+
+    run(scenario)
+
+
 def test_a_silent_peer_is_given_up_after_the_heartbeat_timeout() -> None:
     async def scenario() -> None:
         async with serving(CALM) as server:

@@ -112,3 +112,28 @@ def test_an_exception_that_cannot_be_written_is_still_told() -> None:
     assert one_line(error) == f"{__name__}.BrokenError: <exception str() failed>"
     assert "BrokenError" in user_traceback(error)
     assert traceback.format_exception(error)
+
+
+def test_causes_of_our_errors_are_told_only_with_the_users_code_in_them() -> None:
+    def damaged() -> None:
+        raise InvalidProgramError("the file is damaged")
+
+    def reading() -> None:
+        try:
+            _as_runtime(damaged)()
+        except InvalidProgramError as error:
+            raise InvalidProgramError("cannot restore: the file is damaged") from error
+
+    def calling_the_user() -> None:
+        try:
+            user_function()
+        except ValueError as error:
+            raise InvalidProgramError("cannot be pickled") from error
+
+    alone = _below_this_file(caught(_as_runtime(reading)))
+    assert user_traceback(alone).splitlines() == [
+        "millstream.core.errors.InvalidProgramError: cannot restore: the file is damaged"
+    ]
+    text = user_traceback(_below_this_file(caught(_as_runtime(calling_the_user))))
+    assert "in user_function" in text
+    assert text.endswith("millstream.core.errors.InvalidProgramError: cannot be pickled\n")

@@ -86,7 +86,7 @@ def test_what_cannot_be_told_is_pickled(hint: Any) -> None:
 ARROW = [
     (t.STRING, pa.string()), (t.BOOLEAN, pa.bool_()), (t.BYTE, pa.int8()), (t.SHORT, pa.int16()), (t.INT, pa.int32()),
     (t.LONG, pa.int64()), (t.FLOAT, pa.float32()), (t.DOUBLE, pa.float64()), (t.BIG_INT, None),
-    (t.BIG_DEC, pa.decimal128(38, 18)), (t.BYTES, pa.binary()), (t.INSTANT, pa.timestamp("us")),
+    (t.BIG_DEC, pa.decimal128(38, 18)), (t.BYTES, pa.binary()), (t.INSTANT, pa.timestamp("us", "UTC")),
     (t.DATE, pa.date32()), (t.TIME, pa.time64("us")), (t.TIMESTAMP, pa.timestamp("us")), (t.PICKLED, None),
 ]  # fmt: skip
 

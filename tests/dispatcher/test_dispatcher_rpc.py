@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import hashlib
+import os
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -18,6 +20,7 @@ from millstream.core.graph import Artifact, ArtifactKind, JobGraph
 from millstream.core.ids import JobId, new_id
 from millstream.core.rpc import Stub, open_channel
 from millstream.dispatcher import lifecycle
+from millstream.dispatcher.artifact_store import ArtifactStore
 from millstream.dispatcher.service import DispatcherService
 from millstream.proto import dispatcher_pb2 as pb
 from millstream.proto import status_pb2 as status_pb
@@ -244,6 +247,77 @@ def test_ended_jobs_are_forgotten_beyond_the_capacity(tmp_path: Path) -> None:
             for job_id in ids:
                 await stub.cancel_job(pb.JobRequest(job_id=job_id))
             assert [d.job_id for d in (await stub.list_jobs(Empty())).jobs] == ids[1:]
+
+    asyncio.run(scenario())
+
+
+def test_the_graph_is_kept_only_until_a_job_manager_has_it(tmp_path: Path) -> None:
+    options = configuration(tmp_path)
+
+    def kept(job: JobGraph) -> int:
+        gc.collect()
+        held = [found for found in gc.get_objects() if isinstance(found, JobGraph) and found is not job]
+        return sum(found.job_id == job.job_id for found in held)
+
+    async def scenario() -> None:
+        async with running(options, with_rest=False) as service, client(service, options) as stub:
+            cancelled, started = graph(), graph()
+            await submit(stub, cancelled)
+            assert kept(cancelled) == 1
+            await stub.cancel_job(pb.JobRequest(job_id=cancelled.job_id))
+            assert kept(cancelled) == 0
+            await submit(stub, started)
+            async with job_manager(service, options) as manager:
+                await manager.next("start_job")
+                assert kept(started) == 1  # a job manager that registers again without it is told once more
+                watch = stub.watch_job(pb.JobRequest(job_id=started.job_id))
+                manager.report(details(started, "RUNNING"))
+                while (await watch.read()).state != "RUNNING":
+                    continue
+                assert kept(started) == 0
+
+    asyncio.run(scenario())
+
+
+def test_artifacts_that_no_job_needs_are_deleted(tmp_path: Path) -> None:
+    store = ArtifactStore(tmp_path, 1000)
+
+    def stored(content: bytes) -> str:
+        (tmp_path / "file").write_bytes(content)
+        return asyncio.run(store.adopt(tmp_path / "file", "file", ArtifactKind.ARCHIVE)).sha256
+
+    used, asked_for, unused = (stored(content) for content in (b"used", b"asked for", b"unused"))
+    (tmp_path / ".partial-x").touch()
+    for path in tmp_path.iterdir():
+        os.utime(path, (1, 1))
+    assert store.has(asked_for)
+    assert sorted(store.clean([used], 3600)) == sorted([unused, ".partial-x"])
+    assert store.clean([], 3600) == []
+    assert (store.has(used), store.has(asked_for), store.has(unused)) == (True, True, False)
+    assert (tmp_path / "file").exists()
+
+
+def test_the_dispatcher_keeps_the_artifacts_of_jobs_that_have_not_ended(tmp_path: Path) -> None:
+    options = configuration(tmp_path)
+
+    async def scenario() -> None:
+        async with running(options, with_rest=False) as service, client(service, options) as stub:
+            (tmp_path / "data.zip").write_bytes(b"data")
+            async with open_channel(service.address, options) as channel:
+                artifact = await upload_artifact(channel, tmp_path / "data.zip", ArtifactKind.ARCHIVE)
+            path = tmp_path / "work" / "artifacts" / artifact.sha256
+            job = replace(graph(), artifacts=(artifact,))
+            await submit(stub, job)
+            async with job_manager(service, options) as manager:
+                await manager.next("start_job")
+                for state, kept in (("RUNNING", True), ("FINISHED", False)):
+                    watch = stub.watch_job(pb.JobRequest(job_id=job.job_id))
+                    manager.report(details(job, state, artifacts=[artifact.sha256]))
+                    while (await watch.read()).state != state:
+                        continue
+                    os.utime(path, (1, 1))
+                    await service.clean_artifacts()
+                    assert path.exists() is kept
 
     asyncio.run(scenario())
 

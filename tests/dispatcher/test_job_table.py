@@ -10,6 +10,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from millstream.core.ids import JobId, JobManagerId
 from millstream.core.states import JobStatus
 from millstream.dispatcher.jobs import (
+    AbandonJob,
     CancelJob,
     CancelRequested,
     DropJob,
@@ -85,7 +86,7 @@ def test_a_lost_job_manager_fails_its_jobs_after_the_grace_time() -> None:
     assert play(machine, TimePassed(), now=5.9) == []
     assert play(machine, TimePassed(), now=6.0) == [EndJob(A, JobStatus.FAILED, "job manager one was lost: it died")]
     assert machine.next_deadline() is None
-    assert play(machine, ManagerRegistered(ONE, S2, {A: JobStatus.RUNNING})) == [CancelJob(S2, A)]
+    assert play(machine, ManagerRegistered(ONE, S2, {A: JobStatus.RUNNING})) == [AbandonJob(S2, A)]
     assert play(machine, JobReported(S2, A, JobStatus.CANCELED)) == [ForgetJob(S2, A)]
 
 
@@ -169,6 +170,9 @@ class JobTableHistories(RuleBasedStateMachine):
                     manager = self.manager_of(session)
                     if job_id in self.running[manager]:
                         self.running[manager][job_id] = JobStatus.CANCELLING
+                case AbandonJob(session, job_id):
+                    assert job_id in self.ended or self.started.get(job_id) != self.manager_of(session)
+                    self.running[self.manager_of(session)][job_id] = JobStatus.FAILED
                 case ForgetJob(session, job_id):
                     self.running[self.manager_of(session)].pop(job_id, None)
                 case RecordReport(job_id):

@@ -43,7 +43,10 @@ def details(job: JobGraph) -> status_pb.JobDetails:
         status_pb.Subtask(
             index=i, state="RUNNING", attempt=1, task_manager="tm-1", host="127.0.0.1", start_time=1000,
             state_times={"CREATED": 900, "RUNNING": 1000},
-            metrics=status_pb.TaskMetrics(records_in=10, records_out=5, bytes_in=100, bytes_out=50, busy_ms=7),
+            metrics=status_pb.TaskMetrics(
+                records_in=10, records_out=5, bytes_in=100, bytes_out=50, busy_ms=7,
+                counters={"Source: in.numRecordsInErrors": 2 + i},
+            ),
         )
         for i in range(2)
     ]  # fmt: skip
@@ -72,13 +75,13 @@ def details(job: JobGraph) -> status_pb.JobDetails:
                 record="{'a': 1}", timestamp=1234, times=2, restart=4, restart_delay_ms=1500,
                 concurrent=[status_pb.TaskFailure(exception="PeerLostError: lost", timestamp=1236)],
             ),
-            status_pb.TaskFailure(exception="slots were lost", timestamp=1235),
+            status_pb.TaskFailure(exception="s3://key:verysecret@bucket is lost", timestamp=1235),
         ],
         accumulators=[
             status_pb.Accumulator(name="count", kind="IntCounter", value=pickle.dumps(42)),
             status_pb.Accumulator(name="odd", kind="Custom", value=pickle.dumps(Path("x"))),
         ],
-        configuration={"parallelism.default": "2"},
+        configuration={"parallelism.default": "2", "execution.checkpointing.dir": "s3://key:verysecret@bucket/c"},
         restart_strategy="no restarts",
         slots_required=2,
         slots_held=2,
@@ -123,6 +126,7 @@ def test_jobs_in_flinks_shapes(tmp_path: Path) -> None:
             config = await get("GET", "/jobs/{jobid}/config", job.job_id)
             assert config["execution-config"]["job-parallelism"] == 2
             assert config["execution-config"]["restart-strategy"] == "no restarts"
+            assert config["execution-config"]["user-config"]["execution.checkpointing.dir"] == "s3://******@bucket/c"
 
             history = (await get("GET", "/jobs/{jobid}/exceptions", job.job_id))["exceptionHistory"]
             assert history["truncated"] is False
@@ -140,7 +144,8 @@ def test_jobs_in_flinks_shapes(tmp_path: Path) -> None:
             assert short["exceptionHistory"]["truncated"] is True
 
             accumulators = await get("GET", "/jobs/{jobid}/accumulators", job.job_id)
-            assert [a["value"] for a in accumulators["user-task-accumulators"]] == ["42", "(serialized)"]
+            assert [a["value"] for a in accumulators["user-task-accumulators"]] == ["42", "(serialized)", "7"]
+            assert accumulators["user-task-accumulators"][2]["name"] == "Source: in.numRecordsInErrors"
             vertex = await get("GET", "/jobs/{jobid}/vertices/{vertexid}", job.job_id, job.vertices[1].id)
             assert vertex["subtasks"][1]["taskmanager-id"] == "tm-1"
             assert vertex["subtasks"][1]["status-duration"]["CREATED"] == 100

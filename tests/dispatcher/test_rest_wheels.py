@@ -5,12 +5,16 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import io
+import json
 import os
+import subprocess
+import sys
 import zipfile
 from pathlib import Path
 
 import pytest
 from dispatcher_fixtures import Http, configuration, eventually, running, wheel
+from waiting import wait_until
 
 from millstream.core.ids import new_id
 
@@ -141,6 +145,29 @@ def test_upload_list_run_plan_delete(tmp_path: Path) -> None:
     asyncio.run(scenario())
 
 
+def test_arguments_and_credentials_are_not_seen_by_others(tmp_path: Path) -> None:
+    program = """
+import pathlib, sys
+from millstream.datastream import StreamExecutionEnvironment
+def main():
+    own = ''.join(pathlib.Path(f'/proc/self/{name}').read_text() for name in ('cmdline', 'environ'))
+    directory = StreamExecutionEnvironment.get_execution_environment().get_configuration().get_string(
+        'execution.checkpointing.dir', '')
+    raise ValueError(f"{sys.argv[1:]} {directory[-20:]} {'hidden argument' in own} {'verysecret' in own}")
+"""
+
+    async def scenario() -> None:
+        async with running(configuration(tmp_path)) as service:
+            http = Http(service.rest_address)
+            jar = await uploaded(http, wheel({"tinyjob.py": program}))
+            options = {"execution.checkpointing.dir": "s3://key:verysecret@b/c"}
+            body = {"programArgsList": ["hidden argument", "--", "-x"], "flinkConfiguration": options}
+            errors = (await http("POST", f"/jars/{jar}/plan", body, status=400)).json["errors"]
+            assert errors[0] == "ValueError: ['hidden argument', '--', '-x'] //key:verysecret@b/c False False"
+
+    asyncio.run(scenario())
+
+
 def test_running_from_a_savepoint(tmp_path: Path) -> None:
     prefix = "execution.state-recovery."
 
@@ -194,7 +221,7 @@ def test_programs_that_fail(tmp_path: Path) -> None:
             assert "did not call execute()" in (await run("tinyjob:idle"))[0]
             assert "submitted 2 jobs" in (await run("tinyjob:twice"))[0]
             assert "no 'absent' in tinyjob" in (await run("tinyjob:absent"))[0]
-            assert "No module named 'absent'" in (await run("absent:main"))[0]
+            assert "no module 'absent'; there are main" in (await run("absent:main"))[0]
             assert "is not an entry point" in (await run("rm -rf /"))[0]
             assert "unknown option 'no.such'" in (await run("tinyjob:main", flinkConfiguration={"no.such": "1"}))[0]
 
@@ -357,6 +384,63 @@ def test_stopping_the_dispatcher_ends_running_programs(tmp_path: Path) -> None:
             await asyncio.wait([answer])
             answer.exception()
         await eventually(lambda: gone(int(mark.read_text())))
+
+    asyncio.run(scenario())
+
+
+def test_a_program_ends_when_its_client_goes_away(tmp_path: Path) -> None:
+    mark = tmp_path / "pid"
+
+    async def is_running() -> bool:
+        return bool(mark.exists() and mark.read_text())
+
+    async def scenario() -> None:
+        async with running(configuration(tmp_path)) as service:
+            jar = await uploaded(Http(service.rest_address))
+            host, port = service.rest_address.split(":")
+            body = json.dumps({"entryClass": "tinyjob:endless", "programArgsList": [str(mark)]})
+            _, writer = await asyncio.open_connection(host, int(port))
+            head = f"POST /jars/{jar}/run HTTP/1.1\r\nHost: {host}\r\nContent-Length: {len(body)}\r\n\r\n"
+            writer.write((head + body).encode())
+            await eventually(is_running)
+            writer.close()
+            await eventually(lambda: gone(int(mark.read_text())))
+
+    asyncio.run(scenario())
+
+
+def test_a_program_ends_with_a_dispatcher_that_is_killed(tmp_path: Path) -> None:
+    """The program's process, started as the dispatcher does, by a parent that is killed."""
+    mark = tmp_path / "pid"
+    (tmp_path / "tinyjob.py").write_text(PROGRAM)
+    parent = f"""
+import os, subprocess, sys
+theirs, ours = os.pipe()
+command = [sys.executable, "-m", "millstream.client.program", "--entry", "tinyjob:endless", "--", {str(mark)!r}]
+variables = {{**os.environ, "MILLSTREAM_PARENT_FD": str(theirs), "PYTHONPATH": {str(tmp_path)!r}}}
+subprocess.run(command, env=variables, pass_fds=(theirs,), start_new_session=True)
+"""
+    dispatcher = subprocess.Popen([sys.executable, "-c", parent])
+    try:
+        wait_until(lambda: mark.exists() and mark.read_text(), "the program")
+    finally:
+        dispatcher.kill()
+        dispatcher.wait()
+    wait_until(lambda: not Path("/proc", mark.read_text()).exists(), "its end")
+
+
+def test_the_uploaded_wheels_have_a_limit_together(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        content = wheel({"tinyjob.py": PROGRAM})
+        limit = str(len(content) * 5 // 2)
+        async with running(configuration(tmp_path, **{"web.upload.max-total-size": limit})) as service:
+            http = Http(service.rest_address)
+            jars = [await uploaded(http, content) for _ in range(2)]
+            refused = await http.upload(NAME, content)
+            assert refused.status == 413
+            assert "web.upload.max-total-size" in refused.json["errors"][0]
+            await http("DELETE", f"/jars/{jars[0]}")
+            await uploaded(http, content)
 
     asyncio.run(scenario())
 

@@ -183,6 +183,8 @@ class JobDriver:
                 case ev.StartCoordinator():
                     assert event is None
                     self.coordinators += 1
+                case ev.StopCoordinator():
+                    assert not self.master.slots, "the end of a job that is stopped at once"
                 case ev.StartWorker(allocation, task_manager):
                     assert self.held[allocation] == task_manager
                     assert allocation not in self.started
@@ -232,6 +234,9 @@ class JobDriver:
         assert len(self.held) <= master.slots_required
         if master.status in (JobStatus.FAILING, JobStatus.CANCELLING) or self.ended:
             assert self.declared == 0, "a job that ends asks for slots"
+        elif master.is_suspended:
+            assert (self.declared, self.held) == (0, {}), "a job that may not run has or wants slots"
+            assert all(state.is_terminal for state in self.states()), self.states()
         elif self.declared is not None:
             assert self.declared == master.slots_required, "a job that goes on lowered its declaration"
         if self.ended:

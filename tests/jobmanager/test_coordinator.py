@@ -107,6 +107,15 @@ class FakeSource(Source[str]):
         raise AssertionError("readers run elsewhere")
 
 
+class LeavingSource(FakeSource):
+    def __init__(self, error: BaseException) -> None:
+        super().__init__()
+        self.error = error
+
+    def create_enumerator(self, context: SplitEnumeratorContext[str]) -> SplitEnumerator[str]:
+        raise self.error
+
+
 class RunningCoordinator:
     """A coordinator on a thread of its own, and what it sent."""
 
@@ -276,6 +285,17 @@ def test_an_error_of_async_work_reaches_its_continuation_and_one_there_the_job(
     assert failure.exception == f"RuntimeError: discovery failed: {error}"
     assert failure.vertex_id == "v"
     assert "millstream/jobmanager" not in failure.traceback
+
+
+@pytest.mark.parametrize("error", [SystemExit(3), KeyboardInterrupt(), GeneratorExit()])
+def test_an_enumerator_that_wants_to_leave_fails_the_job_and_nothing_else(running: Any, error: BaseException) -> None:
+    coordinator = running("a", w=to_bytes(LeavingSource(error)))
+    failure = coordinator.next().failure
+    assert (failure.vertex_id, failure.operator_name) == ("w", "source w")
+    assert failure.exception.startswith(type(error).__name__)
+    coordinator.register(0)
+    coordinator.reader(split_request="h")
+    assert coordinator.splits() == (0, ["a for h"])
 
 
 def test_stopping_closes_every_enumerator_even_when_one_cannot_close(

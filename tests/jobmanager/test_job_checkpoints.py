@@ -38,6 +38,7 @@ class FakeSurroundings:
         self.events: asyncio.Queue[ev.Event] = asyncio.Queue()
         self.to_coordinator: asyncio.Queue[pb.CoordinatorCommand] = asyncio.Queue()
         self.completed: list[ev.CheckpointCompleted] = []
+        self.may_complete = True
 
     def command(self, task_manager: TaskManagerId, command: pb.JobManagerCommand) -> None:
         self.said.append((task_manager, command))
@@ -57,6 +58,9 @@ class FakeSurroundings:
 
     def answer_snapshot(self, result: dp.SnapshotResult) -> None:
         self.said.append(("dispatcher", result))
+
+    def in_charge(self) -> bool:
+        return self.may_complete
 
 
 class Rig:
@@ -293,3 +297,20 @@ def test_a_later_restart_overtakes_one_that_is_under_way() -> None:
         assert rig.surroundings.events.empty()
 
     run(scenario)
+
+
+@pytest.mark.parametrize(("strategy", "remembered"), [("FORWARD", 7), ("HASH", 0)])
+def test_splits_are_remembered_only_where_some_readers_may_restart_without_the_others(
+    strategy: str, remembered: int
+) -> None:
+    async def scenario() -> None:
+        graph = job([vertex("s", 2, source=True), vertex("b", 2)], [edge("s", "b", strategy)])
+        master, background = JobMaster(graph, 10.0, START), BackgroundTasks()
+        checkpoints = JobCheckpoints(master, PLAIN, FakeSurroundings(), background, SetClock())
+        event = pb.CoordinatorEvent(vertex_id="s", subtask=1, splits=b"7 bytes")
+        assert checkpoints.sources.to_reader(event)
+        assert checkpoints.sources.assignments.size == remembered
+        assert checkpoints.sources.assignments.take_back(Subtask(VertexId("s"), 1)) == [b"7 bytes"] * (remembered // 7)
+        assert checkpoints.sources.assignments.size == 0
+
+    asyncio.run(scenario())

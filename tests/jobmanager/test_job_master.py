@@ -95,6 +95,29 @@ def test_what_the_resource_manager_can_give_is_told_with_what_is_there(available
     assert driver.master.message == f"waiting for slots: {shown} of 3"
 
 
+def test_what_the_cluster_has_is_told_while_slots_are_missing() -> None:
+    driver = JobDriver(pipeline(2), slot_timeout=5)
+    driver.start()
+    driver.tell(ev.NotEnoughSlots(0, ev.SlotSupply(free=1, total=4)))
+    assert driver.master.message == "waiting for slots: 0 of 2 (1 free of 4 in the cluster)"
+    details = job_details(driver.master)
+    assert (details.slots_required, details.slots_held, details.slots_free, details.slots_total) == (2, 0, 1, 4)
+    driver.tick(5)
+    assert "1 free of 4 in the cluster" in driver.master.failures[0].exception
+
+
+def test_slots_that_are_not_enough_go_back_when_another_job_can_use_them() -> None:
+    driver = JobDriver(pipeline(2))
+    driver.start()
+    driver.offer("a0")
+    effects = driver.tell(ev.SlotsReclaimed())
+    assert [e.allocation_id for e in of_type(effects, ev.FreeSlot)] == ["a0"]
+    assert (driver.master.message, driver.declared) == ("waiting for slots: 0 of 2", 2)
+    driver.offer("a1")
+    driver.offer("a2")
+    assert driver.tell(ev.SlotsReclaimed()) == []
+
+
 def test_news_about_slots_means_nothing_once_all_are_there() -> None:
     driver = JobDriver(pipeline(1))
     driver.start()

@@ -265,6 +265,23 @@ def test_lost_slots_are_waited_for_again_and_an_allocation_that_was_lost_is_refu
     assert driver.master.status is JobStatus.RUNNING
 
 
+def test_slots_go_back_for_another_job_only_when_no_task_runs_in_them() -> None:
+    driver = running(pipeline(2, 2))
+    assert driver.tell(ev.SlotsReclaimed()) == []
+    driver.lose_task_manager("tm2:1-a")
+    assert driver.tell(ev.SlotsReclaimed()) == []
+    answer_cancels(driver)
+    driver.tick(1)
+    effects = driver.tell(ev.SlotsReclaimed())
+    assert [e.allocation_id for e in of_type(effects, ev.FreeSlot)] == ["a0"]
+    driver.restored()
+    driver.offer("a2", "tm3:1-a")
+    driver.offer("a3", "tm3:1-a")
+    driver.ready("a2")
+    driver.ready("a3")
+    assert driver.master.status is JobStatus.RUNNING
+
+
 def test_a_slot_may_come_before_it_is_needed() -> None:
     driver = running(pipeline(2, 2))
     driver.lose_task_manager("tm2:1-a")
@@ -461,3 +478,48 @@ def test_a_failure_that_trying_again_would_not_mend_is_final() -> None:
     assert driver.master.status is JobStatus.FAILED
     assert "trying again would not help" in driver.master.message
     assert driver.master.failures[0].exception == "IncompatibleStateError: other types"
+
+
+def test_a_suspended_job_runs_nowhere_and_begins_again_from_its_checkpoint() -> None:
+    driver = running(pipeline(2, 2))
+    effects = driver.tell(ev.Suspended("no dispatcher"))
+    assert [e.allocation_id for e in of_type(effects, ev.FreeSlot)] == ["a0", "a1"]
+    assert of_type(effects, ev.RollBack)
+    assert (driver.master.status, driver.declared) == (JobStatus.RESTARTING, 0)
+    assert driver.tell(ev.Suspended("no dispatcher")) == []
+    (answer,) = driver.offer("a7")
+    assert answer == ev.AnswerOffer(AllocationId("a7"), answer.task_manager, False)  # type: ignore[union-attr]
+    assert not of_type(driver.tick(1_000), ev.Restore)
+    assert not of_type(driver.tell(ev.JobFailed(status_pb2.TaskFailure(exception="late"))), ev.Restore)
+    (restore,) = of_type(driver.tell(ev.Resumed()), ev.Restore)
+    assert len(restore.subtasks) == 4
+    assert driver.declared == 2
+    driver.restored()
+    for allocation in ("a8", "a9"):
+        driver.offer(allocation)
+    for allocation in ("a8", "a9"):
+        driver.ready(allocation)
+    assert driver.master.status is JobStatus.RUNNING
+    assert driver.tell(ev.Resumed()) == []
+
+
+def test_a_suspended_job_without_restarts_fails_and_keeps_its_checkpoints() -> None:
+    driver = JobDriver(pipeline(2))
+    driver.run()
+    driver.tell(ev.Suspended("no dispatcher"))
+    assert (driver.master.status, driver.master.keeps_checkpoints) == (JobStatus.FAILED, True)
+    assert driver.master.failures[0].exception == "no dispatcher"
+
+
+def test_a_job_that_is_abandoned_ends_at_once_and_keeps_its_checkpoints() -> None:
+    driver = running(pipeline(2, 2))
+    driver.tell(ev.Abandoned("it was reported as failed"))
+    assert (driver.master.status, driver.master.keeps_checkpoints) == (JobStatus.FAILED, True)
+    assert driver.held == {}
+
+
+def test_a_job_that_is_being_cancelled_is_cancelled_when_its_job_manager_may_not_act() -> None:
+    driver = running(pipeline(2, 2))
+    driver.cancel()
+    driver.tell(ev.Suspended("no dispatcher"))
+    assert driver.master.status is JobStatus.CANCELED

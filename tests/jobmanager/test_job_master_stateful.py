@@ -60,7 +60,8 @@ class JobMasterMachine(RuleBasedStateMachine):
 
     @rule()
     def all_slots_and_workers_come(self) -> None:
-        if self.driver.master.status in (JobStatus.CREATED, JobStatus.RESTARTING):
+        master = self.driver.master
+        if master.status in (JobStatus.CREATED, JobStatus.RESTARTING) and not master.is_suspended:
             while len(self.driver.held) < self.driver.master.slots_required:
                 self.a_slot_is_offered(TASK_MANAGERS[self.offers % 3])
             for allocation in list(self.driver.held):
@@ -91,6 +92,24 @@ class JobMasterMachine(RuleBasedStateMachine):
     @rule(available=st.integers(0, 4))
     def the_resource_manager_has_not_enough(self, available: int) -> None:
         self.driver.tell(ev.NotEnoughSlots(available))
+
+    @rule()
+    def the_resource_manager_wants_slots_back(self) -> None:
+        running = [e for e in self.driver.master.execution_graph.executions if e.is_deployed]
+        effects = self.driver.tell(ev.SlotsReclaimed())
+        assert not effects or not running
+
+    @rule(action=st.integers(0, 9))
+    def the_job_manager_may_not_act_and_may_again(self, action: int) -> None:
+        if action < 3:
+            self.driver.tell(ev.Suspended("no dispatcher"))
+            assert self.driver.master.is_suspended or self.driver.ended
+        elif action < 9:
+            self.driver.tell(ev.Resumed())
+            assert not self.driver.master.is_suspended or self.driver.ended
+        else:
+            self.driver.tell(ev.Abandoned("reported as failed"))
+            assert self.driver.ended
 
     @rule(number=st.integers(1, 8))
     def a_worker_progresses(self, number: int) -> None:

@@ -36,8 +36,9 @@ def test_a_job_runs_from_its_submission_to_its_end() -> None:
 def test_a_job_that_waits_says_what_for() -> None:
     async def scenario(cluster: Cluster) -> None:
         await cluster.submit(pipeline(2))
-        cluster.resource_manager.send(not_enough=rm.NotEnoughSlots(job_id="job", available=1, required=2))
-        while (await cluster.details_in("CREATED")).message != "waiting for slots: 1 of 2":
+        cluster.resource_manager.send(not_enough=rm.NotEnoughSlots(job_id="job", available=1, required=2, total=3))
+        waiting = "waiting for slots: 1 of 2 (0 free of 3 in the cluster)"
+        while (await cluster.details_in("CREATED")).message != waiting:
             pass
 
     run(scenario)
@@ -180,3 +181,31 @@ def test_a_peer_that_stays_away_is_the_services_failure() -> None:
             await service.stop()
 
     asyncio.run(scenario())
+
+
+def test_a_job_manager_stops_its_jobs_before_the_dispatcher_gives_it_up_and_goes_on_when_it_is_back() -> None:
+    async def scenario(cluster: Cluster) -> None:
+        task_manager, _ = await cluster.running_job()
+        await cluster.details_in("RUNNING")
+        await cluster.dispatcher.stop()
+        assert {(await task_manager.next("free_slot")).allocation_id for _ in range(2)} == {"a0", "a1"}
+        while (await cluster.resource_manager.next("requirement")).slots != 0:
+            pass
+        await cluster.dispatcher.start()
+        register = await cluster.dispatcher.next("register")
+        assert [details.state for details in register.jobs] == ["RESTARTING"]
+        assert "heartbeat.timeout" in register.jobs[0].message
+        assert (await cluster.resource_manager.next("requirement")).slots == 2
+
+    run(scenario, heartbeat_timeout="3 s", **{"restart-strategy.type": "fixed-delay"})
+
+
+def test_a_job_that_has_ended_to_users_is_stopped_and_is_not_cancelled() -> None:
+    async def scenario(cluster: Cluster) -> None:
+        task_manager, _ = await cluster.running_job()
+        cluster.dispatcher.send(abandon_job=dp.AbandonJob(job_id="job", reason="it was reported as failed"))
+        assert {(await task_manager.next("free_slot")).allocation_id for _ in range(2)} == {"a0", "a1"}
+        details = await cluster.details_in("FAILED")
+        assert details.failures[0].exception == "it was reported as failed"
+
+    run(scenario)

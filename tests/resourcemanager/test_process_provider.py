@@ -164,6 +164,31 @@ def test_the_command_hands_the_configuration_on() -> None:
     ]  # fmt: skip
 
 
+def test_credentials_are_not_on_the_command_line_and_reach_the_process(tmp_path: Path) -> None:
+    secret = "s3://key:verysecret@bucket/checkpoints"
+    seen = tmp_path / "seen"
+    program = (
+        "import pathlib, signal; from millstream.core.handed_down import handed_down_options\n"
+        "own = ''.join(pathlib.Path(f'/proc/self/{name}').read_text() for name in ('cmdline', 'environ'))\n"
+        f"written = pathlib.Path({str(seen)!r} + '.new')\n"
+        "written.write_text(f'{handed_down_options()} {\"very\" \"secret\" in own}')\n"
+        f"written.rename({str(seen)!r})\n"
+        "signal.pause()"
+    )
+    options = {"execution__checkpointing__dir": secret}
+    command = task_manager_command(Configuration({"execution.checkpointing.dir": secret}))
+    assert not any("verysecret" in part for part in command)
+
+    async def scenario() -> None:
+        async with providing(tmp_path, program, **options) as provider:
+            provider.request(1)
+            await until(seen.exists)
+        assert seen.read_text() == f"{ {'execution.checkpointing.dir': secret} } False"
+        assert {path.stat().st_mode & 0o777 for path in (tmp_path / "log").iterdir()} == {0o600}
+
+    asyncio.run(scenario())
+
+
 def test_a_record_of_a_reused_process_id_is_not_running(tmp_path: Path) -> None:
     own = ProcessRecord.of("test", os.getpid())
     assert own.is_running()

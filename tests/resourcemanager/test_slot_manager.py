@@ -15,6 +15,7 @@ from millstream.resourcemanager.slot_events import (
     JobManagerLost,
     JobManagerRegistered,
     NotifyNotEnoughSlots,
+    ReclaimSlots,
     ReleaseTaskManager,
     RequestTaskManagers,
     RequirementDeclared,
@@ -70,6 +71,10 @@ def allocations(effects: Iterable[Effect]) -> list[tuple[TaskManagerId, int, str
     return [(e.task_manager_id, e.slot_index, e.allocation_id) for e in effects if isinstance(e, AllocateSlot)]
 
 
+def reclaimed(effects: Iterable[Effect]) -> list[JobId]:
+    return [e.job_id for e in effects if isinstance(e, ReclaimSlots)]
+
+
 @pytest.fixture
 def driver() -> Driver:
     driver = Driver()
@@ -87,12 +92,64 @@ def test_fills_task_managers_one_after_the_other(driver: Driver) -> None:
 
 
 def test_tells_what_is_missing_whenever_it_changes(driver: Driver) -> None:
-    assert driver(wants(3)) == [NotifyNotEnoughSlots(JM, JOB, 0, 3)]
+    assert driver(wants(3)) == [NotifyNotEnoughSlots(JM, JOB, 0, 3, free=0, total=0)]
     assert driver(Tick(), after=1) == []
-    assert driver(TaskManagerRegistered(TM1, free(1)))[-1] == NotifyNotEnoughSlots(JM, JOB, 1, 3)
-    assert driver(wants(4)) == [NotifyNotEnoughSlots(JM, JOB, 1, 4)]
-    assert allocations(driver(TaskManagerRegistered(TM2, free(5)))) == [(TM2, 0, "a2"), (TM2, 1, "a3"), (TM2, 2, "a4")]
+    assert driver(TaskManagerRegistered(TM1, free(1))) == [NotifyNotEnoughSlots(JM, JOB, 0, 3, free=1, total=1)]
+    assert driver(wants(4)) == [NotifyNotEnoughSlots(JM, JOB, 0, 4, free=1, total=1)]
+    effects = driver(TaskManagerRegistered(TM2, free(5)))
+    assert allocations(effects) == [(TM1, 0, "a1"), (TM2, 0, "a2"), (TM2, 1, "a3"), (TM2, 2, "a4")]
     assert driver(Tick(), after=1) == []
+
+
+def test_a_job_that_cannot_have_all_its_slots_holds_none_and_blocks_nobody(driver: Driver) -> None:
+    driver(TaskManagerRegistered(TM1, free(3)))
+    assert driver(wants(4)) == [NotifyNotEnoughSlots(JM, JOB, 0, 4, free=3, total=3)]
+    assert len(allocations(driver(wants(2, OTHER)))) == 2
+    assert driver.manager.held_by(JOB) == 0
+    driver(SlotsReported(TM1, (held(0, "a1", OTHER), held(1, "a2", OTHER), SlotReport(2))))
+    driver(wants(0, OTHER))
+    driver(SlotsReported(TM1, free(3)))
+    assert len(allocations(driver(TaskManagerRegistered(TM2, free(1))))) == 4
+
+
+def test_the_job_that_waits_for_longest_has_the_first_turn(driver: Driver) -> None:
+    driver(wants(3))
+    driver(wants(1, OTHER))
+    effects = driver(TaskManagerRegistered(TM1, free(3)))
+    assert [e.job_id for e in effects if isinstance(e, AllocateSlot)] == [JOB] * 3
+
+
+def test_a_job_that_never_had_all_slots_gives_up_its_part_for_one_that_could_run(driver: Driver) -> None:
+    driver(TaskManagerRegistered(TM1, free(2)))
+    driver(wants(2))
+    driver(SlotsReported(TM1, (held(0, "a1"), SlotReport(1))))
+    driver(TaskManagerLost(TM1))
+    driver(TaskManagerRegistered(TM1, (held(0, "a1"),)))
+    driver(wants(1, OTHER))
+    assert not reclaimed(driver(Tick(), after=9))
+    assert reclaimed(driver(Tick(), after=1)) == [JOB]
+    assert not reclaimed(driver(Tick(), after=1))
+    assert [e.job_id for e in driver(SlotsReported(TM1, free(1))) if isinstance(e, AllocateSlot)] == [OTHER]
+
+
+def test_a_job_that_lost_slots_keeps_the_others_against_newer_jobs_and_yields_to_older_ones(driver: Driver) -> None:
+    driver(TaskManagerRegistered(TM1, free(2)))
+    driver(TaskManagerRegistered(TM2, free(2)))
+    older, newest = JobId("older"), JobId("newest")
+    driver(wants(2, older))
+    driver(wants(2))
+    driver(SlotsReported(TM1, (held(0, "a1", older), held(1, "a3"))))
+    driver(SlotsReported(TM2, (held(0, "a2", older), held(1, "a4"))))
+    driver(wants(1, newest))
+    driver(TaskManagerLost(TM2))
+    assert not reclaimed(driver(Tick(), after=1))
+    assert reclaimed(driver(Tick(), after=10)) == [JOB]
+    effects = driver(SlotsReported(TM1, (held(0, "a1", older), SlotReport(1))))
+    assert [e.job_id for e in effects if isinstance(e, AllocateSlot)] == [older]
+    driver(wants(0, JOB))
+    driver(TaskManagerLost(TM1))
+    driver(TaskManagerRegistered(TM1, (held(0, "a1", older),)))
+    assert not reclaimed(driver(Tick(), after=100))
 
 
 def test_a_report_sent_before_the_allocation_arrived_does_not_free_the_slot(driver: Driver) -> None:
@@ -108,7 +165,7 @@ def test_a_report_sent_before_the_allocation_arrived_does_not_free_the_slot(driv
 def test_a_refused_slot_rests_before_it_is_tried_again(driver: Driver) -> None:
     driver(TaskManagerRegistered(TM1, free(1)))
     driver(wants(1))
-    assert driver(SlotRefused(TM1, AllocationId("a1"))) == [NotifyNotEnoughSlots(JM, JOB, 0, 1)]
+    assert driver(SlotRefused(TM1, AllocationId("a1"))) == [NotifyNotEnoughSlots(JM, JOB, 0, 1, free=0, total=1)]
     assert driver(Tick(), after=0.5) == []
     assert allocations(driver(Tick(), after=0.5)) == [(TM1, 0, "a2")]
     assert driver(SlotRefused(TM1, AllocationId("a1"))) == []
@@ -125,7 +182,7 @@ def test_an_allocation_that_is_never_answered_expires(driver: Driver) -> None:
 def test_the_task_manager_knows_best_who_has_its_slot(driver: Driver) -> None:
     driver(TaskManagerRegistered(TM1, free(1)))
     driver(wants(1))
-    assert driver(SlotsReported(TM1, (held(0, "theirs", OTHER),))) == [NotifyNotEnoughSlots(JM, JOB, 0, 1)]
+    assert driver(SlotsReported(TM1, (held(0, "theirs", OTHER),)))[-1] == NotifyNotEnoughSlots(JM, JOB, 0, 1, 0, 1)
     assert driver.manager.slots_of(TM1)[0].job_id == OTHER
 
 
@@ -138,7 +195,7 @@ def test_a_lost_job_manager_keeps_its_slots_and_declares_again(driver: Driver) -
     assert driver.manager.missing_slots() == 0
     assert driver(wants(5)) == []
     again = JobManagerRegistered(JM, "127.0.0.1:2", (SlotRequirement(JOB, 3),))
-    assert driver(again) == [NotifyNotEnoughSlots(JM, JOB, 2, 3)]
+    assert driver(again) == [NotifyNotEnoughSlots(JM, JOB, 2, 3, free=0, total=2)]
 
 
 def test_registering_again_replaces_what_was_required_and_known(driver: Driver) -> None:
@@ -177,9 +234,18 @@ class TestProvisioning:
     def test_requests_as_many_as_are_needed_within_the_limit(self, driver: Driver) -> None:
         assert RequestTaskManagers(1) in driver(wants(1))
         assert RequestTaskManagers(2) in driver(wants(3))
-        assert RequestTaskManagers(2) not in driver(wants(9))
+        assert RequestTaskManagers(0) in driver(wants(9))
+        driver(wants(3))
         assert RequestTaskManagers(1) in driver(TaskManagerRegistered(TM1, free(2), provided=True))
         assert RequestTaskManagers(0) in driver(wants(2))
+
+    def test_free_slots_are_kept_for_a_job_that_the_provider_completes(self, driver: Driver) -> None:
+        driver(TaskManagerRegistered(TM1, free(1)))
+        assert RequestTaskManagers(2) in driver(wants(5))
+        assert not allocations(driver(wants(1, OTHER)))
+        driver(wants(6))
+        assert driver.manager.held_by(OTHER) == 1
+        assert driver.manager.held_by(JOB) == 0
 
     def test_asks_again_when_one_is_lost(self, driver: Driver) -> None:
         driver(wants(2))

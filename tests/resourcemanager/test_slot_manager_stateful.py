@@ -16,6 +16,7 @@ from millstream.resourcemanager.slot_events import (
     Event,
     JobManagerLost,
     JobManagerRegistered,
+    ReclaimSlots,
     ReleaseTaskManager,
     RequestTaskManagers,
     RequirementDeclared,
@@ -65,7 +66,10 @@ class FakeTaskManager:
 
 
 class SlotManagerMachine(RuleBasedStateMachine):
-    """Whatever the order of messages: no slot goes to two, no job gets more than it wants, all is given in the end."""
+    """Whatever the order of messages: no slot goes to two, no job gets more than it wants or a part of what it misses.
+
+    In the end no job that fits waits, neither for free slots nor for those that another holds and cannot use.
+    """
 
     @initialize(provisioned=st.booleans())
     def set_up(self, provisioned: bool) -> None:
@@ -77,9 +81,11 @@ class SlotManagerMachine(RuleBasedStateMachine):
         self.wanted: dict[JobManagerId, dict[JobId, int]] = {}
         self.requested = 0
         self.given: set[AllocationId] = set()
+        self.ran: set[JobId] = set()  # has had all its slots
+        self.reclaimed: set[JobId] = set()
 
     def tell(self, event: Event) -> None:
-        held_before = {job: self.manager.held_by(job) for job in JOBS}
+        self.ran = {job for job in self.ran if self.requirement(job)}
         effects = self.manager.handle(event, self.now)
         self.manager.validate()
         for effect in effects:
@@ -92,10 +98,17 @@ class SlotManagerMachine(RuleBasedStateMachine):
                 self.requested = effect.number
             elif isinstance(effect, ReleaseTaskManager):
                 assert self.task_managers[effect.task_manager_id].provided
+            elif isinstance(effect, ReclaimSlots):
+                self.reclaimed.add(effect.job_id)
+        self.ran |= {job for job in JOBS if 0 < self.requirement(job) <= self.confirmed(job)}
         places = [(e.task_manager_id, e.slot_index) for e in effects if isinstance(e, AllocateSlot)]
         assert len(places) == len(set(places))
         for job in {e.job_id for e in effects if isinstance(e, AllocateSlot)}:
-            assert self.manager.held_by(job) <= max(self.requirement(job), held_before[job])
+            assert self.manager.held_by(job) == self.requirement(job)
+
+    def confirmed(self, job: JobId) -> int:
+        slots = [slot for ident in self.task_managers for slot in self.manager.slots_of(ident)]
+        return sum(1 for slot in slots if slot.job_id == job and slot.state is SlotState.ALLOCATED)
 
     def requirement(self, job: JobId) -> int:
         return sum(jobs.get(job, 0) for jobs in self.wanted.values())
@@ -161,26 +174,52 @@ class SlotManagerMachine(RuleBasedStateMachine):
 
     @rule()
     def all_messages_arrive(self) -> None:
-        """With nothing under way, every job has what it wants, or there is no slot to be had."""
-        released = {i for i, m in self.task_managers.items() if m.provided and self.provisioning}
+        """With nothing under way, no job waits that the free slots are enough for."""
         for _ in range(3):
             self.now += 1.0
             self.tell(Tick())
-            while any(m.inbox or m.outbox for m in self.task_managers.values()):
-                for manager in self.task_managers.values():
-                    manager.process_one(refuse=False)
-                    while manager.outbox:
-                        self.tell(manager.outbox.popleft())
-        usable = [
-            slot
-            for ident in self.task_managers
-            if ident not in released
-            for slot in self.manager.slots_of(ident)
-            if slot.state is SlotState.FREE
-        ]
+            self.exchange_messages()
+        missing = self.missing()
+        assert self.manager.missing_slots() == sum(missing.values())
+        if self.provisioning is None:  # else task managers may be leaving, and free slots wait for others to come
+            usable = self.usable()
+            assert not [job for job, number in missing.items() if 0 < number <= usable], (usable, missing)
+
+    @rule()
+    def jobs_give_up_what_they_are_asked_for(self) -> None:
+        """In the end, no job waits for what another holds and cannot use."""
+        for _ in range(3 * len(JOBS)):
+            self.now += 11.0
+            self.tell(Tick())
+            self.exchange_messages()
+            for job in self.reclaimed:
+                if self.manager.held_by(job) < self.requirement(job):
+                    for manager in self.task_managers.values():
+                        for index, slot in enumerate(manager.slots):
+                            if slot is not None and slot[1] == job:
+                                manager.free(index)
+            self.reclaimed.clear()
+            self.exchange_messages()
+        if self.provisioning is None:
+            missing = self.missing()
+            for job, number in missing.items():
+                idle = sum(self.confirmed(other) for other in missing if other not in {job, *self.ran})
+                assert number > self.usable() + idle, (job, missing, idle, self.ran)
+
+    def exchange_messages(self) -> None:
+        while any(m.inbox or m.outbox for m in self.task_managers.values()):
+            for manager in self.task_managers.values():
+                manager.process_one(refuse=False)
+                while manager.outbox:
+                    self.tell(manager.outbox.popleft())
+
+    def usable(self) -> int:
+        slots = [slot for ident in self.task_managers for slot in self.manager.slots_of(ident)]
+        return sum(1 for slot in slots if slot.state is SlotState.FREE)
+
+    def missing(self) -> dict[JobId, int]:
         missing = {job: self.requirement(job) - self.manager.held_by(job) for job in JOBS}
-        assert not usable or all(number <= 0 for number in missing.values()), (usable, missing)
-        assert self.manager.missing_slots() == sum(max(0, number) for number in missing.values())
+        return {job: number for job, number in missing.items() if number > 0}
 
     @invariant()
     def requests_stay_within_the_limit(self) -> None:

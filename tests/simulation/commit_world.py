@@ -30,6 +30,7 @@ from millstream.jobmanager.checkpoints.model import (
 from millstream.jobmanager.checkpoints.settings import CheckpointSettings
 from millstream.jobmanager.failover.topology import JobTopology, Subtask
 from millstream.proto import taskmanager_pb2
+from millstream.taskmanager.interruption import TaskInterrupted
 from millstream.taskmanager.operators.base import OperatorError
 from millstream.taskmanager.operators.committing_sink import CommittingSinkOperator
 from millstream.taskmanager.operators.transactions import recovery
@@ -43,7 +44,7 @@ Crashes = Sequence[tuple[int, str]]
 """After which step what crashes, in order."""
 
 
-class Crash(BaseException):
+class Crash(TaskInterrupted):
     """A process is gone, in the middle of what it did: nothing may catch it."""
 
 

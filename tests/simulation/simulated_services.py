@@ -124,7 +124,7 @@ class ResourceManager:
             match effect:
                 case rm.AllocateSlot():
                     self.task_managers[effect.task_manager_id].send(effect)
-                case rm.NotifyNotEnoughSlots():
+                case rm.NotifyNotEnoughSlots() | rm.ReclaimSlots():
                     self.job_managers[effect.job_manager_id].send(effect)
                 case rm.RequestTaskManagers() | rm.ReleaseTaskManager():
                     raise AssertionError("nothing was provisioned")
@@ -197,8 +197,12 @@ class JobManager:
         self._resource_manager = None
         self._dial_later()
 
-    def _notice(self, notice: rm.NotifyNotEnoughSlots) -> None:
-        self._event(notice.job_id, ev.NotEnoughSlots(notice.available))
+    def _notice(self, notice: rm.NotifyNotEnoughSlots | rm.ReclaimSlots) -> None:
+        match notice:
+            case rm.NotifyNotEnoughSlots(_, job_id, available, _, free, total):
+                self._event(job_id, ev.NotEnoughSlots(available, ev.SlotSupply(free, total)))
+            case rm.ReclaimSlots(_, job_id):
+                self._event(job_id, ev.SlotsReclaimed())
 
     def _declare(self, job_id: JobId, slots: int) -> None:
         if slots:
@@ -287,7 +291,7 @@ class JobManager:
                     self._restore_later(job_id, restart)
                 case ev.ReportDetails() | ev.JobEnded() | ev.RollBack() | ev.WakeUpAt():
                     pass
-                case ev.StartCoordinator():
+                case ev.StartCoordinator() | ev.StopCoordinator():
                     raise AssertionError("the jobs of a simulation have no sources")
                 case _:
                     assert_never(effect)

@@ -34,7 +34,10 @@ MAX_ROWS = 10
 class Build:
     """A chain and what reached each of the task's outputs."""
 
-    def __init__(self, *operators: ChainedOperator, outputs: int = 1, kind: t.TypeInformation = t.PICKLED) -> None:
+    def __init__(
+        self, *operators: ChainedOperator, outputs: int = 1, kind: t.TypeInformation = t.PICKLED,
+        object_reuse: bool = False,
+    ) -> None:  # fmt: skip
         self.outputs: list[list[Batch]] = [[] for _ in range(outputs)]
         deployment = taskmanager_pb2.TaskDeployment(job_id="job")
 
@@ -49,6 +52,7 @@ class Build:
             HeapKeyedStateBackend,
             MAX_ROWS,
             MAX_ROWS,
+            object_reuse=object_reuse,
         )
         self.chain: OperatorChain = builder.build(plan.Chain(operators))
 

@@ -27,9 +27,9 @@ from millstream.core.plan import FilterSpec, FlatMapSpec, MapSpec, SinkSpec, Sou
 from millstream.datastream.functions import IntCounter, MapFunction, RuntimeContext
 from millstream.proto import dataplane_pb2, dispatcher_pb2
 from millstream.proto import taskmanager_pb2 as pb
+from millstream.taskmanager.interruption import TaskInterrupted
 from millstream.taskmanager.network.data_plane import FrameArrived, PeerLost
 from millstream.taskmanager.network.inputs import LocalInputChannel
-from millstream.taskmanager.slot_worker import TaskInterrupted
 
 
 @pytest.fixture
@@ -259,6 +259,7 @@ def test_readers_speak_with_their_enumerator(rig: WorkerRig) -> None:
     assert [e.WhichOneof("kind") for e in events] == ["registered", "split_request"]
     assert events[1].split_request == "127.0.0.1"
     assert all((e.job_id, e.vertex_id, e.subtask) == ("job", task.vertex_id, 0) for e in events)
+    assert all(e.attempt_id == task.attempt_id for e in events)
     rig.worker.turn()
     rig.tell(task, splits=to_bytes([5, 6]))
     rig.turn_until(lambda: WRITTEN["events"] == [5, 6])

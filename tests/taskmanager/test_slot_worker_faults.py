@@ -4,12 +4,22 @@ from __future__ import annotations
 
 import sys
 import threading
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from worker_rig import READERS, WRITTEN, NamedSink, RowsSource, WorkerRig, chain, local_pair, wire
 
-from millstream.core.plan import MapSpec, SinkSpec, SourceSpec
+from millstream.core.plan import (
+    FilterSpec,
+    FlatMapSpec,
+    KeySelector,
+    MapSpec,
+    ProcessSpec,
+    ReduceSpec,
+    SinkSpec,
+    SourceSpec,
+)
 from millstream.datastream.functions import ListAccumulator, MapFunction, RuntimeContext
 from millstream.proto import taskmanager_pb2 as pb
 
@@ -43,13 +53,114 @@ def test_records_that_cannot_be_pickled_fail_their_producer(rig: WorkerRig, byst
     check_alive(rig, bystander)
 
 
-def test_a_function_that_exits_fails_its_task(rig: WorkerRig, bystander: pb.TaskDeployment) -> None:
-    task = rig.task(chain(SourceSpec(RowsSource([1])), MapSpec(lambda row: sys.exit(3)), SinkSpec(NamedSink("exit"))))
+class Raising(MapFunction):
+    """Raises what it is given, where it is told to."""
+
+    def __init__(self, error: BaseException, where: str) -> None:
+        self._error, self._where = error, where
+
+    def open(self, runtime_context: RuntimeContext) -> None:
+        self._at("open")
+
+    def map(self, value: Any) -> Any:
+        self._at("map")
+        return value
+
+    def flat_map(self, value: Any) -> Iterator[Any]:
+        yield value
+        self._at("flat_map")
+
+    def process_element(self, value: Any, ctx: Any) -> Any:
+        self._at("process")
+
+    def key(self, value: Any) -> Any:
+        self._at("key")
+        return value
+
+    def close(self) -> None:
+        self._at("close")
+
+    def _at(self, where: str) -> None:
+        if where == self._where:
+            raise self._error
+
+
+class Leaving(BaseException):
+    """What a library may raise that wants nobody to catch it."""
+
+
+class RaisingSource(RowsSource):
+    def __init__(self, error: BaseException) -> None:
+        super().__init__([1])
+        self.error = error
+
+    def create_reader(self, context: Any) -> Any:
+        raise self.error
+
+
+class RaisingSink(NamedSink):
+    def __init__(self, error: BaseException) -> None:
+        super().__init__("raising")
+        self.error = error
+
+    def create_writer(self, context: Any) -> Any:
+        return self
+
+    def write(self, batch: Any) -> None:
+        raise self.error
+
+    def flush(self, end_of_input: bool) -> None: ...
+
+    def close(self) -> None: ...
+
+
+def _raising(error: BaseException, where: str) -> bytes:
+    rows, sink, raising = SourceSpec(RowsSource([7])), SinkSpec(NamedSink("raised")), Raising(error, where)
+    match where:
+        case "flat_map":
+            return chain(rows, FlatMapSpec(raising.flat_map), sink)
+        case "filter":
+            return chain(rows, FilterSpec(Raising(error, "map").map), sink)
+        case "process":
+            return chain(rows, ProcessSpec(raising), sink)
+        case "key":
+            return chain(rows, ReduceSpec(lambda a, b: a, KeySelector(function=raising.key)), sink)
+        case "source":
+            return chain(SourceSpec(RaisingSource(error)), sink)
+        case "sink":
+            return chain(rows, SinkSpec(RaisingSink(error)))
+        case _:
+            return chain(rows, MapSpec(raising), sink)
+
+
+_WITH_RECORD = ("map", "flat_map", "filter", "process", "key")
+
+
+@pytest.mark.parametrize("where", [*_WITH_RECORD, "open", "close", "source", "sink"])
+@pytest.mark.parametrize("error", [SystemExit(3), KeyboardInterrupt(), GeneratorExit(), Leaving("now")])
+def test_whatever_a_function_raises_is_its_error(
+    rig: WorkerRig, bystander: pb.TaskDeployment, where: str, error: BaseException
+) -> None:
+    task = rig.task(_raising(error, where))
     rig.deploy(task)
     rig.turn_until(rig.ended(task), turns=50)
     assert rig.states(task)[-1] == "FAILED"
-    assert "SystemExit" in rig.updates(task)[-1].failure.exception
+    failure = rig.updates(task)[-1].failure
+    assert type(error).__name__ in failure.exception
+    assert failure.operator_name == ("op 0 SourceSpec" if where == "source" else failure.operator_name)
+    assert failure.operator_name.startswith("op ")
+    assert failure.record == ("7" if where in _WITH_RECORD else "")
     check_alive(rig, bystander)
+
+
+@pytest.mark.parametrize("where", _WITH_RECORD)
+def test_a_function_that_stops_an_iteration_does_not_end_the_batch(rig: WorkerRig, where: str) -> None:
+    """A loop of ours must not take the user's StopIteration for its own end, and drop the records behind it."""
+    task = rig.task(_raising(StopIteration("none left"), where))
+    rig.deploy(task)
+    rig.turn_until(rig.ended(task), turns=50)
+    assert rig.states(task)[-1] == "FAILED"
+    assert rig.updates(task)[-1].failure.record == "7"
 
 
 class ExitingAtTheEnd(MapFunction):

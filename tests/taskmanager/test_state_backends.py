@@ -16,7 +16,7 @@ from millstream.core.types import LONG
 from millstream.datastream import state_backend
 from millstream.datastream.functions import KeyedProcessFunction, RuntimeContext
 from millstream.proto import taskmanager_pb2 as pb
-from millstream.taskmanager.slot_worker import TaskInterrupted
+from millstream.taskmanager.interruption import TaskInterrupted
 from millstream.taskmanager.state.backends import STATE_BACKENDS
 from millstream.taskmanager.state.heap import HashMapStateBackend, HeapKeyedStateBackend
 

@@ -92,7 +92,7 @@ def status(directory: str | None, verbose: bool, as_json: bool) -> int:
     ]
     if not services:
         raise MillstreamError(f"no cluster is running in {files.root}")
-    client = RestClient(files.configuration(), timeout=5.0)
+    client = RestClient(files.configuration(), timeout=5.0, advises=False)
     overview: dict[str, Any] | None = None
     problem = ""
     try:

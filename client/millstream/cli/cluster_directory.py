@@ -19,6 +19,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from millstream.core.configuration import Configuration
+from millstream.core.directories import for_user_only, private_folder
 from millstream.core.errors import MillstreamError
 from millstream.resourcemanager.process_records import ProcessRecord, processes_with, read_records
 
@@ -35,12 +36,9 @@ class ClusterDirectory:
         self.log = root / "log"
 
     def create(self) -> None:
-        """Makes the folders, private to this user."""
-        try:
-            for folder in (self.root, self.conf, self.run, self.log):
-                folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        except OSError as error:
-            raise MillstreamError(f"cannot create the cluster's directory {self.root}: {error.strerror}") from error
+        """Makes the folders, private to this user. Raises ConfigurationError when someone else may write to them."""
+        for folder in (self.conf, self.run, self.log):
+            private_folder(self.root, folder.name, option="--dir")
 
     @contextlib.contextmanager
     def locked(self) -> Iterator[None]:
@@ -61,9 +59,8 @@ class ClusterDirectory:
         """Keeps the effective configuration for the services and for `status`, `stop` and clients."""
         import yaml
 
-        path = self.conf / "config.yaml"
-        path.touch(mode=0o600)
-        path.write_text("# Written by `millstream cluster start`.\n" + yaml.safe_dump(configuration.to_dict()))
+        with open(self.conf / "config.yaml", "w", opener=for_user_only) as file:
+            file.write("# Written by `millstream cluster start`.\n" + yaml.safe_dump(configuration.to_dict()))
 
     def services(self) -> dict[str, ProcessRecord]:
         """The services that were started, by name, whether they run or not."""

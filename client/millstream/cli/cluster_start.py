@@ -17,6 +17,7 @@ from millstream.cli.cluster_stop import stop_cluster
 from millstream.cli.options import CLUSTER_DIR_VARIABLE
 from millstream.cli.rest import RestClient
 from millstream.core.configuration import Configuration
+from millstream.core.directories import for_user_only
 from millstream.core.errors import MillstreamError
 from millstream.resourcemanager.process_provider import last_line
 from millstream.resourcemanager.process_records import ProcessRecord
@@ -99,7 +100,10 @@ def start_cluster(
 def _start(cluster: ClusterDirectory, name: str) -> _Daemon:
     service = name.partition("-")[0]
     log_path = cluster.log / f"{name}.log"
-    with log_path.open("wb") as errors, log_path.with_suffix(".out").open("wb") as output:
+    with (
+        open(log_path, "wb", opener=for_user_only) as errors,
+        open(log_path.with_suffix(".out"), "wb", opener=for_user_only) as output,
+    ):
         process = subprocess.Popen(
             [sys.executable, "-P", "-m", "millstream.cli.main", service, "--configDir", str(cluster.conf)],
             stdin=subprocess.DEVNULL,
@@ -120,7 +124,7 @@ def _wait_until_up(
     timeout: float,
     progress: Callable[[str], None],
 ) -> None:
-    client = RestClient(configuration, timeout=2.0)
+    client = RestClient(configuration, timeout=2.0, advises=False)
     slots = task_managers * configuration.integer("taskmanager.numberOfTaskSlots")
     deadline = time.monotonic() + timeout
     while True:

@@ -9,13 +9,15 @@ import click
 from millstream.cli.failures import Command
 from millstream.cli.options import configuration_options
 from millstream.core.configuration import Configuration
+from millstream.core.handed_down import handed_down_options, keep_to_this_process
 
 
 def _daemon(name: str, class_name: str, description: str) -> click.Command:
     @click.command(name, cls=Command, help=description)
     @configuration_options
     def command(config_dir: str | None, overrides: tuple[str, ...]) -> int:
-        configuration = Configuration.load(config_dir, overrides)
+        configuration = Configuration.load(config_dir, overrides).merged(handed_down_options())
+        keep_to_this_process()
         from millstream.core.daemon import run_service
 
         service = getattr(importlib.import_module(f"millstream.{name}.service"), class_name)

@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from millstream.core.errors import MillstreamError
+from millstream.core.secrets import without_secrets
 
 FAILED = 1
 MISUSED = 2
@@ -61,7 +62,8 @@ def run(group: click.Group, arguments: list[str] | None) -> int:
     except CommandFailedError as failed:
         if failed.verbose and failed.__cause__ is not None:
             traceback.print_exception(failed.__cause__, file=sys.stderr)
-        _say(failed.command_path, str(failed.__cause__))
+        cause = failed.__cause__
+        _say(failed.command_path, str(cause), isinstance(cause, MillstreamError) and cause.keeps_lines)
         return failed.status
     except click.exceptions.NoArgsIsHelpError as error:
         click.echo(error.format_message())
@@ -80,5 +82,6 @@ def run(group: click.Group, arguments: list[str] | None) -> int:
     return status if isinstance(status, int) else 0
 
 
-def _say(command_path: str, message: str) -> None:
-    print(f"{command_path}: {' '.join(message.split())}", file=sys.stderr)
+def _say(command_path: str, message: str, keeps_lines: bool = False) -> None:
+    shown = without_secrets(message if keeps_lines else " ".join(message.split()))
+    print(f"{command_path}: {shown}", file=sys.stderr)

@@ -19,10 +19,12 @@ from millstream.cli.program_source import ArtifactFile, ProgramSource
 from millstream.core.artifacts import sha256_of
 from millstream.core.child import child_variables
 from millstream.core.configuration import Configuration
-from millstream.core.directories import work_directory
+from millstream.core.environment_use import in_use
 from millstream.core.environments import Environment, EnvironmentCache
 from millstream.core.errors import MillstreamError
 from millstream.core.graph import Artifact
+from millstream.core.handed_down import secret_options
+from millstream.core.secrets import split_options
 
 
 def artifacts_of(files: Sequence[ArtifactFile]) -> list[Artifact]:
@@ -40,9 +42,7 @@ async def prepare_environment(
     async def fetch(artifact: Artifact, target: Path) -> None:
         shutil.copyfile(paths[artifact], target)
 
-    python = configuration.string("python.executable") or None
-    cache = EnvironmentCache(work_directory(configuration, "environments"), python)
-    return await cache.prepare(artifacts, fetch, progress), artifacts
+    return await EnvironmentCache.of(configuration).prepare(artifacts, fetch, progress), artifacts
 
 
 def become_program(
@@ -50,13 +50,17 @@ def become_program(
 ) -> NoReturn:
     """Replaces this process by the program, in the user's working directory. Returns only to raise."""
     command = _command(environment, source)
-    variables = child_variables(environment, variables=_variables(configuration, artifacts))
-    sys.stdout.flush()
-    sys.stderr.flush()
-    try:
-        os.execve(command[0], command, variables)
-    except OSError as error:
-        raise MillstreamError(f"cannot run the interpreter {command[0]}: {error.strerror}") from error
+    plain, secret = split_options(configuration.to_dict())
+    with secret_options(secret) as (descriptors, told), in_use(environment.lock) as held:
+        for descriptor in (*descriptors, *held):
+            os.set_inheritable(descriptor, True)
+        variables = child_variables(environment, variables={**_variables(plain, artifacts), **told})
+        sys.stdout.flush()
+        sys.stderr.flush()
+        try:
+            os.execve(command[0], command, variables)
+        except OSError as error:
+            raise MillstreamError(f"cannot run the interpreter {command[0]}: {error.strerror}") from error
 
 
 def write_plan(
@@ -71,13 +75,17 @@ def write_plan(
 
     `more` are variables for the program's process. Answers its exit status.
     """
-    program = {**_variables(configuration, artifacts), "MILLSTREAM_PLAN_FILE": str(plan_file), **(more or {})}
+    plain, secret = split_options(configuration.to_dict())
+    program = {**_variables(plain, artifacts), "MILLSTREAM_PLAN_FILE": str(plan_file), **(more or {})}
     command = _command(environment, source)
-    variables = child_variables(environment, variables=program)
-    try:
-        status = subprocess.run(command, env=variables, stdout=sys.stderr.fileno(), check=False).returncode
-    except OSError as error:
-        raise MillstreamError(f"cannot run the interpreter {command[0]}: {error.strerror}") from error
+    with secret_options(secret) as (descriptors, told), in_use(environment.lock) as held:
+        variables = child_variables(environment, variables={**program, **told})
+        try:
+            status = subprocess.run(
+                command, env=variables, stdout=sys.stderr.fileno(), check=False, pass_fds=(*descriptors, *held)
+            ).returncode
+        except OSError as error:
+            raise MillstreamError(f"cannot run the interpreter {command[0]}: {error.strerror}") from error
     return status if status >= 0 else 128 - status
 
 
@@ -87,9 +95,9 @@ def _command(environment: Environment, source: ProgramSource) -> list[str]:
     return [python, *isolation, "-m", "millstream.client.program", *source.selector, "--", *source.arguments]
 
 
-def _variables(configuration: Configuration, artifacts: Sequence[Artifact]) -> dict[str, str]:
+def _variables(options: Mapping[str, str], artifacts: Sequence[Artifact]) -> dict[str, str]:
     listed = [{"sha256": artifact.sha256, "name": artifact.name, "kind": artifact.kind.name} for artifact in artifacts]
     return {
-        "MILLSTREAM_PROGRAM_CONFIGURATION": json.dumps(configuration.to_dict()),
+        "MILLSTREAM_PROGRAM_CONFIGURATION": json.dumps(options),
         "MILLSTREAM_PROGRAM_ARTIFACTS": json.dumps(listed),
     }

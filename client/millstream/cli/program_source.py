@@ -60,8 +60,10 @@ def program_source(options: ProgramOptions, configuration: Configuration, scratc
     path = _existing(job)
     if path.suffix == ".whl":
         from millstream.core.artifacts import validate_wheel
+        from millstream.core.unpacking import UnpackLimits
 
-        wheel = validate_wheel(path, configuration.integer("web.upload.max-size"))
+        limits = UnpackLimits.of(configuration)
+        wheel = validate_wheel(path, configuration.integer("web.upload.max-size"), limits=limits)
         files.insert(0, ArtifactFile(path, ArtifactKind.WHEEL, path.name))
         return ProgramSource(("--entry", wheel.entry(options.entry)), tuple(files), arguments)
     if path.suffix != ".py":

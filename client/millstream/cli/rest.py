@@ -8,7 +8,7 @@ import ssl
 from typing import Any
 
 from millstream.core.configuration import Configuration
-from millstream.core.errors import MillstreamError, UnreachableError
+from millstream.core.errors import NO_CLUSTER, MillstreamError, UnreachableError
 
 
 class RestError(MillstreamError):
@@ -22,12 +22,13 @@ class RestError(MillstreamError):
 class RestClient:
     """One request, one connection. Blocks for at most `timeout` seconds a step."""
 
-    def __init__(self, configuration: Configuration, timeout: float = 30.0) -> None:
+    def __init__(self, configuration: Configuration, timeout: float = 30.0, advises: bool = True) -> None:
         host, port = configuration.string("rest.address"), configuration.integer("rest.port")
         self.address = f"{host}:{port}"
         self._host = host
         self._port = port
         self._timeout = timeout
+        self._advises = advises  # false for those who start or watch the cluster, and need no telling
         self._tls = _tls(configuration)
 
     def get(self, path: str) -> Any:
@@ -58,7 +59,8 @@ class RestClient:
             body = response.read()
         except (OSError, http.client.HTTPException) as error:
             reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
-            raise UnreachableError(f"cannot reach the cluster at {self.address}: {reason}") from error
+            advice = f". {NO_CLUSTER}" if self._advises and isinstance(error, ConnectionRefusedError) else ""
+            raise UnreachableError(f"cannot reach the cluster at {self.address}: {reason}{advice}") from error
         finally:
             connection.close()
         if response.status >= 400:

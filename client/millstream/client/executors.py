@@ -17,7 +17,7 @@ from millstream.client.job_story import JobStory
 from millstream.client.loop_thread import LoopThread
 from millstream.core.artifacts import upload_artifact
 from millstream.core.configuration import Configuration
-from millstream.core.errors import SubmissionError, UnreachableError
+from millstream.core.errors import NO_CLUSTER, SubmissionError, UnreachableError
 from millstream.core.graph import JobGraph
 from millstream.core.rpc import Stub, explain, open_channel
 from millstream.datastream.execution import Executor, JobClient
@@ -115,7 +115,9 @@ def _submit(
         except grpc.RpcError as error:
             await channel.close()
             if isinstance(error, grpc.aio.AioRpcError) and error.code() == grpc.StatusCode.UNAVAILABLE:
-                raise UnreachableError(f"no dispatcher answers at {address}: {explain(error)}") from None
+                raise UnreachableError(
+                    f"no dispatcher answers at {address}: {explain(error)}. {NO_CLUSTER}"
+                ) from None
             raise SubmissionError(f"the dispatcher refused the job: {explain(error)}") from None
         return stub
 

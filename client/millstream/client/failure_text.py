@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from millstream.core.failure_texts import has_traceback, location_lines, repetition
+from millstream.core.secrets import without_secrets
 from millstream.core.states import JobStatus
 from millstream.proto import status_pb2 as pb
 
@@ -23,4 +24,4 @@ def failure_text(details: pb.JobDetails, traceback_shown: bool = False) -> str:
     lines.append(f"  of job '{details.name}' ({details.job_id})")
     if details.message:
         lines.append(f"  {details.message}")
-    return "\n".join(lines)
+    return without_secrets("\n".join(lines))

@@ -20,6 +20,7 @@ from millstream.core.configuration import Configuration
 from millstream.core.errors import JobExecutionError, UnreachableError
 from millstream.core.ids import new_id
 from millstream.core.rpc import Stub, explain
+from millstream.core.secrets import without_secrets
 from millstream.core.snapshot.model import absolute_location
 from millstream.core.states import JobStatus
 from millstream.datastream.execution import JobExecutionResult, SavepointError, SavepointFormatType
@@ -229,7 +230,7 @@ class ClusterJobClient:
 def _say(line: str) -> None:
     """On stderr, since stdout is the program's; one that is closed is no reason to fail."""
     with contextlib.suppress(OSError, ValueError):
-        print(line, file=sys.stderr, flush=True)
+        print(without_secrets(line), file=sys.stderr, flush=True)
 
 
 def _merged(details: status_pb2.JobDetails) -> dict[str, Any]:

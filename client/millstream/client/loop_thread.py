@@ -8,6 +8,8 @@ from collections.abc import Coroutine
 from concurrent.futures import Future
 from typing import Any, TypeVar
 
+from millstream.core.loop_end import end_tasks
+
 T = TypeVar("T")
 
 
@@ -37,15 +39,9 @@ class LoopThread:
             raise
 
     def close(self) -> None:
-        """Cancels what is left and ends the thread."""
+        """Ends what is left, and the thread."""
         if self._thread.is_alive():
-            self.call(self._cancel_rest())
+            self.call(end_tasks())
             self.loop.call_soon_threadsafe(self.loop.stop)
             self._thread.join()
             self.loop.close()
-
-    async def _cancel_rest(self) -> None:
-        rest = [t for t in asyncio.all_tasks() if t is not asyncio.current_task()]
-        for task in rest:
-            task.cancel()
-        await asyncio.gather(*rest, return_exceptions=True)

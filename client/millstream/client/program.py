@@ -3,13 +3,14 @@
     python -m millstream.client.program --entry pkg.module:main -- arguments
     python -m millstream.client.program --file job.py -- arguments
     python -m millstream.client.program --module pkg.module -- arguments
+    python -m millstream.client.program --entry pkg.module:main --arguments DESCRIPTOR
 
 The process is in the job's own environment. How the program's jobs are to be run is in environment variables that the
 API and its executor read. The exit status is 0 when the program returned or was only to be planned, and 1 when it was
-to run jobs and executed none; an exception is
-shown as the traceback of the user's own frames, with status 1, and a cluster that does not take or finish the job as
-one message. With MILLSTREAM_STATES_FILE set as well as the file for the plan, the states that the planned job declares
-are written there, for which its functions are opened.
+to run jobs and executed none; an exception is shown as the traceback of the user's own frames, with status 1, and a
+cluster that does not take or finish the job as one message. A program that the dispatcher runs ends with it. With
+MILLSTREAM_STATES_FILE set as well as the file for the plan, the states that the planned job declares are written there,
+for which its functions are opened.
 """
 
 from __future__ import annotations
@@ -28,8 +29,11 @@ from types import FrameType, TracebackType
 from typing import Any
 
 import millstream
+from millstream.core.artifacts import ENTRY_POINT_GROUP, entry_points_text
+from millstream.core.control_pipe import follow_parent
 from millstream.core.errors import InvalidProgramError, JobExecutionError, SubmissionError, UnreachableError
 from millstream.core.graph import JobGraph
+from millstream.core.handed_down import take_up
 from millstream.datastream.executions import EXECUTIONS, NEVER_EXECUTED, ONLY_PLANNED
 from millstream.datastream.planning import PLAN_FILE_VARIABLE, ProgramPlanned
 from millstream.datastream.program_settings import CONFIGURATION_VARIABLE
@@ -38,6 +42,7 @@ from millstream.proto import graph_pb2
 INTERRUPTED = 130
 STATES_FILE_VARIABLE = "MILLSTREAM_STATES_FILE"
 VERBOSE_VARIABLE = "MILLSTREAM_VERBOSE"
+PARENT_VARIABLE = "MILLSTREAM_PARENT_FD"
 _ASKED_ELSEWHERE = {PLAN_FILE_VARIABLE, "MILLSTREAM_SUBMITTED_FILE"}
 """Set by those who start the program for its plan or its job's id, and say themselves what is missing."""
 
@@ -49,9 +54,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     what.add_argument("--entry", metavar="PKG.MODULE:CALLABLE")
     what.add_argument("--file", metavar="JOB.PY")
     what.add_argument("--module", metavar="PKG.MODULE")
+    parser.add_argument("--arguments", dest="handed_down", metavar="DESCRIPTOR")
     parser.add_argument("arguments", nargs="*")
     options = parser.parse_args(argv)
+    if parent := os.environ.pop(PARENT_VARIABLE, ""):
+        follow_parent(int(parent))
     try:
+        if options.handed_down is not None:
+            options.arguments = take_up(options.handed_down)
         if options.entry is not None:
             run_entry(options.entry, options.arguments)
         elif options.file is not None:
@@ -118,18 +128,30 @@ def run_entry(entry: str, arguments: Sequence[str]) -> None:
     """Calls `pkg.module:callable`, with the list of arguments when it takes a parameter."""
     module_name, _, attribute = entry.partition(":")
     sys.argv = [entry, *arguments]
-    target: Any = importlib.import_module(module_name)
+    try:
+        target: Any = importlib.import_module(module_name)
+    except ModuleNotFoundError as error:
+        if error.name is None or not f"{module_name}.".startswith(f"{error.name}."):
+            raise  # a module that the program imports
+        raise _no_entry(entry, f"no module '{error.name}'") from None
     for name in (attribute or "main").split("."):
         try:
             target = getattr(target, name)
         except AttributeError:
-            raise InvalidProgramError(f"the entry point {entry} does not exist: no '{name}' in {module_name}") from None
+            raise _no_entry(entry, f"no '{name}' in {module_name}") from None
     if not callable(target):
         raise InvalidProgramError(f"the entry point {entry} is a {type(target).__name__}, not a function")
     if _takes_arguments(target):
         target(list(arguments))
     else:
         target()
+
+
+def _no_entry(entry: str, reason: str) -> InvalidProgramError:
+    from importlib.metadata import entry_points
+
+    known = {point.name: point.value for point in entry_points(group=ENTRY_POINT_GROUP)}
+    return InvalidProgramError(f"the entry point {entry} does not exist: {reason}; {entry_points_text(known)}")
 
 
 def run_file(path: str, arguments: Sequence[str]) -> None:

@@ -10,6 +10,7 @@ import importlib
 from typing import Any
 
 from millstream.common.configuration import Configuration
+from millstream.common.execution_config import ExecutionConfig
 from millstream.common.restart_strategy import RestartStrategies
 from millstream.common.serialization import Encoder
 from millstream.common.time import Duration, Time
@@ -28,6 +29,7 @@ __all__ = [
     "ConfigurationError",
     "Duration",
     "Encoder",
+    "ExecutionConfig",
     "InvalidProgramError",
     "JobClient",
     "JobExecutionError",

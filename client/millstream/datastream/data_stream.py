@@ -27,6 +27,7 @@ from millstream.core.plan import (
     RescalePartitioner,
     ShufflePartitioner,
     SinkSpec,
+    SourceSpec,
 )
 from millstream.core.types import PICKLED, TypeInformation
 from millstream.datastream.connectors.base import Sink
@@ -232,13 +233,20 @@ class DataStream(OperatorSettings):
         return self._partitioned(CustomPartitioner(target, selector))
 
     def get_side_output(self, output_tag: OutputTag) -> DataStream:
-        """What this process function sends to a side output."""
+        """What this process function, or source, sends to a side output."""
         if not isinstance(output_tag, OutputTag):
             raise InvalidProgramError(f"get_side_output: expected an OutputTag, got {output_tag!r}")
         operator = self._operator("get_side_output")
-        if operator.kind not in SIDE_OUTPUT_KINDS:
+        if isinstance(operator.spec, SourceSpec):
+            if output_tag.tag_id not in {tag.tag_id for tag in operator.spec.source.side_outputs()}:
+                raise InvalidProgramError(
+                    f"get_side_output: '{operator.full_name}' sends nothing to the side output '{output_tag.tag_id}'; "
+                    "on_error='dead-letter' makes a source send what it cannot read to DEAD_LETTERS"
+                )
+        elif operator.kind not in SIDE_OUTPUT_KINDS:
             raise InvalidProgramError(
-                f"get_side_output: '{operator.full_name}' has no side outputs, only process() has them"
+                f"get_side_output: '{operator.full_name}' has no side outputs, only process() has them, and sources "
+                "with on_error='dead-letter'"
             )
         return self._virtual(SideOutputTransformation(operator, output_tag), output_tag.type)
 

@@ -1,7 +1,7 @@
 """What a program's environment starts from: the configuration files, and what the program runner hands down.
 
 The runner (`millstream run`, REST) passes options and already uploaded artifacts in environment variables, so that the
-same program runs by itself, from the command line and from a wheel.
+same program runs by itself, from the command line and from a wheel. Options with credentials come by a descriptor.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from millstream.common.configuration import Configuration
 from millstream.core.configuration import Configuration as CoreConfiguration
 from millstream.core.errors import ConfigurationError
 from millstream.core.graph import Artifact, ArtifactKind
+from millstream.core.handed_down import handed_down_options
 
 CONFIGURATION_VARIABLE = "MILLSTREAM_PROGRAM_CONFIGURATION"
 ARTIFACTS_VARIABLE = "MILLSTREAM_PROGRAM_ARTIFACTS"
@@ -31,6 +32,7 @@ def initial_configuration() -> Configuration:
     if not isinstance(options, dict):
         raise ConfigurationError(f"{CONFIGURATION_VARIABLE}: expected a JSON object of options")
     configuration.add_all(options)
+    configuration.add_all(handed_down_options())
     return configuration
 
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from millstream.common.configuration import Configuration
+from millstream.common.execution_config import ExecutionConfig
 from millstream.core import configuration as core
 from millstream.core.errors import InvalidProgramError
 from millstream.core.graph import ArtifactKind, JobGraph
@@ -24,10 +25,12 @@ from millstream.datastream.artifacts import LocalFile, local_file, resolve_artif
 from millstream.datastream.collecting import CloseableIterator
 from millstream.datastream.collection_elements import conformed
 from millstream.datastream.connectors.base import Source
+from millstream.datastream.connectors.malformed import OnError
 from millstream.datastream.data_stream import DataStream
 from millstream.datastream.execution import JobClient, JobExecutionResult, load_executor
 from millstream.datastream.executions import EXECUTIONS
 from millstream.datastream.fault_tolerance_settings import FaultToleranceSettings
+from millstream.datastream.functions import OutputTag
 from millstream.datastream.job_graph_generator import build_job_graph
 from millstream.datastream.operator_settings import (
     checked_buffer_timeout,
@@ -80,6 +83,10 @@ class StreamExecutionEnvironment(FaultToleranceSettings):
     def get_configuration(self) -> Configuration:
         """A copy of all options that hold."""
         return Configuration(self._configuration.merged(self._explicit))
+
+    def get_config(self) -> ExecutionConfig:
+        """Settings by PyFlink's names."""
+        return ExecutionConfig(self._explicit, self.get_configuration)
 
     def set_parallelism(self, parallelism: int) -> StreamExecutionEnvironment:
         """The parallelism of operators that set none themselves."""
@@ -179,13 +186,19 @@ class StreamExecutionEnvironment(FaultToleranceSettings):
 
         return self.from_source(NumberSequenceSource(start, end), None, "Sequence Source")
 
-    def read_text_file(self, file_path: str | os.PathLike[str], charset_name: str = "UTF-8") -> DataStream:
+    def read_text_file(
+        self,
+        file_path: str | os.PathLike[str],
+        charset_name: str = "UTF-8",
+        *,
+        on_error: OnError | OutputTag | str = "fail",
+    ) -> DataStream:
         """The lines of a text file, or of the files in a folder."""
         from millstream.datastream.connectors.file_system import FileSource, StreamFormat
 
         default = charset_name.upper() == "UTF-8"
         format_ = StreamFormat.text_line_format() if default else StreamFormat.text_line_format(charset_name)
-        source = FileSource.for_record_stream_format(format_, os.fspath(file_path)).build()
+        source = FileSource.for_record_stream_format(format_, os.fspath(file_path), on_error=on_error).build()
         return self.from_source(source, None, "File Source")
 
     def socket_text_stream(self, host: str, port: int) -> DataStream:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from millstream.core.errors import InvalidProgramError
 from millstream.core.ids import OperatorId
 from millstream.core.key_groups import HIGHEST_MAX_PARALLELISM, default_max_parallelism
-from millstream.core.plan import ForwardPartitioner, Partitioner, RebalancePartitioner
+from millstream.core.plan import ForwardPartitioner, Partitioner, RebalancePartitioner, SourceSpec
 from millstream.core.types import PICKLED, TypeInformation
 from millstream.datastream.operator_ids import assign_operator_ids
 from millstream.datastream.transformations import OperatorTransformation, PhysicalInput, inputs_of, reachable
@@ -92,7 +92,22 @@ def build_stream_graph(ends: list[OperatorTransformation], defaults: GraphDefaul
             producer.outputs.append(edge)
             node.inputs.append(edge)
         nodes[operator.number] = node
+    for node in nodes.values():
+        _check_side_outputs(node)
     return StreamGraph(tuple(nodes.values()), defaults.chaining)
+
+
+def _check_side_outputs(node: StreamNode) -> None:
+    """What a source sends beside its stream is what the user wants to keep: nobody reading it is a mistake."""
+    if not isinstance(node.operator.spec, SourceSpec):
+        return
+    read = {edge.tag for edge in node.outputs}
+    for tag in node.operator.spec.source.side_outputs():
+        if tag.tag_id not in read:
+            raise InvalidProgramError(
+                f"'{node.name}' sends what it cannot read to the side output '{tag.tag_id}', and nothing reads it: "
+                "call get_side_output(...) on its stream and give it a sink, or use on_error='skip'"
+            )
 
 
 def _make_node(

@@ -14,7 +14,7 @@ import struct
 import tempfile
 import zipfile
 import zlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
 from configparser import ConfigParser
 from configparser import Error as ConfigParserError
 from dataclasses import dataclass
@@ -27,10 +27,13 @@ import grpc
 from millstream.core.errors import InvalidProgramError, MillstreamError
 from millstream.core.graph import Artifact, ArtifactKind
 from millstream.core.rpc import Stub, explain
+from millstream.core.unpacking import UnpackBudget, UnpackLimits
 from millstream.proto import dispatcher_pb2 as pb
 
 ENTRY_POINT_GROUP = "millstream.jobs"
 CHUNK_SIZE = 1024 * 1024
+PARTIAL = ".partial-"
+"""How the names of files begin that are being written."""
 _DISPATCHER = pb.DESCRIPTOR.services_by_name["Dispatcher"]
 _WHEEL_NAME = re.compile(r"[A-Za-z0-9](?:[\w.]*)-[^-]+(?:-\d[^-]*)?-[\w.]+-[\w.]+-[\w.]+\.whl\Z")
 _METADATA_LIMIT = 16 * 1024 * 1024
@@ -50,29 +53,44 @@ class WheelTooLargeError(InvalidProgramError):
 
 @dataclass(frozen=True, slots=True)
 class WheelInfo:
-    """What a wheel says about itself. `entry_points` are `name -> pkg.module:callable` of the group for jobs."""
+    """What a wheel says about itself. `entry_points` are `name -> pkg.module:callable` of the group for jobs.
+
+    `modules` are the names at its root that can be imported.
+    """
 
     name: str
     version: str
     entry_points: dict[str, str]
+    modules: frozenset[str] = frozenset()
 
     def entry(self, wanted: str | None = None) -> str:
         """The `pkg.module:callable` to run: the wanted one, given as such or by its name, else the wheel's only one."""
         if wanted and wanted in self.entry_points:
             return self.entry_points[wanted]
-        if wanted and re.fullmatch(r"[\w.]+(:[\w.]+)?", wanted):
-            return wanted if ":" in wanted else f"{wanted}:main"
+        if wanted and re.fullmatch(r"[\w.]+:[\w.]+", wanted):
+            return wanted
+        if wanted and re.fullmatch(r"[\w.]+", wanted) and ("." in wanted or wanted in self.modules):
+            return f"{wanted}:main"
         if wanted:
-            raise InvalidProgramError(f"'{wanted}' is not an entry point; write it like 'package.module:main'")
+            known = entry_points_text(self.entry_points)
+            raise InvalidProgramError(f"'{wanted}' is not an entry point of {self.name} {self.version}: {known}")
         if len(self.entry_points) == 1:
             return next(iter(self.entry_points.values()))
-        named = ", ".join(sorted(self.entry_points))
-        if named:
-            raise InvalidProgramError(f"{self.name} {self.version} has several entry points ({named}): choose one")
+        if self.entry_points:
+            raise InvalidProgramError(
+                f"{self.name} {self.version} has several entry points: {entry_points_text(self.entry_points)}"
+            )
         raise InvalidProgramError(
             f"{self.name} {self.version} names no entry point: add one to the group '{ENTRY_POINT_GROUP}' in its"
             " project file, or name it when running the wheel (-c package.module:main, entryClass over REST)"
         )
+
+
+def entry_points_text(entry_points: Mapping[str, str]) -> str:
+    """Which there are, and how to choose one."""
+    listed = ", ".join(f"{name} ({target})" for name, target in sorted(entry_points.items()))
+    choice = f"there are {listed}; choose one by name" if listed else "it names none; write one as package.module:main"
+    return f"{choice} (-c on the command line, entryClass over REST)"
 
 
 def sha256_of(path: str | os.PathLike[str]) -> str:
@@ -81,7 +99,9 @@ def sha256_of(path: str | os.PathLike[str]) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def validate_wheel(path: Path, max_size: int, name: str | None = None) -> WheelInfo:
+def validate_wheel(
+    path: Path, max_size: int, name: str | None = None, limits: UnpackLimits | None = None
+) -> WheelInfo:
     """Checks that a file is a wheel that can be used, without unpacking it. Raises InvalidProgramError with the reason.
 
     `name` is the file name to judge and to use in messages, when the file is stored under another one.
@@ -93,7 +113,9 @@ def validate_wheel(path: Path, max_size: int, name: str | None = None) -> WheelI
     if not _WHEEL_NAME.fullmatch(shown):
         raise InvalidProgramError(f"{shown} is not a wheel: expected a name like job-1.0-py3-none-any.whl")
     try:
-        with zipfile.ZipFile(path) as archive:
+        budget = UnpackBudget(shown, size, limits or UnpackLimits())
+        with budget.open_zip(path) as archive:
+            budget.take_zip(archive)
             return _inspect(archive, shown)
     except UNREADABLE_ZIP as error:
         raise InvalidProgramError(f"{shown} is not a wheel: it is not a readable zip file ({error})") from error
@@ -117,7 +139,15 @@ def _inspect(archive: zipfile.ZipFile, shown: str) -> WheelInfo:
     entry_points: dict[str, str] = {}
     if f"{info}/entry_points.txt" in members:
         entry_points = _entry_points(_text(archive, f"{info}/entry_points.txt", shown), shown)
-    return WheelInfo(name, version, entry_points)
+    return WheelInfo(name, version, entry_points, frozenset(_modules(members)))
+
+
+def _modules(members: Iterable[str]) -> Iterator[str]:
+    for member in members:
+        first, *rest = PurePosixPath(member).parts or ("",)
+        name = first if rest else first.partition(".")[0]
+        if name.isidentifier():
+            yield name
 
 
 def _text(archive: zipfile.ZipFile, member: str, shown: str) -> str:
@@ -187,7 +217,7 @@ class WholeFile:
         self._sha256 = sha256
         self._digest = hashlib.sha256()
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=".partial-")
+        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=PARTIAL)
         self._temporary = Path(temporary)
         self._file: BinaryIO = os.fdopen(handle, "wb")
 

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import IO, Protocol
 
 from millstream.core.control_pipe import LENGTH, ControlPipe
+from millstream.core.environment_use import in_use
 from millstream.core.environments import Environment
 
 
@@ -63,23 +64,30 @@ class ChildProcess:
         """Starts `python -m module --control-fd N arguments` in the environment."""
         ours, theirs = socket.socketpair()
         try:
-            process = await asyncio.create_subprocess_exec(
-                environment.python,
-                *("-m", module, "--control-fd", str(theirs.fileno()), *arguments),
-                env=child_variables(environment, python_path, variables),
-                cwd=environment.working_directory,
-                stdin=asyncio.subprocess.DEVNULL,
-                stdout=stdout,
-                stderr=stderr,
-                pass_fds=(theirs.fileno(),),
-                start_new_session=True,
-            )
+            with in_use(environment.lock) as held:
+                process = await asyncio.create_subprocess_exec(
+                    environment.python,
+                    *("-m", module, "--control-fd", str(theirs.fileno()), *arguments),
+                    env=child_variables(environment, python_path, variables),
+                    cwd=environment.working_directory,
+                    stdin=asyncio.subprocess.DEVNULL,
+                    stdout=stdout,
+                    stderr=stderr,
+                    pass_fds=(theirs.fileno(), *held),
+                    start_new_session=True,
+                )
         except BaseException:
             ours.close()
             raise
         finally:
             theirs.close()
-        reader, writer = await asyncio.open_connection(sock=ours)
+        try:
+            reader, writer = await asyncio.open_connection(sock=ours)
+        except BaseException:  # nobody would end it
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(process.pid, signal.SIGKILL)
+            await asyncio.shield(process.wait())
+            raise
         return ChildProcess(process, reader, writer)
 
     @property

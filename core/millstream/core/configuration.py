@@ -16,6 +16,7 @@ from typing import Any
 from millstream.core.errors import ConfigurationError
 from millstream.core.former_keys import FORMER_KEYS
 from millstream.core.options import OPTIONS, Option, OptionType
+from millstream.core.secrets import shown_options
 
 _DURATION_UNITS = {
     "ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "milli": 1e-3, "millis": 1e-3, "s": 1.0, "sec": 1.0, "second": 1.0,
@@ -210,4 +211,4 @@ class Configuration:
         return hash(frozenset(self._raw.items()))
 
     def __repr__(self) -> str:
-        return f"Configuration({self._raw!r})"
+        return f"Configuration({shown_options(self._raw)!r})"

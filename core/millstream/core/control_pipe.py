@@ -59,6 +59,17 @@ class ControlPipe:
         return b"".join(parts)
 
 
+def follow_parent(pipe: int) -> None:
+    """Ends this process group when the other end of a pipe is closed, which the parent holds as long as it lives."""
+
+    def follow() -> None:
+        while os.read(pipe, 1):
+            continue
+        end_with_parent()
+
+    threading.Thread(target=follow, name="parent", daemon=True).start()
+
+
 def end_with_parent() -> None:
     """What a child does when its parent is gone: ends its whole process group, at once."""
     with contextlib.suppress(OSError):

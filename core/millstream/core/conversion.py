@@ -3,19 +3,28 @@
 A record with fields (tuple, `Row`, dataclass) becomes a column for each field; any other record becomes one column
 named `value`. Without a declared type the fields are taken from the records themselves. Converted values are plain
 Python objects, never NumPy scalars or pandas timestamps.
+
+Columns have no classes: which kind of record, list or map held the values is not kept, only that all of a record's
+fields have a column. The values themselves are those that went in, or refused: see `exact_values`.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import datetime
 import operator
 from collections.abc import Callable, Iterable, Sequence
 from enum import Enum
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from millstream.core.errors import MillstreamError
+from millstream.core.exact_values import InexactError, exact_values, narrowed, narrowed_column, refuse_zones
 from millstream.core.row import Row
 from millstream.core.types import (
+    BIG_INT,
+    FLOAT,
+    INSTANT,
     PICKLED,
     BasicType,
     DataclassType,
@@ -31,12 +40,22 @@ if TYPE_CHECKING:
 
 VALUE_COLUMN = "value"
 
+UNKNOWN = object()
+
 _Converter = Callable[[Any], Any]
 _ATOMS = frozenset({type(None), bool, int, float, str, bytes})
 
 
 class ConversionError(MillstreamError):
-    """Records and their declared type, or columns and theirs, do not fit."""
+    """Records and their declared type, or columns and theirs, do not fit.
+
+    `number` is the position of the value or record at fault, if it is known, and `record` the record itself.
+    """
+
+    def __init__(self, message: str, number: int | None = None) -> None:
+        super().__init__(message)
+        self.number = number
+        self.record: Any = UNKNOWN
 
 
 def field_types(type: TypeInformation) -> list[TypeInformation] | None:
@@ -64,6 +83,15 @@ def arrow_schema(type: TypeInformation) -> pa.Schema | None:
 
 def rows_to_record_batch(rows: list[Any], type: TypeInformation) -> pa.RecordBatch:
     """The records as columns. Records may be dicts, rows, tuples or dataclasses with the declared type's fields."""
+    try:
+        return _to_record_batch(rows, type)
+    except ConversionError as error:
+        if error.number is not None:
+            error.record = rows[error.number]
+        raise
+
+
+def _to_record_batch(rows: list[Any], type: TypeInformation) -> pa.RecordBatch:
     import pyarrow as pa
 
     names, types = type.field_names(), field_types(type)
@@ -105,9 +133,7 @@ def columns_of(rows: list[Any], names: Sequence[str]) -> list[Sequence[Any]]:
         return _transposed([_values_of(row, names, number) for number, row in enumerate(rows)], len(names))
     if kind is tuple:
         return _transposed(rows, len(names))
-    if kind is dict:
-        return [[row.get(name) for row in rows] for name in names]
-    if dataclasses.is_dataclass(kind) and {f.name for f in dataclasses.fields(kind)}.issuperset(names):
+    if dataclasses.is_dataclass(kind) and {f.name for f in dataclasses.fields(kind)} == set(names):
         return [list(map(operator.attrgetter(name), rows)) for name in names]
     return _transposed([_values_of(row, names, number) for number, row in enumerate(rows)], len(names))
 
@@ -119,52 +145,113 @@ def _transposed(rows: list[Any], width: int) -> list[Sequence[Any]]:
         columns = []
     if len(columns) != width:
         number, row = next((n, r) for n, r in enumerate(rows) if len(r) != width)
-        raise ConversionError(f"row {number} has {len(row)} fields, expected {width}: {row!r:.200}")
+        raise ConversionError(f"row {number} has {len(row)} fields, expected {width}: {row!r:.200}", number)
     return columns
 
 
 def _values_of(row: Any, names: Sequence[str], number: int) -> Sequence[Any]:
-    """One record's fields, in the order of the names."""
+    """One record's fields, in the order of the names; a record that has others would lose them."""
+    if isinstance(row, tuple | list):
+        return row
     if isinstance(row, Row):
         own = row.get_fields_names()
         if own is None or own == list(names):
             return row.values
-        if set(names) <= set(own):
-            return [row[name] for name in names]
+        values: dict[str, Any] = row.as_dict()
     elif isinstance(row, dict):
-        return [row.get(name) for name in names]
-    elif isinstance(row, tuple | list):
-        return row
-    elif dataclasses.is_dataclass(row) and all(hasattr(row, name) for name in names):
-        return [getattr(row, name) for name in names]
-    raise ConversionError(f"row {number} does not have the fields {', '.join(names)}: {row!r:.200}")
+        values = row
+    elif dataclasses.is_dataclass(row) and not isinstance(row, type):
+        values = {f.name: getattr(row, f.name) for f in dataclasses.fields(row) if hasattr(row, f.name)}
+    else:
+        values = {}
+    if not isinstance(row, dict) and not values.keys() >= set(names):
+        raise ConversionError(f"row {number} does not have the fields {', '.join(names)}: {row!r:.200}", number)
+    if further := [str(name) for name in values if name not in names]:
+        raise ConversionError(
+            f"row {number} has further fields, {', '.join(further)}, which would be lost: {row!r:.200}", number
+        )
+    return [values.get(name) for name in names]
 
 
 def _to_array(values: Sequence[Any], type: TypeInformation, name: str) -> pa.Array:
     import pyarrow as pa
 
-    encode = _encoder(type)
     try:
-        if encode is not None and (type != PICKLED or not {v.__class__ for v in values} <= _ATOMS):
-            values = [encode(v) for v in values]
-        return pa.array(values, type.arrow_type())
-    except (pa.ArrowException, OverflowError, TypeError, ValueError, AttributeError, KeyError) as error:
-        raise ConversionError(_misfit(values, type, name, error)) from error
+        return _array(values, type)
+    except (
+        pa.ArrowException, OverflowError, TypeError, ValueError, AttributeError, KeyError, ConversionError,
+    ) as error:  # fmt: skip
+        raise _misfit(values, type, name, error) from error
 
 
-def _misfit(values: Sequence[Any], type: TypeInformation, name: str, error: Exception) -> str:
+def _array(values: Sequence[Any], type: TypeInformation) -> pa.Array:
     import pyarrow as pa
 
-    reason = " ".join(str(error).split())
-    arrow_type = type.arrow_type()
-    if arrow_type is None:
-        return f"column '{name}': its values do not share a type that Arrow knows ({reason}); declare their type"
+    if isinstance(type, BasicType):
+        return pa.array(_held(values, type), type.arrow_type())
+    _look_inside(values, type)
+    encode = _encoder(type)
+    if encode is not None and (type != PICKLED or not {v.__class__ for v in values} <= _ATOMS):
+        values = [encode(v) for v in values]
+    return pa.array(values, type.arrow_type())
+
+
+def _look_inside(values: Iterable[Any], type: TypeInformation) -> None:
+    """Refuses what is inside of values, at any depth, and would be changed by its column."""
+    present = [v for v in values if v is not None]
+    names, types = type.field_names(), field_types(type)
+    if names is not None and types is not None:
+        for name, inner, column in zip(names, types, columns_of(present, names), strict=True):
+            _look_at(column, inner, f".{name}")
+    elif isinstance(type, ListType):
+        for number, value in enumerate(present):
+            if not isinstance(value, list | tuple) and value.__class__.__module__ != "numpy":
+                raise InexactError(number, value, "it is not a list")
+        _look_at(chain.from_iterable(present), type.element, "[]")
+    elif isinstance(type, MapType):
+        _look_at(chain.from_iterable(present), type.key, "{key}")
+        _look_at(chain.from_iterable(v.values() for v in present), type.value, "{}")
+    elif isinstance(type, BasicType):
+        _held(present, type)
+
+
+def _held(values: Sequence[Any], type: BasicType) -> Sequence[Any]:
+    values = exact_values(values, type, numpy=True)
+    refuse_zones(values, type)
+    return narrowed_column(values) if type == FLOAT else values
+
+
+def _look_at(values: Iterable[Any], type: TypeInformation, step: str) -> None:
+    try:
+        _look_inside(values, type)
+    except InexactError as error:
+        raise error.inside(step, type) from None
+
+
+def _misfit(values: Sequence[Any], type: TypeInformation, name: str, error: Exception) -> ConversionError:
+    inferred = type.arrow_type() is None and type != BIG_INT
     for number, value in enumerate(values):
         try:
-            pa.array([value], arrow_type)
-        except (pa.ArrowException, OverflowError, TypeError, ValueError):
-            return f"column '{name}', row {number}: {value!r:.200} is not a {type.describe()}"
-    return f"column '{name}' does not fit {type.describe()}: {reason}"
+            _array([value], type)
+        except InexactError as inexact:
+            where, declared = name + inexact.path, inexact.declared or type.describe()
+            return ConversionError(
+                f"column '{where}', row {number}: {inexact.value!r:.200} is not a {declared}: {inexact.reason}", number
+            )
+        except Exception as single:
+            if not inferred:
+                return ConversionError(
+                    f"column '{name}', row {number}: {value!r:.200} is not a {type.describe()}: {_told(single)}", number
+                )
+    if inferred:
+        return ConversionError(
+            f"column '{name}': its values do not share a type that Arrow knows ({_told(error)}); declare their type"
+        )
+    return ConversionError(f"column '{name}' does not fit {type.describe()}: {_told(error)}")
+
+
+def _told(error: Exception) -> str:
+    return " ".join(str(error).split())
 
 
 def _encoder(type: TypeInformation) -> _Converter | None:
@@ -178,7 +265,13 @@ def _encoder(type: TypeInformation) -> _Converter | None:
     if isinstance(type, MapType):
         key, value = _encoder(type.key) or _same, _encoder(type.value) or _same
         return lambda v: None if v is None else [(key(k), value(item)) for k, item in v.items()]
-    return None if isinstance(type, BasicType) else _plain
+    if isinstance(type, BasicType):
+        return _as_float if type.python_type is float else None
+    return _plain
+
+
+def _as_float(value: Any) -> Any:
+    return float(value) if value.__class__ is int else value  # Arrow takes large ones only as floats
 
 
 def _struct_encoder(names: list[str], encoders: list[_Converter | None]) -> _Converter:
@@ -289,7 +382,12 @@ def _to_values(column: pa.Array, type: TypeInformation, name: str) -> list[Any]:
             ) from error
     values: list[Any] = in_microseconds(column).to_pylist()
     decode = _decoder(type) or _arrow_decoder(column.type)
-    return values if decode is None else [decode(v) for v in values]
+    try:
+        return values if decode is None else [decode(v) for v in values]
+    except InexactError as error:
+        raise ConversionError(
+            f"column '{name}' of {column.type} does not fit {type.describe()}: {error.value!r:.200}: {error.reason}"
+        ) from None
 
 
 def in_microseconds(column: pa.Array) -> pa.Array:
@@ -325,6 +423,31 @@ def _kind(arrow_type: Any) -> str | None:
     return "str" if str(arrow_type) in text else "bytes" if str(arrow_type) in binary else None
 
 
+def keeps_values(found: Any, wanted: Any, *, zones: bool = True) -> bool:
+    """Whether a column cast from one Arrow type to another still holds the same values, if the cast succeeds.
+
+    Without `zones`, another time zone of the same moments counts as the same.
+    """
+    import pyarrow as pa
+
+    types = pa.types
+    kind, other = _kind(found), _kind(wanted)
+    if types.is_timestamp(found) and types.is_timestamp(wanted):
+        return found.tz == wanted.tz or (not zones and None not in (found.tz, wanted.tz))
+    if kind is not None or other is not None:
+        return kind == "null" or kind == other or (kind == "int" and other in ("float", "decimal"))
+    if types.is_struct(found) and types.is_struct(wanted):
+        names = {field.name for field in found}
+        return all(f.name not in names or keeps_values(found.field(f.name).type, f.type, zones=zones) for f in wanted)
+    if types.is_map(found) and types.is_map(wanted):
+        return keeps_values(found.key_type, wanted.key_type, zones=zones) and keeps_values(
+            found.item_type, wanted.item_type, zones=zones
+        )
+    if hasattr(found, "value_type") and hasattr(wanted, "value_type"):
+        return keeps_values(found.value_type, wanted.value_type, zones=zones)
+    return True
+
+
 def _decoder(type: TypeInformation) -> _Converter | None:
     """What makes a declared value from pyarrow's Python object, or None when it is the same."""
     names, types = type.field_names(), field_types(type)
@@ -336,7 +459,14 @@ def _decoder(type: TypeInformation) -> _Converter | None:
     if isinstance(type, MapType):
         key, value = _decoder(type.key) or _same, _decoder(type.value) or _same
         return lambda v: None if v is None else {key(k): value(item) for k, item in _pairs(v)}
-    return None
+    if type == FLOAT:
+        return lambda v: None if v is None else narrowed(v)
+    return _in_utc if type == INSTANT else None
+
+
+def _in_utc(value: Any) -> Any:
+    """Arrow has names of time zones only, which become Python's own object for UTC or one that means the same."""
+    return value if value is None or value.tzinfo is None else value.astimezone(datetime.UTC)
 
 
 def _struct_decoder(names: list[str], decoders: list[_Converter], type: TypeInformation) -> _Converter:

@@ -16,6 +16,7 @@ from typing import Protocol
 from millstream.core.configuration import Configuration
 from millstream.core.errors import MillstreamError
 from millstream.core.logs import set_up_logging
+from millstream.core.loop_end import end_tasks
 
 log = logging.getLogger(__name__)
 
@@ -73,3 +74,4 @@ async def _run(name: str, make: Callable[[Configuration], Service], configuratio
         for wait in waits:
             wait.cancel()
         await service.stop()
+        await end_tasks()

@@ -28,11 +28,11 @@ def sync_folder(path: str) -> None:
             raise
 
 
-def make_folder(path: str) -> None:
-    """Makes a folder and those above it that are missing, each of which survives."""
+def make_folder(path: str, mode: int = 0o777) -> None:
+    """Makes a folder and those above it that are missing, each of which survives. The mode is less what umask takes."""
     if os.path.isdir(path):
         return
     above = os.path.dirname(path)
-    make_folder(above)
-    os.makedirs(path, exist_ok=True)
+    make_folder(above, mode)
+    os.makedirs(path, mode, exist_ok=True)
     sync_folder(above)

@@ -2,7 +2,7 @@
 
 A folder below the cache's root holds one environment, named after a hash of the artifacts and of the runtime that it
 is made from. It is built in place under a file lock, so that several processes on a host make it once; a marker that
-is written last says that it is whole, and a folder without it is made again.
+is written last says that it is whole, and a folder without it is made again. Unused ones go when all are too large.
 
 The environment is a virtual environment without pip. The runtime's own site folders follow its own on the import
 path: Millstream and its dependencies are visible, and whatever the job installs comes first. What Millstream itself
@@ -22,6 +22,7 @@ import asyncio
 import contextlib
 import fcntl
 import json
+import lzma
 import os
 import shutil
 import signal
@@ -32,14 +33,19 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequen
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path, PurePosixPath
+from typing import Any, TypeVar
 
 from millstream.core.artifacts import UNREADABLE_ZIP
+from millstream.core.configuration import Configuration
+from millstream.core.directories import work_directory
+from millstream.core.environment_use import READY, asked_for, mark_ready, remove_unused
 from millstream.core.errors import MillstreamError
 from millstream.core.graph import Artifact, ArtifactKind
 from millstream.core.ids import stable_id
+from millstream.core.unpacking import UnpackBudget, UnpackLimitError, UnpackLimits
 
-_READY = ".ready"
 _LOCK_POLL = 0.1
+_MOST_LINES = 100  # of what pip explains: the log of a build can be endless
 _PROBE = """
 import json, os, re, site, sys
 from importlib.metadata import distributions, requires, version
@@ -59,6 +65,7 @@ except ImportError:
 print(json.dumps({"version": sys.version, "folders": folders, "installed": installed, "needs": needs, "tags": tags}))
 """
 
+_T = TypeVar("_T")
 Fetch = Callable[[Artifact, Path], Awaitable[None]]
 Progress = Callable[[str], None]
 
@@ -66,14 +73,17 @@ Progress = Callable[[str], None]
 class EnvironmentFailedError(MillstreamError):
     """A job's environment cannot be made; the message is pip's reason, or why an artifact cannot be used."""
 
+    keeps_lines = True
+
 
 @dataclass(frozen=True, slots=True)
 class Environment:
-    """What a process of the job is started with."""
+    """What a process of the job is started with. While it runs, it holds the lock."""
 
     python: str
     python_path: tuple[str, ...]
     working_directory: str | None
+    lock: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,10 +105,26 @@ class _Runtime:
 class EnvironmentCache:
     """Makes and finds environments below `root`. Safe to share a root among processes of one host."""
 
-    def __init__(self, root: Path, python: str | None = None) -> None:
+    def __init__(
+        self,
+        root: Path,
+        python: str | None = None,
+        limits: UnpackLimits | None = None,
+        max_size: int | None = None,
+    ) -> None:
         self._root = root
         self._python = python or sys.executable
+        self._limits = limits or UnpackLimits()
+        self._max_size = max_size
         self._runtime: _Runtime | None = None
+
+    @staticmethod
+    def of(configuration: Configuration) -> EnvironmentCache:
+        """The cache of this host, as its services and programs share it."""
+        python = configuration.string("python.executable") or None
+        max_size = configuration.integer("python.environments.max-size")
+        root = work_directory(configuration, "environments")
+        return EnvironmentCache(root, python, UnpackLimits.of(configuration), max_size)
 
     async def prepare(self, artifacts: Sequence[Artifact], fetch: Fetch, progress: Progress) -> Environment:
         """The environment of these artifacts, made now when it does not exist yet.
@@ -115,14 +141,17 @@ class EnvironmentCache:
             *(part for a in artifacts for part in (a.kind.name, a.sha256, a.name)),
         )
         folder = self._root / key
-        if not (folder / _READY).exists():
+        lock = self._root / f"{key}.lock"
+        if not asked_for(folder):
             self._root.mkdir(mode=0o700, parents=True, exist_ok=True)
             progress("waiting for the job's environment")
-            async with _lock(self._root / f"{key}.lock"):
-                if not (folder / _READY).exists():
-                    await asyncio.to_thread(self._remove_partial, key)
+            async with _lock(lock):
+                if not asked_for(folder):
+                    await _in_thread(self._remove_partial, key)
                     await self._make(folder, artifacts, runtime, fetch, progress)
-        return _describe(folder, artifacts, self._python, installs)
+            if self._max_size is not None:
+                await asyncio.to_thread(remove_unused, self._root, self._max_size)
+        return _describe(folder, artifacts, self._python, installs, lock)
 
     async def _make(
         self, folder: Path, artifacts: Sequence[Artifact], runtime: _Runtime | None, fetch: Fetch, progress: Progress
@@ -134,15 +163,19 @@ class EnvironmentCache:
                 progress(f"fetching {artifact.name}")
                 await fetch(artifact, path)
             if runtime is not None:
-                await _install(runtime, folder, artifacts, progress)
+                await _install(runtime, folder, artifacts, progress, self._limits)
             for index, artifact in enumerate(artifacts):
                 if artifact.kind is ArtifactKind.ARCHIVE:
                     target = _work(folder) / _archive_target(artifact.name)
+                    path = _fetched(folder, index, artifact)
                     progress(f"unpacking {artifact.name}")
-                    await asyncio.to_thread(_unpack, _fetched(folder, index, artifact), artifact.name, target)
-            (folder / _READY).touch()
-        except BaseException:
-            await asyncio.shield(asyncio.to_thread(shutil.rmtree, folder, True))
+                    budget = UnpackBudget(artifact.name, path.stat().st_size, self._limits)
+                    await _in_thread(_unpack, path, artifact.name, target, budget, on_cancel=budget.stop)
+            await _in_thread(mark_ready, folder)
+        except BaseException as error:
+            await _in_thread(shutil.rmtree, folder, True)
+            if isinstance(error, UnpackLimitError):
+                raise EnvironmentFailedError(str(error)) from error
             raise
 
     async def _probe(self) -> _Runtime:
@@ -165,10 +198,10 @@ class EnvironmentCache:
         """Removes this environment's remains, and those of others that nobody is making."""
         shutil.rmtree(self._root / own_key, ignore_errors=True)
         for folder in self._root.iterdir():
-            if folder.is_dir() and folder.name != own_key and not (folder / _READY).exists():
+            if folder.is_dir() and folder.name != own_key and not (folder / READY).exists():
                 with open(self._root / f"{folder.name}.lock", "w") as held, contextlib.suppress(OSError):
                     fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                    if not (folder / _READY).exists():
+                    if not (folder / READY).exists():
                         shutil.rmtree(folder, ignore_errors=True)
 
 
@@ -183,7 +216,7 @@ def _work(folder: Path) -> Path:
     return folder / "work"
 
 
-def _describe(folder: Path, artifacts: Sequence[Artifact], python: str, installs: bool) -> Environment:
+def _describe(folder: Path, artifacts: Sequence[Artifact], python: str, installs: bool, lock: Path) -> Environment:
     python_path: list[str] = []
     for index, artifact in enumerate(artifacts):
         if artifact.kind is ArtifactKind.PYTHON_FILE:
@@ -194,6 +227,7 @@ def _describe(folder: Path, artifacts: Sequence[Artifact], python: str, installs
         python=str(folder / "venv" / "bin" / "python") if installs else python,
         python_path=tuple(python_path),
         working_directory=str(_work(folder)) if unpacks else None,
+        lock=str(lock),
     )
 
 
@@ -210,7 +244,24 @@ async def _lock(path: Path) -> AsyncIterator[None]:
         yield
 
 
-async def _install(runtime: _Runtime, folder: Path, artifacts: Sequence[Artifact], progress: Progress) -> None:
+async def _in_thread(work: Callable[..., _T], *arguments: Any, on_cancel: Callable[[], None] = lambda: None) -> _T:
+    """Runs work on a thread, which is over when this returns, also when it is cancelled: the folder is then free."""
+    running = asyncio.ensure_future(asyncio.to_thread(work, *arguments))
+    try:
+        return await asyncio.shield(running)
+    except asyncio.CancelledError:
+        on_cancel()
+        while not running.done():
+            with contextlib.suppress(asyncio.CancelledError):
+                await asyncio.wait([running])
+        if not running.cancelled():
+            running.exception()  # is not of interest any more
+        raise
+
+
+async def _install(
+    runtime: _Runtime, folder: Path, artifacts: Sequence[Artifact], progress: Progress, limits: UnpackLimits
+) -> None:
     names = ", ".join(a.name for a in artifacts if a.kind in (ArtifactKind.WHEEL, ArtifactKind.REQUIREMENTS))
     if runtime.tags is None:
         raise EnvironmentFailedError(f"cannot install {names}: the interpreter {runtime.python} has no pip")
@@ -221,7 +272,7 @@ async def _install(runtime: _Runtime, folder: Path, artifacts: Sequence[Artifact
         raise EnvironmentFailedError(f"cannot create an environment with {runtime.python}: {_last(lines)}")
     _link_runtime(venv, runtime)
 
-    wheels, requirements = await asyncio.to_thread(_collect, runtime.tags, folder, artifacts)
+    wheels, requirements = await _in_thread(_collect, runtime.tags, folder, artifacts, limits)
     constraints = folder / "constraints.txt"
     constraints.write_text("".join(f"{need}\n" for need in runtime.needs))
     pip = [runtime.python, "-m", "pip", "--python", str(venv / "bin" / "python"), "install"]
@@ -246,7 +297,9 @@ def _link_runtime(venv: Path, runtime: _Runtime) -> None:
     (site_packages / "_millstream_runtime.pth").write_text("".join(lines))
 
 
-def _collect(tags: frozenset[str], folder: Path, artifacts: Sequence[Artifact]) -> tuple[list[Path], list[Path]]:
+def _collect(
+    tags: frozenset[str], folder: Path, artifacts: Sequence[Artifact], limits: UnpackLimits
+) -> tuple[list[Path], list[Path]]:
     """The wheels and the requirement files to install: the artifacts themselves and what the wheels carry."""
     bundled = folder / "bundled"
     bundled.mkdir()
@@ -258,8 +311,9 @@ def _collect(tags: frozenset[str], folder: Path, artifacts: Sequence[Artifact]) 
             requirements.append(path)
         elif artifact.kind is ArtifactKind.WHEEL:
             wheels.append(path)
+            budget = UnpackBudget(artifact.name, path.stat().st_size, limits)
             try:
-                carried = _extract_carried(path, bundled, path.parent / "carried")
+                carried = _extract_carried(path, bundled, path.parent / "carried", budget)
             except UNREADABLE_ZIP as error:
                 raise EnvironmentFailedError(f"{artifact.name} is not a readable wheel: {error}") from error
             wheels += [w for w in carried if w.suffix == ".whl" and _fits(w, tags) and w not in wheels]
@@ -267,9 +321,11 @@ def _collect(tags: frozenset[str], folder: Path, artifacts: Sequence[Artifact]) 
     return wheels, requirements
 
 
-def _extract_carried(wheel: Path, bundled: Path, requirements: Path) -> list[Path]:
+def _extract_carried(wheel: Path, bundled: Path, requirements: Path, budget: UnpackBudget) -> list[Path]:
+    """What a wheel carries, unpacked. It is counted, and so is what pip unpacks of the wheel and of those in it."""
     extracted: list[Path] = []
-    with zipfile.ZipFile(wheel) as archive:
+    with budget.open_zip(wheel) as archive:
+        budget.take_zip(archive)
         for member in archive.infolist():
             parts = PurePosixPath(member.filename).parts
             if member.is_dir() or not parts:
@@ -282,7 +338,10 @@ def _extract_carried(wheel: Path, bundled: Path, requirements: Path) -> list[Pat
                 continue
             target.parent.mkdir(exist_ok=True)
             with archive.open(member) as source, open(target, "wb") as sink:
-                shutil.copyfileobj(source, sink)
+                budget.copy(source, sink)
+            if target.suffix == ".whl":
+                with budget.open_zip(target) as inner:
+                    budget.take_zip(inner)
             extracted.append(target)
     return extracted
 
@@ -306,12 +365,14 @@ def _archive_target(name: str) -> str:
     return target
 
 
-def _unpack(path: Path, name: str, target: Path) -> None:
+def _unpack(path: Path, name: str, target: Path, budget: UnpackBudget) -> None:
     target.mkdir(parents=True, exist_ok=True)
     try:
         if zipfile.is_zipfile(path):
-            with zipfile.ZipFile(path) as archive:
+            with budget.open_zip(path) as archive:
+                budget.take_zip(archive)
                 for member in archive.infolist():
+                    budget.check_stopped()
                     parts = PurePosixPath(member.filename.replace("\\", "/"))
                     if parts.is_absolute() or ".." in parts.parts:
                         raise EnvironmentFailedError(f"the archive {name} has a member outside it: {member.filename}")
@@ -319,19 +380,25 @@ def _unpack(path: Path, name: str, target: Path) -> None:
                     if not member.is_dir() and member.external_attr >> 16 & 0o777:
                         os.chmod(extracted, member.external_attr >> 16 & 0o777)
         else:
-            with tarfile.open(path) as tar:
-                tar.extractall(target, filter="data")
+            budget.extract_tar(path, target)
     except tarfile.FilterError as error:
         raise EnvironmentFailedError(f"the archive {name} has a member outside of it: {error}") from error
-    except (tarfile.TarError, *UNREADABLE_ZIP) as error:
+    except (tarfile.TarError, lzma.LZMAError, *UNREADABLE_ZIP) as error:
         raise EnvironmentFailedError(f"the archive {name} is neither a readable zip nor tar file: {error}") from error
 
 
 async def _pip(command: list[str], names: str, show: Progress) -> None:
     status, lines = await _run(command, show)
     if status != 0:
-        errors = [line.removeprefix("ERROR:").strip() for line in lines if line.startswith("ERROR:")]
-        raise EnvironmentFailedError(f"cannot install {names}: {'; '.join(errors) or _last(lines)}")
+        raise EnvironmentFailedError(f"cannot install {names}: {_explanation(lines)}")
+
+
+def _explanation(lines: Sequence[str]) -> str:
+    """All that pip says from its first error on; what a conflict is about is on the lines between its errors."""
+    first = next((i for i, line in enumerate(lines) if line.startswith("ERROR:")), None)
+    if first is None:
+        return _last(lines)
+    return "\n".join(line.removeprefix("ERROR: ") for line in lines[first:][-_MOST_LINES:]).strip()
 
 
 async def _run(command: Sequence[str], show: Progress) -> tuple[int, list[str]]:

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 
 class MillstreamError(Exception):
     """Base of every error that the command line prints as one line, and REST answers as its message."""
+
+    keeps_lines: ClassVar[bool] = False  # true where the lines are someone else's words, such as pip's
 
 
 class ConfigurationError(MillstreamError):
@@ -13,6 +17,9 @@ class ConfigurationError(MillstreamError):
 
 class InvalidProgramError(MillstreamError):
     """The job cannot be built from the user's program as it is."""
+
+
+NO_CLUSTER = "`millstream cluster start` starts one on this machine; -m host:port names the REST address of another"
 
 
 class UnreachableError(MillstreamError):

@@ -8,7 +8,6 @@ from pathlib import Path
 from millstream.core.artifacts import download_artifact
 from millstream.core.child import ChildProcess
 from millstream.core.configuration import Configuration
-from millstream.core.directories import work_directory
 from millstream.core.environments import EnvironmentCache
 from millstream.core.graph import Artifact
 from millstream.core.rpc import open_channel
@@ -24,9 +23,7 @@ async def start_job_process(
     progress: Callable[[str], None],
 ) -> ChildProcess:
     """Runs `python -m module arguments` where the job's packages are. Raises MillstreamError with the reason."""
-    cache = EnvironmentCache(
-        work_directory(configuration, "environments"), configuration.string("python.executable") or None
-    )
+    cache = EnvironmentCache.of(configuration)
     async with open_channel(artifact_address, configuration) as channel:
 
         async def fetch(artifact: Artifact, path: Path) -> None:

@@ -14,14 +14,24 @@ class Liveness:
     """What one end knows of its peer. All times are readings of one monotonic clock."""
 
     def __init__(self, configuration: Configuration, now: float) -> None:
-        self.interval = configuration.seconds("heartbeat.interval")
         self.timeout = configuration.seconds("heartbeat.timeout")
+        self.interval = min(configuration.seconds("heartbeat.interval"), self.timeout / 3)
         self._heard_at = now
         self._beat_at = now
+
+    @property
+    def heard_at(self) -> float:
+        """When something came last; later by the time in which this end stood still since."""
+        return self._heard_at
 
     def heard(self, now: float) -> None:
         """Something came from the peer."""
         self._heard_at = now
+
+    @property
+    def silence(self) -> float:
+        """For how long nothing was heard, as of the last beat."""
+        return self._beat_at - self._heard_at
 
     def is_lost(self, now: float) -> bool:
         """Called at every beat, which is due each `interval`: by how much it is late, this end stood still."""

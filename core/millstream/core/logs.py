@@ -7,12 +7,16 @@ import logging
 import sys
 
 from millstream.core.configuration import Configuration
+from millstream.core.secrets import json_without_secrets, without_secrets
 
 
 class _TextFormatter(logging.Formatter):
     def __init__(self, service: str) -> None:
         super().__init__(f"%(asctime)s %(levelname)-7s {service} %(name)s: %(message)s")
         self.default_msec_format = "%s.%03d"
+
+    def format(self, record: logging.LogRecord) -> str:
+        return without_secrets(super().format(record))
 
 
 class _JsonFormatter(logging.Formatter):
@@ -30,7 +34,7 @@ class _JsonFormatter(logging.Formatter):
         }
         if record.exc_info:
             event["exception"] = self.formatException(record.exc_info)
-        return json.dumps(event)
+        return json.dumps(json_without_secrets(event))
 
 
 def set_up_logging(service: str, configuration: Configuration) -> None:

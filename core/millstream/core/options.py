@@ -57,6 +57,13 @@ _ROWS = [
     Option("rest.bind-address", _T.STRING, "127.0.0.1", "The address that the REST API listens on."),
     Option("rest.port", _T.INT, 8081, "The REST API's port; 0 picks a free one."),
     Option(
+        "rest.allowed-hosts",
+        _T.STRING,
+        "",
+        "Further hosts under which the REST API is served, without ports, separated by commas; * for any. Loopback, "
+        "rest.address and rest.bind-address always are.",
+    ),
+    Option(
         "rest.async.store-duration",
         _T.DURATION,
         300.0,
@@ -94,13 +101,27 @@ _ROWS = [
         "io.tmp.dirs",
         _T.STRING,
         "",
-        "Where services keep artifacts, environments and logs; empty: a folder under the system's temporary directory.",
+        "Where services keep artifacts, environments and logs, writable by nobody else; empty: the user's own folder "
+        "in the system's temporary directory.",
     ),
     Option("logging.level", _T.ENUM, "INFO", "What the services log.", ("DEBUG", "INFO", "WARNING", "ERROR")),
     Option("logging.format", _T.ENUM, "text", "One line of text or one JSON object an event.", ("text", "json")),
     # submission
+    Option(
+        "web.access-control-allow-origin",
+        _T.STRING,
+        "",
+        "Origins, separated by commas, whose web pages may use the REST API besides its own; * for any. Flink: *.",
+    ),
     Option("web.upload.dir", _T.STRING, "", "Where uploaded wheels are kept; empty: under io.tmp.dirs."),
     Option("web.upload.max-size", _T.MEMORY, 512 * 1024 * 1024, "The largest wheel that is accepted."),
+    Option("web.upload.max-total-size", _T.MEMORY, 10 * 1024**3, "The size of all uploaded wheels together."),
+    Option(
+        "dispatcher.artifacts.retention",
+        _T.DURATION,
+        3600.0,
+        "After how long the dispatcher deletes artifacts that no job needs.",
+    ),
     Option(
         "web.submit.timeout",
         _T.DURATION,
@@ -113,6 +134,25 @@ _ROWS = [
         _T.STRING,
         "",
         "The interpreter that job environments are made from; empty: the service's own.",
+    ),
+    Option(
+        "python.environments.max-size",
+        _T.MEMORY,
+        20 * 1024**3,
+        "The size of a host's job environments together; beyond it, those go that were unused for longest.",
+    ),
+    Option(
+        "python.unpack.max-size",
+        _T.MEMORY,
+        4 * 1024 * 1024 * 1024,
+        "The most that a job's wheel, with the wheels that it carries, or an archive may unpack to.",
+    ),
+    Option("python.unpack.max-entries", _T.INT, 100_000, "The most files and folders that it may unpack to."),
+    Option(
+        "python.unpack.max-ratio",
+        _T.INT,
+        100,
+        "The most that it may grow when unpacked, as a multiple of its own size; up to 32 mb are always allowed.",
     ),
     # slots and scheduling
     Option("taskmanager.numberOfTaskSlots", _T.INT, 1, "How many slots a task manager offers."),
@@ -139,6 +179,13 @@ _ROWS = [
         "The number of key groups; -1: derived from the parallelism as Flink does.",
     ),
     Option("pipeline.name", _T.STRING, "", "The job's name when the program gives none."),
+    Option(
+        "pipeline.object-reuse",
+        _T.BOOL,
+        False,
+        "Whether records are handed on as they are. Else those that can be changed are copied where they have several "
+        "consumers or their producer may keep them.",
+    ),
     Option(
         "pipeline.operator-chaining.enabled",
         _T.BOOL,
@@ -438,6 +485,8 @@ _BOUNDS: dict[str, tuple[float, float | None]] = {
     "taskmanager.network.memory.buffer-debloat.samples": (1, None),
     "taskmanager.network.memory.buffer-debloat.threshold-percentages": (0, None),
     **{f"{service}.rpc.port": (0, 65535) for service in ("dispatcher", "jobmanager", "resourcemanager", "taskmanager")},
+    "python.unpack.max-entries": (1, None),
+    "python.unpack.max-ratio": (1, None),
     "rest.port": (0, 65535),
     "web.exception-history-size": (1, None),
 }

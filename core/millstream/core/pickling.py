@@ -59,11 +59,17 @@ def reading_state() -> Iterator[None]:
 
 @functools.cache
 def _pickler_class() -> Any:
-    """The pickler of cloudpickle, without what msgspec remembers in a dataclass: that cannot be pickled."""
+    """The pickler of cloudpickle, with two differences.
+
+    It leaves out what msgspec remembers in a dataclass, which cannot be pickled; and a memoryview stays one, where
+    cloudpickle makes bytes of it.
+    """
     import cloudpickle
 
     class Pickler(cloudpickle.Pickler):  # type: ignore[misc]  # cloudpickle is not typed
         def reducer_override(self, obj: Any) -> Any:
+            if type(obj) is memoryview:
+                return view_of, (obj.tobytes(), obj.format, obj.shape, obj.readonly)
             reduced = super().reducer_override(obj)
             if not isinstance(obj, type) or not isinstance(reduced, tuple) or len(reduced) != 6:
                 return reduced  # no class that is pickled by value
@@ -75,6 +81,11 @@ def _pickler_class() -> Any:
             return find_class, (obj.__qualname__, make, arguments), state, None, None, complete_class
 
     return Pickler
+
+
+def view_of(data: bytes, format: Any, shape: tuple[int, ...], readonly: bool) -> memoryview:
+    """A memoryview again, over a copy of what it showed."""
+    return memoryview(data if readonly else bytearray(data)).cast(format, shape)
 
 
 def find_class(name: str, make: Callable[..., type], arguments: tuple[Any, ...]) -> type:

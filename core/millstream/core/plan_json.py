@@ -1,11 +1,7 @@
-"""A job's plan as Flink writes it: what `info`, `/jobs/:id/plan` and the dashboard show.
-
-Descriptions are HTML, as in Flink, because dashboards put them into the page as they are.
-"""
+"""A job's plan as Flink writes it, for programs and for `info`: descriptions are plain text."""
 
 from __future__ import annotations
 
-import html
 from typing import Any
 
 from millstream.core.graph import JobGraph, JobVertex
@@ -29,7 +25,7 @@ def _node(graph: JobGraph, vertex: JobVertex) -> dict[str, Any]:
         "parallelism": vertex.parallelism,
         "operator": "",
         "operator_strategy": "",
-        "description": html.escape(vertex.name) + "<br/>",
+        "description": vertex.name,
         "optimizer_properties": {},
     }
     incoming = [edge for edge in graph.edges if edge.target == vertex.id]

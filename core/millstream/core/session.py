@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 from collections.abc import Callable
 from typing import Any, Generic, Protocol, TypeVar
 
@@ -42,6 +43,13 @@ class Session(Generic[S, R]):
         self._outbox: asyncio.Queue[S] = asyncio.Queue()
         self._ended: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         self._liveness = Liveness(configuration, asyncio.get_running_loop().time())
+        self.confirmed_at = -math.inf
+        """The latest time of this loop at which the peer surely was there, and had all that was sent before it."""
+
+    @property
+    def heard_at(self) -> float:
+        """When the peer was last heard, as far as this end did not stand still since."""
+        return self._liveness.heard_at
 
     def send(self, message: S) -> None:
         """Queues a message; after the end it goes nowhere."""
@@ -85,7 +93,10 @@ class Session(Generic[S, R]):
                     self.close(f"{self.peer} closed the connection")
                     return
                 self._liveness.heard(asyncio.get_running_loop().time())
-                if message.WhichOneof("kind") not in (None, "heartbeat"):
+                kind = message.WhichOneof("kind")
+                if kind == "heartbeat":
+                    self._heartbeat(message.heartbeat)
+                elif kind is not None:
                     on_message(message)
         except (grpc.RpcError, asyncio.InvalidStateError) as error:
             self.close(f"connection to {self.peer} lost: {_reason(error)}")
@@ -96,11 +107,18 @@ class Session(Generic[S, R]):
             log.exception("handling a message from %s failed", self.peer)
             self.close(f"handling a message from {self.peer} failed: {error!r}")
 
+    def _heartbeat(self, heartbeat: Heartbeat) -> None:
+        if heartbeat.time:
+            self.send(self._message_type(heartbeat=Heartbeat(echo=heartbeat.time)))
+        if heartbeat.echo:
+            self.confirmed_at = max(self.confirmed_at, heartbeat.echo)
+
     async def _beat(self) -> None:
+        loop = asyncio.get_running_loop()
         while True:
+            self.send(self._message_type(heartbeat=Heartbeat(time=loop.time())))
             await asyncio.sleep(self._liveness.interval)
-            self.send(self._message_type(heartbeat=Heartbeat()))
-            if self._liveness.is_lost(asyncio.get_running_loop().time()):
+            if self._liveness.is_lost(loop.time()):
                 self.close(f"no heartbeat from {self.peer} for {self._liveness.timeout:g} s")
 
 

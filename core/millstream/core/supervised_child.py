@@ -8,6 +8,8 @@ from collections.abc import Awaitable, Callable
 from millstream.core.child import Child
 from millstream.core.errors import MillstreamError
 
+_NOT_NEEDED = "it was not needed any more"
+
 
 class SupervisedChild:
     """Owned by one asyncio loop. `run` lives as long as the child does, and leaves nothing of it."""
@@ -16,26 +18,35 @@ class SupervisedChild:
         self._launch = launch
         self._stop_message = stop_message
         self._grace = grace
+        self._launching: asyncio.Future[Child] | None = None
         self._child: Child | None = None
         self._early: list[bytes] = []
         self._killed_because = ""
         self.is_stopping = False
 
     async def run(self, first_message: bytes, on_message: Callable[[bytes], None]) -> str:
-        """From the launch to the end; answers why it ended."""
+        """From the launch to the end; answers why it ended. The launch ends early when the child is not needed."""
+        if self.is_stopping:
+            return _NOT_NEEDED
+        self._launching = asyncio.ensure_future(self._launch())
         try:
-            child = self._child = await self._launch()
+            child = self._child = await self._launching
+        except asyncio.CancelledError:
+            task = asyncio.current_task()
+            if task is not None and task.cancelling():
+                raise
+            return self._killed_because or _NOT_NEEDED
         except MillstreamError as error:
             return str(error)
         except OSError as error:
             return f"it could not be started: {error}"
         try:
-            if not self.is_stopping:  # else it was asked to end while its environment was being made
+            if not self.is_stopping:  # else it was asked to end in the moment in which it was started
                 for message in (first_message, *self._early):
                     child.send(message)
                 await child.receive(on_message)
                 return self._killed_because or await child.wait()
-            return "it was not needed any more"
+            return _NOT_NEEDED
         finally:
             child.kill()  # with everything that it started itself
             await child.wait()
@@ -49,10 +60,12 @@ class SupervisedChild:
 
     async def stop(self) -> None:
         """Ends the child: in order while it can, else by force. Returns when it is gone."""
-        if self.is_stopping or self._child is None:
-            self.is_stopping = True
+        if self.is_stopping:
             return
         self.is_stopping = True
+        if self._child is None:
+            await self._stop_launching()
+            return
         self._child.send(self._stop_message)
         try:
             await asyncio.wait_for(self._child.wait(), self._grace)
@@ -65,3 +78,11 @@ class SupervisedChild:
         self._killed_because = f"killed: {reason}"
         if self._child is not None:
             self._child.kill()
+        elif self._launching is not None:
+            self._launching.cancel()
+
+    async def _stop_launching(self) -> None:
+        """Ends what the launch waits for, such as an install. Whoever waits for the same environment makes it."""
+        if self._launching is not None:
+            self._launching.cancel()
+            await asyncio.wait([self._launching])

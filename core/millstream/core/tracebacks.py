@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import sys
 import traceback
 from types import FrameType, TracebackType
 
 from millstream.core.errors import MillstreamError
 
+_NOT_USERS = (sys.stdlib_module_names - {"__main__"}) | {"millstream", "pyarrow", "fsspec", "msgspec", "numpy"}
 _MOST_FRAMES = 50
 
 
@@ -30,10 +32,22 @@ def user_traceback(error: BaseException) -> str:
         frames = [frame for frame, _ in traceback.walk_tb(trace)]
         while frames and _is_ours(frames.pop()):
             told.stack.pop()
-        cause = error.__cause__ or error.__context__
-        if cause is not None and _user_frames(cause.__traceback__) is None:
-            told.__cause__ = told.__context__ = None  # the message says what there is to say
+        _drop_causes_of_ours(told, error)
     return "".join(told.format())
+
+
+def _drop_causes_of_ours(told: traceback.TracebackException, error: BaseException) -> None:
+    """Our message says what the cause is: of the causes, those stay in which the user's code had a part."""
+    for name in ("__cause__", "__context__"):
+        cause, shown = getattr(error, name), getattr(told, name)
+        while cause is not None and shown is not None and not _is_users(cause):
+            cause, shown = cause.__cause__ or cause.__context__, shown.__cause__ or shown.__context__
+        setattr(told, name, shown)
+
+
+def _is_users(error: BaseException) -> bool:
+    modules = (str(frame.f_globals.get("__name__", "")) for frame, _ in traceback.walk_tb(error.__traceback__))
+    return not all(name.partition(".")[0] in _NOT_USERS for name in modules)
 
 
 def error_signature(error: BaseException) -> str:
@@ -56,6 +70,6 @@ def one_line(error: BaseException) -> str:
     full = name if module in ("builtins", "__main__") else f"{module}.{name}"
     try:
         message = " ".join(str(error).splitlines())
-    except Exception:  # a user's class whose __str__ raises must not hide the failure
+    except BaseException:  # a user's class whose __str__ raises must not hide the failure
         message = "<exception str() failed>"
     return f"{full}: {message}" if message else full

@@ -60,6 +60,8 @@ class BasicType(TypeInformation):
             return None
         if self.arrow_factory == "timestamp":
             return pa.timestamp("us")
+        if self.arrow_factory == "moment":
+            return pa.timestamp("us", "UTC")
         if self.arrow_factory == "decimal128":
             return pa.decimal128(38, 18)
         if self.arrow_factory == "time64":
@@ -247,7 +249,7 @@ DOUBLE = BasicType("Double", float, "float64")
 BIG_INT = BasicType("BigInteger", int, None)
 BIG_DEC = BasicType("BigDecimal", decimal.Decimal, "decimal128")
 BYTES = BasicType("Bytes", bytes, "binary")
-INSTANT = BasicType("Instant", datetime.datetime, "timestamp")
+INSTANT = BasicType("Instant", datetime.datetime, "moment")
 DATE = BasicType("Date", datetime.date, "date32")
 TIME = BasicType("Time", datetime.time, "time64")
 TIMESTAMP = BasicType("Timestamp", datetime.datetime, "timestamp")

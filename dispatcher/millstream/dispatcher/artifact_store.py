@@ -1,14 +1,21 @@
-"""The artifacts of jobs on the dispatcher's disk: one file each, named after the sha256 of its content."""
+"""The artifacts of jobs on the dispatcher's disk: one file each, named after the sha256 of its content.
+
+Several dispatchers of a host may share a folder, and none knows the others' jobs. So what is in use is said by a file's
+time: each dispatcher renews it for the artifacts of its jobs, and deletes what nobody has renewed for long.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import os
 import re
 import shutil
-from collections.abc import AsyncGenerator, AsyncIterator
+import time
+from collections.abc import AsyncGenerator, AsyncIterator, Iterable
 from pathlib import Path
 
-from millstream.core.artifacts import CHUNK_SIZE, ArtifactError, WholeFile, sha256_of
+from millstream.core.artifacts import CHUNK_SIZE, PARTIAL, ArtifactError, WholeFile, sha256_of
 from millstream.core.graph import Artifact, ArtifactKind
 
 _SHA256 = re.compile(r"[0-9a-f]{64}\Z")
@@ -29,8 +36,25 @@ class ArtifactStore:
         return path
 
     def has(self, sha256: str) -> bool:
-        """Whether the artifact is there."""
-        return self._path(sha256).exists()
+        """Whether the artifact is there; then it stays long enough to submit a job with it."""
+        try:
+            os.utime(self._path(sha256))
+        except FileNotFoundError:
+            return False
+        return True
+
+    def clean(self, in_use: Iterable[str], unused_for: float) -> list[str]:
+        """Deletes what nobody has used for so many seconds, and answers it. What is in use counts as used now."""
+        for sha256 in in_use:
+            self.has(sha256)
+        oldest = time.time() - unused_for
+        deleted = []
+        for path in self._root.iterdir():
+            with contextlib.suppress(OSError):  # another dispatcher has deleted it
+                if (_SHA256.match(path.name) or path.name.startswith(PARTIAL)) and path.stat().st_mtime < oldest:
+                    path.unlink()
+                    deleted.append(path.name)
+        return deleted
 
     def _path(self, sha256: str) -> Path:
         if not _SHA256.match(sha256):

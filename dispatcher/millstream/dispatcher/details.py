@@ -48,6 +48,7 @@ def submitted_details(graph: JobGraph, now_ms: int) -> pb.JobDetails:
         plan=plan_of(graph),
         configuration=graph.configuration,
         slots_required=graph.slots_required(),
+        artifacts=[artifact.sha256 for artifact in graph.artifacts],
         message="waiting for a job manager",
     )
 
@@ -68,8 +69,25 @@ def ended_details(before: pb.JobDetails, status: JobStatus, reason: str, now_ms:
                 subtask.end_time = now_ms
                 subtask.state_times[ExecutionState.CANCELED] = now_ms
     if status is JobStatus.FAILED:
+        reason += _left_behind(before)
         earlier = list(before.failures)
         del details.failures[:]
         details.failures.add(job_id=details.job_id, exception=reason, traceback=reason, timestamp=now_ms)
         details.failures.extend(earlier)
     return details
+
+
+def _left_behind(details: pb.JobDetails) -> str:
+    """What a job whose job manager is gone leaves in storage, and what to do about it."""
+    if details.latest_checkpoint:
+        return (
+            f". The last completed checkpoint of the job that was heard of is {details.latest_checkpoint}: start it "
+            "from there with -s, with --claimMode CLAIM if that job shall delete it in time. Otherwise what is in "
+            f"{details.checkpoint_directory}, and unfinished files of sinks (.inprogress), is yours to delete"
+        )
+    if details.checkpoint_directory:
+        return (
+            f". No checkpoint of the job was heard of; what may be in {details.checkpoint_directory}, and unfinished "
+            "files of sinks (.inprogress), is yours to delete"
+        )
+    return ""

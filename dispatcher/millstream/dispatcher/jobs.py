@@ -5,7 +5,8 @@ Rules:
 - a job manager that is disconnected keeps its jobs for a grace time; when it has not registered again by then, those
   that have not ended fail;
 - a job manager that registers with a job nobody knows brings it along (the dispatcher was restarted);
-- a job that has ended never changes again: a job manager that still runs it is told to cancel it;
+- a job that has ended never changes again: a job manager that still runs it is told to stop it, which is no
+  cancellation: what the job has stored stays;
 - only the most recent ended jobs are remembered.
 """
 
@@ -96,6 +97,14 @@ class CancelJob:
 
 
 @dataclass(frozen=True, slots=True)
+class AbandonJob:
+    """Tell the job manager to stop the job and to keep what it has stored."""
+
+    session: SessionId
+    job_id: JobId
+
+
+@dataclass(frozen=True, slots=True)
 class ForgetJob:
     """Tell the job manager that the job's end is recorded."""
 
@@ -126,7 +135,7 @@ class DropJob:
     job_id: JobId
 
 
-Effect = StartJob | CancelJob | ForgetJob | RecordReport | EndJob | DropJob
+Effect = StartJob | CancelJob | AbandonJob | ForgetJob | RecordReport | EndJob | DropJob
 
 
 @dataclass(slots=True)
@@ -246,7 +255,7 @@ class JobTable:
             job.phase, job.manager = Phase.ASSIGNED, key
             manager.jobs.add(job_id)
         if job.manager != key or job.phase is Phase.ENDED:
-            return [ForgetJob(session, job_id) if status.is_terminal else CancelJob(session, job_id)]
+            return [ForgetJob(session, job_id) if status.is_terminal else AbandonJob(session, job_id)]
         effects = self._reported(session, job_id, status)
         if job.cancel_requested and job.phase is Phase.ASSIGNED:
             effects.append(CancelJob(session, job_id))

@@ -49,7 +49,7 @@ class JobEndedError(MillstreamError):
 class _Record:
     details: status_pb.JobDetails
     changed_ms: int
-    graph: JobGraph | None = None
+    graph: JobGraph | None = None  # until a job manager has taken the job: it may hold whole collections
     watchers: set[asyncio.Queue[status_pb.JobDetails]] = field(default_factory=set)
 
 
@@ -98,6 +98,10 @@ class JobLifecycle:
     def all(self) -> list[status_pb.JobDetails]:
         """All jobs, in the order of their submission."""
         return [record.details for record in self._records.values()]
+
+    def artifacts_in_use(self) -> set[str]:
+        """The sha256 of every artifact that a job which has not ended may still ask for."""
+        return {sha256 for d in self.all() if not JobStatus(d.state).is_terminal for sha256 in d.artifacts}
 
     async def watch(self, job_id: str) -> AsyncGenerator[status_pb.JobDetails, None]:
         """The job's details now and after each change of its state, message, restarts or failure, up to its end."""
@@ -243,6 +247,8 @@ class JobLifecycle:
     def _update(self, job_id: JobId, details: status_pb.JobDetails) -> None:
         record = self._records[job_id]
         before, record.details = record.details, details
+        if JobStatus(details.state).is_terminal:
+            record.graph = None
         if _shown(before) == _shown(details):
             return
         record.changed_ms = self._clock.now_ms()
@@ -256,18 +262,27 @@ class JobLifecycle:
             match effect:
                 case jobs.RecordReport(job_id):
                     details = (reports or {})[job_id]
-                    self._records.setdefault(job_id, _Record(details, self._clock.now_ms()))
+                    record = self._records.setdefault(job_id, _Record(details, self._clock.now_ms()))
+                    record.graph = None
                     self._update(job_id, details)
                 case jobs.StartJob(session, job_id):
                     self._start(session, job_id)
                 case jobs.CancelJob(session, job_id):
                     self._send(session, pb.DispatcherMessage(cancel_job=pb.JobRequest(job_id=job_id)))
+                case jobs.AbandonJob(session, job_id):
+                    log.warning("job %s has ended, and a job manager still has it: it is told to stop it", job_id)
+                    reason = "the dispatcher had reported the job as ended, while this job manager was away"
+                    abandon = pb.AbandonJob(job_id=job_id, reason=reason)
+                    self._send(session, pb.DispatcherMessage(abandon_job=abandon))
                 case jobs.ForgetJob(session, job_id):
                     self._send(session, pb.DispatcherMessage(forget_job=pb.JobRequest(job_id=job_id)))
                 case jobs.EndJob(job_id, status, reason):
                     log.warning("job %s ends as %s: %s", job_id, status, reason)
                     before = self._records[job_id].details
-                    self._update(job_id, ended_details(before, status, reason, self._clock.now_ms()))
+                    details = ended_details(before, status, reason, self._clock.now_ms())
+                    if status is JobStatus.FAILED:
+                        log.warning("job %s: %s", job_id, details.failures[-1].exception)
+                    self._update(job_id, details)
                 case jobs.DropJob(job_id):
                     del self._records[job_id]
                 case _:

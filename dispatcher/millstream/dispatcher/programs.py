@@ -1,6 +1,7 @@
 """Runs a wheel's entry point to build its job, in a process of its own in the job's own environment.
 
-The dispatcher never loads user code. The process gets its orders in environment variables; it either submits its job to
+The dispatcher never loads user code. The process gets its orders in environment variables, and by descriptors what
+others on this host must not see: the program's arguments, and options with credentials. It either submits its job to
 this dispatcher over gRPC and leaves the id in a file, or leaves the graph of its first `execute()` there and stops.
 """
 
@@ -19,9 +20,12 @@ from pathlib import Path
 
 from millstream.core.child import child_variables
 from millstream.core.configuration import Configuration
+from millstream.core.environment_use import in_use
 from millstream.core.environments import Environment, EnvironmentCache
 from millstream.core.errors import MillstreamError
 from millstream.core.graph import Artifact, ArtifactKind, JobGraph
+from millstream.core.handed_down import handed_down, secret_options
+from millstream.core.secrets import split_options
 from millstream.dispatcher.artifact_store import ArtifactStore
 from millstream.dispatcher.uploads import UploadedWheel
 from millstream.proto import graph_pb2
@@ -104,35 +108,55 @@ class ProgramRunner:
         artifact = await self._artifacts.adopt(wheel.path, wheel.name, ArtifactKind.WHEEL)
         environment = await self._environments.prepare([artifact], self._artifacts.copy, log.info)
         description = {"sha256": artifact.sha256, "name": artifact.name, "kind": artifact.kind.name}
-        orders = {
-            **variables,
-            "MILLSTREAM_PROGRAM_CONFIGURATION": json.dumps(configuration.to_dict()),
-            "MILLSTREAM_PROGRAM_ARTIFACTS": json.dumps([description]),
-        }
-        command = ["-P", "-m", "millstream.client.program", "--entry", entry, "--", *call.arguments]
-        status, output = await self._run_process(environment, command, orders, folder, wheel.name)
+        plain, secret = split_options(configuration.to_dict())
+        with secret_options(secret) as (descriptors, told), handed_down(call.arguments) as (arguments, where):
+            orders = {
+                **variables,
+                **told,
+                "MILLSTREAM_PROGRAM_CONFIGURATION": json.dumps(plain),
+                "MILLSTREAM_PROGRAM_ARTIFACTS": json.dumps([description]),
+            }
+            command = ["-P", "-m", "millstream.client.program", "--entry", entry, "--arguments", where]
+            passed = (*descriptors, arguments)
+            status, output = await self._run_process(environment, command, orders, passed, folder, wheel.name)
         if status != 0:
             raise _failure(wheel.name, status, output)
         return artifact
 
     async def _run_process(
-        self, environment: Environment, command: Sequence[str], orders: dict[str, str], folder: Path, name: str
+        self,
+        environment: Environment,
+        command: Sequence[str],
+        orders: dict[str, str],
+        descriptors: Sequence[int],
+        folder: Path,
+        name: str,
     ) -> tuple[int, str]:
         errors = folder / "stderr"
-        with await asyncio.to_thread(errors.open, "wb") as sink:
-            process = await asyncio.create_subprocess_exec(
-                environment.python,
-                *command,
-                cwd=environment.working_directory or folder,
-                env=child_variables(environment, variables=orders),
-                stdin=asyncio.subprocess.DEVNULL,
-                stdout=asyncio.subprocess.DEVNULL,
-                stderr=sink,
-                start_new_session=True,
-            )
+        theirs, ours = os.pipe()  # however this process ends, the program reads the end of it and ends as well
+        try:
+            with await asyncio.to_thread(errors.open, "wb") as sink, in_use(environment.lock) as held:
+                process = await asyncio.create_subprocess_exec(
+                    environment.python,
+                    *command,
+                    cwd=environment.working_directory or folder,
+                    env=child_variables(environment, variables={**orders, "MILLSTREAM_PARENT_FD": str(theirs)}),
+                    stdin=asyncio.subprocess.DEVNULL,
+                    stdout=asyncio.subprocess.DEVNULL,
+                    stderr=sink,
+                    pass_fds=(theirs, *held, *descriptors),
+                    start_new_session=True,
+                )
+            await self._wait(process, name)
+        finally:
+            os.close(theirs)
+            os.close(ours)
+        return process.returncode or 0, _read(errors)[-_OUTPUT_LIMIT:].decode(errors="replace")
+
+    async def _wait(self, process: asyncio.subprocess.Process, name: str) -> None:
         try:
             async with asyncio.timeout(self._timeout):
-                status = await process.wait()
+                await process.wait()
         except TimeoutError:
             raise ProgramFailedError(
                 f"the program of {name} did not build its job within {self._timeout:g} s (web.submit.timeout)"
@@ -141,7 +165,6 @@ class ProgramRunner:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(process.pid, signal.SIGKILL)
             await asyncio.shield(process.wait())
-        return status, _read(errors)[-_OUTPUT_LIMIT:].decode(errors="replace")
 
 
 def _failure(name: str, status: int, output: str) -> ProgramFailedError:

@@ -6,13 +6,13 @@ from starlette.requests import Request
 
 from millstream.core.clock import Clock
 from millstream.core.configuration import Configuration
-from millstream.core.directories import work_directory
 from millstream.core.environments import EnvironmentCache
 from millstream.core.errors import MillstreamError
 from millstream.dispatcher.artifact_store import ArtifactStore
 from millstream.dispatcher.cluster_view import ClusterView
 from millstream.dispatcher.lifecycle import JobLifecycle
 from millstream.dispatcher.programs import ProgramRunner
+from millstream.dispatcher.rest_access import AccessPolicy, GuardedApp
 from millstream.dispatcher.rest_checkpoints import CheckpointEndpoints
 from millstream.dispatcher.rest_cluster import ClusterEndpoints, millstream_version
 from millstream.dispatcher.rest_disposal import DisposalEndpoints
@@ -41,10 +41,9 @@ class RestApi:
         self.address = ""
         self._cluster = ClusterView(configuration)
         self._server = RestServer(configuration)
+        self._access = AccessPolicy.of(configuration)
         self._operations = RestOperations(configuration, clock)
-        python = configuration.string("python.executable") or None
-        environments = EnvironmentCache(work_directory(configuration, "environments"), python)
-        runner = ProgramRunner(configuration, artifacts, environments, dispatcher_address)
+        runner = ProgramRunner(configuration, artifacts, EnvironmentCache.of(configuration), dispatcher_address)
         wheels = WheelEndpoints(UploadedWheels(configuration), runner, lifecycle, artifacts, lambda: self._server.url)
         self.routes = [
             *ClusterEndpoints(lifecycle, self._cluster, dispatcher_address).routes(),
@@ -61,7 +60,7 @@ class RestApi:
 
     async def start(self) -> None:
         """Listens. Raises MillstreamError when it cannot."""
-        await self._server.start(make_app(self.routes))
+        await self._server.start(GuardedApp(make_app(self.routes), self._access))
         self.address = self._server.address
 
     async def failure(self) -> MillstreamError:

@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from millstream.core.failure_texts import cause_line
+from millstream.core.secrets import shown_options
 from millstream.core.states import ExecutionState, JobStatus
 from millstream.proto import status_pb2 as pb
 
@@ -69,6 +70,9 @@ def job(details: pb.JobDetails, now_ms: int) -> Json:
         "message": details.message,
         "slots-required": details.slots_required,
         "slots-held": details.slots_held,
+        "slots-free": details.slots_free,
+        "slots-total": details.slots_total,
+        "slots-startable": details.slots_startable,
         **_restarts(details),
     }
 
@@ -237,7 +241,7 @@ def job_config(details: pb.JobDetails) -> Json:
             "restart-strategy": details.restart_strategy,
             "job-parallelism": int(details.configuration.get("parallelism.default", "1")),
             "object-reuse-mode": True,
-            "user-config": dict(details.configuration),
+            "user-config": shown_options(details.configuration),
         },
     }
 
@@ -250,11 +254,20 @@ class _PlainUnpickler(pickle.Unpickler):
 
 
 def accumulators(details: pb.JobDetails) -> Json:
-    """`/jobs/:jobid/accumulators`. Values that are not plain data are only given as they were serialized."""
+    """`/jobs/:jobid/accumulators`, and the counters of its tasks so far.
+
+    Values that are not plain data are only given as they were serialized.
+    """
+    counted: dict[str, int] = {}
+    for vertex in details.vertices:
+        for subtask in vertex.subtasks:
+            for name, count in subtask.metrics.counters.items():
+                counted[name] = counted.get(name, 0) + count
     return {
         "job-accumulators": [],
         "user-task-accumulators": [
-            {"name": a.name, "type": a.kind, "value": _plain_value(a.value)} for a in details.accumulators
+            *({"name": a.name, "type": a.kind, "value": _plain_value(a.value)} for a in details.accumulators),
+            *({"name": name, "type": "Counter", "value": str(count)} for name, count in counted.items()),
         ],
         "serialized-user-task-accumulators": {
             a.name: base64.b64encode(a.value).decode() for a in details.accumulators

@@ -87,7 +87,8 @@ JOB = record({
         "tasks": mapping(INTEGER), "metrics": METRICS,
     })),
     "status-counts": mapping(INTEGER), "plan": PLAN, "pending-operators": INTEGER, "message": STRING,
-    "slots-required": INTEGER, "slots-held": INTEGER, "restarts": INTEGER, "last-failure": nullable(STRING),
+    "slots-required": INTEGER, "slots-held": INTEGER, "slots-free": INTEGER, "slots-total": INTEGER,
+    "slots-startable": INTEGER, "restarts": INTEGER, "last-failure": nullable(STRING),
 })  # fmt: skip
 JOB_PLAN = record({"plan": PLAN})
 JOB_CONFIG = record({

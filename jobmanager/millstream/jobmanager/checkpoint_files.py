@@ -76,6 +76,11 @@ class CheckpointFiles:
         self._deletions: deque[tuple[str, Callable[[], None]]] = deque()
         self._deleting = False
 
+    @property
+    def home(self) -> str:
+        """The folder of the job's checkpoints; empty when they are in memory."""
+        return self._storage.home if isinstance(self._storage, FileSystemStorage) else ""
+
     def start_from(self, snapshot: StartingSnapshot) -> None:
         """The job's first restore point; when it is claimed, so are the shared files that it refers to."""
         self._start = snapshot

@@ -149,12 +149,12 @@ class Coordinator:
             vertex_id, work = item
             try:
                 work()
-            except Exception as error:
+            except BaseException as error:  # also SystemExit: of the user's
                 self._fail(vertex_id, error)
         for vertex_id, (enumerator, _) in self._enumerators.items():
             try:
                 enumerator.close()
-            except Exception:
+            except BaseException:
                 log.exception("closing the enumerator of %s failed", self._names.get(vertex_id, vertex_id))
 
     def _start(self, job_id: str, source: pb.SourceToCoordinate) -> None:
@@ -200,7 +200,7 @@ class Coordinator:
         for vertex_id, (enumerator, _) in self._enumerators.items():
             try:
                 answer.states[vertex_id] = to_bytes(enumerator.snapshot_state(checkpoint_id))
-            except Exception as error:
+            except BaseException as error:
                 log.exception("the enumerator of %s could not be captured", self._names[vertex_id])
                 answer.error = f"{self._names[vertex_id]} (split enumerator): {one_line(error)}"
         self.send(pb.CoordinatorMessage(snapshotted=answer))
@@ -223,7 +223,7 @@ class Coordinator:
         self._start(self._job_id, source)
         self.send(_ready())
 
-    def _fail(self, vertex_id: str, error: Exception) -> None:
+    def _fail(self, vertex_id: str, error: BaseException) -> None:
         failure = status_pb2.TaskFailure(
             job_id=self._job_id,
             vertex_id=vertex_id,

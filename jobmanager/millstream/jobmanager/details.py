@@ -12,6 +12,7 @@ def job_details(master: JobMaster) -> pb.JobDetails:
     """Everything that REST and the client show of a job."""
     graph = master.graph
     ended = master.status.is_terminal
+    supply = None if ended else master.slot_supply
     return pb.JobDetails(
         job_id=graph.job_id,
         name=graph.name,
@@ -51,6 +52,10 @@ def job_details(master: JobMaster) -> pb.JobDetails:
         configuration=graph.configuration,
         slots_required=master.slots_required,
         slots_held=len(master.slots),
+        artifacts=[artifact.sha256 for artifact in graph.artifacts],
+        slots_free=supply.free if supply is not None else 0,
+        slots_total=supply.total if supply is not None else 0,
+        slots_startable=supply.startable if supply is not None else 0,
         restarts=master.restarts_decided,
     )
 

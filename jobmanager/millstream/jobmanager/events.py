@@ -23,10 +23,48 @@ class SlotOffered:
 
 
 @dataclass(frozen=True, slots=True)
+class SlotSupply:
+    """The slots of the whole cluster: those that no job holds, all, and those that may still be started."""
+
+    free: int
+    total: int
+    startable: int = 0
+
+    def __str__(self) -> str:
+        more = f", up to {self.startable} more may be started" if self.startable else ""
+        return f"{self.free} free of {self.total} in the cluster{more}"
+
+
+@dataclass(frozen=True, slots=True)
 class NotEnoughSlots:
     """The resource manager cannot give what was declared, at this moment."""
 
     available: int
+    supply: SlotSupply | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SlotsReclaimed:
+    """The slots that the job holds while it waits for more would be enough for another."""
+
+
+@dataclass(frozen=True, slots=True)
+class Suspended:
+    """The job manager may not act for the dispatcher any more: nothing of the job may run."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Resumed:
+    """The job manager may act again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Abandoned:
+    """To users the job has ended: it ends, and keeps what it has stored."""
+
+    reason: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,6 +171,10 @@ class Tick:
 Event = (
     SlotOffered
     | NotEnoughSlots
+    | SlotsReclaimed
+    | Suspended
+    | Resumed
+    | Abandoned
     | WorkerProgressed
     | WorkerReadied
     | WorkerLost
@@ -164,6 +206,11 @@ class AnswerOffer:
     allocation_id: AllocationId
     task_manager: TaskManagerId
     accepted: bool
+
+
+@dataclass(frozen=True, slots=True)
+class StopCoordinator:
+    """End the coordinator process; another will be wanted before anything runs again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -249,6 +296,7 @@ Effect = (
     DeclareSlots
     | AnswerOffer
     | StartCoordinator
+    | StopCoordinator
     | StartWorker
     | Deploy
     | CancelTasks

@@ -22,7 +22,9 @@ from typing import Protocol, assert_never
 from millstream.core.background import BackgroundTasks
 from millstream.core.clock import Clock, Instant
 from millstream.core.errors import MillstreamError, UnrecoverableError
+from millstream.core.graph import JobGraph
 from millstream.core.ids import AttemptId, TaskManagerId, VertexId
+from millstream.core.snapshot.memory_storage import SCHEME as MEMORY_SCHEME
 from millstream.core.states import ExecutionState, JobStatus
 from millstream.jobmanager import checkpoint_messages as messages
 from millstream.jobmanager import events as job_ev
@@ -33,7 +35,8 @@ from millstream.jobmanager.checkpoints.failures import CheckpointFailureReason a
 from millstream.jobmanager.checkpoints.model import CheckpointId, TaskRef
 from millstream.jobmanager.checkpoints.settings import CheckpointSettings
 from millstream.jobmanager.execution_graph import Execution, TaskRestore
-from millstream.jobmanager.failover.topology import Subtask
+from millstream.jobmanager.failover.regions import PipelinedRegions
+from millstream.jobmanager.failover.topology import JobTopology, Subtask
 from millstream.jobmanager.failure_messages import checkpoint_failure, job_failure
 from millstream.jobmanager.job_master import JobMaster
 from millstream.jobmanager.restore_assignment import task_restores
@@ -71,6 +74,10 @@ class Surroundings(Protocol):
         """Tells the dispatcher what came of a snapshot that was asked for."""
         ...
 
+    def in_charge(self) -> bool:
+        """Whether the job cannot be reported as ended to users: only then, checkpoints may be completed."""
+        ...
+
 
 _OPENED = frozenset({ExecutionState.RUNNING, ExecutionState.FINISHED})
 _OUTCOMES = {
@@ -78,6 +85,13 @@ _OUTCOMES = {
     JobStatus.CANCELED: ev.StopOutcome.CANCELED,
     JobStatus.FAILED: ev.StopOutcome.FAILED,
 }
+
+
+def _restarting_apart(topology: JobTopology, graph: JobGraph) -> list[VertexId]:
+    """The sources of which some readers may restart while others go on."""
+    regions = PipelinedRegions(topology)
+    readers = {v.id: {Subtask(v.id, index) for index in range(v.parallelism)} for v in graph.vertices if v.source}
+    return [vertex for vertex, all_of in readers.items() if not all_of <= regions.region_of(Subtask(vertex, 0))]
 
 
 class JobCheckpoints:
@@ -105,7 +119,8 @@ class JobCheckpoints:
         directories = [d for d in (settings.directory, settings.savepoint_directory) if d is not None]
         storage = storage_of(self._graph.job_id, settings)
         self._files = CheckpointFiles(self._graph.job_id, storage, background, directories)
-        self.sources = SourceRollback(self._graph, surroundings.coordinator, restarts)
+        apart = _restarting_apart(master.topology, self._graph) if restarts else ()
+        self.sources = SourceRollback(self._graph, surroundings.coordinator, apart)
         self.coordinator = self._coordinator()
         self._events: deque[ev.Event] = deque()
         self._handling = False
@@ -240,6 +255,10 @@ class JobCheckpoints:
 
     def _store(self, checkpoint_id: CheckpointId) -> None:
         """Without high availability, the pointer is what the coordinator itself remembers."""
+        if not self._surroundings.in_charge():
+            reason = "the dispatcher may have given this job manager up"
+            self._events.appendleft(ev.PointerFailed(checkpoint_id, reason))
+            return
         self._files.retained(checkpoint_id)
         self.sources.assignments.completed(checkpoint_id)
         self._events.appendleft(ev.PointerStored(checkpoint_id))
@@ -314,11 +333,17 @@ class JobCheckpoints:
         self._taken.clear()
         self.handle(ev.TasksRolledBack(effect.subtasks, effect.reason))
 
-    def job_ended(self, status: JobStatus) -> None:
+    def places(self) -> tuple[str, str]:
+        """Where the latest completed checkpoint is, and where checkpoints go; empty for what is not in files."""
+        pointers = [c.pointer for c in self.coordinator.retained if not c.pointer.startswith(MEMORY_SCHEME)]
+        return (pointers[-1] if pointers else ""), (self._files.home if self.settings.enabled else "")
+
+    def job_ended(self, status: JobStatus, keeps_all: bool = False) -> None:
         """Nothing is taken or restored any more; what the job does not keep is deleted."""
         self._restart = -1
         self.sources.interrupt()
-        self.handle(ev.Stopped(_OUTCOMES[status]))
+        kept = keeps_all and status is JobStatus.FAILED
+        self.handle(ev.Stopped(ev.StopOutcome.SUSPENDED if kept else _OUTCOMES[status]))
         self._ended = True
         self._schedule()
         self._files.job_ended()

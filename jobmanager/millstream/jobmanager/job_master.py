@@ -12,6 +12,10 @@ restart strategy decides about each failure:
 A job that starts from a snapshot is restored from it in the same way, while its slots come together. A failure that
 trying again would not mend is final, whatever the strategy.
 
+A job manager that may not act any more (`millstream.core.lease`) suspends its jobs: nothing of them runs and their
+slots go back at once. They begin again, from the last checkpoint, when it may; one without restarts fails. That, and
+the end of a job that is abandoned because it has ended to users, is not of the job's own: its checkpoints are kept.
+
 Slots go back on every end of a job, and a job that is ending no longer asks for any.
 """
 
@@ -71,6 +75,9 @@ class JobMaster:
         self._needs_new_coordinator = restoring and self._needs_coordinator
         self._to_deploy: frozenset[Subtask] = frozenset()
         self._restores: Mapping[Subtask, TaskRestore] | None = None if restoring else {}
+        self._suspended = False
+        self.keeps_checkpoints = False
+        """Whether the job was stopped from outside, so that all its checkpoints stay after its end."""
 
     @property
     def slots_required(self) -> int:
@@ -81,6 +88,16 @@ class JobMaster:
     def slots(self) -> Mapping[SlotKey, Slot]:
         """The slots that the job holds."""
         return self._slots.held
+
+    @property
+    def is_suspended(self) -> bool:
+        """Whether the job waits for `Resumed`."""
+        return self._suspended
+
+    @property
+    def slot_supply(self) -> ev.SlotSupply | None:
+        """What the cluster has, when that is less than the job needs."""
+        return self._slots.supply
 
     @property
     def history(self) -> ExceptionHistory:
@@ -128,8 +145,16 @@ class JobMaster:
         match event:
             case ev.SlotOffered():
                 return self._slot_offered(event)
-            case ev.NotEnoughSlots(available):
-                return self._not_enough_slots(available)
+            case ev.NotEnoughSlots(available, supply):
+                return self._not_enough_slots(available, supply)
+            case ev.SlotsReclaimed():
+                return self._slots_reclaimed()
+            case ev.Suspended(reason):
+                return self._suspend(reason, now)
+            case ev.Resumed():
+                return self._resume(now)
+            case ev.Abandoned(reason):
+                return self._abandon(reason, now)
             case ev.WorkerProgressed(allocation_id, message):
                 return self._worker_progressed(allocation_id, message)
             case ev.WorkerReadied(allocation_id, address):
@@ -182,7 +207,8 @@ class JobMaster:
 
     def _slot_offered(self, offer: ev.SlotOffered) -> list[ev.Effect]:
         known = self._slots.holds(offer.allocation_id)
-        taken = not known and self.status in _HOLDING and self._slots.take(offer)
+        wanted = self.status in _HOLDING and not self._suspended
+        taken = not known and wanted and self._slots.take(offer)
         effects: list[ev.Effect] = [ev.AnswerOffer(offer.allocation_id, offer.task_manager, known or taken)]
         return [*effects, *(self._start_workers() if taken and self._to_deploy else [])]
 
@@ -197,11 +223,21 @@ class JobMaster:
         self.message = "starting slot workers"
         return [*effects, ev.ReportDetails()]
 
-    def _not_enough_slots(self, available: int) -> list[ev.Effect]:
+    def _not_enough_slots(self, available: int, supply: ev.SlotSupply | None) -> list[ev.Effect]:
+        self._slots.not_enough(supply)
         if not self._to_deploy or self._slots.complete:
             return []
         self.message = self._slots.waiting(available)
         return [ev.ReportDetails()]
+
+    def _slots_reclaimed(self) -> list[ev.Effect]:
+        """Gives back the slots of a job that cannot start for want of others, unless tasks of it still run in them."""
+        idle = bool(self._to_deploy) and not any(e.is_deployed for e in self.execution_graph.executions)
+        if not idle or self._slots.complete or not self.slots:
+            return []
+        effects = self._slots.give_back("another job can run in the slots that are not enough for this one")
+        self.message = self._slots.waiting()
+        return [*effects, ev.ReportDetails()]
 
     def _worker_progressed(self, allocation_id: str, message: str) -> list[ev.Effect]:
         ours = not allocation_id or self._slots.holds(allocation_id)
@@ -242,11 +278,12 @@ class JobMaster:
         timed_out = now.steady_ms - self._waiting_since >= self._slot_timeout_ms
         if not self._to_deploy or self._slots.complete or not timed_out:
             return []
+        supply = f", with {self._slots.supply}" if self._slots.supply is not None else ""
         failure = job_failure(
             self.graph.job_id,
             f"NotEnoughSlots: the job needs {self.slots_required} slots and has {len(self.slots)} after waiting "
-            f"{self._slot_timeout_ms / 1000:g} s (slot.request.timeout); start more task managers, give them more "
-            "slots, or lower the parallelism",
+            f"{self._slot_timeout_ms / 1000:g} s (slot.request.timeout){supply}; start more task managers, give them "
+            "more slots, or lower the parallelism",
             now.date_ms,
         )
         return self._fail(failure, now, self._to_deploy)
@@ -336,6 +373,8 @@ class JobMaster:
         self._restarts.remember(failure)
         if self.status is JobStatus.FAILING:
             return self._settle(now) or [ev.ReportDetails()]
+        if self._suspended and not failure.final:
+            return [ev.ReportDetails()]
         decision = self._restarts.decide(failure, failed, self._to_deploy, now.steady_ms)
         if isinstance(decision, GiveUp):
             self._move_to(JobStatus.FAILING, now)
@@ -365,6 +404,53 @@ class JobMaster:
         effects: list[ev.Effect] = [ev.Restore(self.restarts, subtasks, self._needs_new_coordinator)]
         self.message = _RESTORING
         return [*effects, ev.ReportDetails(), *self._start_workers()]
+
+    # Stopped from outside
+
+    def _suspend(self, reason: str, now: Instant) -> list[ev.Effect]:
+        if self.status.is_terminal or self._suspended:
+            return []
+        if self.status in _ENDING:
+            return [*self._stop_at_once(reason, now), *self._settle(now)]
+        if isinstance(self.restart_strategy, NoRestartStrategy):
+            return self._abandon(reason, now)
+        self._restarts.remember(job_failure(self.graph.job_id, reason, now.date_ms))
+        if self.status is not JobStatus.RESTARTING:
+            self._move_to(JobStatus.RESTARTING, now)
+        self._suspended, self.message = True, f"suspended: {reason}"
+        self._needs_new_coordinator, self._coordinator_ready = self._needs_coordinator, not self._needs_coordinator
+        stopped = self._stop_at_once(reason, now)
+        return [ev.RollBack(self._all, reason), *stopped, ev.ReportDetails()]
+
+    def _resume(self, now: Instant) -> list[ev.Effect]:
+        if not self._suspended or self.status is not JobStatus.RESTARTING:
+            return []
+        self._suspended = False
+        self._restarts.begin_again()
+        self.execution_graph.try_again(self._all, now.date_ms)
+        self._to_deploy, self._restores = self._all, None
+        self._waiting_since = now.steady_ms
+        self.message = _RESTORING
+        restore = ev.Restore(self.restarts, self._all, self._needs_new_coordinator)
+        return [ev.DeclareSlots(self.slots_required), restore, ev.ReportDetails()]
+
+    def _abandon(self, reason: str, now: Instant) -> list[ev.Effect]:
+        if self.status.is_terminal:
+            return []
+        self.keeps_checkpoints = True
+        self._restarts.remember(job_failure(self.graph.job_id, reason, now.date_ms))
+        if self.status not in _ENDING:
+            self._move_to(JobStatus.FAILING, now)
+        self.message = ""
+        return [*self._stop_at_once(reason, now), *self._settle(now)]
+
+    def _stop_at_once(self, reason: str, now: Instant) -> list[ev.Effect]:
+        """Without waiting for tasks to end in order: their slots go, and with them their workers."""
+        self._restarts.pending, self._to_deploy, self._restores = None, frozenset(), {}
+        for execution in self.execution_graph.executions:
+            if not execution.state.is_terminal:
+                execution.move_to(ExecutionState.CANCELED, now.date_ms)
+        return [ev.DeclareSlots(0), *self._slots.give_back(reason), ev.StopCoordinator()]
 
     # Ends
 

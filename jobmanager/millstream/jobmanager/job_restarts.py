@@ -100,6 +100,12 @@ class JobRestarts:
         """Whether the task was told to end, to run again."""
         return self.pending is not None and execution.place in self.pending.subtasks
 
+    def begin_again(self) -> None:
+        """All tasks run again, not for a failure of the job's own: no strategy is asked."""
+        self.pending = None
+        self.history.handled()
+        self.count += 1
+
     def take_due(self, graph: ExecutionGraph, now_ms: int) -> frozenset[Subtask] | None:
         """What runs again now: when the old attempts have all ended and the delay has passed, all of it."""
         pending = self.pending

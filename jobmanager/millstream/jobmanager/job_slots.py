@@ -24,6 +24,7 @@ class JobSlots:
         self._keys = tuple(keys)
         self._held: dict[SlotKey, Slot] = {}
         self._lost: set[AllocationId] = set()
+        self._supply: ev.SlotSupply | None = None
 
     @property
     def required(self) -> int:
@@ -45,9 +46,19 @@ class JobSlots:
         """Whether there is a worker in every slot that the job needs."""
         return self.complete and all(slot.data_address for slot in self._held.values())
 
+    @property
+    def supply(self) -> ev.SlotSupply | None:
+        """What the cluster has, as last heard; of interest only to a job that misses slots."""
+        return None if self.complete else self._supply
+
+    def not_enough(self, supply: ev.SlotSupply | None) -> None:
+        """The resource manager cannot give what is missing, for this reason."""
+        self._supply = supply
+
     def waiting(self, available: int = 0) -> str:
         """What a job that misses slots says; some that are available may not have been offered yet."""
-        return f"waiting for slots: {max(available, len(self._held))} of {self.required}"
+        why = f" ({self.supply})" if self.supply is not None else ""
+        return f"waiting for slots: {max(available, len(self._held))} of {self.required}{why}"
 
     def holds(self, allocation_id: str) -> bool:
         """Whether the slot is one of the job's."""
@@ -90,9 +101,7 @@ class JobSlots:
 
     def give_back(self, reason: str) -> list[ev.Effect]:
         """All of them."""
-        held = list(self._held.values())
-        self._held.clear()
-        return [free(slot, reason) for slot in held]
+        return [free(slot, reason) for slot in self.drop(self._keys)]
 
     def place_of(self, execution: Execution | None) -> Place | None:
         """Where an execution runs, if it does."""

@@ -27,6 +27,7 @@ from millstream.jobmanager.coordinator_process import CoordinatorProcess
 from millstream.jobmanager.details import job_details
 from millstream.jobmanager.failover.restart_strategy import NoRestartStrategy, create_restart_strategy
 from millstream.jobmanager.failover.settings import restart_settings, same_error_limit
+from millstream.jobmanager.failover.topology import Subtask
 from millstream.jobmanager.failure_messages import job_failure
 from millstream.jobmanager.job_checkpoints import JobCheckpoints
 from millstream.jobmanager.job_master import JobMaster
@@ -60,6 +61,10 @@ class Links(Protocol):
 
     def answer_snapshot(self, result: dp.SnapshotResult) -> None:
         """Tells the dispatcher what came of a snapshot that it asked for."""
+        ...
+
+    def in_charge(self) -> bool:
+        """Whether the dispatcher cannot have given this job manager up."""
         ...
 
 
@@ -113,6 +118,10 @@ class RunningJob:
         for wake_up in self._wake_ups:
             wake_up.cancel()
         if self.checkpoints is not None:
+            latest, folder = self.checkpoints.places()
+            if folder and not self.master.status.is_terminal:
+                what = f"its last checkpoint is {latest}" if latest else "it has completed no checkpoint"
+                log.warning("job %s ends with its job manager; %s; %s stays", self.graph.job_id, what, folder)
             self.checkpoints.suspend()
         if self._coordinator is not None:
             await self._coordinator.stop()
@@ -150,9 +159,23 @@ class RunningJob:
             answer.error = str(error)
         return answer
 
+    def suspend(self, reason: str) -> None:
+        """Nothing of the job may run until `resume`, if that comes."""
+        if not self.master.status.is_terminal and not self.master.is_suspended:
+            latest = self.checkpoints.places()[0] if self.checkpoints is not None else ""
+            kept = f"; its last checkpoint is kept: {latest}" if latest else ""
+            self.tell(ev.Suspended(f"{reason}{kept}"))
+
+    def resume(self) -> None:
+        """The job goes on, if it was suspended."""
+        if self.master.is_suspended:
+            self.tell(ev.Resumed())
+
     def details(self) -> status_pb2.JobDetails:
         """Everything that is shown of the job; when it has ended, also of its checkpoints."""
         details = job_details(self.master)
+        if self.checkpoints is not None:
+            details.latest_checkpoint, details.checkpoint_directory = self.checkpoints.places()
         reports = self._reports() if self.master.status.is_terminal else None
         if reports is not None:
             details.checkpoints = reports.everything(Instant.of(self._clock))
@@ -172,7 +195,7 @@ class RunningJob:
         """What is for the checkpoints or the sources of this job."""
         match message.WhichOneof("kind"):
             case "reader_event":
-                self.coordinator(pb.CoordinatorCommand(reader_event=message.reader_event))
+                self._reader_event(message.reader_event)
             case "checkpoint_ack" if self.checkpoints is not None:
                 self.checkpoints.acknowledged(message.checkpoint_ack)
             case "checkpoint_decline" if self.checkpoints is not None:
@@ -181,6 +204,15 @@ class RunningJob:
                 self.checkpoints.inputs_ended(message.inputs_ended.attempt_id)
             case "commit_failed" if self.checkpoints is not None:
                 self.checkpoints.commit_failed(message.commit_failed)
+
+    def _reader_event(self, event: pb.ReaderEvent) -> None:
+        """To the enumerator; what a reader of an earlier attempt sent would count as the current one's there."""
+        execution = self.master.execution_graph.by_attempt(event.attempt_id)
+        current = execution is not None and execution.is_deployed
+        if current and execution is not None and execution.place == Subtask(VertexId(event.vertex_id), event.subtask):
+            self.coordinator(pb.CoordinatorCommand(reader_event=event))
+        else:
+            log.debug("job %s: an event of attempt %s came too late", self.graph.job_id, event.attempt_id)
 
     def _carry_out(self, effects: list[ev.Effect]) -> None:
         graph, job_id = self.graph, self.graph.job_id
@@ -193,6 +225,8 @@ class RunningJob:
                     self.command(task_manager, pb.JobManagerCommand(offer_answer=answer))
                 case ev.StartCoordinator():
                     self.start_coordinator({})
+                case ev.StopCoordinator():
+                    self._stop_coordinator()
                 case ev.StartWorker(allocation_id, task_manager):
                     start = pb.StartWorker(
                         allocation_id=allocation_id,
@@ -249,7 +283,10 @@ class RunningJob:
             why = f"; {self.master.message}" if self.master.message else ""
             log.error("%s ended: %s%s: %s%s%s", name, status, again, cause_line(cause), why, told)
         if self.checkpoints is not None:
-            self.checkpoints.job_ended(self.master.status)
+            self.checkpoints.job_ended(self.master.status, self.master.keeps_checkpoints)
+        self._stop_coordinator()
+
+    def _stop_coordinator(self) -> None:
         if self._coordinator is not None:
             self._background.spawn(self._coordinator.stop())
             self._coordinator = None
@@ -272,6 +309,10 @@ class RunningJob:
     def answer_snapshot(self, result: dp.SnapshotResult) -> None:
         """Tells the dispatcher what came of a snapshot that it asked for."""
         self._links.answer_snapshot(result)
+
+    def in_charge(self) -> bool:
+        """Whether checkpoints may be completed."""
+        return self._links.in_charge()
 
     def coordinator(self, command: pb.CoordinatorCommand) -> bool:
         """Tells the coordinator process something; false when there is none."""

@@ -19,6 +19,7 @@ from millstream.core.configuration import Configuration
 from millstream.core.errors import MillstreamError, UnreachableError
 from millstream.core.graph import JobGraph
 from millstream.core.ids import AllocationId, JobId, JobManagerId, TaskManagerId, new_id
+from millstream.core.lease import Lease, lease_seconds
 from millstream.core.rpc import serve, service_handler
 from millstream.core.session import Dialer, Session, serve_session
 from millstream.jobmanager import events as ev
@@ -55,11 +56,15 @@ class JobManagerService:
         self._changed: set[JobId] = set()
         self._collecting: dict[str, tuple[TaskManagerId, str]] = {}
         self._snapshots = SnapshotResults()
+        self._lease: Lease | None = None
+        self._registered_at = 0.0
         self._stopped = False
 
     async def start(self) -> None:
         """Listens, then keeps sessions with the dispatcher and the resource manager."""
-        self._failed = asyncio.get_running_loop().create_future()
+        loop = asyncio.get_running_loop()
+        self._failed = loop.create_future()
+        self._lease = Lease(lease_seconds(self._configuration), _TICK, loop.time())
         handler = service_handler(pb.DESCRIPTOR.services_by_name["JobManager"], self)
         port = self._configuration.integer("jobmanager.rpc.port")
         self._server, bound = await serve(self._host, port, [handler], self._configuration, "jobmanager.rpc.port")
@@ -113,10 +118,35 @@ class JobManagerService:
         while True:
             await asyncio.sleep(_TICK)
             beats += 1
+            self._keep_lease()
             for job_id in list(self.jobs):
                 self._event(job_id, ev.Tick())
                 if beats % every == 0:
                     self._report(job_id)
+
+    # The lease from the dispatcher, which has jobs that it hears nothing of for too long reported as failed
+
+    def in_charge(self) -> bool:
+        """Whether the dispatcher cannot have given this job manager up."""
+        assert self._lease is not None, "start comes first"
+        if self._dispatcher is not None:
+            self._lease.renew(self._dispatcher.confirmed_at)
+        return self._lease.holds(asyncio.get_running_loop().time())
+
+    def _keep_lease(self) -> None:
+        assert self._lease is not None, "start comes first"
+        in_charge, is_over = self.in_charge(), self._lease.is_over(asyncio.get_running_loop().time())
+        if in_charge:
+            for job in list(self.jobs.values()):
+                job.resume()
+        elif is_over:
+            reason = (
+                f"the job manager has not heard from the dispatcher at {self.artifact_address} for "
+                f"{self._lease.duration:g} s, and has stopped the job before that reports it as failed "
+                "(heartbeat.timeout)"
+            )
+            for job in list(self.jobs.values()):
+                job.suspend(reason)
 
     # The dispatcher
 
@@ -124,6 +154,7 @@ class JobManagerService:
         self, session: Session[dp.JobManagerMessage, dp.DispatcherMessage]
     ) -> Callable[[dp.DispatcherMessage], None]:
         self._dispatcher = session
+        self._registered_at = asyncio.get_running_loop().time()
         jobs = [job.details() for job in self.jobs.values()]
         register = dp.RegisterJobManager(job_manager_id=self._id, address=self.address, jobs=jobs)
         session.send(dp.JobManagerMessage(register=register))
@@ -132,16 +163,24 @@ class JobManagerService:
         return self._dispatcher_message
 
     def _dispatcher_lost(self, reason: str) -> None:
+        self.in_charge()  # with what it confirmed last
         self._dispatcher = None
         self._snapshots.disconnected()
-        log.warning("%s; jobs go on, registering again", reason)
+        log.warning("%s; jobs go on for now, registering again", reason)
 
     def _dispatcher_message(self, message: dp.DispatcherMessage) -> None:
+        self._handle_dispatcher_message(message)
+        assert self._lease is not None, "start comes first"
+        self._lease.renew(self._registered_at)  # it speaks only to whom it has registered
+
+    def _handle_dispatcher_message(self, message: dp.DispatcherMessage) -> None:
         match message.WhichOneof("kind"):
             case "start_job":
                 self._start_job(JobGraph.from_proto(message.start_job.graph))
             case "cancel_job":
                 self._event(JobId(message.cancel_job.job_id), ev.CancelRequested())
+            case "abandon_job":
+                self._event(JobId(message.abandon_job.job_id), ev.Abandoned(message.abandon_job.reason))
             case "forget_job":
                 job = self.jobs.get(JobId(message.forget_job.job_id))
                 if job is not None and job.master.status.is_terminal:
@@ -238,8 +277,13 @@ class JobManagerService:
         log.warning("%s; jobs go on, registering again", reason)
 
     def _resource_manager_notice(self, notice: rm.JobManagerNotice) -> None:
-        if notice.WhichOneof("kind") == "not_enough":
-            self._event(JobId(notice.not_enough.job_id), ev.NotEnoughSlots(notice.not_enough.available))
+        match notice.WhichOneof("kind"):
+            case "not_enough":
+                told = notice.not_enough
+                supply = ev.SlotSupply(told.free, told.total, told.startable)
+                self._event(JobId(told.job_id), ev.NotEnoughSlots(told.available, supply))
+            case "give_back":
+                self._event(JobId(notice.give_back.job_id), ev.SlotsReclaimed())
 
     def declare(self, job_id: JobId, slots: int) -> None:
         """Tells the resource manager how many slots a job wants in all, now and whenever it comes back."""

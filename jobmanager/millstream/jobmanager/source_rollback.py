@@ -8,8 +8,9 @@ process has confirmed that, what it sends to those readers is from before, and d
 from __future__ import annotations
 
 import asyncio
+import logging
 import pickle
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 
 from millstream.core.graph import JobGraph
 from millstream.core.ids import VertexId
@@ -17,20 +18,26 @@ from millstream.jobmanager.failover.topology import Subtask
 from millstream.jobmanager.split_assignments import SplitAssignments
 from millstream.proto import taskmanager_pb2 as pb
 
+log = logging.getLogger(__name__)
 _NO_SPLITS = pickle.dumps([])
+_MUCH = 64 << 20  # bytes of splits that a job should not have to remember
 
 
 class SourceRollback:
     """`send` tells the coordinator process something; it is false when there is none.
 
-    Without `restarts`, splits need not be remembered.
+    Splits are remembered only for sources in `apart`, whose readers may restart one without the other: where all
+    readers restart together, the enumerator's state has everything.
     """
 
-    def __init__(self, graph: JobGraph, send: Callable[[pb.CoordinatorCommand], bool], restarts: bool) -> None:
+    def __init__(
+        self, graph: JobGraph, send: Callable[[pb.CoordinatorCommand], bool], apart: Collection[VertexId]
+    ) -> None:
         self._job_id = graph.job_id
         self._sources = {v.id: v.parallelism for v in graph.vertices if v.source}
         self._send = send
-        self._restarts = restarts
+        self._apart = frozenset(apart)
+        self._warned = False
         self.assignments = SplitAssignments()
         self._resetting: set[VertexId] = set()
         self._returning: set[Subtask] = set()
@@ -51,9 +58,20 @@ class SourceRollback:
         if event.WhichOneof("kind") == "splits":
             if reader in self._returning:
                 self._give_back(reader, event.splits)
-            elif self._restarts:
+            elif vertex in self._apart:
                 self.assignments.assigned(reader, event.splits)
+                self._warn_of_size()
         return reader not in self._returning
+
+    def _warn_of_size(self) -> None:
+        if self.assignments.size > _MUCH and not self._warned:
+            self._warned = True
+            log.warning(
+                "job %s: %d MiB of splits are kept in memory, because no checkpoint has completed since they were "
+                "given to readers; set execution.checkpointing.interval, or see why checkpoints fail",
+                self._job_id,
+                self.assignments.size >> 20,
+            )
 
     def forget(self) -> None:
         """A new coordinator process takes the place of the one that all this was about."""

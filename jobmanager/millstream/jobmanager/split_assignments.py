@@ -15,10 +15,13 @@ class SplitAssignments:
     def __init__(self) -> None:
         self._since: dict[Subtask, list[bytes]] = {}
         self._captured: dict[int, dict[Subtask, list[bytes]]] = {}
+        self.size = 0
+        """Bytes of the splits that are remembered."""
 
     def assigned(self, reader: Subtask, splits: bytes) -> None:
         """The enumerator gave splits to a reader."""
         self._since.setdefault(reader, []).append(splits)
+        self.size += len(splits)
 
     def captured(self, checkpoint_id: int) -> None:
         """The enumerators' states were taken for a checkpoint: it covers everything up to now, once it completes."""
@@ -28,9 +31,13 @@ class SplitAssignments:
 
     def completed(self, checkpoint_id: int) -> None:
         """The checkpoint is the restore point: what it covers is restored from it."""
+        covered = [given for n, given in self._captured.items() if n <= checkpoint_id]
         self._captured = {n: given for n, given in self._captured.items() if n > checkpoint_id}
+        self.size -= sum(len(splits) for given in covered for of_reader in given.values() for splits in of_reader)
 
     def take_back(self, reader: Subtask) -> list[bytes]:
         """What a reader was given since the latest completed checkpoint, in order; it counts as not given."""
         given = [*self._captured.values(), self._since]
-        return [splits for part in given for splits in part.pop(reader, [])]
+        taken = [splits for part in given for splits in part.pop(reader, [])]
+        self.size -= sum(map(len, taken))
+        return taken

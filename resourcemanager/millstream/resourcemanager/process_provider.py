@@ -19,8 +19,10 @@ from enum import Enum
 from pathlib import Path
 
 from millstream.core.configuration import Configuration
-from millstream.core.directories import work_directory
+from millstream.core.directories import for_user_only, work_directory
+from millstream.core.handed_down import secret_options
 from millstream.core.ids import new_id
+from millstream.core.secrets import split_options
 from millstream.resourcemanager.process_records import ProcessRecord, processes_with, read_records
 
 TOKEN_VARIABLE = "MILLSTREAM_PROVIDER_TOKEN"
@@ -46,8 +48,9 @@ class _Started:
 
 
 def task_manager_command(configuration: Configuration) -> list[str]:
-    """The command of a task manager on this host with the same options."""
-    options = [part for key, value in configuration.to_dict().items() for part in ("-D", f"{key}={value}")]
+    """The command of a task manager on this host with the same options, but those that others must not see."""
+    plain, _ = split_options(configuration.to_dict())
+    options = [part for key, value in plain.items() for part in ("-D", f"{key}={value}")]
     return [sys.executable, "-P", "-m", "millstream.cli.main", "taskmanager", *options]
 
 
@@ -174,13 +177,19 @@ class ProcessProvider:
     async def _spawn_one(self) -> None:
         token = new_id()
         log_path = self._logs / f"taskmanager-{token[:8]}.log"
-        with log_path.open("ab") as errors, log_path.with_suffix(".out").open("ab") as output:
+        _, secret = split_options(self._configuration.to_dict())
+        with (
+            await asyncio.to_thread(open, log_path, "ab", opener=for_user_only) as errors,
+            await asyncio.to_thread(open, log_path.with_suffix(".out"), "ab", opener=for_user_only) as output,
+            secret_options(secret) as (descriptors, told),
+        ):
             process = await asyncio.create_subprocess_exec(
                 *self._command(self._configuration),
                 stdin=asyncio.subprocess.DEVNULL,
                 stdout=output,
                 stderr=errors,
-                env={**os.environ, TOKEN_VARIABLE: token},
+                env={**os.environ, TOKEN_VARIABLE: token, **told},
+                pass_fds=descriptors,
                 start_new_session=True,
             )
         details = {"owner": self._owner, "token": token, "log": str(log_path)}

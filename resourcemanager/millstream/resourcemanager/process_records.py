@@ -13,6 +13,8 @@ import signal
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
+from millstream.core.directories import for_user_only
+
 
 @dataclass(frozen=True, slots=True)
 class ProcessRecord:
@@ -47,8 +49,8 @@ class ProcessRecord:
         """Replaces the file as a whole, readable by this user only."""
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         temporary = path.with_suffix(f".{os.getpid()}.tmp")
-        temporary.touch(mode=0o600)
-        temporary.write_text(json.dumps(asdict(self)))
+        with open(temporary, "w", opener=for_user_only) as file:
+            file.write(json.dumps(asdict(self)))
         temporary.replace(path)
 
     @staticmethod

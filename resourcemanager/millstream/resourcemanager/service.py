@@ -30,6 +30,7 @@ from millstream.resourcemanager.slot_events import (
     JobManagerLost,
     JobManagerRegistered,
     NotifyNotEnoughSlots,
+    ReclaimSlots,
     ReleaseTaskManager,
     RequestTaskManagers,
     RequirementDeclared,
@@ -270,10 +271,21 @@ class ResourceManagerService:
                         slot_index=index, allocation_id=allocation_id, job_id=job_id, job_manager_address=address
                     )
                     self._task_managers[task_manager_id].session.send(pb.TaskManagerCommand(allocate=command))
-                case NotifyNotEnoughSlots(job_manager_id, job_id, available, required):
-                    log.info("job %s has %d of %d slots", job_id, available, required)
-                    notice = pb.NotEnoughSlots(job_id=job_id, available=available, required=required)
+                case NotifyNotEnoughSlots(job_manager_id, job_id, available, required, free, total, startable):
+                    log.info("job %s has %d of %d slots, %d of %d are free", job_id, available, required, free, total)
+                    notice = pb.NotEnoughSlots(
+                        job_id=job_id,
+                        available=available,
+                        required=required,
+                        free=free,
+                        total=total,
+                        startable=startable,
+                    )
                     self._job_managers[job_manager_id].send(pb.JobManagerNotice(not_enough=notice))
+                case ReclaimSlots(job_manager_id, job_id):
+                    log.info("job %s is asked for slots that are not enough for it, but for another job", job_id)
+                    give_back = pb.GiveSlotsBack(job_id=job_id)
+                    self._job_managers[job_manager_id].send(pb.JobManagerNotice(give_back=give_back))
                 case RequestTaskManagers(number):
                     self._provider.request(number)
                 case ReleaseTaskManager(task_manager_id):

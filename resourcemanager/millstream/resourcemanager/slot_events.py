@@ -110,12 +110,26 @@ class AllocateSlot:
 
 @dataclass(frozen=True, slots=True)
 class NotifyNotEnoughSlots:
-    """Tell the job manager how many slots its job has, held or on their way, of those it wants."""
+    """Tell the job manager how many slots its job has, held or on their way, of those it wants, and what there is.
+
+    Of the whole cluster: the slots that no job holds, all that there are, and those that may still be started.
+    """
 
     job_manager_id: JobManagerId
     job_id: JobId
     available: int
     required: int
+    free: int
+    total: int
+    startable: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class ReclaimSlots:
+    """Ask the job manager to give back what its job holds: it is not enough for that job, but for another."""
+
+    job_manager_id: JobManagerId
+    job_id: JobId
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,4 +146,4 @@ class ReleaseTaskManager:
     task_manager_id: TaskManagerId
 
 
-Effect = AllocateSlot | NotifyNotEnoughSlots | RequestTaskManagers | ReleaseTaskManager
+Effect = AllocateSlot | NotifyNotEnoughSlots | ReclaimSlots | RequestTaskManagers | ReleaseTaskManager

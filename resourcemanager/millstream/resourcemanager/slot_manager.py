@@ -4,13 +4,15 @@ A slot is free, pending (an allocation was sent and is not answered yet) or allo
 task manager is the authority on its slots with one exception: a report that shows a pending slot free may have been
 sent before the allocation arrived, so the slot stays pending until it is confirmed, refused or overdue.
 
-Requirements are declarative: a job gets slots while those that it holds or has pending are fewer than it wants, in the
-order in which jobs first declared themselves. Task managers are filled one after the other, in the order in which they
-registered.
+Requirements are declarative: a job gets slots while those that it holds or has pending are fewer than it wants, all
+that it misses at once or none (`slot_shares` has the rule). Jobs have their turns in the order in which they first
+declared themselves; one that is asked to give up slots goes to the end. Task managers are filled one after the other,
+in the order in which they registered.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from enum import Enum
@@ -24,6 +26,7 @@ from millstream.resourcemanager.slot_events import (
     JobManagerLost,
     JobManagerRegistered,
     NotifyNotEnoughSlots,
+    ReclaimSlots,
     ReleaseTaskManager,
     RequestTaskManagers,
     RequirementDeclared,
@@ -35,6 +38,7 @@ from millstream.resourcemanager.slot_events import (
     TaskManagerRegistered,
     Tick,
 )
+from millstream.resourcemanager.slot_shares import Shares, Waiting, claimable, divide
 
 
 class SlotState(Enum):
@@ -56,10 +60,15 @@ class Provisioning:
 
 @dataclass(frozen=True, slots=True)
 class Timing:
-    """How long an allocation may stay unanswered, and how long a slot rests after its task manager refused one."""
+    """How long things may take.
+
+    An allocation may stay unanswered for `allocation_timeout`; a slot rests after its task manager refused one; a job
+    may hold a part of its slots for the `patience` before it is asked to give them up for another.
+    """
 
     allocation_timeout: float = 10.0
     rest_after_refusal: float = 0.5
+    patience: float = 10.0
 
 
 @dataclass(slots=True)
@@ -95,7 +104,9 @@ class _TaskManager:
 class _Requirement:
     job_manager_id: JobManagerId
     slots: int
-    notified: tuple[int, int] | None = None
+    incomplete_since: float
+    was_complete: bool = False
+    notified: tuple[int, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,10 +149,10 @@ class SlotManager:
             case SlotRefused(task_manager_id, allocation_id):
                 self._refuse(task_manager_id, allocation_id, now)
             case JobManagerRegistered():
-                self._register_job_manager(event)
+                self._register_job_manager(event, now)
             case RequirementDeclared(job_manager_id, requirement):
                 if job_manager_id in self._job_managers:
-                    self._require(job_manager_id, requirement)
+                    self._require(job_manager_id, requirement, now)
             case JobManagerLost(job_manager_id):
                 self._job_managers.pop(job_manager_id, None)
                 self._drop_requirements(job_manager_id)
@@ -150,11 +161,15 @@ class SlotManager:
             case _:
                 assert_never(event)
         effects: list[Effect] = []
-        self._allocate(now, effects)
-        self._provide(effects, repeat=isinstance(event, TaskManagerRegistered | TaskManagerLost))
+        self._note_completeness(now)
+        usable, resting = self._free_slots(now)
+        shares = divide(self._waiting(now), len(usable), resting, self._startable())
+        self._allocate(shares, usable, now, effects)
+        self._provide(shares, effects, repeat=isinstance(event, TaskManagerRegistered | TaskManagerLost))
         if isinstance(event, Tick):
-            self._release_idle(now, effects)
-        self._notify(effects)
+            self._release_idle(shares, now, effects)
+            self._reclaim(shares, now, effects)
+        self._notify(shares, effects)
         return effects
 
     def slots_of(self, task_manager_id: TaskManagerId) -> tuple[SlotView, ...]:
@@ -232,24 +247,24 @@ class SlotManager:
         elif task_manager.idle_since == float("inf"):
             task_manager.idle_since = now
 
-    def _register_job_manager(self, event: JobManagerRegistered) -> None:
+    def _register_job_manager(self, event: JobManagerRegistered, now: float) -> None:
         self._job_managers[event.job_manager_id] = event.address
         kept = {requirement.job_id for requirement in event.requirements}
         for job_id in [j for j, r in self._requirements.items() if r.job_manager_id == event.job_manager_id]:
             if job_id not in kept:
                 del self._requirements[job_id]
         for requirement in event.requirements:
-            self._require(event.job_manager_id, requirement)
+            self._require(event.job_manager_id, requirement, now)
             if requirement.job_id in self._requirements:
                 self._requirements[requirement.job_id].notified = None
 
-    def _require(self, job_manager_id: JobManagerId, requirement: SlotRequirement) -> None:
+    def _require(self, job_manager_id: JobManagerId, requirement: SlotRequirement, now: float) -> None:
         current = self._requirements.get(requirement.job_id)
         if requirement.slots <= 0:
             if current is not None and current.job_manager_id == job_manager_id:
                 del self._requirements[requirement.job_id]
         elif current is None:
-            self._requirements[requirement.job_id] = _Requirement(job_manager_id, requirement.slots)
+            self._requirements[requirement.job_id] = _Requirement(job_manager_id, requirement.slots, now)
         else:
             if current.job_manager_id != job_manager_id:
                 current.notified = None
@@ -264,42 +279,77 @@ class SlotManager:
                 slot.set_free(now)
                 self._note_idleness(task_manager, now)
 
-    def _allocate(self, now: float, effects: list[Effect]) -> None:
-        free = [
-            (task_manager, slot)
-            for task_manager, slot in self._slots()
-            if slot.state is SlotState.FREE and not task_manager.releasing and slot.rests_until <= now
-        ]
-        available = iter(free)
+    def _note_completeness(self, now: float) -> None:
+        """A job is complete when task managers have confirmed all its slots."""
+        confirmed = self._confirmed()
         for job_id, requirement in self._requirements.items():
+            if confirmed[job_id] >= requirement.slots:
+                requirement.was_complete = True
+            if confirmed[job_id] == 0 or confirmed[job_id] >= requirement.slots:
+                requirement.incomplete_since = now
+
+    def _confirmed(self) -> Counter[JobId | None]:
+        return Counter(slot.job_id for _, slot in self._slots() if slot.state is SlotState.ALLOCATED)
+
+    def _waiting(self, now: float) -> list[Waiting]:
+        """The jobs that miss slots, in the order of their turn."""
+        held, confirmed = Counter(slot.job_id for _, slot in self._slots()), self._confirmed()
+        return [
+            Waiting(
+                job_id,
+                wanted.slots - held[job_id],
+                confirmed[job_id],
+                wanted.was_complete,
+                overdue=now - wanted.incomplete_since >= self._timing.patience,
+            )
+            for job_id, wanted in self._requirements.items()
+            if held[job_id] < wanted.slots
+        ]
+
+    def _free_slots(self, now: float) -> tuple[list[tuple[_TaskManager, _Slot]], int]:
+        """Those that can be allocated now, and the number of those that rest: they come back by themselves."""
+        free = [
+            (manager, slot)
+            for manager, slot in self._slots()
+            if slot.state is SlotState.FREE and not manager.releasing
+        ]
+        usable = [(manager, slot) for manager, slot in free if slot.rests_until <= now]
+        return usable, len(free) - len(usable)
+
+    def _registered(self) -> int:
+        return sum(len(task_manager.slots) for task_manager in self._task_managers.values())
+
+    def _startable(self) -> int:
+        """How many slots the provider may still add, or is adding."""
+        if self._provisioning is None:
+            return 0
+        size = self._provisioning.slots_per_task_manager
+        return max(0, self._provisioning.max_slots - self._registered()) // size * size
+
+    def _allocate(
+        self, shares: Shares, usable: list[tuple[_TaskManager, _Slot]], now: float, effects: list[Effect]
+    ) -> None:
+        available = iter(usable)
+        for job_id in shares.granted:
+            requirement = self._requirements[job_id]
+            address = self._job_managers[requirement.job_manager_id]
             for _ in range(requirement.slots - self.held_by(job_id)):
-                chosen = next(available, None)
-                if chosen is None:
-                    return
-                task_manager, slot = chosen
+                task_manager, slot = next(available)
                 allocation_id = self._new_allocation_id()
                 slot.take(SlotState.PENDING, allocation_id, job_id, now)
                 task_manager.idle_since = float("inf")
-                address = self._job_managers[requirement.job_manager_id]
                 effects.append(AllocateSlot(task_manager.id, slot.index, allocation_id, job_id, address))
 
-    def _provide(self, effects: list[Effect], repeat: bool) -> None:
-        provisioning = self._provisioning
-        if provisioning is None:
+    def _provide(self, shares: Shares, effects: list[Effect], repeat: bool) -> None:
+        if self._provisioning is None:
             return
-        resting = sum(
-            1 for manager, slot in self._slots() if slot.state is SlotState.FREE and not manager.releasing
-        )  # a slot that rests after a refusal comes back by itself
-        registered = sum(len(task_manager.slots) for task_manager in self._task_managers.values())
-        size = provisioning.slots_per_task_manager
-        needed = -(-max(0, self.missing_slots() - resting) // size)
-        wanted = min(needed, max(0, provisioning.max_slots - registered) // size)
+        wanted = -(-shares.to_start // self._provisioning.slots_per_task_manager)
         if wanted != self._wanted_task_managers or (repeat and wanted):
             self._wanted_task_managers = wanted
             effects.append(RequestTaskManagers(wanted))
 
-    def _release_idle(self, now: float, effects: list[Effect]) -> None:
-        if self._provisioning is None or self.missing_slots():
+    def _release_idle(self, shares: Shares, now: float, effects: list[Effect]) -> None:
+        if self._provisioning is None or shares.reserved:
             return
         for task_manager in self._task_managers.values():
             idle_for = now - task_manager.idle_since
@@ -307,13 +357,22 @@ class SlotManager:
                 task_manager.releasing = True
                 effects.append(ReleaseTaskManager(task_manager.id))
 
-    def _notify(self, effects: list[Effect]) -> None:
+    def _reclaim(self, shares: Shares, now: float, effects: list[Effect]) -> None:
+        served = (*shares.granted, *shares.reserved)
+        waiting = [job for job in self._waiting(now) if job.job_id not in served]
+        for job_id in claimable(waiting, shares.left):
+            requirement = self._requirements.pop(job_id)
+            requirement.incomplete_since = now
+            self._requirements[job_id] = requirement
+            effects.append(ReclaimSlots(requirement.job_manager_id, job_id))
+
+    def _notify(self, shares: Shares, effects: list[Effect]) -> None:
+        held = Counter(slot.job_id for _, slot in self._slots())
+        supply = (shares.left, self._registered(), self._startable())
         for job_id, requirement in self._requirements.items():
-            available = self.held_by(job_id)
-            if available >= requirement.slots:
+            news = (held[job_id], requirement.slots, *supply)
+            if held[job_id] >= requirement.slots:
                 requirement.notified = None
-            elif requirement.notified != (available, requirement.slots):
-                requirement.notified = (available, requirement.slots)
-                effects.append(
-                    NotifyNotEnoughSlots(requirement.job_manager_id, job_id, available, requirement.slots)
-                )
+            elif requirement.notified != news:
+                requirement.notified = news
+                effects.append(NotifyNotEnoughSlots(requirement.job_manager_id, job_id, *news))

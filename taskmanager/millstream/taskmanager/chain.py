@@ -7,11 +7,15 @@ from typing import assert_never
 
 from millstream.core import plan
 from millstream.core.batches import Batch, RowBatch
+from millstream.core.copying import is_immutable_type
+from millstream.core.handover import Handover
 from millstream.core.types import PICKLED, TypeInformation
 from millstream.datastream.checkpointed import CheckpointedFunction
 from millstream.datastream.connectors.two_phase_commit import TwoPhaseCommitSink
 from millstream.datastream.functions import RuntimeContext
 from millstream.taskmanager.checkpointing.restoring import RestoredTask
+from millstream.taskmanager.consumers import Consumers
+from millstream.taskmanager.interruption import TaskInterrupted
 from millstream.taskmanager.operators.base import Emit, FunctionOperator, Operator
 from millstream.taskmanager.operators.broadcast_process import BroadcastProcessOperator
 from millstream.taskmanager.operators.collect import CollectOperator
@@ -89,7 +93,9 @@ class OperatorChain:
         for operator in reversed(self.operators):
             try:
                 operator.close()
-            except (Exception, SystemExit) as error:
+            except TaskInterrupted:
+                raise
+            except BaseException as error:
                 errors.append(error)
         return errors
 
@@ -110,6 +116,8 @@ class ChainBuilder:
         make_operator_backend: Callable[[str], OperatorStateBackend] = HeapOperatorStateBackend,
         restored: RestoredTask | None = None,
         failed_savepoints: Collection[int] = (),
+        remote_outputs: Collection[int] = (),
+        object_reuse: bool = False,
     ) -> None:
         self._task_outputs = task_outputs
         self._input_type = input_type
@@ -122,6 +130,8 @@ class ChainBuilder:
         self._max_column_rows = max_column_rows
         self._restored = restored
         self._failed_savepoints = failed_savepoints
+        self._remote_outputs = remote_outputs
+        self._object_reuse = object_reuse
 
     def build(self, chain: plan.Chain) -> OperatorChain:
         """Builds consumers first, so that every producer finds where to emit."""
@@ -131,6 +141,7 @@ class ChainBuilder:
         for index in reversed(range(len(specs))):
             chained = specs[index]
             operator = self._operator(chained, input_types[index], self._emit(chained, None, built))
+            operator.handover = Handover(self._copies(chained, operator))
             self._give_operator_state(chained, operator)
             for tag in {output.tag for output in chained.outputs} - {None}:
                 assert tag is not None
@@ -147,21 +158,29 @@ class ChainBuilder:
                     types[output.operator] = chained.type_of(output)
         return types
 
+    def _copies(self, chained: plan.ChainedOperator, operator: Operator) -> bool:
+        """Whether the operator's records may have to be copied, which their declared types may rule out."""
+        if self._object_reuse or (isinstance(operator, SourceOperator) and not operator.keeps_records):
+            return False
+        types = [chained.type_of(output) for output in chained.outputs]
+        return operator.makes_columns or not all(map(is_immutable_type, types))
+
     def _emit(self, chained: plan.ChainedOperator, tag: str | None, built: dict[int, Operator]) -> Emit:
-        targets: list[Emit] = []
+        consumers = Consumers(chained.name)
+        copies = False
         for output in chained.outputs:
             if output.tag != tag:
                 continue
+            copies = not self._object_reuse and not is_immutable_type(chained.type_of(output))
             if output.operator is not None:
-                targets.append(built[output.operator].process)
+                consumer = built[output.operator]
+                (consumers.readers if consumer.only_reads else consumers.owners).append(consumer.process)
             else:
                 assert output.output is not None
-                targets.append(self._task_outputs[output.output])
-        if len(targets) == 1:
-            return _in_slices(targets[0], self._max_rows)
-        if not targets:
-            return lambda batch: None
-        return _in_slices(_to_all(targets), self._max_rows)
+                is_remote = output.output in self._remote_outputs
+                (consumers.encoders if is_remote else consumers.owners).append(self._task_outputs[output.output])
+        emit = consumers.emit(copies)
+        return _in_slices(emit, self._max_rows)
 
     def _give_operator_state(self, chained: plan.ChainedOperator, operator: Operator) -> None:
         if isinstance(operator, FunctionOperator) and isinstance(operator.function, CheckpointedFunction):
@@ -235,14 +254,6 @@ class ChainBuilder:
         self, chained: plan.ChainedOperator, context: TaskRuntimeContext, keys: plan.TwoInputKeys | None
     ) -> KeyedStateBackend | None:
         return None if keys is None else self._keyed_state(chained, context, keys.key_type)
-
-
-def _to_all(targets: list[Emit]) -> Emit:
-    def emit(batch: Batch) -> None:
-        for target in targets:
-            target(batch)
-
-    return emit
 
 
 def _in_slices(target: Emit, max_rows: int) -> Emit:

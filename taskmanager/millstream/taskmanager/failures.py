@@ -27,7 +27,7 @@ def _short(record: Any) -> str:
     printer.maxtuple = printer.maxlist = printer.maxdict = 50
     try:
         text = printer.repr(record)
-    except Exception as error:
+    except BaseException as error:
         text = f"<{type(record).__qualname__} whose repr failed: {error!r}>"
     return text[:_RECORD_LENGTH]
 
@@ -39,11 +39,11 @@ def _explained(error: OperatorError | PartitioningError, where: str) -> BaseExce
         return cause
     try:
         key = error.key_of(error.record)
-    except Exception:
+    except BaseException:
         return cause
     try:
         hash(key)
-    except Exception:
+    except BaseException:
         return UnhashableKeyError(
             f"the key selector of '{where}' returned {_short(key)}, a {type(key).__qualname__}, which can be changed, "
             "and a key must stay as it is: return a tuple of its values, a dataclass with frozen=True, or one field"

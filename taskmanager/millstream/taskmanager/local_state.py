@@ -23,13 +23,16 @@ from pathlib import Path
 from typing import IO
 
 from millstream.core.configuration import Configuration
-from millstream.core.directories import work_directory
+from millstream.core.directories import private_folder, work_directory
+from millstream.core.errors import ConfigurationError
 from millstream.core.ids import AllocationId, TaskManagerId
 from millstream.core.snapshot.storage import safe_name
 
 log = logging.getLogger(__name__)
 
 _LOCK = ".lock"
+_FOLDER = "localState"
+_OPTION = "execution.checkpointing.local-backup.dirs"
 
 
 class LocalState:
@@ -41,12 +44,16 @@ class LocalState:
         self._locks: dict[Path, IO[bytes]] = {}
 
     def folder(self, allocation_id: AllocationId) -> Path:
-        """Where an allocation keeps its copies: always the same. What is above it is made and ours."""
-        roots = self._roots()
-        root = roots[zlib.crc32(allocation_id.encode()) % len(roots)]
+        """Where an allocation keeps its copies: always the same. What is above it is made and ours.
+
+        Raises ConfigurationError when someone else has a hand in it.
+        """
+        dirs = self._dirs()
+        chosen = dirs[zlib.crc32(allocation_id.encode()) % len(dirs)]
+        root = chosen / _FOLDER
         home = root / self._name
         if home not in self._locks:
-            root.mkdir(mode=0o700, parents=True, exist_ok=True)
+            self._check(chosen)
             with _locked(root):  # nobody may find our folder before our lock is on it
                 home.mkdir(mode=0o700)
                 self._locks[home] = (home / _LOCK).open("wb")
@@ -60,10 +67,15 @@ class LocalState:
 
     def remove_dead(self) -> None:
         """Deletes what task managers left that are no more."""
-        for root in self._roots():
+        for chosen in self._dirs():
             dead: list[Path] = []
-            with contextlib.suppress(OSError), _locked(root):
-                dead += filter(_is_dead, root.iterdir())
+            root = chosen / _FOLDER
+            if not root.is_dir():
+                continue
+            with contextlib.suppress(OSError, ConfigurationError):
+                self._check(chosen)
+                with _locked(root):
+                    dead += filter(_is_dead, root.iterdir())
             for home in dead:
                 log.info("removing the local state of a task manager that is gone: %s", home)
                 shutil.rmtree(home, ignore_errors=True)
@@ -75,10 +87,16 @@ class LocalState:
             lock.close()
         self._locks.clear()
 
-    def _roots(self) -> list[Path]:
-        configured = self._configuration.string("execution.checkpointing.local-backup.dirs")
+    def _dirs(self) -> list[Path]:
+        configured = self._configuration.string(_OPTION)
         parts = [part.strip() for part in re.split(f"[,{os.pathsep}]", configured) if part.strip()]
-        return [Path(part).absolute() / "localState" for part in parts or [work_directory(self._configuration)]]
+        return [Path(part).absolute() for part in parts] or [work_directory(self._configuration)]
+
+    def _check(self, chosen: Path) -> None:
+        if self._configuration.string(_OPTION):
+            private_folder(chosen, _FOLDER, option=_OPTION)
+        else:
+            work_directory(self._configuration, _FOLDER)
 
 
 @contextlib.contextmanager

@@ -8,16 +8,19 @@ from __future__ import annotations
 
 import operator
 import random
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any, Protocol
 
 from millstream.core import plan
 from millstream.core.batches import Batch, ColumnBatch, RowBatch
 from millstream.core.conversion import record_batch_to_rows
+from millstream.core.copying import is_immutable_type
+from millstream.core.handover import Handover, RecordCopyError
 from millstream.core.key_groups import combine_hashes, stable_hash, stable_hash_column, subtask_of
 from millstream.core.row import Row
 from millstream.core.types import TypeInformation
 from millstream.datastream.functions import as_callable
+from millstream.taskmanager.interruption import TaskInterrupted
 
 Routed = Iterable[tuple[int, Batch]]
 
@@ -32,7 +35,7 @@ class Router(Protocol):
 class PartitioningError(Exception):
     """The user's key selector or partitioner failed on a record, or the router cannot use the key."""
 
-    def __init__(self, record: Any, cause: BaseException, key_of: Callable[[Any], Any]) -> None:
+    def __init__(self, record: Any, cause: BaseException, key_of: Callable[[Any], Any] | None) -> None:
         super().__init__(str(cause))
         self.record = record
         self.key_of = key_of
@@ -63,11 +66,23 @@ class _Single:
 
 
 class _Broadcast:
-    def __init__(self, channels: int) -> None:
+    """Everything to every channel. Those in `copied` lead to tasks that may change the records: they get copies."""
+
+    def __init__(self, channels: int, copied: Collection[int]) -> None:
         self._channels = range(channels)
+        self._copied = copied
+        self._handover = Handover()
 
     def route(self, batch: Batch) -> Routed:
-        return [(index, batch) for index in self._channels]
+        if isinstance(batch, ColumnBatch) or not self._copied:
+            return [(index, batch) for index in self._channels]
+        return [(index, self._copy(batch) if index in self._copied else batch) for index in self._channels]
+
+    def _copy(self, batch: RowBatch) -> RowBatch:
+        try:
+            return RowBatch(self._handover.to_another(batch.rows), batch.timestamps)
+        except RecordCopyError as error:
+            raise PartitioningError(error.record, error, None) from error
 
 
 class _RoundRobin:
@@ -140,7 +155,9 @@ class _Hash:
                     appends[known[key]](row)
                 else:
                     appends[self._subtask(key)](row)
-        except Exception as error:
+        except TaskInterrupted:
+            raise
+        except BaseException as error:
             raise PartitioningError(rows[len(rows) - operator.length_hint(source) - 1], error, self._key_of) from error
         return [(index, RowBatch(bucket)) for index, bucket in enumerate(buckets) if bucket]
 
@@ -149,7 +166,9 @@ class _Hash:
         source = iter(rows)
         try:
             return [known[k] if (k := key_of(row)) in known else self._subtask(k) for row in source]
-        except Exception as error:
+        except TaskInterrupted:
+            raise
+        except BaseException as error:
             raise PartitioningError(rows[len(rows) - operator.length_hint(source) - 1], error, self._key_of) from error
 
     def _route_columns(self, batch: ColumnBatch) -> Routed:
@@ -175,7 +194,9 @@ class _Custom:
         source = iter(rows)
         try:
             indices = [self._checked(self._partition(self._key_of(row), self._channels)) for row in source]
-        except Exception as error:
+        except TaskInterrupted:
+            raise
+        except BaseException as error:
             raise PartitioningError(rows[len(rows) - operator.length_hint(source) - 1], error, self._key_of) from error
         return _by_index(batch, indices, self._channels)
 
@@ -217,11 +238,15 @@ def _by_index(batch: Batch, indices: Any, channels: int) -> Routed:
             yield channel, RowBatch(part, times[channel] if times is not None else None)
 
 
-def make_router(edge: plan.EdgeSpec, channels: int, subtask: int, seed: int) -> Router:
-    """The router for one producer's end of an edge."""
+def make_router(
+    edge: plan.EdgeSpec, channels: int, subtask: int, seed: int, changing: Sequence[int] = ()
+) -> Router:
+    """The router for one producer's end of an edge. The consumers of the channels in `changing` may change records."""
     match edge.partitioner:
         case plan.BroadcastPartitioner():
-            return _Broadcast(channels)
+            if is_immutable_type(edge.type):
+                return _Broadcast(channels, ())
+            return _Broadcast(channels, changing[:-1] if len(changing) == channels else changing)
         case plan.GlobalPartitioner():
             return _Single()
         case _ if channels == 1:

@@ -19,8 +19,10 @@ import grpc
 from millstream.core.background import BackgroundTasks
 from millstream.core.configuration import Configuration
 from millstream.core.daemon import ServiceDismissed
-from millstream.core.errors import MillstreamError, UnreachableError
+from millstream.core.directories import work_directory
+from millstream.core.errors import ConfigurationError, MillstreamError, UnreachableError
 from millstream.core.ids import AllocationId, JobId, TaskManagerId, new_id
+from millstream.core.lease import lease_seconds
 from millstream.core.rpc import serve, service_handler
 from millstream.core.session import Dialer, Session
 from millstream.proto import resourcemanager_pb2 as rm
@@ -58,6 +60,7 @@ class TaskManagerService:
     async def start(self) -> None:
         """Listens, then keeps a session with the resource manager."""
         self._failed = asyncio.get_running_loop().create_future()
+        work_directory(self._configuration)  # says at once when it cannot be used
         handler = service_handler(pb.DESCRIPTOR.services_by_name["TaskManager"], self)
         port = self._configuration.integer("taskmanager.rpc.port")
         self._server, bound = await serve(self._host, port, [handler], self._configuration, "taskmanager.rpc.port")
@@ -176,20 +179,23 @@ class TaskManagerService:
     # Job managers
 
     async def _keep_job_manager(self, address: str) -> None:
-        """Holds the session while the job manager holds slots; frees them when it stays away."""
+        """Holds the session while the job manager holds slots; frees them when it stays away.
+
+        That is before the dispatcher reports the jobs of a job manager that it lost at the same time as failed.
+        """
         dialer = Dialer(
             address, pb.DESCRIPTOR.services_by_name["JobManager"], "connect_task_manager", self._configuration
         )
-        timeout = self._configuration.seconds("heartbeat.timeout")
+        timeout = lease_seconds(self._configuration)
         loop = asyncio.get_running_loop()
         reachable = loop.time()
         while self._table.of_job_manager(address) and loop.time() - reachable < timeout:
-            connected, reason = await dialer.dial_once(
+            _, reason = await dialer.dial_once(
                 pb.TaskManagerMessage, "job manager", lambda s: self._job_manager_connected(address, s)
             )
-            self._job_managers.pop(address, None)
-            if connected:
-                reachable = loop.time()
+            session = self._job_managers.pop(address, None)
+            if session is not None:
+                reachable = session.heard_at
                 log.info("%s", reason)
             await asyncio.sleep(dialer.RETRY_AFTER)
         self._dialled.discard(address)
@@ -279,7 +285,7 @@ class TaskManagerService:
         assert self._local_state is not None, "start comes first"
         try:
             return str(self._local_state.folder(allocation_id))
-        except OSError as error:
+        except (OSError, ConfigurationError) as error:
             log.warning("no local copies of state: %s", error)
             return ""
 

@@ -28,6 +28,7 @@ from millstream.taskmanager.checkpointing.storages import DIRECTORIES, Storages
 from millstream.taskmanager.checkpointing.writer_thread import CheckpointServices, SnapshotWritten
 from millstream.taskmanager.checkpointing.writing import warm_up
 from millstream.taskmanager.failures import PeerLostError, describe_failure
+from millstream.taskmanager.interruption import TaskInterrupted
 from millstream.taskmanager.network.channel_table import ChannelTable
 from millstream.taskmanager.network.data_plane import DataPlane, FrameArrived, PeerLost
 from millstream.taskmanager.network.debloating import FIRST_ROWS
@@ -40,10 +41,6 @@ log = logging.getLogger(__name__)
 
 _WRITERS = 4  # snapshots that are written at the same time: they wait for storage more than for the processor
 _DRAIN = 0.005  # seconds that a task may go on consuming before its producers take their turn: full queues are latency
-
-
-class TaskInterrupted(BaseException):  # not an error: like KeyboardInterrupt, user code must not catch it
-    """Raised inside a user function of a task that is being cancelled."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,11 +234,11 @@ class SlotWorker:
         self.current = task
         try:
             call()
-        except (Exception, SystemExit) as error:
-            self._fail(task, error)
-            return False
         except TaskInterrupted:
             self._cancel(task)
+            return False
+        except BaseException as error:
+            self._fail(task, error)
             return False
         finally:
             self.current = None

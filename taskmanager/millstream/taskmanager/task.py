@@ -21,6 +21,7 @@ from millstream.proto import status_pb2, taskmanager_pb2
 from millstream.taskmanager.chain import OperatorChain
 from millstream.taskmanager.checkpointing.task_checkpoints import TaskCheckpoints
 from millstream.taskmanager.checkpointing.writer_thread import CheckpointServices
+from millstream.taskmanager.interruption import TaskInterrupted
 from millstream.taskmanager.network.inputs import InputChannel, InputGate
 from millstream.taskmanager.network.outputs import ResultPartition
 from millstream.taskmanager.network.overtaking import Passage
@@ -257,7 +258,9 @@ class Task:
             while self.keyed_backends:
                 try:
                     self.keyed_backends.pop().close()
-                except Exception as error:
+                except TaskInterrupted:
+                    raise
+                except BaseException as error:
                     errors.append(error)
         return errors
 

@@ -84,6 +84,7 @@ class TaskFactory:
         self._clock = clock
         self._storages = storages
         self._state_backend = state_backend(self._configuration)
+        self._object_reuse = self._configuration.boolean("pipeline.object-reuse")
         self.max_rows = self._configuration.integer("execution.batch.max-rows")
         self.max_column_rows = self._configuration.integer("execution.batch.max-column-rows")
 
@@ -117,6 +118,8 @@ class TaskFactory:
             self._state_backend.operator_backend,
             restored,
             frozenset(deployment.failed_savepoints),
+            [index for index, partition in enumerate(task.partitions) if not partition.has_local_channels],
+            self._object_reuse,
         )
         limited = is_debloating(self._configuration) and task.partitions
         outlet = Outlet(self.max_column_rows, self._configuration.seconds(f"{_DEBLOAT}.target") if limited else None)
@@ -187,8 +190,10 @@ class TaskFactory:
             self._channels.add_output(remote)
             channels.append(remote)
         timeout = spec.buffer_timeout
+        local = [index for index, channel in enumerate(channels) if isinstance(channel, LocalOutputChannel)]
+        seed = zlib.crc32(task.attempt_id.encode())
         return ResultPartition(
-            make_router(spec, len(channels), task.deployment.subtask, seed=zlib.crc32(task.attempt_id.encode())),
+            make_router(spec, len(channels), task.deployment.subtask, seed, () if self._object_reuse else local),
             channels,
             self._configuration.seconds("execution.buffer-timeout.interval") if timeout is None else timeout,
             self._configuration.integer("taskmanager.network.memory.output-buffers"),
@@ -234,11 +239,14 @@ class TaskFactory:
             lambda kind, event: self._reader_event(task, kind, event),
             lambda: self._wake_up(attempt_id),
             lambda seconds: self._wake_up_in(attempt_id, seconds),
+            self._object_reuse,
         )
 
     def _reader_event(self, task: Task, kind: str, event: Any) -> None:
         d = task.deployment
-        message = pb.ReaderEvent(job_id=d.job_id, vertex_id=d.vertex_id, subtask=d.subtask)
+        message = pb.ReaderEvent(
+            job_id=d.job_id, vertex_id=d.vertex_id, subtask=d.subtask, attempt_id=d.attempt_id
+        )
         match kind:
             case "registered":
                 message.registered.SetInParent()

@@ -17,6 +17,7 @@ import socket
 import sys
 import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from types import FrameType
 
 from millstream.core.clock import SystemClock
@@ -24,10 +25,30 @@ from millstream.core.configuration import Configuration
 from millstream.core.control_pipe import ControlPipe, end_with_parent
 from millstream.core.logs import set_up_logging
 from millstream.proto import taskmanager_pb2 as pb
-from millstream.taskmanager.slot_worker import SlotWorker, TaskInterrupted
+from millstream.taskmanager.interruption import TaskInterrupted
+from millstream.taskmanager.network.data_plane import DataPlane
+from millstream.taskmanager.slot_worker import SlotWorker
 
 GC_THRESHOLDS = (50_000, 20, 100)  # batches are many short-lived objects: Python's defaults cost 12 % of the pipeline
 SWITCH_INTERVAL = 0.001  # seconds; Python's 5 ms let the network thread wait too long for the interpreter lock
+
+
+_SHARED = frozenset(
+    call.__code__ for call in (ControlPipe.send, DataPlane.send, DataPlane.connect, ThreadPoolExecutor.submit)
+)
+
+
+def is_shared(frame: FrameType | None) -> bool:
+    """Whether the thread is inside of what all tasks of the worker use, and others rely on its being done to its end.
+
+    Half of a message in the pipe would be taken for the beginning of the next one, and the supervisor would understand
+    nothing any more. The interrupt comes again, after the interval.
+    """
+    while frame is not None:
+        if frame.f_code in _SHARED:
+            return True
+        frame = frame.f_back
+    return False
 
 
 class Interrupter:
@@ -50,9 +71,9 @@ class Interrupter:
             signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGUSR1)
             self.cancel(attempt_ids)
 
-    def _raise(self, _number: int, _frame: FrameType | None) -> None:
+    def _raise(self, _number: int, frame: FrameType | None) -> None:
         current = self._worker.current
-        if current is not None and current.attempt_id in self._worker.cancelling:
+        if current is not None and current.attempt_id in self._worker.cancelling and not is_shared(frame):
             raise TaskInterrupted
 
 

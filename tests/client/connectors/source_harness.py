@@ -22,7 +22,20 @@ from millstream.datastream.connectors.base import (
     SourceReaderContext,
     SplitEnumeratorContext,
 )
-from millstream.datastream.functions import Accumulator, MetricGroup, RuntimeContext
+from millstream.datastream.functions import Accumulator, Counter, MetricGroup, OutputTag, RuntimeContext
+
+
+class FakeMetricGroup(MetricGroup):
+    """Counters by name."""
+
+    def __init__(self) -> None:
+        self.counters: dict[str, Counter] = {}
+
+    def counter(self, name: str) -> Counter:
+        return self.counters.setdefault(name, Counter())
+
+    def add_group(self, name: str, extra: str | None = None) -> MetricGroup:
+        raise AssertionError("connectors make no groups")
 
 
 class FakeRuntimeContext(RuntimeContext):
@@ -36,6 +49,7 @@ class FakeRuntimeContext(RuntimeContext):
         self._checkpointed = checkpointed
         self._job = job
         self._task = task
+        self.metrics = FakeMetricGroup()
 
     def get_job_id(self) -> str:
         return self._job
@@ -62,7 +76,7 @@ class FakeRuntimeContext(RuntimeContext):
         return default_value
 
     def get_metrics_group(self) -> MetricGroup:
-        raise AssertionError("connectors register no metrics")
+        return self.metrics
 
     def add_accumulator(self, name: str, accumulator: Accumulator[Any]) -> None:
         raise AssertionError("connectors register no accumulators")
@@ -77,9 +91,10 @@ class FakeReaderContext(SourceReaderContext):
     def __init__(
         self, subtask: int = 0, parallelism: int = 1, on_request: Callable[[], None] | None = None
     ) -> None:
-        self.runtime_context = FakeRuntimeContext(subtask, parallelism)
+        self.runtime_context: FakeRuntimeContext = FakeRuntimeContext(subtask, parallelism)
         self.requests = 0
         self.waits: list[float] = []
+        self.side: dict[str, list[Any]] = {}
         self.on_wake_up: Callable[[], None] = lambda: None
         self._on_request = on_request
 
@@ -96,6 +111,9 @@ class FakeReaderContext(SourceReaderContext):
 
     def poll_again_in(self, seconds: float) -> None:
         self.waits.append(seconds)
+
+    def output(self, tag: OutputTag, rows: list[Any]) -> None:
+        self.side.setdefault(tag.tag_id, []).extend(rows)
 
 
 class _EnumeratorContext(SplitEnumeratorContext[Any]):
@@ -129,6 +147,7 @@ class Snapshot:
     enumerator: Any
     splits: list[Any]
     emitted: list[Any]
+    side: list[Any] = field(default_factory=list)
 
 
 @dataclass
@@ -137,6 +156,7 @@ class SourceHarness:
     parallelism: int
     restored: Snapshot | None = None
     emitted: list[Any] = field(default_factory=list)
+    side: list[Any] = field(default_factory=list)
     by_subtask: list[list[Any]] = field(default_factory=list)
     to_reader: list[deque[list[Any] | None]] = field(default_factory=list)
     background: deque[tuple[Callable[[], Any], Callable[[Any, BaseException | None], None]]] = field(
@@ -156,6 +176,8 @@ class SourceHarness:
         else:
             self.enumerator = source.restore_enumerator(context, self.restored.enumerator)
             self.emitted = list(self.restored.emitted)
+            self.side = list(self.restored.side)
+        self.contexts: dict[int, FakeReaderContext] = {}
         self.enumerator.start()
         self.readers: list[SourceReader[Any]] = []
         for subtask in range(self.parallelism):
@@ -166,6 +188,7 @@ class SourceHarness:
     def _new_reader(self, subtask: int) -> SourceReader[Any]:
         source = pickle.loads(pickle.dumps(self.source))
         context = FakeReaderContext(subtask, self.parallelism, lambda: self.requests.append(subtask))
+        self.contexts[subtask] = context
         reader: SourceReader[Any] = source.create_reader(context)
         self.enumerator.add_reader(subtask)
         reader.start()
@@ -215,10 +238,13 @@ class SourceHarness:
 
     def _poll(self, subtask: int, max_rows: int) -> None:
         result = self.readers[subtask].poll_next(max_rows)
+        for rows in self.contexts[subtask].side.values():
+            self.side.extend(rows)
+        self.contexts[subtask].side.clear()
         if isinstance(result, PollStatus):
             self.ended[subtask] = result is PollStatus.END_OF_INPUT
             return
-        assert 0 < len(result) <= max_rows
+        assert len(result) <= max_rows
         rows = rows_of(result)
         self.emitted.extend(rows)
         self.by_subtask[subtask].extend(rows)
@@ -235,7 +261,11 @@ class SourceHarness:
         splits = [split for reader in self.readers for split in reader.snapshot_state(1)]
         splits += [split for queue in self.to_reader for message in queue if message for split in message]
         state = pickle.loads(pickle.dumps((self.enumerator.snapshot_state(1), splits)))
-        return Snapshot(state[0], state[1], list(self.emitted))
+        return Snapshot(state[0], state[1], list(self.emitted), list(self.side))
+
+    def count(self, name: str) -> int:
+        """A counter, over all readers."""
+        return sum(context.runtime_context.metrics.counter(name).get_count() for context in self.contexts.values())
 
     def close(self) -> None:
         for reader in self.readers:

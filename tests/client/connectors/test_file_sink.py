@@ -29,6 +29,8 @@ from millstream.datastream.connectors.file_system import (
     parquet_part,
 )
 
+NOON = datetime.datetime(2024, 5, 1, 12)
+
 
 def _write(sink: FileSink, *batches: list[Any], subtask: int = 0) -> None:
     writer = SinkHarness(sink, subtask, 4)
@@ -193,7 +195,7 @@ def test_an_inferred_parquet_schema_covers_the_first_row_group(tmp_path: Path) -
 
 @pytest.mark.parametrize(
     ("second", "message"),
-    [({"a": 1, "z": 2}, r"columns a, but a batch has also z"), ({"a": "x"}, r"column 'a' does not fit int64")],
+    [({"a": 1, "z": 2}, r"columns a, but a batch has also z"), ({"a": "x"}, r"column 'a' .*int64.*values are string")],
 )
 def test_rows_that_do_not_fit_the_parquet_file_are_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, second: dict[str, Any], message: str
@@ -202,6 +204,36 @@ def test_rows_that_do_not_fit_the_parquet_file_are_named(
     with pytest.raises(ConnectorError, match=message):
         _write(FileSink.for_parquet(tmp_path), [{"a": 1}], [second])
     assert _names(tmp_path) == []
+
+
+@pytest.mark.parametrize(
+    ("arrow_type", "value"),
+    [
+        (pa.string(), b"abc"),
+        (pa.binary(), "abc"),
+        (pa.int64(), 2.0),
+        (pa.int64(), True),
+        (pa.int64(), "12"),
+        (pa.bool_(), 5),
+        (pa.timestamp("us"), NOON.replace(tzinfo=datetime.UTC)),
+        (pa.timestamp("us", "UTC"), NOON.replace(tzinfo=datetime.timezone(datetime.timedelta(hours=2)))),
+        (pa.timestamp("us", "UTC"), NOON),
+        (pa.date32(), NOON),
+        (pa.list_(pa.string()), [b"abc"]),
+        (pa.struct([("x", pa.int64())]), {"x": 2.0}),
+    ],
+    ids=str,
+)
+def test_a_parquet_schema_does_not_make_other_values(tmp_path: Path, arrow_type: Any, value: Any) -> None:
+    with pytest.raises(ConnectorError, match="column 'a'"):
+        _write(FileSink.for_parquet(tmp_path, pa.schema([("a", arrow_type)])), [{"a": value}])
+    assert _names(tmp_path) == []
+
+
+def test_a_parquet_schema_keeps_values_in_other_widths(tmp_path: Path) -> None:
+    schema = pa.schema([("a", pa.int16()), ("b", pa.float64()), ("c", pa.large_string()), ("d", pa.int64())])
+    _write(FileSink.for_parquet(tmp_path, schema), [{"a": 1, "b": 2, "c": "x", "d": None}])
+    assert pq.read_table(tmp_path).to_pydict() == {"a": [1], "b": [2.0], "c": ["x"], "d": [None]}
 
 
 def test_a_directory_that_cannot_be_made_is_named(tmp_path: Path) -> None:

@@ -192,8 +192,8 @@ def test_csv_of_a_dataclass_and_compressed(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "options", "message"),
     [
-        ("i\n1\nx\n", {"types": {"i": int}}, r"a\.csv: .*Row #3: .*'x'"),
-        ("i,j\n1,2\n1\n", {}, r"a\.csv: .*Row #3: Expected 2 columns, got 1"),
+        ("i\n1\nx\n", {"types": {"i": int}}, r"a\.csv, line 3: not valid CSV: column 'i': .*'x'; at byte 4: b'x'"),
+        ("i,j\n1,2\n1\n", {}, r"a\.csv, line 3: not valid CSV: .*Expected 2 columns, got 1"),
         ("i\n1\n", {"columns": ["nope"]}, r"a\.csv: .*nope"),
     ],
 )

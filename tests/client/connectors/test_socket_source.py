@@ -174,3 +174,22 @@ def test_bad_options_are_refused_at_once(options: dict[str, Any]) -> None:
 
 def test_it_is_unbounded() -> None:
     assert SocketTextSource("127.0.0.1", 1).get_boundedness() is Boundedness.CONTINUOUS_UNBOUNDED
+
+
+def test_bytes_that_are_no_text_are_named_or_counted(server: socket.socket, reading: Callable[..., Reading]) -> None:
+    for on_error, counted in (("fail", 0), ("skip", 2), ("dead-letter", 2)):
+        one = reading(on_error=on_error)
+        one.reader.poll_next(1)
+        connection, _ = server.accept()
+        with connection:
+            connection.sendall(b"good\n\xff\xfe\ncaf\xc3\xa9\n\xc3")
+        if on_error == "fail":
+            with pytest.raises(ConnectorError, match=r"socket source 127.0.0.1:\d+: not valid utf-8.*at byte 5"):
+                one.all()
+            continue
+        assert one.all() == ["good", "café"]
+        assert one.context.runtime_context.metrics.counter("numRecordsInErrors").get_count() == counted
+        letters = one.context.side.get("dead-letters", [])
+        assert [(letter.offset, letter.raw) for letter in letters] == (
+            [(5, b"\xff\xfe"), (14, b"\xc3")] if on_error == "dead-letter" else []
+        )

@@ -22,7 +22,7 @@ def test_the_plan_has_flinks_shape(env: StreamExecutionEnvironment) -> None:
             "parallelism": 2,
             "operator": "",
             "operator_strategy": "",
-            "description": "Source: Sequence Source<br/>",
+            "description": "Source: Sequence Source",
             "optimizer_properties": {},
         },
         {
@@ -30,7 +30,7 @@ def test_the_plan_has_flinks_shape(env: StreamExecutionEnvironment) -> None:
             "parallelism": 2,
             "operator": "",
             "operator_strategy": "",
-            "description": "&lt;b&gt; -&gt; Sink: Print to Std. Out<br/>",
+            "description": "<b> -> Sink: Print to Std. Out",
             "optimizer_properties": {},
             "inputs": [{"num": 0, "id": first.id, **exchange}, {"num": 1, "id": first.id, **exchange}],
         },

@@ -20,6 +20,7 @@ from snapshot_maker import Maker
 from millstream.core import types as t
 from millstream.core.ids import JobId, OperatorId
 from millstream.core.key_groups import key_group_of
+from millstream.core.row import Row
 from millstream.core.snapshot import (
     FileFormat,
     FileSystemStorage,
@@ -54,7 +55,7 @@ def savepoint(tmp_path: Path) -> Path:
     one = dataclasses.replace(
         one, files=write_state(storage, location, "counter", "counts", 0, table, FileFormat.PARQUET)
     )
-    windows = [{"start": 0, "end": 10}, {"start": 10, "end": 20}]
+    windows = [Row(start=0, end=10), Row(start=10, end=20)]
     table = list_table([1, 1], [["a", "b"], ["c"]], EVENTS, 128, namespaces=windows)
     two = EVENTS.snapshot("events", StateKind.LIST)
     two = dataclasses.replace(

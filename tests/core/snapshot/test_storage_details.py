@@ -45,6 +45,27 @@ def test_the_layout_on_disk(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize("mask", [0o000, 0o022, 0o077])
+def test_checkpoints_are_for_their_user_only_and_savepoints_as_umask_says(tmp_path: Path, mask: int) -> None:
+    storage = FileSystemStorage(str(tmp_path / "checkpoints"), JOB)
+    before = os.umask(mask)
+    try:
+        storage.create_root()
+        own = storage.checkpoint_location(1)
+        shared = storage.savepoint_location(str(tmp_path / "savepoints"))
+        for location in (own, shared):
+            storage.write_metadata(location, metadata_of(write(storage, location, b"data")))
+        write(storage, own, b"data", shared=True)
+    finally:
+        os.umask(before)
+    modes = {p: p.stat().st_mode & 0o777 for p in tmp_path.rglob("*")}
+    for path, mode in modes.items():
+        most = 0o777 if path.is_dir() else 0o666
+        is_private = JOB in path.relative_to(tmp_path).parts
+        assert mode == (most & 0o700 if is_private else most & ~mask), path
+    assert sum(path.is_file() for path in modes) == 5
+
+
 def test_no_uid_is_in_the_way_of_another_file(tmp_path: Path) -> None:
     """Names that file systems, or the metadata, would take for something else, or for each other."""
     storage = FileSystemStorage(str(tmp_path), JOB)

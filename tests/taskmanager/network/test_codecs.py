@@ -1,16 +1,20 @@
-"""What goes over the wire comes back equal and of the same classes, by whatever codec."""
+"""What goes over the wire comes back as it was, down to classes and `repr`, by whatever codec."""
 
 from __future__ import annotations
 
 import datetime
 import decimal
 import enum
-import io
 import pickle
 import sys
+import threading
 import types
-from collections import namedtuple
+import uuid
+import zoneinfo
+from array import array
+from collections import Counter, OrderedDict, defaultdict, namedtuple
 from dataclasses import dataclass, field, fields, is_dataclass
+from decimal import Decimal
 from typing import Any
 
 import cloudpickle
@@ -24,7 +28,7 @@ from millstream.core import types as t
 from millstream.core.batches import END_OF_INPUT, Batch, ColumnBatch, RowBatch
 from millstream.core.pickling import to_bytes
 from millstream.core.row import Row
-from millstream.taskmanager.network.codecs import Codec, ElementCodec, RecordTypeError, compress, decompress
+from millstream.taskmanager.network.codecs import Codec, ElementCodec, UnsendableRecordError, compress, decompress
 
 
 class Colour(enum.Enum):
@@ -108,7 +112,7 @@ def through(record_type: t.TypeInformation, batch: Batch | Any) -> tuple[Codec, 
 def classes(value: Any) -> Any:
     """The value's class, and those inside of it."""
     if isinstance(value, dict):
-        return dict, [(classes(k), classes(v)) for k, v in value.items()]
+        return type(value), [(classes(k), classes(v)) for k, v in value.items()]
     if isinstance(value, list | tuple | Row):
         return type(value), [classes(item) for item in value]
     if is_dataclass(value) and not isinstance(value, type):
@@ -119,10 +123,15 @@ def classes(value: Any) -> Any:
 def check_round_trip(record_type: t.TypeInformation, rows: list[Any], timestamps: list[int] | None) -> Codec:
     codec, back = through(record_type, RowBatch(rows, timestamps))
     assert isinstance(back, RowBatch)
-    assert back.rows == rows
+    assert repr(back.rows) == repr(rows)
     assert classes(back.rows) == classes(rows)
     assert back.timestamps == timestamps
     return codec
+
+
+def first_of_two(at: Any) -> Any:
+    """Hypothesis makes times that are the second of two equal ones, which MessagePack cannot say."""
+    return at.replace(fold=0)
 
 
 longs = st.integers(-(2**63), 2**63 - 1)
@@ -138,11 +147,14 @@ BASIC: list[tuple[t.TypeInformation, st.SearchStrategy[Any]]] = [
     (t.BIG_INT, st.integers()),
     (t.BIG_DEC, st.decimals(allow_nan=False)),
     (t.BYTES, st.binary()),
-    (t.INSTANT, st.datetimes()),
+    (t.INSTANT, st.datetimes().map(first_of_two)),
     (t.DATE, st.dates()),
-    (t.TIME, st.times()),
-    (t.TIMESTAMP, st.datetimes(timezones=st.none() | st.just(datetime.UTC))),
+    (t.TIME, st.times().map(first_of_two)),
+    (t.TIMESTAMP, st.datetimes(timezones=st.none() | st.just(datetime.UTC)).map(first_of_two)),
 ]
+
+
+TIMES_AND_DECIMALS = (t.BIG_DEC, t.INSTANT, t.DATE, t.TIME, t.TIMESTAMP)
 
 
 def nullable(pair: tuple[t.TypeInformation, st.SearchStrategy[Any]]) -> tuple[t.TypeInformation, Any]:
@@ -190,12 +202,14 @@ def test_records_of_every_declared_type_come_back(
 
 
 @pytest.mark.parametrize(("record_type", "values"), BASIC, ids=[kind.describe() for kind, _ in BASIC])
-def test_basic_types_travel_as_message_pack(record_type: t.TypeInformation, values: st.SearchStrategy[Any]) -> None:
+def test_times_and_decimals_travel_as_message_pack(
+    record_type: t.TypeInformation, values: st.SearchStrategy[Any]
+) -> None:
     @settings(max_examples=20)
     @given(st.lists(st.none() | values))
     def check(rows: list[Any]) -> None:
         codec = check_round_trip(record_type, rows, None)
-        assert codec is Codec.MESSAGE_PACK or record_type in (t.BIG_INT, t.STRING)
+        assert codec is (Codec.MESSAGE_PACK if record_type in TIMES_AND_DECIMALS else Codec.PICKLE)
 
     check()
 
@@ -211,7 +225,7 @@ undeclared = st.recursive(
     | st.builds(Row, st.integers(), st.text()) | st.builds(Loose, st.integers())
     | st.builds(Named, st.text(), st.none()),
     lambda inner: st.lists(inner, max_size=3) | st.tuples(inner, inner) | st.dictionaries(st.text(), inner, max_size=3)
-    | st.frozensets(st.integers(), max_size=3),
+    | st.frozensets(st.integers(), max_size=1),
     max_leaves=6,
 )  # fmt: skip
 
@@ -242,7 +256,8 @@ def test_what_message_pack_has_no_form_for_is_pickled(record_type: t.TypeInforma
 
 
 def test_the_largest_integers_of_message_pack_survive() -> None:
-    assert check_round_trip(t.LONG, [2**64 - 1, -(2**63)], None) is Codec.MESSAGE_PACK
+    rows = [Point(2**64 - 1, 0.5), Point(-(2**63), -0.0)]
+    assert check_round_trip(t.DataclassType(Point), rows, None) is Codec.MESSAGE_PACK
 
 
 @pytest.mark.parametrize(
@@ -292,39 +307,225 @@ def test_rows_keep_names_that_were_not_declared() -> None:
     assert check_round_trip(unnamed, [Row(1)], None) is Codec.MESSAGE_PACK
     assert check_round_trip(named, [Row(other=1)], None) is Codec.PICKLE
     assert check_round_trip(unnamed, [Row(other=1)], None) is Codec.PICKLE
+    assert check_round_trip(named, [Row(1)], None) is Codec.PICKLE
 
 
-def test_rows_without_names_take_the_declared_ones() -> None:
-    _, back = through(t.RowType((t.LONG, t.STRING), ("id", "name")), RowBatch([Row(1, "a")]))
-    assert back.rows == [Row(id=1, name="a")]
+class Level(enum.IntEnum):
+    LOW = 1
 
 
-def test_an_instant_keeps_its_moment_whatever_its_zone() -> None:
-    moment = datetime.datetime(2024, 5, 1, 12, tzinfo=datetime.timezone(datetime.timedelta(hours=5)))
-    _, back = through(t.INSTANT, RowBatch([moment]))
-    assert back.rows == [moment]
+class Name(enum.StrEnum):
+    A = "a"
 
 
-@pytest.mark.parametrize(
-    ("record_type", "row", "declared", "found"),
-    [
-        (t.LONG, "text", "Long", "str"),
-        (t.STRING, 5, "String", "int"),
-        (t.TupleType((t.STRING, t.LONG)), ("a", "b"), "Tuple2<String, Long>", "str"),
-        (t.TupleType((t.STRING, t.LONG)), ("a", 1, 2), "Tuple2<String, Long>", "got 3"),
-        (t.RowType((t.LONG,), ("id",)), Row(id=1.5), "Row(id: Long)", "float"),
-        (t.ListType(t.LONG), [1, None, "x"], "List<Long>", "str"),
-        (t.MapType(t.STRING, t.LONG), {"a": "b"}, "Map<String, Long>", "str"),
-        (t.DataclassType(Point), Point("x", 1.0), "Point(x: Long, y: Double)", "str"),  # type: ignore[arg-type]  # the point
-    ],
-    ids=lambda value: str(value) if isinstance(value, t.TypeInformation) else None,
-)
-def test_a_wrong_type_is_told_with_both_types(record_type: Any, row: Any, declared: str, found: str) -> None:
-    with pytest.raises(RecordTypeError) as caught:
-        through(record_type, RowBatch([row]))
-    assert declared in str(caught.value)
-    assert found in str(caught.value)
-    assert "\n" not in str(caught.value)
+class Access(enum.Flag):
+    READ = 1
+    WRITE = 2
+
+
+class Text(str):
+    def __repr__(self) -> str:
+        return f"Text({str(self)!r})"
+
+
+class Count(int):
+    pass
+
+
+class Ratio(float):
+    pass
+
+
+class Day(datetime.date):
+    pass
+
+
+class Moment(datetime.datetime):
+    pass
+
+
+@dataclass
+class Everything:
+    whole: int
+    part: float
+    text: str
+    raw: bytes
+    flag: bool
+    at: datetime.datetime
+    day: datetime.date
+    clock: datetime.time
+    lasts: datetime.timedelta
+    price: decimal.Decimal
+    ident: uuid.UUID
+    level: Level
+    name: Name
+    access: Access | None
+    some: list[int]
+    pair: tuple[int, str]
+    many: tuple[float, ...]
+    table: dict[str, float]
+    inner: Point
+    either: int | str | None
+    maybe: Base | None
+
+
+@dataclass
+class AlmostEverything:
+    """As above, without what is never sent as MessagePack."""
+
+    whole: int
+    part: float
+    at: datetime.datetime
+    clock: datetime.time | None
+    lasts: datetime.timedelta
+    price: decimal.Decimal
+    ident: uuid.UUID
+    level: Level
+    some: list[int]
+    pair: tuple[int, str]
+    many: tuple[float, ...]
+    table: dict[str, float]
+    inner: Point
+    either: int | str | None
+    maybe: Base | None
+
+
+@dataclass(slots=True)
+class Slotted:
+    a: int
+    at: datetime.datetime
+
+
+class WithSlot:
+    __slots__ = ("extra",)
+
+
+@dataclass
+class Mixed(WithSlot):
+    a: int
+
+
+@dataclass
+class Computed:
+    a: int
+    b: int = field(init=False, default=0, compare=False)
+
+
+BERLIN = zoneinfo.ZoneInfo("Europe/Berlin")
+ZONES = st.sampled_from([
+    None, datetime.UTC, datetime.timezone(datetime.timedelta(hours=2)), BERLIN, zoneinfo.ZoneInfo("UTC"),
+    datetime.timezone(datetime.timedelta(0), "Zulu"),
+])  # fmt: skip
+moments = st.builds(lambda at, zone, fold: at.replace(tzinfo=zone, fold=fold), st.datetimes(), ZONES, st.integers(0, 1))
+anything = st.one_of(
+    st.none(), st.booleans(), st.integers(), st.floats(), st.text(max_size=3), st.binary(max_size=3), moments,
+    st.dates(), st.times(timezones=st.none() | st.just(datetime.UTC)), st.timedeltas(), st.decimals(allow_nan=None),
+    st.uuids(), st.builds(bytearray, st.binary(max_size=2)), st.lists(st.integers(), max_size=2),
+    st.tuples(st.integers(), st.text(max_size=2)), st.dictionaries(st.text(max_size=2), st.floats(), max_size=2),
+    st.sampled_from([
+        Level.LOW, Name.A, Access.READ, Access.READ | Access.WRITE, Text("x"), Count(3), Ratio(0.5), Day(2024, 1, 2),
+        Moment(2024, 1, 2), Named(1, 2), np.int64(3), np.float64(0.5), np.str_("x"), np.bool_(True), -0.0, 1 << 70,
+        OrderedDict(a=1), defaultdict(int, a=1), Counter("a"), Point(1, 2.0), Base(1), Derived(1), Row(1), Row(a=1),
+        uuid.UUID(int=5, is_safe=uuid.SafeUUID.safe), frozenset({1}), Colour.RED, Decimal("1.10"),
+    ]),
+)  # fmt: skip
+
+
+def build(cls: type, values: dict[str, Any]) -> Any:
+    instance: Any = object.__new__(cls)
+    for name, value in values.items():
+        object.__setattr__(instance, name, value)
+    return instance
+
+
+def exact(cls: type) -> st.SearchStrategy[dict[str, Any]]:
+    """The fields of an instance that is what its annotations say."""
+    good: dict[str, st.SearchStrategy[Any]] = {
+        "whole": longs, "part": st.floats(), "text": st.text(max_size=3).filter(_is_utf8), "raw": st.binary(max_size=3),
+        "flag": st.booleans(), "day": st.dates(),
+        "at": st.datetimes(timezones=st.none() | st.just(datetime.UTC)).map(first_of_two),
+        "clock": st.times().map(first_of_two), "lasts": st.timedeltas(), "price": st.decimals(), "ident": st.uuids(),
+        "level": st.just(Level.LOW), "name": st.just(Name.A), "access": st.none() | st.sampled_from(list(Access)),
+        "some": st.lists(longs, max_size=2), "pair": st.tuples(longs, st.just("x")),
+        "many": st.lists(st.floats(), max_size=2).map(tuple),
+        "table": st.dictionaries(st.sampled_from("abc"), st.floats(), max_size=2),
+        "inner": st.builds(Point, longs, st.floats()), "either": st.none() | longs | st.just("x"),
+        "maybe": st.none() | st.builds(Base, longs),
+    }  # fmt: skip
+    return st.fixed_dictionaries({f.name: good[f.name] for f in fields(cls)})
+
+
+def _is_utf8(text: str) -> bool:
+    return not any(0xD800 <= ord(c) < 0xE000 for c in text)
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.data())
+def test_a_field_that_is_not_what_was_declared_arrives_as_it_was(data: st.DataObject) -> None:
+    cls = data.draw(st.sampled_from([Everything, AlmostEverything]))
+    rows = [build(cls, values) for values in data.draw(st.lists(exact(cls), min_size=1, max_size=4))]
+    codec = check_round_trip(t.DataclassType(cls), rows, None)
+    assert (codec is Codec.MESSAGE_PACK) == (cls is AlmostEverything)
+    changed = data.draw(st.sampled_from(rows))
+    object.__setattr__(changed, data.draw(st.sampled_from([f.name for f in fields(cls)])), data.draw(anything))
+    check_round_trip(t.DataclassType(cls), rows, None)
+
+
+@settings(max_examples=200, deadline=None)
+@given(typed(2), st.data())
+def test_records_that_are_not_of_the_declared_type_arrive_as_they_were(
+    pair: tuple[t.TypeInformation, st.SearchStrategy[Any]], data: st.DataObject
+) -> None:
+    rows = data.draw(st.lists(pair[1] | anything, max_size=5))
+    check_round_trip(pair[0], rows, None)
+    two = t.TupleType((t.STRING, pair[0]))
+    check_round_trip(two, [("a", row) for row in rows], None)
+    check_round_trip(t.RowType((pair[0],), ("a",)), [Row(a=row) for row in rows], None)
+
+
+def test_what_is_not_a_field_arrives_too() -> None:
+    extended, plain = Base(1), Base(2)
+    extended.extra = "kept"  # type: ignore[attr-defined]  # the point
+    for record_type, rows in (
+        (t.DataclassType(Base), [plain, extended]),
+        (t.TupleType((t.DataclassType(Base),)), [(plain,), (extended,)]),
+    ):
+        codec, back = through(record_type, RowBatch(rows))
+        assert codec is Codec.PICKLE
+        last = back.rows[-1]
+        assert (last[0] if isinstance(last, tuple) else last).extra == "kept"
+    mixed = Mixed(1)
+    mixed.extra = "slot"  # type: ignore[attr-defined]  # its base's
+    assert through(t.DataclassType(Mixed), RowBatch([mixed]))[1].rows[0].extra == "slot"
+    computed = Computed(1)
+    computed.b = 7
+    assert through(t.DataclassType(Computed), RowBatch([computed]))[1].rows[0].b == 7
+
+
+def test_a_field_that_is_missing_stays_missing() -> None:
+    bare, slotted = Base(1), Slotted(1, datetime.datetime(2024, 1, 1))
+    del bare.a
+    del slotted.at
+    for record in (bare, slotted):
+        codec, back = through(t.DataclassType(type(record)), RowBatch([record]))
+        assert codec is Codec.PICKLE
+        assert not hasattr(back.rows[0], "a" if record is bare else "at")
+
+
+def test_a_record_that_contains_itself_arrives() -> None:
+    loop: list[Any] = [1]
+    loop.append(loop)
+    _, back = through(t.ListType(t.LONG), RowBatch([loop]))
+    assert back.rows[0][1] is back.rows[0]
+
+
+@pytest.mark.parametrize("view", [memoryview(b"abc"), memoryview(bytearray(b"abcd")), memoryview(array("i", [1, 2]))])
+def test_a_view_stays_a_view(view: memoryview) -> None:
+    (back,) = through(t.BYTES, RowBatch([view]))[1].rows
+    assert type(back) is memoryview
+    assert (back.tolist(), back.format, back.shape, back.readonly) == (
+        view.tolist(), view.format, view.shape, view.readonly,
+    )  # fmt: skip
 
 
 SCRIPT = """
@@ -369,7 +570,7 @@ def test_declared_dataclasses_of_the_users_script(by_value: types.ModuleType) ->
     record_type = t.DataclassType(by_value.Record)
     assert check_round_trip(record_type, [by_value.Record(1)], [5]) is Codec.MESSAGE_PACK
     assert check_round_trip(record_type, [by_value.Record(1), by_value.Special(2, "x")], None) is Codec.PICKLE
-    assert check_round_trip(record_type, [by_value.Record(1 << 80)], None) is Codec.PICKLE
+    assert through(record_type, RowBatch([by_value.Record(1 << 80)]))[0] is Codec.PICKLE
 
 
 def test_functions_in_records_travel_by_value() -> None:
@@ -378,8 +579,9 @@ def test_functions_in_records_travel_by_value() -> None:
 
 
 def test_what_cannot_be_pickled_says_so() -> None:
-    with pytest.raises(TypeError, match="pickle"):
-        ElementCodec(t.PICKLED).encode(RowBatch([io.StringIO(), sys.stdout]))
+    for record_type in (t.PICKLED, t.LONG, t.DataclassType(Point)):
+        with pytest.raises(UnsendableRecordError, match=r"lock.*cannot be sent to another slot.*cannot pickle"):
+            ElementCodec(record_type).encode(RowBatch([1, threading.Lock()]))
 
 
 def column_batch(rows: int) -> pa.RecordBatch:
@@ -427,12 +629,12 @@ def test_the_end_of_input_comes_back() -> None:
 
 
 def test_a_channel_may_mix_codecs() -> None:
-    writer, reader = ElementCodec(t.LONG), ElementCodec(t.LONG)
+    writer, reader = ElementCodec(t.DATE), ElementCodec(t.DATE)
     elements: list[Any] = [
+        RowBatch([datetime.date(2024, 1, 1)]),
         RowBatch([1]),
-        RowBatch([1 << 70]),
         ColumnBatch(column_batch(2)),
-        RowBatch([2]),
+        RowBatch([datetime.date(2024, 1, 2)]),
         END_OF_INPUT,
     ]
     seen = [writer.encode(element)[0] for element in elements]

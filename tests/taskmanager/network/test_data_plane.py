@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import queue
 import subprocess
 import sys
@@ -11,7 +12,7 @@ from typing import Any
 
 import grpc
 import pytest
-from waiting import DEADLINE
+from waiting import DEADLINE, wait_until
 
 from millstream.core.configuration import Configuration
 from millstream.core.errors import ConfigurationError
@@ -224,6 +225,64 @@ def test_a_peer_whose_process_is_killed_is_lost_at_once(ends: Any) -> None:
         finally:
             child.kill()
     check_exchange(staying, other)
+
+
+SILENT_CHILD = """
+import ctypes, os, signal, sys
+from millstream.core.configuration import Configuration
+from millstream.proto import dataplane_pb2 as pb
+from millstream.taskmanager.network.data_plane import DataPlane
+_, peer, silence = sys.argv
+plane = DataPlane("job-1", "127.0.0.1", Configuration(), lambda mail: None)
+plane.start()
+print(plane.address, flush=True)
+plane.send(peer, pb.Frame(credit=pb.Credit(channel=4)).SerializeToString())
+sys.stdin.readline()
+if silence == "frozen":
+    os.kill(os.getpid(), signal.SIGSTOP)
+ctypes.PyDLL(None).read(0, ctypes.create_string_buffer(1), 1)  # keeps the interpreter lock while it waits
+plane.send(peer, pb.Frame(credit=pb.Credit(channel=5)).SerializeToString())
+sys.stdin.read()
+"""
+
+
+@contextlib.contextmanager
+def silent_child(end: End, silence: str) -> Iterator[tuple[str, list[Any], Any]]:
+    """A peer in another process that has spoken once and now is silent; with the mail about it, and its input."""
+    command = [sys.executable, "-c", SILENT_CHILD, end.address, silence]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as child:
+        try:
+            assert child.stdout is not None
+            assert child.stdin is not None
+            address = child.stdout.readline().decode().strip()
+            end.plane.connect(address)
+            first = end.next()
+            child.stdin.write(b"now\n")
+            child.stdin.flush()
+            yield address, [first], child.stdin
+        finally:
+            child.kill()
+
+
+def test_a_peer_whose_native_code_holds_the_interpreter_lock_is_not_lost(
+    ends: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "millstream")
+    end = ends(**{"heartbeat.interval": "10 ms", "heartbeat.timeout": f"{DEADLINE} s"})
+    with silent_child(end, "busy") as (address, mails, stdin):
+        wait_until(lambda: f"{address} is silent, but its process answers" in caplog.text, "an answer of the process")
+        stdin.write(b"x")
+        stdin.flush()
+        mails.append(end.next())
+        assert mails == [FrameArrived(address, pb.Frame(credit=pb.Credit(channel=n))) for n in (4, 5)]
+
+
+def test_a_peer_that_is_frozen_is_lost(ends: Any) -> None:
+    end = ends(**{"heartbeat.interval": "10 ms", "heartbeat.timeout": "100 ms"})
+    with silent_child(end, "frozen") as (address, mails, _):
+        while not isinstance(mails[-1], PeerLost):
+            mails.append(end.next())
+        assert mails[-1] == PeerLost(address, "no sign of life for 0.1 s")
 
 
 def test_a_peer_that_nobody_hears_of_is_lost_after_the_timeout(ends: Any) -> None:

@@ -218,11 +218,11 @@ def test_rows_are_gathered_until_a_buffer_is_full() -> None:
         link.partitions[0].emit(RowBatch([5] * 10))  # 64 bytes a row are assumed until a buffer was made
     link.carry()
     assert len(link.data) == 1
-    for _ in range(150):  # a byte a row was learnt since: a buffer takes many more of them
+    for _ in range(70):  # two bytes a row were learnt since: a buffer takes many more of them
         link.partitions[0].emit(RowBatch([5] * 10))
     link.carry()
     assert len(link.data) == 1
-    for _ in range(50):
+    for _ in range(30):
         link.partitions[0].emit(RowBatch([5] * 10))
     link.carry()
     assert len(link.data) == 2
@@ -288,7 +288,7 @@ def test_a_gate_without_channels_has_ended() -> None:
 
 def test_a_stuck_channel_stops_the_partition_after_its_buffers_and_the_pool() -> None:
     shared = 3
-    outputs = [RemoteOutputChannel(n, "", CONSUMER, ElementCodec(t.LONG), 10, False, lambda p, f: None) for n in (0, 1)]
+    outputs = [RemoteOutputChannel(n, "", CONSUMER, ElementCodec(t.LONG), 50, False, lambda p, f: None) for n in (0, 1)]
     hashed = make_router(_edge(plan.CustomPartitioner(lambda key, count: key, plan.KeySelector((0,)))), 2, 0, 0)
     partition = ResultPartition(hashed, list(outputs), -1, shared)
     outputs[1].granted(1000)
@@ -306,7 +306,7 @@ def test_a_stuck_channel_stops_the_partition_after_its_buffers_and_the_pool() ->
 
 def test_channels_within_their_own_buffers_do_not_use_the_pool() -> None:
     outputs: list[OutputChannel] = [
-        RemoteOutputChannel(n, "", CONSUMER, ElementCodec(t.LONG), 10, False, lambda p, f: None) for n in range(4)
+        RemoteOutputChannel(n, "", CONSUMER, ElementCodec(t.LONG), 50, False, lambda p, f: None) for n in range(4)
     ]
     partition = ResultPartition(make_router(_edge(plan.RebalancePartitioner()), 4, 0, 0), outputs, -1, 1)
     for _ in range(BUFFERS_PER_CHANNEL):
@@ -433,7 +433,7 @@ def data(sequence: int, codec: int = Codec.SIGNAL, channel: int = 0, **fields: A
     return pb.Data(channel=channel, sequence=sequence, codec=codec, payload=payload, **fields)
 
 
-ROWS = int(Codec.MESSAGE_PACK)
+ROWS = int(Codec.PICKLE)
 
 
 class TestViolations:
@@ -498,6 +498,18 @@ class TestChannelTable:
         table.arrived(PRODUCER, pb.Frame(data=data(0, ROWS)))
         table.arrived(PRODUCER, pb.Frame(backlog=pb.Backlog(channel=0, buffers=4)))
         table.arrived(PRODUCER, pb.Frame(credit=pb.Credit(channel=0, buffers=4)))
+
+    def test_what_is_remembered_of_channels_that_are_done_is_bounded(self) -> None:
+        table = ChannelTable()
+        for restart in range(100):
+            numbers = range(restart * 1000, restart * 1000 + 1000)
+            channels = [RemoteInputChannel(number, "source", PRODUCER) for number in numbers]
+            gate = InputGate(channels, ElementCodec(t.LONG), CreditReceiver(numbers, 3, 0), lambda *_: None)
+            for channel in channels:
+                table.add_input(gate, channel)
+            table.forget([gate], [])
+        assert table.remembered <= 1 << 16
+        table.arrived(PRODUCER, pb.Frame(data=data(0, ROWS, 99_999)))
 
     def test_credit_that_comes_before_its_task_is_kept(self) -> None:
         table, link = ChannelTable(), Link()

@@ -244,6 +244,16 @@ def add_in_place(before: Any, record: Any) -> Any:
     return before
 
 
+def test_a_key_selector_that_raises_stop_iteration_fails_on_its_record() -> None:
+    def key_of(record: int) -> int:
+        return record if record < 2 else next(iter(()))
+
+    rig = Rig(ReduceOperator, plan.ReduceSpec(max, KeySelector(function=key_of)), HeapKeyedStateBackend())
+    with pytest.raises(OperatorError, match="StopIteration") as failure:
+        rig.process(RowBatch([0, 1, 2, 3]))
+    assert failure.value.record == 2
+
+
 @pytest.mark.parametrize(
     "make",
     [
@@ -437,6 +447,13 @@ class TestBlame:
         assert caught.value.operator_name == "the next"
         assert caught.value.record == (2, "2")
         assert isinstance(caught.value.__cause__, ZeroDivisionError)
+
+    def test_a_record_that_is_not_what_was_declared(self) -> None:
+        rig = Rig(MapBatchesOperator, lambda batch: batch, "arrow", kind=PAIR)
+        with pytest.raises(OperatorError, match=r"column 'f0', row 1: 1.9 is not a Long") as caught:
+            rig.process(RowBatch([(1, "a"), (1.9, "b")]))
+        assert caught.value.record == (1.9, "b")
+        assert caught.value.operator_name == "the operator"
 
     @pytest.mark.parametrize("answer", [5, "text", [1, 2], {"a": [1], "b": [1, 2]}], ids=repr)
     def test_map_batches_that_answers_no_columns(self, answer: Any) -> None:

@@ -11,6 +11,7 @@ from millstream.core.batches import Batch, RowBatch
 from millstream.datastream.connectors.base import PollStatus
 from millstream.datastream.connectors.collection import CollectionSource
 from millstream.datastream.connectors.index_split import IndexReader
+from millstream.datastream.functions import OutputTag
 from millstream.proto import taskmanager_pb2
 from millstream.taskmanager.operators.base import OperatorError
 from millstream.taskmanager.operators.source import ReaderContext, SourceOperator
@@ -34,6 +35,23 @@ class Answering(CollectionSource):
         return Reader(context)
 
 
+def test_what_a_reader_sends_to_a_side_output_leaves_with_its_batch() -> None:
+    tag = OutputTag("beside")
+    context = TaskRuntimeContext(taskmanager_pb2.TaskDeployment(), "source", {}, {}, {})
+    reader_context = ReaderContext(context, lambda kind, event: None, lambda: None, lambda seconds: None)
+    source = Answering(RowBatch([]))
+    operator = SourceOperator("source", context, t.PICKLED, lambda batch: None, source, reader_context, 100)
+    sent: list[Batch] = []
+    operator.emit_side["beside"] = sent.append
+    operator.open()
+    reader_context.output(tag, [1])
+    reader_context.output(OutputTag("nobody reads it"), [2])
+    reader_context.output(tag, [3])
+    operator.poll()
+    operator.poll()
+    assert [batch.rows for batch in sent if isinstance(batch, RowBatch)] == [[1, 3]]
+
+
 def polled(answer: Any) -> Batch | PollStatus:
     context = TaskRuntimeContext(taskmanager_pb2.TaskDeployment(), "source", {}, {}, {})
     reader_context = ReaderContext(context, lambda kind, event: None, lambda: None, lambda seconds: None)
@@ -51,5 +69,5 @@ def test_a_reader_that_answers_no_batch_is_told_what_it_has_to_answer(answer: An
 
 def test_batches_and_statuses_are_passed_on() -> None:
     batch = RowBatch([1])
-    assert polled(batch) is batch
+    assert polled(batch).rows == [1]
     assert polled(PollStatus.NOTHING_AVAILABLE) is PollStatus.NOTHING_AVAILABLE

@@ -17,6 +17,7 @@ import numpy.typing as npt
 from ordered_bytes import OrderedBytes, ValueCodec, framed, key_bytes, unframed
 
 from millstream.core.clock import Clock
+from millstream.core.handover import Handover
 from millstream.core.snapshot.model import StateKind, TtlSettings
 from millstream.core.snapshot.restore import Rows
 from millstream.core.snapshot.table import StateTypes
@@ -109,15 +110,16 @@ class BytesTable:
             self._store.delete(entry + row)
 
     def fold(
-        self, keys: Sequence[Any], records: Iterator[Any], reduce: Callable[[Any, Any], Any], shared: bool = True
-    ) -> list[Any]:
+        self, keys: Sequence[Any], records: Iterator[Any], reduce: Callable[[Any, Any], Any],
+        handover: Handover | None = None,
+    ) -> list[Any]:  # fmt: skip
         results: list[Any] = []
         for key, record in zip(keys, records, strict=False):
             entry = self.entry_of(key)
             before = self.read(entry)
             result = record if before is MISSING else reduce(before, record)
             self.write(entry, result)
-            results.append(result)
+            results.append(result if handover is None else handover.kept(result))
         return results
 
     def read_column(self, keys: Any, default: float = 0, dtype: Any = "float64") -> npt.NDArray[Any]:

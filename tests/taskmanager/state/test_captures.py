@@ -30,6 +30,7 @@ from state_rig import (
 from waiting import DEADLINE
 
 from millstream.core import types as t
+from millstream.core.handover import Handover
 from millstream.core.key_groups import key_group_of
 from millstream.core.row import Row
 from millstream.core.snapshot.model import StateKind, TtlSettings
@@ -536,11 +537,11 @@ def test_folding_that_shares_nothing(keyed: Keyed, expires: bool) -> None:
         return a
 
     table = keyed.backend.reducing_table("r", t.PICKLED, ttl(10).build() if expires else None)
-    first = table.fold([1, 1], iter([[1], [2]]), add, shared=False)
+    first = table.fold([1, 1], iter([[1], [2]]), add, Handover())
     assert first == [[1], [1, 2]]
     capture = keyed.backend.capture(1)
     first[1].append("changed by a consumer")
-    second = table.fold([1, 1], iter([[3], [4]]), add, shared=False)
+    second = table.fold([1, 1], iter([[3], [4]]), add, Handover())
     assert second == [[1, 2, 3], [1, 2, 3, 4]]
     second[1].clear()
     assert contents(state_of(capture, "r")) == {1: [1, 2]}

@@ -15,7 +15,7 @@ from typing import Any, Generic, TypeVar
 
 from millstream.core.batches import Batch
 from millstream.core.types import PICKLED, TypeInformation
-from millstream.datastream.functions import RuntimeContext
+from millstream.datastream.functions import OutputTag, RuntimeContext
 
 SplitT = TypeVar("SplitT")
 
@@ -38,6 +38,8 @@ class SourceReaderContext(ABC):
     """What a reader can do. `wake_up` may be called from any thread, the rest only from the reader's calls."""
 
     runtime_context: RuntimeContext
+    object_reuse: bool = False
+    """`pipeline.object-reuse`: records are handed on as they are, whoever else may change them."""
 
     @abstractmethod
     def send_split_request(self) -> None:
@@ -54,6 +56,10 @@ class SourceReaderContext(ABC):
     @abstractmethod
     def poll_again_in(self, seconds: float) -> None:
         """Has the reader polled again after this time, for readers that keep to a rate."""
+
+    def output(self, tag: OutputTag, rows: list[Any]) -> None:
+        """Sends records to a side output of the source; only from `poll_next`, with whose batch they leave."""
+        raise NotImplementedError("this context has no side outputs")
 
 
 class SourceReader(ABC, Generic[SplitT]):
@@ -167,9 +173,17 @@ class Source(ABC, Generic[SplitT]):
         """The type of its records."""
         return PICKLED
 
+    def side_outputs(self) -> tuple[OutputTag, ...]:
+        """The side outputs that its readers send records to; a program has to read each of them."""
+        return ()
+
     def produces_columns(self) -> bool:
         """Whether its readers answer Arrow batches, which are worth making larger than batches of Python objects."""
         return False
+
+    def keeps_records(self) -> bool:
+        """Whether a reader may hold on to records that it answered, or answer one twice: then they are copied."""
+        return True
 
 
 class SinkWriter(ABC):
@@ -177,7 +191,7 @@ class SinkWriter(ABC):
 
     @abstractmethod
     def write(self, batch: Batch) -> None:
-        """Called with each batch. Blocking here is backpressure."""
+        """Called with each batch, whose records are the writer's own. Blocking here is backpressure."""
 
     def flush(self, end_of_input: bool) -> None:  # noqa: B027  # a hook
         """Called when everything written has to be out: at the end of the input, before `close`."""

@@ -12,7 +12,9 @@ from typing import Any
 from millstream.core.batches import Batch, ColumnBatch, RowBatch
 from millstream.core.clock import Clock, SystemClock
 from millstream.core.conversion import to_record_batch
+from millstream.core.copying import is_immutable_type, private_columns
 from millstream.core.errors import InvalidProgramError
+from millstream.core.handover import Handover
 from millstream.core.types import PICKLED, TypeInformation, from_hint
 from millstream.datastream.connectors.base import (
     Boundedness,
@@ -90,7 +92,12 @@ class DataGeneratorSource(_GeneratorSource):
 
     def create_reader(self, context: SourceReaderContext) -> IndexReader:
         """Calls the function for each index of its parts."""
-        return _RowReader(context, self._function, self._limiter(context), self._clock)
+        handover = Handover(not context.object_reuse and not is_immutable_type(self._type))
+        return _RowReader(context, self._function, handover, self._limiter(context), self._clock)
+
+    def keeps_records(self) -> bool:
+        """The function may; its reader copies them one by one."""
+        return False
 
 
 class ColumnDataGeneratorSource(_GeneratorSource):
@@ -150,14 +157,16 @@ class _RateReader(IndexReader):
 
 class _RowReader(_RateReader):
     def __init__(
-        self, context: SourceReaderContext, function: Callable[[int], Any], limiter: RateLimiter | None, clock: Clock
-    ) -> None:
+        self, context: SourceReaderContext, function: Callable[[int], Any], handover: Handover,
+        limiter: RateLimiter | None, clock: Clock,
+    ) -> None:  # fmt: skip
         super().__init__(context, limiter, clock)
         self._function = function
+        self._handover = handover
 
     def make(self, indices: range) -> RowBatch:
         """One call for each index."""
-        return RowBatch(list(map(self._function, indices)))
+        return RowBatch(self._handover.mapped(self._function, iter(indices)))
 
 
 class _ColumnReader(_RateReader):
@@ -172,6 +181,7 @@ class _ColumnReader(_RateReader):
         super().__init__(context, limiter, clock)
         self._generator = generator
         self._rows_per_batch = rows_per_batch
+        self._object_reuse = context.object_reuse
 
     def read(self, max_rows: int) -> Batch | None:
         """Runs of the configured length at most."""
@@ -179,7 +189,8 @@ class _ColumnReader(_RateReader):
 
     def make(self, indices: range) -> ColumnBatch:
         """One call for the run."""
-        data = to_record_batch(self._generator(indices.start, len(indices)))
+        columns = self._generator(indices.start, len(indices))
+        data = to_record_batch(columns if self._object_reuse else private_columns(columns))
         if data.num_rows != len(indices):
             raise ConnectorError(
                 f"the column generator answered {data.num_rows} rows for ({indices.start}, {len(indices)}); "

@@ -7,7 +7,6 @@ the pause between two attempts; only a name lookup cannot be interrupted, and th
 
 from __future__ import annotations
 
-import codecs
 import contextlib
 import os
 import selectors
@@ -19,6 +18,7 @@ from dataclasses import dataclass
 from itertools import islice
 
 from millstream.datastream.connectors.errors import ConnectorError
+from millstream.datastream.connectors.malformed import DeadLetter
 
 LARGEST_RECORD = 64 * 1024 * 1024
 _CLOSE_TIMEOUT = 5.0
@@ -46,7 +46,8 @@ class LineSocket:
     def __init__(self, options: SocketOptions, on_change: Callable[[], None]) -> None:
         self._options = options
         self._on_change = on_change
-        self._records: deque[str] = deque()
+        self._address = f"{options.host}:{options.port}"
+        self._records: deque[str | DeadLetter] = deque()
         self._changed = threading.Condition()
         self._closed = False
         self._ended = False
@@ -56,8 +57,11 @@ class LineSocket:
         self._thread = threading.Thread(target=self._run, name=f"socket {options.host}:{options.port}", daemon=True)
         self._thread.start()
 
-    def take(self, count: int) -> list[str] | None:
-        """At most `count` records, none when there are none now, None when the stream ended. Raises its error."""
+    def take(self, count: int) -> list[str | DeadLetter] | None:
+        """At most `count` records, or what is none; none when there are none now, None when the stream ended.
+
+        Raises its error.
+        """
         with self._changed:
             if self._records:
                 taken = list(islice(self._records, count))
@@ -105,7 +109,7 @@ class LineSocket:
 
     def _failed(self, error: Exception) -> ConnectorError:
         reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
-        failure = ConnectorError(f"socket source {self._options.host}:{self._options.port}: {reason}")
+        failure = ConnectorError(f"socket source {self._address}: {reason}")
         failure.__cause__ = error
         return failure
 
@@ -145,9 +149,8 @@ class LineSocket:
 
     def _read_connection(self) -> None:
         """One connection, from its start to its end."""
-        delimiter = self._options.delimiter
-        decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
-        rest = ""
+        delimiter = self._options.delimiter.encode()
+        rest, offset = b"", 0
         with self._connect() as sock, selectors.DefaultSelector() as selector:
             selector.register(self._interrupt, selectors.EVENT_READ)
             selector.register(sock, selectors.EVENT_READ)
@@ -156,23 +159,35 @@ class LineSocket:
                     raise _ClosedError
                 with contextlib.suppress(BlockingIOError):
                     data = sock.recv(65536)
-                    *records, rest = (rest + decoder.decode(data, final=not data)).split(delimiter)
+                    *records, rest = (rest + data).split(delimiter)
                     if not data and rest:
                         records.append(rest)
                     if len(rest) > LARGEST_RECORD:
                         raise ConnectorError(
-                            f"socket source {self._options.host}:{self._options.port}: no delimiter {delimiter!r} in "
-                            f"{LARGEST_RECORD} characters; is it the right one?"
+                            f"socket source {self._address}: no delimiter {self._options.delimiter!r} in "
+                            f"{LARGEST_RECORD} bytes; is it the right one?"
                         )
-                    self._put(records)
+                    self._put(self._decoded(records, offset))
+                    offset += sum(map(len, records)) + len(records) * len(delimiter)
                     if not data:
                         return
 
-    def _put(self, records: list[str]) -> None:
+    def _decoded(self, records: list[bytes], offset: int) -> list[str | DeadLetter]:
+        """As text, with a dead letter in the place of what is none. Offsets count from the connection's beginning."""
+        decoded: list[str | DeadLetter] = []
+        lines = self._options.delimiter == "\n"
+        for record in records:
+            try:
+                text = record.decode()
+                decoded.append(text.removesuffix("\r") if lines else text)
+            except UnicodeDecodeError as error:
+                decoded.append(DeadLetter(self._address, offset, record, f"not valid utf-8: {error.reason}"))
+            offset += len(record) + len(self._options.delimiter.encode())
+        return decoded
+
+    def _put(self, records: list[str | DeadLetter]) -> None:
         if not records:
             return
-        if self._options.delimiter == "\n":
-            records = [record.removesuffix("\r") for record in records]
         with self._changed:
             self._changed.wait_for(lambda: self._closed or len(self._records) < self._options.buffered_records)
             if self._closed:

@@ -18,7 +18,15 @@ from millstream.datastream.connectors.base import (
     SplitEnumeratorContext,
 )
 from millstream.datastream.connectors.line_socket import LineSocket, SocketOptions
+from millstream.datastream.connectors.malformed import (
+    DeadLetter,
+    ErrorHandling,
+    MalformedCount,
+    MalformedRecords,
+    OnError,
+)
 from millstream.datastream.connectors.split_queue import OneSplitReader, QueueEnumerator
+from millstream.datastream.functions import OutputTag
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,9 +42,17 @@ class SocketTextSource(Source[SocketSplit]):
 
     The source ends with the stream. A connection that is refused or breaks fails it. Both are tried again up to
     `max_retry` times, half a second apart; -1 tries for ever. With the delimiter `\n`, a `\r` before it is removed.
+    `on_error` says what becomes of records that are not valid UTF-8.
     """
 
-    def __init__(self, host: str, port: int, delimiter: str = "\n", max_retry: int = 0) -> None:
+    def __init__(
+        self,
+        host: str,
+        port: int,
+        delimiter: str = "\n",
+        max_retry: int = 0,
+        on_error: OnError | OutputTag | str = OnError.FAIL,
+    ) -> None:
         if not 0 < port < 65536:
             raise InvalidProgramError(f"a socket source's port must be from 1 to 65535, got {port}")
         if not delimiter:
@@ -44,6 +60,7 @@ class SocketTextSource(Source[SocketSplit]):
         if max_retry < -1:
             raise InvalidProgramError(f"a socket source's max_retry must be -1 (for ever) or more, got {max_retry}")
         self._options = SocketOptions(host, port, delimiter, max_retry)
+        self._handling = ErrorHandling.of(on_error)
 
     def get_boundedness(self) -> Boundedness:
         """Nobody knows when the stream ends."""
@@ -61,7 +78,11 @@ class SocketTextSource(Source[SocketSplit]):
 
     def create_reader(self, context: SourceReaderContext) -> SourceReader[SocketSplit]:
         """Connects when it gets the split."""
-        return _SocketReader(context, self._options)
+        return _SocketReader(context, self._options, self._handling)
+
+    def side_outputs(self) -> tuple[OutputTag, ...]:
+        """Dead letters, when they are asked for."""
+        return self._handling.side_outputs
 
     def get_produced_type(self) -> TypeInformation:
         """Text."""
@@ -69,10 +90,13 @@ class SocketTextSource(Source[SocketSplit]):
 
 
 class _SocketReader(OneSplitReader[SocketSplit]):
-    def __init__(self, context: SourceReaderContext, options: SocketOptions) -> None:
+    """Its state is the split, and how many records were none."""
+
+    def __init__(self, context: SourceReaderContext, options: SocketOptions, handling: ErrorHandling) -> None:
         super().__init__(context)
         self._options = options
         self._socket: LineSocket | None = None
+        self._malformed = MalformedRecords(handling, context, lambda letter: f"socket source {letter.source}")
 
     def open_split(self, split: SocketSplit) -> None:
         """Connects, on the socket's own thread."""
@@ -83,7 +107,10 @@ class _SocketReader(OneSplitReader[SocketSplit]):
         records = self._socket.take(max_rows) if self._socket else None
         if records is None:
             return None
-        return RowBatch(records) if records else PollStatus.NOTHING_AVAILABLE
+        if not records:
+            return PollStatus.NOTHING_AVAILABLE
+        self._malformed.handle([record for record in records if isinstance(record, DeadLetter)])
+        return RowBatch([record for record in records if isinstance(record, str)])
 
     def current_split(self) -> SocketSplit:
         """A restored reader connects again."""
@@ -94,3 +121,19 @@ class _SocketReader(OneSplitReader[SocketSplit]):
         if self._socket is not None:
             self._socket.close()
             self._socket = None
+
+    def add_splits(self, splits: list[Any]) -> None:
+        """Queues them; a count goes to the count."""
+        self._malformed.restore([split for split in splits if isinstance(split, MalformedCount)])
+        connections = [split for split in splits if not isinstance(split, MalformedCount)]
+        if connections:
+            super().add_splits(connections)
+
+    def snapshot_state(self, checkpoint_id: int) -> list[Any]:
+        """The split, and the count."""
+        return [*super().snapshot_state(checkpoint_id), *self._malformed.state()]
+
+    def close(self) -> None:
+        """Ends the thread."""
+        super().close()
+        self._malformed.close()

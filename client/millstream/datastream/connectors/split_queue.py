@@ -121,7 +121,10 @@ class OneSplitReader(SourceReader[SplitT]):
 
     @abstractmethod
     def read(self, max_rows: int) -> Batch | PollStatus | None:
-        """The next batch of the open split, NOTHING_AVAILABLE, or None at its end."""
+        """The next batch of the open split, NOTHING_AVAILABLE, or None at its end.
+
+        An empty batch has the reader polled again, between which checkpoints are taken.
+        """
 
     @abstractmethod
     def current_split(self) -> SplitT:
@@ -157,7 +160,7 @@ class OneSplitReader(SourceReader[SplitT]):
             if result is None:
                 self._is_open = False
                 self.close_split()
-            elif isinstance(result, PollStatus) or len(result):
+            else:
                 return result
 
     def add_splits(self, splits: list[SplitT]) -> None:

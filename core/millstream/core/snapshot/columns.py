@@ -2,12 +2,15 @@
 
 Nested types are built column by column, never value by value. A value without a declared type is pickled bytes, at
 any depth. Where Arrow's own type would lose something, the column is wider than the declared type: `Float` is
-float64, `BigInteger` and `BigDecimal` are text with all their digits. A time zone is kept when all times of a column
-share it; else they are the same moments in UTC.
+float64, `BigInteger` and `BigDecimal` are text with all their digits, times with a zone have it beside them.
+
+A value comes back as it was, down to its class and those inside of it, or it is refused: see `exact_values`. Of keys
+it is enough that they equal what comes back, for that is how they are found.
 """
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 import decimal
 import pickle
@@ -15,6 +18,7 @@ from array import array
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import chain, pairwise
+from numbers import Number
 from operator import itemgetter
 from types import NoneType
 from typing import TYPE_CHECKING, Any
@@ -22,9 +26,11 @@ from typing import TYPE_CHECKING, Any
 from millstream.core import types as t
 from millstream.core.conversion import ConversionError, columns_of, field_types
 from millstream.core.errors import MillstreamError
+from millstream.core.exact_values import InexactError, exact_values, refuse_zones
 from millstream.core.pickling import reading_state, to_bytes
 from millstream.core.snapshot.errors import IncompatibleStateError, SnapshotError, one_line
-from millstream.core.snapshot.instances import assemble, check_classes, fill_from
+from millstream.core.snapshot.instances import Held, assemble, check_classes, fill_from
+from millstream.core.snapshot.times import times_array, times_of, zoned_type
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -33,16 +39,6 @@ Dumps = Callable[[Any], bytes]
 
 _UNPICKLABLE = (pickle.PicklingError, AttributeError, TypeError)
 _TEXT_NUMBERS = {t.BIG_INT.name: int, t.BIG_DEC.name: decimal.Decimal}
-# The classes whose values a column keeps as they are, or pyarrow refuses: of others each value is compared.
-_EXACT: dict[type, frozenset[type]] = {
-    int: frozenset({int, bool, NoneType}),
-    float: frozenset({float, int, bool, NoneType}),
-    **{
-        kind: frozenset({kind, NoneType})
-        for kind in (str, bool, bytes, decimal.Decimal, datetime.datetime, datetime.date, datetime.time)
-    },
-}
-_NO_LISTS = {str, bytes, dict}  # which could be gone through, and would come back as lists of their parts
 _class_of = type
 
 
@@ -79,21 +75,19 @@ def is_array(values: Any) -> bool:
 
 
 def to_array(
-    values: Sequence[Any] | pa.Array, type: t.TypeInformation, name: str, pickler: Dumps = dumps, keys: bool = False
-) -> pa.Array:
-    """The values as a column of the type; an Arrow array is taken as it is when its type fits.
-
-    Of keys, only those are taken that equal what is read back.
-    """
+    values: Sequence[Any] | pa.Array, type: t.TypeInformation, name: str, pickler: Dumps = dumps,
+    held: Held = Held.EXACTLY,
+) -> pa.Array:  # fmt: skip
+    """The values as a column of the type; an Arrow array is taken as it is when its type fits."""
     import pyarrow as pa
 
     if is_array(values):
         array = values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values
         return conform(array, type, name)
     try:
-        return _to_array(values, type, pickler, keys)
+        return _to_array(values, type, pickler, held)
     except _misfits() as error:
-        raise ConversionError(_misfit(values, type, name, pickler, keys, error)) from error
+        raise _misfit(values, type, name, pickler, held, error) from error
 
 
 def _misfits() -> tuple[type[Exception], ...]:
@@ -107,39 +101,60 @@ def _misfits() -> tuple[type[Exception], ...]:
 
 
 def _misfit(
-    values: Sequence[Any], type: t.TypeInformation, name: str, pickler: Dumps, keys: bool, error: Exception
-) -> str:
+    values: Sequence[Any], type: t.TypeInformation, name: str, pickler: Dumps, held: Held, error: Exception
+) -> ConversionError:
     for number, value in enumerate(values):
         try:
-            _to_array([value], type, pickler, keys)
-        except _misfits():
-            return f"column '{name}', row {number}: {value!r:.200} is not a {type.describe()} ({one_line(error)})"
-    return f"column '{name}' does not fit {type.describe()}: {one_line(error)}"
+            _to_array([value], type, pickler, held)
+        except InexactError as inexact:
+            told = f"{inexact.value!r:.200} is not a {inexact.declared or type.describe()} ({inexact.reason})"
+            return ConversionError(f"column '{name}{inexact.path}', row {number}: {told}", number)
+        except _misfits() as single:
+            return ConversionError(
+                f"column '{name}', row {number}: {value!r:.200} is not a {type.describe()} ({one_line(single)})", number
+            )
+    return ConversionError(f"column '{name}' does not fit {type.describe()}: {one_line(error)}")
 
 
-def _to_array(values: Sequence[Any], type: t.TypeInformation, pickler: Dumps, keys: bool = False) -> pa.Array:
+def _to_array(values: Sequence[Any], type: t.TypeInformation, pickler: Dumps, held: Held) -> pa.Array:
     import pyarrow as pa
 
     if isinstance(type, t.BasicType):
-        return _basic_array(values, type)
+        return _basic_array(values, type, held)
     names, types = type.field_names(), field_types(type)
     if names is not None and types is not None:
-        check_classes(values, type, keys)
-        return _struct_array(values, names, types, pickler, keys)
+        check_classes(values, type, held)
+        return _struct_array(values, names, types, pickler, held)
     if isinstance(type, t.ListType):
-        if _NO_LISTS & set(map(_class_of, values)):
-            raise TypeError("text, bytes and maps are no lists")
+        _check_class(values, list)
         offsets = _offsets(values)
         items = list(chain.from_iterable(v for v in values if v is not None))
-        return pa.ListArray.from_arrays(offsets, _to_array(items, type.element, pickler))
+        return pa.ListArray.from_arrays(offsets, _inside(items, type.element, pickler, held, "[]"))
     if isinstance(type, t.MapType):
+        _check_class(values, dict)
         offsets = _offsets(values)
         map_keys = list(chain.from_iterable(v for v in values if v is not None))
         inner = list(chain.from_iterable(v.values() for v in values if v is not None))
         return pa.MapArray.from_arrays(
-            offsets, _to_array(map_keys, type.key, pickler, True), _to_array(inner, type.value, pickler)
+            offsets,
+            _inside(map_keys, type.key, pickler, Held.EXACTLY_AS_KEYS, "{key}"),
+            _inside(inner, type.value, pickler, held, "{}"),
         )
     return _in_one_piece(pa.array(_pickled(values, pickler), pa.binary()))
+
+
+def _inside(values: Sequence[Any], type: t.TypeInformation, pickler: Dumps, held: Held, step: str) -> pa.Array:
+    try:
+        return _to_array(values, type, pickler, held)
+    except InexactError as error:
+        raise error.inside(step, type) from None
+
+
+def _check_class(values: Sequence[Any], kind: type) -> None:
+    if not set(map(_class_of, values)) <= {kind, NoneType}:
+        for number, value in enumerate(values):
+            if value is not None and value.__class__ is not kind:
+                raise InexactError(number, value, f"it is a {value.__class__.__qualname__}, not a {kind.__qualname__}")
 
 
 def _in_one_piece(column: pa.Array | pa.ChunkedArray) -> pa.Array:
@@ -162,48 +177,49 @@ def _pickled(values: Sequence[Any], pickler: Dumps) -> list[bytes]:
     return list(map(pickler, values))
 
 
-def _basic_array(values: Sequence[Any], type: t.BasicType) -> pa.Array:
+def _basic_array(values: Sequence[Any], type: t.BasicType, held: Held) -> pa.Array:
     """The column, unless it would hold other values: pyarrow makes 1 of 1.5, and bytes of text, without a word."""
     import pyarrow as pa
 
+    values = _equal_keys(values, type) if held is Held.AS_KEYS else exact_values(values, type, numpy=False)
     if type == t.LONG:
-        try:
-            # Takes whole numbers of 64 bits and nothing else, in half the time of looking first and converting then.
+        with contextlib.suppress(TypeError, OverflowError):  # numbers of 64 bits only, in half the time
             return pa.Array.from_buffers(pa.int64(), len(values), [None, pa.py_buffer(array("q", values))])
-        except (TypeError, OverflowError):
-            pass
-    kinds = set(map(_class_of, values))
-    if bool in kinds and type.python_type is not bool:  # in Python they are the integers 0 and 1
-        values = [int(v) if v.__class__ is bool else v for v in values]
-    column = _in_one_piece(_converted(values, type))
-    zoned = type.python_type is datetime.time and any(v is not None and v.tzinfo is not None for v in values)
-    if zoned or not kinds <= _EXACT[type.python_type]:
-        for value, kept in zip(values, _basic_values(column, type), strict=True):
-            if value != kept and value == value:
-                raise ValueError(f"it would become {kept!r:.100}")
-    return column
+    if type == t.TIME:
+        refuse_zones(values, type)
+    return _in_one_piece(_converted(values, type))
+
+
+def _equal_keys(values: Sequence[Any], type: t.BasicType) -> Sequence[Any]:
+    """The keys as values of their declared class, which they have to equal: `1`, `1.0` and `True` are one key."""
+    kind = type.python_type
+    if set(map(_class_of, values)) <= {kind, NoneType}:
+        return values
+    return [v if v is None or v.__class__ is kind else _equal_key(n, v, kind) for n, v in enumerate(values)]
+
+
+def _equal_key(number: int, key: Any, kind: type) -> Any:
+    made = kind(key) if isinstance(key, (Number, kind)) else None
+    if made != key and key == key:
+        told = "it would not be found" if made is None else f"it would become {made!r:.100}"
+        raise InexactError(number, key, f"it is a {key.__class__.__qualname__}, and as a key {told} after a restore")
+    return made
 
 
 def _converted(values: Sequence[Any], type: t.BasicType) -> pa.Array:
     import pyarrow as pa
 
     if type.name in _TEXT_NUMBERS:
-        kind = _TEXT_NUMBERS[type.name]
-        return pa.array([None if v is None else str(kind(v)) for v in values], pa.string())
+        return pa.array([None if v is None else str(v) for v in values], pa.string())
     if type.python_type is datetime.datetime:
-        zones = {str(v.tzinfo) if v.tzinfo is not None else None for v in values if v is not None}
-        if not zones or zones == {None}:
-            return pa.array(values, pa.timestamp("us"))
-        if None in zones:
-            raise ValueError("times with and without a time zone cannot share a column")
-        return pa.array(values) if len(zones) == 1 else pa.array(values, pa.timestamp("us", "UTC"))
+        return times_array(values)
     if type.name == t.FLOAT.name:
         return pa.array(values, pa.float64())
     return pa.array(values, type.arrow_type())
 
 
 def _struct_array(
-    values: Sequence[Any], names: list[str], types: list[t.TypeInformation], pickler: Dumps, keys: bool
+    values: Sequence[Any], names: list[str], types: list[t.TypeInformation], pickler: Dumps, held: Held
 ) -> pa.Array:
     import pyarrow as pa
 
@@ -218,7 +234,10 @@ def _struct_array(
         columns = _with_gaps(rows, names)
     else:
         columns = columns_of(rows, names)
-    arrays = [_to_array(column, inner, pickler, keys) for column, inner in zip(columns, types, strict=True)]
+    arrays = [
+        _inside(column, inner, pickler, held, f".{name}")
+        for name, column, inner in zip(names, columns, types, strict=True)
+    ]
     fields = [pa.field(name, array.type) for name, array in zip(names, arrays, strict=True)]
     return pa.StructArray.from_arrays(arrays, fields=fields, mask=mask)
 
@@ -292,6 +311,8 @@ def _basic_values(array: pa.Array, type: t.BasicType) -> list[Any]:
     if type.name in _TEXT_NUMBERS:
         kind = _TEXT_NUMBERS[type.name]
         return [None if text is None else kind(text) for text in array.to_pylist()]
+    if type.python_type is datetime.datetime:
+        return times_of(array)
     if type.python_type in (int, float, bool) and array.null_count == 0:
         values: list[Any] = array.to_numpy(zero_copy_only=False).tolist()
         return values
@@ -381,7 +402,8 @@ def _wanted_leaf(found: pa.DataType, type: t.TypeInformation, name: str) -> pa.D
     kinds = pa.types
     plain = found.value_type if kinds.is_dictionary(found) else found
     if isinstance(type, t.BasicType) and type.python_type is datetime.datetime:
-        wanted = pa.timestamp("us", plain.tz if kinds.is_timestamp(plain) else None)
+        zoned = zoned_type()
+        wanted = zoned if plain == zoned else pa.timestamp("us", plain.tz if kinds.is_timestamp(plain) else None)
     elif isinstance(type, t.BasicType) and type.name in _TEXT_NUMBERS:
         wanted = pa.string()
     elif isinstance(type, t.BasicType):

@@ -34,6 +34,11 @@ class FileSystemStorage:
         self._job_id = job_id
         self._home = f"{self._files.root}/{quote(safe_name(job_id))}"
 
+    @property
+    def home(self) -> str:
+        """The folder of the job's checkpoints."""
+        return plain_uri(self._home)
+
     def create_root(self) -> None:
         """Makes the directory, so that one that cannot be written to is found out before tasks try."""
         self._files.create_folder(self._files.root)
@@ -56,14 +61,20 @@ class FileSystemStorage:
         """A writer into the snapshot's folder, or into the job's shared one."""
         if shared:
             uri = f"{self._home}/{_SHARED}/{new_id()}.{suffix}"
-            return FileWriter(self._files, uri, uri, inline_below)
+            return FileWriter(self._files, uri, uri, inline_below, private=True)
         path = part_path(operator, state, subtask, part, suffix)
-        return FileWriter(self._files, f"{location_of(location)}/{path}", path, inline_below)
+        private = self._is_own(location)
+        return FileWriter(self._files, f"{location_of(location)}/{path}", path, inline_below, private=private)
+
+    def _is_own(self, location: str) -> bool:
+        """Whether it is a checkpoint's: for this user only. Savepoints are made as umask says, to be shared."""
+        return plain_uri(location_of(location)).startswith(f"{self._home}/")
 
     def write_metadata(self, location: str, metadata: SnapshotMetadata) -> str:
         """By a rename, or by one upload."""
         pointer = plain_uri(location_of(location))
-        self._files.write_whole(f"{location_of(location)}/{METADATA_FILE}", metadata_to_bytes(metadata))
+        uri, data = f"{location_of(location)}/{METADATA_FILE}", metadata_to_bytes(metadata)
+        self._files.write_whole(uri, data, private=self._is_own(location))
         return pointer
 
     def read_metadata(self, pointer: str) -> SnapshotMetadata:

@@ -9,13 +9,24 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
+from enum import Enum
 from itertools import repeat
 from types import NoneType
 from typing import Any
 
+from millstream.core.exact_values import InexactError
 from millstream.core.row import Row
 from millstream.core.snapshot.types_json import has_default, is_missing
 from millstream.core.types import DataclassType, RowType, TypeInformation
+
+
+class Held(Enum):
+    """What is asked of values that come back from a column."""
+
+    EXACTLY = "exactly"  # the same, down to classes and repr
+    EXACTLY_AS_KEYS = "exactly as keys"  # the same, told of the keys of maps
+    AS_KEYS = "as keys"  # equal, which is how keys are found
+
 
 _Columns = Sequence[list[Any] | None]
 _class_of = type
@@ -39,26 +50,25 @@ def assemble(columns: _Columns, count: int, type: TypeInformation) -> list[Any]:
     return list(zip(*present, strict=True))
 
 
-def check_classes(values: Sequence[Any], type: TypeInformation, keys: bool) -> None:
+def check_classes(values: Sequence[Any], type: TypeInformation, held: Held) -> None:
     """Refuses records that `assemble` would not make again.
 
-    An instance of a subclass would lose what the subclass adds. Other classes with the type's fields are taken, but
-    not as keys: a tuple does not equal the row that it would become, and nobody would find it again.
+    Of keys, those are taken that equal what it makes: a named tuple is the tuple of its values.
     """
-    if not keys and not isinstance(type, DataclassType):
-        return
     kinds = set(map(_class_of, values)) - {NoneType}
-    if isinstance(type, DataclassType):
-        others = [kind for kind in kinds if kind is not type.cls and (keys or issubclass(kind, type.cls))]
-    elif isinstance(type, RowType):
-        others = list(kinds - {Row})
-        if not others and any(row is not None and row.names != type.names for row in values):
-            raise TypeError("its fields have other names, so as a key it would not be found after a restore")
-    else:
-        others = [kind for kind in kinds if not issubclass(kind, tuple)]
+    wanted = type.cls if isinstance(type, DataclassType) else Row if isinstance(type, RowType) else tuple
+    others = kinds - {wanted}
+    if held is Held.AS_KEYS and wanted is tuple:
+        others = {kind for kind in kinds if not issubclass(kind, tuple)}
     if others:
-        lost = "as a key it would not be found" if keys else "it would lose its class"
-        raise TypeError(f"it is a {others[0].__qualname__}, so {lost} after a restore")
+        number, value = next((n, v) for n, v in enumerate(values) if v.__class__ in others)
+        lost = "it would lose its class" if held is Held.EXACTLY else "as a key it would not be found"
+        raise InexactError(number, value, f"it is a {value.__class__.__qualname__}, so {lost} after a restore")
+    if isinstance(type, RowType):
+        for number, row in enumerate(values):
+            if row is not None and row.names != type.names:
+                lost = "they would change" if held is Held.EXACTLY else "as a key it would not be found"
+                raise InexactError(number, row, f"its fields have other names, so {lost} after a restore")
 
 
 def _instances(cls: type, columns: _Columns, count: int) -> list[Any]:

@@ -13,9 +13,11 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from millstream.core import types as t
+from millstream.core.conversion import ConversionError
 from millstream.core.key_groups import stable_hash, stable_hash_column
 from millstream.core.snapshot.columns import Dumps, dumps, is_array, to_array
 from millstream.core.snapshot.errors import SnapshotError
+from millstream.core.snapshot.instances import Held
 from millstream.core.snapshot.model import StateKind, StateSnapshot, ValueEncoding
 from millstream.core.snapshot.types_json import holds_pickled, stored_type, type_from_json, type_to_json
 
@@ -206,6 +208,7 @@ class _Columns:
         self._max_parallelism = max_parallelism
         self._pickler = pickler
         self._order: Any = None
+        self._owners: tuple[Any, Any] | None = None  # the keys, and the number of each row's key among them
 
     def keys(
         self, keys: Collection[Any], namespaces: Collection[Any] | None, key_groups: Sequence[int] | None,
@@ -217,12 +220,13 @@ class _Columns:
 
         if self.types.key is None:
             raise SnapshotError(KEY, "has no type, which keyed state needs")
-        key_array = self._array(KEY, keys, self.types.key, True)
+        key_array = self._array(KEY, keys, self.types.key, Held.AS_KEYS)
         if key_groups is None:
             groups = key_groups_of(keys, key_array, self.types.key, self._max_parallelism)
         else:
             groups = np.asarray(key_groups, dtype=np.int32)
         repeats = None if counts is None else np.repeat(np.arange(len(counts)), counts)
+        self._owners = (keys, repeats)
         self.arrays[KEY_GROUP] = groups if repeats is None else groups[repeats]
         if len(groups) > 1 and bool((groups[1:] < groups[:-1]).any()):
             # Key groups fit 16 bits, and for those NumPy's stable sort is a radix sort.
@@ -238,16 +242,25 @@ class _Columns:
         """One column of values."""
         if type is None:
             raise SnapshotError(name, "has no type")
-        self.arrays[name] = self._array(name, values, stored_type(type), name == MAP_KEY)
+        held = Held.EXACTLY_AS_KEYS if name == MAP_KEY else Held.EXACTLY
+        try:
+            self.arrays[name] = self._array(name, values, stored_type(type), held)
+        except ConversionError as error:
+            if error.number is None or self._owners is None:
+                raise
+            key = self._owners[0][self._owners[1][error.number] if self._owners[1] is not None else error.number]
+            raise ConversionError(f"{error}, of the key {key!r:.200}", error.number) from error
 
     def expiry(self, expires_at: Collection[int | None] | None) -> None:
         """When each row expires, for state with a time-to-live; null for never."""
         if expires_at is not None:
             self.arrays[EXPIRES_AT] = self._array(EXPIRES_AT, expires_at, t.LONG)
 
-    def _array(self, name: str, values: Collection[Any], type: t.TypeInformation, keys: bool = False) -> pa.Array:
+    def _array(
+        self, name: str, values: Collection[Any], type: t.TypeInformation, held: Held = Held.EXACTLY
+    ) -> pa.Array:
         column: Any = values if is_array(values) or isinstance(values, list | tuple) else list(values)
-        return to_array(column, type, name, self._pickler, keys)
+        return to_array(column, type, name, self._pickler, held)
 
     def table(self) -> pa.Table:
         """The table, sorted by key group; rows of one key keep their order."""

@@ -16,7 +16,9 @@ from functools import lru_cache
 from typing import Any
 from urllib.parse import quote, unquote, urlsplit
 
+from millstream.core.directories import for_user_only
 from millstream.core.durable import make_folder, sync, sync_folder
+from millstream.core.secrets import HIDDEN, without_secrets
 from millstream.core.snapshot.errors import SnapshotError, one_line
 from millstream.core.snapshot.model import is_uri, local_path
 from millstream.core.snapshot.storage import location_of
@@ -113,8 +115,9 @@ class UriFiles:
     def _without_secrets(self, text: str) -> str:
         credentials = self._parts.netloc.rpartition("@")[0]
         for secret in (credentials, credentials.partition(":")[2], self._parts.query):
-            text = text.replace(secret, "…") if secret else text
-        return text
+            for written in (secret, unquote(secret)):
+                text = text.replace(written, HIDDEN) if written else text
+        return without_secrets(text)
 
     def read(self, uri: str) -> Any:
         """The whole content, as an Arrow buffer: a copy, which stays as it was checked whatever happens to the file."""
@@ -122,11 +125,13 @@ class UriFiles:
         with self.explained(plain_uri(uri)), system.open_input_file(path) as stream:
             return stream.read_buffer()
 
-    def open_output(self, uri: str) -> Any:
-        """A stream into a new file, whose folders are made."""
+    def open_output(self, uri: str, *, private: bool = False) -> Any:
+        """A stream into a new file, whose folders are made. A private one is for this user only where it is local."""
         system, path = self.locate(uri)
         with self.explained(plain_uri(uri)):
-            _make_folder(system, path.rpartition("/")[0])
+            _make_folder(system, path.rpartition("/")[0], 0o700 if private else 0o777)
+            if private and _is_local(system):
+                os.close(for_user_only(path, os.O_WRONLY | os.O_CREAT))
             return system.open_output_stream(path)
 
     def settle(self, uri: str) -> None:
@@ -137,7 +142,7 @@ class UriFiles:
                 sync(path)
                 _sync_folders(os.path.dirname(path), 2)
 
-    def write_whole(self, uri: str, data: bytes) -> None:
+    def write_whole(self, uri: str, data: bytes, *, private: bool = False) -> None:
         """Writes or replaces a file: it appears whole or not at all."""
         system, path = self.locate(uri)
         target = uri
@@ -147,7 +152,7 @@ class UriFiles:
                 target = f"{uri.rpartition('/')[0]}/{_TEMPORARY}{uuid.uuid4().hex}"
                 temporary = f"{folder}/{target.rpartition('/')[2]}"
             try:
-                with self.open_output(target) as stream:
+                with self.open_output(target, private=private) as stream:
                     stream.write(data)
                 if target == uri:
                     return
@@ -296,9 +301,9 @@ def _find_bucket(system: Any, path: str) -> None:
         raise OSError(f"there is no bucket '{bucket}'")
 
 
-def _make_folder(system: Any, path: str) -> None:
+def _make_folder(system: Any, path: str, mode: int = 0o777) -> None:
     if _is_local(system):
-        make_folder(path)
+        make_folder(path, mode)
     elif not _is_object_store(system):
         system.create_dir(path, recursive=True)
 

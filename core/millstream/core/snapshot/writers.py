@@ -14,8 +14,9 @@ from millstream.core.snapshot.uri_files import UriFiles, plain_uri
 class FileWriter:
     """Writes a file; content that stays below `inline_below` bytes never becomes one."""
 
-    def __init__(self, files: UriFiles, uri: str, path: str, inline_below: int) -> None:
+    def __init__(self, files: UriFiles, uri: str, path: str, inline_below: int, *, private: bool) -> None:
         self._files, self._uri, self._path = files, uri, path
+        self._private = private
         self._inline_below = inline_below
         self._buffer: bytearray = bytearray()
         self._stream: Any = None
@@ -42,7 +43,7 @@ class FileWriter:
         return len(view)
 
     def _open(self) -> None:
-        self._stream = self._files.open_output(self._uri)
+        self._stream = self._files.open_output(self._uri, private=self._private)
         if self._buffer:
             with self._files.explained(plain_uri(self._uri)):
                 self._stream.write(bytes(self._buffer))

@@ -57,9 +57,9 @@ def capture_chain(chain: OperatorChain, barrier: Barrier, incremental: bool) -> 
             named = (spec.operator_id, spec.folder, operator.name)
             operator.prepare_snapshot(barrier)
             splits = operator.splits(number) if isinstance(operator, SourceOperator) else None
-            pickled = None if splits is None else tuple(map(dumps, splits))
+            pickled = None if splits is None else tuple([dumps(split) for split in splits])
             elements = operator.elements() if isinstance(operator, CommittingSinkOperator) else None
-            transactions = None if elements is None else tuple(map(dumps, elements))
+            transactions = None if elements is None else tuple([dumps(element) for element in elements])
             without_keys = None if operator.operator_state is None else operator.operator_state.capture(number)
             captured.append(CapturedOperator(*named, None, without_keys, pickled, transactions))
             if operator.keyed_state is not None:

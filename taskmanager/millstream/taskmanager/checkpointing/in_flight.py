@@ -39,7 +39,7 @@ class CapturedChannel:
     producer: int
     consumer: int
     buffers: Sequence[Buffer]
-    error: Exception | None = None
+    error: BaseException | None = None
 
     def elements(self) -> Iterator[bytes]:
         """As they are stored. Called on the writer's thread."""

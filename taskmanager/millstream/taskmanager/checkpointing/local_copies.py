@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
+from millstream.core.directories import for_user_only
 from millstream.core.snapshot.errors import SnapshotError, one_line
 from millstream.core.snapshot.model import StateFile, is_uri
 from millstream.core.snapshot.storage import FileTarget, StateWriter, WrittenFile, safe_name
@@ -130,7 +131,7 @@ class _CopyingFiles:
             return writer
         try:
             path = self._copies.create(self._checkpoint_id, location, writer.path)
-            return _CopyingWriter(writer, path, path.open("wb"), self._copy_failed)
+            return _CopyingWriter(writer, path, open(path, "wb", opener=for_user_only), self._copy_failed)
         except OSError as error:
             self._copy_failed(error)
             return writer

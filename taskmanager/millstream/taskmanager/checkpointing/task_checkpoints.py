@@ -42,6 +42,7 @@ from millstream.taskmanager.checkpointing.writer_thread import (
 )
 from millstream.taskmanager.checkpointing.writing import SnapshotTarget
 from millstream.taskmanager.failures import describe_failure
+from millstream.taskmanager.interruption import TaskInterrupted
 
 if TYPE_CHECKING:
     from millstream.taskmanager.task import Task
@@ -300,7 +301,9 @@ class TaskCheckpoints:
         try:
             target = self._target(barrier)
             captured = capture_chain(self._task.chain, barrier, target.shared)
-        except Exception as error:
+        except TaskInterrupted:
+            raise
+        except BaseException as error:
             self._decline(number, "CHECKPOINT_DECLINED", told(error), self._described(error))
         try:
             if captured is not None:

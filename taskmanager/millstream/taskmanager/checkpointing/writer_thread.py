@@ -79,7 +79,7 @@ def write_states(
         ack.bytes_written = written.bytes_written
         ack.async_ms = millis(services.clock.monotonic() - began)
         mail = SnapshotWritten(ack.attempt_id, target.barrier, ack, written)
-    except (Exception, SystemExit) as error:
+    except BaseException as error:
         mail = SnapshotWritten(ack.attempt_id, target.barrier, ack, error=told(error), final=_final(error))
     finally:
         captured.release()
@@ -99,7 +99,7 @@ def write_caught(
         ack.persisted_bytes = sum(state.size for operator in caught.operators for state in operator.in_flight)
         ack.unaligned = True
         mail = replace(mail, written=written)
-    except (Exception, SystemExit) as error:
+    except BaseException as error:
         services.discard(mail.barrier.location, states.new_files)
         mail = replace(mail, written=None, error=told(error), final=_final(error))
     services.post(mail)

@@ -1,14 +1,24 @@
 """All channels of one slot worker: where a frame belongs, and the hand-over between tasks of the same worker.
 
 Owned by the worker's loop. A frame that fits nowhere is the peer's fault, except on channels that are done: those may
-still see what was on its way when their task ended.
+still see what was on its way when their task ended. A worker lives through many restarts of its tasks, with new
+channels each time, so only the most recent of those that are done, or not there yet, are remembered.
 """
 
 from __future__ import annotations
 
+from typing import Any
+
 from millstream.proto import dataplane_pb2 as pb
 from millstream.taskmanager.network.inputs import InputGate, LocalInputChannel, ProtocolError, RemoteInputChannel
 from millstream.taskmanager.network.outputs import RemoteOutputChannel
+
+_REMEMBERED = 1 << 16
+
+
+def _drop_oldest(channels: dict[int, Any], limit: int) -> None:
+    while len(channels) > limit:
+        del channels[next(iter(channels))]
 
 
 class ChannelTable:
@@ -21,7 +31,12 @@ class ChannelTable:
         self._outputs: dict[int, RemoteOutputChannel] = {}
         self._local: dict[int, LocalInputChannel] = {}
         self._early_credit: dict[int, tuple[int, int]] = {}
-        self._done: set[int] = set()
+        self._done: dict[int, None] = {}
+
+    @property
+    def remembered(self) -> int:
+        """How many channels are remembered that are not there."""
+        return len(self._done) + len(self._early_credit)
 
     def local(self, channel_id: int, name: str) -> LocalInputChannel:
         """The channel between two tasks of this worker, made by whichever is deployed first."""
@@ -42,13 +57,16 @@ class ChannelTable:
 
     def forget(self, gates: list[InputGate], outputs: list[RemoteOutputChannel]) -> None:
         """Their task has ended."""
+        remembered = max(_REMEMBERED, 4 * (len(self._inputs) + len(self._outputs) + len(self._local)))
         for channel in (c for gate in gates for c in gate.channels):
             self._inputs.pop(channel.channel_id, None)
             self._local.pop(channel.channel_id, None)
-            self._done.add(channel.channel_id)
+            self._done[channel.channel_id] = None
         for output in outputs:
             self._outputs.pop(output.channel_id, None)
-            self._done.add(output.channel_id)
+            self._done[output.channel_id] = None
+        _drop_oldest(self._done, remembered)
+        _drop_oldest(self._early_credit, remembered)
 
     def arrived(self, peer: str, frame: pb.Frame) -> None:
         """Hands a frame on. Raises ProtocolError when the peer had no right to send it."""

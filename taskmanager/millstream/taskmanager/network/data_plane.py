@@ -4,6 +4,10 @@ Of two workers, the one whose address sorts first dials. The exchange moves byte
 by the worker's loop, frames that arrive are put into its mailbox as `FrameArrived`, and the end of a stream as
 `PeerLost`. Nothing is retried here: a lost stream is a lost peer, until a task that is deployed later connects to it
 again. What is sent to a lost peer before that is dropped.
+
+A peer whose native code holds the interpreter lock says nothing, and yet it is well: its gRPC threads need no lock, and
+answer a connection. So before a silent peer counts as lost, it is called on: one that is frozen, cut off or gone does
+not answer.
 """
 
 from __future__ import annotations
@@ -12,9 +16,9 @@ import asyncio
 import contextlib
 import logging
 import threading
-from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import grpc
@@ -22,15 +26,18 @@ from google.protobuf.message import DecodeError
 
 from millstream.core.configuration import Configuration
 from millstream.core.liveness import Liveness
+from millstream.core.loop_end import end_tasks
 from millstream.core.rpc import explain
 from millstream.core.security import channel_credentials, check_listen, server_credentials
 from millstream.proto import dataplane_pb2 as pb
 from millstream.proto.session_pb2 import Heartbeat
+from millstream.taskmanager.network.outbox import Outbox
 
 log = logging.getLogger(__name__)
 _SERVICE = pb.DESCRIPTOR.services_by_name["DataPlane"].full_name
 _HEADROOM = 64 * 1024
 _STOP_TIMEOUT = 60.0
+_MISSED_BEATS = 2  # before a silent peer is called on
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,10 +63,10 @@ class _Refused(Exception):
 class _Peer:
     """One stream, once it stands. Owned by the exchange's loop, but for `outbox`."""
 
-    def __init__(self, address: str) -> None:
+    def __init__(self, address: str, loop: asyncio.AbstractEventLoop) -> None:
         self.address = address
-        self.outbox: deque[bytes] = deque()
         self.wake = asyncio.Event()
+        self.outbox = Outbox(partial(loop.call_soon_threadsafe, self.wake.set))
         self.attached = asyncio.Event()
         self.refuse: str | None = None
         self.lost = False
@@ -117,9 +124,7 @@ class DataPlane:
             if peer in self._lost:
                 return
             entry = self._expect(peer)
-        entry.outbox.append(frame)
-        if len(entry.outbox) == 1:
-            self._loop.call_soon_threadsafe(entry.wake.set)
+        entry.outbox.put(frame)
 
     def refuse(self, peer: str, reason: str) -> None:
         """Closes the stream to a peer that broke the protocol, telling it why."""
@@ -128,10 +133,7 @@ class DataPlane:
     def _run(self) -> None:
         asyncio.set_event_loop(self._loop)
         self._loop.run_forever()
-        left = asyncio.all_tasks(self._loop)
-        for task in left:
-            task.cancel()
-        self._loop.run_until_complete(asyncio.gather(*left, return_exceptions=True))
+        self._loop.run_until_complete(end_tasks())
         self._loop.run_until_complete(self._loop.shutdown_asyncgens())
         self._loop.close()
 
@@ -160,7 +162,7 @@ class DataPlane:
         with self._expecting:
             peer = self._peers.get(address)
             if peer is None:
-                peer = self._peers[address] = _Peer(address)
+                peer = self._peers[address] = _Peer(address, self._loop)
                 self._loop.call_soon_threadsafe(self._serve, peer)
             return peer
 
@@ -187,19 +189,34 @@ class DataPlane:
 
     async def _await_dial(self, peer: _Peer) -> None:
         timeout = self._configuration.seconds("taskmanager.network.connect.timeout")
-        try:
-            await asyncio.wait_for(peer.attached.wait(), timeout)
-        except TimeoutError:
-            self._lose(peer, f"it did not connect within {timeout:g} s")
+        while True:
+            try:
+                await asyncio.wait_for(peer.attached.wait(), timeout)
+                return
+            except TimeoutError:
+                if peer.lost or not await self._answers(peer.address, timeout):
+                    self._lose(peer, f"it did not connect within {timeout:g} s")
+                    return
+            log.warning("%s has not connected for %g s, but its process answers: waiting for it", peer.address, timeout)
 
-    async def _dial(self, peer: _Peer) -> None:
+    def _channel(self, address: str) -> grpc.aio.Channel:
         credentials = channel_credentials(self._configuration)
         if credentials is None:
-            channel = grpc.aio.insecure_channel(peer.address, options=self._options)
-        else:
-            channel = grpc.aio.secure_channel(peer.address, credentials, options=self._options)
+            return grpc.aio.insecure_channel(address, options=self._options)
+        return grpc.aio.secure_channel(address, credentials, options=self._options)
+
+    async def _answers(self, address: str, timeout: float) -> bool:
+        """Whether the process there takes a connection: its own threads do, also while its interpreter is busy."""
+        async with self._channel(address) as channel:
+            try:
+                await asyncio.wait_for(channel.channel_ready(), timeout)
+            except TimeoutError:
+                return False
+            return True
+
+    async def _dial(self, peer: _Peer) -> None:
         timeout = self._configuration.seconds("taskmanager.network.connect.timeout")
-        async with channel:
+        async with self._channel(peer.address) as channel:
             try:
                 await asyncio.wait_for(channel.channel_ready(), timeout)
             except TimeoutError:
@@ -221,6 +238,7 @@ class DataPlane:
                 self._lose(peer, "the connection was closed")
             finally:
                 call.cancel()
+                self._lose(peer, "the connection was closed")
 
     async def _accept(self, _requests: Any, context: Any) -> None:
         """The serving end of one stream. A stranger's nonsense ends this stream and touches nothing else."""
@@ -281,21 +299,32 @@ class DataPlane:
     async def _beat(self, peer: _Peer, liveness: Liveness) -> None:
         """Tells the peer that this worker lives, and notices when the peer is frozen or cut off without a word."""
         beat = pb.Frame(heartbeat=Heartbeat()).SerializeToString()
-        while not liveness.is_lost(self._loop.time()):
-            self.send(peer.address, beat)
-            await asyncio.sleep(liveness.interval)
+        call: asyncio.Task[None] | None = None
+        try:
+            while not liveness.is_lost(self._loop.time()):
+                self.send(peer.address, beat)
+                if liveness.silence > _MISSED_BEATS * liveness.interval and (call is None or call.done()):
+                    call = self._loop.create_task(self._call_on(peer, liveness))
+                await asyncio.sleep(liveness.interval)
+        finally:
+            if call is not None:
+                call.cancel()
         raise _Refused(f"no sign of life for {liveness.timeout:g} s")
+
+    async def _call_on(self, peer: _Peer, liveness: Liveness) -> None:
+        if await self._answers(peer.address, liveness.timeout):
+            log.info("%s is silent, but its process answers: native code may hold its interpreter lock", peer.address)
+            liveness.heard(self._loop.time())
 
     async def _write(self, peer: _Peer, stream: Any) -> None:
         outbox = peer.outbox
         while True:
-            while outbox:
-                await stream.write(outbox[0])
-                outbox.popleft()  # only now: `send` wakes this loop when it finds the outbox empty
+            while (frame := outbox.take()) is not None:
+                await stream.write(frame)
             if peer.refuse is not None:
                 raise _Refused(peer.refuse)
             peer.wake.clear()
-            if not outbox and peer.refuse is None:
+            if outbox.may_sleep() and peer.refuse is None:
                 await peer.wake.wait()
 
     def _hello(self) -> bytes:

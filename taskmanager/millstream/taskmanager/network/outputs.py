@@ -300,6 +300,11 @@ class ResultPartition:
         return self._remote
 
     @property
+    def has_local_channels(self) -> bool:
+        """Whether records go to tasks of the same worker as they are: those may change them."""
+        return bool(self._local)
+
+    @property
     def bytes_out(self) -> int:
         """Encoded bytes so far."""
         return sum(c.bytes_out for c in self._remote)

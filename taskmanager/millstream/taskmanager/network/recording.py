@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from millstream.core.batches import Barrier, Batch, Element, EndOfInput
 from millstream.proto import dataplane_pb2 as pb
+from millstream.taskmanager.interruption import TaskInterrupted
 from millstream.taskmanager.network.codecs import Codec, ElementCodec
 
 
@@ -35,7 +36,7 @@ class Recording:
         self.checkpoint_id = checkpoint_id
         self.buffers: list[Buffer] = []
         self.is_complete = False
-        self.error: Exception | None = None
+        self.error: BaseException | None = None
         self._stopped = False
         self._codec = codec
 
@@ -56,7 +57,9 @@ class Recording:
     def _encode(self, batch: Batch) -> None:
         try:
             self.buffers.append(Buffer(*self._codec.encode(batch)))
-        except Exception as error:  # of the user's classes: the producer's records are as good as ever without a copy
+        except TaskInterrupted:
+            raise
+        except BaseException as error:  # of the user's classes: the producer's records are as good without a copy
             self.error, self.is_complete, self._stopped = error, True, True
 
     def _signal(self, signal: Element) -> None:

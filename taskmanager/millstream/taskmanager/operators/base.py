@@ -3,7 +3,8 @@
 Call order: `initialize_state` and `open` once, `process` for each batch, `finish` once when the input ended, `close`
 exactly once on every path; between batches `prepare_snapshot` for each checkpoint, and what became of it. None of them
 may block, except a user's own function: blocking there is backpressure. An operator emits through `emit`; it never
-keeps or changes a batch after that.
+keeps or changes a batch after that. The records of a batch that it gets are its own, to keep and to change: so each
+that it emits goes through its `handover` at the moment at which the user's function hands it over.
 """
 
 from __future__ import annotations
@@ -13,10 +14,12 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from millstream.core.batches import Barrier, Batch, RowBatch
-from millstream.core.conversion import record_batch_to_rows
+from millstream.core.conversion import UNKNOWN, ConversionError, record_batch_to_rows
+from millstream.core.handover import Handover, RecordCopyError
 from millstream.core.types import TypeInformation
 from millstream.datastream.checkpointed import CheckpointedFunction
 from millstream.datastream.functions import Function, RuntimeContext
+from millstream.taskmanager.interruption import TaskInterrupted
 from millstream.taskmanager.state.backend import KeyedStateBackend, OperatorStateBackend
 from millstream.taskmanager.state.function_state import TaskInitializationContext, TaskSnapshotContext
 
@@ -40,6 +43,11 @@ class OperatorError(Exception):
         self.__cause__ = cause
 
 
+def record_of(error: BaseException) -> Any:
+    """The record that a batch could not be converted or written for, where the error says it."""
+    return error.record if isinstance(error, ConversionError) and error.record is not UNKNOWN else NO_RECORD
+
+
 class Operator:
     """Base of all operators: passes nothing on by itself."""
 
@@ -47,6 +55,10 @@ class Operator:
     """Its state by key, which is part of every checkpoint."""
     operator_state: OperatorStateBackend | None = None
     """Its state without keys, as well."""
+    makes_columns = False
+    """Whether its function answers columns, which no declared type keeps from being changed."""
+    only_reads = False
+    """Whether it neither changes records nor holds on to them: then it may get the same ones as others."""
 
     def __init__(self, name: str, context: RuntimeContext, input_type: TypeInformation, emit: Emit) -> None:
         self.name = name
@@ -54,6 +66,7 @@ class Operator:
         self.input_type = input_type
         self.emit = emit
         self.emit_side: dict[str, Emit] = {}
+        self.handover = Handover()
 
     def initialize_state(self, restored_checkpoint_id: int | None) -> None:
         """Before `open`: on a restore with the id of the snapshot, whose state the backends hold by now."""
@@ -96,6 +109,8 @@ class Operator:
         self, cause: BaseException, rows: list[Any], source: Iterator[Any], key_of: KeyOf | None = None
     ) -> OperatorError:
         """The error for the record that `source`, an iterator over `rows`, handed out last."""
+        if isinstance(cause, RecordCopyError):
+            return OperatorError(self.name, cause.record, cause)
         return OperatorError(self.name, rows[len(rows) - operator.length_hint(source) - 1], cause, key_of)
 
 
@@ -137,7 +152,9 @@ class FunctionOperator(Operator):
     def _guarded(self, call: Callable[[], None]) -> None:
         try:
             call()
-        except Exception as error:
+        except TaskInterrupted:
+            raise
+        except BaseException as error:
             raise OperatorError(self.name, NO_RECORD, error) from error
 
     def open(self) -> None:
@@ -158,5 +175,7 @@ def tell(operator_name: str, listener: Any, method: str, checkpoint_id: int) -> 
         return
     try:
         call(checkpoint_id)
-    except Exception as error:
+    except TaskInterrupted:
+        raise
+    except BaseException as error:
         raise OperatorError(operator_name, NO_RECORD, error) from error

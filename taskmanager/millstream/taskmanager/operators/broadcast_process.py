@@ -15,6 +15,7 @@ from millstream.datastream.functions import (
     RuntimeContext,
 )
 from millstream.datastream.state import BroadcastState, MapStateDescriptor, ReadOnlyBroadcastState, StateAccessError
+from millstream.taskmanager.interruption import TaskInterrupted
 from millstream.taskmanager.operators.base import NO_RECORD, Emit, OperatorError
 from millstream.taskmanager.operators.processing import ProcessingOperator
 from millstream.taskmanager.operators.two_input import TwoInputOperator
@@ -153,7 +154,9 @@ class BroadcastProcessOperator(TwoInputOperator, ProcessingOperator):
                 state = self._store.get_broadcast_state(descriptor)
                 self._states[descriptor.name] = state
                 self._views[descriptor.name] = ReadOnlyView(descriptor.name, state)
-        except Exception as error:
+        except TaskInterrupted:
+            raise
+        except BaseException as error:
             raise OperatorError(self.name, NO_RECORD, error) from error
         super().open()
 

@@ -18,6 +18,7 @@ from millstream.core.types import PICKLED, TypeInformation
 from millstream.datastream.functions import RuntimeContext
 from millstream.datastream.state import ListState
 from millstream.proto import dispatcher_pb2 as pb
+from millstream.taskmanager.interruption import TaskInterrupted
 from millstream.taskmanager.operators.base import NO_RECORD, Emit, Operator, OperatorError
 from millstream.taskmanager.state.backend import OperatorStateBackend
 
@@ -33,6 +34,7 @@ class CollectOperator(Operator):
 
     CAPACITY = 2 * 1024 * 1024
     LARGEST = 1024 * 1024 * 1024  # of one result: a message can have twice that
+    only_reads = True
 
     def __init__(
         self,
@@ -148,7 +150,9 @@ class CollectOperator(Operator):
     def _pickled(self, rows: list[Any]) -> bytes:
         try:
             return to_bytes(rows)
-        except Exception as error:  # whatever a user's __reduce__ raises
+        except TaskInterrupted:
+            raise
+        except BaseException as error:  # whatever a user's __reduce__ raises
             raise OperatorError(self.name, _unpicklable(rows), error) from error
 
 
@@ -156,6 +160,8 @@ def _unpicklable(rows: list[Any]) -> Any:
     for record in rows:
         try:
             to_bytes(record)
-        except Exception:  # as above
+        except TaskInterrupted:
+            raise
+        except BaseException:  # as above
             return record
     return NO_RECORD

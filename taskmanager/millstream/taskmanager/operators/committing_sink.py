@@ -9,7 +9,8 @@ from millstream.core.batches import Barrier, Batch
 from millstream.core.types import TypeInformation
 from millstream.datastream.connectors.two_phase_commit import TwoPhaseCommitSink
 from millstream.datastream.functions import RuntimeContext
-from millstream.taskmanager.operators.base import NO_RECORD, Emit, Operator, OperatorError
+from millstream.taskmanager.interruption import TaskInterrupted
+from millstream.taskmanager.operators.base import Emit, Operator, OperatorError, record_of
 from millstream.taskmanager.operators.transactions import (
     Element,
     ElementKind,
@@ -147,5 +148,7 @@ class CommittingSinkOperator(Operator):
     def _call(self, method: Callable[..., Any], *arguments: Any) -> Any:
         try:
             return method(*arguments)
-        except Exception as error:
-            raise OperatorError(self.name, NO_RECORD, error) from error
+        except TaskInterrupted:
+            raise
+        except BaseException as error:
+            raise OperatorError(self.name, record_of(error), error) from error

@@ -6,13 +6,17 @@ from typing import Any
 
 from millstream.core.batches import Batch, ColumnBatch
 from millstream.core.conversion import rows_to_record_batch, to_record_batch
+from millstream.core.copying import private_columns
 from millstream.core.types import TypeInformation
 from millstream.datastream.functions import RuntimeContext, as_callable
-from millstream.taskmanager.operators.base import NO_RECORD, Emit, FunctionOperator, OperatorError
+from millstream.taskmanager.interruption import TaskInterrupted
+from millstream.taskmanager.operators.base import Emit, FunctionOperator, OperatorError, record_of
 
 
 class MapBatchesOperator(FunctionOperator):
     """Columns in, columns out. Rows are turned into columns first, by their declared type."""
+
+    makes_columns = True
 
     def __init__(
         self, name: str, context: RuntimeContext, input_type: TypeInformation, emit: Emit, function: Any,
@@ -31,9 +35,11 @@ class MapBatchesOperator(FunctionOperator):
             result = self._call(columns.to_pandas() if self._pandas else columns)
             if result is None:
                 return
-            converted = to_record_batch(result)
-        except Exception as error:
-            raise OperatorError(self.name, NO_RECORD, error) from error
+            converted = to_record_batch(private_columns(result) if self.handover.copies else result)
+        except TaskInterrupted:
+            raise
+        except BaseException as error:
+            raise OperatorError(self.name, record_of(error), error) from error
         if converted.num_rows:
             same = converted.num_rows == len(batch)
             self.emit(ColumnBatch(converted, _timestamp_column(batch) if same else None))

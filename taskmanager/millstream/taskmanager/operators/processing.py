@@ -6,7 +6,9 @@ from collections.abc import Callable
 from typing import Any
 
 from millstream.core.batches import RowBatch
+from millstream.core.copying import ATOMIC
 from millstream.datastream.functions import OutputTag
+from millstream.taskmanager.interruption import TaskInterrupted
 from millstream.taskmanager.operators.base import FunctionOperator, KeyOf
 
 
@@ -22,6 +24,7 @@ class ProcessingOperator(FunctionOperator):
         side: dict[str, RowBatch] = {}
         set_key = None if self.keyed_state is None else self.keyed_state.set_current_key
         source = iter(rows)
+        hand_over, copies = self.handover.one, self.handover.copies
         try:
             for position, row in enumerate(source):
                 if key_of is not None:
@@ -35,14 +38,18 @@ class ProcessingOperator(FunctionOperator):
                 for result in results:
                     if type(result) is tuple and len(result) == 2 and isinstance(result[0], OutputTag):
                         bucket = side.setdefault(result[0].tag_id, RowBatch([], None if times is None else []))
-                        bucket.rows.append(result[1])
+                        bucket.rows.append(hand_over(result[1]))
                         if bucket.timestamps is not None and times is not None:
                             bucket.timestamps.append(times[position])
                     else:
-                        out.append(result)
+                        out.append(hand_over(result) if copies and type(result) not in ATOMIC else result)
                 if times is not None:
                     out_times += [times[position]] * (len(out) - len(out_times))
-        except Exception as error:
+            result = results = None
+            self.handover.done(rows)
+        except TaskInterrupted:
+            raise
+        except BaseException as error:
             raise self.failed(error, rows, source, key_of) from error
         finally:
             self.leave_key()

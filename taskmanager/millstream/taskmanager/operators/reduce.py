@@ -1,9 +1,8 @@
 """The rolling reduce of a keyed stream: its value per key lives in the keyed state backend.
 
 A value is both kept and emitted, so a function that changes its first argument in place would change results that
-were emitted before, and a consumer that changes a result would change the state. Where values can be changed, a copy
-is kept. That is told from the declared type, else from the first and the last record of each batch: all values of a
-reduce are of one type, and testing each would cost more than the 3 % that the loop over immutable values may lose.
+were emitted before, and a consumer that changes a result would change the state. Where values can be changed, copies
+are kept and emitted. That is told from the declared type, else from each value.
 """
 
 from __future__ import annotations
@@ -13,14 +12,15 @@ from typing import Any
 
 from millstream.core import plan
 from millstream.core.batches import Batch, RowBatch
+from millstream.core.copying import is_immutable_type
 from millstream.core.types import TypeInformation
 from millstream.datastream.aggregations import FieldAggregation, MaxBy, MinBy
 from millstream.datastream.checkpointed import CheckpointedFunction
 from millstream.datastream.functions import Function, RuntimeContext, as_callable
+from millstream.taskmanager.interruption import TaskInterrupted
 from millstream.taskmanager.operators.base import Emit, FunctionOperator
 from millstream.taskmanager.partitioning import key_function
 from millstream.taskmanager.state.backend import KeyedStateBackend
-from millstream.taskmanager.state.copying import is_immutable, is_immutable_type
 
 _CHANGING_NOTHING = (FieldAggregation, MinBy, MaxBy)
 
@@ -42,16 +42,22 @@ class ReduceOperator(FunctionOperator):
 
     def process(self, batch: Batch) -> None:
         """Folds the batch into the state."""
-        rows = self.rows_of(batch)
+        rows, key_of = self.rows_of(batch), self._key_of
         source = iter(rows)
         try:
-            keys = list(map(self._key_of, source))
+            keys = list(map(key_of, source))
+            if len(keys) < len(rows):  # map takes it for its own end; a comprehension costs half as much again
+                raise RuntimeError("the key selector raised StopIteration")
             source = iter(rows)
-            shared = self._never_changed or all(map(is_immutable, (*rows[:1], *rows[-1:])))
             records = _entering(source, keys, self.keyed_state.set_current_key) if self._uses_keys else source
-            results = self._table.fold(keys, records, self._reduce, shared)
-        except Exception as error:
-            raise self.failed(error, rows, source, self._key_of) from error
+            if self._never_changed or not self.handover.copies:
+                results = self._table.fold(keys, records, self._reduce)
+            else:
+                results = self._table.fold(keys, records, self._reduce, self.handover)
+        except TaskInterrupted:
+            raise
+        except BaseException as error:
+            raise self.failed(error, rows, source, key_of) from error
         finally:
             if self._uses_keys:
                 self.leave_key()

@@ -5,8 +5,10 @@ from __future__ import annotations
 from millstream.core.batches import Barrier, Batch
 from millstream.core.types import TypeInformation
 from millstream.datastream.connectors.base import Sink, SinkWriter
+from millstream.datastream.connectors.print import PrintSink
 from millstream.datastream.functions import RuntimeContext
-from millstream.taskmanager.operators.base import NO_RECORD, Emit, Operator, OperatorError, tell
+from millstream.taskmanager.interruption import TaskInterrupted
+from millstream.taskmanager.operators.base import NO_RECORD, Emit, Operator, OperatorError, record_of, tell
 
 
 class SinkOperator(Operator):
@@ -19,6 +21,7 @@ class SinkOperator(Operator):
     def __init__(self, name: str, context: RuntimeContext, input_type: TypeInformation, emit: Emit, sink: Sink):
         super().__init__(name, context, input_type, emit)
         self._sink = sink
+        self.only_reads = type(sink) is PrintSink
         self._writer: SinkWriter | None = None
         self._broken: OperatorError | None = None
 
@@ -26,7 +29,9 @@ class SinkOperator(Operator):
         """Creates the writer."""
         try:
             self._writer = self._sink.create_writer(self.context)
-        except Exception as error:
+        except TaskInterrupted:
+            raise
+        except BaseException as error:
             raise OperatorError(self.name, NO_RECORD, error) from error
 
     def process(self, batch: Batch) -> None:
@@ -35,8 +40,10 @@ class SinkOperator(Operator):
         assert self._writer is not None, "the writer is created in open"
         try:
             self._writer.write(batch)
-        except Exception as error:
-            raise OperatorError(self.name, NO_RECORD, error) from error
+        except TaskInterrupted:
+            raise
+        except BaseException as error:
+            raise OperatorError(self.name, record_of(error), error) from error
 
     def prepare_snapshot(self, barrier: Barrier) -> None:
         """What was written before the barrier has to be out: a restore does not bring it again."""
@@ -68,7 +75,9 @@ class SinkOperator(Operator):
         assert self._writer is not None, "the writer is created in open"
         try:
             self._writer.flush(end_of_input)
-        except Exception as error:
+        except TaskInterrupted:
+            raise
+        except BaseException as error:
             raise OperatorError(self.name, NO_RECORD, error) from error
 
     def close(self) -> None:
@@ -76,5 +85,7 @@ class SinkOperator(Operator):
         if self._writer is not None:
             try:
                 self._writer.close()
-            except Exception as error:
+            except TaskInterrupted:
+                raise
+            except BaseException as error:
                 raise OperatorError(self.name, NO_RECORD, error) from error

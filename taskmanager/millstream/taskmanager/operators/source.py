@@ -7,9 +7,11 @@ from collections.abc import Callable
 from typing import Any
 
 from millstream.core.batches import Batch, ColumnBatch, RowBatch
+from millstream.core.handover import RecordCopyError
 from millstream.core.types import TypeInformation
 from millstream.datastream.connectors.base import PollStatus, Source, SourceReader, SourceReaderContext
-from millstream.datastream.functions import RuntimeContext
+from millstream.datastream.functions import OutputTag, RuntimeContext
+from millstream.taskmanager.interruption import TaskInterrupted
 from millstream.taskmanager.operators.base import NO_RECORD, Emit, Operator, OperatorError, tell
 
 log = logging.getLogger(__name__)
@@ -24,11 +26,14 @@ class ReaderContext(SourceReaderContext):
         send_event: Callable[[str, Any], None],
         wake_up: Callable[[], None],
         wake_up_in: Callable[[float], None],
+        object_reuse: bool = False,
     ) -> None:
         self.runtime_context = runtime_context
+        self.object_reuse = object_reuse
         self._send_event = send_event
         self._wake_up = wake_up
         self._wake_up_in = wake_up_in
+        self._side: dict[str, list[Any]] = {}
 
     def send_split_request(self) -> None:
         """Through the task manager and the job manager to the coordinator."""
@@ -46,6 +51,17 @@ class ReaderContext(SourceReaderContext):
         """By a timer of the worker's loop."""
         self._wake_up_in(seconds)
 
+    def output(self, tag: OutputTag, rows: list[Any]) -> None:
+        """Held until the poll is over."""
+        self._side.setdefault(tag.tag_id, []).extend(rows)
+
+    def take_side(self) -> dict[str, list[Any]]:
+        """What the reader sent to side outputs since the last call."""
+        if not self._side:
+            return self._side
+        taken, self._side = self._side, {}
+        return taken
+
 
 class SourceOperator(Operator):
     """The head of a source task. `poll` replaces `process`."""
@@ -57,6 +73,7 @@ class SourceOperator(Operator):
         super().__init__(name, context, output_type, emit)
         self._source = source
         self.produces_columns = source.produces_columns()
+        self.keeps_records = source.keeps_records()
         self._reader_context = reader_context
         self.max_rows = max_rows
         self._reader: SourceReader[Any] | None = None
@@ -70,7 +87,9 @@ class SourceOperator(Operator):
             self._reader.start()
             if self.restored_splits:
                 self._reader.add_splits(self.restored_splits)
-        except Exception as error:
+        except TaskInterrupted:
+            raise
+        except BaseException as error:
             raise OperatorError(self.name, NO_RECORD, error) from error
 
     def poll(self, rows: int | None = None) -> Batch | PollStatus:
@@ -80,7 +99,19 @@ class SourceOperator(Operator):
         if not isinstance(result, RowBatch | ColumnBatch | PollStatus):
             message = f"poll_next must answer a RowBatch, a ColumnBatch or a PollStatus, not a {type(result).__name__}"
             raise OperatorError(self.name, NO_RECORD, TypeError(message))
-        return result
+        for tag, beside in self._reader_context.take_side().items():
+            emit = self.emit_side.get(tag)
+            if emit is not None:
+                emit(self._handed_over(RowBatch(beside)))
+        return self._handed_over(result) if isinstance(result, RowBatch) else result
+
+    def _handed_over(self, batch: RowBatch) -> RowBatch:
+        if not self.handover.copies:
+            return batch
+        try:
+            return RowBatch(self.handover.all(batch.rows, batch.rows), batch.timestamps)
+        except RecordCopyError as error:
+            raise OperatorError(self.name, error.record, error) from error
 
     def splits(self, checkpoint_id: int) -> list[Any]:
         """The splits that are not read to their end, each with its position."""
@@ -115,5 +146,7 @@ class SourceOperator(Operator):
         assert self._reader is not None, "the reader is created in open"
         try:
             return call(self._reader)
-        except Exception as error:
+        except TaskInterrupted:
+            raise
+        except BaseException as error:
             raise OperatorError(self.name, NO_RECORD, error) from error

@@ -7,6 +7,7 @@ streams are keyed, each record's key is entered before the user's function sees 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from itertools import chain
 from typing import Any, ClassVar
 
 from millstream.core import plan
@@ -14,7 +15,9 @@ from millstream.core.batches import Batch, RowBatch
 from millstream.core.conversion import record_batch_to_rows
 from millstream.core.types import TypeInformation
 from millstream.datastream.functions import RuntimeContext
+from millstream.taskmanager.interruption import TaskInterrupted
 from millstream.taskmanager.operators.base import Emit, FunctionOperator, KeyOf
+from millstream.taskmanager.operators.functional import results_of, timed_results
 from millstream.taskmanager.operators.processing import ProcessingOperator
 from millstream.taskmanager.operators.record_context import KeyedRecordContext, RecordContext
 from millstream.taskmanager.partitioning import key_function
@@ -79,15 +82,19 @@ class _GatheringOperator(TwoInputOperator):
     def _run(self, rows: list[Any], times: list[int] | None, method: str, key_of: KeyOf | None) -> None:
         source = iter(rows)
         try:
-            out, out_times = self.gather(self.entering(source, key_of), times, getattr(self.function, method))
-        except Exception as error:
+            out, out_times = self.gather(self.entering(source, key_of), times, getattr(self.function, method), rows)
+        except TaskInterrupted:
+            raise
+        except BaseException as error:
             raise self.failed(error, rows, source, key_of) from error
         finally:
             self.leave_key()
         if out:
             self.emit(RowBatch(out, out_times))
 
-    def gather(self, records: Iterator[Any], times: list[int] | None, call: Callable[[Any], Any]) -> Gathered:
+    def gather(
+        self, records: Iterator[Any], times: list[int] | None, call: Callable[[Any], Any], rows: list[Any]
+    ) -> Gathered:
         """The results of the records, with their timestamps."""
         raise NotImplementedError
 
@@ -97,17 +104,22 @@ class CoMapOperator(_GatheringOperator):
 
     methods = ("map1", "map2")
 
-    def gather(self, records: Iterator[Any], times: list[int] | None, call: Callable[[Any], Any]) -> Gathered:
+    def gather(
+        self, records: Iterator[Any], times: list[int] | None, call: Callable[[Any], Any], rows: list[Any]
+    ) -> Gathered:
         """One result of each record, or none."""
         if times is None:
-            return [result for record in records if (result := call(record)) is not None], None
-        out, out_times = [], []
-        for record, timestamp in zip(records, times, strict=True):
-            result = call(record)
-            if result is not None:
-                out.append(result)
-                out_times.append(timestamp)
-        return out, out_times
+            return self.handover.all(results_of(call, records), rows), None
+        out_times: list[int] = []
+        return self.handover.all(timed_results(_listing(call), records, times, out_times), rows), out_times
+
+
+def _listing(call: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    def listed(record: Any) -> tuple[Any, ...]:
+        result = call(record)
+        return () if result is None else (result,)
+
+    return listed
 
 
 class CoFlatMapOperator(_GatheringOperator):
@@ -115,18 +127,14 @@ class CoFlatMapOperator(_GatheringOperator):
 
     methods = ("flat_map1", "flat_map2")
 
-    def gather(self, records: Iterator[Any], times: list[int] | None, call: Callable[[Any], Any]) -> Gathered:
+    def gather(
+        self, records: Iterator[Any], times: list[int] | None, call: Callable[[Any], Any], rows: list[Any]
+    ) -> Gathered:
         """Whatever each record gives; None means nothing."""
-        out: list[Any] = []
-        extend = out.extend
+        if times is None:
+            return self.handover.all(chain.from_iterable(results_of(call, records)), rows), None
         out_times: list[int] = []
-        for position, record in enumerate(records):
-            results = call(record)
-            if results is not None:
-                extend(results)
-                if times is not None:
-                    out_times += [times[position]] * (len(out) - len(out_times))
-        return out, None if times is None else out_times
+        return self.handover.all(timed_results(call, records, times, out_times), rows), out_times
 
 
 class CoProcessOperator(TwoInputOperator, ProcessingOperator):

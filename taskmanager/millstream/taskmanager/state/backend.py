@@ -22,6 +22,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from millstream.core.clock import Clock
+from millstream.core.handover import Handover
 from millstream.core.types import TypeInformation
 from millstream.datastream.state import OperatorStateStore, State
 from millstream.datastream.state_descriptors import StateDescriptor
@@ -37,12 +38,14 @@ class ReducingTable(Protocol):
     """One value for each key, read and written in batches. What it is handed and answers is nobody's to change."""
 
     def fold(
-        self, keys: Sequence[Any], records: Iterator[Any], reduce: Callable[[Any, Any], Any], shared: bool = True
-    ) -> list[Any]:
+        self, keys: Sequence[Any], records: Iterator[Any], reduce: Callable[[Any, Any], Any],
+        handover: Handover | None = None,
+    ) -> list[Any]:  # fmt: skip
         """Folds each record into its key's value, in order; answers the new value after each record.
 
-        Unless `shared`, what is kept shares nothing with what is answered, so `reduce` and whoever gets the answers may
-        change them in place. When `reduce` raises, the record that it failed on is the last one taken from `records`.
+        With a `handover`, what is kept shares nothing with what is answered, nor with what `reduce` may hold, so that
+        it and whoever gets the answers may change them in place. When `reduce` raises, the record that it failed on is
+        the last one taken from `records`.
         """
 
     def read_column(self, keys: Any, default: float = 0, dtype: Any = "float64") -> npt.NDArray[Any]:

@@ -11,15 +11,19 @@ from millstream.datastream.connectors.file_system.sink import FileSink
 from millstream.datastream.connectors.file_system.source import FileSource
 from millstream.datastream.connectors.file_system.splits import FileFormat, FileSplit, FormatReader
 from millstream.datastream.connectors.file_system.text_format import StreamFormat
+from millstream.datastream.connectors.malformed import DEAD_LETTERS, DeadLetter, OnError
 
 __all__ = [
+    "DEAD_LETTERS",
     "BucketAssigner",
+    "DeadLetter",
     "Encoder",
     "FileFormat",
     "FileSink",
     "FileSource",
     "FileSplit",
     "FormatReader",
+    "OnError",
     "OutputFileConfig",
     "OutputFileConfigBuilder",
     "RollingPolicy",

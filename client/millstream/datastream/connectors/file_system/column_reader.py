@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from millstream.core.batches import ColumnBatch
-from millstream.datastream.connectors.errors import ConnectorError
+from millstream.datastream.connectors.errors import MalformedInputError
 from millstream.datastream.connectors.file_system.splits import FormatReader
 
 if TYPE_CHECKING:
@@ -51,7 +51,8 @@ class ColumnReader(FormatReader):
         try:
             return next(self._batches, None)
         except (pa.ArrowException, OSError) as error:
-            raise ConnectorError(f"file source: {self._path}: {' '.join(str(error).split())}") from error
+            reason = f"{' '.join(str(error).split())}; behind row {self._position}"
+            raise MalformedInputError(self._path, reason) from error
 
     def position(self) -> int:
         """Rows handed on since the split's start."""

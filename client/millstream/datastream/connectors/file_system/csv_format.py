@@ -8,10 +8,12 @@ from typing import Any
 from millstream.core.conversion import field_types
 from millstream.core.errors import InvalidProgramError
 from millstream.core.types import PICKLED, RowType, TupleType, TypeInformation, from_hint
-from millstream.datastream.connectors.errors import ConnectorError
-from millstream.datastream.connectors.file_system.column_reader import ColumnReader
+from millstream.datastream.connectors.file_system.charsets import checked_charset
+from millstream.datastream.connectors.file_system.csv_reader import CsvOptions, CsvReader
+from millstream.datastream.connectors.file_system.lines import checked_length
 from millstream.datastream.connectors.file_system.paths import FoundFile
 from millstream.datastream.connectors.file_system.splits import WHOLE, FileFormat, FileSplit, FormatReader
+from millstream.datastream.connectors.malformed import LONGEST_LINE
 
 
 class CsvFormat(FileFormat):
@@ -27,6 +29,7 @@ class CsvFormat(FileFormat):
         null_values: Sequence[str] | None = None,
         charset: str = "UTF-8",
         block_size: int = 1 << 20,
+        max_line_length: int = LONGEST_LINE,
     ) -> None:
         self._type: TypeInformation = PICKLED
         self._column_types: dict[str, TypeInformation] = {}
@@ -49,14 +52,17 @@ class CsvFormat(FileFormat):
             self._column_types = dict(zip(columns, fields, strict=True))
         self._columns = list(columns) if columns is not None else None
         for name, value in (("delimiter", delimiter), ("quote", quote or '"')):
-            if len(value) != 1:
-                raise InvalidProgramError(f"a CSV {name} must be one character, got {value!r}")
+            if len(value) != 1 or not value.isascii() or value in "\r\n":
+                raise InvalidProgramError(f"a CSV {name} must be one ASCII character, got {value!r}")
+        if delimiter == quote:
+            raise InvalidProgramError(f"CSV cannot have {quote!r} both as its delimiter and as its quote")
         self._header = header
         self._delimiter = delimiter
         self._quote = quote
-        self._null_values = list(null_values) if null_values is not None else None
-        self._charset = charset
+        self._null_values = [""] if null_values is None else list(null_values)
+        self._charset, self._is_cuttable = checked_charset(charset)
         self._block_size = block_size
+        self._longest = checked_length(max_line_length)
 
     def cut(self, file: FoundFile, block_size: int) -> list[FileSplit]:
         """The whole file."""
@@ -64,33 +70,20 @@ class CsvFormat(FileFormat):
 
     def open(self, split: FileSplit) -> FormatReader:
         """Reads from the start, so that types come out the same after a restore, and passes over what was read."""
-        import pyarrow as pa
-        from pyarrow import csv
-
         column_types = {name: t.arrow_type() for name, t in self._column_types.items()}
-        options: dict[str, Any] = {"column_types": {n: t for n, t in column_types.items() if t is not None}}
-        if self._header and self._columns is not None:
-            options["include_columns"] = self._columns
-        if self._null_values is not None:
-            options.update(null_values=self._null_values, strings_can_be_null=True)
-        try:
-            reader = csv.open_csv(
-                split.path,
-                read_options=csv.ReadOptions(
-                    use_threads=False,
-                    block_size=self._block_size,
-                    column_names=None if self._header else self._columns,
-                    autogenerate_column_names=not self._header and self._columns is None,
-                    encoding=self._charset,
-                ),
-                parse_options=csv.ParseOptions(
-                    delimiter=self._delimiter, quote_char=self._quote or False, newlines_in_values=True
-                ),
-                convert_options=csv.ConvertOptions(**options),
-            )
-        except (pa.ArrowException, OSError, KeyError, LookupError) as error:
-            raise ConnectorError(f"file source: {split.path}: {' '.join(str(error).split())}") from error
-        return ColumnReader(split.path, reader, reader.close, resume_at=split.position or 0)
+        options = CsvOptions(
+            self._header,
+            self._columns,
+            {name: kind for name, kind in column_types.items() if kind is not None},
+            self._delimiter,
+            self._quote,
+            self._null_values,
+            self._charset if self._is_cuttable else "utf-8",
+            None if self._is_cuttable else self._charset,
+            self._block_size,
+            self._longest,
+        )
+        return CsvReader(split, options)
 
     def produces_columns(self) -> bool:
         """Always."""

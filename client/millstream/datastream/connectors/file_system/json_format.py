@@ -2,27 +2,27 @@
 
 from __future__ import annotations
 
-import codecs
 from collections.abc import Callable
 from typing import Any, TypedDict
 
 import msgspec
 
-from millstream.core.batches import RowBatch
 from millstream.core.row import Row
 from millstream.core.types import PICKLED, ListType, MapType, RowType, TypeInformation, from_hint
-from millstream.datastream.connectors.errors import ConnectorError
-from millstream.datastream.connectors.file_system.lines import LineReader, cut_lines
+from millstream.datastream.connectors.file_system.line_format import LineFormatReader
+from millstream.datastream.connectors.file_system.lines import checked_length, cut_lines
 from millstream.datastream.connectors.file_system.paths import FoundFile
 from millstream.datastream.connectors.file_system.splits import FileSplit, FormatReader
 from millstream.datastream.connectors.file_system.text_format import StreamFormat
+from millstream.datastream.connectors.malformed import LONGEST_LINE
 
 
 class JsonLinesFormat(StreamFormat):
     """One JSON value a line; empty lines are passed over. A field that the declared type lacks is dropped."""
 
-    def __init__(self, type_info: Any = PICKLED) -> None:
+    def __init__(self, type_info: Any = PICKLED, max_line_length: int = LONGEST_LINE) -> None:
         self._type = from_hint(type_info)
+        self._longest = checked_length(max_line_length)
 
     def cut(self, file: FoundFile, block_size: int) -> list[FileSplit]:
         """Byte ranges."""
@@ -30,50 +30,29 @@ class JsonLinesFormat(StreamFormat):
 
     def open(self, split: FileSplit) -> FormatReader:
         """Decodes each line."""
-        return _JsonLines(split, self._type)
+        return _JsonLines(split, self._type, self._longest)
 
     def produced_type(self) -> TypeInformation:
         """The declared type."""
         return self._type
 
 
-class _JsonLines(FormatReader):
-    def __init__(self, split: FileSplit, type: TypeInformation) -> None:
-        self._type = type
+class _JsonLines(LineFormatReader):
+    def __init__(self, split: FileSplit, type: TypeInformation, longest: int) -> None:
+        super().__init__(split, longest)
+        self._expected = "" if type == PICKLED else f" of {type.describe()}"
         self._decode = _decoder(type)
-        self._lines = LineReader(split)
 
-    def read(self, max_rows: int) -> RowBatch | None:
-        """The values of the next lines."""
-        before = self._lines.position()
-        lines = self._lines.take(max_rows)
-        if not lines:
-            return None
-        if before == 0:
-            lines[0] = lines[0].removeprefix(codecs.BOM_UTF8)
+    def decode(self, lines: list[bytes]) -> list[Any]:
+        """Their values."""
         decode = self._decode
-        rows: list[Any] = []
-        offset = before
-        try:
-            for line in lines:
-                if line and not line.isspace():
-                    rows.append(decode(line))
-                offset += len(line) + 1
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
-            expected = "" if self._type == PICKLED else f" of {self._type.describe()}"
-            raise ConnectorError(
-                f"file source: {self._lines.path}, line {self._lines.line_number(offset)}: "
-                f"not valid JSON{expected}: {error}"
-            ) from error
-        return RowBatch(rows)
+        return [decode(line) for line in lines if line and not line.isspace()]
 
-    def position(self) -> int:
-        """A byte offset."""
-        return self._lines.position()
-
-    def close(self) -> None:
-        """Closes the file."""
-        self._lines.close()
+    def reason(self, error: Exception) -> str | None:
+        """What is wrong with the value, or with its type."""
+        if isinstance(error, msgspec.DecodeError | UnicodeDecodeError | RecursionError):
+            return f"not valid JSON{self._expected}: {error}"
+        return None
 
 
 def _decoder(type: TypeInformation) -> Callable[[bytes], Any]:

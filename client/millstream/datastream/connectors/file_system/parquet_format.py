@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from millstream.core.types import PICKLED, TypeInformation, from_hint
-from millstream.datastream.connectors.errors import ConnectorError
+from millstream.datastream.connectors.errors import ConnectorError, MalformedInputError
 from millstream.datastream.connectors.file_system.column_reader import ColumnReader
 from millstream.datastream.connectors.file_system.paths import FoundFile
 from millstream.datastream.connectors.file_system.splits import FileFormat, FileSplit, FormatReader
@@ -44,9 +44,7 @@ class ParquetFormat(FileFormat):
             names = parquet.schema_arrow.names
             missing = [name for name in self._columns or () if name not in names]
             if missing:
-                raise ConnectorError(
-                    f"file source: {split.path}: no column {', '.join(missing)}; it has {', '.join(names)}"
-                )
+                raise MalformedInputError(split.path, f"no column {', '.join(missing)}; it has {', '.join(names)}")
             resume_at, first_row, group = split.position or 0, 0, split.start
             while group < split.end and first_row + parquet.metadata.row_group(group).num_rows <= resume_at:
                 first_row += parquet.metadata.row_group(group).num_rows
@@ -76,5 +74,10 @@ def _open(path: str) -> Any:
 
     try:
         return parquet.ParquetFile(path)
-    except (pa.ArrowException, OSError) as error:
-        raise ConnectorError(f"file source: {path}: {' '.join(str(error).split())}") from error
+    except pa.ArrowException as error:
+        raise MalformedInputError(path, " ".join(str(error).split())) from error
+    except OSError as error:
+        reason = " ".join(str(error).split())
+        if error.errno is None:  # Arrow's, about what is in the file
+            raise MalformedInputError(path, reason) from error
+        raise ConnectorError(f"file source: {path}: {reason}") from error

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from millstream.core.batches import Batch, RowBatch
-from millstream.core.conversion import rows_to_record_batch
+from millstream.core.conversion import keeps_values, rows_to_record_batch
 from millstream.core.types import TypeInformation
 from millstream.datastream.connectors.errors import ConnectorError
 from millstream.datastream.connectors.file_system.part_formats import PartFormat, PartWriter
@@ -48,6 +48,8 @@ class _ParquetWriter(PartWriter):
         if not len(batch):
             return
         data = rows_to_record_batch(batch.rows, self._type) if isinstance(batch, RowBatch) else batch.data
+        if self._schema is not None:
+            _refuse_other_values(data, self._schema, isinstance(batch, RowBatch))
         self._held.append(data)
         self._held_rows += data.num_rows
         self._held_bytes += data.nbytes
@@ -85,6 +87,18 @@ class _ParquetWriter(PartWriter):
         self._held = []
         if self._writer is not None:
             self._writer.close()
+
+
+def _refuse_other_values(batch: pa.RecordBatch, schema: Any, zones: bool) -> None:
+    """Refuses columns that a cast would make other values of, such as text of bytes."""
+    for field in schema:
+        if field.name in batch.schema.names:
+            found = batch.schema.field(field.name).type
+            if not keeps_values(found, field.type, zones=zones):
+                raise ConnectorError(
+                    f"file sink: column '{field.name}' of the Parquet file is {field.type}, and its values are "
+                    f"{found}: convert them, or declare another schema=..."
+                )
 
 
 def _conform(batch: pa.RecordBatch, schema: Any) -> pa.RecordBatch:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
 from typing import Any
 
@@ -16,13 +17,23 @@ from millstream.datastream.connectors.base import (
     SplitEnumerator,
     SplitEnumeratorContext,
 )
+from millstream.datastream.connectors.errors import ConnectorError, MalformedInputError
 from millstream.datastream.connectors.file_system.csv_format import CsvFormat
 from millstream.datastream.connectors.file_system.json_format import JsonLinesFormat
 from millstream.datastream.connectors.file_system.parquet_format import ParquetFormat
-from millstream.datastream.connectors.file_system.paths import PathLike, absolute, find_files
-from millstream.datastream.connectors.file_system.splits import FileFormat, FileSplit, FormatReader
+from millstream.datastream.connectors.file_system.paths import FoundFile, PathLike, absolute, find_files
+from millstream.datastream.connectors.file_system.splits import WHOLE, FileFormat, FileSplit, FormatReader
 from millstream.datastream.connectors.file_system.text_format import StreamFormat
+from millstream.datastream.connectors.malformed import (
+    LONGEST_LINE,
+    DeadLetter,
+    ErrorHandling,
+    MalformedCount,
+    MalformedRecords,
+    OnError,
+)
 from millstream.datastream.connectors.split_queue import DiscoveringEnumerator, OneSplitReader, QueueEnumerator
+from millstream.datastream.functions import OutputTag
 
 DEFAULT_BLOCK_SIZE = 64 * 1024 * 1024
 
@@ -34,7 +45,13 @@ class FileSource(Source[FileSplit]):
     the source itself. Files are listed when the job starts; later changes to them are not noticed.
     """
 
-    def __init__(self, file_format: FileFormat, *paths: PathLike, block_size: int = DEFAULT_BLOCK_SIZE) -> None:
+    def __init__(
+        self,
+        file_format: FileFormat,
+        *paths: PathLike,
+        block_size: int = DEFAULT_BLOCK_SIZE,
+        on_error: OnError | OutputTag | str = OnError.FAIL,
+    ) -> None:
         if not paths:
             raise InvalidProgramError("a file source needs at least one path")
         if block_size < 1:
@@ -42,11 +59,14 @@ class FileSource(Source[FileSplit]):
         self._format = file_format
         self._paths = [absolute(path) for path in paths]
         self._block_size = block_size
+        self._handling = ErrorHandling.of(on_error)
 
     @staticmethod
-    def for_record_stream_format(stream_format: StreamFormat, *paths: PathLike) -> FileSource:
+    def for_record_stream_format(
+        stream_format: StreamFormat, *paths: PathLike, on_error: OnError | OutputTag | str = OnError.FAIL
+    ) -> FileSource:
         """By a stream format, such as `StreamFormat.text_line_format()`."""
-        return FileSource(stream_format, *paths)
+        return FileSource(stream_format, *paths, on_error=on_error)
 
     @staticmethod
     def for_csv(
@@ -58,29 +78,45 @@ class FileSource(Source[FileSplit]):
         quote: str | None = '"',
         null_values: Sequence[str] | None = None,
         charset: str = "UTF-8",
+        max_line_length: int = LONGEST_LINE,
+        on_error: OnError | OutputTag | str = OnError.FAIL,
     ) -> FileSource:
         """CSV files as column batches.
 
         With a header, `columns` chooses some of its columns; without one, it names all of them (f0, f1, ... when it is
         not given). `types` maps columns to types, or is a row, tuple or dataclass type with the columns as its fields.
+        A value that is one of `null_values` and not quoted is None; by default an empty one.
         """
-        return FileSource(CsvFormat(columns, types, header, delimiter, quote, null_values, charset), *paths)
+        csv = CsvFormat(
+            columns, types, header, delimiter, quote, null_values, charset, max_line_length=max_line_length
+        )
+        return FileSource(csv, *paths, on_error=on_error)
 
     @staticmethod
-    def for_json_lines(*paths: PathLike, type_info: Any = PICKLED) -> FileSource:
+    def for_json_lines(
+        *paths: PathLike,
+        type_info: Any = PICKLED,
+        max_line_length: int = LONGEST_LINE,
+        on_error: OnError | OutputTag | str = OnError.FAIL,
+    ) -> FileSource:
         """JSON lines as plain dicts and lists, or as the declared type (a dataclass, a type hint, `Types....`)."""
-        return FileSource(JsonLinesFormat(type_info), *paths)
+        return FileSource(JsonLinesFormat(type_info, max_line_length), *paths, on_error=on_error)
 
     @staticmethod
     def for_parquet(
-        *paths: PathLike, columns: Sequence[str] | None = None, type_info: Any = PICKLED
+        *paths: PathLike,
+        columns: Sequence[str] | None = None,
+        type_info: Any = PICKLED,
+        on_error: OnError | OutputTag | str = OnError.FAIL,
     ) -> FileSource:
         """Parquet files as column batches, with all columns or the named ones."""
-        return FileSource(ParquetFormat(columns, type_info), *paths)
+        return FileSource(ParquetFormat(columns, type_info), *paths, on_error=on_error)
 
     def with_block_size(self, block_size: int) -> FileSource:
         """A source that cuts files into splits of about this many bytes, where the format can be cut."""
-        return FileSource(self._format, *self._paths, block_size=block_size)
+        other = FileSource(self._format, *self._paths, block_size=block_size)
+        other._handling = self._handling
+        return other
 
     def process_static_file_set(self) -> FileSource:
         """Reads the files that are there when the job starts: the only mode."""
@@ -95,8 +131,15 @@ class FileSource(Source[FileSplit]):
         return Boundedness.BOUNDED
 
     def _discover(self) -> list[FileSplit]:
-        files = find_files(self._paths)
-        return [split for file in files for split in self._format.cut(file, self._block_size)]
+        return [split for file in find_files(self._paths) for split in self._cut(file)]
+
+    def _cut(self, file: FoundFile) -> list[FileSplit]:
+        try:
+            return self._format.cut(file, self._block_size)
+        except MalformedInputError:
+            if self._handling.on_error is OnError.FAIL:
+                raise
+            return [FileSplit(file.path, 0, WHOLE)]  # its reader will meet the same, and count it
 
     def create_enumerator(self, context: SplitEnumeratorContext[FileSplit]) -> SplitEnumerator[FileSplit]:
         """Lists and cuts the files."""
@@ -108,11 +151,19 @@ class FileSource(Source[FileSplit]):
 
     def create_reader(self, context: SourceReaderContext) -> SourceReader[FileSplit]:
         """Reads a split at a time."""
-        return _FileReader(context, self._format)
+        return _FileReader(context, self._format, self._handling)
+
+    def side_outputs(self) -> tuple[OutputTag, ...]:
+        """Dead letters, when they are asked for."""
+        return self._handling.side_outputs
 
     def produces_columns(self) -> bool:
         """As the format says."""
         return self._format.produces_columns()
+
+    def keeps_records(self) -> bool:
+        """Every record is made anew."""
+        return False
 
     def get_produced_type(self) -> TypeInformation:
         """The format's."""
@@ -120,20 +171,48 @@ class FileSource(Source[FileSplit]):
 
 
 class _FileReader(OneSplitReader[FileSplit]):
-    def __init__(self, context: SourceReaderContext, file_format: FileFormat) -> None:
+    """Its state is its splits, and how many malformed records it has met."""
+
+    def __init__(self, context: SourceReaderContext, file_format: FileFormat, handling: ErrorHandling) -> None:
         super().__init__(context)
         self._format = file_format
         self._split = FileSplit("", 0, 0)
         self._reader: FormatReader | None = None
+        self._malformed = MalformedRecords(handling, context, self._place)
 
     def open_split(self, split: FileSplit) -> None:
         """Opens the file."""
-        self._reader = self._format.open(split)
+        try:
+            self._reader = self._format.open(split)
+        except MalformedInputError as error:
+            self._give_up(error)
         self._split = split
 
     def read(self, max_rows: int) -> Batch | None:
-        """The format's next batch."""
-        return self._reader.read(max_rows) if self._reader else None
+        """The format's next batch; what it cannot read is handled before."""
+        if self._reader is None:
+            return None
+        try:
+            batch = self._reader.read(max_rows)
+        except MalformedInputError as error:
+            self._malformed.handle(self._reader.malformed())
+            self._give_up(error)
+            return None
+        self._malformed.handle(self._reader.malformed())
+        return batch
+
+    def _give_up(self, error: MalformedInputError) -> None:
+        """What is left of a file is one malformed record."""
+        if self._malformed.fails:
+            raise error
+        self._malformed.handle([DeadLetter(error.path, error.offset, error.raw, error.reason)])
+
+    def _place(self, letter: DeadLetter) -> str:
+        line = None
+        if self._reader is not None:
+            with contextlib.suppress(OSError, EOFError, ConnectorError):  # it is damaged, or gone
+                line = self._reader.line_of(letter)
+        return f"file source: {letter.source}" + ("" if line is None else f", line {line}")
 
     def current_split(self) -> FileSplit:
         """The split at the reader's position."""
@@ -146,3 +225,20 @@ class _FileReader(OneSplitReader[FileSplit]):
         if self._reader is not None:
             self._reader.close()
             self._reader = None
+
+    def add_splits(self, splits: list[Any]) -> None:
+        """Queues them; a count goes to the count."""
+        self._malformed.restore([split for split in splits if isinstance(split, MalformedCount)])
+        files = [split for split in splits if not isinstance(split, MalformedCount)]
+        if files:
+            super().add_splits(files)
+
+    def snapshot_state(self, checkpoint_id: int) -> list[Any]:
+        """The splits with their positions, and the count."""
+        return [*super().snapshot_state(checkpoint_id), *self._malformed.state()]
+
+    def close(self) -> None:
+        """Closes the open split."""
+        super().close()
+        self._malformed.close()
+

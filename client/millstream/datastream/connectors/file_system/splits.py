@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from millstream.core.batches import Batch
 from millstream.core.types import TypeInformation
 from millstream.datastream.connectors.file_system.paths import FoundFile
+from millstream.datastream.connectors.malformed import DeadLetter
 
 WHOLE = -1
 
@@ -31,7 +32,15 @@ class FormatReader(ABC):
 
     @abstractmethod
     def read(self, max_rows: int) -> Batch | None:
-        """The next batch, or None at the end of the split."""
+        """The next batch, or None at the end of the split; an empty one when all that was read is malformed."""
+
+    def malformed(self) -> list[DeadLetter]:
+        """What the last `read` could not read and passed over; the position is behind it. Called once after each."""
+        return []
+
+    def line_of(self, malformed: DeadLetter) -> int | None:
+        """The number, from 1, of the line where it begins, for people; None where there are no lines."""
+        return None
 
     @abstractmethod
     def position(self) -> int:
@@ -51,7 +60,10 @@ class FileFormat(ABC):
 
     @abstractmethod
     def open(self, split: FileSplit) -> FormatReader:
-        """Starts or resumes a split. Raises ConnectorError naming the file when it cannot."""
+        """Starts or resumes a split. Raises ConnectorError naming the file when it cannot.
+
+        A MalformedInputError, here or while reading, says that the file is there and what it holds cannot be read.
+        """
 
     def produces_columns(self) -> bool:
         """Whether its readers answer Arrow batches."""

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from millstream.core.copying import private_copy
 from millstream.core.snapshot.model import StateKind, TtlSettings
 from millstream.core.snapshot.restore import Rows
 from millstream.datastream.state import BroadcastState, ListState, OperatorStateStore, descriptor_of
 from millstream.datastream.state_descriptors import ListStateDescriptor, MapStateDescriptor, StateDescriptor
 from millstream.taskmanager.state.address import Address
 from millstream.taskmanager.state.captured import CapturedContents, CapturedOperatorState, RestoredState
-from millstream.taskmanager.state.copying import private_copy
 from millstream.taskmanager.state.declarations import declare_operator
 from millstream.taskmanager.state.heap.plain import HeapBroadcastState, HeapListState
 from millstream.taskmanager.state.heap.table import HeapTable

@@ -15,10 +15,11 @@ from itertools import compress, repeat
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
+from millstream.core.copying import ATOMIC, is_immutable, is_immutable_type, private_copy
+from millstream.core.handover import Handover
 from millstream.core.snapshot.model import StateKind, TtlSettings
 from millstream.core.snapshot.restore import Rows
 from millstream.taskmanager.state.captured import StateDeclaration
-from millstream.taskmanager.state.copying import ATOMIC, is_immutable, is_immutable_type, private_copy
 from millstream.taskmanager.state.dirty import DirtyKeyGroups
 from millstream.taskmanager.state.heap.captured import GroupColumn, HeapCapture
 from millstream.taskmanager.state.heap.expiry import Expiry
@@ -129,14 +130,15 @@ class HeapTable:
     # Batches
 
     def fold(
-        self, keys: Sequence[Any], records: Iterator[Any], reduce: Callable[[Any, Any], Any], shared: bool = True
-    ) -> list[Any]:
+        self, keys: Sequence[Any], records: Iterator[Any], reduce: Callable[[Any, Any], Any],
+        handover: Handover | None = None,
+    ) -> list[Any]:  # fmt: skip
         """Folds each record into its key's value, in order; answers the new value after each record."""
         if self.dirty is not None:
             self.dirty.add_all(keys)
         self.forget_released()
-        if self.expiry is not None or not shared:
-            return self._fold_with_care(keys, records, reduce, shared)
+        if self.expiry is not None or handover is not None:
+            return self._fold_with_care(keys, records, reduce, handover)
         if self._captures and self._changeable:
             return self._fold_watched(keys, records, reduce)
         values = self.values
@@ -175,19 +177,27 @@ class HeapTable:
         return results
 
     def _fold_with_care(
-        self, keys: Sequence[Any], records: Iterator[Any], reduce: Callable[[Any, Any], Any], shared: bool
+        self, keys: Sequence[Any], records: Iterator[Any], reduce: Callable[[Any, Any], Any], handover: Handover | None
     ) -> list[Any]:
-        """The same for values that expire, and for values that are copied, of which the copies are kept."""
-        values, expires, expiry = self.values, self.expires, self.expiry
+        """The same for values that expire, and for values that are copied, if they can be changed."""
+        values, expires, expiry, atomic = self.values, self.expires, self.expiry, ATOMIC
         results: list[Any] = []
         for key, record in zip(keys, records, strict=False):
             if key.__class__ is float and key != key:
                 key = NOT_A_NUMBER
             if expiry is not None and key in values and expires[key] <= expiry.now() and not expiry.answers_expired:
                 self.drop(key)
-            if key in values:
+            is_first = key not in values
+            if not is_first:
                 record = reduce(self.private(key, values[key]) if self.watched else values[key], record)
-            values[key] = record if shared else private_copy(record)
+            kept = record
+            if handover is not None:
+                for item in record if type(record) is tuple else (record,):
+                    if type(item) not in atomic:
+                        kept = handover.kept(record)
+                        record = record if is_first else handover.kept(record)  # the first is the operator's own
+                        break
+            values[key] = kept
             if expiry is not None:
                 expires[key] = expiry.now() + expiry.ttl_ms
             results.append(record)

@@ -1,0 +1,163 @@
+"""Artifacts that unpack to more than is allowed are refused, whatever they say of themselves, and leave nothing."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import os
+import shutil
+import struct
+import tarfile
+import tracemalloc
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from millstream.core.artifacts import sha256_of, validate_wheel
+from millstream.core.configuration import Configuration
+from millstream.core.environments import EnvironmentCache, EnvironmentFailedError
+from millstream.core.errors import InvalidProgramError
+from millstream.core.graph import Artifact, ArtifactKind
+from millstream.core.unpacking import UnpackBudget, UnpackLimits
+
+_NAME = "job-1.0-py3-none-any.whl"
+_INFO = "job-1.0.dist-info"
+_MEGABYTE = 1024 * 1024
+
+
+def zip_of(members: dict[str, bytes], wheel: bool = False) -> bytes:
+    info = {f"{_INFO}/METADATA": b"Name: job\nVersion: 1.0\n", f"{_INFO}/WHEEL": b"Wheel-Version: 1.0\n"}
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, content in {**members, **(info if wheel else {})}.items():
+            archive.writestr(name, content)
+    return packed.getvalue()
+
+
+def tar_of(members: dict[str, bytes], mode: str = "w:gz") -> bytes:
+    packed = io.BytesIO()
+    with tarfile.open(fileobj=packed, mode=mode) as tar:  # type: ignore[call-overload]  # the mode is one of tarfile's
+        for name, content in members.items():
+            member = tarfile.TarInfo(name)
+            member.size = len(content)
+            tar.addfile(member, io.BytesIO(content))
+    return packed.getvalue()
+
+
+def prepare(tmp_path: Path, name: str, content: bytes, kind: ArtifactKind, limits: UnpackLimits) -> list[Path]:
+    """What the environment's working directory holds."""
+    stored = tmp_path / "stored"
+    stored.write_bytes(content)
+
+    async def fetch(artifact: Artifact, path: Path) -> None:
+        shutil.copyfile(stored, path)
+
+    cache = EnvironmentCache(tmp_path / "cache", limits=limits)
+    made = asyncio.run(cache.prepare([Artifact(sha256_of(stored), name, kind)], fetch, lambda _: None))
+    assert made.working_directory is not None
+    return [path for path in Path(made.working_directory).rglob("*") if path.is_file()]
+
+
+@pytest.mark.parametrize(
+    ("limits", "option"),
+    [
+        (UnpackLimits(size=10_000), "more than 10000 bytes .*python.unpack.max-size"),
+        (UnpackLimits(entries=2), "more than 2 files and folders .*python.unpack.max-entries"),
+    ],
+)
+@pytest.mark.parametrize("kind", ["wheel", "zip", "tar", "tar.gz", "tar.bz2", "tar.xz"])
+def test_size_and_number_are_bounded(tmp_path: Path, kind: str, limits: UnpackLimits, option: str) -> None:
+    members = {f"f{number}": os.urandom(4000) for number in range(3)}
+    if kind == "wheel":
+        path = tmp_path / _NAME
+        path.write_bytes(zip_of(members, wheel=True))
+        assert validate_wheel(path, _MEGABYTE).name == "job"
+        with pytest.raises(InvalidProgramError, match=option):
+            validate_wheel(path, _MEGABYTE, limits=limits)
+        with pytest.raises(EnvironmentFailedError, match=option):
+            prepare(tmp_path, _NAME, path.read_bytes(), ArtifactKind.WHEEL, limits)
+    else:
+        content = zip_of(members) if kind == "zip" else tar_of(members, f"w:{kind[4:]}")
+        with pytest.raises(EnvironmentFailedError, match=option):
+            prepare(tmp_path, f"data.{kind}", content, ArtifactKind.ARCHIVE, limits)
+        assert len(prepare(tmp_path, f"data.{kind}", content, ArtifactKind.ARCHIVE, UnpackLimits())) == 3
+    assert len([folder for folder in (tmp_path / "cache").iterdir() if folder.is_dir()]) == (kind != "wheel")
+
+
+@pytest.mark.parametrize("pack", [zip_of, tar_of])
+def test_what_grows_a_thousandfold_is_refused(tmp_path: Path, pack: Callable[[dict[str, bytes]], bytes]) -> None:
+    content = pack({"zeros": bytes(40 * _MEGABYTE)})
+    assert len(content) < 50_000
+    with pytest.raises(EnvironmentFailedError, match=r"more than 100 times its own size \(python.unpack.max-ratio\)"):
+        prepare(tmp_path, "bomb", content, ArtifactKind.ARCHIVE, UnpackLimits())
+    assert not list((tmp_path / "cache").rglob("zeros"))
+
+
+def test_a_wheel_in_a_wheel_is_counted_with_it(tmp_path: Path) -> None:
+    inner = zip_of({"zeros": bytes(40 * _MEGABYTE)}, wheel=True)
+    outer = zip_of({"job/wheels/inner-1.0-py3-none-any.whl": inner}, wheel=True)
+    path = tmp_path / _NAME
+    path.write_bytes(outer)
+    validate_wheel(path, _MEGABYTE)
+    with pytest.raises(EnvironmentFailedError, match=f"{_NAME} is refused: .*100 times"):
+        prepare(tmp_path, _NAME, outer, ArtifactKind.WHEEL, UnpackLimits())
+
+
+def test_a_header_that_lies_about_the_size_helps_nobody(tmp_path: Path) -> None:
+    """Only as much as the directory promises is ever written, and then the checksum does not fit."""
+    content = bytearray(zip_of({"zeros": bytes(40 * _MEGABYTE)}))
+    for signature, offset in ((b"PK\x03\x04", 22), (b"PK\x01\x02", 24)):
+        struct.pack_into("<L", content, content.index(signature) + offset, 10)
+    with pytest.raises(EnvironmentFailedError, match="neither a readable zip nor tar"):
+        prepare(tmp_path, "liar.zip", bytes(content), ArtifactKind.ARCHIVE, UnpackLimits())
+    assert not list((tmp_path / "cache").rglob("zeros"))
+
+
+def test_a_directory_of_too_many_entries_is_not_even_read(tmp_path: Path) -> None:
+    path = tmp_path / _NAME
+    entry = struct.pack("<4s4B4HL2L5H2L", b"PK\x01\x02", *[0] * 18)
+    count = 200_000
+    end = struct.pack("<4s4H2LH", b"PK\x05\x06", 0, 0, count & 0xFFFF, count & 0xFFFF, count * len(entry), 0, 0)
+    path.write_bytes(entry * count + end)
+    tracemalloc.start()
+    try:
+        with pytest.raises(InvalidProgramError, match=r"python.unpack.max-entries"):
+            validate_wheel(path, 1 << 30, limits=UnpackLimits(entries=1000))
+        assert tracemalloc.get_traced_memory()[1] < _MEGABYTE
+    finally:
+        tracemalloc.stop()
+
+
+def test_links_do_not_lead_out(tmp_path: Path) -> None:
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    packed = io.BytesIO()
+    with tarfile.open(fileobj=packed, mode="w") as tar:
+        link = tarfile.TarInfo("link")
+        link.type, link.linkname = tarfile.SYMTYPE, str(outside)
+        tar.addfile(link)
+        tar.addfile(tarfile.TarInfo("link/evil"))
+    with pytest.raises(EnvironmentFailedError, match="outside"):
+        prepare(tmp_path, "links.tar", packed.getvalue(), ArtifactKind.ARCHIVE, UnpackLimits())
+    assert not list(outside.iterdir())
+
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w") as archive:
+        member = zipfile.ZipInfo("link")
+        member.external_attr = 0o120777 << 16
+        archive.writestr(member, str(outside))
+        archive.writestr("link2/good", "x")
+    held = prepare(tmp_path, "links.zip", packed.getvalue(), ArtifactKind.ARCHIVE, UnpackLimits())
+    assert not any(path.is_symlink() for path in held)
+
+
+def test_little_that_is_packed_well_is_allowed_and_options_decide(tmp_path: Path) -> None:
+    assert len(prepare(tmp_path, "a", zip_of({"a": bytes(_MEGABYTE)}), ArtifactKind.ARCHIVE, UnpackLimits())) == 1
+    chosen = Configuration({"python.unpack.max-size": "1 kb", "python.unpack.max-ratio": 7})
+    assert UnpackLimits.of(chosen) == UnpackLimits(1024, 100_000, 7)
+    budget = UnpackBudget("x", 10 * _MEGABYTE, UnpackLimits(ratio=7))
+    budget.take(70 * _MEGABYTE)
+    with pytest.raises(InvalidProgramError, match="7 times"):
+        budget.take(1)
