@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -22,6 +23,17 @@ from millstream.datastream import StreamExecutionEnvironment
 env = StreamExecutionEnvironment.get_execution_environment()
 """
 SHORT = f"{ENVIRONMENT}\nprint(sorted(env.from_collection([1, 2, 3]).map(lambda x: x * 2).execute_and_collect()))\n"
+AGAIN = f"""
+{ENVIRONMENT}
+env.enable_checkpointing(20)
+def check(x):
+    if x == 7:
+        raise ValueError(f"bad {{x}}")
+    return x
+
+env.from_collection(range(20)).map(check).print()
+env.execute("again")
+"""
 ENDLESS = f"""
 import time
 {ENVIRONMENT}
@@ -79,6 +91,26 @@ def test_a_failing_job_fails_the_command_with_the_users_error(cli: Any, cluster:
     assert "ZeroDivisionError" in cli("logs", "jobmanager").stdout
     assert f"[{job['name']} ({job['jid']}), " in cli("logs", "--out", "taskmanager-1").stdout
     assert cli.fails("logs", "f" * 32).startswith("millstream logs: ")
+
+    (cli.home / "again.py").write_text(AGAIN)
+    backoff = "-Drestart-strategy.exponential-delay.initial-backoff=1ms"
+    done = cli("run", backoff, "-Drestart-strategy.same-error-limit=4", "again.py")
+    assert done.returncode == 1
+    assert done.stderr.count("Traceback (most recent call last)") == 1, done.stderr
+    assert "ValueError: bad 7" in done.stderr
+    for restart, again in ((1, ""), (2, "the same error, 2nd time: "), (3, "the same error, 3rd time: ")):
+        assert re.search(rf"Job 'again': restart {restart} in 0\.\d s: {again}ValueError: bad 7", done.stderr)
+    assert "restart 4" not in done.stderr
+    assert "the same error came 4 times in a row at the record 7" in done.stderr
+    assert "restart-strategy.same-error-limit is 4" in done.stderr
+    (job,) = [job for job in jobs(cli) if job["name"] == "again"]
+    assert (job["state"], job["restarts"]) == ("FAILED", 3)
+    told = cli("exceptions", job["jid"]).stdout
+    assert "  the same error, 4th time in a row" in told
+    assert told.count("Traceback (most recent call last)") == 1
+    log = (cluster.root / "log" / "jobmanager-1.log").read_text()
+    assert "raise ValueError" in log
+    assert "restart 3 in" in log
 
 
 def test_cancels_a_detached_job_and_one_that_is_interrupted(cli: Any, cluster: ClusterDirectory) -> None:

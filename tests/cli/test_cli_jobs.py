@@ -40,6 +40,16 @@ def test_lists_what_is_asked_for(cli: Any, jobs: Any, flags: list[str], expected
     assert all("1 min 01 s" in line for line in lines)
 
 
+def test_lists_restarts_with_their_cause(cli: Any, fake_cluster: Any) -> None:
+    job = {"jid": "abc", "name": "words", "start-time": 0, "duration": 61_000, "state": "RESTARTING"}
+    job |= {"message": "restart 3 in 1.0 s", "restarts": 3, "last-failure": f"ValueError: {'bad ' * 100}"}
+    fake_cluster.answers["GET /jobs/overview"] = (200, {"jobs": [job]})
+    header, line = cli("list", "-m", fake_cluster.address).stdout.splitlines()
+    assert header.endswith("RESTARTS")
+    assert "  3 (ValueError: bad bad " in line
+    assert line.endswith("...)")
+
+
 def test_lists_nothing(cli: Any, fake_cluster: Any) -> None:
     fake_cluster.answers["GET /jobs/overview"] = (200, {"jobs": []})
     assert cli("list", "-m", fake_cluster.address).stdout == "No running or scheduled jobs.\n"

@@ -25,8 +25,12 @@ print(json.dumps({
 """
 
 
+NO_JOB = "the program ended and never called execute(): no job was run."
+
+
 def shown(done: Any) -> dict[str, Any]:
-    assert done.returncode == 0, done.stderr
+    assert done.returncode == 1, done.stderr
+    assert done.stderr.splitlines()[-1].startswith(NO_JOB)
     answer = json.loads(done.stdout)
     assert isinstance(answer, dict)
     return answer
@@ -92,7 +96,10 @@ def test_runs_a_wheel_in_an_environment_of_its_own(cli: Any, fake_dispatcher: An
     with zipfile.ZipFile(cli.home / "data.zip", "w") as archive:
         archive.writestr("words.txt", "hello")
     done = cli("run", "-m", fake_dispatcher.address, "-pyarch", "data.zip#data", wheel.name, "x")
-    assert done.returncode == 0, done.stderr
+    assert done.returncode == 1, done.stderr
+    assert done.stderr.splitlines()[-1].startswith(NO_JOB)
+    assert f"uploading {wheel.name}\nuploading data.zip" in done.stderr
+    assert done.stderr.count("installing") == 1, "not each line that pip prints"
     answer, file = done.stdout.splitlines()
     assert "environments" in file
     artifacts = json.loads(answer)["artifacts"]
@@ -136,7 +143,10 @@ def test_the_cluster_is_named_when_it_cannot_be_reached(cli: Any, fake_cluster: 
     assert "does not say where its dispatcher takes jobs" in cli.fails("run", "-m", fake_cluster.address, "job.py")
     fake_cluster.answers["GET /config"] = (200, {"dispatcher-rpc-address": "127.0.0.1:1"})
     (cli.home / "lib.py").write_text("")
-    line = cli.fails("run", "-m", fake_cluster.address, "-pyfs", "lib.py", "job.py")
+    done = cli("run", "-m", fake_cluster.address, "-pyfs", "lib.py", "job.py")
+    assert done.returncode == 1
+    uploading, line = done.stderr.splitlines()
+    assert uploading == "uploading lib.py"
     assert line.startswith("millstream run: cannot upload lib.py: ")
 
 
@@ -149,6 +159,35 @@ def test_the_exit_status_is_the_programs(cli: Any, fake_dispatcher: Any) -> None
     assert done.stderr.startswith("Traceback")
     assert done.stderr.endswith("ValueError: mine\n")
     assert "millstream" not in done.stderr
+
+
+STREAM = """
+import sys
+from millstream.datastream import StreamExecutionEnvironment
+
+env = StreamExecutionEnvironment.get_execution_environment()
+env.from_collection([1]).print()
+"""
+
+
+@pytest.mark.parametrize(
+    ("program", "status", "told"),
+    [
+        ("print('nothing to do')", 1, NO_JOB),
+        (STREAM, 1, NO_JOB),
+        (f"{STREAM}\nsys.exit(0)", 1, NO_JOB),
+        (f"{STREAM}\nprint(env.get_execution_plan())", 0, "the program only asked for its plan"),
+        ("import argparse\nargparse.ArgumentParser().parse_args(['--help'])", 0, ""),
+    ],
+)
+def test_a_program_that_runs_no_job_is_told_so(
+    cli: Any, fake_dispatcher: Any, program: str, status: int, told: str
+) -> None:
+    (cli.home / "job.py").write_text(program)
+    done = cli("run", "-m", fake_dispatcher.address, "job.py")
+    assert done.returncode == status, done.stderr
+    assert done.stderr.startswith(told)
+    assert len(done.stderr.splitlines()) == bool(told)
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

@@ -68,11 +68,12 @@ def details(job: JobGraph) -> status_pb.JobDetails:
                 inputs=[status_pb.PlanInput(id=first.id, ship_strategy="HASH", input=0)],
             ),
         ],
+        restarts=4,
         failures=[
             status_pb.TaskFailure(
                 job_id=job.job_id, vertex_id=second.id, task_name="Sink", operator_name="my map", subtask=1, attempt=1,
                 task_manager="tm-1", exception="ValueError: bad", traceback="Traceback ...\nValueError: bad",
-                record="{'a': 1}", timestamp=1234,
+                record="{'a': 1}", timestamp=1234, times=2, restart=4, restart_delay_ms=1500,
                 concurrent=[status_pb.TaskFailure(exception="PeerLostError: lost", timestamp=1236)],
             ),
             status_pb.TaskFailure(exception="s3://key:verysecret@bucket is lost", timestamp=1235),
@@ -114,6 +115,8 @@ def test_jobs_in_flinks_shapes(tmp_path: Path) -> None:
             (overview,) = (await get("GET", "/jobs/overview"))["jobs"]
             assert overview["tasks"]["running"] == overview["tasks"]["total"] == 3
             assert overview["end-time"] == -1
+            assert overview["restarts"] == 4
+            assert overview["last-failure"] == "ValueError: bad, in operator 'my map', at the record {'a': 1}"
 
             shown = await get("GET", "/jobs/{jobid}", job.job_id)
             assert shown["timestamps"]["RUNNING"] == 1000
@@ -134,6 +137,7 @@ def test_jobs_in_flinks_shapes(tmp_path: Path) -> None:
                 "exceptionName": "ValueError", "stacktrace": "Traceback ...\nValueError: bad", "timestamp": 1234,
                 "failureLabels": {}, "taskName": "Sink", "endpoint": "127.0.0.1", "taskManagerId": "tm-1",
                 "operator": "my map", "subtask": 1, "attempt": 1, "record": "{'a': 1}",
+                "exception": "ValueError: bad", "timesInARow": 2, "restart": 4, "restartDelay": 1500,
             }  # fmt: skip
             assert history["entries"][1]["taskName"] is None
             assert history["entries"][1]["concurrentExceptions"] == []

@@ -223,7 +223,7 @@ def test_killed_workers_are_never_too_many() -> None:
     driver = running(pipeline(1), attempts=100)
     for restart in range(1, 20):
         driver.lose_worker("a0")
-        assert driver.master.message.startswith(f"restart {restart} of 1 of 1 tasks in 1.0 s: SlotLost: killed")
+        assert driver.master.message.startswith(f"restart {restart} in 1.0 s, 1 of 1 tasks: SlotLost: killed")
         driver.tick(1)
         driver.restored()
         driver.ready("a0")

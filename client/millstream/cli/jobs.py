@@ -14,10 +14,13 @@ from millstream.cli.options import checked_job_id, client_configuration, client_
 from millstream.cli.rest import RestClient
 from millstream.cli.tables import duration, print_table
 from millstream.core.errors import MillstreamError
+from millstream.core.failure_texts import shortened
 
 SCHEDULED = frozenset({"CREATED", "INITIALIZING"})
 ENDED = frozenset({"FINISHED", "FAILED", "CANCELED"})
+_TOLD_BY_FAILURE = frozenset({"RESTARTING", "FAILING", "FAILED"})
 _POLL = 0.2
+_CAUSE_LENGTH = 120
 
 
 @click.command("list", cls=Command)
@@ -44,7 +47,7 @@ def list_jobs(
     if as_json:
         click.echo(json.dumps(jobs, indent=2))
     elif jobs:
-        print_table(["JOB ID", "NAME", "STATE", "STARTED", "DURATION"], [_row(job) for job in jobs])
+        print_table(["JOB ID", "NAME", "STATE", "STARTED", "DURATION", "RESTARTS"], [_row(job) for job in jobs])
     else:
         click.echo("No jobs." if everything else "No running or scheduled jobs.")
     return 0
@@ -62,9 +65,11 @@ def _wanted(state: str, running: bool, scheduled: bool, everything: bool) -> boo
 
 def _row(job: dict[str, Any]) -> list[str]:
     started = datetime.fromtimestamp(job["start-time"] / 1000).strftime("%Y-%m-%d %H:%M:%S")
-    waiting = job.get("message")  # what a job that does not run yet waits for
+    waiting = "" if job["state"] in _TOLD_BY_FAILURE else job.get("message")  # what a job waits for that does not run
     state = f"{job['state']} ({waiting})" if waiting else job["state"]
-    return [job["jid"], job["name"], state, started, duration(job["duration"])]
+    restarts, cause = str(job.get("restarts", 0)), job.get("last-failure")
+    told = f"{restarts} ({shortened(cause, _CAUSE_LENGTH)})" if cause else restarts
+    return [job["jid"], job["name"], state, started, duration(job["duration"]), told]
 
 
 @click.command(cls=Command)

@@ -9,6 +9,7 @@ import click
 from millstream.cli import failures
 from millstream.cli.cluster import cluster
 from millstream.cli.daemons import DAEMONS
+from millstream.cli.exceptions import exceptions
 from millstream.cli.jobs import cancel, list_jobs
 from millstream.cli.logs import logs
 from millstream.cli.programs import info, run
@@ -30,7 +31,8 @@ def millstream() -> None:
     """Run stateful stream processing jobs written in Python."""
 
 
-for _command in (run, info, list_jobs, cancel, logs, stop, savepoint, checkpoint, state, cluster, *DAEMONS):
+_COMMANDS = (run, info, list_jobs, exceptions, logs, cancel, stop, savepoint, checkpoint, state, cluster, *DAEMONS)
+for _command in _COMMANDS:
     millstream.add_command(_command)
 
 

@@ -18,7 +18,7 @@ from millstream.cli.options import (
     configuration_options,
     verbose_option,
 )
-from millstream.cli.progress import progress_on_terminal
+from millstream.cli.progress import progress_in_lines, progress_on_terminal
 from millstream.core.configuration import Configuration
 from millstream.core.errors import InvalidProgramError, MillstreamError
 
@@ -112,8 +112,7 @@ def run(
         source = _source(program, configuration, Path(scratch))
         client = RestClient(configuration)
         configuration = configuration.merged(_dispatcher_of(client, configuration))
-        with progress_on_terminal(verbose) as progress:
-            environment, artifacts = asyncio.run(_submit_artifacts(source, configuration, progress))
+        environment, artifacts = asyncio.run(_submit_artifacts(source, configuration, progress_in_lines(verbose)))
     return become_program(environment, source, configuration, artifacts)
 
 

@@ -1,4 +1,7 @@
-"""Progress for people: a line that changes on a terminal, lines with -v elsewhere, nothing otherwise."""
+"""Progress for people: a line that changes on a terminal, lines with -v elsewhere, nothing otherwise.
+
+`run` prints lines everywhere: what it does is part of the job's story, which goes on below them.
+"""
 
 from __future__ import annotations
 
@@ -11,14 +14,7 @@ from collections.abc import Callable, Iterator
 def progress_on_terminal(verbose: bool) -> Iterator[Callable[[str], None]]:
     """Yields what to call with each step. Writes to stderr, and cleans up after itself."""
     if verbose:
-        last: list[str] = []
-
-        def say(message: str) -> None:
-            if last != [message]:
-                last[:] = [message]
-                print(message, file=sys.stderr)
-
-        yield say
+        yield progress_in_lines(details=True)
     elif sys.stderr.isatty():
         from rich.console import Console
         from rich.markup import escape
@@ -27,3 +23,17 @@ def progress_on_terminal(verbose: bool) -> Iterator[Callable[[str], None]]:
             yield lambda message: status.update(escape(message))
     else:
         yield lambda message: None
+
+
+def progress_in_lines(details: bool) -> Callable[[str], None]:
+    """What to call with each step: a line on stderr for each that is new; with details, for all that pip says."""
+    last: list[str] = []
+
+    def say(message: str) -> None:
+        if not details:
+            message = message.partition(": ")[0]
+        if last != [message]:
+            last[:] = [message]
+            print(message, file=sys.stderr, flush=True)
+
+    return say

@@ -13,6 +13,7 @@ import grpc
 from millstream.client.embedded import EmbeddedCluster
 from millstream.client.job_client import ClusterJobClient
 from millstream.client.job_folder import with_job_folder
+from millstream.client.job_story import JobStory
 from millstream.client.loop_thread import LoopThread
 from millstream.client.quiet_services import QUIET
 from millstream.core.artifacts import ArtifactError, upload_artifact
@@ -25,6 +26,10 @@ from millstream.datastream.execution import Executor, JobClient
 from millstream.proto import dispatcher_pb2 as dp
 
 _ASK_AGAIN_TIMEOUT = 5.0
+_DETACHED = (
+    "It runs detached: see it with millstream list, why it restarts or fails with millstream exceptions {0}, what "
+    "its tasks say with millstream logs {0}, and stop it with millstream cancel {0}"
+)
 _SERVICE = dp.DESCRIPTOR.services_by_name["Dispatcher"]
 
 
@@ -55,13 +60,15 @@ class RemoteExecutor:
 
         try:
             with with_job_folder(graph, artifact_paths or {}, self._configuration) as (whole, paths):
-                client = _submit(loop, address, whole, paths, self._configuration, release)
+                client = _submit(loop, address, whole, paths, self._configuration, release, JobStory(everything=True))
         except BaseException:
             release()
             raise
         finally:
             _remove_data(graph, artifact_paths or {})
         print(f"Job has been submitted with JobID {graph.job_id}", flush=True)
+        if not os.environ.get(SUBMITTED_FILE_VARIABLE) and not self._configuration.boolean("execution.attached"):
+            print(_DETACHED.format(graph.job_id), file=sys.stderr)
         return client
 
 
@@ -103,7 +110,8 @@ class LocalExecutor:
             here = tuple(dict.fromkeys([*graph.python_path, *map(os.path.abspath, sys.path)]))
             installed = tuple(a for a in graph.artifacts if a.kind is not ArtifactKind.DATA)  # that is read where it is
             local = replace(graph, python_path=here, artifacts=installed)
-            return _submit(loop, address, local, artifact_paths or {}, self._configuration, release)
+            story = JobStory(everything=False)
+            return _submit(loop, address, local, artifact_paths or {}, self._configuration, release, story)
         except BaseException:
             release()
             raise
@@ -135,6 +143,7 @@ def _submit(
     paths: dict[str, str],
     configuration: Configuration,
     release: Callable[[], None],
+    story: JobStory,
 ) -> JobClient:
     async def submit() -> Stub:
         channel = open_channel(address, configuration)
@@ -156,7 +165,7 @@ def _submit(
         return stub
 
     stub = loop.call(submit())
-    return ClusterJobClient(graph.job_id, stub, loop, configuration, release)
+    return ClusterJobClient(graph.job_id, stub, loop, configuration, release, story)
 
 
 def _refusal(address: str, error: grpc.RpcError | ArtifactError) -> MillstreamError:

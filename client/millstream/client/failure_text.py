@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
-from millstream.core.failure_lines import failure_lines
+from millstream.core.failure_texts import failure_lines, has_traceback, location_lines, repetition
 from millstream.core.secrets import without_secrets
 from millstream.core.states import JobStatus
 from millstream.proto import status_pb2 as pb
 
 
-def failure_text(details: pb.JobDetails) -> str:
-    """Why the job did not finish."""
+def failure_text(details: pb.JobDetails, traceback_shown: bool = False) -> str:
+    """Why the job did not finish; a traceback that was shown before is only referred to."""
     if details.state == JobStatus.CANCELED:
         return f"job '{details.name}' ({details.job_id}) was cancelled"
     if not details.failures:
         return f"job '{details.name}' ({details.job_id}) ended as {details.state}"
     failure = details.failures[0]
-    lines = failure_lines(failure)
+    if traceback_shown and has_traceback(failure):
+        again = repetition(failure) or "the same error"
+        lines = [f"{failure.exception} ({again}; its traceback is above)", "", *location_lines(failure)]
+    else:
+        lines = failure_lines(failure)
     lines.append(f"  of job '{details.name}' ({details.job_id})")
+    if details.message:
+        lines.append(f"  {details.message}")
     return without_secrets("\n".join(lines))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import logging
+import contextlib
 import os
 import pickle
 import sys
@@ -13,12 +13,14 @@ from typing import Any
 import grpc
 
 from millstream.client.failure_text import failure_text
+from millstream.client.job_story import JobStory
 from millstream.client.loop_thread import LoopThread
 from millstream.client.result_buffer import ResultBuffer
 from millstream.core.configuration import Configuration
 from millstream.core.errors import JobExecutionError, UnreachableError
 from millstream.core.ids import new_id
 from millstream.core.rpc import Stub, explain
+from millstream.core.secrets import without_secrets
 from millstream.core.snapshot.model import absolute_location
 from millstream.core.states import JobStatus
 from millstream.datastream.execution import JobExecutionResult, SavepointError, SavepointFormatType
@@ -26,7 +28,7 @@ from millstream.datastream.functions import Accumulator
 from millstream.proto import dispatcher_pb2 as dp
 from millstream.proto import status_pb2
 
-log = logging.getLogger(__name__)
+_WORTH_TELLING_AFTER = 1.0
 _RETRY_AFTER = 0.2
 _COLLECT_AGAIN_AFTER = 0.02
 
@@ -35,14 +37,18 @@ class ClusterJobClient:
     """A `millstream.datastream.execution.JobClient`."""
 
     def __init__(
-        self, job_id: str, stub: Stub, loop: LoopThread, configuration: Configuration, release: Callable[[], None]
-    ) -> None:
+        self, job_id: str, stub: Stub, loop: LoopThread, configuration: Configuration, release: Callable[[], None],
+        story: JobStory | None = None,
+    ) -> None:  # fmt: skip
         self._job_id = job_id
         self._stub = stub
         self._loop = loop
         self._patience = configuration.seconds("heartbeat.timeout")
         self._release = release
         self._closed = False
+        self._story = story or JobStory(everything=False)
+        self._waiting = ""
+        self._lasting: asyncio.TimerHandle | None = None
 
     def get_job_id(self) -> str:
         """The job's id."""
@@ -84,17 +90,21 @@ class ClusterJobClient:
         finally:
             self.close()
         if details.state != JobStatus.FINISHED:
-            raise JobExecutionError(failure_text(details))
+            seen = any(self._story.has_shown(failure) for failure in details.failures[:1])
+            raise JobExecutionError(failure_text(details), failure_text(details, traceback_shown=seen))
         return JobExecutionResult(self._job_id, details.end_time - details.start_time, _merged(details))
 
     def collect(self, operator_id: str) -> Iterator[Any]:
         """The results of a collect sink as they come; leaving early cancels the job."""
         finished = False
+        following = self._loop.start(self._wait())  # results are asked for elsewhere; restarts are told meanwhile
         try:
             yield from self._collect(operator_id)
             finished = True
+            following.cancel()
             self.get_job_execution_result()
         finally:
+            following.cancel()
             if not finished:
                 self._cancel_after_interrupt()
                 self.close()
@@ -176,25 +186,34 @@ class ClusterJobClient:
     async def _wait(self) -> status_pb2.JobDetails:
         """The details at the job's end."""
         last: status_pb2.JobDetails | None = None
-        shown = ""
         deadline: float | None = None
         while True:
             try:
                 async for last in self._stub.watch_job(dp.JobRequest(job_id=self._job_id)):
                     deadline = None
-                    shown = self._show(last.message, shown)
+                    self._tell(last)
                 if last is not None and JobStatus(last.state).is_terminal:
                     return last
             except grpc.RpcError as error:
                 deadline = await self._wait_or_give_up(error, deadline)
 
-    def _show(self, message: str, shown: str) -> str:
-        """Tells a person at a terminal what the job waits for: slots, an install."""
-        if message and message != shown:
-            log.info("job %s: %s", self._job_id, message)
-            if sys.stderr.isatty():
-                print(message, file=sys.stderr)
-        return message
+    def _tell(self, details: status_pb2.JobDetails) -> None:
+        """Tells whoever waits what is new; what the job waits for, if that lasts."""
+        for line in self._story.news(details):
+            _say(line)
+        waiting = self._story.waiting(details)
+        if waiting == self._waiting:
+            return
+        if self._lasting is not None:
+            self._lasting.cancel()
+        self._waiting = waiting
+        if waiting:
+            self._lasting = asyncio.get_running_loop().call_later(_WORTH_TELLING_AFTER, self._tell_waiting, waiting)
+
+    def _tell_waiting(self, line: str) -> None:
+        self._story.waited(line)
+        self._waiting = ""
+        _say(line)
 
     async def _wait_or_give_up(self, error: grpc.RpcError, deadline: float | None) -> float:
         """Waits before another try, and answers until when there is one: as long as no try succeeds, patience ends."""
@@ -206,6 +225,12 @@ class ClusterJobClient:
             raise UnreachableError(f"the dispatcher is unreachable: {explain(error)}") from error
         await asyncio.sleep(_RETRY_AFTER)
         return now + self._patience if deadline is None else deadline
+
+
+def _say(line: str) -> None:
+    """On stderr, since stdout is the program's; one that is closed is no reason to fail."""
+    with contextlib.suppress(OSError, ValueError):
+        print(without_secrets(line), file=sys.stderr, flush=True)
 
 
 def _merged(details: status_pb2.JobDetails) -> dict[str, Any]:

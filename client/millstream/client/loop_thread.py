@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Coroutine
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, TypeVar
 
 from millstream.core.loops import end_tasks
@@ -29,6 +29,10 @@ class LoopThread:
         asyncio.set_event_loop(self.loop)
         self._started.set()
         self.loop.run_forever()
+
+    def start(self, work: Coroutine[Any, Any, T]) -> Future[T]:
+        """Has the coroutine run; nobody has to wait for it."""
+        return asyncio.run_coroutine_threadsafe(work, self.loop)
 
     def call(self, work: Coroutine[Any, Any, T], timeout: float | None = None) -> T:
         """The coroutine's result. An interrupt of the waiting thread cancels the coroutine."""

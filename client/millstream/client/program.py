@@ -6,12 +6,12 @@
     python -m millstream.client.program --entry pkg.module:main --arguments DESCRIPTOR
 
 The process is in the job's own environment. How the program's jobs are to be run is in environment variables that the
-API and its executor read. The exit status is 0 when the program returned or was only to be planned; an exception is
-shown as the traceback of the user's own frames, with status 1, and a cluster that does not take or finish the job as
-one message. A program that fails after it has submitted jobs that it does not wait for (`run -d`) has done what it was
-run for: they run, and whoever took its end for a failure and tried again would run them twice. So the status is 0, and
-what went wrong is shown. A program that the dispatcher runs ends with it; there the dispatcher decides what a failure
-is, and is told the truth.
+API and its executor read. The exit status is 0 when the program returned or was only to be planned, and 1 when it was
+to run jobs and executed none; an exception is shown as the traceback of the user's own frames, with status 1, and a
+cluster that does not take or finish the job as one message. A program that fails after it has submitted jobs that it
+does not wait for (`run -d`) has done what it was run for: they run, and whoever took its end for a failure and tried
+again would run them twice. So the status is 0, and what went wrong is shown. A program that the dispatcher runs ends
+with it; there the dispatcher decides what a failure is, and is told the truth.
 
 With MILLSTREAM_STATES_FILE set as well as the file for the plan, the states that the planned job declares are written
 there, for which its functions are opened.
@@ -25,6 +25,7 @@ import inspect
 import os
 import runpy
 import sys
+import threading
 import traceback
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -38,13 +39,17 @@ from millstream.core.errors import InvalidProgramError, JobExecutionError, Submi
 from millstream.core.graph import JobGraph
 from millstream.core.handed_down import take_up
 from millstream.datastream.detached import SUBMITTED_FILE_VARIABLE, detached_submissions
+from millstream.datastream.executions import EXECUTIONS, NEVER_EXECUTED, ONLY_PLANNED
 from millstream.datastream.planning import PLAN_FILE_VARIABLE, ProgramPlanned
+from millstream.datastream.program_settings import CONFIGURATION_VARIABLE
 from millstream.proto import graph_pb2
 
 INTERRUPTED = 130
 STATES_FILE_VARIABLE = "MILLSTREAM_STATES_FILE"
 VERBOSE_VARIABLE = "MILLSTREAM_VERBOSE"
 PARENT_VARIABLE = "MILLSTREAM_PARENT_FD"
+_ASKED_ELSEWHERE = {PLAN_FILE_VARIABLE, "MILLSTREAM_SUBMITTED_FILE"}
+"""Set by those who start the program for its plan or its job's id, and say themselves what is missing."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -72,7 +77,18 @@ def main(argv: Sequence[str] | None = None) -> int:
         pass
     except KeyboardInterrupt:
         return INTERRUPTED
-    except (JobExecutionError, SubmissionError, UnreachableError) as error:
+    except SystemExit as end:
+        if end.code in (None, 0) and EXECUTIONS.operators:  # `sys.exit(main())`, and not what `--help` ends with
+            return _status_of_end()
+        if end.code in (None, 0) or not detached_submissions():
+            raise
+        if isinstance(end.code, str):
+            print(end.code, file=sys.stderr)
+        return _failed(end.code if isinstance(end.code, int) else 1)
+    except JobExecutionError as error:
+        print(error.shown, file=sys.stderr)
+        return _failed(1)
+    except (SubmissionError, UnreachableError) as error:
         print(error, file=sys.stderr)
         return _failed(1)
     except InvalidProgramError as error:
@@ -84,14 +100,21 @@ def main(argv: Sequence[str] | None = None) -> int:
     except Exception as error:
         sys.stderr.write(format_user_traceback(error))
         return _failed(1)
-    except SystemExit as error:
-        if error.code is None or error.code == 0 or not detached_submissions():
-            raise
-        if isinstance(error.code, str):
-            print(error.code, file=sys.stderr)
-        return _failed(error.code if isinstance(error.code, int) else 1)
     _write_states()
-    return 0
+    return _status_of_end()
+
+
+def _status_of_end() -> int:
+    """Of a program that ended in order, as `millstream run` answers it: one that ran no job is told so."""
+    if CONFIGURATION_VARIABLE not in os.environ or _ASKED_ELSEWHERE & os.environ.keys():
+        return 0
+    for thread in threading.enumerate():
+        if thread is not threading.current_thread() and not thread.daemon:
+            thread.join()  # as Python does at its end: it may be the one that executes
+    if EXECUTIONS.jobs:
+        return 0
+    print(ONLY_PLANNED if EXECUTIONS.plans else NEVER_EXECUTED, file=sys.stderr)
+    return 0 if EXECUTIONS.plans else 1
 
 
 def _failed(status: int) -> int:

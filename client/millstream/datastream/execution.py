@@ -114,7 +114,9 @@ def _show_failed_jobs_plainly() -> None:
         return
 
     def hook(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
-        if isinstance(error, JobExecutionError) or (isinstance(error, KeyboardInterrupt) and error.args):
+        if isinstance(error, JobExecutionError):
+            print(error.shown, file=sys.stderr)
+        elif isinstance(error, KeyboardInterrupt) and error.args:
             print(error, file=sys.stderr)
         else:
             previous(kind, error, trace)

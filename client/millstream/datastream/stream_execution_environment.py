@@ -28,6 +28,7 @@ from millstream.datastream.connectors.base import Source
 from millstream.datastream.connectors.malformed import OnError
 from millstream.datastream.data_stream import DataStream
 from millstream.datastream.execution import JobClient, JobExecutionResult, load_executor
+from millstream.datastream.executions import EXECUTIONS
 from millstream.datastream.fault_tolerance_settings import FaultToleranceSettings
 from millstream.datastream.functions import OutputTag
 from millstream.datastream.job_graph_generator import build_job_graph
@@ -241,6 +242,7 @@ class StreamExecutionEnvironment(FaultToleranceSettings):
 
     def get_execution_plan(self) -> str:
         """The plan of the job as it stands, as JSON in Flink's shape."""
+        EXECUTIONS.planned()
         job = self.generate_job()
         job.data.remove()
         return json.dumps(plan_json(job.graph))
@@ -280,6 +282,7 @@ class StreamExecutionEnvironment(FaultToleranceSettings):
         number = next(self._numbers)
         operator = OperatorTransformation(number, kind, name, input_, spec, output_type, second_input=second_input)
         self._operators.append(operator)
+        EXECUTIONS.built()
         return operator
 
     def _take_job(self, job_name: str | None) -> GeneratedJob:
@@ -290,6 +293,7 @@ class StreamExecutionEnvironment(FaultToleranceSettings):
         except BaseException:
             job.data.remove()
             raise
+        EXECUTIONS.executed()
         return job
 
     def _submit(self, job: GeneratedJob) -> JobClient:

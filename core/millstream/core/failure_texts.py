@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from millstream.proto import status_pb2 as pb
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from millstream.proto import status_pb2 as pb
 
 _RECORD_IN_LINE = 100
 _MESSAGE_IN_LINE = 300
@@ -55,6 +58,11 @@ def location_lines(failure: pb.TaskFailure) -> list[str]:
     if failure.record:
         lines.append(f"  on the record {failure.record}")
     return lines
+
+
+def failure_lines(failure: pb.TaskFailure) -> list[str]:
+    """All of it: the traceback, an empty line, then where it happened."""
+    return [failure.traceback.rstrip() or failure.exception, "", *location_lines(failure)]
 
 
 def has_traceback(failure: pb.TaskFailure) -> bool:

@@ -13,7 +13,9 @@ _MOST_FRAMES = 50
 
 
 def _is_ours(frame: FrameType) -> bool:
-    return str(frame.f_globals.get("__name__", "")).startswith("millstream.")
+    """With what our own `with` statements pass through."""
+    name = str(frame.f_globals.get("__name__", ""))
+    return name == "contextlib" or name.startswith("millstream.")
 
 
 def _user_frames(trace: TracebackType | None) -> TracebackType | None:

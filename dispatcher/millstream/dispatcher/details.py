@@ -70,7 +70,10 @@ def ended_details(before: pb.JobDetails, status: JobStatus, reason: str, now_ms:
                 subtask.state_times[ExecutionState.CANCELED] = now_ms
     if status is JobStatus.FAILED:
         reason += _left_behind(before)
+        earlier = list(before.failures)
+        del details.failures[:]
         details.failures.add(job_id=details.job_id, exception=reason, traceback=reason, timestamp=now_ms)
+        details.failures.extend(earlier)
     return details
 
 

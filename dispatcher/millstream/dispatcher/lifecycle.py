@@ -104,7 +104,7 @@ class JobLifecycle:
         return {sha256 for d in self.all() if not JobStatus(d.state).is_terminal for sha256 in d.artifacts}
 
     async def watch(self, job_id: str) -> AsyncGenerator[status_pb.JobDetails, None]:
-        """The job's details now and after each change of its state or message, up to its end."""
+        """The job's details now and after each change of its state, message, restarts or failure, up to its end."""
         record = self._record(job_id)
         updates: asyncio.Queue[status_pb.JobDetails] = asyncio.Queue()
         updates.put_nowait(record.details)
@@ -249,7 +249,7 @@ class JobLifecycle:
         before, record.details = record.details, details
         if JobStatus(details.state).is_terminal:
             record.graph = None
-        if (before.state, before.message) == (details.state, details.message):
+        if _shown(before) == _shown(details):
             return
         record.changed_ms = self._clock.now_ms()
         if before.state != details.state:
@@ -310,6 +310,12 @@ class JobLifecycle:
         if deadline is not None and not self._closed:
             delay = max(deadline - self._clock.monotonic(), 0.0)
             self._timer = asyncio.get_running_loop().call_later(delay, self._handle, jobs.TimePassed())
+
+
+def _shown(details: status_pb.JobDetails) -> tuple[object, ...]:
+    """What watchers are told the changes of."""
+    newest = [(failure.timestamp, failure.exception, failure.restart) for failure in details.failures[:1]]
+    return details.state, details.message, details.restarts, newest
 
 
 class ManagerConnection:

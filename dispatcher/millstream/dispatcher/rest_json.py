@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import Any
 
+from millstream.core.failure_texts import cause_line
 from millstream.core.secrets import shown_options
 from millstream.core.states import ExecutionState, JobStatus
 from millstream.proto import status_pb2 as pb
@@ -33,6 +34,15 @@ def job_overview(details: pb.JobDetails, changed_ms: int, now_ms: int) -> Json:
         "tasks": {**tasks, "total": states.total()},
         "pending-operators": 0,
         "message": details.message,
+        **_restarts(details),
+    }
+
+
+def _restarts(details: pb.JobDetails) -> Json:
+    """How often the job was restarted, and what for the last time, or why it failed."""
+    return {
+        "restarts": details.restarts,
+        "last-failure": cause_line(details.failures[0]) if details.failures else None,
     }
 
 
@@ -63,6 +73,7 @@ def job(details: pb.JobDetails, now_ms: int) -> Json:
         "slots-free": details.slots_free,
         "slots-total": details.slots_total,
         "slots-startable": details.slots_startable,
+        **_restarts(details),
     }
 
 
@@ -180,7 +191,12 @@ def exceptions(details: pb.JobDetails, limit: int) -> Json:
     """`/jobs/:jobid/exceptions`: the root causes, newest first, each with what failed along with it."""
     hosts = {(v.id, s.index): s.host for v in details.vertices for s in v.subtasks}
     entries = [
-        {**_failure(failure, hosts), "concurrentExceptions": [_failure(f, hosts) for f in failure.concurrent]}
+        {
+            **_failure(failure, hosts),
+            "restart": failure.restart or None,
+            "restartDelay": failure.restart_delay_ms if failure.restart else None,
+            "concurrentExceptions": [_failure(f, hosts) for f in failure.concurrent],
+        }
         for failure in details.failures[:limit]
     ]
     return {
@@ -205,6 +221,8 @@ def _failure(failure: pb.TaskFailure, hosts: dict[tuple[str, int], str]) -> Json
         "subtask": failure.subtask if of_task else None,
         "attempt": failure.attempt if of_task else None,
         "record": failure.record or None,
+        "exception": failure.exception,
+        "timesInARow": failure.times or None,
     }
 
 

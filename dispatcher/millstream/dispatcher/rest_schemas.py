@@ -60,6 +60,7 @@ JOBS_OVERVIEW = record({
     "jobs": array(record({
         "jid": ID, "name": STRING, "start-time": INTEGER, "end-time": INTEGER, "duration": INTEGER, "state": JOB_STATUS,
         "last-modification": INTEGER, "tasks": mapping(INTEGER), "pending-operators": INTEGER, "message": STRING,
+        "restarts": INTEGER, "last-failure": nullable(STRING),
     })),
 })  # fmt: skip
 
@@ -87,7 +88,7 @@ JOB = record({
     })),
     "status-counts": mapping(INTEGER), "plan": PLAN, "pending-operators": INTEGER, "message": STRING,
     "slots-required": INTEGER, "slots-held": INTEGER, "slots-free": INTEGER, "slots-total": INTEGER,
-    "slots-startable": INTEGER,
+    "slots-startable": INTEGER, "restarts": INTEGER, "last-failure": nullable(STRING),
 })  # fmt: skip
 JOB_PLAN = record({"plan": PLAN})
 JOB_CONFIG = record({
@@ -101,11 +102,14 @@ _FAILURE = {
     "exceptionName": STRING, "stacktrace": STRING, "timestamp": INTEGER, "failureLabels": mapping(STRING),
     "taskName": nullable(STRING), "endpoint": nullable(STRING), "taskManagerId": nullable(STRING),
     "operator": nullable(STRING), "subtask": nullable(INTEGER), "attempt": nullable(INTEGER),
-    "record": nullable(STRING),
+    "record": nullable(STRING), "exception": STRING, "timesInARow": nullable(INTEGER),
 }  # fmt: skip
 EXCEPTIONS = record({
     "exceptionHistory": record({
-        "entries": array(record({**_FAILURE, "concurrentExceptions": array(record(_FAILURE))})),
+        "entries": array(record({
+            **_FAILURE, "restart": nullable(INTEGER), "restartDelay": nullable(INTEGER),
+            "concurrentExceptions": array(record(_FAILURE)),
+        })),
         "truncated": BOOLEAN,
     }),
 })  # fmt: skip

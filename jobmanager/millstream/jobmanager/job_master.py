@@ -386,7 +386,7 @@ class JobMaster:
         if self.status is not JobStatus.RESTARTING:
             self._move_to(JobStatus.RESTARTING, now)
         tasks = f"{len(restart.subtasks)} of {len(self._all)} tasks"
-        self.message = f"restart {restart.number} of {tasks} in {restart.delay_ms / 1000:.1f} s: {cause_line(failure)}"
+        self.message = f"restart {restart.number} in {restart.delay_ms / 1000:.1f} s, {tasks}: {cause_line(failure)}"
         effects: list[ev.Effect] = [ev.RollBack(restart.subtasks, failure.exception), ev.ReportDetails()]
         effects += cancel(self.execution_graph.of(restart.subtasks), self.slots, now.date_ms)
         if restart.at_ms > now.steady_ms:

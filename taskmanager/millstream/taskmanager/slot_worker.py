@@ -20,7 +20,7 @@ from millstream.core.barriers import Alignment, StopMode
 from millstream.core.batches import Barrier
 from millstream.core.clock import Clock
 from millstream.core.configuration import Configuration
-from millstream.core.failure_lines import failure_lines
+from millstream.core.failure_texts import failure_lines
 from millstream.core.states import ExecutionState
 from millstream.proto import dispatcher_pb2
 from millstream.proto import taskmanager_pb2 as pb

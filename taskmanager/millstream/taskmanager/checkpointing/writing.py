@@ -202,7 +202,7 @@ def _naming(operator: CapturedOperator, declaration: StateDeclaration) -> Iterat
         yield
     except (ConversionError, UnhashableKeyError) as error:
         where = f"{operator.name}: state '{declaration.name}'"
-        raise UnwritableStateError(where, f"cannot be written: {error}") from error
+        raise UnwritableStateError(where, f"cannot be written: {error}") from None
 
 
 def _table(state: CapturedTable, wanted: Collection[int] | None, max_parallelism: int) -> pa.Table:

@@ -1,0 +1,94 @@
+"""What happens to a job, told line by line to whoever waits for it. Pure: details in, lines out.
+
+Every line is told once. A restart is told with its number, its delay and its cause; a traceback is shown the first time
+that its error comes, and later ones say how often it came. In local mode only restarts are told: everything else would
+stand between the lines of the program.
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from millstream.core.failure_texts import has_traceback, location_lines, restart_line
+from millstream.core.states import JobStatus
+from millstream.proto import status_pb2 as pb
+
+_INSTALLING = "installing "
+
+
+class JobStory:
+    """Of one job. With `everything`, also its other states, what it waits for, and its end."""
+
+    def __init__(self, everything: bool) -> None:
+        self._everything = everything
+        self._state = JobStatus.INITIALIZING
+        self._waited = ""
+        self._has_run = False
+        self._told: set[tuple[int, str]] = set()
+        self._tracebacks: set[tuple[str, ...]] = set()
+
+    def news(self, details: pb.JobDetails) -> list[str]:
+        """What is new in the details."""
+        lines = [line for failure in reversed(details.failures) for line in self._restart(details, failure)]
+        state = JobStatus(details.state)
+        if self._everything and state is not self._state:
+            lines += self._changed(details, state)
+        self._state = state
+        return lines
+
+    def waiting(self, details: pb.JobDetails) -> str:
+        """What the job waits for, worth telling if it lasts; empty when it waits for nothing, or that was told last."""
+        state = JobStatus(details.state)
+        is_waiting = details.message and not state.is_terminal and state is not JobStatus.FAILING
+        told_as_restart = details.message.startswith("restart ")
+        if not self._everything or not is_waiting or told_as_restart:
+            return ""
+        message = details.message
+        if message.startswith(_INSTALLING):  # and what pip says, line by line
+            message = message.partition(": ")[0]
+        line = f"Job '{details.name}': {message}"
+        return "" if line == self._waited else line
+
+    def waited(self, line: str) -> None:
+        """It lasted, and was told."""
+        self._waited = line
+
+    def has_shown(self, failure: pb.TaskFailure) -> bool:
+        """Whether the traceback of this error was among the lines."""
+        return _error(failure) in self._tracebacks
+
+    def _restart(self, details: pb.JobDetails, failure: pb.TaskFailure) -> list[str]:
+        key = (failure.restart, failure.exception)
+        if not failure.restart or key in self._told:
+            return []
+        self._told.add(key)
+        lines = []
+        if has_traceback(failure) and not self.has_shown(failure):
+            self._tracebacks.add(_error(failure))
+            lines += [failure.traceback.rstrip(), *location_lines(failure)]
+        return [*lines, f"Job '{details.name}': {restart_line(failure)}"]
+
+    def _changed(self, details: pb.JobDetails, state: JobStatus) -> list[str]:
+        if state is JobStatus.RUNNING:
+            again, self._has_run = " again" if self._has_run else "", True
+            return [f"Job '{details.name}' is running{again}"]
+        if not state.is_terminal:
+            return []
+        took = _duration(details.end_time - details.start_time)
+        restarts = f", {details.restarts} restart{'s' if details.restarts > 1 else ''}" if details.restarts else ""
+        lines = [f"Job '{details.name}' ({details.job_id}) is {state} after {took}{restarts}"]
+        if self._has_run:
+            lines.append(
+                f"What its tasks printed and logged: millstream logs {details.job_id}, or the files "
+                "log/taskmanager-*.out and .log in the cluster's folder"
+            )
+        return lines
+
+
+def _error(failure: pb.TaskFailure) -> tuple[str, ...]:
+    return (failure.signature, failure.operator_name) if failure.signature else (failure.traceback,)
+
+
+def _duration(milliseconds: int) -> str:
+    seconds = max(milliseconds, 0) / 1000
+    return f"{seconds:.1f} s" if seconds < 60 else str(timedelta(seconds=round(seconds)))
