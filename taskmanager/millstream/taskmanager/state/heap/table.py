@@ -136,8 +136,10 @@ class HeapTable:
         if self.dirty is not None:
             self.dirty.add_all(keys)
         self.forget_released()
-        if self.expiry is not None or handover is not None:
+        if self.expiry is not None:
             return self._fold_with_care(keys, records, reduce, handover)
+        if handover is not None:
+            return self._fold_apart(keys, records, reduce, handover)
         if self._captures and self._changeable:
             return self._fold_watched(keys, records, reduce)
         values, plain, canonical = self.values, PLAIN, self._index.canonical
@@ -172,6 +174,31 @@ class HeapTable:
                         break
                 record = reduce(before, record)
             values[key] = record
+            append(record)
+        return results
+
+    def _fold_apart(
+        self, keys: Sequence[Any], records: Iterator[Any], reduce: Callable[[Any, Any], Any], handover: Handover
+    ) -> list[Any]:
+        """The same for values that are copied, if they can be changed."""
+        values, atomic, plain, canonical = self.values, ATOMIC, PLAIN, self._index.canonical
+        watched = self.watched
+        results: list[Any] = []
+        append = results.append
+        for key, record in zip(keys, records, strict=False):
+            is_first = key not in values
+            if is_first and type(key) not in plain:
+                key = canonical(key)
+                is_first = key not in values
+            if not is_first:
+                record = reduce(self.private(key, values[key]) if watched else values[key], record)
+            kept = record
+            for item in record if type(record) is tuple else (record,):
+                if type(item) not in atomic:
+                    kept = handover.kept(record)
+                    record = record if is_first else handover.kept(record)  # the first is the operator's own
+                    break
+            values[key] = kept
             append(record)
         return results
 
