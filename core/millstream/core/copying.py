@@ -48,7 +48,13 @@ def _is_immutable_type(kind: TypeInformation, inside: tuple[type, ...]) -> bool:
         case DataclassType(cls):
             if cls in inside:
                 return True
-            return _is_frozen(cls) and all(_is_immutable_type(f, (*inside, cls)) for f in kind.field_types())
+            if not _is_frozen(cls):
+                return False
+            try:
+                types = kind.field_types()
+            except Exception:  # annotations with names that exist only where the class was defined
+                return False
+            return all(_is_immutable_type(inner, (*inside, cls)) for inner in types)
     return False
 
 

@@ -42,19 +42,7 @@ class Handover:
         """The records, each copied before the next one is asked for. They come of `inputs`: see `done`."""
         if not self.copies:
             return list(records)
-        handed: list[Any] = []
-        append, atomic, one = handed.append, ATOMIC, self.one
-        for record in records:
-            if type(record) not in atomic:
-                if type(record) is tuple:
-                    for item in record:
-                        if type(item) not in atomic:
-                            record = one(record)
-                            break
-                else:
-                    record = one(record)
-            append(record)
-        record = item = None
+        handed = self._each(records)
         self.done(inputs)
         return handed
 
@@ -77,6 +65,21 @@ class Handover:
             append(record)
         record = item = None
         self.done(inputs)
+        return handed
+
+    def _each(self, records: Iterable[Any]) -> list[Any]:
+        handed: list[Any] = []
+        append, atomic, one = handed.append, ATOMIC, self.one
+        for record in records:
+            if type(record) not in atomic:
+                if type(record) is tuple:
+                    for item in record:
+                        if type(item) not in atomic:
+                            record = one(record)
+                            break
+                else:
+                    record = one(record)
+            append(record)
         return handed
 
     def one(self, record: Any) -> Any:
@@ -113,7 +116,7 @@ class Handover:
 
     def to_another(self, records: Iterable[Any]) -> list[Any]:
         """Copies for one more consumer of the records."""
-        copies = [record if type(record) in ATOMIC else self.one(record) for record in records]
+        copies = self._each(records)
         if self._uncopied:
             uncopied, self._uncopied = self._uncopied, []
             raise RecordCopyError(uncopied[0], "several consumers would get the same one")

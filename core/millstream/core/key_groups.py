@@ -5,27 +5,25 @@ value in an Arrow column. Keys that are equal in Python (`1`, `1.0`, `True`) has
 g of M belongs to subtask `g * parallelism // M`.
 
 The hash: integers (and floats with an integral value) are mixed by the finaliser of splitmix64; strings and bytes
-by CRC-32 of their bytes, then mixed; other floats by their bits; composites by folding their fields' hashes.
+by CRC-32 of their bytes, then mixed; other floats by their bits; composites by folding their fields' hashes. Keys of
+all other types hash as the plain value that stands for them: see `key_values`.
 """
 
 from __future__ import annotations
 
-import datetime
-import decimal
-import enum
 import struct
-import uuid
 import zlib
-from dataclasses import fields, is_dataclass
 from typing import TYPE_CHECKING, Any
 
 from millstream.core.conversion import in_microseconds
-from millstream.core.errors import MillstreamError
+from millstream.core.key_values import UnhashableKeyError, canonical_value
 from millstream.core.row import Row
 
 if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
+
+__all__ = ["UnhashableKeyError"]
 
 LOWEST_MAX_PARALLELISM = 128
 HIGHEST_MAX_PARALLELISM = 32768
@@ -36,10 +34,6 @@ _TEXT = 0x517CC1B727220A95
 _BINARY = 0x2545F4914F6CDD1D
 _FRACTION = 0x6A09E667F3BCC909
 _FOLD = 0x100000001B3
-
-
-class UnhashableKeyError(MillstreamError):
-    """The key's type has no hash that is the same everywhere."""
 
 
 def default_max_parallelism(parallelism: int) -> int:
@@ -70,53 +64,14 @@ def stable_hash(key: Any) -> int:
         return _mix(bits ^ _FRACTION)
     if key is None:
         return _NULL
-    if kind in (tuple, list, Row) or isinstance(key, tuple):
+    if kind is bytes:
+        return _mix(zlib.crc32(key) ^ _BINARY)
+    if kind in (tuple, list, Row):
         result = len(key)
         for item in key:
             result = _mix((result * _FOLD & _MASK) ^ stable_hash(item))
         return result
-    return _hash_other(key)
-
-
-def _hash_other(key: Any) -> int:
-    if isinstance(key, bytes | bytearray | memoryview):
-        return _mix(zlib.crc32(key) ^ _BINARY)
-    if isinstance(key, enum.Enum):
-        return stable_hash(key.value)
-    if isinstance(key, datetime.datetime):
-        aware = key if key.tzinfo else key.replace(tzinfo=datetime.UTC)
-        return _hash_other(aware - datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC))
-    if isinstance(key, datetime.date):
-        return stable_hash(key.toordinal() - datetime.date(1970, 1, 1).toordinal())
-    if isinstance(key, datetime.time):
-        offset = key.utcoffset() or datetime.timedelta()
-        since = datetime.timedelta(0, key.second, key.microsecond, 0, key.minute, key.hour)
-        return _hash_other(since - offset)
-    if isinstance(key, datetime.timedelta):
-        return stable_hash((key.days * 86400 + key.seconds) * 1_000_000 + key.microseconds)
-    if isinstance(key, decimal.Decimal):
-        return _hash_decimal(key)
-    if isinstance(key, uuid.UUID):
-        return stable_hash(key.bytes)
-    if is_dataclass(key) and not isinstance(key, type):
-        return stable_hash(tuple(getattr(key, f.name) for f in fields(key)))
-    for plain in (bool, int, float, str):
-        if isinstance(key, plain):  # subclasses, such as NumPy's float64
-            return stable_hash(plain(key))
-    if hasattr(key, "item") and getattr(key, "shape", None) == ():  # NumPy scalars
-        return stable_hash(key.item())
-    raise UnhashableKeyError(
-        f"a key of type {type(key).__qualname__} cannot be used: it has no hash that is the same in every process. "
-        "Use numbers, strings, bytes, dates, times, enums, or tuples, rows and dataclasses of them"
-    )
-
-
-def _hash_decimal(key: decimal.Decimal) -> int:
-    """As the int or float that it equals; else by its digits, which do not depend on the decimal context."""
-    if key.is_finite() and key == key.to_integral_value():
-        return stable_hash(int(key))
-    number = float("nan") if key.is_nan() else float(key)
-    return stable_hash(number if key.is_nan() or number == key else format(key, "f").rstrip("0"))
+    return stable_hash(canonical_value(key))
 
 
 def key_group_of(key: Any, max_parallelism: int) -> int:

@@ -17,8 +17,9 @@ from millstream.core.conversion import record_batch_to_rows
 from millstream.core.copying import is_immutable_type
 from millstream.core.handover import Handover, RecordCopyError
 from millstream.core.key_groups import combine_hashes, stable_hash, stable_hash_column, subtask_of
+from millstream.core.key_values import is_all_its_fields
 from millstream.core.row import Row
-from millstream.core.types import TypeInformation
+from millstream.core.types import DataclassType, RowType, TupleType, TypeInformation
 from millstream.datastream.functions import as_callable
 from millstream.taskmanager.interruption import TaskInterrupted
 
@@ -129,6 +130,7 @@ class _Hash:
         self._channels = channels
         self._max_parallelism = max_parallelism
         self._type = record_type
+        self._by_columns: bool | None = None
         self._known: dict[Any, int] = {}
 
     def _subtask(self, key: Any) -> int:
@@ -174,12 +176,30 @@ class _Hash:
     def _route_columns(self, batch: ColumnBatch) -> Routed:
         import numpy as np
 
-        if not self._fields:
+        if self._by_columns is None:
+            self._by_columns = bool(self._fields) and _compares_by_all_fields(self._type)
+        if not self._by_columns:
             return _by_index(batch, self._subtasks(record_batch_to_rows(batch.data, self._type)), self._channels)
         hashes = [stable_hash_column(batch.data.column(f)) for f in self._fields]
         combined = hashes[0] if len(hashes) == 1 else combine_hashes(hashes)
         groups = combined % np.uint64(self._max_parallelism)
         return _by_index(batch, groups * np.uint64(self._channels) // np.uint64(self._max_parallelism), self._channels)
+
+
+def _compares_by_all_fields(record_type: TypeInformation) -> bool:
+    """Whether keys among the fields of such records are equal exactly when all of their columns are."""
+    seen: set[type] = set()
+    pending = [record_type]
+    while pending:
+        match pending.pop():
+            case DataclassType(cls) as kind if cls not in seen:
+                if kind is not record_type and not is_all_its_fields(cls):
+                    return False
+                seen.add(cls)
+                pending += kind.field_types()
+            case TupleType(inner) | RowType(inner):
+                pending += inner
+    return True
 
 
 class _Custom:

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import contextlib
 import importlib
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from millstream.core.batches import Barrier
@@ -33,6 +33,8 @@ from millstream.taskmanager.state.arrow_tables import keyed_table, operator_tabl
 from millstream.taskmanager.state.captured import CapturedKeyedState, CapturedTable, StateDeclaration, StateRows
 
 if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
     import pyarrow as pa
 
 SPLITS = "splits"
@@ -152,8 +154,10 @@ class _Writer:
     ) -> tuple[StateFile, ...]:
         declaration = state.declaration
         owned, operator_id = captured.key_groups, owner.operator_id
+        if state.dirty_groups:
+            _check_owned(owned, _as_array(state.dirty_groups))
         if not self._target.shared:
-            table = _table(state, None, captured.max_parallelism)
+            table = _table(state, None, captured.max_parallelism, owned)
             return self._write(owner.folder, declaration.name, table, owned)
         base, touched = self._base(operator_id, state), state.dirty_groups
         stale, chunks = [owned], []
@@ -161,7 +165,7 @@ class _Writer:
             stale = [chunk.key_groups for chunk in base if is_touched(chunk, touched)]
             chunks = [chunk for chunk in base if not is_touched(chunk, touched)]
         wanted = None if touched is None else [group for key_groups in stale for group in key_groups]
-        table = _table(state, wanted, captured.max_parallelism)
+        table = _table(state, wanted, captured.max_parallelism, owned)
         total = table.num_rows + sum(file.rows for chunk in chunks for file in chunk.files)
         for block in stale:
             for key_groups, part in cut(slice_of(table, block), block, total):
@@ -203,12 +207,39 @@ def _naming(operator: CapturedOperator, declaration: StateDeclaration) -> Iterat
     except (ConversionError, UnhashableKeyError) as error:
         where = f"{operator.name}: state '{declaration.name}'"
         raise UnwritableStateError(where, f"cannot be written: {error}") from None
+    except ForeignKeyError as error:
+        raise SnapshotError(f"{operator.name}: state '{declaration.name}'", f"cannot be written: {error}") from error
 
 
-def _table(state: CapturedTable, wanted: Collection[int] | None, max_parallelism: int) -> pa.Table:
+class ForeignKeyError(Exception):
+    """State of a key that belongs to another subtask: no job could be restored from it."""
+
+
+def _as_array(groups: Collection[int]) -> npt.NDArray[np.int32]:
+    import numpy as np
+
+    return np.fromiter(groups, np.int32, len(groups))
+
+
+def _check_owned(owned: range, groups: npt.NDArray[np.int32], keys: Sequence[Any] = ()) -> None:
+    """Raises a ForeignKeyError unless the subtask owns all of the key groups, which are those of the keys, if given."""
+    if not len(groups) or (groups.min() in owned and groups.max() in owned):
+        return
+    position = int(((groups < owned.start) | (groups >= owned.stop)).argmax())
+    what = f"the key {keys[position]!r:.200}" if keys else "a key"
+    raise ForeignKeyError(
+        f"it holds {what} of key group {groups[position]}, and this subtask has the key groups {owned.start} to "
+        f"{owned.stop - 1}: the key selector has to answer the same key for a record each time, and nothing may change "
+        "a key afterwards"
+    )
+
+
+def _table(state: CapturedTable, wanted: Collection[int] | None, max_parallelism: int, owned: range) -> pa.Table:
     """The rows in some key groups, sorted by key group; converted in steps, so that tasks get their turn between."""
     with WRITERS.work():
         rows = state.rows(wanted)
+        if rows.key_groups is not None:
+            _check_owned(owned, rows.key_groups, rows.keys)
     tables: list[pa.Table] = []
     for start in range(0, max(1, len(rows)), _STEP):
         tables += _tables(state.declaration, rows.part(start, start + _STEP), max_parallelism)

@@ -6,10 +6,12 @@ tenth of a hash. Columns of numbers, and of tuples of them, are hashed without a
 
 from __future__ import annotations
 
+from itertools import chain
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 from millstream.core.key_groups import combine_hashes, stable_hash, stable_hash_column
+from millstream.core.key_values import NOT_A_NUMBER, PLAIN, without_nan
 
 if TYPE_CHECKING:
     import numpy as np
@@ -35,11 +37,42 @@ class KeyGroupIndex:
             group = self._known[key] = stable_hash(key) % self.max_parallelism
         return group
 
+    def canonical(self, key: Any) -> Any:
+        """The key that stands for all keys that are one with it: the same one, but for NaN.
+
+        Raises an UnhashableKeyError when nobody could tell its subtask.
+        """
+        if type(key) in PLAIN or (type(key) is tuple and _has_plain_fields(key)) or key in self._known:
+            return key
+        group = stable_hash(key) % self.max_parallelism
+        key = without_nan(key)
+        if len(self._known) >= _REMEMBERED:
+            self._known.clear()
+        self._known[key] = group
+        return key
+
+    def canonical_keys(self, keys: list[Any]) -> list[Any]:
+        """The same for many keys."""
+        kinds = set(map(type, keys))
+        if kinds <= PLAIN or (kinds == {tuple} and PLAIN.issuperset(map(type, chain.from_iterable(keys)))):
+            return keys
+        if kinds == {float}:
+            return [key if key == key else NOT_A_NUMBER for key in keys]
+        return list(map(self.canonical, keys))
+
     def column(self, keys: list[Any]) -> npt.NDArray[np.int32]:
         """The key groups of many keys; safe on any thread."""
         import numpy as np
 
         return (_hashes(keys) % np.uint64(self.max_parallelism)).astype(np.int32)
+
+
+def _has_plain_fields(key: tuple[Any, ...]) -> bool:
+    """Whether nothing in it could be refused, or be NaN."""
+    for field in key:  # noqa: SIM110  # a generator would take twice the time
+        if type(field) not in PLAIN:
+            return False
+    return True
 
 
 def _hashes(keys: list[Any]) -> npt.NDArray[np.uint64]:

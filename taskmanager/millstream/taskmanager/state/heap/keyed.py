@@ -8,6 +8,7 @@ from typing import Any
 
 from millstream.core.clock import Clock, SystemClock
 from millstream.core.key_groups import LOWEST_MAX_PARALLELISM
+from millstream.core.key_values import PLAIN
 from millstream.core.snapshot.model import StateKind
 from millstream.core.snapshot.table import StateTypes
 from millstream.core.types import PICKLED, TypeInformation
@@ -25,7 +26,7 @@ from millstream.taskmanager.state.captured import CapturedKeyedState, RestoredSt
 from millstream.taskmanager.state.declarations import declare_keyed, ttl_settings
 from millstream.taskmanager.state.heap import expiring, plain
 from millstream.taskmanager.state.heap.expiry import Expiry
-from millstream.taskmanager.state.heap.table import NOT_A_NUMBER, HeapTable
+from millstream.taskmanager.state.heap.table import HeapTable
 from millstream.taskmanager.state.key_group_index import KeyGroupIndex
 from millstream.taskmanager.state.named_tables import NamedTables
 
@@ -51,8 +52,15 @@ class HeapKeyedStateBackend:
 
     def set_current_key(self, key: Any) -> None:
         """All keyed state is this key's from now on."""
-        if key.__class__ is float and key != key:
-            key = NOT_A_NUMBER
+        kind = type(key)
+        if kind is not str and kind is not int and kind not in PLAIN:
+            if kind is tuple:
+                for part in key:
+                    if type(part) not in PLAIN:
+                        key = self._index.canonical(key)
+                        break
+            elif kind is not float or key != key:
+                key = self._index.canonical(key)
         self._address.key = key
         if self._cleaned_every_record:
             for table in self._cleaned_every_record:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from millstream.core.copying import ATOMIC, is_immutable, is_immutable_type, private_copy
 from millstream.core.handover import Handover
+from millstream.core.key_values import PLAIN
 from millstream.core.snapshot.model import StateKind, TtlSettings
 from millstream.core.snapshot.restore import Rows
 from millstream.taskmanager.state.captured import StateDeclaration
@@ -31,8 +32,6 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
 MISSING: Any = object()
-NOT_A_NUMBER = float("nan")
-"""The key of all records whose key is not a number: each of those is another one to a dictionary."""
 
 
 class HeapTable:
@@ -137,18 +136,20 @@ class HeapTable:
         if self.dirty is not None:
             self.dirty.add_all(keys)
         self.forget_released()
-        if self.expiry is not None or handover is not None:
+        if self.expiry is not None:
             return self._fold_with_care(keys, records, reduce, handover)
+        if handover is not None:
+            return self._fold_apart(keys, records, reduce, handover)
         if self._captures and self._changeable:
             return self._fold_watched(keys, records, reduce)
-        values = self.values
+        values, plain, canonical = self.values, PLAIN, self._index.canonical
         results: list[Any] = []
         append = results.append
         for key, record in zip(keys, records, strict=False):
             if key in values:
                 record = reduce(values[key], record)
-            elif key.__class__ is float and key != key:
-                key = NOT_A_NUMBER
+            elif type(key) not in plain:
+                key = canonical(key)
                 if key in values:
                     record = reduce(values[key], record)
             values[key] = record
@@ -159,12 +160,12 @@ class HeapTable:
         self, keys: Sequence[Any], records: Iterator[Any], reduce: Callable[[Any, Any], Any]
     ) -> list[Any]:
         """The same, with the test for tuples of plain values inside of the loop: it costs a third of the call."""
-        values, atomic, private = self.values, ATOMIC, self.private
+        values, atomic, private, canonical = self.values, ATOMIC, self.private, self._index.canonical
         results: list[Any] = []
         append = results.append
         for key, record in zip(keys, records, strict=False):
-            if key.__class__ is float and key != key:
-                key = NOT_A_NUMBER
+            if key not in values and type(key) not in PLAIN:
+                key = canonical(key)
             if key in values:
                 before = values[key]
                 for item in before if type(before) is tuple else (before,):
@@ -176,6 +177,31 @@ class HeapTable:
             append(record)
         return results
 
+    def _fold_apart(
+        self, keys: Sequence[Any], records: Iterator[Any], reduce: Callable[[Any, Any], Any], handover: Handover
+    ) -> list[Any]:
+        """The same for values that are copied, if they can be changed."""
+        values, atomic, plain, canonical = self.values, ATOMIC, PLAIN, self._index.canonical
+        watched = self.watched
+        results: list[Any] = []
+        append = results.append
+        for key, record in zip(keys, records, strict=False):
+            is_first = key not in values
+            if is_first and type(key) not in plain:
+                key = canonical(key)
+                is_first = key not in values
+            if not is_first:
+                record = reduce(self.private(key, values[key]) if watched else values[key], record)
+            kept = record
+            for item in record if type(record) is tuple else (record,):
+                if type(item) not in atomic:
+                    kept = handover.kept(record)
+                    record = record if is_first else handover.kept(record)  # the first is the operator's own
+                    break
+            values[key] = kept
+            append(record)
+        return results
+
     def _fold_with_care(
         self, keys: Sequence[Any], records: Iterator[Any], reduce: Callable[[Any, Any], Any], handover: Handover | None
     ) -> list[Any]:
@@ -183,8 +209,8 @@ class HeapTable:
         values, expires, expiry, atomic = self.values, self.expires, self.expiry, ATOMIC
         results: list[Any] = []
         for key, record in zip(keys, records, strict=False):
-            if key.__class__ is float and key != key:
-                key = NOT_A_NUMBER
+            if key not in values and type(key) not in PLAIN:
+                key = self._index.canonical(key)
             if expiry is not None and key in values and expires[key] <= expiry.now() and not expiry.answers_expired:
                 self.drop(key)
             is_first = key not in values
@@ -207,9 +233,7 @@ class HeapTable:
         """The numbers of many keys as an array; `default` for keys that have none."""
         import numpy as np
 
-        wanted = _key_list(keys)
-        if NOT_A_NUMBER in self.values:
-            wanted = _with_one_nan(wanted)
+        wanted = self._index.canonical_keys(_key_list(keys))
         if self.expiry is None:
             return np.fromiter(map(self.values.get, wanted, repeat(default)), dtype, len(wanted))
         now = self.expiry.now()
@@ -225,7 +249,7 @@ class HeapTable:
 
     def write_column(self, keys: Any, numbers: npt.NDArray[Any]) -> None:
         """Sets the numbers of many keys; the last one counts for a key that is there twice."""
-        written = _with_one_nan(_key_list(keys))
+        written = self._index.canonical_keys(_key_list(keys))
         self.values.update(zip(written, numbers.tolist(), strict=True))
         if self.expiry is not None:
             self.expires.update(zip(written, repeat(self.expiry.now() + self.expiry.ttl_ms)))
@@ -267,7 +291,7 @@ class HeapTable:
     def load(self, rows: Rows, stored_ttl: TtlSettings | None = None) -> None:
         """Takes over rows of a snapshot, with the time-to-live that they had: those in the key groups owned here."""
         chosen = owned_rows(rows, self._index)
-        entries = _with_one_nan(rows.keys)
+        entries = self._index.canonical_keys(rows.keys)
         if self.declaration.namespaced:
             entries = list(zip(entries, rows.namespaces, strict=True))
         expiry = self.expiry
@@ -312,9 +336,3 @@ def _key_list(keys: Any) -> list[Any]:
         if hasattr(keys, method):
             return getattr(keys, method)()  # type: ignore[no-any-return]  # both answer lists
     return list(keys)
-
-
-def _with_one_nan(keys: list[Any]) -> list[Any]:
-    if float not in set(map(type, keys)):
-        return keys
-    return [NOT_A_NUMBER if key.__class__ is float and key != key else key for key in keys]

@@ -1,0 +1,152 @@
+"""Keys that are one to a dictionary stay one: on one subtask, behind a shuffle, and after a restore elsewhere."""
+
+from __future__ import annotations
+
+import decimal
+import pickle
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from millstream.core import types as t
+from millstream.core.key_groups import UnhashableKeyError, key_group_of, key_group_range, subtask_of
+from millstream.core.snapshot.restore import Rows
+from millstream.core.snapshot.table import StateTypes
+from millstream.datastream.state_descriptors import ReducingStateDescriptor
+from millstream.taskmanager.state.captured import StateDeclaration
+from millstream.taskmanager.state.heap import HeapKeyedStateBackend
+from millstream.taskmanager.state.key_group_index import KeyGroupIndex
+
+GROUPS = 128
+NAN = float("nan")
+
+
+@dataclass(frozen=True)
+class Tagged:
+    number: Any
+    tag: Any = field(default=0, compare=False)
+
+
+class Pair(NamedTuple):
+    first: Any
+    second: Any
+
+
+class Shouted(str):
+    def __str__(self) -> str:
+        return self.upper()
+
+
+class Folded(str):
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, str) and self.lower() == other.lower()
+
+    def __hash__(self) -> int:
+        return hash(self.lower())
+
+
+def backend(subtask: int, parallelism: int) -> HeapKeyedStateBackend:
+    index = KeyGroupIndex(GROUPS, key_group_range(subtask, GROUPS, parallelism))
+    return HeapKeyedStateBackend("counts", t.PICKLED, index)
+
+
+def add(first: int, second: int) -> int:
+    return first + second
+
+
+def count(made: HeapKeyedStateBackend, keys: list[Any], by: str) -> None:
+    if by == "batches":
+        made.reducing_table("count", t.LONG).fold(keys, iter([1] * len(keys)), add)
+        return
+    state: Any = made.state(ReducingStateDescriptor("count", add, int))
+    for key in keys:
+        made.set_current_key(key)
+        state.add(1)
+
+
+@dataclass(frozen=True)
+class Stored:
+    """One state of a snapshot, as a reader of its file would have it."""
+
+    declaration: StateDeclaration
+    content: Rows
+
+    def rows(self, declared: StateTypes | None) -> Rows:
+        return self.content
+
+
+def stored(made: HeapKeyedStateBackend) -> Stored:
+    captured = made.capture(1)
+    (table,) = captured.states
+    rows = table.rows()
+    owned = captured.key_groups
+    assert all(group in owned for group in rows.key_groups.tolist())
+    keys = pickle.loads(pickle.dumps(rows.keys))
+    captured.release()
+    return Stored(table.declaration, Rows(list(rows.values), keys, key_groups=rows.key_groups.tolist()))
+
+
+def counts(made: HeapKeyedStateBackend, keys: Iterable[Any]) -> dict[Any, int]:
+    found = {}
+    state: Any = made.state(ReducingStateDescriptor("count", add, int))
+    for key in keys:
+        made.set_current_key(key)
+        if state.get() is not None:
+            found[made.get_current_key()] = state.get()
+    return found
+
+
+atoms = st.one_of(
+    st.sampled_from([0, 1, 1.0, True, -0.0, 0.0, NAN, decimal.Decimal(1), decimal.Decimal("NaN"), np.float32(1), None]),
+    st.sampled_from(["a", b"a", 0.5, np.float64("nan"), np.float16("nan")]),
+    st.text("aB", max_size=1).map(Shouted), st.floats(width=16),
+)  # fmt: skip
+keys = st.one_of(
+    atoms, st.tuples(atoms, atoms), st.tuples(st.tuples(atoms), atoms), st.builds(Pair, atoms, atoms),
+    st.builds(Tagged, atoms, atoms), st.builds(Tagged, st.tuples(atoms), atoms),
+)  # fmt: skip
+
+
+@given(st.lists(keys, max_size=20), st.sampled_from(["batches", "records"]))
+def test_what_is_one_key_is_one_everywhere(drawn: list[Any], by: str) -> None:
+    local = backend(0, 1)
+    count(local, drawn, by)
+    arrived: list[list[Any]] = [[], []]
+    for key in drawn:
+        arrived[subtask_of(key_group_of(key, GROUPS), GROUPS, 2)].append(pickle.loads(pickle.dumps(key)))
+    parts = []
+    for subtask, keys_of_it in enumerate(arrived):
+        made = backend(subtask, 2)
+        count(made, keys_of_it, by)
+        parts.append(stored(made))
+    found: dict[Any, int] = {}
+    for subtask in range(3):
+        restored = backend(subtask, 3)
+        restored.restore(parts)
+        found |= counts(restored, pickle.loads(pickle.dumps(drawn)))
+    assert found == counts(local, drawn)
+    assert sum(found.values()) == len(drawn)
+
+
+@pytest.mark.parametrize("by", ["batches", "records"])
+@pytest.mark.parametrize(
+    "make", [float, lambda n: (n, "a"), lambda n: Pair("a", (n,)), Tagged, lambda n: (1, Tagged(n, 2))],
+    ids=["float", "tuple", "named tuple", "dataclass", "nested"],
+)  # fmt: skip
+def test_nan_is_one_key_wherever_it_is(make: Any, by: str) -> None:
+    made = backend(0, 1)
+    drawn = [make(float("nan")) for _ in range(3)]
+    count(made, drawn, by)
+    assert list(counts(made, [make(float("nan"))]).values()) == [3]
+
+
+@pytest.mark.parametrize("by", ["batches", "records"])
+@pytest.mark.parametrize("key", [Folded("a"), (1, Folded("a")), frozenset({1}), object()], ids=repr)
+def test_a_key_that_could_be_elsewhere_too_is_refused_with_its_first_record(key: Any, by: str) -> None:
+    with pytest.raises(UnhashableKeyError, match="cannot be used"):
+        count(backend(0, 1), [1, key], by)
