@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import threading
 from collections.abc import Coroutine
 from typing import Any, TypeVar
+
+from millstream.core.errors import MillstreamError
 
 T = TypeVar("T")
 
@@ -15,8 +18,14 @@ class LoopThread:
 
     def __init__(self, name: str) -> None:
         self.loop = asyncio.new_event_loop()
+        self._owner = os.getpid()
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
         self._thread.start()
+
+    @property
+    def was_left(self) -> bool:
+        """Whether this is a forked child: the thread stayed with its parent, and nothing can be called."""
+        return self._owner != os.getpid()
 
     def _run(self) -> None:
         asyncio.set_event_loop(self.loop)
@@ -24,6 +33,9 @@ class LoopThread:
 
     def call(self, work: Coroutine[Any, Any, T], timeout: float | None = None) -> T:
         """The coroutine's result. An interrupt of the waiting thread cancels the coroutine."""
+        if self.was_left:
+            work.close()
+            raise MillstreamError("a forked child cannot use the job of its parent; do it in the parent")
         future = asyncio.run_coroutine_threadsafe(work, self.loop)
         try:
             return future.result(timeout)

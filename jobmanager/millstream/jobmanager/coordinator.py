@@ -23,6 +23,7 @@ from typing import Any
 from millstream.core.clock import Clock, SystemClock
 from millstream.core.configuration import Configuration
 from millstream.core.control_pipe import ControlPipe, end_with_parent
+from millstream.core.forking import leave_if_forked, loops_start_here
 from millstream.core.logs import set_up_logging
 from millstream.core.pickling import to_bytes
 from millstream.core.tracebacks import one_line, user_traceback
@@ -102,6 +103,7 @@ class Coordinator:
     """All enumerators of a job, on one thread."""
 
     def __init__(self, send: Callable[[pb.CoordinatorMessage], None], clock: Clock) -> None:
+        loops_start_here()
         self.send = send
         self._clock = clock
         self._work: queue.SimpleQueue[tuple[str, Callable[[], None]] | None] = queue.SimpleQueue()
@@ -149,7 +151,9 @@ class Coordinator:
             try:
                 work()
             except BaseException as error:  # also SystemExit: of the user's
+                leave_if_forked(error)
                 self._fail(vertex_id, error)
+            leave_if_forked()
         for vertex_id, (enumerator, _) in self._enumerators.items():
             try:
                 enumerator.close()

@@ -7,6 +7,7 @@ from typing import assert_never
 
 from millstream.core import plan
 from millstream.core.batches import Batch, RowBatch
+from millstream.core.forking import leave_if_forked
 from millstream.core.types import PICKLED, TypeInformation
 from millstream.datastream.checkpointed import CheckpointedFunction
 from millstream.datastream.connectors.two_phase_commit import TwoPhaseCommitSink
@@ -249,10 +250,11 @@ def _to_all(targets: list[Emit]) -> Emit:
 
 
 def _in_slices(target: Emit, max_rows: int) -> Emit:
-    """Cuts the large batches that a flat map or a process function may make."""
+    """Cuts the large batches that a flat map or a process function may make. What a forked child makes goes nowhere."""
     most = 4 * max_rows
 
     def emit(batch: Batch) -> None:
+        leave_if_forked()
         if len(batch) <= most or not isinstance(batch, RowBatch):
             target(batch)
             return

@@ -20,6 +20,7 @@ from millstream.core.barriers import Alignment, StopMode
 from millstream.core.batches import Barrier
 from millstream.core.clock import Clock
 from millstream.core.configuration import Configuration
+from millstream.core.forking import leave_if_forked, loops_start_here
 from millstream.core.states import ExecutionState
 from millstream.proto import dispatcher_pb2
 from millstream.proto import taskmanager_pb2 as pb
@@ -59,6 +60,7 @@ class SlotWorker:
     def __init__(
         self, start: pb.StartWorker, host: str, clock: Clock, send: Callable[[pb.WorkerMessage], None]
     ) -> None:
+        loops_start_here()
         options = dict(start.configuration)
         configuration = Configuration(options)
         self._allocation = start.allocation_id
@@ -238,10 +240,12 @@ class SlotWorker:
             self._cancel(task)
             return False
         except BaseException as error:
+            leave_if_forked(error)
             self._fail(task, error)
             return False
         finally:
             self.current = None
+        leave_if_forked()
         return True
 
     def _wake_up_in(self, attempt_id: str, seconds: float) -> None:

@@ -25,6 +25,7 @@ import grpc
 from google.protobuf.message import DecodeError
 
 from millstream.core.configuration import Configuration
+from millstream.core.forking import keep_port_from_children
 from millstream.core.liveness import Liveness
 from millstream.core.rpc import explain
 from millstream.core.security import channel_credentials, check_listen, server_credentials
@@ -147,6 +148,7 @@ class DataPlane:
         where = f"{self._host}:0"
         add = self._server
         port = add.add_insecure_port(where) if credentials is None else add.add_secure_port(where, credentials)
+        keep_port_from_children(f"{self._host}:{port}")
         await self._server.start()
         self.address = f"{self._host}:{port}"
 
@@ -202,6 +204,7 @@ class DataPlane:
             log.warning("%s has not connected for %g s, but its process answers: waiting for it", peer.address, timeout)
 
     def _channel(self, address: str) -> grpc.aio.Channel:
+        keep_port_from_children(address)
         credentials = channel_credentials(self._configuration)
         if credentials is None:
             return grpc.aio.insecure_channel(address, options=self._options)
