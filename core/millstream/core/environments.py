@@ -2,7 +2,7 @@
 
 A folder below the cache's root holds one environment, named after a hash of the artifacts and of the runtime that it
 is made from. It is built in place under a file lock, so that several processes on a host make it once; a marker that
-is written last says that it is whole, and a folder without it is made again.
+is written last, when everything else is on the disk, says that it is whole, and a folder without it is made again.
 
 The environment is a virtual environment without pip. The runtime's own site folders follow its own on the import
 path: Millstream and its dependencies are visible, and whatever the job installs comes first. What Millstream itself
@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import ctypes
 import fcntl
 import json
 import os
@@ -140,7 +141,7 @@ class EnvironmentCache:
                     target = _work(folder) / _archive_target(artifact.name)
                     progress(f"unpacking {artifact.name}")
                     await asyncio.to_thread(_unpack, _fetched(folder, index, artifact), artifact.name, target)
-            (folder / _READY).touch()
+            await asyncio.to_thread(_mark_ready, folder)
         except BaseException:
             await asyncio.shield(asyncio.to_thread(shutil.rmtree, folder, True))
             raise
@@ -170,6 +171,33 @@ class EnvironmentCache:
                     fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
                     if not (folder / _READY).exists():
                         shutil.rmtree(folder, ignore_errors=True)
+
+
+def _mark_ready(folder: Path) -> None:
+    """Durably, and after all else: a marker that outlives a power cut says that its environment did, too."""
+    _sync_file_system(folder)
+    with (folder / _READY).open("w") as marker:
+        os.fsync(marker.fileno())
+    for changed in (folder, folder.parent):
+        descriptor = os.open(changed, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+
+def _sync_file_system(folder: Path) -> None:
+    """Everything that was written below the folder: pip writes thousands of files, too many to sync one by one."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        library = ctypes.CDLL(None, use_errno=True)
+        if not hasattr(library, "syncfs"):
+            os.sync()
+        elif library.syncfs(descriptor) != 0:
+            error = ctypes.get_errno()
+            raise OSError(error, os.strerror(error), str(folder))
+    finally:
+        os.close(descriptor)
 
 
 def _fetched(folder: Path, index: int, artifact: Artifact) -> Path:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from millstream.core.artifacts import download_artifact
@@ -22,6 +22,7 @@ async def start_job_process(
     python_path: Sequence[str],
     configuration: Configuration,
     progress: Callable[[str], None],
+    variables: Mapping[str, str] | None = None,
 ) -> ChildProcess:
     """Runs `python -m module arguments` where the job's packages are. Raises MillstreamError with the reason."""
     cache = EnvironmentCache(
@@ -33,4 +34,4 @@ async def start_job_process(
             await download_artifact(channel, artifact, path)
 
         environment = await cache.prepare(artifacts, fetch, progress)
-    return await ChildProcess.start(environment, module, arguments, python_path)
+    return await ChildProcess.start(environment, module, arguments, python_path, variables)

@@ -30,6 +30,7 @@ from millstream.taskmanager.checkpointing.writer_thread import CheckpointService
 from millstream.taskmanager.checkpointing.writing import warm_up
 from millstream.taskmanager.failures import PeerLostError, describe_failure
 from millstream.taskmanager.interruption import TaskInterrupted
+from millstream.taskmanager.memory_limit import lifted, limit_memory
 from millstream.taskmanager.network.channel_table import ChannelTable
 from millstream.taskmanager.network.data_plane import DataPlane, FrameArrived, PeerLost
 from millstream.taskmanager.network.debloating import FIRST_ROWS
@@ -100,9 +101,10 @@ class SlotWorker:
         self.current: Task | None = None
         self.cancelling: set[str] = set()
 
-    def run(self) -> None:
-        """Until a stop command."""
+    def run(self, memory: int = 0) -> None:
+        """Until a stop command. `memory` limits what the tasks may take, in bytes."""
         self._data_plane.start()
+        limit_memory(memory)
         if self._takes_checkpoints:
             self._writers.submit(warm_up)
         ready = pb.WorkerReady(allocation_id=self._allocation, data_address=self._data_plane.address)
@@ -340,12 +342,13 @@ class SlotWorker:
         if task.attempt_id in self.cancelling:
             self._cancel(task)
             return
-        self._close(task)
-        task.move_to(ExecutionState.FAILED)
-        failure = describe_failure(error, task.deployment, self._clock.now_ms())
-        log.info("task %s failed: %s", task.deployment.task_name, failure.exception)
-        self._report(task, pb.TaskUpdate(failure=failure))
-        self._forget(task)
+        with lifted():
+            self._close(task)
+            task.move_to(ExecutionState.FAILED)
+            failure = describe_failure(error, task.deployment, self._clock.now_ms())
+            log.info("task %s failed: %s", task.deployment.task_name, failure.exception)
+            self._report(task, pb.TaskUpdate(failure=failure))
+            self._forget(task)
 
     def _cancel(self, task: Task) -> None:
         self._close(task)

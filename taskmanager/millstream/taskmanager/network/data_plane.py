@@ -37,6 +37,7 @@ log = logging.getLogger(__name__)
 _SERVICE = pb.DESCRIPTOR.services_by_name["DataPlane"].full_name
 _HEADROOM = 64 * 1024
 _STOP_TIMEOUT = 60.0
+_NO_MEMORY = "this worker has no memory left for what it sent"
 _MISSED_BEATS = 2  # before a silent peer is called on
 
 
@@ -241,6 +242,8 @@ class DataPlane:
                 self._lose(peer, explain(error))
             except asyncio.InvalidStateError:
                 self._lose(peer, "the connection was closed")
+            except MemoryError:
+                self._lose(peer, _NO_MEMORY)
             finally:
                 call.cancel()
                 self._lose(peer, "the connection was closed")
@@ -274,6 +277,9 @@ class DataPlane:
         except (grpc.RpcError, asyncio.InvalidStateError) as error:
             if peer is not None:
                 self._lose(peer, explain(error) if isinstance(error, grpc.RpcError) else "the connection was closed")
+        except MemoryError:
+            if peer is not None:
+                self._lose(peer, _NO_MEMORY)
         finally:
             if peer is not None:
                 self._lose(peer, "the connection was closed")
