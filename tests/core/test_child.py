@@ -36,6 +36,7 @@ parser.add_argument("--control-fd", type=int)
 parser.add_argument("words", nargs="*")
 arguments = parser.parse_args()
 commands = queue.SimpleQueue()
+heard, told = os.pipe()
 pipe = ControlPipe(socket.socket(fileno=arguments.control_fd))
 pipe.start(commands.put, end_with_parent)
 pipe.send(" ".join(["ready", str(os.getpid()), *arguments.words]).encode())
@@ -49,6 +50,15 @@ while True:
         os.kill(os.getpid(), int(rest))
     elif command == "spawn":
         pipe.send(str(subprocess.Popen(["sleep", "600"]).pid).encode())
+    elif command == "fork":
+        os.dup(arguments.control_fd)  # which nobody knows of: the forked child keeps the pipe open
+        forked = os.fork()
+        if forked == 0:
+            os.setsid() if rest == "and leave" else os.setpgid(0, 0)
+            os.write(told, b"x")
+            signal.pause()
+        os.read(heard, 1)
+        pipe.send(str(forked).encode())
     elif command == "where":
         pipe.send(f"{os.getcwd()} {os.environ.get('COLOUR')} {os.getsid(0) == os.getpid()}".encode())
 """
@@ -149,7 +159,7 @@ def test_a_child_is_started_as_it_was_asked_for(modules: Path, tmp_path: Path) -
         ("exit 0", "exited with status 0"),
         ("exit 3", "exited with status 3"),
         (f"signal {int(signal.SIGSEGV)}", "was killed by SIGSEGV"),
-        (f"signal {int(signal.SIGKILL)}", "was killed by SIGKILL"),
+        (f"signal {int(signal.SIGKILL)}", "was killed by SIGKILL, not by Millstream; the system running out of"),
     ],
 )
 def test_the_end_of_a_child_says_how_it_came_about(modules: Path, command: str, reason: str) -> None:
@@ -157,7 +167,7 @@ def test_the_end_of_a_child_says_how_it_came_about(modules: Path, command: str, 
         async with started(modules) as talk:
             talk.say(command)
             await talk.closed
-            assert await talk.child.wait() == f"process {talk.child.pid} {reason}"
+            assert (await talk.child.wait()).startswith(f"process {talk.child.pid} {reason}")
             talk.say("echo into the void")
 
     run(scenario)
@@ -192,6 +202,41 @@ def test_kill_reaches_what_a_child_that_is_gone_left_behind(modules: Path) -> No
                 await talk.child.wait()
                 talk.child.kill()
                 assert ends()
+
+    run(scenario)
+
+
+@pytest.mark.parametrize("command", ["fork", "fork and leave"])
+def test_the_death_of_a_child_is_noticed_while_what_it_forked_holds_its_pipe(modules: Path, command: str) -> None:
+    async def scenario() -> None:
+        async with started(modules) as talk:
+            talk.say(command)
+            forked = int(await talk.hear())
+            with watching(forked) as ends:
+                talk.say("echo last words")
+                assert await talk.hear() == "last words"
+                os.kill(talk.child.pid, signal.SIGKILL)
+                assert "SIGKILL, not by Millstream" in await talk.child.wait()
+                await talk.closed
+                if command == "fork":  # into a process group of its own: it is still of the child's session
+                    assert ends()
+                else:  # what has left on purpose is not touched
+                    os.kill(forked, 0)
+
+    run(scenario)
+
+
+def test_what_a_child_said_before_its_end_is_delivered(modules: Path) -> None:
+    async def scenario() -> None:
+        async with started(modules) as talk:
+            talk.say("fork and leave")
+            with watching(int(await talk.hear())):
+                for number in range(100):
+                    talk.say(f"echo {number} " + "x" * 1000)
+                talk.say("exit 0")
+                await talk.child.wait()
+                await talk.closed
+                assert [(await talk.hear()).split()[0] for _ in range(100)] == [str(n) for n in range(100)]
 
     run(scenario)
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import ctypes
 import hashlib
 import io
 import os
+import re
 import subprocess
 import sys
 import tarfile
@@ -241,6 +243,43 @@ def test_a_partial_environment_is_made_again_and_others_remains_are_removed(tmp_
     assert store.prepare(EnvironmentCache(tmp_path), artifact) == environment
     assert store.fetched == ["one.py", "one.py"]
     assert not (tmp_path / "abandoned").exists()
+
+
+class Disk:
+    """In place of the C library: what it was asked to make durable, as it was at that moment."""
+
+    def __init__(self, folder: Path, status: int = 0) -> None:
+        self.folder, self.status = folder, status
+        self.synced: list[set[str]] = []
+
+    def syncfs(self, descriptor: int) -> int:
+        assert self.folder in Path(os.readlink(f"/proc/self/fd/{descriptor}")).parents
+        self.synced.append({path.name for path in self.folder.rglob("*") if path.is_file()})
+        return self.status
+
+
+def test_an_environment_is_on_the_disk_before_it_counts_as_ready(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After a power cut, a marker without all that it vouches for would start workers in half of an environment."""
+    store, disk = Store(), Disk(tmp_path)
+    monkeypatch.setattr(ctypes, "CDLL", lambda *arguments, **options: disk)
+    artifact = store.add("one.py", b"", ArtifactKind.PYTHON_FILE)
+    store.prepare(EnvironmentCache(tmp_path), artifact)
+    (synced,) = disk.synced
+    assert "one.py" in synced
+    assert ".ready" not in synced
+
+
+def test_an_environment_that_cannot_be_made_durable_does_not_count(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = Store()
+    monkeypatch.setattr(ctypes, "CDLL", lambda *arguments, **options: Disk(tmp_path, -1))
+    artifact = store.add("one.py", b"", ArtifactKind.PYTHON_FILE)
+    with pytest.raises(OSError, match=re.escape(str(tmp_path))):
+        store.prepare(EnvironmentCache(tmp_path), artifact)
+    assert not list(tmp_path.rglob(".ready"))
 
 
 def test_concurrent_preparations_make_it_once(tmp_path: Path) -> None:

@@ -21,6 +21,23 @@ env.execute("busy")
 """
 
 
+FORKING = """
+import os
+import signal
+from millstream.datastream.functions import MapFunction
+
+class Forking(MapFunction):
+    def open(self, runtime_context):
+        if os.fork() == 0:
+            signal.pause()
+
+    def map(self, value):
+        return value
+
+env.from_collection(range(4)).rebalance().map(Forking()).print()
+"""
+
+
 def exceptions(cluster: Cluster, job_id: str) -> list[dict[str, object]]:
     return list(cluster.get(f"/jobs/{job_id}/exceptions")["exceptionHistory"]["entries"])
 
@@ -56,13 +73,15 @@ def test_a_bug_is_shown_as_the_users_own_traceback(cluster: Cluster, tmp_path: P
 
 
 def test_a_killed_slot_worker_fails_the_job_with_who_and_how(cluster: Cluster, tmp_path: Path) -> None:
-    job_id = cluster.submit(write_job(tmp_path, "busy", BUSY), parallelism=4)
+    """Also while a child that a function forked lives on with a copy of everything that the worker had open."""
+    job_id = cluster.submit(write_job(tmp_path, "forking", FORKING + BUSY), parallelism=4)
     cluster.wait_for(job_id, "RUNNING")
-    wait_until(lambda: cluster.records(job_id) > 0, "records to flow")
-    cluster.kill(cluster.workers()[0])
+    wait_until(lambda: len(cluster.workers()) == 8 and cluster.records(job_id) > 0, "children, and records to flow")
+    daemons = cluster.service_pids("taskmanager")
+    cluster.kill(next(pid for pid in cluster.workers() if parent_of(pid) in daemons))
     cluster.wait_for(job_id, "FAILED")
     root = exceptions(cluster, job_id)[0]
-    assert "SIGKILL" in str(root["stacktrace"])
+    assert "SIGKILL, not by Millstream; the system running out of memory is a likely cause" in str(root["stacktrace"])
     wait_until(lambda: cluster.free_slots() == 4 and not cluster.workers(), "slots and workers to be gone")
 
 

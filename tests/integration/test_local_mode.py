@@ -37,6 +37,59 @@ def test_it_runs_and_leaves_nothing(tmp_path: Path) -> None:
     assert not processes_with(str(tmp_path))
 
 
+@pytest.mark.parametrize("in_process", [False, True])
+def test_functions_and_the_program_may_fork(tmp_path: Path, in_process: bool) -> None:
+    """By every way that Python has. What a child leaves with does not reach the job."""
+    body = f"""
+    import math, multiprocessing, os, sys
+    from concurrent.futures import ProcessPoolExecutor
+    from millstream.common import Configuration
+    from millstream.datastream.functions import MapFunction
+
+    def exit_status(leave):
+        if (child := os.fork()) == 0:
+            leave()
+        return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+    def returning(row):
+        if (child := os.fork()) == 0:
+            return "of the child"
+        return (*row, os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+
+    class Forking(MapFunction):
+        def open(self, runtime_context):
+            method = ("fork", "spawn", "forkserver")[runtime_context.get_index_of_this_subtask()]
+            self.context = multiprocessing.get_context(method)
+            self.pool = ProcessPoolExecutor(1, mp_context=self.context)
+
+        def map(self, n):
+            process = self.context.Process(target=os._exit, args=(5,))
+            process.start()
+            process.join()
+            left = [exit_status(lambda: sys.exit(3)), exit_status(lambda: 1 / 0)]
+            return (n, self.pool.submit(math.pow, n, 2).result(), process.exitcode, *left)
+
+        def close(self):
+            self.pool.shutdown()
+
+    if __name__ == "__main__":
+        options = Configuration({{"execution.local.in-process": "{in_process}".lower()}})
+        env = StreamExecutionEnvironment.get_execution_environment(options)
+        env.set_parallelism(3)
+        mapped = env.from_sequence(1, 6).key_by(lambda n: n).map(Forking()).map(returning)
+        with mapped.key_by(lambda row: row[0]).reduce(lambda a, b: b).execute_and_collect() as rows:
+            for n, *answers in rows:
+                assert answers == [n * n, 5, 3, 1, 0], answers
+                assert exit_status(lambda: sys.exit(4)) == 4
+        print("all of it")
+    """
+    script = write_job(tmp_path, "forking", body)
+    done = subprocess.run([sys.executable, script], capture_output=True, text=True, timeout=DEADLINE, check=False)
+    assert (done.returncode, done.stdout) == (0, "all of it\n"), done.stderr
+    assert done.stderr.count("ZeroDivisionError") == 6
+    wait_until(lambda: not processes_with(str(tmp_path)), "the workers and their children to be gone")
+
+
 @pytest.mark.parametrize("options", ["", "Configuration({'execution.local.in-process': 'true'})"])
 def test_ctrl_c_cancels_cleanly(tmp_path: Path, options: str) -> None:
     body = f"""

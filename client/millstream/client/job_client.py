@@ -110,8 +110,8 @@ class ClusterJobClient:
                 self.close()
 
     def close(self) -> None:
-        """Releases the connection and, in local mode, the embedded cluster."""
-        if not self._closed:
+        """Releases the connection and, in local mode, the embedded cluster; a forked child leaves both alone."""
+        if not self._closed and not self._loop.was_left:
             self._closed = True
             self._release()
 
@@ -166,6 +166,8 @@ class ClusterJobClient:
                 deadline = await self._wait_or_give_up(error, deadline)
 
     def _cancel_after_interrupt(self) -> None:
+        if self._loop.was_left:
+            return
         try:
             self._loop.call(self._call(self._stub.cancel_job))
             self._loop.call(self._wait(), timeout=self._patience)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import threading
 from collections.abc import Coroutine
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, TypeVar
 
+from millstream.core.errors import MillstreamError
 from millstream.core.loops import end_tasks
 
 T = TypeVar("T")
@@ -18,10 +20,16 @@ class LoopThread:
 
     def __init__(self, name: str) -> None:
         self.loop: asyncio.AbstractEventLoop
+        self._owner = os.getpid()
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
         self._started = threading.Event()
         self._thread.start()
         self._started.wait()
+
+    @property
+    def was_left(self) -> bool:
+        """Whether this is a forked child: the thread stayed with its parent, and nothing can be called."""
+        return self._owner != os.getpid()
 
     def _run(self) -> None:
         self.loop = asyncio.new_event_loop()  # here: what asyncio logs about it is not the program's
@@ -36,6 +44,9 @@ class LoopThread:
 
     def call(self, work: Coroutine[Any, Any, T], timeout: float | None = None) -> T:
         """The coroutine's result. An interrupt of the waiting thread cancels the coroutine."""
+        if self.was_left:
+            work.close()
+            raise MillstreamError("a forked child cannot use the job of its parent; do it in the parent")
         future = asyncio.run_coroutine_threadsafe(work, self.loop)
         try:
             return future.result(timeout)

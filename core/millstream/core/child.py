@@ -2,7 +2,7 @@
 
 Slot workers, coordinators and nothing else are started this way: in a session of their own, so that a signal reaches
 them and what they started together, and connected by a socket pair that carries length-prefixed messages. When the
-parent dies, however it dies, the child reads the end of the pipe and takes its whole process group with it.
+parent dies, however it dies, the child reads the end of the pipe and takes its whole session with it.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import contextlib
 import os
 import signal
 import socket
+import subprocess
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -20,6 +21,9 @@ from typing import IO, Protocol
 from millstream.core.control_pipe import LENGTH, ControlPipe
 from millstream.core.environment_use import in_use
 from millstream.core.environments import Environment
+from millstream.core.forking import keep_from_children
+from millstream.core.memory import killed_from_outside
+from millstream.core.process_session import kill_session
 
 
 class Child(Protocol):
@@ -39,17 +43,30 @@ class Child(Protocol):
 
 
 class ChildProcess:
-    """A process of its own. Owned by one asyncio loop."""
+    """A process of its own. Owned by one asyncio loop.
+
+    A thread waits for the process itself. The end of the pipe says nothing about it: what the process has started may
+    hold the pipe open. When the process has ended, so has what it left behind in its session, and the pipe: what the
+    process wrote before is still delivered.
+    """
 
     def __init__(
         self,
-        process: asyncio.subprocess.Process,
+        process: subprocess.Popen[bytes],
+        connection: socket.socket,
         reader: asyncio.StreamReader,
         writer: asyncio.StreamWriter,
     ) -> None:
         self._process = process
+        self._connection = connection
         self._reader = reader
         self._writer = writer
+        self._killing = threading.Lock()
+        self._is_gone = False
+        self._was_killed = False
+        self._receiving = False
+        self._ended: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+        threading.Thread(target=self._watch, args=(self._ended.get_loop(),), name="child", daemon=True).start()
 
     @staticmethod
     async def start(
@@ -63,17 +80,17 @@ class ChildProcess:
     ) -> ChildProcess:
         """Starts `python -m module --control-fd N arguments` in the environment."""
         ours, theirs = socket.socketpair()
+        keep_from_children(ours)
         # What the job brings comes before what lies in the folder that this process happens to work in.
         isolation = ["-P"] if environment.python_path else []
         paths = [*python_path, environment.working_directory or os.getcwd()] if isolation else python_path
         try:
             with in_use(environment.lock) as held:
-                process = await asyncio.create_subprocess_exec(
-                    environment.python,
-                    *(*isolation, "-m", module, "--control-fd", str(theirs.fileno()), *arguments),
+                process = subprocess.Popen(  # noqa: ASYNC220  # asyncio does the same, and waits its own way
+                    [environment.python, *isolation, "-m", module, "--control-fd", str(theirs.fileno()), *arguments],
                     env=child_variables(environment, paths, variables),
                     cwd=environment.working_directory,
-                    stdin=asyncio.subprocess.DEVNULL,
+                    stdin=subprocess.DEVNULL,
                     stdout=stdout,
                     stderr=stderr,
                     pass_fds=(theirs.fileno(), *held),
@@ -87,11 +104,10 @@ class ChildProcess:
         try:
             reader, writer = await asyncio.open_connection(sock=ours)
         except BaseException:  # nobody would end it
-            with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.killpg(process.pid, signal.SIGKILL)
-            await asyncio.shield(process.wait())
+            kill_session(process.pid)
+            process.wait()
             raise
-        return ChildProcess(process, reader, writer)
+        return ChildProcess(process, ours, reader, writer)
 
     @property
     def pid(self) -> int:
@@ -104,22 +120,60 @@ class ChildProcess:
             self._writer.write(LENGTH.pack(len(message)) + message)
 
     async def receive(self, on_message: Callable[[bytes], None]) -> None:
-        """Delivers the child's messages until it closes its end."""
-        await _receive(self._reader, on_message)
+        """Delivers the child's messages until it closes its end, or is gone."""
+        self._receiving = True
+        try:
+            await _receive(self._reader, on_message)
+        finally:
+            self._receiving = False
+            self._close_when_over()
 
     async def wait(self) -> str:
         """Waits for the end and says how it came about."""
-        code = await self._process.wait()
-        self._writer.close()
-        if code < 0:
-            with contextlib.suppress(ValueError):
-                return f"process {self.pid} was killed by {signal.Signals(-code).name}"
-        return f"process {self.pid} exited with status {code}"
+        return await asyncio.shield(self._ended)
 
     def kill(self) -> None:
         """Kills the child and everything in its session."""
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(self.pid, signal.SIGKILL)
+        with self._killing:
+            if not self._is_gone:
+                self._was_killed = True
+                kill_session(self.pid)
+
+    def _watch(self, loop: asyncio.AbstractEventLoop) -> None:
+        """On a thread of its own."""
+        with contextlib.suppress(ChildProcessError):
+            os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOWAIT)
+        with self._killing:  # the process has not been waited for: nobody else has its number
+            kill_session(self.pid)
+            reason = self._waited_for()
+            self._is_gone = True
+        with contextlib.suppress(RuntimeError):  # the loop is gone: nobody waits
+            loop.call_soon_threadsafe(self._has_ended, reason)
+
+    def _waited_for(self) -> str:
+        try:
+            _, status, usage = os.wait4(self.pid, 0)
+        except ChildProcessError:
+            self._process.returncode = 0
+            return f"process {self.pid} ended; its status went to another part of this program that waits for children"
+        code = self._process.returncode = os.waitstatus_to_exitcode(status)
+        if code >= 0:
+            return f"process {self.pid} exited with status {code}"
+        name = signal.Signals(-code).name if -code in set(signal.Signals) else f"signal {-code}"
+        reason = f"process {self.pid} was killed by {name}"
+        if -code == signal.SIGKILL and not self._was_killed:
+            reason += f", not by Millstream; {killed_from_outside(usage.ru_maxrss * 1024)}"
+        return reason
+
+    def _has_ended(self, reason: str) -> None:
+        with contextlib.suppress(OSError):  # ends `receive`, behind what was written: others may hold the pipe open
+            self._connection.shutdown(socket.SHUT_RD)
+        _set_once(self._ended, reason)
+        self._close_when_over()
+
+    def _close_when_over(self) -> None:
+        if self._ended.done() and not self._receiving:
+            self._writer.close()
 
 
 def child_variables(
@@ -132,7 +186,7 @@ def child_variables(
         inherited["PYTHONPATH"] = os.pathsep.join(str(Path(p)) for p in paths)
     elif "PYTHONPATH" in os.environ:
         inherited["PYTHONPATH"] = os.environ["PYTHONPATH"]
-    return {**inherited, "PYTHONUNBUFFERED": "1", **(variables or {})}
+    return {**inherited, "PYTHONUNBUFFERED": "1", "GRPC_ENABLE_FORK_SUPPORT": "0", **(variables or {})}
 
 
 class ChildThread:
@@ -150,6 +204,7 @@ class ChildThread:
     async def start(target: Callable[[ControlPipe], None], name: str) -> ChildThread:
         """Runs `target` with its end of the pipe on a daemon thread."""
         ours, theirs = socket.socketpair()
+        keep_from_children(ours)
         loop = asyncio.get_running_loop()
         ended: asyncio.Future[str] = loop.create_future()
 

@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import contextlib
 import os
-import signal
 import socket
 import struct
 import threading
 from collections.abc import Callable
+
+from millstream.core.forking import keep_from_children
+from millstream.core.process_session import kill_session
 
 LENGTH = struct.Struct("<I")
 
@@ -21,6 +23,7 @@ class ControlPipe:
 
     def __init__(self, connection: socket.socket) -> None:
         self._socket = connection
+        keep_from_children(connection)
         self._lock = threading.Lock()
 
     def send(self, message: bytes) -> None:
@@ -71,7 +74,6 @@ def follow_parent(pipe: int) -> None:
 
 
 def end_with_parent() -> None:
-    """What a child does when its parent is gone: ends its whole process group, at once."""
-    with contextlib.suppress(OSError):
-        os.killpg(os.getpgid(0), signal.SIGKILL)
+    """What a child does when its parent is gone: ends everything in its session, at once, and itself last."""
+    kill_session(os.getsid(0))
     os._exit(1)

@@ -8,6 +8,7 @@ last asked for; one that was asked for a moment ago may be about to be used, and
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import fcntl
 import os
 import shutil
@@ -35,8 +36,35 @@ def in_use(lock: str | None) -> Iterator[tuple[int, ...]]:
 
 
 def mark_ready(folder: Path) -> None:
-    """Says that the environment is whole, and how large it is."""
-    (folder / READY).write_text(str(_size(folder)))
+    """Says that the environment is whole, and how large it is.
+
+    Durably, and after all else: a marker that outlives a power cut says that its environment did, too.
+    """
+    _sync_file_system(folder)
+    with (folder / READY).open("w") as marker:
+        marker.write(str(_size(folder)))
+        marker.flush()
+        os.fsync(marker.fileno())
+    for changed in (folder, folder.parent):
+        descriptor = os.open(changed, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+
+def _sync_file_system(folder: Path) -> None:
+    """Everything that was written below the folder: pip writes thousands of files, too many to sync one by one."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        library = ctypes.CDLL(None, use_errno=True)
+        if not hasattr(library, "syncfs"):
+            os.sync()
+        elif library.syncfs(descriptor) != 0:
+            error = ctypes.get_errno()
+            raise OSError(error, os.strerror(error), str(folder))
+    finally:
+        os.close(descriptor)
 
 
 def asked_for(folder: Path) -> bool:

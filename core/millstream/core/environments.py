@@ -2,7 +2,8 @@
 
 A folder below the cache's root holds one environment, named after a hash of the artifacts and of the runtime that it
 is made from. It is built in place under a file lock, so that several processes on a host make it once; a marker that
-is written last says that it is whole, and a folder without it is made again. Unused ones go when all are too large.
+is written last, when everything else is on the disk, says that it is whole, and a folder without it is made again.
+Unused ones go when all are too large.
 
 The environment is a virtual environment without pip. The runtime's own site folders follow its own on the import
 path: Millstream and its dependencies are visible, and whatever the job installs comes first. What Millstream itself

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from millstream.core.artifacts import download_artifact
@@ -23,6 +23,7 @@ async def start_job_process(
     configuration: Configuration,
     progress: Callable[[str], None],
     outputs: Callable[[], tuple[int, int] | None] = lambda: None,
+    variables: Mapping[str, str] | None = None,
 ) -> ChildProcess:
     """Runs `python -m module arguments` where the job's packages are. Raises MillstreamError with the reason.
 
@@ -38,7 +39,7 @@ async def start_job_process(
     opened = outputs()
     try:
         output, errors = opened or (None, None)
-        return await ChildProcess.start(environment, module, arguments, python_path, stdout=output, stderr=errors)
+        return await ChildProcess.start(environment, module, arguments, python_path, variables, output, errors)
     finally:
         for descriptor in opened or ():
             os.close(descriptor)

@@ -472,6 +472,14 @@ _ROWS = [
     Option(
         "web.exception-history-size", _T.INT, 16, "How many failures that made a job restart or fail are remembered."
     ),
+    Option(
+        "taskmanager.memory.task.heap.size",
+        _T.MEMORY,
+        0,
+        "The memory that the tasks of a slot may take, beside the slot worker itself; 0: no limit. A function that "
+        "wants more gets a MemoryError. Each process that it starts has the same limit for itself. On Linux, and not "
+        "in-process. Flink: derived from the memory of the process.",
+    ),
     # data plane
     Option("taskmanager.memory.segment-size", _T.MEMORY, 256 * 1024, "The size of a network buffer. Flink: 32 kb."),
     Option("taskmanager.network.memory.buffers-per-channel", _T.INT, 2, "Exclusive credit of each remote channel."),

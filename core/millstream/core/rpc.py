@@ -14,6 +14,7 @@ from google.protobuf.message_factory import GetMessageClass
 
 from millstream.core.configuration import Configuration
 from millstream.core.errors import MillstreamError
+from millstream.core.forking import keep_port_from_children
 from millstream.core.security import channel_credentials, check_listen, server_credentials
 
 MAX_SIZE = "rpc.message.max-size"
@@ -111,12 +112,14 @@ async def serve(
         raise MillstreamError(f"cannot listen on {host}:{port} ({key}): is the port taken?") from error
     if bound == 0:
         raise MillstreamError(f"cannot listen on {host}:{port} ({key}): is the port taken?")
+    keep_port_from_children(f"{host}:{bound}")
     await server.start()
     return server, bound
 
 
 def open_channel(address: str, configuration: Configuration) -> grpc.aio.Channel:
     """A channel to a peer; nothing is sent until it is used."""
+    keep_port_from_children(address)
     credentials = channel_credentials(configuration)
     if credentials is None:
         return grpc.aio.insecure_channel(address, options=_options(configuration))

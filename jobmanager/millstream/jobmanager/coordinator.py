@@ -25,6 +25,7 @@ from millstream.core.clock import Clock, SystemClock
 from millstream.core.configuration import Configuration
 from millstream.core.control_pipe import ControlPipe, end_with_parent
 from millstream.core.errors import UnrecoverableError
+from millstream.core.forking import leave_if_forked, loops_start_here
 from millstream.core.log_files import bound_output
 from millstream.core.logs import set_up_logging
 from millstream.core.pickling import load_program, to_bytes
@@ -105,6 +106,7 @@ class Coordinator:
     """All enumerators of a job, on one thread."""
 
     def __init__(self, send: Callable[[pb.CoordinatorMessage], None], clock: Clock) -> None:
+        loops_start_here()
         self.send = send
         self._clock = clock
         self._work: queue.SimpleQueue[tuple[str, Callable[[], None]] | None] = queue.SimpleQueue()
@@ -152,7 +154,9 @@ class Coordinator:
             try:
                 work()
             except BaseException as error:  # also SystemExit: of the user's
+                leave_if_forked(error)
                 self._fail(vertex_id, error)
+            leave_if_forked()
         for vertex_id, (enumerator, _) in self._enumerators.items():
             try:
                 enumerator.close()

@@ -11,6 +11,7 @@ from millstream.core.adoption import Adopt, adopter
 from millstream.core.batches import Batch, RowBatch
 from millstream.core.copying import is_immutable_type
 from millstream.core.exact_values import InexactError
+from millstream.core.forking import leave_if_forked
 from millstream.core.handover import Handover
 from millstream.core.types import PICKLED, TypeInformation
 from millstream.datastream.checkpointed import CheckpointedFunction
@@ -278,10 +279,11 @@ def _adopting(target: Emit, adopt: Adopt, operator_name: str) -> Emit:
 
 
 def _in_slices(target: Emit, max_rows: int) -> Emit:
-    """Cuts the large batches that a flat map or a process function may make."""
+    """Cuts the large batches that a flat map or a process function may make. What a forked child makes goes nowhere."""
     most = 4 * max_rows
 
     def emit(batch: Batch) -> None:
+        leave_if_forked()
         if len(batch) <= most or not isinstance(batch, RowBatch):
             target(batch)
             return

@@ -9,6 +9,7 @@ from millstream.core.errors import UnrecoverableError
 from millstream.core.key_groups import UnhashableKeyError
 from millstream.core.tracebacks import error_signature, one_line, user_traceback
 from millstream.proto import status_pb2, taskmanager_pb2
+from millstream.taskmanager.memory_limit import blamed_for
 from millstream.taskmanager.operators.base import NO_RECORD, OperatorError
 from millstream.taskmanager.partitioning import PartitioningError
 
@@ -62,6 +63,10 @@ def describe_failure(
     elif isinstance(error, PartitioningError):
         operator_name, record = f"{deployment.task_name} (key selector or partitioner)", error.record
         cause = _explained(error, deployment.task_name)
+    exception, memory = one_line(cause), blamed_for(cause)
+    if memory:
+        exception = f"{exception}: {memory}"
+        cause.add_note(memory)
     return status_pb2.TaskFailure(
         job_id=deployment.job_id,
         vertex_id=deployment.vertex_id,
@@ -69,7 +74,7 @@ def describe_failure(
         operator_name=operator_name,
         subtask=deployment.subtask,
         attempt=deployment.attempt,
-        exception=one_line(cause),
+        exception=exception,
         traceback=user_traceback(cause),
         record="" if record is NO_RECORD else _short(record),
         timestamp=now_ms,

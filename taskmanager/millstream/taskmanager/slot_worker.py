@@ -21,6 +21,7 @@ from millstream.core.batches import Barrier
 from millstream.core.clock import Clock
 from millstream.core.configuration import Configuration
 from millstream.core.failure_texts import failure_lines
+from millstream.core.forking import leave_if_forked, loops_start_here
 from millstream.core.states import ExecutionState
 from millstream.proto import dispatcher_pb2
 from millstream.proto import taskmanager_pb2 as pb
@@ -30,6 +31,7 @@ from millstream.taskmanager.checkpointing.writer_thread import CheckpointService
 from millstream.taskmanager.checkpointing.writing import warm_up
 from millstream.taskmanager.failures import PeerLostError, describe_failure
 from millstream.taskmanager.interruption import TaskInterrupted
+from millstream.taskmanager.memory_limit import lifted, limit_memory
 from millstream.taskmanager.network.channel_table import ChannelTable
 from millstream.taskmanager.network.data_plane import DataPlane, FrameArrived, PeerLost
 from millstream.taskmanager.network.debloating import FIRST_ROWS
@@ -60,6 +62,7 @@ class SlotWorker:
     def __init__(
         self, start: pb.StartWorker, host: str, clock: Clock, send: Callable[[pb.WorkerMessage], None]
     ) -> None:
+        loops_start_here()
         options = dict(start.configuration)
         configuration = Configuration(options)
         self._allocation = start.allocation_id
@@ -99,9 +102,10 @@ class SlotWorker:
         self.current: Task | None = None
         self.cancelling: set[str] = set()
 
-    def run(self) -> None:
-        """Until a stop command."""
+    def run(self, memory: int = 0) -> None:
+        """Until a stop command. `memory` limits what the tasks may take, in bytes."""
         self._data_plane.start()
+        limit_memory(memory)
         if self._takes_checkpoints:
             self._writers.submit(warm_up)
         ready = pb.WorkerReady(allocation_id=self._allocation, data_address=self._data_plane.address)
@@ -239,10 +243,12 @@ class SlotWorker:
             self._cancel(task)
             return False
         except BaseException as error:
+            leave_if_forked(error)
             self._fail(task, error)
             return False
         finally:
             self.current = None
+        leave_if_forked()
         return True
 
     def _wake_up_in(self, attempt_id: str, seconds: float) -> None:
@@ -337,12 +343,13 @@ class SlotWorker:
         if task.attempt_id in self.cancelling:
             self._cancel(task)
             return
-        self._close(task)
-        task.move_to(ExecutionState.FAILED)
-        failure = describe_failure(error, task.deployment, self._clock.now_ms(), task.records_taken)
-        log.warning("task %s failed:\n%s", task.deployment.task_name, "\n".join(failure_lines(failure)))
-        self._report(task, pb.TaskUpdate(failure=failure))
-        self._forget(task)
+        with lifted():
+            self._close(task)
+            task.move_to(ExecutionState.FAILED)
+            failure = describe_failure(error, task.deployment, self._clock.now_ms(), task.records_taken)
+            log.warning("task %s failed:\n%s", task.deployment.task_name, "\n".join(failure_lines(failure)))
+            self._report(task, pb.TaskUpdate(failure=failure))
+            self._forget(task)
 
     def _cancel(self, task: Task) -> None:
         self._close(task)

@@ -10,9 +10,11 @@ from millstream.core.child import Child, ChildThread
 from millstream.core.configuration import Configuration
 from millstream.core.graph import Artifact
 from millstream.core.job_process import start_job_process
+from millstream.core.memory import amount
 from millstream.core.states import ExecutionState
 from millstream.core.supervised_child import SupervisedChild
 from millstream.proto import taskmanager_pb2 as pb
+from millstream.taskmanager.memory_limit import OPTION, VARIABLES, limit_of
 
 log = logging.getLogger(__name__)
 _STOP_GRACE = 5.0
@@ -49,10 +51,17 @@ class SupervisedWorker:
         """From the environment to the worker's end; answers why it ended."""
         start = pb.WorkerCommand(start=self._start).SerializeToString()
         try:
-            return f"slot worker: {await self._child.run(start, self._received)}"
+            return f"slot worker: {await self._child.run(start, self._received)}{self._about_memory()}"
         finally:
             if self._watch is not None:
                 self._watch.cancel()
+
+    def _about_memory(self) -> str:
+        """Native code does not always say that it got no memory: it crashes."""
+        limit = limit_of(self._configuration)
+        if not limit or self._child.is_stopping or self.was_put_down:
+            return ""
+        return f"; the tasks of its slot may take {amount(limit)} ({OPTION})"
 
     def send(self, command: pb.WorkerCommand) -> None:
         """Passes a command on."""
@@ -117,4 +126,5 @@ class SupervisedWorker:
             self._configuration,
             self._on_progress,
             self._outputs,
+            VARIABLES if limit_of(self._configuration) else None,
         )

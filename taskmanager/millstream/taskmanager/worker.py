@@ -29,6 +29,7 @@ from millstream.core.logs import set_up_logging
 from millstream.core.named_prints import name_prints
 from millstream.proto import taskmanager_pb2 as pb
 from millstream.taskmanager.interruption import TaskInterrupted
+from millstream.taskmanager.memory_limit import limit_of
 from millstream.taskmanager.network.data_plane import DataPlane
 from millstream.taskmanager.slot_worker import SlotWorker
 
@@ -106,7 +107,7 @@ def run_worker(pipe: ControlPipe, host: str, on_end: Callable[[], None] | None =
     interval = configuration.seconds("task.cancellation.interval")
     interrupter = None if in_process else Interrupter(worker, interval)
     threading.Thread(target=_forward, args=(commands, worker, interrupter), name="commands", daemon=True).start()
-    worker.run()
+    worker.run(0 if in_process else limit_of(configuration))
 
 
 def where(start: pb.StartWorker, workers: Sequence[SlotWorker]) -> str:

@@ -550,3 +550,17 @@ def test_a_record_that_cannot_be_stored_declines_the_checkpoint(rig: CheckpointR
     (decline,) = rig.declines(1)
     assert decline.reason == "CHECKPOINT_ASYNC_EXCEPTION"
     assert "records on their way: cannot be stored" in decline.message
+
+
+def test_the_end_of_a_channel_does_not_complete_what_a_newer_barrier_stopped(rig: CheckpointRig) -> None:
+    """The records before the end are in no recording of the older checkpoint: it must not be acknowledged without."""
+    task = Single(rig, plan.RebalancePartitioner(), plan.RebalancePartitioner())
+    task.put(0, task.barrier(1))
+    rig.notice(2, False, task.deployment)
+    task.put(1, RowBatch([200]), task.barrier(2), RowBatch([201]), END_OF_INPUT)
+    rig.turn_until(rig.answered(1, 1))
+    assert not rig.acks(1)
+    (decline,) = rig.declines(1)
+    assert decline.reason == "CHECKPOINT_DECLINED_SUBSUMED"
+    task.put(0, task.barrier(3), END_OF_INPUT)
+    assert sorted(task.seen(3) + task.caught(3)) == [200, 201]

@@ -131,10 +131,9 @@ class BarrierAligner:
         return [AllDelivered(checkpoint_id)]
 
     def ended(self, channel: int) -> list[Action]:
-        """A channel ended: it owes no barrier any more."""
+        """A channel ended: it owes no barrier any more. What is recorded of it says by itself when it is complete."""
         self._open.discard(channel)
-        actions = [action for number in list(self._recorded) for action in self.delivered(channel, number)]
-        return actions + self._complete()
+        return self._complete()
 
     def tick(self, now_ms: int) -> list[Action]:
         """Time passed: aligned checkpoints whose timeout is over become unaligned."""

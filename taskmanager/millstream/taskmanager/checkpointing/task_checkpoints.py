@@ -113,6 +113,10 @@ class TaskCheckpoints:
         if not in_flight.is_under_way and (aligner is None or not aligner.is_aligning):
             return now if announced else None
         if aligner is not None:
+            for number in in_flight.in_vain():
+                self._apply(aligner.aborted(number))
+                self._give_up(number)
+                self._decline(number, "CHECKPOINT_DECLINED_SUBSUMED", "a barrier of a newer checkpoint came first")
             for channel_id, number in in_flight.delivered():
                 self._apply(aligner.delivered(channel_id, number))
             self._apply(aligner.tick(now_ms))

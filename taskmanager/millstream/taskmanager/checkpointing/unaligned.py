@@ -91,6 +91,14 @@ class InFlightRecords:
             if recording.is_complete
         ]
 
+    def in_vain(self) -> list[int]:
+        """The checkpoints that a newer one has overtaken on a channel: they can never be complete."""
+        return [
+            number
+            for number, catch in self._catches.items()
+            if any(recording.is_in_vain for _, _, recording in catch.recordings)
+        ]
+
     def inputs_delivered(self, checkpoint_id: int) -> None:
         """All its recordings are complete."""
         if checkpoint_id in self._catches:

@@ -25,6 +25,7 @@ import grpc
 from google.protobuf.message import DecodeError
 
 from millstream.core.configuration import Configuration
+from millstream.core.forking import keep_port_from_children
 from millstream.core.liveness import Liveness
 from millstream.core.loops import end_tasks, new_loop
 from millstream.core.rpc import explain
@@ -37,6 +38,7 @@ log = logging.getLogger(__name__)
 _SERVICE = pb.DESCRIPTOR.services_by_name["DataPlane"].full_name
 _HEADROOM = 64 * 1024
 _STOP_TIMEOUT = 60.0
+_NO_MEMORY = "this worker has no memory left for what it sent"
 _MISSED_BEATS = 2  # before a silent peer is called on
 
 
@@ -145,6 +147,7 @@ class DataPlane:
         where = f"{self._host}:0"
         add = self._server
         port = add.add_insecure_port(where) if credentials is None else add.add_secure_port(where, credentials)
+        keep_port_from_children(f"{self._host}:{port}")
         await self._server.start()
         self.address = f"{self._host}:{port}"
 
@@ -200,6 +203,7 @@ class DataPlane:
             log.warning("%s has not connected for %g s, but its process answers: waiting for it", peer.address, timeout)
 
     def _channel(self, address: str) -> grpc.aio.Channel:
+        keep_port_from_children(address)
         credentials = channel_credentials(self._configuration)
         if credentials is None:
             return grpc.aio.insecure_channel(address, options=self._options)
@@ -236,6 +240,8 @@ class DataPlane:
                 self._lose(peer, explain(error))
             except asyncio.InvalidStateError:
                 self._lose(peer, "the connection was closed")
+            except MemoryError:
+                self._lose(peer, _NO_MEMORY)
             finally:
                 call.cancel()
                 self._lose(peer, "the connection was closed")
@@ -269,6 +275,9 @@ class DataPlane:
         except (grpc.RpcError, asyncio.InvalidStateError) as error:
             if peer is not None:
                 self._lose(peer, explain(error) if isinstance(error, grpc.RpcError) else "the connection was closed")
+        except MemoryError:
+            if peer is not None:
+                self._lose(peer, _NO_MEMORY)
         finally:
             if peer is not None:
                 self._lose(peer, "the connection was closed")

@@ -40,6 +40,11 @@ class Recording:
         self._stopped = False
         self._codec = codec
 
+    @property
+    def is_in_vain(self) -> bool:
+        """Whether a newer barrier came first: whatever comes now, also the end, it never becomes complete."""
+        return self._stopped and not self.is_complete
+
     def add(self, item: pb.Data | Element) -> None:
         """Takes what arrived, a buffer or an element."""
         if self._stopped:

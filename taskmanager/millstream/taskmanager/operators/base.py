@@ -15,6 +15,7 @@ from typing import Any
 
 from millstream.core.batches import Barrier, Batch, RowBatch
 from millstream.core.conversion import UNKNOWN, ConversionError, record_batch_to_rows
+from millstream.core.forking import leave_if_forked
 from millstream.core.handover import Handover, RecordCopyError
 from millstream.core.types import TypeInformation
 from millstream.datastream.checkpointed import CheckpointedFunction
@@ -36,6 +37,7 @@ class OperatorError(Exception):
     """
 
     def __init__(self, operator_name: str, record: Any, cause: BaseException, key_of: KeyOf | None = None) -> None:
+        leave_if_forked(cause)
         super().__init__(f"{operator_name}: {cause!r}")
         self.operator_name = operator_name
         self.record = record
@@ -156,6 +158,7 @@ class FunctionOperator(Operator):
             raise
         except BaseException as error:
             raise OperatorError(self.name, NO_RECORD, error) from error
+        leave_if_forked()
 
     def open(self) -> None:
         """Opens the user's function."""

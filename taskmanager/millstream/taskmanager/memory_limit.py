@@ -1,0 +1,83 @@
+"""The memory that the tasks of a slot may take: `taskmanager.memory.task.heap.size`, as a limit of its process.
+
+The kernel counts what a process may write to (RLIMIT_DATA); what the worker has of that before its first task is the
+runtime's own and is not counted, nor is a reserve for its threads. An allocation beyond the limit raises MemoryError
+inside the function that wanted it, so the failure has an operator and a record, and other slots do not suffer. While
+the failure is told, the limit is lifted: that takes memory, too.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import resource
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from millstream.core.configuration import Configuration
+from millstream.core.memory import amount
+
+OPTION = "taskmanager.memory.task.heap.size"
+_RESERVE = 64 * 1024 * 1024  # stacks of threads that start later: 8 MB each, used or not
+_STATUS = "/proc/self/status"
+
+VARIABLES = {"MIMALLOC_ARENA_EAGER_COMMIT": "0"}
+"""For the process: Arrow's allocator would take a gigabyte in advance, all of which counts."""
+
+
+def limit_of(configuration: Configuration) -> int:
+    """In bytes; 0 when there is none."""
+    return configuration.integer(OPTION)
+
+
+@dataclass(slots=True)
+class _Limit:
+    size: int = 0
+    in_force: int = 0
+
+
+_limit = _Limit()  # of the process, as the kernel's is
+
+
+def limit_memory(size: int) -> None:
+    """From now on, this process gets so much more than it has."""
+    if size > 0:
+        _limit.size = size
+        _limit.in_force = _writable() + _RESERVE + size
+        _set(_limit.in_force)
+
+
+@contextlib.contextmanager
+def lifted() -> Iterator[None]:
+    """Without the limit, meanwhile."""
+    if not _limit.size:
+        yield
+        return
+    _set(resource.RLIM_INFINITY)
+    try:
+        yield
+    finally:
+        _set(_limit.in_force)
+
+
+def blamed_for(error: BaseException) -> str:
+    """What to say about an error that is, or comes from, a lack of memory; empty for others, and without a limit."""
+    seen: BaseException | None = error
+    while seen is not None and not isinstance(seen, MemoryError):
+        seen = seen.__cause__ or seen.__context__
+    if seen is None or not _limit.size:
+        return ""
+    return (
+        f"the tasks of this slot may take {amount(_limit.size)} ({OPTION}): raise it, or let them hold less at a time"
+    )
+
+
+def _set(soft: int) -> None:
+    _, hard = resource.getrlimit(resource.RLIMIT_DATA)
+    if hard != resource.RLIM_INFINITY and (soft == resource.RLIM_INFINITY or soft > hard):
+        soft = hard
+    resource.setrlimit(resource.RLIMIT_DATA, (soft, hard))
+
+
+def _writable() -> int:
+    with open(_STATUS) as file:
+        return next(int(line.split()[1]) * 1024 for line in file if line.startswith("VmData:"))
