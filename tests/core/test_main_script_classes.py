@@ -87,3 +87,45 @@ def test_what_an_earlier_submission_stored_is_of_the_programs_classes(tmp_path: 
     run(SCRIPT, "2")
     run(CHECKPOINT, "")
     run(RESTORE, first)
+
+
+ANNOTATED = """
+from __future__ import annotations
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Optional
+from millstream.core import types as t
+from millstream.core.pickling import to_bytes
+
+@dataclass
+class Item:
+    price: Optional[float] = None
+    names: "list[str]" = ()
+
+@dataclass
+class Order:
+    items: list[Item]
+    by_name: dict[str, "Item"]
+
+Path("types").write_bytes(to_bytes((t.from_hint(Order), t.from_hint(Item))))
+"""
+
+TYPES = """
+import pickle
+from pathlib import Path
+from millstream.core import types as t
+
+order, item = pickle.loads(Path("types").read_bytes())
+assert order.field_types() == [t.ListType(item), t.MapType(t.STRING, item)], order.field_types()
+assert item.field_types() == [t.DOUBLE, t.ListType(t.STRING)], item.field_types()
+"""
+
+
+def test_annotations_that_are_text_mean_the_same_where_the_script_is_not(tmp_path: Path) -> None:
+    """`from __future__ import annotations` makes text of them, whose names are those of the script."""
+    (tmp_path / "script.py").write_text(ANNOTATED)
+    for command in (["script.py"], ["-c", TYPES]):
+        ended = subprocess.run(
+            [sys.executable, *command], cwd=tmp_path, capture_output=True, text=True, timeout=DEADLINE
+        )
+        assert ended.returncode == 0, ended.stderr

@@ -8,9 +8,11 @@ program's class of that name. Otherwise no key of such a class would equal the o
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import functools
 import io
 import pickle
+import typing
 from collections.abc import Callable, Iterator
 from contextvars import ContextVar
 from typing import Any
@@ -59,10 +61,11 @@ def reading_state() -> Iterator[None]:
 
 @functools.cache
 def _pickler_class() -> Any:
-    """The pickler of cloudpickle, with two differences.
+    """The pickler of cloudpickle, with three differences.
 
-    It leaves out what msgspec remembers in a dataclass, which cannot be pickled; and a memoryview stays one, where
-    cloudpickle makes bytes of it.
+    It leaves out what msgspec remembers in a dataclass, which cannot be pickled; a memoryview stays one, where
+    cloudpickle makes bytes of it; and the annotations of a dataclass are what they mean, not text
+    (`from __future__ import annotations`): the main script, in which their names are found, does not come along.
     """
     import cloudpickle
 
@@ -75,12 +78,30 @@ def _pickler_class() -> Any:
                 return reduced  # no class that is pickled by value
             make, arguments, state, *_ = reduced
             state[0].pop(_MSGSPEC_CACHE, None)
+            if dataclasses.is_dataclass(obj) and (resolved := _resolved_annotations(obj)):
+                state[0]["__annotations__"] = resolved
             if obj.__module__ != "__main__" or "<locals>" in obj.__qualname__:
                 return reduced
             _complete.add(obj)
             return find_class, (obj.__qualname__, make, arguments), state, None, None, complete_class
 
     return Pickler
+
+
+def _resolved_annotations(cls: type) -> dict[str, Any] | None:
+    """What the class's own annotations mean; None when they need no looking up, or a name in them is not found."""
+    own: dict[str, Any] = vars(cls).get("__annotations__", {})
+    if not any(map(_has_names, own.values())):
+        return None
+    try:
+        hints = typing.get_type_hints(cls, include_extras=True)
+    except Exception:  # what an annotation may raise; whoever needs the types says so
+        return None
+    return {name: hints[name] for name in own}
+
+
+def _has_names(hint: Any) -> bool:
+    return isinstance(hint, str | typing.ForwardRef) or any(map(_has_names, typing.get_args(hint)))
 
 
 def view_of(data: bytes, format: Any, shape: tuple[int, ...], readonly: bool) -> memoryview:

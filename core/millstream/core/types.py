@@ -194,7 +194,13 @@ class DataclassType(TypeInformation):
 
     def field_types(self) -> list[TypeInformation]:
         """Its fields' types, from their annotations."""
-        hints = typing.get_type_hints(self.cls)
+        try:
+            hints = typing.get_type_hints(self.cls)
+        except NameError as error:
+            raise TypeError(
+                f"the annotations of {self.cls.__qualname__} cannot be resolved: {error}; define or import the name at "
+                "the top level of the module of the dataclass, and not only for type checking"
+            ) from error
         return [from_hint(hints[f.name]) for f in dataclasses.fields(self.cls)]
 
     def arrow_type(self) -> Any | None:
