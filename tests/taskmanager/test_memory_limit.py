@@ -14,6 +14,8 @@ from millstream.taskmanager.memory_limit import blamed_for, limit_memory
 from millstream.taskmanager.operators.base import OperatorError
 
 LIMITED = """
+import mmap
+import threading
 import numpy
 from millstream.proto import taskmanager_pb2 as pb
 from millstream.taskmanager.failures import describe_failure
@@ -37,7 +39,21 @@ def hide(value):
     except MemoryError:
         raise ValueError("cannot work")
 
-for function, name in ((hoard, "MemoryError"), (hoard_arrays, "_ArrayMemoryError"), (hide, "ValueError: cannot work")):
+def map_memory(value):
+    return mmap.mmap(-1, 200 << 20, flags=mmap.MAP_PRIVATE)
+
+def start_thread(value):
+    threading.stack_size(200 << 20)
+    threading.Thread(target=int).start()
+
+EXPECTED = {
+    hoard: "MemoryError",
+    hoard_arrays: "_ArrayMemoryError",
+    hide: "ValueError: cannot work",
+    map_memory: "OSError: [Errno 12]",
+    start_thread: "RuntimeError: can't start new thread",
+}
+for function, name in EXPECTED.items():
     try:
         function(7)
     except Exception as error:

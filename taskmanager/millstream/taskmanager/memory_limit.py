@@ -9,6 +9,7 @@ the failure is told, the limit is lifted: that takes memory, too.
 from __future__ import annotations
 
 import contextlib
+import errno
 import resource
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -18,6 +19,7 @@ from millstream.core.memory import amount
 
 OPTION = "taskmanager.memory.task.heap.size"
 _RESERVE = 64 * 1024 * 1024  # stacks of threads that start later: 8 MB each, used or not
+_NO_THREAD = "can't start new thread"  # all that CPython says, whatever the reason
 _STATUS = "/proc/self/status"
 
 VARIABLES = {"MIMALLOC_ARENA_EAGER_COMMIT": "0"}
@@ -62,13 +64,20 @@ def lifted() -> Iterator[None]:
 def blamed_for(error: BaseException) -> str:
     """What to say about an error that is, or comes from, a lack of memory; empty for others, and without a limit."""
     seen: BaseException | None = error
-    while seen is not None and not isinstance(seen, MemoryError):
+    while seen is not None and not _is_lack_of_memory(seen):
         seen = seen.__cause__ or seen.__context__
     if seen is None or not _limit.size:
         return ""
     return (
         f"the tasks of this slot may take {amount(_limit.size)} ({OPTION}): raise it, or let them hold less at a time"
     )
+
+
+def _is_lack_of_memory(error: BaseException) -> bool:
+    """Not all that needs memory says so by its class: a thread needs its stack, a fork or a mapping has an errno."""
+    if isinstance(error, OSError):
+        return error.errno == errno.ENOMEM
+    return isinstance(error, MemoryError) or (isinstance(error, RuntimeError) and str(error) == _NO_THREAD)
 
 
 def _set(soft: int) -> None:
