@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 
 from millstream.cli.log_reader import LogSource, follow, last_lines, sources_of
+from millstream.cli.logs import logs
 from millstream.cli.rest import RestError
 from millstream.core.errors import MillstreamError
 
@@ -101,3 +103,15 @@ def test_following_goes_on_behind_a_file_that_was_moved_aside() -> None:
     client.files[f"{path}.1"] = client.files[path] + b"the last\n"
     client.files[path] = b"new\n"
     assert [next(lines)[1], next(lines)[1]] == [b"the last\n", b"new\n"]
+
+
+def test_a_job_that_only_printed_says_where_that_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    client = FakeClient()
+    for name in client.files:
+        client.files[name] = b"1> printed\n" if name.endswith(".out") else b""
+    monkeypatch.setattr("millstream.cli.rest.RestClient", lambda configuration: client)
+    logged = CliRunner().invoke(logs, [JOB])
+    assert (logged.stdout, logged.exit_code) == ("", 0)
+    assert f"Nothing was logged; `millstream logs --out {JOB}` shows what was printed" in logged.stderr
+    printed = CliRunner().invoke(logs, ["--out", JOB])
+    assert (printed.stdout, printed.stderr) == ("1> printed\n", "")

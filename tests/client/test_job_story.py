@@ -9,8 +9,8 @@ from millstream.proto import status_pb2 as pb
 JOB = "a" * 32
 END = [
     f"Job 'words' ({JOB}) is FINISHED after 2.5 s",
-    f"What its tasks printed and logged: millstream logs {JOB}, or the files log/taskmanager-*.out and .log in the "
-    "cluster's folder",
+    f"What its tasks printed: millstream logs --out {JOB}; without --out what they logged. Both are in the files "
+    "log/taskmanager-* in the cluster's folder",
 ]
 
 

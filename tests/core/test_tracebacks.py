@@ -122,6 +122,12 @@ def test_an_exception_that_cannot_be_written_is_still_told() -> None:
     assert traceback.format_exception(error)
 
 
+def test_a_text_that_is_no_utf_8_can_be_sent() -> None:
+    error = caught(lambda: (_ for _ in ()).throw(ValueError("the file \udc80")))
+    assert one_line(error).encode() == b"ValueError: the file \\udc80"
+    assert b"ValueError: the file \\udc80" in user_traceback(error).encode()
+
+
 def test_a_text_without_end_is_kept_with_its_beginning_and_its_end() -> None:
     def grow() -> None:
         raise ValueError("begin " + "x" * 3_000_000 + " end")

@@ -117,3 +117,13 @@ def test_an_error_of_the_users_own_stays_as_it_is() -> None:
         with pytest.raises(OperatorError) as caught:
             both.process(RowBatch([record]))
         assert describe_failure(caught.value, DEPLOYMENT, 1).exception == f"TypeError: {told}"
+
+
+class Unsendable:
+    def __repr__(self) -> str:
+        return "half a pair \udc80"
+
+
+def test_an_error_and_a_record_that_are_no_utf_8_are_reported() -> None:
+    failure = describe_failure(OperatorError("map", Unsendable(), ValueError("the file \udc80")), DEPLOYMENT, 1)
+    assert (failure.record, failure.exception) == ("half a pair \\udc80", "ValueError: the file \\udc80")

@@ -43,14 +43,17 @@ def logs(
 
     def show(source: LogSource, line: bytes) -> None:
         if len(sources) > 1 and shown[-1:] != [source]:
-            shown[:] = [source]
             click.echo(f"==> {source.name} <==")
+        shown[:] = [source]
         sys.stdout.buffer.write(line if line.endswith(b"\n") or follow else line + b"\n")
 
     for source in sources:
         for line in last_lines(client, source, lines):
             show(source, line)
     sys.stdout.flush()
+    if lines and not shown:
+        kind, other, option = ("printed", "logged", "") if out else ("logged", "printed", "--out ")
+        click.echo(f"Nothing was {kind}; `millstream logs {option}{name}` shows what was {other}.", err=True)
     if follow:
         for source, line in followed(client, sources):
             show(source, line)

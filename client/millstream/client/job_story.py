@@ -79,8 +79,8 @@ class JobStory:
         lines = [f"Job '{details.name}' ({details.job_id}) is {state} after {took}{restarts}"]
         if self._has_run:
             lines.append(
-                f"What its tasks printed and logged: millstream logs {details.job_id}, or the files "
-                "log/taskmanager-*.out and .log in the cluster's folder"
+                f"What its tasks printed: millstream logs --out {details.job_id}; without --out what they logged. Both "
+                "are in the files log/taskmanager-* in the cluster's folder"
             )
         return lines
 

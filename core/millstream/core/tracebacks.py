@@ -29,6 +29,11 @@ LONGEST = 64 * 1024
 LONGEST_LINE = 8 * 1024
 
 
+def encodable(text: str) -> str:
+    """The text with halves of surrogate pairs escaped: names of files that are no UTF-8 have them, messages cannot."""
+    return text.encode("utf-8", "backslashreplace").decode()
+
+
 def shortened(text: str, limit: int = LONGEST) -> str:
     """The text, or its beginning and its end, which say where it happened and what."""
     if len(text) <= limit:
@@ -47,7 +52,7 @@ def user_traceback(error: BaseException) -> str:
         while frames and _is_ours(frames.pop()):
             told.stack.pop()
         _drop_causes_of_ours(told, error)
-    return shortened("".join(told.format())) + _advice(error)
+    return encodable(shortened("".join(told.format())) + _advice(error))
 
 
 def _advice(error: BaseException) -> str:
@@ -86,7 +91,7 @@ def error_signature(error: BaseException) -> str:
         for frame, line in traceback.walk_tb(error.__traceback__)
         if not _is_ours(frame)
     )
-    return " ".join([f"{kind.__module__}.{kind.__qualname__}", *list(places)[-_MOST_FRAMES:]])
+    return encodable(" ".join([f"{kind.__module__}.{kind.__qualname__}", *list(places)[-_MOST_FRAMES:]]))
 
 
 def one_line(error: BaseException) -> str:
@@ -98,4 +103,4 @@ def one_line(error: BaseException) -> str:
     except BaseException:  # a user's class whose __str__ raises must not hide the failure
         message = "<exception str() failed>"
     line = f"{full}: {message}" if message else full
-    return " ".join(shortened(line, LONGEST_LINE).splitlines())
+    return encodable(" ".join(shortened(line, LONGEST_LINE).splitlines()))

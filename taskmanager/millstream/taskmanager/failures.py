@@ -7,7 +7,7 @@ from typing import Any
 
 from millstream.core.errors import UnrecoverableError
 from millstream.core.key_groups import UnhashableKeyError
-from millstream.core.tracebacks import error_signature, one_line, user_traceback
+from millstream.core.tracebacks import encodable, error_signature, one_line, user_traceback
 from millstream.proto import status_pb2, taskmanager_pb2
 from millstream.taskmanager.memory_limit import blamed_for
 from millstream.taskmanager.operators.base import NO_RECORD, OperatorError
@@ -30,7 +30,7 @@ def _short(record: Any) -> str:
         text = printer.repr(record)
     except BaseException as error:
         text = f"<{type(record).__qualname__} whose repr failed: {error!r}>"
-    return text[:_RECORD_LENGTH]
+    return encodable(text[:_RECORD_LENGTH])
 
 
 def _explained(error: OperatorError | PartitioningError, where: str) -> BaseException:

@@ -16,7 +16,7 @@ from millstream.core.clock import Clock
 from millstream.core.errors import MillstreamError, UnrecoverableError
 from millstream.core.snapshot.errors import SnapshotError
 from millstream.core.snapshot.operator_json import operators_to_json
-from millstream.core.tracebacks import one_line
+from millstream.core.tracebacks import encodable, one_line
 from millstream.proto import taskmanager_pb2 as pb
 from millstream.taskmanager.checkpointing.capture import CapturedTask
 from millstream.taskmanager.checkpointing.local_copies import SlotCopies
@@ -118,4 +118,4 @@ def told(error: BaseException) -> str:
     """What a task says about its error: one line, with the operator that it came from."""
     if isinstance(error, OperatorError) and error.__cause__ is not None:
         return f"{error.operator_name}: {one_line(error.__cause__)}"
-    return " ".join(str(error).splitlines()) if isinstance(error, MillstreamError) else one_line(error)
+    return encodable(" ".join(str(error).splitlines())) if isinstance(error, MillstreamError) else one_line(error)
