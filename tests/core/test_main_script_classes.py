@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import dataclasses
+import pickle
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 from waiting import DEADLINE
+
+from millstream.core.pickling import to_bytes
 
 SCRIPT = """
 import enum, sys
@@ -129,3 +133,8 @@ def test_annotations_that_are_text_mean_the_same_where_the_script_is_not(tmp_pat
             [sys.executable, *command], cwd=tmp_path, capture_output=True, text=True, timeout=DEADLINE
         )
         assert ended.returncode == 0, ended.stderr
+
+
+def test_a_field_without_a_default_has_none_where_it_is_unpickled() -> None:
+    """Libraries compare by identity: another object would be a default value."""
+    assert pickle.loads(to_bytes(dataclasses.MISSING)) is dataclasses.MISSING

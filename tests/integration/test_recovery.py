@@ -227,7 +227,7 @@ def test_a_job_stops_before_it_may_be_reported_as_failed_and_keeps_its_checkpoin
     with cluster.frozen(*cluster.service_pids("jobmanager")):
         wait_until(lambda: not cluster.workers(), "the task managers to stop the job of a job manager that is away")
         cluster.wait_for(job_id, "FAILED")
-    told = cluster.get(f"/jobs/{job_id}/exceptions")["exceptionHistory"]["entries"][-1]["stacktrace"]
+    told = cluster.get(f"/jobs/{job_id}/exceptions")["exceptionHistory"]["entries"][0]["stacktrace"]
     kept = Path(told.partition("heard of is file://")[2].partition(":")[0])
     assert (kept / "_metadata.json").exists(), told
     wait_until(lambda: cluster.get("/overview")["slots-available"] == 4, "the thawed job manager to have let go")

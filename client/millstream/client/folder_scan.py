@@ -55,7 +55,7 @@ def scan(folder: Path, max_size: int, only: frozenset[str] | None = None) -> Fou
             if rules.leaves_out(path, stat.S_ISDIR(mode)):
                 continue
             if stat.S_ISDIR(mode):
-                if not (folder / path / "pyvenv.cfg").exists():
+                if not _is_not_the_programs(folder / path):
                     pending.append(path)
             elif stat.S_ISREG(mode) and size > max_size // 5:
                 too_large.append((path, size))
@@ -85,3 +85,10 @@ def _listed(folder: Path, only: frozenset[str] | None) -> list[tuple[str, int, i
                 status = os.stat(folder / name)
                 listed.append((name, status.st_mode, status.st_size))
     return sorted(listed)
+
+
+def _is_not_the_programs(folder: Path) -> bool:
+    """Whether it is a virtual environment, or the folder of a local cluster, with its credentials and logs."""
+    if (folder / "pyvenv.cfg").exists():
+        return True
+    return (folder / "conf" / "config.yaml").exists() and (folder / "run").is_dir() and (folder / "log").is_dir()

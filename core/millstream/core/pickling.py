@@ -61,10 +61,11 @@ def reading_state() -> Iterator[None]:
 
 @functools.cache
 def _pickler_class() -> Any:
-    """The pickler of cloudpickle, with three differences.
+    """The pickler of cloudpickle, with four differences.
 
     It leaves out what msgspec remembers in a dataclass, which cannot be pickled; a memoryview stays one, where
-    cloudpickle makes bytes of it; and the annotations of a dataclass are what they mean, not text
+    cloudpickle makes bytes of it; what says that a field has no default stays the one object that libraries compare it
+    with; and the annotations of a dataclass are what they mean, not text
     (`from __future__ import annotations`): the main script, in which their names are found, does not come along.
     """
     import cloudpickle
@@ -73,6 +74,8 @@ def _pickler_class() -> Any:
         def reducer_override(self, obj: Any) -> Any:
             if type(obj) is memoryview:
                 return view_of, (obj.tobytes(), obj.format, obj.shape, obj.readonly)
+            if obj is dataclasses.MISSING:
+                return "MISSING"
             reduced = super().reducer_override(obj)
             if not isinstance(obj, type) or not isinstance(reduced, tuple) or len(reduced) != 6:
                 return reduced  # no class that is pickled by value

@@ -240,7 +240,7 @@ def job_config(details: pb.JobDetails) -> Json:
         "execution-config": {
             "restart-strategy": details.restart_strategy,
             "job-parallelism": int(details.configuration.get("parallelism.default", "1")),
-            "object-reuse-mode": True,
+            "object-reuse-mode": details.configuration.get("pipeline.object-reuse", "false").lower() == "true",
             "user-config": shown_options(details.configuration),
         },
     }
