@@ -2,9 +2,9 @@
 
 How rows are encoded depends on their declared type, and what is in them decides where the type would not give them
 back: MessagePack (msgspec) for dataclasses, rows and times, if the whole buffer is exactly of its type; else they are
-pickled. Records of text, numbers and bytes are pickled in any case, without the memory of objects that a pickle keeps:
-that is as quick, and needs no look at them. Columns are Arrow IPC. The codec's number travels with each buffer, so a
-channel may mix them.
+pickled. Records of text, numbers and bytes, declared or seen to be so, are pickled in any case, without the memory of
+objects that a pickle keeps: that is as quick, and needs no look at them. Columns are Arrow IPC. The codec's number
+travels with each buffer, so a channel may mix them.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ class Codec(IntEnum):
     ARROW = 3
     SIGNAL = 4  # the end of the input, behind which nothing comes
     BARRIER = 5
+    PLAIN = 6  # a pickle of records that nobody can change
 
 
 class UnsendableRecordError(MillstreamError, TypeError):
@@ -65,9 +66,10 @@ class ElementCodec:
         return Codec.SIGNAL, msgspec.msgpack.encode(type(element).__name__)
 
     def _encode_rows(self, batch: RowBatch) -> tuple[Codec, bytes]:
-        if self._plain:
+        if self._plain or batch.plain:
             try:
-                return Codec.PICKLE, _pickle_plain((batch.timestamps, batch.rows))
+                payload = _pickle_plain((batch.timestamps, batch.rows))
+                return Codec.PLAIN if batch.plain else Codec.PICKLE, payload
             except Exception:
                 return Codec.PICKLE, _pickle(batch)  # such as a list that contains itself
         rows = self._exact_rows(batch.rows)
@@ -97,9 +99,9 @@ class ElementCodec:
                     names = self._row_names
                     rows = [Row.of_names(names, values) for values in rows]
                 return RowBatch(rows, timestamps)
-            case Codec.PICKLE:
+            case Codec.PICKLE | Codec.PLAIN:
                 timestamps, rows = pickle.loads(payload)
-                return RowBatch(rows, timestamps)
+                return RowBatch(rows, timestamps, codec == Codec.PLAIN)
             case Codec.ARROW:
                 return _decode_columns(payload)
             case Codec.SIGNAL:
