@@ -2,6 +2,10 @@
 
 A batch is a `RowBatch` (Python objects) or a `ColumnBatch` (an Arrow record batch), each with optional event
 timestamps beside the records. Batches are handed on by reference and never changed after they were emitted.
+
+Of the signals, the end of the input and barriers are the task's own business: it ends, and takes its snapshot, between
+two elements. All others are `StreamSignal`s: the task hands them to its operators in their turn. Channels and gates
+need to know none of these.
 """
 
 from __future__ import annotations
@@ -120,6 +124,12 @@ class Barrier:
         return self.unaligned or self.aligned_timeout_ms is not None
 
 
-Signal = EndOfInput | Barrier
+class StreamSignal:
+    """Base of the signals that operators see and send on, in their place among the records."""
+
+    __slots__ = ()
+
+
+Signal = EndOfInput | Barrier | StreamSignal
 Element = Batch | Signal
 END_OF_INPUT = EndOfInput()
