@@ -14,13 +14,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ports import free_ports
+from ports import free_port, free_ports
 from waiting import DEADLINE, wait_until
 
 from millstream.cli.cluster_directory import MARK, ClusterDirectory
 from millstream.cli.cluster_ports import held_ports
 from millstream.cli.cluster_services import chosen, to_start
 from millstream.cli.cluster_stop import stop_cluster
+from millstream.cli.rest import RestClient
 from millstream.core.configuration import Configuration
 from millstream.core.errors import MillstreamError
 from millstream.resourcemanager.process_records import ProcessRecord, processes_with
@@ -169,6 +170,25 @@ def test_a_port_is_chosen_once_and_held_until_its_service_listens(monkeypatch: p
             ports = [configuration.integer(key) for configuration in (first, second) for key in keys]
         assert len({*ports, *elsewhere.values()}) == 12
         socket.create_server(("127.0.0.1", first.integer("rest.port"))).close()
+
+
+def test_of_a_cluster_that_lacks_its_dispatcher_only_that_is_to_be_started(
+    directory: ClusterDirectory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MILLSTREAM_CLUSTER_DIR", str(directory.root))
+    configuration = Configuration({"rest.port": free_port()})
+    directory.create()
+    directory.write_configuration(configuration)
+    with pytest.raises(MillstreamError, match="`millstream cluster start` starts one"):
+        RestClient(configuration).get("/overview")
+    ProcessRecord.of("taskmanager", os.getpid()).write(directory.run / "taskmanager-1.json")
+    try:
+        with pytest.raises(MillstreamError, match="is down: `millstream cluster start dispatcher`"):
+            RestClient(configuration).get("/overview")
+        with pytest.raises(MillstreamError, match="`millstream cluster start` starts one"):
+            RestClient(Configuration({"rest.port": free_port()})).get("/overview")
+    finally:
+        (directory.run / "taskmanager-1.json").unlink()  # or this process would be stopped with the cluster
 
 
 def test_one_starts_or_stops_at_a_time(directory: ClusterDirectory) -> None:
