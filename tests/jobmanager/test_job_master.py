@@ -458,7 +458,7 @@ def test_all_tasks_of_a_lost_worker_are_named_up_to_a_number() -> None:
     driver.run(task_managers=1)
     driver.lose_worker("a0", "killed by SIGKILL")
     failure = driver.master.failures[0]
-    assert failure.exception == "SlotLost: killed by SIGKILL; its tasks: v0 (1/1), v1 (1/1)"
+    assert failure.exception == "SlotLost: killed by SIGKILL. Its tasks: v0 (1/1), v1 (1/1)"
     many = lost_failure("j", "killed", 0, "tm", [driver.executions[0]] * 20)
     assert many.exception.endswith("v0 (1/1) and 12 more")
 

@@ -43,7 +43,7 @@ def lost_failure(
     if len(executions) > 1:
         names = [_brief(e.name) for e in executions[:_NAMED]]
         more = f" and {len(executions) - _NAMED} more" if len(executions) > _NAMED else ""
-        reason = f"{reason}; its tasks: {', '.join(names)}{more}"
+        reason = f"{reason}. Its tasks: {', '.join(names)}{more}"
     failure = job_failure(job_id, f"SlotLost: {reason}", now_ms, task_manager)
     if executions:
         first = executions[0]
