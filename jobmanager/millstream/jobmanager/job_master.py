@@ -299,7 +299,7 @@ class JobMaster:
         tasks = [e for key in keys for e in self.execution_graph.in_slice(key)]
         live = [e for e in tasks if e.is_deployed]
         failing = [e for e in live if not self._is_leaving(e)]
-        named = next(iter(live), None) or next((e for e in tasks if not e.state.is_terminal), None)
+        named = live or [e for e in tasks if not e.state.is_terminal]
         failure = lost_failure(self.graph.job_id, reason, now.date_ms, slots[0].task_manager, named)
         for execution in live:
             leaving = self._is_leaving(execution)
