@@ -195,14 +195,22 @@ class DataclassType(TypeInformation):
 
     def field_types(self) -> list[TypeInformation]:
         """Its fields' types, from their annotations."""
+        hints = self._hints()
+        return [from_hint(hints[f.name]) for f in dataclasses.fields(self.cls)]
+
+    def required_fields(self) -> set[str]:
+        """The names of the fields that are never None, by their annotations."""
+        hints = self._hints()
+        return {f.name for f in dataclasses.fields(self.cls) if not _allows_none(hints[f.name])}
+
+    def _hints(self) -> dict[str, Any]:
         try:
-            hints = typing.get_type_hints(self.cls)
+            return typing.get_type_hints(self.cls)
         except NameError as error:
             raise TypeError(
                 f"the annotations of {self.cls.__qualname__} cannot be resolved: {error}; define or import the name at "
                 "the top level of the module of the dataclass, and not only for type checking"
             ) from error
-        return [from_hint(hints[f.name]) for f in dataclasses.fields(self.cls)]
 
     def arrow_type(self) -> Any | None:
         """A struct of its fields; a class that contains itself has no column."""
@@ -297,6 +305,14 @@ def from_hint(hint: Any) -> TypeInformation:
         inner = from_hint(concrete[0]) if len(concrete) == 1 else PICKLED
         return PICKLED if isinstance(inner, TupleType | DataclassType) and not _has_columns(concrete[0], ()) else inner
     return PICKLED
+
+
+def _allows_none(hint: Any) -> bool:
+    while isinstance(hint, typing.NewType):
+        hint = hint.__supertype__
+    if typing.get_origin(hint) in (Union, UnionType):
+        return any(map(_allows_none, typing.get_args(hint)))
+    return hint in (Any, object, None, NoneType) or isinstance(hint, TypeInformation | typing.TypeVar)
 
 
 _HAVE_COLUMNS: WeakKeyDictionary[type, bool] = WeakKeyDictionary()

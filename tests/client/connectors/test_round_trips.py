@@ -286,3 +286,29 @@ def test_optional_records_of_json(tmp_path: Path) -> None:
     assert read(FileSource.for_json_lines(tmp_path / "b", type_info=list[Place | None])) == [[Place(1.5), None]]
     with pytest.raises(ConnectorError, match="not valid JSON"):
         read(FileSource.for_json_lines(tmp_path / "a", type_info=Place))
+
+
+@dataclass
+class Line:
+    item: str
+    count: int
+    note: str | None
+
+
+def test_a_field_that_is_not_optional_is_never_none(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text('item,count,note\nrye,2,\n,3,""\noats,,a\nspelt,x,\n,4,b\n')
+    kept = [Line("rye", 2, None), Line("", 3, ""), Line("", 4, "b")]
+    assert read(FileSource.for_csv(tmp_path, types=Line, on_error="skip")) == kept
+    given = FileSource.for_csv(tmp_path, types=Line, null_values=[""], on_error="skip")
+    assert read(given) == kept[:1]
+    with pytest.raises(ConnectorError, match=r"line 4: .*column 'count': no value"):
+        read(FileSource.for_csv(tmp_path, types=Line))
+
+
+def test_a_column_that_comes_twice_is_refused_if_it_is_wanted(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("item,count,note,item\nrye,2,,oats\n")
+    with pytest.raises(ConnectorError, match=r"a\.csv: its header has item more than once"):
+        read(FileSource.for_csv(tmp_path, types=Line))
+    assert [row.count for row in read(FileSource.for_csv(tmp_path, columns=["count"]))] == [2]
+    with pytest.raises(InvalidProgramError, match="got b more than once"):
+        FileSource.for_csv(tmp_path, columns=["b", "b"])
