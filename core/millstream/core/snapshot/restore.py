@@ -216,7 +216,8 @@ def read_rows(
         column = _whole(table, name)
         if evolve and stored.value is not None:
             column = widened(column, stored.value, kind, f"state '{state.name}': cannot be restored: column {name}")
-        return from_array(column, kind, f"{where}: column {name}", unpickle=load, new_fields=evolve)
+        changed = evolve or (declared is not None and name in (KEY, MAP_KEY))
+        return from_array(column, kind, f"{where}: column {name}", unpickle=load, new_fields=changed)
 
     columns = columns_for(state, table)
     content, detail = {

@@ -87,12 +87,7 @@ def _to_json(type: t.TypeInformation) -> dict[str, Any]:
 
 def has_default(field: dataclasses.Field[Any]) -> bool:
     """Whether a dataclass field has a value when none is given."""
-    return not (is_missing(field.default) and is_missing(field.default_factory))
-
-
-def is_missing(default: Any) -> bool:
-    """Whether a dataclass's field has no such default; a class that was pickled by value brings a sentinel along."""
-    return isinstance(default, type(dataclasses.MISSING))
+    return field.default is not dataclasses.MISSING or field.default_factory is not dataclasses.MISSING
 
 
 def type_from_json(document: TypeJson) -> t.TypeInformation:

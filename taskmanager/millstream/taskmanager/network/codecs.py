@@ -20,7 +20,7 @@ from millstream.core.batches import Batch, ColumnBatch, Element, RowBatch
 from millstream.core.errors import MillstreamError
 from millstream.core.pickling import to_bytes
 from millstream.core.row import Row
-from millstream.core.types import RowType, TypeInformation
+from millstream.core.types import RowType, TypeInformation, nullable
 from millstream.taskmanager.network.exact_types import Check, exact_check, is_plain
 from millstream.taskmanager.network.signals import decode_signal, encode_signal, is_signal
 
@@ -108,7 +108,7 @@ class ElementCodec:
 
 def _wire_type(record_type: TypeInformation) -> Any | None:
     if isinstance(record_type, RowType):
-        inner = [f.wire_type() for f in record_type.fields]
+        inner = [nullable(f.wire_type()) for f in record_type.fields]
         return None if any(t is None for t in inner) else tuple[tuple(inner)]  # type: ignore[misc]  # built at run time
     return record_type.wire_type()
 
