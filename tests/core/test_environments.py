@@ -103,14 +103,24 @@ def test_a_wheel_with_bundled_wheels_and_requirements_is_installed_once(tmp_path
         },
         requires=("helperlib", "millstream"),
     )  # fmt: skip
-    environment = store.prepare(EnvironmentCache(tmp_path), job)
+    data = io.BytesIO()
+    with zipfile.ZipFile(data, "w") as archive:
+        archive.writestr("deep/er/file", "")
+    model = store.add("model.zip", data.getvalue(), ArtifactKind.ARCHIVE)
+    before = os.umask(0)
+    try:
+        environment = store.prepare(EnvironmentCache(tmp_path / "new" / "cache"), job, model)
+    finally:
+        os.umask(before)
+    assert [p for p in (tmp_path / "new").rglob("*") if not p.is_symlink() and p.stat().st_mode & 0o077] == []
+    assert run_in(environment, "import os; print(os.path.exists('model.zip/deep/er/file'))") == "True"
     code = "import myjob, helperlib, otherlib, millstream.core.ids; print(helperlib.VALUE, otherlib.VALUE)"
     assert run_in(environment, code) == "bundled required"
     assert run_in(environment, "import importlib.util as u; print(u.find_spec('foreignlib'))") == "None"
     assert any(line.startswith("installing myjob-1.0-py3-none-any.whl: ") for line in store.progress)
 
-    assert store.prepare(EnvironmentCache(tmp_path), job) == environment
-    assert store.fetched == [job.name]
+    assert store.prepare(EnvironmentCache(tmp_path / "new" / "cache"), job, model) == environment
+    assert store.fetched == [job.name, model.name]
 
 
 def test_two_versions_of_a_library_beside_a_third_in_the_runtime(tmp_path: Path) -> None:

@@ -34,11 +34,11 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequen
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path, PurePosixPath
-from typing import Any, TypeVar
+from typing import IO, Any, TypeVar
 
 from millstream.core.artifacts import UNREADABLE_ZIP
 from millstream.core.configuration import Configuration
-from millstream.core.directories import work_directory
+from millstream.core.directories import for_user_only, make_private, work_directory
 from millstream.core.environment_use import READY, asked_for, mark_ready, remove_unused
 from millstream.core.errors import MillstreamError
 from millstream.core.graph import Artifact, ArtifactKind
@@ -146,7 +146,7 @@ class EnvironmentCache:
         folder = self._root / key
         lock = self._root / f"{key}.lock"
         if not asked_for(folder):
-            self._root.mkdir(mode=0o700, parents=True, exist_ok=True)
+            make_private(self._root)
             progress("waiting for the job's environment")
             async with _lock(lock, lambda: asked_for(folder)):
                 if not asked_for(folder):
@@ -162,7 +162,7 @@ class EnvironmentCache:
         try:
             for index, artifact in enumerate(artifacts):
                 path = _fetched(folder, index, artifact)
-                path.parent.mkdir(mode=0o700, parents=True)
+                make_private(path.parent)
                 progress(f"fetching {artifact.name}")
                 await fetch(artifact, path)
             if runtime is not None:
@@ -207,7 +207,7 @@ class EnvironmentCache:
         shutil.rmtree(self._root / own_key, ignore_errors=True)
         for folder in self._root.iterdir():
             if folder.is_dir() and folder.name != own_key and not (folder / READY).exists():
-                with open(self._root / f"{folder.name}.lock", "w") as held, contextlib.suppress(OSError):
+                with _open_lock(self._root / f"{folder.name}.lock") as held, contextlib.suppress(OSError):
                     fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
                     if not (folder / READY).exists():
                         shutil.rmtree(folder, ignore_errors=True)
@@ -241,13 +241,17 @@ def _describe(folder: Path, artifacts: Sequence[Artifact], python: str, installs
     )
 
 
+def _open_lock(path: Path) -> IO[str]:
+    return open(path, "w", opener=for_user_only)
+
+
 @contextlib.asynccontextmanager
 async def _lock(path: Path, unneeded: Callable[[], bool]) -> AsyncIterator[None]:
     """Holds the file's lock against every other holder on this host. Waits without blocking the loop.
 
     It is not waited for any longer once it is not needed: processes that run in the environment hold it for good.
     """
-    with path.open("w") as held:
+    with _open_lock(path) as held:
         while True:
             try:
                 fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -317,7 +321,7 @@ def _collect(
 ) -> tuple[list[Path], list[Path]]:
     """The wheels and the requirement files to install: the artifacts themselves and what the wheels carry."""
     bundled = folder / "bundled"
-    bundled.mkdir()
+    make_private(bundled)
     wheels: list[Path] = []
     requirements: list[Path] = []
     for index, artifact in enumerate(artifacts):
@@ -351,7 +355,7 @@ def _extract_carried(wheel: Path, bundled: Path, requirements: Path, budget: Unp
                 target = requirements / f"{len(extracted)}-requirements.txt"
             else:
                 continue
-            target.parent.mkdir(exist_ok=True)
+            make_private(target.parent)
             with archive.open(member) as source, open(target, "wb") as sink:
                 budget.copy(source, sink)
             if target.suffix == ".whl":
@@ -381,7 +385,7 @@ def _archive_target(name: str) -> str:
 
 
 def _unpack(path: Path, name: str, target: Path, budget: UnpackBudget) -> None:
-    target.mkdir(parents=True, exist_ok=True)
+    make_private(target)
     try:
         if zipfile.is_zipfile(path):
             with budget.open_zip(path) as archive:
@@ -393,7 +397,7 @@ def _unpack(path: Path, name: str, target: Path, budget: UnpackBudget) -> None:
                         raise EnvironmentFailedError(f"the archive {name} has a member outside it: {member.filename}")
                     extracted = archive.extract(member, target)
                     if not member.is_dir() and member.external_attr >> 16 & 0o777:
-                        os.chmod(extracted, member.external_attr >> 16 & 0o777)
+                        os.chmod(extracted, member.external_attr >> 16 & 0o700 | 0o600)
         else:
             budget.extract_tar(path, target)
     except tarfile.FilterError as error:
