@@ -314,6 +314,14 @@ def test_a_worker_that_cannot_be_started_costs_an_attempt() -> None:
     assert driver.master.status is JobStatus.FAILED
 
 
+def test_a_worker_that_can_never_be_started_ends_the_job() -> None:
+    driver = running(pipeline(1), attempts=2)
+    driver.lose_worker("a0")
+    driver.tick(1)
+    driver.tell(ev.WorkerLost(AllocationId("a0"), "no matching distribution", final=True))
+    assert driver.master.status is JobStatus.FAILED
+
+
 def test_a_worker_put_down_while_its_tasks_are_cancelled_costs_none() -> None:
     driver = running(pipeline(2, 1), attempts=1)
     driver.update(driver.execution("v0", 0), _S.FAILED)

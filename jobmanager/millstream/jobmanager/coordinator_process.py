@@ -82,6 +82,7 @@ class CoordinatorProcess:
             exception=reason,
             traceback=reason,
             timestamp=self._clock.now_ms(),
+            final=self._child.is_impossible,
         )
         self._on_message(pb.CoordinatorMessage(failure=failure))
 

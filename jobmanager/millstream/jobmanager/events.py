@@ -90,6 +90,7 @@ class WorkerLost:
     allocation_id: AllocationId
     reason: str
     put_down: bool = False
+    final: bool = False
 
 
 @dataclass(frozen=True, slots=True)

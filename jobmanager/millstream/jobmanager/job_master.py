@@ -160,9 +160,9 @@ class JobMaster:
             case ev.WorkerReadied(allocation_id, address):
                 self._slots.worker_readied(allocation_id, address)
                 return self._deploy_when_ready(now)
-            case ev.WorkerLost(allocation_id, reason, put_down):
+            case ev.WorkerLost(allocation_id, reason, put_down, final):
                 lost = self._slots.of_allocation(allocation_id)
-                return self._workers_lost(lost, reason, now, put_down, slots_too=False)
+                return self._workers_lost(lost, reason, now, put_down, slots_too=False, final=final)
             case ev.TaskManagerLost(task_manager, reason):
                 lost = self._slots.of_task_manager(task_manager)
                 why = f"task manager {task_manager} was lost: {reason}"
@@ -289,7 +289,7 @@ class JobMaster:
         return self._fail(failure, now, self._to_deploy)
 
     def _workers_lost(
-        self, keys: list[SlotKey], reason: str, now: Instant, put_down: bool, slots_too: bool
+        self, keys: list[SlotKey], reason: str, now: Instant, put_down: bool, slots_too: bool, final: bool = False
     ) -> list[ev.Effect]:
         """Workers are gone, and with `slots_too` also the slots that they ran in."""
         if not keys:
@@ -301,6 +301,7 @@ class JobMaster:
         failing = [e for e in live if not self._is_leaving(e)]
         named = live or [e for e in tasks if not e.state.is_terminal]
         failure = lost_failure(self.graph.job_id, reason, now.date_ms, slots[0].task_manager, named)
+        failure.final = final
         for execution in live:
             leaving = self._is_leaving(execution)
             execution.move_to(ExecutionState.CANCELED if leaving else ExecutionState.FAILED, now.date_ms)
