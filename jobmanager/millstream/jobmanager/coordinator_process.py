@@ -82,6 +82,7 @@ class CoordinatorProcess:
             exception=reason,
             traceback=reason,
             timestamp=self._clock.now_ms(),
+            crashed=self._child.crashed,
         )
         self._on_message(pb.CoordinatorMessage(failure=failure))
 

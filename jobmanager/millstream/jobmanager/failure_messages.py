@@ -33,10 +33,11 @@ def task_failure(
 
 
 def lost_failure(
-    job_id: str, reason: str, now_ms: int, task_manager: str, execution: Execution | None
+    job_id: str, reason: str, now_ms: int, task_manager: str, execution: Execution | None, crashed: bool
 ) -> status_pb2.TaskFailure:
     """A worker is gone; the execution is one that it had or was to get."""
     failure = job_failure(job_id, f"SlotLost: {reason}", now_ms, task_manager)
+    failure.crashed = crashed
     if execution is not None:
         failure.task_name, failure.vertex_id = execution.name, execution.vertex.id
         failure.subtask, failure.attempt = execution.subtask, execution.attempt
@@ -71,6 +72,7 @@ def to_failure(message: status_pb2.TaskFailure) -> Failure:
         echo=message.exception.partition(":")[0].endswith(PEER_LOST),
         signature=message.signature,
         records=message.records,
+        crashed=message.crashed,
     )
 
 
@@ -100,4 +102,5 @@ def _to_message(failure: Failure, job_id: str) -> status_pb2.TaskFailure:
         timestamp=failure.timestamp_ms,
         signature=failure.signature,
         times=failure.times,
+        crashed=failure.crashed,
     )

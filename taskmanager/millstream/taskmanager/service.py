@@ -310,7 +310,12 @@ class TaskManagerService:
             del self._workers[allocation.allocation_id]
         log.info("slot %d, job %s: %s", allocation.index, allocation.job_id, reason)
         if self._table.get(allocation.allocation_id) is not None:
-            lost = pb.WorkerLost(allocation_id=allocation.allocation_id, reason=reason, put_down=worker.was_put_down)
+            lost = pb.WorkerLost(
+                allocation_id=allocation.allocation_id,
+                reason=reason,
+                put_down=worker.was_put_down,
+                crashed=worker.crashed,
+            )
             self._to_job_manager(allocation, pb.TaskManagerMessage(worker_lost=lost))
         else:
             self._freed(allocation.allocation_id)

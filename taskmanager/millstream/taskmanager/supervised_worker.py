@@ -47,6 +47,11 @@ class SupervisedWorker:
         stop.stop.SetInParent()
         self._child = SupervisedChild(self._launch, stop.SerializeToString(), _STOP_GRACE)
 
+    @property
+    def crashed(self) -> bool:
+        """Whether it exited or crashed by itself: something that its tasks did, as far as anyone knows."""
+        return self._child.crashed
+
     async def run(self) -> str:
         """From the environment to the worker's end; answers why it ended."""
         start = pb.WorkerCommand(start=self._start).SerializeToString()
