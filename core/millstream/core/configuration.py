@@ -15,6 +15,7 @@ from typing import Any
 
 from millstream.core.errors import ConfigurationError
 from millstream.core.former_keys import FORMER_KEYS
+from millstream.core.names import why_unwritable
 from millstream.core.options import OPTIONS, JobMay, Option, OptionType
 from millstream.core.secrets import shown_options
 
@@ -155,6 +156,8 @@ class Configuration:
         if isinstance(value, Mapping | list | tuple | set):
             raise ConfigurationError(f"option '{key}': expected one value, not {value!r}")
         text = str(value).lower() if isinstance(value, bool) else str(value if value is not None else "")
+        if why := why_unwritable(text):
+            raise ConfigurationError(f"option '{key}': {why}")
         try:
             self._parsed[key] = _within_bounds(option, _parse(option, text))
         except ValueError as error:

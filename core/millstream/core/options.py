@@ -436,7 +436,8 @@ _ROWS = [
         _T.INT,
         3,
         "The job fails when the same error (class, place in code, operator) has come this many times in a row at the "
-        "same record, whatever the strategy; 0 or -1: never for that reason.",
+        "same record, or a worker has ended by itself this many times without progress, whatever the strategy; "
+        "0 or -1: never for that reason.",
     ),
     Option("restart-strategy.fixed-delay.attempts", _T.INT, 1, "How often the job is restarted before it fails."),
     Option("restart-strategy.fixed-delay.delay", _T.DURATION, 1.0, "The time between a failure and the restart."),

@@ -25,6 +25,12 @@ class SupervisedChild:
         self.is_stopping = False
         self.is_impossible = False  # that it ended is nothing that another try would mend
 
+    @property
+    def crashed(self) -> bool:
+        """Whether it ended by itself, unasked, in whatever way."""
+        asked = self.is_stopping or self._killed_because
+        return not asked and self._child is not None and self._child.crashed
+
     async def run(self, first_message: bytes, on_message: Callable[[bytes], None]) -> str:
         """From the launch to the end; answers why it ended. The launch ends early when the child is not needed."""
         if self.is_stopping:

@@ -83,6 +83,7 @@ class CoordinatorProcess:
             traceback=reason,
             timestamp=self._clock.now_ms(),
             final=self._child.is_impossible,
+            crashed=self._child.crashed,
         )
         self._on_message(pb.CoordinatorMessage(failure=failure))
 

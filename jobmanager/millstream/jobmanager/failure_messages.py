@@ -37,7 +37,7 @@ def task_failure(
 
 
 def lost_failure(
-    job_id: str, reason: str, now_ms: int, task_manager: str, executions: Sequence[Execution]
+    job_id: str, reason: str, now_ms: int, task_manager: str, executions: Sequence[Execution], crashed: bool
 ) -> status_pb2.TaskFailure:
     """Workers are gone with these executions, which they had or were to get; all of them are named, up to a number."""
     if len(executions) > 1:
@@ -45,6 +45,7 @@ def lost_failure(
         more = f" and {len(executions) - _NAMED} more" if len(executions) > _NAMED else ""
         reason = f"{reason}. Its tasks: {', '.join(names)}{more}"
     failure = job_failure(job_id, f"SlotLost: {reason}", now_ms, task_manager)
+    failure.crashed = crashed
     if executions:
         first = executions[0]
         failure.task_name, failure.vertex_id = first.name, first.vertex.id
@@ -85,6 +86,7 @@ def to_failure(message: status_pb2.TaskFailure) -> Failure:
         echo=message.exception.partition(":")[0].endswith(PEER_LOST),
         signature=message.signature,
         records=message.records,
+        crashed=message.crashed,
     )
 
 
@@ -114,4 +116,5 @@ def _to_message(failure: Failure, job_id: str) -> status_pb2.TaskFailure:
         timestamp=failure.timestamp_ms,
         signature=failure.signature,
         times=failure.times,
+        crashed=failure.crashed,
     )

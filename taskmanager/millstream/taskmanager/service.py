@@ -315,6 +315,7 @@ class TaskManagerService:
                 reason=reason,
                 put_down=worker.was_put_down,
                 final=worker.is_impossible,
+                crashed=worker.crashed,
             )
             self._to_job_manager(allocation, pb.TaskManagerMessage(worker_lost=lost))
         else:

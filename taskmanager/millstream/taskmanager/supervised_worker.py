@@ -52,6 +52,11 @@ class SupervisedWorker:
         """Whether it could not be started, and never can be."""
         return self._child.is_impossible
 
+    @property
+    def crashed(self) -> bool:
+        """Whether it exited or crashed by itself: something that its tasks did, as far as anyone knows."""
+        return self._child.crashed
+
     async def run(self) -> str:
         """From the environment to the worker's end; answers why it ended."""
         start = pb.WorkerCommand(start=self._start).SerializeToString()

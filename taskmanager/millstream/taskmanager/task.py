@@ -43,6 +43,15 @@ from millstream.taskmanager.operators.source import SourceOperator
 from millstream.taskmanager.pacing import Outlet, Pace
 from millstream.taskmanager.state.backend import KeyedStateBackend
 
+_LARGEST_COUNT = (1 << 63) - 1
+
+
+def _reported(count: float) -> int:
+    """A counter as messages hold it: a whole number of 64 bits. What a function added to it may be anything."""
+    if count != count:  # not a number
+        return 0
+    return int(max(-_LARGEST_COUNT, min(count, _LARGEST_COUNT)))
+
 
 class StepResult(Enum):
     """What came of a step."""
@@ -285,7 +294,7 @@ class Task:
             busy_ms=round(self.busy * 1000),
             idle_ms=round(self.idle * 1000),
             backpressured_ms=round(self.backpressured * 1000),
-            counters={name: counter.get_count() for name, counter in self.counters.items()},
+            counters={name: _reported(counter.get_count()) for name, counter in self.counters.items()},
         )
 
     def accumulated(self) -> list[status_pb2.Accumulator]:
