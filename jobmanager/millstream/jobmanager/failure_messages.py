@@ -37,7 +37,8 @@ def task_failure(
 
 
 def lost_failure(
-    job_id: str, reason: str, now_ms: int, task_manager: str, executions: Sequence[Execution], crashed: bool
+    job_id: str, reason: str, now_ms: int, task_manager: str, executions: Sequence[Execution],
+    crashed: bool = False,
 ) -> status_pb2.TaskFailure:
     """Workers are gone with these executions, which they had or were to get; all of them are named, up to a number."""
     if len(executions) > 1:
