@@ -66,8 +66,13 @@ def _children(value: Any) -> Iterator[tuple[str, Any]]:
         yield from ((f"the item {key!r}", child) for key, child in value.items())
     elif isinstance(value, list | tuple | set | frozenset):
         yield from ((f"the element {i}", child) for i, child in enumerate(value))
-    elif not isinstance(value, type | types.ModuleType) and type(value).__reduce__ is object.__reduce__:
+    elif not isinstance(value, type | types.ModuleType) and not _says_itself(value):
         yield from ((f"the attribute '{name}'", child) for name, child in getattr(value, "__dict__", {}).items())
+
+
+def _says_itself(value: Any) -> bool:
+    """Whether its class has a way of its own to be pickled, or to refuse: then its attributes are not to blame."""
+    return getattr(type(value), "__reduce__", None) is not object.__reduce__
 
 
 def _describe(value: Any) -> str:

@@ -109,7 +109,7 @@ def test_an_unpicklable_source_names_its_operator(env: StreamExecutionEnvironmen
 def test_streams_inside_functions_are_refused_with_the_reason(env: StreamExecutionEnvironment) -> None:
     stream = env.from_collection([1])
     stream.map(lambda x: stream)
-    with pytest.raises(InvalidProgramError, match="the variable 'stream', an .*: a DataStream exists only"):
+    with pytest.raises(InvalidProgramError, match=r"the variable 'stream', an .*: a DataStream exists only"):
         env.generate_job()
     other = StreamExecutionEnvironment.get_execution_environment()
     other.from_collection([1]).map(lambda x: other)
