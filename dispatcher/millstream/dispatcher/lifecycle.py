@@ -283,6 +283,8 @@ class JobLifecycle:
                     if status is JobStatus.FAILED:
                         log.warning("job %s: %s", job_id, details.failures[-1].exception)
                     self._update(job_id, details)
+                case jobs.JobOutOfTouch() if self._closed:  # it is this one that goes
+                    pass
                 case jobs.JobOutOfTouch(job_id, grace):
                     message = f"no connection to its job manager; it fails unless that is back within {grace:g} s"
                     self._update(job_id, with_message(self._records[job_id].details, message))

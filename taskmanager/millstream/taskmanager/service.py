@@ -309,6 +309,8 @@ class TaskManagerService:
         finally:
             del self._workers[allocation.allocation_id]
         log.info("slot %d, job %s: %s", allocation.index, allocation.job_id, reason)
+        if self._stopped:
+            reason = "its task manager was stopped"
         if self._table.get(allocation.allocation_id) is not None:
             lost = pb.WorkerLost(
                 allocation_id=allocation.allocation_id,
