@@ -312,3 +312,19 @@ def test_a_column_that_comes_twice_is_refused_if_it_is_wanted(tmp_path: Path) ->
     assert [row.count for row in read(FileSource.for_csv(tmp_path, columns=["count"]))] == [2]
     with pytest.raises(InvalidProgramError, match="got b more than once"):
         FileSource.for_csv(tmp_path, columns=["b", "b"])
+
+
+@pytest.mark.parametrize("header", ["b,a,c\n", ""])
+def test_columns_of_other_names_are_the_fields_in_their_order(tmp_path: Path, header: str) -> None:
+    (tmp_path / "a.csv").write_text(f"{header}2,rye,\n")
+    columns = ["a", "b", "c"] if header else ["b", "a", "c"]
+    expected = Line("rye", 2, None) if header else Counted(2, "rye", None)
+    source = FileSource.for_csv(tmp_path, columns=columns, types=type(expected), header=bool(header))
+    assert read(source) == [expected]
+
+
+@dataclass
+class Counted:
+    count: int
+    item: str
+    note: str | None

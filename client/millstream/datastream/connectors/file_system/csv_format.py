@@ -34,6 +34,7 @@ class CsvFormat(FileFormat):
         self._type: TypeInformation = PICKLED
         self._column_types: dict[str, TypeInformation] = {}
         self._required: frozenset[str] = frozenset()
+        self._names: list[str] | None = None
         if isinstance(types, Mapping):
             self._column_types = {name: from_hint(hint) for name, hint in types.items()}
         elif types is not None:
@@ -51,6 +52,7 @@ class CsvFormat(FileFormat):
             if len(columns) != len(fields):
                 raise InvalidProgramError(f"{len(columns)} CSV columns for the {len(fields)} fields of {types!r}")
             self._column_types = dict(zip(columns, fields, strict=True))
+            self._names = None if list(columns) == names else names
             required = self._type.required_fields() if isinstance(self._type, DataclassType) else ()
             self._required = frozenset(c for c, name in zip(columns, names, strict=True) if name in required)
         self._columns = list(columns) if columns is not None else None
@@ -91,6 +93,7 @@ class CsvFormat(FileFormat):
             self._longest,
             self._required - self._text,
             self._text,
+            self._names,
         )
         return CsvReader(split, options)
 

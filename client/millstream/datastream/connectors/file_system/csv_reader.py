@@ -28,7 +28,8 @@ if TYPE_CHECKING:
 class CsvOptions:
     """How files are read. `recoded` is a character set that is decoded before records are cut, else `charset` after.
 
-    A record without a value in a `required` column is none; in a column of `text`, that is empty text.
+    A record without a value in a `required` column is none; in a column of `text`, that is empty text. The fields have
+    `names` when those are not the columns'.
     """
 
     header: bool = True
@@ -43,6 +44,7 @@ class CsvOptions:
     longest: int = LONGEST_LINE
     required: frozenset[str] = frozenset()
     text: frozenset[str] = frozenset()
+    names: list[str] | None = None
 
 
 @dataclass(slots=True)
@@ -126,7 +128,7 @@ class CsvReader(FormatReader):
         piece = self._parsed.rows.slice(self._at, max_rows)
         self._at += piece.num_rows
         self._letters_behind(self._parsed, self._at)
-        return ColumnBatch(piece)
+        return ColumnBatch(piece if self._options.names is None else piece.rename_columns(self._options.names))
 
     def _begin(self, parsed: _Parsed) -> int:
         """How many rows of a new block are behind the position."""
