@@ -361,6 +361,9 @@ def test_malformed_forms(tmp_path: Path) -> None:
             for body in (b"", b"nonsense", b"--b\r\nnonsense", b"--b\r\n\r\nx\r\n--b--\r\n"):
                 answer = await http("POST", "/jars/upload", body, form)
                 assert answer.status == 400, answer
+            many = b'--b\r\nContent-Disposition: form-data; name="a"\r\n\r\nx\r\n' * 101
+            answer = await http("POST", "/jars/upload", many, form, status=400)
+            assert "more than 100 parts" in answer.json["errors"][0]
             wrong_field = await http.upload(NAME, wheel({"tinyjob.py": ""}), field="other-field")
             assert "form field 'jarfile'" in wrong_field.json["errors"][0]
             cut = b'--b\r\nContent-Disposition: form-data; name="jarfile"; filename="a-1-py3-none-any.whl"\r\n\r\nhalf'

@@ -12,13 +12,13 @@ import json
 import logging
 import os
 import subprocess
-import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from millstream.core.child import child_variables
 from millstream.core.configuration import Configuration
+from millstream.core.directories import work_directory
 from millstream.core.environment_use import in_use
 from millstream.core.environments import Environment, EnvironmentCache
 from millstream.core.errors import MillstreamError
@@ -28,6 +28,7 @@ from millstream.core.ids import JobId
 from millstream.core.process_session import kill_session
 from millstream.core.secrets import split_options
 from millstream.dispatcher.artifact_store import ArtifactStore
+from millstream.dispatcher.scratch import ScratchFolders
 from millstream.dispatcher.uploads import UploadedWheel
 from millstream.proto import graph_pb2
 
@@ -79,6 +80,8 @@ class ProgramRunner:
         self._artifacts = artifacts
         self._environments = environments
         self._timeout = configuration.seconds("web.submit.timeout")
+        self._scratch = ScratchFolders(work_directory(configuration, "programs"))
+        self._scratch.remove_dead()
 
     async def run(self, call: ProgramCall) -> SubmittedJobs:
         """Has the program submit its job to this dispatcher.
@@ -93,11 +96,11 @@ class ProgramRunner:
             "dispatcher.rpc.address": host,
             "dispatcher.rpc.port": port,
         }
-        with tempfile.TemporaryDirectory(prefix="millstream-run-") as folder:
-            answer = Path(folder, "submitted")
+        with self._scratch.folder() as folder:
+            answer = folder / "submitted"
             failure: ProgramFailedError | None = None
             try:
-                await self._execute(call, remote, {"MILLSTREAM_SUBMITTED_FILE": str(answer)}, Path(folder))
+                await self._execute(call, remote, {"MILLSTREAM_SUBMITTED_FILE": str(answer)}, folder)
             except ProgramFailedError as error:
                 failure = error
             tried = _read(answer).decode().split()  # written before a job is submitted: none is missed
@@ -119,9 +122,9 @@ class ProgramRunner:
 
     async def plan(self, call: ProgramCall) -> JobGraph:
         """The graph of the program's first `execute()`, which is not run."""
-        with tempfile.TemporaryDirectory(prefix="millstream-plan-") as folder:
-            answer = Path(folder, "plan")
-            artifact = await self._execute(call, {}, {"MILLSTREAM_PLAN_FILE": str(answer)}, Path(folder))
+        with self._scratch.folder() as folder:
+            answer = folder / "plan"
+            artifact = await self._execute(call, {}, {"MILLSTREAM_PLAN_FILE": str(answer)}, folder)
             content = _read(answer)
         if not content:
             raise ProgramFailedError(f"the program of {call.wheel.name} did not call execute()")
@@ -177,6 +180,9 @@ class ProgramRunner:
                     start_new_session=True,
                 )
             status = await self._wait(process, name)
+        except OSError as error:  # as when the wheel has brought a `python` of its own
+            reason = f"cannot run {error.filename or environment.python}: {error.strerror}"
+            raise ProgramFailedError(f"the program of {name} did not start: {reason}") from error
         finally:
             os.close(theirs)
             os.close(ours)
