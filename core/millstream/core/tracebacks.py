@@ -15,8 +15,10 @@ _MOST_FRAMES = 50
 
 
 def _is_ours(frame: FrameType) -> bool:
-    """With what our own `with` statements pass through."""
+    """With what our own `with` statements pass through. A process of ours may have the module as its `__main__`."""
     name = str(frame.f_globals.get("__name__", ""))
+    if name == "__main__":
+        name = str(getattr(frame.f_globals.get("__spec__"), "name", name))
     return name == "contextlib" or name.startswith("millstream.")
 
 

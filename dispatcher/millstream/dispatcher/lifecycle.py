@@ -19,6 +19,7 @@ from millstream.core.configuration import Configuration
 from millstream.core.errors import MillstreamError, UnreachableError
 from millstream.core.graph import JobGraph
 from millstream.core.ids import JobId, JobManagerId, new_id
+from millstream.core.printable import printable
 from millstream.core.session import Session
 from millstream.core.states import JobStatus
 from millstream.dispatcher import jobs
@@ -73,7 +74,7 @@ class JobLifecycle:
         """Takes a valid job under an id that is not in use."""
         now = self._clock.now_ms()
         self._records[graph.job_id] = _Record(submitted_details(graph, now), now, graph)
-        log.info("job %s (%s) was submitted", graph.job_id, graph.name)
+        log.info("job %s (%s) was submitted", graph.job_id, printable(graph.name))
         self._handle(jobs.Submitted(graph.job_id))
 
     def cancel(self, job_id: str) -> None:
@@ -253,7 +254,7 @@ class JobLifecycle:
             return
         record.changed_ms = self._clock.now_ms()
         if before.state != details.state:
-            log.info("job %s (%s) is %s", job_id, details.name, details.state)
+            log.info("job %s (%s) is %s", job_id, printable(details.name), details.state)
         for watcher in record.watchers:
             watcher.put_nowait(details)
 

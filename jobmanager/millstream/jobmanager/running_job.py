@@ -19,6 +19,7 @@ from millstream.core.errors import MillstreamError
 from millstream.core.failure_texts import cause_line, has_traceback, repetition, restart_line
 from millstream.core.graph import JobGraph
 from millstream.core.ids import AllocationId, JobId, TaskManagerId, VertexId
+from millstream.core.printable import printable
 from millstream.core.states import JobStatus
 from millstream.jobmanager import events as ev
 from millstream.jobmanager.checkpoint_reports import CheckpointReports
@@ -265,7 +266,7 @@ class RunningJob:
 
     def _log_restart(self, tasks: int, reason: str) -> None:
         """With the traceback when it is a new one; a failure that joins a restart is only named."""
-        name, cause = f"job {self.graph.job_id} ({self.graph.name})", next(iter(self.master.failures), None)
+        name, cause = f"job {self.graph.job_id} ({printable(self.graph.name)})", next(iter(self.master.failures), None)
         if cause is None or cause.restart == self._logged_restart:
             log.warning("%s: %d tasks restart: %s", name, tasks, reason)
             return
@@ -274,7 +275,7 @@ class RunningJob:
         log.warning("%s: %d tasks, %s%s", name, tasks, restart_line(cause), told)
 
     def _job_ended(self) -> None:
-        name, status = f"job {self.graph.job_id} ({self.graph.name})", self.master.status
+        name, status = f"job {self.graph.job_id} ({printable(self.graph.name)})", self.master.status
         cause = next(iter(self.master.failures), None) if status is JobStatus.FAILED else None
         if cause is None:
             log.info("%s ended: %s", name, status)

@@ -28,6 +28,7 @@ from millstream.core.data_files import ORIGIN
 from millstream.core.log_files import bound_output
 from millstream.core.logs import set_up_logging
 from millstream.core.named_prints import name_prints
+from millstream.core.printable import printable
 from millstream.proto import taskmanager_pb2 as pb
 from millstream.taskmanager.interruption import TaskInterrupted
 from millstream.taskmanager.memory_limit import limit_of
@@ -115,7 +116,7 @@ def where(start: pb.StartWorker, workers: Sequence[SlotWorker]) -> str:
     """What the process works on at this moment, for its log and for what functions print."""
     current = workers[0].current if workers else None
     task = f", {current.deployment.task_name}" if current is not None else ""
-    return f"{start.job_name} ({start.job_id}){task}"
+    return printable(f"{start.job_name} ({start.job_id}){task}")
 
 
 def _stop_command() -> pb.WorkerCommand:

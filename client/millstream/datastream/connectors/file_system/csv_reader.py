@@ -93,9 +93,10 @@ class CsvReader(FormatReader):
         block = self._blocks.first_record()
         if block is None:
             return []
+        line = block.data if block.data.endswith((b"\n", b"\r")) else block.data + b"\n"  # Arrow takes none without
         try:
-            made = self._parse(block.data, None, {}).schema.names
-            (row,) = self._parse(block.data, made, dict.fromkeys(made, pa.string())).to_pylist()
+            made = self._parse(line, None, {}).schema.names
+            (row,) = self._parse(line, made, dict.fromkeys(made, pa.string())).to_pylist()
         except _refusals() as error:
             raise MalformedInputError(self._path, f"its first line: {one_line(error)}", 0, block.data) from error
         if not options.header:
