@@ -157,20 +157,22 @@ def test_a_child_is_started_as_it_was_asked_for(modules: Path, tmp_path: Path) -
 
 @pytest.mark.process
 @pytest.mark.parametrize(
-    ("command", "reason"),
+    ("command", "reason", "crashed"),
     [
-        ("exit 0", "exited with status 0"),
-        ("exit 3", "exited with status 3"),
-        (f"signal {int(signal.SIGSEGV)}", "was killed by SIGSEGV"),
-        (f"signal {int(signal.SIGKILL)}", "was killed by SIGKILL, not by Millstream; the system running out of"),
+        ("exit 0", "exited with status 0", True),
+        ("exit 3", "exited with status 3", True),
+        (f"signal {int(signal.SIGSEGV)}", "was killed by SIGSEGV", True),
+        (f"signal {int(signal.SIGTERM)}", "was killed by SIGTERM", False),
+        (f"signal {int(signal.SIGKILL)}", "was killed by SIGKILL, not by Millstream; the system running out of", False),
     ],
 )
-def test_the_end_of_a_child_says_how_it_came_about(modules: Path, command: str, reason: str) -> None:
+def test_the_end_of_a_child_says_how_it_came_about(modules: Path, command: str, reason: str, crashed: bool) -> None:
     async def scenario() -> None:
         async with started(modules) as talk:
             talk.say(command)
             await talk.closed
             assert (await talk.child.wait()).startswith(f"process {talk.child.pid} {reason}")
+            assert talk.child.crashed is crashed
             talk.say("echo into the void")
 
     run(scenario)

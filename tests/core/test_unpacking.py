@@ -17,7 +17,8 @@ import pytest
 
 from millstream.core.artifacts import sha256_of, validate_wheel
 from millstream.core.configuration import Configuration
-from millstream.core.environments import EnvironmentCache, EnvironmentFailedError
+from millstream.core.environment_failures import EnvironmentFailedError
+from millstream.core.environments import EnvironmentCache
 from millstream.core.errors import InvalidProgramError
 from millstream.core.graph import Artifact, ArtifactKind
 from millstream.core.unpacking import UnpackBudget, UnpackLimits

@@ -53,6 +53,14 @@ def submitted_details(graph: JobGraph, now_ms: int) -> pb.JobDetails:
     )
 
 
+def with_message(before: pb.JobDetails, message: str) -> pb.JobDetails:
+    """The same job, with what it waits for now."""
+    details = pb.JobDetails()
+    details.CopyFrom(before)
+    details.message = message
+    return details
+
+
 def ended_details(before: pb.JobDetails, status: JobStatus, reason: str, now_ms: int) -> pb.JobDetails:
     """The same job after an end that no job manager reported."""
     details = pb.JobDetails()

@@ -22,7 +22,7 @@ from millstream.core.ids import JobId, JobManagerId, new_id
 from millstream.core.session import Session
 from millstream.core.states import JobStatus
 from millstream.dispatcher import jobs
-from millstream.dispatcher.details import ended_details, submitted_details
+from millstream.dispatcher.details import ended_details, submitted_details, with_message
 from millstream.dispatcher.jobs import JobTable, SessionId
 from millstream.dispatcher.relayed import Relayed, SessionEndedError
 from millstream.proto import dispatcher_pb2 as pb
@@ -283,6 +283,9 @@ class JobLifecycle:
                     if status is JobStatus.FAILED:
                         log.warning("job %s: %s", job_id, details.failures[-1].exception)
                     self._update(job_id, details)
+                case jobs.JobOutOfTouch(job_id, grace):
+                    message = f"no connection to its job manager; it fails unless that is back within {grace:g} s"
+                    self._update(job_id, with_message(self._records[job_id].details, message))
                 case jobs.DropJob(job_id):
                     del self._records[job_id]
                 case _:
@@ -292,10 +295,7 @@ class JobLifecycle:
     def _start(self, session: SessionId, job_id: JobId) -> None:
         record = self._records[job_id]
         assert record.graph is not None, f"job {job_id} was not submitted here"
-        started = status_pb.JobDetails()
-        started.CopyFrom(record.details)
-        started.message = "starting"
-        self._update(job_id, started)
+        self._update(job_id, with_message(record.details, "starting"))
         self._send(session, pb.DispatcherMessage(start_job=pb.StartJob(graph=record.graph.to_proto())))
 
     def _send(self, session: SessionId, message: pb.DispatcherMessage) -> None:

@@ -8,11 +8,10 @@ job in a file and submits it to this dispatcher over gRPC, or leaves the graph o
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import json
 import logging
 import os
-import signal
+import subprocess
 import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -26,6 +25,7 @@ from millstream.core.errors import MillstreamError
 from millstream.core.graph import Artifact, ArtifactKind, JobGraph
 from millstream.core.handed_down import handed_down, secret_options
 from millstream.core.ids import JobId
+from millstream.core.process_session import kill_session
 from millstream.core.secrets import split_options
 from millstream.dispatcher.artifact_store import ArtifactStore
 from millstream.dispatcher.uploads import UploadedWheel
@@ -166,35 +166,48 @@ class ProgramRunner:
         theirs, ours = os.pipe()  # however this process ends, the program reads the end of it and ends as well
         try:
             with await asyncio.to_thread(errors.open, "wb") as sink, in_use(environment.lock) as held:
-                process = await asyncio.create_subprocess_exec(
-                    environment.python,
-                    *command,
+                process = subprocess.Popen(  # noqa: ASYNC220  # asyncio does the same, and waits its own way
+                    [environment.python, *command],
                     cwd=environment.working_directory or folder,
                     env=child_variables(environment, variables={**orders, "MILLSTREAM_PARENT_FD": str(theirs)}),
-                    stdin=asyncio.subprocess.DEVNULL,
-                    stdout=asyncio.subprocess.DEVNULL,
+                    stdin=subprocess.DEVNULL,
+                    stdout=subprocess.DEVNULL,
                     stderr=sink,
                     pass_fds=(theirs, *held, *descriptors),
                     start_new_session=True,
                 )
-            await self._wait(process, name)
+            status = await self._wait(process, name)
         finally:
             os.close(theirs)
             os.close(ours)
-        return process.returncode or 0, _read(errors)[-_OUTPUT_LIMIT:].decode(errors="replace")
+        return status, _read(errors)[-_OUTPUT_LIMIT:].decode(errors="replace")
 
-    async def _wait(self, process: asyncio.subprocess.Process, name: str) -> None:
+    async def _wait(self, process: subprocess.Popen[bytes], name: str) -> int:
+        """The program's exit status. What it has started ends with it, while nobody else can have its number."""
         try:
             async with asyncio.timeout(self._timeout):
-                await process.wait()
+                await _end_of(process.pid)
         except TimeoutError:
             raise ProgramFailedError(
                 f"the program of {name} did not end within {self._timeout:g} s (web.submit.timeout)"
             ) from None
         finally:
-            with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.killpg(process.pid, signal.SIGKILL)
-            await asyncio.shield(process.wait())
+            kill_session(process.pid)
+            status = await asyncio.shield(asyncio.to_thread(process.wait))
+        return status
+
+
+async def _end_of(pid: int) -> None:
+    """Returns when this child has ended, without waiting for it as its parent: it keeps its number."""
+    loop = asyncio.get_running_loop()
+    ended = asyncio.Event()
+    handle = os.pidfd_open(pid)
+    try:
+        loop.add_reader(handle, ended.set)
+        await ended.wait()
+    finally:
+        loop.remove_reader(handle)
+        os.close(handle)
 
 
 def _failure(name: str, status: int, output: str) -> ProgramFailedError:

@@ -75,7 +75,7 @@ class RunningJob:
         self, graph: JobGraph, cluster: Configuration, links: Links, background: BackgroundTasks, clock: Clock
     ) -> None:
         self.graph = graph
-        self._cluster = cluster
+        self._configuration = cluster
         self._links = links
         self._background = background
         self._clock = clock
@@ -89,7 +89,7 @@ class RunningJob:
         self._refused = self._state_backend = ""
         self._worker_options = dict(graph.configuration)
         try:
-            configuration = cluster.merged(graph.configuration)
+            self._configuration = configuration = cluster.for_job(graph.configuration)
             slot_timeout = configuration.seconds("slot.request.timeout")
             settings = CheckpointSettings.from_configuration(configuration)
             self._worker_options |= settings.agreed_options()
@@ -334,7 +334,7 @@ class RunningJob:
 
         coordinator = self._coordinator = CoordinatorProcess(
             self.graph,
-            self._cluster,
+            self._configuration,
             self._links.artifact_address,
             on_message,
             lambda text: self.tell(ev.WorkerProgressed(AllocationId(""), text)),

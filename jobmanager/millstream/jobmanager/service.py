@@ -352,7 +352,9 @@ class JobManagerService:
                 )
             case "worker_lost":
                 lost = message.worker_lost
-                event = ev.WorkerLost(AllocationId(lost.allocation_id), lost.reason, lost.put_down)
+                event = ev.WorkerLost(
+                    AllocationId(lost.allocation_id), lost.reason, lost.put_down, lost.final, lost.crashed
+                )
                 self._lost(task_manager, lost.allocation_id)
                 self._by_allocation(lost.allocation_id, event)
             case "task_update":

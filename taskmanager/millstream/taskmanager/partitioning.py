@@ -81,7 +81,7 @@ class _Broadcast:
 
     def _copy(self, batch: RowBatch) -> RowBatch:
         try:
-            return RowBatch(self._handover.to_another(batch.rows), batch.timestamps)
+            return self._handover.to_another(batch)
         except RecordCopyError as error:
             raise PartitioningError(error.record, error, None) from error
 
@@ -99,7 +99,7 @@ class _RoundRobin:
         if isinstance(batch, RowBatch):
             rows, times = batch.rows, batch.timestamps
             for offset in range(min(count, len(rows))):
-                part = RowBatch(rows[offset::count], times[offset::count] if times is not None else None)
+                part = RowBatch(rows[offset::count], times[offset::count] if times is not None else None, batch.plain)
                 yield (start + offset) % count, part
         else:
             import numpy as np
@@ -161,7 +161,7 @@ class _Hash:
             raise
         except BaseException as error:
             raise PartitioningError(rows[len(rows) - operator.length_hint(source) - 1], error, self._key_of) from error
-        return [(index, RowBatch(bucket)) for index, bucket in enumerate(buckets) if bucket]
+        return [(index, RowBatch(bucket, None, batch.plain)) for index, bucket in enumerate(buckets) if bucket]
 
     def _subtasks(self, rows: list[Any]) -> list[int]:
         key_of, known = self._key_of, self._known
@@ -255,7 +255,7 @@ def _by_index(batch: Batch, indices: Any, channels: int) -> Routed:
             times[index].append(timestamp)
     for channel, part in enumerate(rows):
         if part:
-            yield channel, RowBatch(part, times[channel] if times is not None else None)
+            yield channel, RowBatch(part, times[channel] if times is not None else None, batch.plain)
 
 
 def make_router(

@@ -10,9 +10,20 @@ ask for. Small batches that wait are taken together, as far as the task's pace a
 from __future__ import annotations
 
 from enum import Enum
-from typing import Any
+from typing import Any, assert_never
 
-from millstream.core.batches import Barrier, Batch, ColumnBatch, EndOfInput, RowBatch, Signal, joined, may_join
+from millstream.core.batches import (
+    END_OF_INPUT,
+    Barrier,
+    Batch,
+    ColumnBatch,
+    EndOfInput,
+    RowBatch,
+    Signal,
+    StreamSignal,
+    joined,
+    may_join,
+)
 from millstream.core.pickling import to_bytes
 from millstream.core.states import ExecutionState, check_task_transition
 from millstream.datastream.connectors.base import PollStatus
@@ -31,6 +42,15 @@ from millstream.taskmanager.operators.committing_sink import CommittingSinkOpera
 from millstream.taskmanager.operators.source import SourceOperator
 from millstream.taskmanager.pacing import Outlet, Pace
 from millstream.taskmanager.state.backend import KeyedStateBackend
+
+_LARGEST_COUNT = (1 << 63) - 1
+
+
+def _reported(count: float) -> int:
+    """A counter as messages hold it: a whole number of 64 bits. What a function added to it may be anything."""
+    if count != count:  # not a number
+        return 0
+    return int(max(-_LARGEST_COUNT, min(count, _LARGEST_COUNT)))
 
 
 class StepResult(Enum):
@@ -274,7 +294,7 @@ class Task:
             busy_ms=round(self.busy * 1000),
             idle_ms=round(self.idle * 1000),
             backpressured_ms=round(self.backpressured * 1000),
-            counters={name: counter.get_count() for name, counter in self.counters.items()},
+            counters={name: _reported(counter.get_count()) for name, counter in self.counters.items()},
         )
 
     def accumulated(self) -> list[status_pb2.Accumulator]:
@@ -324,11 +344,8 @@ class Task:
             if taken is None:
                 continue
             channel, element = taken
-            if isinstance(element, EndOfInput):
-                return self._end_channel(gate, channel)
-            if isinstance(element, Barrier):
-                channel.passed(element)
-                self.checkpoints.arrived(channel.channel_id, element)
+            if not isinstance(element, RowBatch | ColumnBatch):
+                self._take_signal(gate, channel, element)
                 return StepResult.WORKED
             self._position = position
             if len(element) > self._rows_at_once(element):
@@ -338,6 +355,19 @@ class Task:
                 self._process(element if pressed else self._with_more(element))
             return StepResult.WORKED
         return StepResult.BACKPRESSURED if pressed else StepResult.IDLE
+
+    def _take_signal(self, gate: InputGate, channel: InputChannel, signal: Signal) -> None:
+        match signal:
+            case EndOfInput():
+                self._end_channel(gate, channel)
+            case Barrier():
+                channel.passed(signal)
+                self.checkpoints.arrived(channel.channel_id, signal)
+            case StreamSignal():
+                for partition in self.partitions:
+                    partition.signal(signal)
+            case _:
+                assert_never(signal)
 
     def _rows_at_once(self, batch: Batch) -> int:
         """Columns are cut only for the sake of their consumers: small batches are what makes kernels slow."""
@@ -390,20 +420,19 @@ class Task:
             return end.is_stopped
         return self._inputs_over and (end.is_stopped or not end.is_suspended)
 
-    def _end_channel(self, gate: InputGate, channel: InputChannel) -> StepResult:
+    def _end_channel(self, gate: InputGate, channel: InputChannel) -> None:
         gate.end(channel)
         self._inputs_over = all(g.all_ended for g in self.gates)
         if self._is_over:
             self._end()  # first, so that a snapshot that waits for this channel holds the task's end
         self.checkpoints.channel_ended(channel.channel_id)
-        return StepResult.WORKED
 
     def _end(self) -> StepResult:
         """Sends the end on. A task that a savepoint stopped goes on elsewhere, so its operators are not finished."""
         if not self.checkpoints.end.is_stopped:
             self.finish_operators()
         for partition in self.partitions:
-            partition.end()
+            partition.signal(END_OF_INPUT)
         self._ending = True
         self.checkpoints.input_ended()
         return StepResult.WORKED

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import faulthandler
 import gc
 import queue
 import resource
@@ -153,6 +154,7 @@ def main() -> int:
     sys.setswitchinterval(SWITCH_INTERVAL)
     gc.set_threshold(*GC_THRESHOLDS)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    faulthandler.enable(all_threads=False)  # a crash of native code tells where in Python it was
     allow_open_files()
     run_worker(ControlPipe(socket.socket(fileno=arguments.control_fd)), arguments.host, end_with_parent)
     return 0

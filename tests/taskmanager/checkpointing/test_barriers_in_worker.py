@@ -23,7 +23,8 @@ from millstream.datastream.functions import (
 )
 from millstream.datastream.state import MapStateDescriptor
 from millstream.proto import taskmanager_pb2 as pb
-from millstream.taskmanager.network.codecs import Codec, ElementCodec
+from millstream.taskmanager.network.codecs import ElementCodec
+from millstream.taskmanager.network.signals import TAGS
 
 KEYS = plan.TwoInputKeys(plan.KeySelector(function=lambda v: v % 2), plan.KeySelector(function=lambda v: v % 2), t.LONG)
 RULES = MapStateDescriptor("rules", t.STRING, t.LONG)
@@ -119,7 +120,7 @@ def test_a_barrier_survives_the_wire() -> None:
     codec = ElementCodec(t.LONG)
     sent = Barrier(7, 77, True, "file:///somewhere/chk-7", False, True)
     number, payload = codec.encode(sent)
-    assert number is Codec.BARRIER
+    assert number == TAGS[Barrier]
     assert codec.decode(number, payload) == sent
 
 

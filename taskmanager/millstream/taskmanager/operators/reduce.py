@@ -62,7 +62,7 @@ class ReduceOperator(FunctionOperator):
         finally:
             if self._uses_keys:
                 self.leave_key()
-        self.emit(RowBatch(results, self.timestamps_of(batch)))
+        self.emit(RowBatch(results, self.timestamps_of(batch), self.handover.plain))
 
 
 def _adopting(reduce: Callable[..., Any], adopt: Adopt | None) -> Callable[..., Any]:

@@ -15,7 +15,7 @@ from itertools import compress, repeat
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
-from millstream.core.copying import ATOMIC, is_immutable, is_immutable_type, private_copy
+from millstream.core.copying import ATOMIC, is_immutable, is_immutable_type, is_plain, private_copy
 from millstream.core.handover import Handover
 from millstream.core.key_values import PLAIN
 from millstream.core.snapshot.model import StateKind, TtlSettings
@@ -136,7 +136,7 @@ class HeapTable:
         if self.dirty is not None:
             self.dirty.add_all(keys)
         self.forget_released()
-        if self.expiry is not None:
+        if self.expiry is not None or (handover is not None and self.watched):
             return self._fold_with_care(keys, records, reduce, handover)
         if handover is not None:
             return self._fold_apart(keys, records, reduce, handover)
@@ -181,32 +181,43 @@ class HeapTable:
         self, keys: Sequence[Any], records: Iterator[Any], reduce: Callable[[Any, Any], Any], handover: Handover
     ) -> list[Any]:
         """The same for values that are copied, if they can be changed."""
+        handover.plain = True
         values, atomic, plain, canonical = self.values, ATOMIC, PLAIN, self._index.canonical
-        watched = self.watched
         results: list[Any] = []
         append = results.append
         for key, record in zip(keys, records, strict=False):
-            is_first = key not in values
-            if is_first and type(key) not in plain:
+            if key in values:
+                record = reduce(values[key], record)
+            elif type(key) not in plain:
                 key = canonical(key)
-                is_first = key not in values
-            if not is_first:
-                record = reduce(self.private(key, values[key]) if watched else values[key], record)
-            kept = record
-            for item in record if type(record) is tuple else (record,):
-                if type(item) not in atomic:
-                    kept = handover.kept(record)
-                    record = record if is_first else handover.kept(record)  # the first is the operator's own
-                    break
-            values[key] = kept
+                if key in values:
+                    record = reduce(values[key], record)
+            if type(record) is tuple:
+                if len(record) == 2:  # faster than the loop
+                    unchangeable = type(record[0]) in atomic and type(record[1]) in atomic
+                else:
+                    unchangeable = True
+                    for item in record:
+                        if type(item) not in atomic:
+                            unchangeable = False
+                            break
+            else:
+                unchangeable = type(record) in atomic
+            if unchangeable:
+                values[key] = record
+            else:
+                values[key] = handover.kept(record)
+                record = handover.kept(record)
             append(record)
         return results
 
     def _fold_with_care(
         self, keys: Sequence[Any], records: Iterator[Any], reduce: Callable[[Any, Any], Any], handover: Handover | None
     ) -> list[Any]:
-        """The same for values that expire, and for values that are copied, if they can be changed."""
-        values, expires, expiry, atomic = self.values, self.expires, self.expiry, ATOMIC
+        """The same for values that expire, and for values that are copied while a capture shares them."""
+        values, expires, expiry = self.values, self.expires, self.expiry
+        if handover is not None:
+            handover.plain = True
         results: list[Any] = []
         for key, record in zip(keys, records, strict=False):
             if key not in values and type(key) not in PLAIN:
@@ -217,12 +228,9 @@ class HeapTable:
             if not is_first:
                 record = reduce(self.private(key, values[key]) if self.watched else values[key], record)
             kept = record
-            if handover is not None:
-                for item in record if type(record) is tuple else (record,):
-                    if type(item) not in atomic:
-                        kept = handover.kept(record)
-                        record = record if is_first else handover.kept(record)  # the first is the operator's own
-                        break
+            if handover is not None and not is_plain(record):
+                kept = handover.kept(record)
+                record = record if is_first else handover.kept(record)  # the first is the operator's own
             values[key] = kept
             if expiry is not None:
                 expires[key] = expiry.now() + expiry.ttl_ms
