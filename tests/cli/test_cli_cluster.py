@@ -41,6 +41,7 @@ def start(cli: Any, directory: ClusterDirectory, *options: str) -> subprocess.Co
     return done
 
 
+@pytest.mark.process
 def test_starts_shows_and_stops(cli: Any, directory: ClusterDirectory) -> None:
     done = start(cli, directory, "--taskmanagers", "2", "--slots", "2")
     assert done.returncode == 0, done.stderr
@@ -118,6 +119,7 @@ def test_names_of_services(directory: ClusterDirectory) -> None:
     (directory.run / "taskmanager-2.json").unlink()
 
 
+@pytest.mark.process
 def test_clients_find_the_cluster_in_the_default_directory(cli: Any, directory: ClusterDirectory) -> None:
     cli.environment["MILLSTREAM_CLUSTER_DIR"] = str(directory.root)
     done = cli.start_cluster()
@@ -126,6 +128,7 @@ def test_clients_find_the_cluster_in_the_default_directory(cli: Any, directory: 
     assert "Stopped" in cli("cluster", "stop").stdout
 
 
+@pytest.mark.process
 def test_stops_what_a_crash_left(cli: Any, directory: ClusterDirectory) -> None:
     done = start(cli, directory, "--slots", "1")
     assert done.returncode == 0, done.stderr
@@ -142,6 +145,7 @@ def test_stops_what_a_crash_left(cli: Any, directory: ClusterDirectory) -> None:
     assert processes_with(MARK, str(directory.root)) == []
 
 
+@pytest.mark.process
 def test_a_service_that_cannot_start_is_named_and_nothing_is_left(cli: Any, directory: ClusterDirectory) -> None:
     done = start(cli, directory, "-D", "taskmanager.host=0.0.0.0")
     assert done.returncode == 1
@@ -152,6 +156,7 @@ def test_a_service_that_cannot_start_is_named_and_nothing_is_left(cli: Any, dire
     assert directory.services() == {}
 
 
+@pytest.mark.process
 def test_a_port_that_is_taken_is_named_before_anything_starts(cli: Any, directory: ClusterDirectory) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
@@ -198,6 +203,7 @@ def test_one_starts_or_stops_at_a_time(directory: ClusterDirectory) -> None:
         pass
 
 
+@pytest.mark.process
 def test_a_stubborn_member_is_killed_and_a_reused_process_id_is_not(directory: ClusterDirectory) -> None:
     directory.create()
     program = "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('ready', flush=True); signal.pause()"
@@ -221,6 +227,7 @@ def test_a_stubborn_member_is_killed_and_a_reused_process_id_is_not(directory: C
             bystander.kill()
 
 
+@pytest.mark.process
 def test_a_shell_that_chose_the_directory_is_no_member(directory: ClusterDirectory) -> None:
     directory.create()
     chosen = {**os.environ, "MILLSTREAM_CLUSTER_DIR": str(directory.root)}

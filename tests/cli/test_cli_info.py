@@ -5,7 +5,10 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import pytest
 from tiny_wheel import make_wheel
+
+pytestmark = pytest.mark.process
 
 JOB = """
 from millstream.datastream import StreamExecutionEnvironment

@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+pytestmark = pytest.mark.process
+
 
 def job(ident: str, state: str, start: int = 0) -> dict[str, Any]:
     return {"jid": ident, "name": f"job {ident}", "state": state, "start-time": start, "duration": 61000}

@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 from waiting import DEADLINE
 
+pytestmark = pytest.mark.process
+
 MODULE = """
 import json, sys
 

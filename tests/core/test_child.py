@@ -127,6 +127,7 @@ def watching(pid: int) -> Iterator[Callable[[], bool]]:
         os.close(descriptor)
 
 
+@pytest.mark.process
 def test_messages_pass_both_ways_in_order(modules: Path) -> None:
     async def scenario() -> None:
         async with started(modules) as talk:
@@ -140,6 +141,7 @@ def test_messages_pass_both_ways_in_order(modules: Path) -> None:
     run(scenario)
 
 
+@pytest.mark.process
 def test_a_child_is_started_as_it_was_asked_for(modules: Path, tmp_path: Path) -> None:
     async def scenario() -> None:
         folder = tmp_path / "elsewhere"
@@ -153,6 +155,7 @@ def test_a_child_is_started_as_it_was_asked_for(modules: Path, tmp_path: Path) -
     run(scenario)
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(
     ("command", "reason", "crashed"),
     [
@@ -175,6 +178,7 @@ def test_the_end_of_a_child_says_how_it_came_about(modules: Path, command: str, 
     run(scenario)
 
 
+@pytest.mark.process
 def test_a_child_that_cannot_be_started_raises(modules: Path) -> None:
     async def scenario() -> None:
         with pytest.raises(FileNotFoundError):
@@ -183,6 +187,7 @@ def test_a_child_that_cannot_be_started_raises(modules: Path) -> None:
     run(scenario)
 
 
+@pytest.mark.process
 def test_kill_ends_the_child_and_what_it_started(modules: Path) -> None:
     async def scenario() -> None:
         async with started(modules) as talk:
@@ -195,6 +200,7 @@ def test_kill_ends_the_child_and_what_it_started(modules: Path) -> None:
     run(scenario)
 
 
+@pytest.mark.process
 def test_kill_reaches_what_a_child_that_is_gone_left_behind(modules: Path) -> None:
     async def scenario() -> None:
         async with started(modules) as talk:
@@ -208,6 +214,7 @@ def test_kill_reaches_what_a_child_that_is_gone_left_behind(modules: Path) -> No
     run(scenario)
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("command", ["fork", "fork and leave"])
 def test_the_death_of_a_child_is_noticed_while_what_it_forked_holds_its_pipe(modules: Path, command: str) -> None:
     async def scenario() -> None:
@@ -228,6 +235,7 @@ def test_the_death_of_a_child_is_noticed_while_what_it_forked_holds_its_pipe(mod
     run(scenario)
 
 
+@pytest.mark.process
 def test_what_a_child_said_before_its_end_is_delivered(modules: Path) -> None:
     async def scenario() -> None:
         async with started(modules) as talk:
@@ -243,6 +251,7 @@ def test_what_a_child_said_before_its_end_is_delivered(modules: Path) -> None:
     run(scenario)
 
 
+@pytest.mark.process
 def test_when_the_parent_dies_the_child_and_its_children_die_with_it(modules: Path) -> None:
     command = [sys.executable, "-m", "parent_under_test", str(modules)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, cwd=modules, text=True) as parent:

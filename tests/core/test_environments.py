@@ -88,6 +88,7 @@ def test_no_artifacts_need_no_environment(tmp_path: Path) -> None:
     assert not (tmp_path / "cache").exists()
 
 
+@pytest.mark.process
 def test_a_wheel_with_bundled_wheels_and_requirements_is_installed_once(tmp_path: Path) -> None:
     store = Store()
     helper = wheel_bytes("helperlib", "1.0", {"helperlib.py": "VALUE = 'bundled'"})
@@ -124,6 +125,7 @@ def test_a_wheel_with_bundled_wheels_and_requirements_is_installed_once(tmp_path
     assert store.fetched == [job.name, model.name]
 
 
+@pytest.mark.process
 def test_two_versions_of_a_library_beside_a_third_in_the_runtime(tmp_path: Path) -> None:
     store = Store()
     cache = EnvironmentCache(tmp_path)
@@ -140,6 +142,7 @@ def test_two_versions_of_a_library_beside_a_third_in_the_runtime(tmp_path: Path)
     assert subprocess.run([sys.executable, "-c", "import pluggy; pluggy.HookimplMarker"], check=True).returncode == 0
 
 
+@pytest.mark.process
 def test_a_jobs_wheel_hides_the_same_version_in_the_runtime(tmp_path: Path) -> None:
     import pluggy
 
@@ -149,6 +152,7 @@ def test_a_jobs_wheel_hides_the_same_version_in_the_runtime(tmp_path: Path) -> N
     assert run_in(environment, "import pluggy; print(pluggy.VERSION)") == "the job"
 
 
+@pytest.mark.process
 def test_a_failed_install_is_pips_reason_and_leaves_nothing(tmp_path: Path) -> None:
     store = Store()
     job = store.wheel("badjob", "1.0", {"badjob.py": ""}, requires=("no-such-library-at-all==9",))
@@ -160,6 +164,7 @@ def test_a_failed_install_is_pips_reason_and_leaves_nothing(tmp_path: Path) -> N
     assert not [path for path in tmp_path.iterdir() if path.is_dir()]
 
 
+@pytest.mark.process
 def test_what_millstream_needs_cannot_be_replaced_by_something_older(tmp_path: Path) -> None:
     store = Store()
     old = wheel_bytes("click", "6.0", {"click.py": ""})
@@ -172,6 +177,7 @@ def test_what_millstream_needs_cannot_be_replaced_by_something_older(tmp_path: P
     assert len(message.splitlines()) > 3
 
 
+@pytest.mark.process
 def test_a_requirements_file_that_is_wrong(tmp_path: Path) -> None:
     store = Store()
     requirements = store.add("requirements.txt", b"not a requirement at all\n", ArtifactKind.REQUIREMENTS)
@@ -179,12 +185,14 @@ def test_a_requirements_file_that_is_wrong(tmp_path: Path) -> None:
         store.prepare(EnvironmentCache(tmp_path), requirements)
 
 
+@pytest.mark.process
 def test_an_interpreter_that_does_not_exist(tmp_path: Path) -> None:
     store = Store()
     with pytest.raises(ImpossibleEnvironmentError, match="cannot run /no/such/python"):
         store.prepare(EnvironmentCache(tmp_path, "/no/such/python"), store.wheel("a", "1", {"a.py": ""}))
 
 
+@pytest.mark.process
 def test_python_files_and_archives(tmp_path: Path) -> None:
     store = Store()
     packed = io.BytesIO()
@@ -310,6 +318,7 @@ def test_concurrent_preparations_make_it_once(tmp_path: Path) -> None:
     assert store.fetched == ["one.py"]
 
 
+@pytest.mark.process
 def test_cancelling_stops_the_install_and_releases_the_environment(tmp_path: Path) -> None:
     store = Store()
     job = store.wheel("slowjob", "1.0", {"slowjob.py": ""})
@@ -329,6 +338,7 @@ def test_cancelling_stops_the_install_and_releases_the_environment(tmp_path: Pat
     assert store.fetched == [job.name, job.name]
 
 
+@pytest.mark.process
 def test_unused_environments_go_when_all_are_too_large(tmp_path: Path) -> None:
     store = Store()
     files = [store.add(f"file{n}.py", b"#" * 1000 + bytes([65 + n]), ArtifactKind.PYTHON_FILE) for n in range(4)]

@@ -356,6 +356,7 @@ def test_the_service_reports_nothing_while_it_works_and_stops_twice(tmp_path: Pa
     asyncio.run(scenario())
 
 
+@pytest.mark.process
 @pytest.mark.skipif(shutil.which("openssl") is None, reason="needs openssl to make a certificate")
 def test_https(tmp_path: Path) -> None:
     cert, key = tmp_path / "cert.pem", tmp_path / "key.pem"

@@ -107,6 +107,7 @@ async def uploaded(http: Http, content: bytes | None = None, name: str = NAME) -
     return Path(answer.json["filename"]).name
 
 
+@pytest.mark.process
 def test_upload_list_run_plan_delete(tmp_path: Path) -> None:
     async def scenario() -> None:
         async with running(configuration(tmp_path)) as service:
@@ -146,6 +147,7 @@ def test_upload_list_run_plan_delete(tmp_path: Path) -> None:
     asyncio.run(scenario())
 
 
+@pytest.mark.process
 def test_arguments_and_credentials_are_not_seen_by_others(tmp_path: Path) -> None:
     program = """
 import pathlib, sys
@@ -169,6 +171,7 @@ def main():
     asyncio.run(scenario())
 
 
+@pytest.mark.process
 def test_running_from_a_savepoint(tmp_path: Path) -> None:
     prefix = "execution.state-recovery."
 
@@ -230,6 +233,7 @@ def collects(): list(env.from_collection([1]).execute_and_collect())
 """
 
 
+@pytest.mark.process
 def test_once_a_job_is_submitted_its_id_is_the_answer(tmp_path: Path) -> None:
     async def scenario() -> None:
         async with running(configuration(tmp_path)) as service:
@@ -260,6 +264,7 @@ def test_once_a_job_is_submitted_its_id_is_the_answer(tmp_path: Path) -> None:
     asyncio.run(scenario())
 
 
+@pytest.mark.process
 def test_programs_that_fail(tmp_path: Path) -> None:
     async def scenario() -> None:
         async with running(configuration(tmp_path)) as service:
@@ -373,6 +378,7 @@ def test_malformed_forms(tmp_path: Path) -> None:
     asyncio.run(scenario())
 
 
+@pytest.mark.process
 def test_a_wheel_without_an_entry_point_needs_one_named(tmp_path: Path) -> None:
     async def scenario() -> None:
         async with running(configuration(tmp_path)) as service:
@@ -384,6 +390,7 @@ def test_a_wheel_without_an_entry_point_needs_one_named(tmp_path: Path) -> None:
     asyncio.run(scenario())
 
 
+@pytest.mark.process
 def test_a_failed_install_is_pips_reason(tmp_path: Path) -> None:
     async def scenario() -> None:
         async with running(configuration(tmp_path)) as service:
@@ -397,6 +404,7 @@ def test_a_failed_install_is_pips_reason(tmp_path: Path) -> None:
     asyncio.run(scenario())
 
 
+@pytest.mark.process
 def test_a_program_that_takes_too_long_is_killed(tmp_path: Path) -> None:
     async def scenario() -> None:
         async with running(configuration(tmp_path, **{"web.submit.timeout": "1500 ms"})) as service:
@@ -429,6 +437,7 @@ async def gone(pid: int) -> bool:
     return False
 
 
+@pytest.mark.process
 def test_stopping_the_dispatcher_ends_running_programs(tmp_path: Path) -> None:
     mark = tmp_path / "pid"
 
@@ -450,6 +459,7 @@ def test_stopping_the_dispatcher_ends_running_programs(tmp_path: Path) -> None:
     asyncio.run(scenario())
 
 
+@pytest.mark.process
 def test_a_program_ends_when_its_client_goes_away(tmp_path: Path) -> None:
     mark = tmp_path / "pid"
 
@@ -471,6 +481,7 @@ def test_a_program_ends_when_its_client_goes_away(tmp_path: Path) -> None:
     asyncio.run(scenario())
 
 
+@pytest.mark.process
 def test_a_program_ends_with_a_dispatcher_that_is_killed(tmp_path: Path) -> None:
     """The program's process, started as the dispatcher does, by a parent that is killed."""
     mark = tmp_path / "pid"
