@@ -108,7 +108,7 @@ def undeclared_warning(operator_name: str, descriptor: StateDescriptor) -> str:
 def _described(declaration: StateDeclaration) -> str:
     types = declaration.types
     parts = [kind.describe() for kind in (types.map_key, types.value) if kind is not None]
-    told = f"{declaration.kind.value} state of {', '.join(parts)}"
+    told = f"{declaration.kind.value} state of {', '.join(parts)}" if parts else declaration.kind.value
     if types.namespace is not None:
         told += f" for each {types.namespace.describe()}"
     if (ttl := declaration.ttl) is not None:

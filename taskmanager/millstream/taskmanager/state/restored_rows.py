@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from millstream.core.snapshot.model import TtlSettings
 from millstream.core.snapshot.restore import Rows
@@ -18,10 +19,14 @@ def owned_rows(rows: Rows, index: KeyGroupIndex) -> Sequence[int]:
     return [row for row, group in enumerate(groups) if group in owned]
 
 
-def deadlines_of(rows: Rows, stored_ttl: TtlSettings | None, ttl_ms: int, now: int) -> list[int]:
-    """State that had no time-to-live begins to live now; another one than now counts from the last access."""
+def stamped(rows: Rows, stored_ttl: TtlSettings | None, ttl_ms: int, now: int) -> Rows:
+    """The rows as a state with a time-to-live keeps them, each value behind its deadline.
+
+    State that had no time-to-live begins to live now; another one than now counts from the last access.
+    """
     fresh = now + ttl_ms
-    if rows.expires_at is None:
-        return [fresh] * len(rows.content)
-    longer = 0 if stored_ttl is None else ttl_ms - stored_ttl.ttl_ms
-    return [fresh if deadline is None else deadline + longer for deadline in rows.expires_at]
+    deadlines = [fresh] * len(rows.content)
+    if rows.expires_at is not None:
+        longer = 0 if stored_ttl is None else ttl_ms - stored_ttl.ttl_ms
+        deadlines = [fresh if deadline is None else deadline + longer for deadline in rows.expires_at]
+    return replace(rows, content=list(zip(deadlines, rows.content, strict=True)), expires_at=None)
