@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -24,6 +24,14 @@ os.environ["no_proxy"] = ",".join(filter(None, (os.environ.get("no_proxy"), "127
 
 def pytest_configure(config: pytest.Config) -> None:
     config.pluginmanager.register(ProcessMarks())
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """What a test logged or printed goes to another process, which takes only UTF-8."""
+    report = yield
+    report.sections = [(name, text.encode(errors="backslashreplace").decode()) for name, text in report.sections]
+    return report
 
 
 @pytest.fixture(scope="session")
