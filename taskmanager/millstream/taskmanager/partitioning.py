@@ -19,6 +19,7 @@ from millstream.core.handover import Handover, RecordCopyError
 from millstream.core.key_groups import combine_hashes, stable_hash, stable_hash_column, subtask_of
 from millstream.core.key_values import is_all_its_fields
 from millstream.core.row import Row
+from millstream.core.tracebacks import one_line
 from millstream.core.types import DataclassType, RowType, TupleType, TypeInformation
 from millstream.datastream.functions import as_callable
 from millstream.taskmanager.interruption import TaskInterrupted
@@ -37,7 +38,7 @@ class PartitioningError(Exception):
     """The user's key selector or partitioner failed on a record, or the router cannot use the key."""
 
     def __init__(self, record: Any, cause: BaseException, key_of: Callable[[Any], Any] | None) -> None:
-        super().__init__(str(cause))
+        super().__init__(one_line(cause))
         self.record = record
         self.key_of = key_of
 
@@ -258,9 +259,7 @@ def _by_index(batch: Batch, indices: Any, channels: int) -> Routed:
             yield channel, RowBatch(part, times[channel] if times is not None else None, batch.plain)
 
 
-def make_router(
-    edge: plan.EdgeSpec, channels: int, subtask: int, seed: int, changing: Sequence[int] = ()
-) -> Router:
+def make_router(edge: plan.EdgeSpec, channels: int, subtask: int, seed: int, changing: Sequence[int] = ()) -> Router:
     """The router for one producer's end of an edge. The consumers of the channels in `changing` may change records."""
     match edge.partitioner:
         case plan.BroadcastPartitioner():
