@@ -108,7 +108,11 @@ class RepeatedErrors:
     def _count(self, times: int, failure: Failure) -> _Count:
         if failure.crashed or failure.subtask is None:
             return _Count(times, None, 1)
-        return _Count(times, failure.subtask, failure.records - self._restore_points.get(failure.subtask, 0))
+        restore_point = self._restore_points.get(failure.subtask)
+        if restore_point is None:
+            return _Count(times, failure.subtask, failure.records)
+        # Right behind a checkpoint, as at the end of a bounded input, the next one is no progress without a new record.
+        return _Count(times, failure.subtask, max(failure.records - restore_point, 1))
 
 
 def _is_countable(failure: Failure) -> bool:
