@@ -82,12 +82,13 @@ def _left_behind(details: pb.JobDetails) -> str:
     if details.latest_checkpoint:
         return (
             f". The last completed checkpoint of the job that was heard of is {details.latest_checkpoint}: start it "
-            "from there with -s, with --claimMode CLAIM if that job shall delete it in time. Otherwise what is in "
-            f"{details.checkpoint_directory}, and unfinished files of sinks (.inprogress), is yours to delete"
+            "from there with -s, or from a newer one beside it, which has replaced it; with --claimMode CLAIM if that "
+            f"job shall delete it in time. Otherwise what is in {details.checkpoint_directory}, and unfinished files "
+            "of sinks (.inprogress), is yours to delete"
         )
     if details.checkpoint_directory:
         return (
-            f". No checkpoint of the job was heard of; what may be in {details.checkpoint_directory}, and unfinished "
-            "files of sinks (.inprogress), is yours to delete"
+            f". No checkpoint of the job was heard of; unless there is one in {details.checkpoint_directory}, which -s "
+            "starts the job from, what may be there, and unfinished files of sinks (.inprogress), is yours to delete"
         )
     return ""
