@@ -96,7 +96,7 @@ def _left_behind(details: pb.JobDetails) -> str:
         )
     if details.checkpoint_directory:
         return (
-            f". No checkpoint of the job was heard of; what may be in {details.checkpoint_directory}, and unfinished "
-            "files of sinks (.inprogress), is yours to delete"
+            f". No checkpoint of the job was heard of; unless there is one in {details.checkpoint_directory}, which -s "
+            "starts the job from, what may be there, and unfinished files of sinks (.inprogress), is yours to delete"
         )
     return ""
