@@ -100,17 +100,20 @@ def _new_lines(client: RestClient, source: LogSource) -> list[bytes]:
     try:
         content = _behind(client, source, source.path)
         if content is None:
-            content = _moved_aside(client, source)
-            source.offset, source.tail = 0, b""
+            content = _from_moved(client, source)
         else:
-            source.offset += len(content)
-            source.tail = (source.tail + content)[-_TAIL:]
+            _advance(source, content)
     except RestError as error:
         if error.status == 404:
             return []  # just being exchanged, or removed
         raise
     *lines, source.part = (source.part + content).split(b"\n")
     return [line + b"\n" for line in lines]
+
+
+def _advance(source: LogSource, content: bytes) -> None:
+    source.offset += len(content)
+    source.tail = (source.tail + content)[-_TAIL:]
 
 
 def _behind(client: RestClient, source: LogSource, path: str) -> bytes | None:
@@ -121,21 +124,32 @@ def _behind(client: RestClient, source: LogSource, path: str) -> bytes | None:
     return content[len(source.tail) :] if is_the_same else None
 
 
-def _moved_aside(client: RestClient, source: LogSource) -> bytes:
-    """What was written since, up to the file that has the name now: there may have been several in between."""
-    newest_first: list[bytes] = []
+def _from_moved(client: RestClient, source: LogSource) -> bytes:
+    """The rest of a file that was moved aside; when there is none, the next newer one, which is then the source's."""
+    newer = source.path
     for number in count(1):
         path = f"{source.path}.{number}"
         try:
-            content = _behind(client, source, path)
-            newest_first.append(client.get_bytes(path, "bytes=0-")[0] if content is None else content)
+            rest = _behind(client, source, path)
         except RestError as error:
             if error.status != 404:
                 raise
-            break
-        if content is not None:
-            break
-    return b"".join(reversed(newest_first))
+            break  # it is not kept any more: on with the oldest that is
+        if rest:
+            _advance(source, rest)
+            return rest
+        if rest is not None:
+            content = client.get_bytes(newer, "bytes=0-")[0]
+            if not content or _behind(client, source, path) is None:
+                return b""  # nothing there yet, or files are just being moved
+            source.offset, source.tail = 0, b""
+            _advance(source, content)
+            return content
+        newer = path
+    content = client.get_bytes(newer, "bytes=0-")[0]
+    source.offset, source.tail = 0, b""
+    _advance(source, content)
+    return content
 
 
 def _listed(client: RestClient, owner: str) -> list[LogSource]:

@@ -303,7 +303,10 @@ class StreamExecutionEnvironment(FaultToleranceSettings):
         from millstream.datastream.detached import DetachedJobClient, is_detached
 
         configuration = self.get_configuration()
-        client = load_executor(configuration).submit(job.graph, artifact_paths=job.artifact_paths)
+        try:
+            client = load_executor(configuration).submit(job.graph, artifact_paths=job.artifact_paths)
+        except KeyboardInterrupt:
+            raise KeyboardInterrupt(f"interrupted while job {job.graph.job_id} was being submitted") from None
         return DetachedJobClient(client) if is_detached(configuration) else client
 
     def __reduce__(self) -> Any:
