@@ -37,9 +37,8 @@ if TYPE_CHECKING:
     import numpy.typing as npt
     import pyarrow as pa
 
-SPLITS = "splits"
+ELEMENT_STATES = {StateKind.SPLITS: "splits", StateKind.SINK_TRANSACTIONS: "transactions"}
 SPLIT_TYPES = StateTypes(value=PICKLED)
-TRANSACTIONS = "transactions"
 _INLINE_BELOW = 20 * 1024
 _STEP = 16 * 1024  # rows, which take some milliseconds
 
@@ -116,13 +115,10 @@ class _Writer:
 
     def operator(self, captured: CapturedOperator) -> OperatorSnapshot:
         states: list[StateSnapshot] = []
-        for name, kind, pickled in (
-            (SPLITS, StateKind.SPLITS, captured.splits),
-            (TRANSACTIONS, StateKind.SINK_TRANSACTIONS, captured.transactions),
-        ):
-            if pickled is not None:
-                files = self._write(captured.folder, name, element_table(pickled, SPLIT_TYPES, pickler=bytes))
-                states.append(replace(SPLIT_TYPES.snapshot(name, kind), files=files))
+        for kind, pickled in captured.elements:
+            name = ELEMENT_STATES[kind]
+            files = self._write(captured.folder, name, element_table(pickled, SPLIT_TYPES, pickler=bytes))
+            states.append(replace(SPLIT_TYPES.snapshot(name, kind), files=files))
         if captured.operator is not None:
             for declaration, contents in captured.operator.states:
                 with _naming(captured, declaration):
