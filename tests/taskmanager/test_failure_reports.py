@@ -18,9 +18,9 @@ from millstream.proto import taskmanager_pb2
 from millstream.proto.status_pb2 import TaskFailure
 from millstream.taskmanager.failures import describe_failure
 from millstream.taskmanager.operators.base import OperatorError
-from millstream.taskmanager.operators.two_input import CoMapOperator, CoProcessOperator
 from millstream.taskmanager.partitioning import PartitioningError, make_router
 from millstream.taskmanager.runtime_context import TaskRuntimeContext
+from millstream.taskmanager.testing import OperatorHarness
 
 DEPLOYMENT = taskmanager_pb2.TaskDeployment(task_name="words -> map (1/2)")
 CONTEXT = TaskRuntimeContext(DEPLOYMENT, "joined", {}, {}, {})
@@ -96,21 +96,17 @@ def test_a_key_that_can_be_changed_is_named_where_records_are_routed(key: Any, t
 
 def test_the_key_of_each_input_is_named() -> None:
     keys = plan.TwoInputKeys(BY_FIRST, BY_FIRST)
-    both = CoProcessOperator(
-        "joined", CONTEXT, t.PICKLED, lambda batch: None, t.PICKLED, plan.CoProcessSpec(Joining(), keys)
-    )
-    mapped = CoMapOperator("joined", CONTEXT, t.PICKLED, lambda batch: None, t.PICKLED, plan.CoMapSpec(Mapping(), keys))
-    for process in (both.process2, mapped.process):
+    both = OperatorHarness(plan.CoProcessSpec(Joining(), keys), name="joined").operator
+    mapped = OperatorHarness(plan.CoMapSpec(Mapping(), keys), name="joined").operator
+    for process in (both.receivers()[1], mapped.process):
         with pytest.raises(OperatorError) as caught:
             process(RowBatch([([1], "the record")]))
         check(describe_failure(caught.value, DEPLOYMENT, 1), "joined", [1])
 
 
 def test_an_error_of_the_users_own_stays_as_it_is() -> None:
-    keys = plan.TwoInputKeys(plan.KeySelector(function=lambda value: [].append if value else {[]}), BY_FIRST)
-    both = CoProcessOperator(
-        "joined", CONTEXT, t.PICKLED, lambda batch: None, t.PICKLED, plan.CoProcessSpec(Joining(), keys)
-    )
+    keys = plan.TwoInputKeys(plan.KeySelector(function=lambda value: value or {[]}), BY_FIRST)
+    both = OperatorHarness(plan.CoProcessSpec(Joining(), keys), name="joined").operator
     for record, told in (("a good key", "unhashable type, says the user"), ("", "unhashable type: 'list'")):
         with pytest.raises(OperatorError) as caught:
             both.process(RowBatch([record]))

@@ -443,8 +443,7 @@ class TestBackpressure:
         rows = [f"{n:0100}" for n in range(50_000)]
         task = rig.task(chain(SourceSpec(RowsSource(rows)), plan.CollectSpec()))
         rig.deploy(task)
-        collector = rig.worker._tasks[task.attempt_id].collector("op-1")
-        assert collector is not None
+        collector = rig.operator(task, 1)
         rig.turn_until(lambda: not collector.has_room)
         for _ in range(20):
             rig.worker.turn()

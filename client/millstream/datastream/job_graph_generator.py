@@ -10,22 +10,14 @@ from millstream.core.graph import Artifact, JobEdge, JobGraph, JobVertex, Operat
 from millstream.core.ids import JobId, VertexId, new_id, stable_id
 from millstream.core.plan import (
     STRATEGY_NAMES,
-    BroadcastProcessSpec,
     Chain,
     ChainedOperator,
     ChainedOutput,
-    CoFlatMapSpec,
-    CollectSpec,
-    CoMapSpec,
-    CoProcessSpec,
     CustomPartitioner,
     EdgeSpec,
     HashPartitioner,
-    KeyedProcessSpec,
     OperatorSpec,
     Partitioner,
-    ReduceSpec,
-    SinkSpec,
     SourceSpec,
 )
 from millstream.core.types import PICKLED
@@ -148,20 +140,8 @@ def _edge_name(edge: StreamEdge) -> str:
 
 
 def _user_part(spec: OperatorSpec) -> Any:
-    match spec:
-        case SourceSpec():
-            return spec.source
-        case SinkSpec():
-            return spec.sink
-        case CollectSpec():
-            return None
-        case KeyedProcessSpec() | ReduceSpec():
-            return (spec.function, spec.key_selector.function)
-        case CoMapSpec() | CoFlatMapSpec() | CoProcessSpec() | BroadcastProcessSpec():
-            selectors = () if spec.keys is None else (spec.keys.first, spec.keys.second)
-            return (spec.function, *(selector.function for selector in selectors if selector is not None))
-        case _:
-            return spec.function
+    code = spec.user_code()
+    return code[0] if len(code) == 1 else code
 
 
 def _partitioner_part(partitioner: Partitioner) -> Any:

@@ -44,7 +44,7 @@ from millstream.datastream.runtime_execution_mode import RuntimeExecutionMode
 from millstream.datastream.shipped_data import ShippedData
 from millstream.datastream.signatures import declared_type
 from millstream.datastream.stream_graph import GraphDefaults, StreamGraph, build_stream_graph
-from millstream.datastream.transformations import OperatorKind, OperatorTransformation, Transformation
+from millstream.datastream.transformations import OperatorTransformation, Transformation
 
 DEFAULT_JOB_NAME = "Millstream Streaming Job"
 
@@ -180,7 +180,7 @@ class StreamExecutionEnvironment(FaultToleranceSettings):
             raise InvalidProgramError("from_source: event time is not available; pass None as the watermark strategy")
         kind = source.get_produced_type() if type_info is None else declared_type(type_info)
         name = source_name or type(source).__name__
-        operator = self.add_operator(OperatorKind.SOURCE, name, None, SourceSpec(source), kind)
+        operator = self.add_operator(name, None, SourceSpec(source), kind)
         return DataStream(self, operator, kind)
 
     def from_sequence(self, start: int, end: int) -> DataStream:
@@ -274,7 +274,6 @@ class StreamExecutionEnvironment(FaultToleranceSettings):
 
     def add_operator(
         self,
-        kind: OperatorKind,
         name: str,
         input_: Transformation | None,
         spec: OperatorSpec,
@@ -283,7 +282,7 @@ class StreamExecutionEnvironment(FaultToleranceSettings):
     ) -> OperatorTransformation:
         """Adds an operator to the program; called by streams."""
         number = next(self._numbers)
-        operator = OperatorTransformation(number, kind, name, input_, spec, output_type, second_input=second_input)
+        operator = OperatorTransformation(number, name, input_, spec, output_type, second_input=second_input)
         self._operators.append(operator)
         EXECUTIONS.built()
         return operator

@@ -10,7 +10,8 @@ from dataclasses import dataclass, field
 
 from millstream.core.batches import Batch, RowBatch
 from millstream.core.handover import Handover, RecordCopyError
-from millstream.taskmanager.operators.base import Emit, OperatorError
+from millstream.taskmanager.operators.base import OperatorError
+from millstream.taskmanager.operators.output import Emit
 
 
 @dataclass(slots=True)

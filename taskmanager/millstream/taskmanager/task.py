@@ -9,6 +9,7 @@ ask for. Small batches that wait are taken together, as far as the task's pace a
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from enum import Enum
 from typing import Any, assert_never
 
@@ -36,10 +37,8 @@ from millstream.taskmanager.interruption import TaskInterrupted
 from millstream.taskmanager.network.inputs import InputChannel, InputGate
 from millstream.taskmanager.network.outputs import ResultPartition
 from millstream.taskmanager.network.overtaking import Passage
-from millstream.taskmanager.operators.base import Emit
-from millstream.taskmanager.operators.collect import CollectOperator
-from millstream.taskmanager.operators.committing_sink import CommittingSinkOperator
-from millstream.taskmanager.operators.source import SourceOperator
+from millstream.taskmanager.operators.base import Operator
+from millstream.taskmanager.operators.output import Emit
 from millstream.taskmanager.pacing import Outlet, Pace
 from millstream.taskmanager.state.backend import KeyedStateBackend
 
@@ -60,6 +59,15 @@ class StepResult(Enum):
     IDLE = "idle"  # no input
     BACKPRESSURED = "backpressured"  # no room for output
     ENDED = "ended"
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorMail:
+    """For one operator of a task, from outside of the stream. Without an operator: for the head of the chain."""
+
+    attempt_id: str
+    operator_id: str | None
+    content: Any
 
 
 class Task:
@@ -85,12 +93,14 @@ class Task:
         self.busy = self.idle = self.backpressured = 0.0
         self.last_result = StepResult.IDLE
         self._chain: OperatorChain | None = None
-        self._source: SourceOperator | None = None
-        self._collect: list[CollectOperator] = []
-        self._committing: list[CommittingSinkOperator] = []
+        self._source: Operator | None = None
+        self._bounded: list[Operator] = []
+        self._draining: list[Operator] = []
+        self._timed: list[Operator] = []
         self._pace = Pace(max_rows)
         self._column_pace = Pace(max_column_rows, batch=max_rows)
         self._max_rows = max_rows
+        self._max_column_rows = max_column_rows
         self._outlet = Outlet(max_column_rows, None)
         self._step_pace = self._pace
         self._step_gate: InputGate | None = None
@@ -116,13 +126,15 @@ class Task:
     def attach(self, chain: OperatorChain, outlet: Outlet) -> None:
         """Gives the task its operators, before it is opened."""
         self._chain = chain
-        self._source = chain.head if isinstance(chain.head, SourceOperator) else None
-        if self._source is not None and self._source.produces_columns:
-            self._pace = Pace(self._source.max_rows, columns=True, batch=self._max_rows)
+        self._source = None if self.gates else chain.head
+        if chain.head.polls_columns:
+            self._pace = Pace(self._max_column_rows, columns=True, batch=self._max_rows)
         self._outlet = outlet
-        self._collect = [o for o in chain.operators if isinstance(o, CollectOperator)]
-        self._committing = [o for o in chain.operators if isinstance(o, CommittingSinkOperator)]
-        self._inputs = [chain.input(gate.input_index) for gate in self.gates]
+        self._bounded = chain.overriding(Operator.has_room)
+        self._draining = chain.overriding(Operator.is_drained)
+        self._timed = chain.overriding(Operator.on_time)
+        receivers = chain.head.receivers()
+        self._inputs = [receivers[gate.input_index] for gate in self.gates]
 
     def attach_finished(self) -> None:
         """In place of operators, when the snapshot holds the task as finished: it only passes the end on."""
@@ -140,11 +152,6 @@ class Task:
         """The operators."""
         assert self._chain is not None, "the chain is attached before the task is used"
         return self._chain
-
-    @property
-    def source(self) -> SourceOperator | None:
-        """The head, when it is a source."""
-        return self._source
 
     @property
     def records_taken(self) -> int:
@@ -207,11 +214,13 @@ class Task:
         """The source has something to poll for."""
         self._ready = True
 
-    def collector(self, operator_id: str) -> CollectOperator | None:
-        """The collect operator of this id."""
+    def deliver(self, mail: OperatorMail) -> Any:
+        """Hands a mail to its operator; answers what that answers, or None when there is none."""
         for identity, operator in zip(self.chain.ids, self.chain.operators, strict=True):
-            if identity == operator_id and isinstance(operator, CollectOperator):
-                return operator
+            if mail.operator_id in (identity, None):
+                answer = operator.on_mail(mail.content)
+                self._ready = self._ready or operator is self._source
+                return answer
         return None
 
     def step(self) -> None:
@@ -263,7 +272,7 @@ class Task:
         That is barriers behind records, and sinks that look at the time. `next_flush` says when again, if at all.
         """
         dues = [self.checkpoints.barriers_due(now), *(partition.flush_due(now) for partition in self.partitions)]
-        dues += [operator.tick(now) for operator in self._committing]
+        dues += [operator.on_time(now) for operator in self._timed]
         self.next_flush = min((due for due in dues if due is not None), default=None)
 
     def close(self) -> list[BaseException]:
@@ -308,9 +317,9 @@ class Task:
         for partition in self.partitions:
             if not partition.has_room():
                 return False
-        return all(c.has_room for c in self._collect)
+        return not self._bounded or all(operator.has_room for operator in self._bounded)
 
-    def _poll_source(self, source: SourceOperator) -> StepResult:
+    def _poll_source(self, source: Operator) -> StepResult:
         if not self._ready or self.checkpoints.end.is_suspended:
             return StepResult.IDLE
         wanted, most = self._pace.rows, self._outlet.rows
@@ -326,7 +335,7 @@ class Task:
             self._step_rows = len(result)
             self._records_polled += len(result)
             self._has_more = most < wanted and len(result) >= most
-            source.emit(result)
+            source.output.emit(result)
         return StepResult.WORKED
 
     def _take_input(self, pressed: bool = False) -> StepResult:
@@ -364,8 +373,7 @@ class Task:
                 channel.passed(signal)
                 self.checkpoints.arrived(channel.channel_id, signal)
             case StreamSignal():
-                for partition in self.partitions:
-                    partition.signal(signal)
+                self.chain.signal(signal, gate.input_index)
             case _:
                 assert_never(signal)
 
@@ -438,7 +446,7 @@ class Task:
         return StepResult.WORKED
 
     def _drain(self) -> StepResult:
-        drained = all(p.is_drained() for p in self.partitions) and all(c.is_drained for c in self._collect)
+        drained = all(p.is_drained() for p in self.partitions) and all(o.is_drained for o in self._draining)
         if not drained or self.checkpoints.is_writing:
             return StepResult.BACKPRESSURED
         return StepResult.ENDED if self._had_finished or self.checkpoints.end.may_finish else StepResult.IDLE

@@ -239,10 +239,8 @@ def test_barriers_keep_their_place_between_workers(tmp_path: Path, timeout: str)
         consumer.deploy(sums)
         producer.deploy(source)
         read(portions[0])
-        reader = producer.worker._tasks[source.attempt_id].source
-        assert reader is not None
         for checkpoint in (1, 2):
-            turn_until(lambda: not reader.splits(0))
+            turn_until(lambda: not producer.unread(source))
             producer.trigger(checkpoint, source)
             read(portions[checkpoint])
             both = (producer.answered(checkpoint, 1), consumer.answered(checkpoint, 1))
