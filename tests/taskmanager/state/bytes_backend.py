@@ -7,9 +7,12 @@ groups are found by their prefix.
 
 from __future__ import annotations
 
+import hashlib
 import pickle
+import tempfile
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -25,7 +28,15 @@ from millstream.core.types import TypeInformation
 from millstream.datastream.state import MapState, State, StateDescriptor, StateTtlConfig
 from millstream.taskmanager.state.address import NO_KEY, Address, AnyAddress, NamespacedAddress
 from millstream.taskmanager.state.arrow_tables import StateRows, stepwise_table
-from millstream.taskmanager.state.captured import CapturedKeyedState, RestoredState, StateDeclaration, Work
+from millstream.taskmanager.state.captured import (
+    CapturedKeyedState,
+    NativeFile,
+    NativeFiles,
+    RestoredFile,
+    RestoredState,
+    StateDeclaration,
+    Work,
+)
 from millstream.taskmanager.state.columns import ColumnAccess
 from millstream.taskmanager.state.declarations import declare_keyed, ttl_settings
 from millstream.taskmanager.state.expiring import ExpiringTable, Expiry, expiring_state, unexpired
@@ -145,29 +156,68 @@ class BytesTable(ColumnAccess):
                 case _:
                     self.put(entry, rows.content[row])
 
-    def capture(self, store: OrderedBytes) -> BytesCapture:
+    def load_native(self, files: Sequence[RestoredFile]) -> None:
+        _load(files, self._prefix, self._index, self._store)
+
+    def capture(self, store: OrderedBytes, base: int | None) -> BytesCapture:
         drops = self.expiry is not None and self.expiry.in_snapshots
         now = self.expiry.now() if self.expiry is not None and drops else None
-        return BytesCapture(self.declaration, store, self._prefix, self._values, self._index, now)
+        return BytesCapture(
+            self.declaration, store, self._prefix, self._index, base, values=self._values, drop_expired_at=now
+        )
 
 
 def _entries(keys: Collection[Any], namespaces: Iterable[Any] | None) -> Collection[Any]:
     return keys if namespaces is None else list(zip(keys, namespaces, strict=True))
 
 
-class BytesCapture:
-    """The rows of one table in a snapshot of the store."""
+class CapturedBytes:
+    """The rows of one state in a snapshot of the store. Its own format: a file for each key group, named by content."""
 
-    base: int | None = None
     dirty_groups: frozenset[int] | None = None
 
     def __init__(
-        self, declaration: StateDeclaration, store: OrderedBytes, prefix: bytes, values: ValueCodec,
-        index: KeyGroupIndex, drop_expired_at: int | None,
-    ) -> None:  # fmt: skip
+        self, declaration: StateDeclaration, store: OrderedBytes, prefix: bytes, index: KeyGroupIndex, base: int | None
+    ) -> None:
         self.declaration = declaration
+        self.base = base
         self._store: OrderedBytes | None = store
-        self._prefix, self._values, self._index = prefix, values, index
+        self._prefix, self._index = prefix, index
+        self._folder: tempfile.TemporaryDirectory[str] | None = None
+
+    def _scan(self, group: int) -> Iterator[tuple[bytes, bytes]]:
+        return iter(()) if self._store is None else self._store.scan(self._prefix + group.to_bytes(2, "big"))
+
+    def native_files(self) -> NativeFiles:
+        files = []
+        self._folder = self._folder or tempfile.TemporaryDirectory()
+        for group in self._index.owned:
+            if rows := list(self._scan(group)):
+                content = pickle.dumps((group, rows))
+                name = hashlib.sha256(content).hexdigest()
+                path = Path(self._folder.name) / name
+                path.write_bytes(content)
+                files.append(NativeFile(name, str(path), range(group, group + 1), len(rows)))
+        return NativeFiles("bytes", tuple(files))
+
+    def release(self) -> None:
+        self._store = None
+        if self._folder is not None:
+            self._folder.cleanup()
+
+
+def _load(files: Iterable[RestoredFile], prefix: bytes, index: KeyGroupIndex, store: OrderedBytes) -> None:
+    for file in files:
+        assert file.format == "bytes"
+        group, rows = pickle.loads(file.data)
+        for row, data in rows if group in index.owned else ():
+            store.put(prefix + group.to_bytes(2, "big") + row, data)
+
+
+class BytesCapture(CapturedBytes):
+    def __init__(self, *rest: Any, values: ValueCodec, drop_expired_at: int | None) -> None:
+        super().__init__(*rest)
+        self._values = values
         self._drop_expired_at = drop_expired_at
 
     def table(self, key_groups: Collection[int] | None = None, work: Work = nullcontext) -> pa.Table:
@@ -193,12 +243,6 @@ class BytesCapture:
         groups = np.array([group for group, _, _ in found], np.int32)
         rows = StateRows(list(found.values()), keys, namespaces, groups)
         return stepwise_table(self.declaration, rows, self._index.max_parallelism, work)
-
-    def _scan(self, group: int) -> Iterator[tuple[bytes, bytes]]:
-        return iter(()) if self._store is None else self._store.scan(self._prefix + group.to_bytes(2, "big"))
-
-    def release(self) -> None:
-        self._store = None
 
 
 # Lists and maps; all else is over any table
@@ -285,8 +329,11 @@ class BytesTimers:
             namespaces = rows.namespaces[row : row + 1] if self.declaration.namespaced else None
             queue.register_all([rows.content[row]], [rows.keys[row]], namespaces)
 
-    def capture(self, store: OrderedBytes) -> BytesTimerCapture:
-        return BytesTimerCapture(self.declaration, store, self.prefix, self.index)
+    def load_native(self, files: Sequence[RestoredFile]) -> None:
+        _load(files, self.prefix, self.index, self.store)
+
+    def capture(self, store: OrderedBytes, base: int | None) -> BytesTimerCapture:
+        return BytesTimerCapture(self.declaration, store, self.prefix, self.index, base)
 
 
 class BytesTimerQueue:
@@ -363,23 +410,13 @@ class TimerRow(NamedTuple):
         return TimerRow(prefix + row, int.from_bytes(row[:8], "big") - (1 << 63), entry)
 
 
-class BytesTimerCapture:
-    base: int | None = None
-    dirty_groups: frozenset[int] | None = None
-
-    def __init__(
-        self, declaration: StateDeclaration, store: OrderedBytes, prefix: bytes, index: KeyGroupIndex
-    ) -> None:
-        self.declaration = declaration
-        self._store: OrderedBytes | None = store
-        self._prefix, self._index = prefix, index
-
+class BytesTimerCapture(CapturedBytes):
     def table(self, key_groups: Collection[int] | None = None, work: Work = nullcontext) -> pa.Table:
         times: list[tuple[int, str]] = []
         entries: list[tuple[Any, ...]] = []
         groups: list[int] = []
         for group in sorted(self._index.owned if key_groups is None else key_groups):
-            for row, _ in [] if self._store is None else self._store.scan(self._prefix + group.to_bytes(2, "big")):
+            for row, _ in self._scan(group):
                 timer = TimerRow.of(b"", row[1:], self.declaration.namespaced)
                 times.append((timer.timestamp, "event" if row[:1] == b"e" else "processing"))
                 entries.append(timer.entry)
@@ -387,9 +424,6 @@ class BytesTimerCapture:
         namespaces = [entry[1] for entry in entries] if self.declaration.namespaced else None
         rows = StateRows(times, [entry[0] for entry in entries], namespaces, np.array(groups, np.int32))
         return stepwise_table(self.declaration, rows, self._index.max_parallelism, work)
-
-    def release(self) -> None:
-        self._store = None
 
 
 # Backends
@@ -402,6 +436,7 @@ class BytesKeyedStateBackend:
         self._key_type, self._index, self._clock = key_type, index, clock
         self._address = Address()
         self._store = OrderedBytes()
+        self._confirmed: int | None = None
         self._tables: NamedTables[BytesTable | BytesTimers] = NamedTables(operator_name, self._empty, clock)
 
     def set_current_key(self, key: Any) -> None:
@@ -442,11 +477,11 @@ class BytesKeyedStateBackend:
     def capture(self, checkpoint_id: int, incremental: bool = False) -> CapturedKeyedState:
         tables = self._tables.all()
         store = self._store.snapshot()
-        states = tuple(table.capture(store) for table in tables)
+        states = tuple(table.capture(store, self._confirmed if incremental else None) for table in tables)
         return CapturedKeyedState(checkpoint_id, self._index.max_parallelism, self._index.owned, states)
 
     def confirm(self, checkpoint_id: int) -> None:
-        """Nothing builds upon it."""
+        self._confirmed = checkpoint_id
 
     def restore(self, states: Iterable[RestoredState]) -> None:
         self._tables.restore(states)

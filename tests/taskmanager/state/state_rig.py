@@ -70,6 +70,10 @@ class DecodedState:
         """The rows as they are."""
         return self.decoded
 
+    def native_files(self, declared: StateTypes | None) -> tuple[()]:
+        """All of it are rows."""
+        return ()
+
 
 class Average(AggregateFunction):
     """Its accumulator is a list, changed in place."""

@@ -9,12 +9,11 @@ import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
-from state_rig import BACKENDS, GROUPS, Keyed, captured, decoded, state_of, stored_table
+from state_rig import BACKENDS, GROUPS, DecodedState, Keyed, captured, decoded, state_of, stored_table
 
 from millstream.core import types as t
 from millstream.core.key_groups import key_group_of
 from millstream.core.snapshot.restore import Rows
-from millstream.core.snapshot.table import StateTypes
 from millstream.datastream.state import StateAccessError, ValueStateDescriptor
 from millstream.taskmanager.checkpointing.restoring import ReadFile, StoredState
 from millstream.taskmanager.state.captured import CapturedKeyedState, CapturedTable
@@ -188,22 +187,12 @@ def stored(table: CapturedTable, key_groups: Any = None) -> set[Any]:
 
 def test_a_domain_that_there_is_not_is_refused() -> None:
     keyed = Keyed(BACKENDS["hashmap"])
-
-    class Part:
-        declaration = captured(_with_timers(keyed), "timers").declaration
-
-        def rows(self, declared: StateTypes | None) -> Rows:
-            return Rows([5], ["a"], detail=["lunar"], key_groups=[key_group_of("a", GROUPS)])
-
+    keyed.backend.timers("timers")
+    rows = Rows([5], ["a"], detail=["lunar"], key_groups=[key_group_of("a", GROUPS)])
     other = keyed.again()
-    other.backend.restore([Part()])
+    other.backend.restore([DecodedState(captured(keyed.backend, "timers").declaration, rows)])
     with pytest.raises(StateAccessError, match="state 'timers' holds timers of the domain 'lunar'"):
         other.backend.timers("timers")
-
-
-def _with_timers(keyed: Keyed) -> Any:
-    keyed.backend.timers("timers")
-    return keyed.backend
 
 
 def test_timers_that_are_moved_on_and_on_do_not_pile_up() -> None:
@@ -335,6 +324,6 @@ class BytesTimersAgainstModel(TimersAgainstModel):
 
 
 TestTimers = TimersAgainstModel.TestCase
-TestTimers.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
+TestTimers.settings = settings(max_examples=40, stateful_step_count=40, deadline=None)
 TestBytesTimers = BytesTimersAgainstModel.TestCase
 TestBytesTimers.settings = settings(max_examples=20, stateful_step_count=30, deadline=None)

@@ -79,6 +79,9 @@ class Stored:
     def rows(self, declared: StateTypes | None) -> Rows:
         return self.content
 
+    def native_files(self, declared: StateTypes | None) -> tuple[()]:
+        return ()
+
 
 def stored(made: HeapKeyedStateBackend) -> Stored:
     captured = made.capture(1)

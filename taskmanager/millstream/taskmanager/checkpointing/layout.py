@@ -27,6 +27,8 @@ class Chunk:
 
     key_groups: range
     files: tuple[StateFile, ...]
+    name: str = ""
+    """Of the backend's own file that this is; in its own format, a state has one chunk for each."""
 
 
 Layout = tuple[Chunk, ...]

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import importlib
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 from urllib.parse import quote
@@ -19,7 +19,7 @@ from millstream.core.conversion import ConversionError
 from millstream.core.ids import OperatorId
 from millstream.core.key_groups import UnhashableKeyError
 from millstream.core.snapshot.errors import SnapshotError, UnwritableStateError
-from millstream.core.snapshot.files import FileFormat, write_state
+from millstream.core.snapshot.files import FileFormat, write_native, write_state
 from millstream.core.snapshot.model import OperatorSnapshot, StateFile, StateKind, StateSnapshot
 from millstream.core.snapshot.storage import FileTarget
 from millstream.core.snapshot.table import KEY_GROUP, StateTypes, element_table
@@ -29,7 +29,7 @@ from millstream.taskmanager.checkpointing.capture import CapturedOperator, Captu
 from millstream.taskmanager.checkpointing.layout import Chunk, Layout, TaskLayout, cut, is_touched, slice_of
 from millstream.taskmanager.checkpointing.throttle import WRITERS
 from millstream.taskmanager.state.arrow_tables import operator_table
-from millstream.taskmanager.state.captured import CapturedKeyedState, CapturedTable, StateDeclaration
+from millstream.taskmanager.state.captured import CapturedKeyedState, CapturedTable, NativeFiles, StateDeclaration
 from millstream.taskmanager.state.owned_groups import ForeignKeyError, check_owned
 
 if TYPE_CHECKING:
@@ -145,6 +145,9 @@ class _Writer:
     def _keyed(
         self, owner: CapturedOperator, captured: CapturedKeyedState, state: CapturedTable
     ) -> tuple[StateFile, ...]:
+        native = None if self._target.barrier.is_savepoint else state.native_files()
+        if native is not None:
+            return self._native(owner, state, native)
         declaration = state.declaration
         owned, operator_id = captured.key_groups, owner.operator_id
         if state.dirty_groups:
@@ -168,6 +171,27 @@ class _Writer:
         self.layout[operator_id, declaration.name] = tuple(chunks)
         return tuple(file for chunk in chunks for file in chunk.files)
 
+    def _native(self, owner: CapturedOperator, state: CapturedTable, native: NativeFiles) -> tuple[StateFile, ...]:
+        """The files of a backend's own format, but for those that the checkpoint that it builds upon has already."""
+        target, name = self._target, state.declaration.name
+        known = {chunk.name: chunk for chunk in self._base(owner.operator_id, state) or ()} if target.shared else {}
+        chunks: list[Chunk] = []
+        for file in native.files:
+            chunk = known.get(file.name)
+            if chunk is None:
+                with WRITERS.work():
+                    written = write_native(
+                        target.storage, target.barrier.location, owner.folder, name, target.deployment.subtask,
+                        file.path, native.format, key_groups=file.key_groups, rows=file.rows, shared=target.shared,
+                        part=len(self.new_files), inline_below=_INLINE_BELOW,
+                    )  # fmt: skip
+                self._count((written,))
+                chunk = Chunk(file.key_groups, (written,), file.name)
+            chunks.append(chunk)
+        if target.shared:
+            self.layout[owner.operator_id, name] = tuple(chunks)
+        return tuple(file for chunk in chunks for file in chunk.files)
+
     def _base(self, operator_id: str, state: CapturedTable) -> Layout | None:
         """What is known of the checkpoint that the capture builds upon; None: everything has to be written."""
         if state.base is None or self._target.barrier.full:
@@ -185,11 +209,15 @@ class _Writer:
                 key_groups=key_groups, shared=target.shared and key_groups is not None, first_part=first_part,
                 inline_below=0 if target.barrier.is_savepoint else _INLINE_BELOW,
             )  # fmt: skip
+        self._count(files)
+        return files
+
+    def _count(self, files: Iterable[StateFile]) -> None:
         for file in files:
             self.bytes_written += file.size
             if file.inline is None:
+                location = self._target.barrier.location
                 self.new_files.append(file.path if file.shared else f"{location}/{quote(file.path)}")
-        return files
 
 
 @contextlib.contextmanager

@@ -50,6 +50,27 @@ class StateDeclaration:
         return value if self.ttl is None else TupleType((LONG, value))
 
 
+@dataclass(frozen=True, slots=True)
+class NativeFile:
+    """A file on this host that holds rows of one state, until the capture is released.
+
+    Its content never changes: a file of the same name that an earlier checkpoint stored is not stored again.
+    """
+
+    name: str
+    path: str
+    key_groups: range
+    rows: int
+
+
+@dataclass(frozen=True, slots=True)
+class NativeFiles:
+    """A state in its backend's own format, named after it: what the backend keeps is not decoded for a checkpoint."""
+
+    format: str
+    files: tuple[NativeFile, ...]
+
+
 class CapturedTable(Protocol):
     """The entries of one keyed state at the moment of the capture."""
 
@@ -59,7 +80,10 @@ class CapturedTable(Protocol):
 
     @property
     def base(self) -> int | None:
-        """The checkpoint that still holds every key group that is not in `dirty_groups`; None: there is none."""
+        """The checkpoint that still holds every key group that is not in `dirty_groups`, or files of the same names.
+
+        None: there is none.
+        """
 
     @property
     def dirty_groups(self) -> frozenset[int] | None:
@@ -71,6 +95,9 @@ class CapturedTable(Protocol):
         In the columns of the snapshot format. Called on the writer's thread; a backend that needs the interpreter lock
         for it does so in steps of some milliseconds, each inside of a `work()`.
         """
+
+    def native_files(self) -> NativeFiles | None:
+        """The same for a checkpoint, in all key groups; None: the table is all there is. Savepoints are tables."""
 
     def release(self) -> None:
         """Lets go of the entries; may be called twice."""
@@ -113,6 +140,15 @@ class CapturedOperatorState:
         self.states.clear()
 
 
+@dataclass(frozen=True, slots=True)
+class RestoredFile:
+    """The content of a native file. It may hold rows of key groups that this subtask does not own."""
+
+    where: str
+    format: str
+    data: Any  # a buffer
+
+
 class RestoredState(Protocol):
     """A part of a state in a snapshot, such as a file of it: what it was declared as, and its rows."""
 
@@ -125,3 +161,6 @@ class RestoredState(Protocol):
 
         As stored, a value that was pickled stays `Pickled`: its class may not exist any more.
         """
+
+    def native_files(self, declared: StateTypes | None) -> tuple[RestoredFile, ...]:
+        """What is in a backend's own format, and not among the rows. The declared types have to be the stored ones."""

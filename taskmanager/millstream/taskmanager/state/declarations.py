@@ -70,6 +70,16 @@ def check_restored(stored: StateDeclaration, declared: StateDeclaration) -> None
         )
 
 
+def check_native(stored: StateDeclaration, declared: StateDeclaration) -> None:
+    """Refuses a backend's own files of a state whose values are kept in another way now."""
+    if (stored.ttl is None) != (declared.ttl is None):
+        change = "has got" if stored.ttl is None else "has lost"
+        raise OtherStateError(
+            f"state '{declared.name}' {change} its time-to-live since the checkpoint was taken, which is in the state "
+            "backend's own format: start from a savepoint"
+        )
+
+
 def ttl_settings(config: StateTtlConfig | None) -> TtlSettings | None:
     """A time-to-live as snapshots describe it."""
     if config is None:

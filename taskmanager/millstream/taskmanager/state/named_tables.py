@@ -7,7 +7,7 @@ it was stored, so that nothing is lost when a program asks for it later, or not 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Generic, Protocol, TypeVar
 
 from millstream.core.clock import Clock
@@ -15,8 +15,14 @@ from millstream.core.snapshot.restore import Rows
 from millstream.core.snapshot.table import StateTypes
 from millstream.datastream.state_descriptors import StateDescriptor
 from millstream.datastream.state_ttl import StateTtlConfig
-from millstream.taskmanager.state.captured import RestoredState, StateDeclaration
-from millstream.taskmanager.state.declarations import check_restored, check_same, ttl_config, undeclared_warning
+from millstream.taskmanager.state.captured import RestoredFile, RestoredState, StateDeclaration
+from millstream.taskmanager.state.declarations import (
+    check_native,
+    check_restored,
+    check_same,
+    ttl_config,
+    undeclared_warning,
+)
 from millstream.taskmanager.state.restored_rows import stamped
 
 log = logging.getLogger(__name__)
@@ -31,6 +37,10 @@ class LoadedTable(Protocol):
 
     def load(self, rows: Rows) -> None:
         """Takes over rows of a snapshot, stamped if the state has a time-to-live."""
+
+
+    def load_native(self, files: Sequence[RestoredFile]) -> None:
+        """Takes over files of the backend's own format; an error when they are in another."""
 
 
 T = TypeVar("T", bound=LoadedTable)
@@ -94,4 +104,7 @@ class NamedTables(Generic[T]):
             if declaration.ttl is not None:
                 rows = stamped(rows, part.declaration.ttl, declaration.ttl.ttl_ms, self._clock.now_ms())
             table.load(rows)
+            if files := part.native_files(types):
+                check_native(part.declaration, declaration)
+                table.load_native(files)
         return table

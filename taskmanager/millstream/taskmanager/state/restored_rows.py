@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import NoReturn
 
+from millstream.core.snapshot.errors import IncompatibleStateError
 from millstream.core.snapshot.model import TtlSettings
 from millstream.core.snapshot.restore import Rows
+from millstream.taskmanager.state.captured import RestoredFile, StateDeclaration
 from millstream.taskmanager.state.key_group_index import KeyGroupIndex
 
 
@@ -17,6 +20,13 @@ def owned_rows(rows: Rows, index: KeyGroupIndex) -> Sequence[int]:
     if not groups or (min(groups) in owned and max(groups) in owned):
         return range(len(rows.content))
     return [row for row, group in enumerate(groups) if group in owned]
+
+
+def refuse_native(declaration: StateDeclaration, files: Sequence[RestoredFile]) -> NoReturn:
+    """For a backend that has no such format."""
+    first = files[0]
+    reason = f"holds state '{declaration.name}' in the format of the state backend {first.format}"
+    raise IncompatibleStateError(first.where, f"{reason}: start with that one, or from a savepoint, which all can read")
 
 
 def stamped(rows: Rows, stored_ttl: TtlSettings | None, ttl_ms: int, now: int) -> Rows:

@@ -87,6 +87,9 @@ class HeapCapture:
         rows = rows if wanted is None else rows.of_groups(wanted)
         return rows if self._drop_expired_at is None else _unexpired(rows, self.declaration.kind, self._drop_expired_at)
 
+    def native_files(self) -> None:
+        """There are none: what is kept are Python values."""
+
     def release(self) -> None:
         """Lets go of the entries, one by one: half a million at once would hold the interpreter lock for 40 ms."""
         entries, self.entries = self.entries, {}

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from itertools import islice, repeat
 from operator import is_, itemgetter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from millstream.core.copying import ATOMIC, is_immutable, is_immutable_type, private_copy
 from millstream.core.handover import Handover
@@ -19,7 +19,7 @@ from millstream.core.key_values import PLAIN
 from millstream.core.snapshot.model import StateKind
 from millstream.core.snapshot.restore import Rows
 from millstream.taskmanager.state.address import AnyAddress
-from millstream.taskmanager.state.captured import StateDeclaration
+from millstream.taskmanager.state.captured import RestoredFile, StateDeclaration
 from millstream.taskmanager.state.columns import ColumnAccess
 from millstream.taskmanager.state.dirty import DirtyKeyGroups
 from millstream.taskmanager.state.expiring import Expiry, unexpired
@@ -27,7 +27,7 @@ from millstream.taskmanager.state.heap.captured import GroupColumn, HeapCapture
 from millstream.taskmanager.state.heap.lists import HeapListState
 from millstream.taskmanager.state.heap.maps import HeapMapState
 from millstream.taskmanager.state.key_group_index import KeyGroupIndex
-from millstream.taskmanager.state.restored_rows import owned_rows
+from millstream.taskmanager.state.restored_rows import owned_rows, refuse_native
 from millstream.taskmanager.state.table import MISSING
 
 if TYPE_CHECKING:
@@ -276,6 +276,10 @@ class HeapTable(ColumnAccess):
                     self.values.update(zip(entries, rows.content, strict=True))
                 else:
                     self.values.update((entries[row], rows.content[row]) for row in chosen)
+
+    def load_native(self, files: Sequence[RestoredFile]) -> NoReturn:
+        """The heap has no format of its own."""
+        refuse_native(self.declaration, files)
 
     def forget_released(self) -> None:
         """Stops watching for captures that were released, on whatever thread; call it now and then."""

@@ -9,21 +9,21 @@ from __future__ import annotations
 
 import contextlib
 import heapq
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import nullcontext
 from itertools import chain, repeat
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from millstream.core.snapshot.restore import Rows
 from millstream.datastream.state import StateAccessError
 from millstream.taskmanager.state.address import Address
 from millstream.taskmanager.state.arrow_tables import StateRows, stepwise_table
-from millstream.taskmanager.state.captured import StateDeclaration, Work
+from millstream.taskmanager.state.captured import RestoredFile, StateDeclaration, Work
 from millstream.taskmanager.state.dirty import DirtyKeyGroups
 from millstream.taskmanager.state.key_group_index import KeyGroupIndex
 from millstream.taskmanager.state.owned_groups import check_owned
-from millstream.taskmanager.state.restored_rows import owned_rows
+from millstream.taskmanager.state.restored_rows import owned_rows, refuse_native
 from millstream.taskmanager.state.timers import DueTimers, TimeDomain, Timer
 
 if TYPE_CHECKING:
@@ -83,6 +83,10 @@ class HeapTimers:
                 f"state '{self.declaration.name}' holds timers of the domain {unknown.pop()!r}, "
                 "and there are only 'event' and 'processing'"
             )
+
+    def load_native(self, files: Sequence[RestoredFile]) -> NoReturn:
+        """The heap has no format of its own."""
+        refuse_native(self.declaration, files)
 
 
 class HeapTimerQueue:
@@ -248,6 +252,9 @@ class HeapTimerCapture:
         keys = list(map(itemgetter(0), entries)) if namespaced else entries
         namespaces = list(map(itemgetter(1), entries)) if namespaced else None
         return StateRows(times, keys, namespaces, self._index.column(keys))
+
+    def native_files(self) -> None:
+        """There are none: what is kept are Python values."""
 
     def release(self) -> None:
         """Lets go of the timers, one timestamp after the other."""
