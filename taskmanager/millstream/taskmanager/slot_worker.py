@@ -36,8 +36,9 @@ from millstream.taskmanager.network.channel_table import ChannelTable
 from millstream.taskmanager.network.data_plane import DataPlane, FrameArrived, PeerLost
 from millstream.taskmanager.network.debloating import FIRST_ROWS
 from millstream.taskmanager.network.inputs import ProtocolError, RemoteInputChannel
-from millstream.taskmanager.task import OperatorMail, StepResult, Task
+from millstream.taskmanager.task import OperatorMail, Task
 from millstream.taskmanager.task_factory import TaskFactory, is_debloating
+from millstream.taskmanager.task_pacing import StepResult
 
 log = logging.getLogger(__name__)
 
@@ -143,10 +144,10 @@ class SlotWorker:
         if task.state is not ExecutionState.RUNNING:
             return False
         started = self._clock.monotonic()
-        task.waited_until(started)
+        task.pacing.waited_until(started, task.last_result)
         if not self._in_task(task, task.step):
             return True
-        task.worked_until(self._clock.monotonic())
+        task.pacing.worked_until(self._clock.monotonic())
         if task.last_result is StepResult.ENDED:
             self._end(task)
             return True
