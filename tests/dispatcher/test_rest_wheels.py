@@ -34,7 +34,7 @@ from millstream.proto import dispatcher_pb2 as pb
 def job():
     artifacts = json.loads(os.environ["MILLSTREAM_PROGRAM_ARTIFACTS"])
     options = json.loads(os.environ["MILLSTREAM_PROGRAM_CONFIGURATION"])
-    vertex = JobVertex("c" * 32, "Everything", int(options.get("parallelism.default", 1)), 128, "default", (), b"")
+    vertex = JobVertex("c" * 32, "<script>", int(options.get("parallelism.default", 1)), 128, "default", (), b"")
     return JobGraph(
         new_id(), " ".join(sys.argv[1:]) or "nameless", (vertex,), (), options,
         tuple(Artifact(a["sha256"], a["name"], ArtifactKind[a["kind"]]) for a in artifacts),
@@ -137,7 +137,7 @@ def test_upload_list_run_plan_delete(tmp_path: Path) -> None:
 
             for method, parameters in (("GET", None), ("POST", {"parallelism": 2})):
                 plan = (await http(method, f"/jars/{jar}/plan", parameters, status=200)).json["plan"]
-                assert [node["description"] for node in plan["nodes"]] == ["Everything"]
+                assert [node["description"] for node in plan["nodes"]] == ["&lt;script&gt;"]
             assert len((await http("GET", "/jobs")).json["jobs"]) == 3
 
             await http("DELETE", f"/wheels/{jar}", status=200)

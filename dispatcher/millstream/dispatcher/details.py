@@ -3,23 +3,9 @@
 from __future__ import annotations
 
 from millstream.core.graph import JobGraph
+from millstream.core.plan_json import plan_nodes
 from millstream.core.states import ExecutionState, JobStatus
 from millstream.proto import status_pb2 as pb
-
-
-def plan_of(graph: JobGraph) -> list[pb.PlanNode]:
-    """The plan's nodes, in the graph's order."""
-    nodes = []
-    for vertex in graph.vertices:
-        inputs = [
-            pb.PlanInput(id=edge.source, ship_strategy=edge.strategy, input=edge.input)
-            for edge in graph.edges
-            if edge.target == vertex.id
-        ]
-        nodes.append(
-            pb.PlanNode(id=vertex.id, description=vertex.name, parallelism=vertex.parallelism, inputs=inputs)
-        )
-    return nodes
 
 
 def submitted_details(graph: JobGraph, now_ms: int) -> pb.JobDetails:
@@ -45,7 +31,7 @@ def submitted_details(graph: JobGraph, now_ms: int) -> pb.JobDetails:
             )
             for v in graph.vertices
         ],
-        plan=plan_of(graph),
+        plan=plan_nodes(graph),
         configuration=graph.configuration,
         slots_required=graph.slots_required(),
         artifacts=[artifact.sha256 for artifact in graph.artifacts],
