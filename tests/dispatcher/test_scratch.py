@@ -6,7 +6,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from millstream.dispatcher.scratch import ScratchFolders
+
+pytestmark = pytest.mark.process
 
 _KILLED = """
 import os, sys
