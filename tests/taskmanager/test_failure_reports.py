@@ -121,3 +121,24 @@ class Unsendable:
 def test_an_error_and_a_record_that_are_no_utf_8_are_reported() -> None:
     failure = describe_failure(OperatorError("map", Unsendable(), ValueError("the file \udc80")), DEPLOYMENT, 1)
     assert (failure.record, failure.exception) == ("half a pair \\udc80", "ValueError: the file \\udc80")
+
+
+class Unsayable(Exception):
+    def __repr__(self) -> str:
+        raise SystemExit(3)
+
+    __str__ = __repr__
+
+
+def test_an_error_that_cannot_be_told_still_has_its_operator_and_its_record() -> None:
+    failure = describe_failure(OperatorError("map", 7, Unsayable()), DEPLOYMENT, 1)
+    assert (failure.operator_name, failure.record) == ("map", "7")
+    assert "Unsayable: <exception str() failed>" in failure.exception
+    described = describe_failure(PartitioningError(Unsayable(), Unsayable(), None), DEPLOYMENT, 1)
+    assert "Unsayable" in described.record
+
+
+def test_an_error_that_is_the_cause_of_its_own_cause_is_told() -> None:
+    one, other = ValueError("one"), ValueError("other")
+    one.__cause__, other.__cause__ = other, one
+    assert describe_failure(OperatorError("map", 7, one), DEPLOYMENT, 1).exception == "ValueError: one"

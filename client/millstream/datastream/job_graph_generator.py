@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from millstream.core.errors import InvalidProgramError
 from millstream.core.graph import Artifact, JobEdge, JobGraph, JobVertex, OperatorInfo
 from millstream.core.ids import JobId, VertexId, new_id, stable_id
 from millstream.core.plan import (
@@ -87,10 +88,11 @@ def _pickle_chain(chain: NodeChain, source: SourceSpec | None) -> bytes:
     operators = _chained_operators(chain, source)
     try:
         return pickled(Chain(operators), chain.name(), None)
-    except Exception:
-        for operator in operators:
-            pickled(operator, operator.name, _user_part(operator.spec))
-        raise
+    except InvalidProgramError as error:
+        failed = error
+    for operator in operators:
+        pickled(operator, operator.name, _user_part(operator.spec))
+    raise failed
 
 
 def _chained_operators(chain: NodeChain, source: SourceSpec | None) -> tuple[ChainedOperator, ...]:

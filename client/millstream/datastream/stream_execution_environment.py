@@ -18,6 +18,7 @@ from millstream.common.execution_config import ExecutionConfig
 from millstream.core import configuration as core
 from millstream.core.errors import InvalidProgramError
 from millstream.core.graph import ArtifactKind, JobGraph
+from millstream.core.names import why_unwritable
 from millstream.core.plan import OperatorSpec, SourceSpec
 from millstream.core.plan_json import plan_json
 from millstream.core.types import PICKLED, TypeInformation
@@ -260,6 +261,8 @@ class StreamExecutionEnvironment(FaultToleranceSettings):
         stream_graph = build_stream_graph(self._operators, defaults)
         artifacts, paths = resolve_artifacts(self._uploaded, self._local_files)
         name = job_name or configuration.string("pipeline.name") or DEFAULT_JOB_NAME
+        if why := why_unwritable(name):
+            raise InvalidProgramError(f"the job's name {why}")
         data = ShippedData()
         try:
             graph = build_job_graph(stream_graph, name, options_of_job(configuration), artifacts, data.take)
@@ -299,7 +302,10 @@ class StreamExecutionEnvironment(FaultToleranceSettings):
         from millstream.datastream.detached import DetachedJobClient, is_detached
 
         configuration = self.get_configuration()
-        client = load_executor(configuration).submit(job.graph, artifact_paths=job.artifact_paths)
+        try:
+            client = load_executor(configuration).submit(job.graph, artifact_paths=job.artifact_paths)
+        except KeyboardInterrupt:
+            raise KeyboardInterrupt(f"interrupted while job {job.graph.job_id} was being submitted") from None
         return DetachedJobClient(client) if is_detached(configuration) else client
 
     def __reduce__(self) -> Any:

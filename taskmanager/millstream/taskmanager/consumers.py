@@ -48,7 +48,7 @@ class Consumers:
                     target(batch)
                 return
             try:
-                copies = [RowBatch(handover.to_another(batch.rows), batch.timestamps) for _ in owners]
+                copies = [handover.to_another(batch) for _ in owners]
             except RecordCopyError as error:
                 raise OperatorError(name, error.record, error) from error
             for target, copied in zip(owners, copies, strict=True):

@@ -40,6 +40,15 @@ from millstream.taskmanager.task_input import TaskInput
 from millstream.taskmanager.task_life import Phase, TaskLife
 from millstream.taskmanager.task_pacing import StepResult, TaskPacing
 
+_LARGEST_COUNT = (1 << 63) - 1
+
+
+def _reported(count: float) -> int:
+    """A counter as messages hold it: a whole number of 64 bits. What a function added to it may be anything."""
+    if count != count:  # not a number
+        return 0
+    return int(max(-_LARGEST_COUNT, min(count, _LARGEST_COUNT)))
+
 
 @dataclass(frozen=True, slots=True)
 class OperatorMail:
@@ -220,7 +229,7 @@ class Task:
             busy_ms=round(pacing.busy * 1000),
             idle_ms=round(pacing.idle * 1000),
             backpressured_ms=round(pacing.backpressured * 1000),
-            counters={name: counter.get_count() for name, counter in self.counters.items()},
+            counters={name: _reported(counter.get_count()) for name, counter in self.counters.items()},
         )
 
     def accumulated(self) -> list[status_pb2.Accumulator]:

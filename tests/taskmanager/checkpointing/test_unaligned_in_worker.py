@@ -21,6 +21,7 @@ from millstream.core.snapshot.operator_json import operators_from_json, operator
 from millstream.core.types import PICKLED
 from millstream.datastream.functions import KeyedProcessFunction, RuntimeContext
 from millstream.proto import taskmanager_pb2 as pb
+from millstream.taskmanager.network.codecs import Codec
 from millstream.taskmanager.task_life import Phase
 from millstream.taskmanager.task_pacing import StepResult
 
@@ -53,7 +54,8 @@ def stored(location: str, acks: Iterable[pb.CheckpointAck], kind: StateKind) -> 
 
 def rows_on_their_way(location: str, acks: Iterable[pb.CheckpointAck]) -> list[Any]:
     found = stored(location, acks, StateKind.IN_FLIGHT)
-    return [row for _, _, (_, _, codec, payload) in found if codec == 2 for row in pickle.loads(payload)[1]]
+    pickled = (Codec.PICKLE, Codec.PLAIN)
+    return [row for _, _, (_, _, codec, payload) in found if codec in pickled for row in pickle.loads(payload)[1]]
 
 
 def merged(acks: Iterable[pb.CheckpointAck], parallelism: dict[str, int]) -> bytes:

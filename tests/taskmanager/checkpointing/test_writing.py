@@ -26,11 +26,11 @@ from millstream.core.snapshot import (
 from millstream.core.snapshot.columns import OversizedColumnError
 from millstream.datastream.state_descriptors import ListStateDescriptor, MapStateDescriptor, ValueStateDescriptor
 from millstream.proto import taskmanager_pb2 as pb
-from millstream.taskmanager.checkpointing import writing
 from millstream.taskmanager.checkpointing.capture import CapturedOperator, CapturedTask
 from millstream.taskmanager.checkpointing.writing import SnapshotTarget, write_snapshot
-from millstream.taskmanager.state.arrow_tables import keyed_table
-from millstream.taskmanager.state.captured import StateDeclaration, StateRows
+from millstream.taskmanager.state import arrow_tables
+from millstream.taskmanager.state.arrow_tables import StateRows, keyed_table
+from millstream.taskmanager.state.captured import StateDeclaration
 from millstream.taskmanager.state.heap import HeapKeyedStateBackend, HeapOperatorStateBackend
 from millstream.taskmanager.state.heap.captured import HeapCapture
 from millstream.taskmanager.state.key_group_index import KeyGroupIndex
@@ -165,10 +165,11 @@ def test_rows_that_are_too_large_together_are_converted_in_smaller_steps(monkeyp
             raise OversizedColumnError("too much")
         return keyed_table(declaration, rows, max_parallelism)
 
-    monkeypatch.setattr(writing, "keyed_table", limited)
+    monkeypatch.setattr(arrow_tables, "keyed_table", limited)
     declaration = StateDeclaration("s", StateKind.VALUE, StateTypes(t.LONG, t.LONG))
-    captured = HeapCapture(declaration, {n: -n for n in range(1000)}, None, KeyGroupIndex(128).column)
-    table = writing._table(captured, None, 128, range(128))
+    index = KeyGroupIndex(128)
+    captured = HeapCapture(declaration, {n: -n for n in range(1000)}, index, index.column)
+    table = captured.table()
     assert dict(zip(table["key"].to_pylist(), table["value"].to_pylist(), strict=True)) == captured.entries
     groups = table["key_group"].to_pylist()
     assert groups == sorted(groups)
@@ -178,7 +179,8 @@ def test_one_value_that_is_too_large_is_told(monkeypatch: pytest.MonkeyPatch) ->
     def full(declaration: StateDeclaration, rows: StateRows, max_parallelism: int) -> Any:
         raise OversizedColumnError("too much")
 
-    monkeypatch.setattr(writing, "keyed_table", full)
+    monkeypatch.setattr(arrow_tables, "keyed_table", full)
     declaration = StateDeclaration("s", StateKind.VALUE, StateTypes(t.LONG, t.LONG))
+    index = KeyGroupIndex(128)
     with pytest.raises(OversizedColumnError):
-        writing._table(HeapCapture(declaration, {1: 1, 2: 2}, None, KeyGroupIndex(128).column), None, 128, range(128))
+        HeapCapture(declaration, {1: 1, 2: 2}, index, index.column).table()

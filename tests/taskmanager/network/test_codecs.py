@@ -629,6 +629,16 @@ def test_the_end_of_input_comes_back() -> None:
     assert through(t.LONG, END_OF_INPUT) == (TAGS[EndOfInput], END_OF_INPUT)
 
 
+@pytest.mark.parametrize("times", [None, [1, 2]])
+def test_what_nobody_can_change_is_known_to_be_so_behind_the_wire(times: list[int] | None) -> None:
+    codec = ElementCodec(t.PICKLED)
+    for plain, expected in ((True, Codec.PLAIN), (False, Codec.PICKLE)):
+        used, payload = codec.encode(RowBatch([("k", 1), 2.0], times, plain))
+        decoded = codec.decode(used, payload)
+        assert isinstance(decoded, RowBatch)
+        assert (used, decoded.rows, decoded.timestamps, decoded.plain) == (expected, [("k", 1), 2.0], times, plain)
+
+
 def test_a_channel_may_mix_codecs() -> None:
     writer, reader = ElementCodec(t.DATE), ElementCodec(t.DATE)
     elements: list[Any] = [

@@ -291,9 +291,9 @@ def test_a_consumer_that_changes_what_a_reduce_emitted_does_not_change_its_state
 
 def test_state_of_one_name_is_the_same_state() -> None:
     backend = HeapKeyedStateBackend()
-    table = backend.reducing_table("sum", t.LONG)
-    assert backend.reducing_table("sum", t.LONG) is table
-    assert backend.reducing_table("other", t.LONG) is not table
+    table = backend.table("sum", t.LONG)
+    assert backend.table("sum", t.LONG) is table
+    assert backend.table("other", t.LONG) is not table
     assert table.fold([1, 0, 1], iter([1, 2, 3]), lambda a, b: a + b) == [1, 2, 4]
 
 

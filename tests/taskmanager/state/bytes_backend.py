@@ -2,53 +2,56 @@
 
 It shows what the interface asks of a backend that serialises, no more: it is slow. A row lies under the state's
 name, its key group, its key, its namespace, and then its position in a list or its key in a map; so entries and key
-groups are found by their prefix. Before a row's value stands the time at which it expires.
+groups are found by their prefix.
 """
 
 from __future__ import annotations
 
+import hashlib
 import pickle
+import tempfile
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
+import pyarrow as pa
 from ordered_bytes import OrderedBytes, ValueCodec, framed, key_bytes, unframed
 
 from millstream.core.clock import Clock
 from millstream.core.handover import Handover
-from millstream.core.snapshot.model import StateKind, TtlSettings
+from millstream.core.snapshot.model import StateKind
 from millstream.core.snapshot.restore import Rows
 from millstream.core.snapshot.table import StateTypes
-from millstream.core.types import PICKLED, TypeInformation
-from millstream.datastream.state import (
-    AggregatingState,
-    ListState,
-    MapState,
-    ReducingState,
-    State,
-    StateDescriptor,
-    StateTtlConfig,
-    ValueState,
+from millstream.core.types import TypeInformation
+from millstream.datastream.state import MapState, State, StateDescriptor, StateTtlConfig
+from millstream.taskmanager.state.address import NO_KEY, Address, AnyAddress, NamespacedAddress
+from millstream.taskmanager.state.arrow_tables import StateRows, stepwise_table
+from millstream.taskmanager.state.captured import (
+    CapturedKeyedState,
+    NativeFile,
+    NativeFiles,
+    RestoredFile,
+    RestoredState,
+    StateDeclaration,
+    Work,
 )
-from millstream.taskmanager.state.address import NO_KEY, Address, NamespacedAddress
-from millstream.taskmanager.state.captured import CapturedKeyedState, RestoredState, StateDeclaration, StateRows
+from millstream.taskmanager.state.columns import ColumnAccess
 from millstream.taskmanager.state.declarations import declare_keyed, ttl_settings
+from millstream.taskmanager.state.expiring import ExpiringTable, Expiry, expiring_state, unexpired
 from millstream.taskmanager.state.heap import HeapOperatorStateBackend
-from millstream.taskmanager.state.heap.expiry import Expiry
 from millstream.taskmanager.state.key_group_index import KeyGroupIndex
 from millstream.taskmanager.state.named_tables import NamedTables
-from millstream.taskmanager.state.restored_rows import deadlines_of, owned_rows
-
-MISSING: Any = object()
-NEVER = (1 << 63) - 1
-
+from millstream.taskmanager.state.restored_rows import owned_rows
+from millstream.taskmanager.state.table import MISSING, ValueTable
+from millstream.taskmanager.state.table_states import AddressedState, MergingListState, state_object
+from millstream.taskmanager.state.timers import DueTimers, TimeDomain, Timer
 
 # Tables
 
 
-class BytesTable:
+class BytesTable(ColumnAccess):
     """The rows of one state."""
 
     def __init__(
@@ -59,224 +62,209 @@ class BytesTable:
         self._index = index
         self._store = store
         self._prefix = framed(declaration.name.encode())
-        self._values = ValueCodec(declaration.types.value or PICKLED)
+        self._values = ValueCodec(declaration.kept_type)
         for row, _ in list(store.scan(self._prefix)):  # as stored, of a state that is asked for only now
             store.delete(self._prefix + row)
 
-    def entry(self, address: Address | NamespacedAddress) -> bytes:
-        """Where the rows of the key, or of key and namespace, lie."""
-        hash(address.key)  # an error without a key
-        return self.entry_of(*(address.key if isinstance(address, NamespacedAddress) else (address.key,)))
-
-    def entry_of(self, key: Any, *namespace: Any) -> bytes:
+    def row(self, entry: Any) -> bytes:
+        """Where the rows of a key, or of key and namespace, lie."""
+        hash(entry)  # an error without a key
+        key, *namespace = entry if self.declaration.namespaced else (entry,)
         types = self.declaration.types
         places = zip((key, *namespace), (types.key, types.namespace), strict=False)
         group = self._index.of(key).to_bytes(2, "big")
         return self._prefix + group + b"".join(framed(key_bytes(part, kind)) for part, kind in places)
 
-    def map_row(self, entry: bytes, map_key: Any) -> bytes:
-        return entry + key_bytes(map_key, self.declaration.types.map_key)
+    def map_row(self, entry: Any, map_key: Any) -> bytes:
+        return self.row(entry) + key_bytes(map_key, self.declaration.types.map_key)
 
     def read(self, row: bytes) -> Any:
-        """A row's value, if it is there and may be seen; reading may make it live longer, or be its end."""
         data = self._store.get(row)
-        if data is None:
-            return MISSING
-        value = self._values.decode(data[8:])
-        if self.expiry is not None:
-            if int.from_bytes(data[:8], "big") <= self.expiry.now():
-                self._store.delete(row)
-                return value if self.expiry.answers_expired else MISSING
-            if self.expiry.reads_extend:
-                self.write(row, value)
-        return value
+        return MISSING if data is None else self._values.decode(data)
 
-    def rows(self, entry: bytes) -> list[tuple[bytes, Any]]:
-        """What may be seen of an entry's rows: what follows the entry in their keys, and the values."""
-        found = [(row, self.read(entry + row)) for row, _ in list(self._store.scan(entry))]
-        return [(row, value) for row, value in found if value is not MISSING]
+    def write(self, row: bytes, value: Any) -> None:
+        self._store.put(row, self._values.encode(value))
 
-    def write(self, row: bytes, value: Any, deadline: int | None = None) -> None:
-        if deadline is None:
-            deadline = NEVER if self.expiry is None else self.expiry.now() + self.expiry.ttl_ms
-        self._store.put(row, deadline.to_bytes(8, "big") + self._values.encode(value))
+    def delete(self, row: bytes) -> None:
+        for rest, _ in list(self._store.scan(row)):
+            self._store.delete(row + rest)
 
-    def append(self, entry: bytes, value: Any, deadline: int | None = None) -> None:
-        last = max((int.from_bytes(row, "big") for row, _ in self._store.scan(entry)), default=-1)
-        self.write(entry + (last + 1).to_bytes(8, "big"), value, deadline)
+    def scan(self, entry: Any) -> list[tuple[bytes, Any]]:
+        """An entry's rows: what follows the entry in their keys, and the values."""
+        return [(rest, self._values.decode(data)) for rest, data in self._store.scan(self.row(entry))]
 
-    def delete(self, entry: bytes) -> None:
-        for row, _ in list(self._store.scan(entry)):
-            self._store.delete(entry + row)
+    def append(self, entry: Any, value: Any) -> None:
+        row = self.row(entry)
+        last = max((int.from_bytes(rest, "big") for rest, _ in self._store.scan(row)), default=-1)
+        self.write(row + (last + 1).to_bytes(8, "big"), value)
+
+    def get(self, entry: Any) -> Any:
+        return self.read(self.row(entry))
+
+    def put(self, entry: Any, value: Any) -> None:
+        self.write(self.row(entry), value)
+
+    def remove(self, entry: Any) -> None:
+        self.delete(self.row(entry))
+
+    def get_all(self, keys: Collection[Any], namespaces: Iterable[Any] | None = None) -> list[Any]:
+        return list(map(self.get, _entries(keys, namespaces)))
+
+    def put_all(self, keys: Collection[Any], values: Iterable[Any], namespaces: Iterable[Any] | None = None) -> None:
+        for entry, value in zip(_entries(keys, namespaces), values, strict=True):
+            if value is MISSING:
+                self.remove(entry)
+            else:
+                self.put(entry, value)
 
     def fold(
         self, keys: Sequence[Any], records: Iterator[Any], reduce: Callable[[Any, Any], Any],
-        handover: Handover | None = None,
+        handover: Handover | None = None, *, namespaces: Iterable[Any] | None = None,
+        first: Callable[[Any], Any] | None = None,
     ) -> list[Any]:  # fmt: skip
         results: list[Any] = []
-        for key, record in zip(keys, records, strict=False):
-            entry = self.entry_of(key)
-            before = self.read(entry)
-            result = record if before is MISSING else reduce(before, record)
-            self.write(entry, result)
-            results.append(result if handover is None else handover.kept(result))
+        for entry, record in zip(_entries(keys, namespaces), records, strict=False):
+            before = self.get(entry)
+            if before is not MISSING:
+                record = reduce(before, record)
+            elif first is not None:
+                record = first(record)
+            self.put(entry, record)
+            results.append(record if handover is None else handover.kept(record))
         return results
 
-    def read_column(self, keys: Any, default: float = 0, dtype: Any = "float64") -> npt.NDArray[Any]:
-        found = (self.read(self.entry_of(key)) for key in _listed(keys))
-        return np.array([default if number is MISSING else number for number in found], dtype)
+    def list_state(self, address: AnyAddress) -> BytesListState:
+        return BytesListState(self, address)
 
-    def write_column(self, keys: Any, numbers: npt.NDArray[Any]) -> None:
-        for key, number in zip(_listed(keys), numbers.tolist(), strict=True):
-            self.write(self.entry_of(key), number)
+    def map_state(self, address: AnyAddress) -> BytesMapState:
+        return BytesMapState(self, address)
 
-    def load(self, rows: Rows, stored_ttl: TtlSettings | None) -> None:
-        chosen, expiry = owned_rows(rows, self._index), self.expiry
-        deadlines = None if expiry is None else deadlines_of(rows, stored_ttl, expiry.ttl_ms, expiry.now())
+    def sweep(self, entries: int, now: int) -> None:
+        """As RocksDB, it would drop what has expired when it compacts."""
+
+    def load(self, rows: Rows) -> None:
+        chosen = owned_rows(rows, self._index)
         if self.declaration.kind is StateKind.LIST:
             chosen = sorted(chosen, key=rows.detail.__getitem__)
         for row in chosen:
-            entry = self.entry_of(rows.keys[row], *(rows.namespaces[row : row + 1]))
-            deadline = None if deadlines is None else deadlines[row]
+            entry = (rows.keys[row], rows.namespaces[row]) if self.declaration.namespaced else rows.keys[row]
             match self.declaration.kind:
                 case StateKind.LIST:
-                    self.append(entry, rows.content[row], deadline)
+                    self.append(entry, rows.content[row])
                 case StateKind.MAP:
-                    self.write(self.map_row(entry, rows.detail[row]), rows.content[row], deadline)
+                    self.write(self.map_row(entry, rows.detail[row]), rows.content[row])
                 case _:
-                    self.write(entry, rows.content[row], deadline)
+                    self.put(entry, rows.content[row])
 
-    def capture(self, store: OrderedBytes) -> BytesCapture:
+    def load_native(self, files: Sequence[RestoredFile]) -> None:
+        _load(files, self._prefix, self._index, self._store)
+
+    def capture(self, store: OrderedBytes, base: int | None) -> BytesCapture:
         drops = self.expiry is not None and self.expiry.in_snapshots
         now = self.expiry.now() if self.expiry is not None and drops else None
-        return BytesCapture(self.declaration, store, self._prefix, self._values, self._index.owned, now)
+        return BytesCapture(
+            self.declaration, store, self._prefix, self._index, base, values=self._values, drop_expired_at=now
+        )
 
 
-def _listed(keys: Any) -> list[Any]:
-    return keys.to_pylist() if hasattr(keys, "to_pylist") else list(keys)
+def _entries(keys: Collection[Any], namespaces: Iterable[Any] | None) -> Collection[Any]:
+    return keys if namespaces is None else list(zip(keys, namespaces, strict=True))
 
 
-class BytesCapture:
-    """The rows of one table in a snapshot of the store."""
+class CapturedBytes:
+    """The rows of one state in a snapshot of the store. Its own format: a file for each key group, named by content."""
 
-    base: int | None = None
     dirty_groups: frozenset[int] | None = None
 
     def __init__(
-        self, declaration: StateDeclaration, store: OrderedBytes, prefix: bytes, values: ValueCodec, owned: range,
-        drop_expired_at: int | None,
-    ) -> None:  # fmt: skip
+        self, declaration: StateDeclaration, store: OrderedBytes, prefix: bytes, index: KeyGroupIndex, base: int | None
+    ) -> None:
         self.declaration = declaration
+        self.base = base
         self._store: OrderedBytes | None = store
-        self._prefix, self._values, self._owned = prefix, values, owned
-        self._drop_expired_at = drop_expired_at
-
-    def rows(self, key_groups: Collection[int] | None = None) -> StateRows:
-        found = StateRows([], [], [] if self.declaration.namespaced else None, [] if self.declaration.ttl else None)
-        groups: list[int] = []
-        entry = None
-        for group in sorted(self._owned if key_groups is None else key_groups):
-            for row, data in self._scan(group):
-                key, rest = unframed(row)
-                namespace, rest = unframed(rest) if self.declaration.namespaced else (b"", rest)
-                if (group, key, namespace) != entry:
-                    entry = group, key, namespace
-                    self._begin(found, *entry)
-                    groups.append(group)
-                self._add(found, rest, data)
-        return StateRows(found.values, found.keys, found.namespaces, found.expires_at, np.array(groups, np.int32))
+        self._prefix, self._index = prefix, index
+        self._folder: tempfile.TemporaryDirectory[str] | None = None
 
     def _scan(self, group: int) -> Iterator[tuple[bytes, bytes]]:
-        if self._store is not None:
-            for row, data in self._store.scan(self._prefix + group.to_bytes(2, "big")):
-                if self._drop_expired_at is None or int.from_bytes(data[:8], "big") > self._drop_expired_at:
-                    yield row, data
+        return iter(()) if self._store is None else self._store.scan(self._prefix + group.to_bytes(2, "big"))
 
-    def _begin(self, found: StateRows, group: int, key: bytes, namespace: bytes) -> None:
-        found.keys.append(pickle.loads(key))
-        if found.namespaces is not None:
-            found.namespaces.append(pickle.loads(namespace))
-        for column in (found.values, found.expires_at):
-            if column is not None:
-                column.append([] if self.declaration.kind is StateKind.LIST else {})
-
-    def _add(self, found: StateRows, rest: bytes, data: bytes) -> None:
-        deadline, value = int.from_bytes(data[:8], "big"), self._values.decode(data[8:])
-        for column, item in ((found.values, value), (found.expires_at, deadline)):
-            if column is None:
-                continue
-            match self.declaration.kind:
-                case StateKind.LIST:
-                    column[-1].append(item)
-                case StateKind.MAP:
-                    column[-1][pickle.loads(rest)] = item
-                case _:
-                    column[-1] = item
+    def native_files(self) -> NativeFiles:
+        files = []
+        self._folder = self._folder or tempfile.TemporaryDirectory()
+        for group in self._index.owned:
+            if rows := list(self._scan(group)):
+                content = pickle.dumps((group, rows))
+                name = hashlib.sha256(content).hexdigest()
+                path = Path(self._folder.name) / name
+                path.write_bytes(content)
+                files.append(NativeFile(name, str(path), range(group, group + 1), len(rows)))
+        return NativeFiles("bytes", tuple(files))
 
     def release(self) -> None:
         self._store = None
+        if self._folder is not None:
+            self._folder.cleanup()
 
 
-# State objects
+def _load(files: Iterable[RestoredFile], prefix: bytes, index: KeyGroupIndex, store: OrderedBytes) -> None:
+    for file in files:
+        assert file.format == "bytes"
+        group, rows = pickle.loads(file.data)
+        for row, data in rows if group in index.owned else ():
+            store.put(prefix + group.to_bytes(2, "big") + row, data)
 
 
-@dataclass
-class BytesState(State):
+class BytesCapture(CapturedBytes):
+    def __init__(self, *rest: Any, values: ValueCodec, drop_expired_at: int | None) -> None:
+        super().__init__(*rest)
+        self._values = values
+        self._drop_expired_at = drop_expired_at
+
+    def table(self, key_groups: Collection[int] | None = None, work: Work = nullcontext) -> pa.Table:
+        found: dict[tuple[int, bytes, bytes], Any] = {}
+        for group in sorted(self._index.owned if key_groups is None else key_groups):
+            for row, data in self._scan(group):
+                key, rest = unframed(row)
+                namespace, rest = unframed(rest) if self.declaration.namespaced else (b"", rest)
+                value = self._values.decode(data)
+                match self.declaration.kind:
+                    case StateKind.LIST:
+                        found.setdefault((group, key, namespace), []).append(value)
+                    case StateKind.MAP:
+                        found.setdefault((group, key, namespace), {})[pickle.loads(rest)] = value
+                    case _:
+                        found[group, key, namespace] = value
+        if self._drop_expired_at is not None:
+            alive_of, now = unexpired(self.declaration.kind), self._drop_expired_at
+            left = {entry: alive_of(value, now) for entry, value in found.items()}
+            found = {entry: value for entry, value in left.items() if value is not None}
+        keys = [pickle.loads(key) for _, key, _ in found]
+        namespaces = [pickle.loads(namespace) for _, _, namespace in found] if self.declaration.namespaced else None
+        groups = np.array([group for group, _, _ in found], np.int32)
+        rows = StateRows(list(found.values()), keys, namespaces, groups)
+        return stepwise_table(self.declaration, rows, self._index.max_parallelism, work)
+
+
+# Lists and maps; all else is over any table
+
+
+class BytesState(AddressedState):
     """The table, and which of its entries is meant."""
 
-    table: BytesTable
-    at: Address | NamespacedAddress
-    descriptor: Any
-
-    def set_namespace(self, namespace: Any) -> None:
-        assert isinstance(self.at, NamespacedAddress)
-        self.at.namespace = namespace
-
-    @property
-    def entry(self) -> bytes:
-        return self.table.entry(self.at)
+    def __init__(self, table: BytesTable, address: AnyAddress) -> None:
+        super().__init__(address)
+        self.table = table
 
     def clear(self) -> None:
-        self.table.delete(self.entry)
+        self.table.remove(self._at.key)
 
 
-class BytesValueState(BytesState, ValueState[Any]):
-    def value(self) -> Any:
-        value = self.table.read(self.entry)
-        return None if value is MISSING else value
-
-    def update(self, value: Any) -> None:
-        self.clear() if value is None else self.table.write(self.entry, value)
-
-
-class BytesReducingState(BytesState, ReducingState[Any]):
-    def get(self) -> Any:
-        value = self.table.read(self.entry)
-        return None if value is MISSING else value
-
-    def add(self, value: Any) -> None:
-        before = self.table.read(self.entry)
-        self.table.write(self.entry, value if before is MISSING else self.descriptor.reduce(before, value))
-
-
-class BytesAggregatingState(BytesState, AggregatingState[Any, Any]):
-    def get(self) -> Any:
-        accumulator = self.table.read(self.entry)
-        return None if accumulator is MISSING else self.descriptor.agg_function.get_result(accumulator)
-
-    def add(self, value: Any) -> None:
-        function, accumulator = self.descriptor.agg_function, self.table.read(self.entry)
-        if accumulator is MISSING:
-            accumulator = function.create_accumulator()
-        self.table.write(self.entry, function.add(value, accumulator))
-
-
-class BytesListState(BytesState, ListState[Any]):
+class BytesListState(BytesState, MergingListState):
     def get(self) -> list[Any]:
-        return [value for _, value in self.table.rows(self.entry)]
+        return [value for _, value in self.table.scan(self._at.key)]
 
     def add(self, value: Any) -> None:
-        self.table.append(self.entry, value)
+        self.table.append(self._at.key, value)
 
     def add_all(self, values: Iterable[Any]) -> None:
         for value in list(values):
@@ -290,14 +278,14 @@ class BytesListState(BytesState, ListState[Any]):
 
 class BytesMapState(BytesState, MapState[Any, Any]):
     def get(self, key: Any) -> Any:
-        value = self.table.read(self.table.map_row(self.entry, key))
+        value = self.table.read(self.table.map_row(self._at.key, key))
         return None if value is MISSING else value
 
     def contains(self, key: Any) -> bool:
-        return self.table.read(self.table.map_row(self.entry, key)) is not MISSING
+        return self.table.read(self.table.map_row(self._at.key, key)) is not MISSING
 
     def items(self) -> list[tuple[Any, Any]]:
-        return [(pickle.loads(row), value) for row, value in self.table.rows(self.entry)]
+        return [(pickle.loads(row), value) for row, value in self.table.scan(self._at.key)]
 
     def keys(self) -> list[Any]:
         return [key for key, _ in self.items()]
@@ -309,20 +297,133 @@ class BytesMapState(BytesState, MapState[Any, Any]):
         return not self.items()
 
     def put(self, key: Any, value: Any) -> None:
-        self.table.write(self.table.map_row(self.entry, key), value)
+        self.table.write(self.table.map_row(self._at.key, key), value)
 
     def put_all(self, dict_value: Mapping[Any, Any]) -> None:
         for key, value in dict_value.items():
             self.put(key, value)
 
     def remove(self, key: Any) -> None:
-        self.table.delete(self.table.map_row(self.entry, key))
+        self.table.delete(self.table.map_row(self._at.key, key))
 
 
-_STATES: dict[StateKind, type[BytesState]] = {
-    StateKind.VALUE: BytesValueState, StateKind.REDUCING: BytesReducingState, StateKind.LIST: BytesListState,
-    StateKind.AGGREGATING: BytesAggregatingState, StateKind.MAP: BytesMapState,
-}  # fmt: skip
+# Timers
+
+
+class BytesTimers:
+    """A row each, under the name, the key group, the domain and the time; so the first of each key group is at hand."""
+
+    def __init__(
+        self, declaration: StateDeclaration, index: KeyGroupIndex, address: Address, store: OrderedBytes
+    ) -> None:
+        self.declaration = declaration
+        self.index, self.address, self.store = index, address, store
+        self.prefix = framed(declaration.name.encode())
+        for row, _ in list(store.scan(self.prefix)):
+            store.delete(self.prefix + row)
+        self.event, self.processing = (BytesTimerQueue(self, domain) for domain in TimeDomain)
+
+    def load(self, rows: Rows) -> None:
+        for row in owned_rows(rows, self.index):
+            queue = self.event if rows.detail[row] == "event" else self.processing
+            namespaces = rows.namespaces[row : row + 1] if self.declaration.namespaced else None
+            queue.register_all([rows.content[row]], [rows.keys[row]], namespaces)
+
+    def load_native(self, files: Sequence[RestoredFile]) -> None:
+        _load(files, self.prefix, self.index, self.store)
+
+    def capture(self, store: OrderedBytes, base: int | None) -> BytesTimerCapture:
+        return BytesTimerCapture(self.declaration, store, self.prefix, self.index, base)
+
+
+class BytesTimerQueue:
+    def __init__(self, timers: BytesTimers, domain: TimeDomain) -> None:
+        self._timers, self._domain = timers, domain.value[:1].encode()
+
+    def register(self, timestamp: int, namespace: Any = None) -> None:
+        hash(self._timers.address.key)
+        self.register_all([timestamp], [self._timers.address.key], self._given(namespace))
+
+    def delete(self, timestamp: int, namespace: Any = None) -> None:
+        hash(self._timers.address.key)
+        self.delete_all([timestamp], [self._timers.address.key], self._given(namespace))
+
+    def register_all(
+        self, timestamps: Iterable[int], keys: Collection[Any], namespaces: Iterable[Any] | None = None
+    ) -> None:
+        for row in self._rows(timestamps, keys, namespaces):
+            self._timers.store.put(row, b"")
+
+    def delete_all(
+        self, timestamps: Iterable[int], keys: Collection[Any], namespaces: Iterable[Any] | None = None
+    ) -> None:
+        for row in self._rows(timestamps, keys, namespaces):
+            self._timers.store.delete(row)
+
+    def next_timestamp(self) -> int | None:
+        return min((row.timestamp for row in self._firsts()), default=None)
+
+    def due(self, until: int) -> Iterator[Timer]:
+        while (first := min(self._firsts(), default=None, key=lambda row: row.timestamp)) and first.timestamp <= until:
+            self._timers.store.delete(first.row)
+            yield Timer(first.timestamp, *first.entry)
+
+    def take_due(self, until: int) -> DueTimers | None:
+        timestamp = self.next_timestamp()
+        if timestamp is None or timestamp > until:
+            return None
+        entries = [timer[1:] for timer in self.due(timestamp)]
+        namespaces = [namespace for _, namespace in entries] if self._timers.declaration.namespaced else None
+        return DueTimers(timestamp, [entry[0] for entry in entries], namespaces)
+
+    def _given(self, namespace: Any) -> list[Any] | None:
+        return [namespace] if self._timers.declaration.namespaced else None
+
+    def _rows(
+        self, timestamps: Iterable[int], keys: Collection[Any], namespaces: Iterable[Any] | None
+    ) -> Iterator[bytes]:
+        timers, types = self._timers, self._timers.declaration.types
+        for timestamp, entry in zip(timestamps, _entries(keys, namespaces), strict=True):
+            key, *namespace = entry if namespaces is not None else (entry,)
+            group = timers.index.of(key).to_bytes(2, "big")
+            places = zip((key, *namespace), (types.key, types.namespace), strict=False)
+            where = b"".join(framed(key_bytes(part, kind)) for part, kind in places)
+            yield timers.prefix + group + self._domain + (timestamp + (1 << 63)).to_bytes(8, "big") + where
+
+    def _firsts(self) -> Iterator[TimerRow]:
+        for group in self._timers.index.owned:
+            prefix = self._timers.prefix + group.to_bytes(2, "big") + self._domain
+            for row, _ in self._timers.store.scan(prefix):
+                yield TimerRow.of(prefix, row, self._timers.declaration.namespaced)
+                break
+
+
+class TimerRow(NamedTuple):
+    row: bytes
+    timestamp: int
+    entry: tuple[Any, ...]
+
+    @staticmethod
+    def of(prefix: bytes, row: bytes, namespaced: bool) -> TimerRow:
+        key, rest = unframed(row[8:])
+        entry = (pickle.loads(key),) + ((pickle.loads(unframed(rest)[0]),) if namespaced else ())
+        return TimerRow(prefix + row, int.from_bytes(row[:8], "big") - (1 << 63), entry)
+
+
+class BytesTimerCapture(CapturedBytes):
+    def table(self, key_groups: Collection[int] | None = None, work: Work = nullcontext) -> pa.Table:
+        times: list[tuple[int, str]] = []
+        entries: list[tuple[Any, ...]] = []
+        groups: list[int] = []
+        for group in sorted(self._index.owned if key_groups is None else key_groups):
+            for row, _ in self._scan(group):
+                timer = TimerRow.of(b"", row[1:], self.declaration.namespaced)
+                times.append((timer.timestamp, "event" if row[:1] == b"e" else "processing"))
+                entries.append(timer.entry)
+                groups.append(group)
+        namespaces = [entry[1] for entry in entries] if self.declaration.namespaced else None
+        rows = StateRows(times, [entry[0] for entry in entries], namespaces, np.array(groups, np.int32))
+        return stepwise_table(self.declaration, rows, self._index.max_parallelism, work)
 
 
 # Backends
@@ -335,7 +436,8 @@ class BytesKeyedStateBackend:
         self._key_type, self._index, self._clock = key_type, index, clock
         self._address = Address()
         self._store = OrderedBytes()
-        self._tables = NamedTables(operator_name, self._empty)
+        self._confirmed: int | None = None
+        self._tables: NamedTables[BytesTable | BytesTimers] = NamedTables(operator_name, self._empty, clock)
 
     def set_current_key(self, key: Any) -> None:
         self._address.key = key
@@ -351,23 +453,35 @@ class BytesKeyedStateBackend:
     def state(self, descriptor: StateDescriptor, namespace_type: TypeInformation | None = None) -> State:
         declaration = declare_keyed(descriptor, self._key_type, namespace_type)
         table = self._tables.declare(declaration, descriptor.ttl, descriptor)
+        assert isinstance(table, BytesTable)
         at = self._address if namespace_type is None else NamespacedAddress(self._address)
-        return _STATES[declaration.kind](table, at, descriptor)
+        if table.expiry is not None:
+            return expiring_state(table, at, descriptor, table.expiry)
+        return state_object(table, at, descriptor)
 
-    def reducing_table(
-        self, name: str, value_type: TypeInformation, ttl: StateTtlConfig | None = None
-    ) -> BytesTable:
-        types = StateTypes(self._key_type, value_type)
-        return self._tables.declare(StateDeclaration(name, StateKind.REDUCING, types, ttl_settings(ttl)), ttl)
+    def table(
+        self, name: str, value_type: TypeInformation, kind: StateKind = StateKind.REDUCING,
+        namespace_type: TypeInformation | None = None, ttl: StateTtlConfig | None = None,
+    ) -> ValueTable:  # fmt: skip
+        types = StateTypes(self._key_type, value_type, namespace_type)
+        table = self._tables.declare(StateDeclaration(name, kind, types, ttl_settings(ttl)), ttl)
+        assert isinstance(table, BytesTable)
+        return table if table.expiry is None else ExpiringTable(table, table.expiry)
+
+    def timers(self, name: str, namespace_type: TypeInformation | None = None) -> BytesTimers:
+        types = StateTypes(self._key_type, namespace=namespace_type)
+        timers = self._tables.declare(StateDeclaration(name, StateKind.TIMERS, types), None)
+        assert isinstance(timers, BytesTimers)
+        return timers
 
     def capture(self, checkpoint_id: int, incremental: bool = False) -> CapturedKeyedState:
         tables = self._tables.all()
         store = self._store.snapshot()
-        states = tuple(table.capture(store) for table in tables)
+        states = tuple(table.capture(store, self._confirmed if incremental else None) for table in tables)
         return CapturedKeyedState(checkpoint_id, self._index.max_parallelism, self._index.owned, states)
 
     def confirm(self, checkpoint_id: int) -> None:
-        """Nothing builds upon it."""
+        self._confirmed = checkpoint_id
 
     def restore(self, states: Iterable[RestoredState]) -> None:
         self._tables.restore(states)
@@ -376,7 +490,9 @@ class BytesKeyedStateBackend:
         self._address.key = NO_KEY
         self._store.closed = True
 
-    def _empty(self, declaration: StateDeclaration, ttl: StateTtlConfig | None) -> BytesTable:
+    def _empty(self, declaration: StateDeclaration, ttl: StateTtlConfig | None) -> BytesTable | BytesTimers:
+        if declaration.kind is StateKind.TIMERS:
+            return BytesTimers(declaration, self._index, self._address, self._store)
         return BytesTable(declaration, self._index, None if ttl is None else Expiry(ttl, self._clock), self._store)
 
 

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import Any
 
+import pyarrow as pa
 from bytes_backend import BytesStateBackend
 
 from millstream.core import types as t
 from millstream.core.clock import ManualClock
+from millstream.core.snapshot.model import StateKind, StateSnapshot
 from millstream.core.snapshot.restore import Rows, check_table, read_rows
 from millstream.core.snapshot.table import StateTypes
 from millstream.datastream.functions import AggregateFunction
@@ -20,9 +22,8 @@ from millstream.datastream.state import (
     StateDescriptor,
     StateTtlConfig,
 )
-from millstream.taskmanager.state.arrow_tables import keyed_table
 from millstream.taskmanager.state.backend import KeyedStateBackend, StateBackend
-from millstream.taskmanager.state.captured import CapturedKeyedState, CapturedTable, StateDeclaration, StateRows
+from millstream.taskmanager.state.captured import CapturedKeyedState, CapturedTable, StateDeclaration
 from millstream.taskmanager.state.heap import HashMapStateBackend
 from millstream.taskmanager.state.key_group_index import KeyGroupIndex
 
@@ -69,6 +70,10 @@ class DecodedState:
         """The rows as they are."""
         return self.decoded
 
+    def native_files(self, declared: StateTypes | None) -> tuple[()]:
+        """All of it are rows."""
+        return ()
+
 
 class Average(AggregateFunction):
     """Its accumulator is a list, changed in place."""
@@ -114,21 +119,35 @@ def state_of(capture: CapturedKeyedState, name: str) -> CapturedTable:
     return next(state for state in capture.states if state.declaration.name == name)
 
 
-def contents(table: CapturedTable) -> dict[Any, Any]:
-    rows = table.rows()
-    return dict(zip(rows.keys, rows.values, strict=True))
+def contents(table: CapturedTable, key_groups: Collection[int] | None = None) -> dict[Any, Any]:
+    """What each key, or key and namespace, has."""
+    rows, declaration = decoded(table, key_groups).decoded, table.declaration
+    owners = list(zip(rows.keys, rows.namespaces, strict=True)) if declaration.namespaced else rows.keys
+    found: dict[Any, Any] = {}
+    for number, owner in enumerate(owners):
+        match declaration.kind:
+            case StateKind.LIST:
+                elements = found.setdefault(owner, [])
+                assert rows.detail[number] == len(elements)
+                elements.append(rows.content[number])
+            case StateKind.MAP:
+                found.setdefault(owner, {})[rows.detail[number]] = rows.content[number]
+            case _:
+                found[owner] = rows.content[number]
+    return found
 
 
-def decoded(table: CapturedTable, rows: StateRows | None = None, pickles: bool = True) -> DecodedState:
+def decoded(table: CapturedTable, key_groups: Collection[int] | None = None) -> DecodedState:
     """Through the table of the snapshot format and back, as a restore does."""
+    checked, stored = stored_table(table, key_groups)
+    return DecodedState(table.declaration, read_rows(checked, stored, table.declaration.types, unpickle=True))
+
+
+def stored_table(table: CapturedTable, key_groups: Collection[int] | None = None) -> tuple[pa.Table, StateSnapshot]:
+    """As a file holds it, and as the metadata describes it."""
     declaration = table.declaration
-    arrow = keyed_table(declaration, table.rows() if rows is None else rows, GROUPS)
-    stored = declaration.types.snapshot(declaration.name, declaration.kind)
-    if declaration.ttl is not None:
-        stored = replace(stored, ttl=declaration.ttl)
-    checked = check_table(arrow, stored, "file")
-    rows_read: Rows = read_rows(checked, stored, declaration.types, unpickle=pickles)
-    return DecodedState(declaration, rows_read)
+    stored = replace(declaration.types.snapshot(declaration.name, declaration.kind), ttl=declaration.ttl)
+    return check_table(table.table(key_groups), stored, "file"), stored
 
 
 def changes_do_not_show(keyed: Keyed, descriptor: StateDescriptor, write: Any, change: Any) -> None:

@@ -10,10 +10,13 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
-from state_rig import Average, Keyed, contents, state_of, ttl
+from state_rig import Average, Keyed, contents, fresh, state_of, ttl
 
 from millstream.core import types as t
+from millstream.core.row import Row
+from millstream.core.snapshot.model import StateKind
 from millstream.datastream.state import (
     AggregatingStateDescriptor,
     ListStateDescriptor,
@@ -23,6 +26,7 @@ from millstream.datastream.state import (
     StateTtlConfig,
     ValueStateDescriptor,
 )
+from millstream.taskmanager.state.table import MISSING
 
 
 @dataclass(frozen=True)
@@ -205,8 +209,8 @@ def test_equal_keys_are_one_key(keyed: Keyed) -> None:
 def test_what_is_not_a_number_is_one_key(keyed: Keyed) -> None:
     captures = []  # beside which tables take more care
     state = value(keyed)
-    table = keyed.backend.reducing_table("sum", t.PICKLED)
-    ttl_table = keyed.backend.reducing_table("short sum", t.LONG, ttl().build())
+    table = keyed.backend.table("sum", t.PICKLED)
+    ttl_table = keyed.backend.table("short sum", t.LONG, ttl=ttl().build())
     for number in range(3):
         captures.append(keyed.backend.capture(number))
         keyed.at(float("nan"))
@@ -215,9 +219,9 @@ def test_what_is_not_a_number_is_one_key(keyed: Keyed) -> None:
             sums.fold([float("nan"), "a", float("nan")], iter([1, 1, 1]), lambda a, b: a + b)
     assert state.value() == 3
     for sums in (table, ttl_table):
-        assert sums.read_column([float("nan"), "a"]).tolist() == [6, 3]
-        sums.write_column([float("nan"), 1.5], np.array([10, 1]))
-        assert sums.read_column(pa.array([float("nan"), 1.5])).tolist() == [10, 1]
+        assert sums.get_all([float("nan"), "a"]) == [6, 3]
+        sums.put_all([float("nan"), 1.5], [10, 1])
+        assert sums.get_all([float("nan"), 1.5]) == [10, 1]
 
 
 def test_zero_has_no_sign(keyed: Keyed) -> None:
@@ -359,34 +363,128 @@ def test_undeclared_types_are_warned_of_once(keyed: Keyed, caplog: pytest.LogCap
 
 
 def test_folding(keyed: Keyed) -> None:
-    table = keyed.backend.reducing_table("sum", t.LONG)
+    table = keyed.backend.table("sum", t.LONG)
     assert table.fold(["a", "b", "a"], iter([1, 2, 3]), lambda a, b: a + b) == [1, 2, 4]
     assert table.fold(["a"], iter([10]), lambda a, b: a + b) == [14]
-    assert keyed.backend.reducing_table("sum", t.LONG).fold(["b"], iter([1]), max) == [2]
+    assert keyed.backend.table("sum", t.LONG).fold(["b"], iter([1]), max) == [2]
 
 
 def test_folding_keeps_none(keyed: Keyed) -> None:
-    table = keyed.backend.reducing_table("last", t.PICKLED)
+    table = keyed.backend.table("last", t.PICKLED)
     assert table.fold([1, 1, None], iter([None, None, None]), lambda a, b: (a, b)) == [None, (None, None), None]
 
 
 def test_a_fold_that_fails_has_taken_the_failing_record_last(keyed: Keyed) -> None:
-    table = keyed.backend.reducing_table("sum", t.LONG)
+    table = keyed.backend.table("sum", t.LONG)
     records = iter([1, 2, 0, 4])
     with pytest.raises(ZeroDivisionError):
         table.fold([1, 1, 1, 1], records, lambda a, b: a // b)
     assert next(records) == 4
 
 
-@pytest.mark.parametrize("make", [list, np.array, pa.array])
-def test_columns(keyed: Keyed, make: Any) -> None:
-    table = keyed.backend.reducing_table("sum", t.DOUBLE)
-    table.write_column(make([1, 2, 1]), np.array([1.5, 2.5, 3.5]))
-    found = table.read_column(make([2, 1, 3]), default=-1)
-    assert found.tolist() == [2.5, 3.5, -1]
+def test_many_values_at_once(keyed: Keyed) -> None:
+    table = keyed.backend.table("last", t.PICKLED, StateKind.VALUE)
+    assert table.get_all([]) == []
+    table.put_all([1, "a", 1.0, None], ["x", [1], None, "n"])
+    assert table.get_all([1, "b", "a", None, True]) == [None, MISSING, [1], "n", None]
+    table.put_all(["a", "b", "a", "c"], [MISSING, 1, 2, MISSING])
+    table.put_all([1, "b"], iter([5, MISSING]))
+    assert table.get_all((1, "a", "b", "c")) == [5, 2, MISSING, MISSING]
+    state: Any = keyed.at("a").backend.state(ValueStateDescriptor("last", t.PICKLED))
+    assert state.value() == 2
+
+
+def test_batches_in_namespaces(keyed: Keyed) -> None:
+    """With a first value that is not the record: an accumulator."""
+    window = t.TupleType((t.LONG, t.LONG))
+    table = keyed.backend.table("average", t.ListType(t.LONG), StateKind.AGGREGATING, window)
+    keys, windows = ["a", "b", "a", "a"], [(0, 5), (0, 5), (5, 10), (0, 5)]
+
+    def add(accumulator: list[int], number: int) -> list[int]:
+        return [accumulator[0] + number, accumulator[1] + 1]
+
+    for sums in ([[1, 1], [2, 1], [3, 1], [5, 2]], [[6, 3], [4, 2], [6, 2], [10, 4]]):
+        numbers = iter([1, 2, 3, 4])
+        assert table.fold(keys, numbers, add, namespaces=windows, first=lambda number: [number, 1]) == sums
+    assert table.get_all(["a", "b"], [(5, 10), (5, 10)]) == [[6, 2], MISSING]
+    table.put_all(["b", "a"], [[0, 0], MISSING], [(5, 10), (0, 5)])
+    state: Any = keyed.backend.state(AggregatingStateDescriptor("average", Sums(), list[int]), window)
+    for key, namespace, expected in (("a", (0, 5), None), ("a", (5, 10), 6), ("b", (5, 10), 0), ("b", (0, 5), 4)):
+        keyed.at(key)
+        state.set_namespace(namespace)
+        assert state.get() == expected
+
+
+@pytest.mark.parametrize("expires", [False, True])
+def test_several_columns(keyed: Keyed, expires: bool) -> None:
+    """What an operator on columns does: it reads the accumulators of distinct entries, computes, and writes them."""
+    keyed = Keyed(keyed.make, t.TupleType((t.STRING, t.LONG)))
+    accumulator = t.RowType((t.LONG, t.DOUBLE), ("count", "sum"))
+    config = ttl().build() if expires else None
+    table = keyed.backend.table("totals", accumulator, StateKind.AGGREGATING, t.LONG, config)
+    keys = pa.array([("a", 1), ("b", 1), ("a", 1)], pa.struct({"f0": pa.string(), "f1": pa.int64()}))
+    windows, amounts = pa.array([0, 0, 60]), pa.array([1.5, 2.5, 3.5])
+    for _ in range(2):
+        counts, sums = table.get_columns(keys, windows).flatten()
+        columns = [pc.add(pc.fill_null(counts, 0), 1), pc.add(pc.fill_null(sums, 0), amounts)]
+        table.put_columns(keys, pa.StructArray.from_arrays(columns, ["count", "sum"]), windows)
+    found = table.get_all([("a", 1), ("b", 1), ("a", 2)], [60, 0, 0])
+    assert found == [Row(count=2, sum=7.0), Row(count=2, sum=5.0), MISSING]
+    gone = pa.array([None], table.get_columns(keys, windows).type)
+    table.put_columns(keys[:1], gone, windows[:1])
+    assert table.get_columns(keys, windows).is_valid().to_pylist() == [False, True, True]
+
+
+def test_a_column_of_numbers(keyed: Keyed) -> None:
+    table = keyed.backend.table("sum", t.DOUBLE)
+    table.put_columns(pa.array([1, 2, 1]), pa.array([1.5, 2.5, 3.5]))
+    assert table.get_columns(pa.array([2, 1, 3])).to_pylist() == [2.5, 3.5, None]
     assert table.fold([1], iter([1.0]), lambda a, b: a + b) == [4.5]
-    table.write_column(make(["a", "b"]), np.array([1, 2]))
-    assert table.read_column(make(["b", "z"]), dtype="int64").tolist() == [2, 0]
+    table.put_columns(pa.array(["a", "b"]), pa.array([1.0, None]))
+    assert table.get_columns(pa.array(["b", "a"])).to_pylist() == [None, 1.0]
+    undeclared = keyed.backend.table("anything", t.PICKLED)
+    with pytest.raises(StateAccessError, match="state 'anything' has no declared type"):
+        undeclared.get_columns(pa.array([1]))
+
+
+class Sums(Average):
+    def get_result(self, accumulator: list[float]) -> float:
+        return accumulator[0]
+
+
+@pytest.mark.parametrize("expires", [False, True])
+@pytest.mark.parametrize(
+    ("descriptor", "expected"),
+    [
+        (ListStateDescriptor("s", int), [1, 2, 3, 4]),
+        (ReducingStateDescriptor("s", lambda a, b: a * 10 + b, int), 12 * 10 + 34),
+        (AggregatingStateDescriptor("s", Sums(), list[float]), 10),
+    ],
+)
+def test_namespaces_merge(keyed: Keyed, descriptor: Any, expected: Any, expires: bool) -> None:
+    state: Any = keyed.backend.state(fresh(descriptor, expires), t.LONG)
+
+    def at(key: str, namespace: int) -> Any:
+        keyed.at(key)
+        state.set_namespace(namespace)
+        return state
+
+    for namespace, number in ((10, 1), (10, 2), (30, 3), (20, 4)):
+        at("a", namespace).add(number)
+        at("b", namespace).add(number)
+    before = contents(state_of(keyed.backend.capture(1), "s"))
+    at("a", 99).merge_namespaces(10, [30, 50, 20])
+    assert not state.get(), "the namespace at hand is as it was"
+    assert at("a", 10).get() == expected
+    assert [at("a", namespace).get() or None for namespace in (20, 30, 50)] == [None] * 3
+    after = contents(state_of(keyed.backend.capture(2), "s"))
+    assert {owner: value for owner, value in after.items() if owner[0] == "b"} == {
+        owner: value for owner, value in before.items() if owner[0] == "b"
+    }
+    state.merge_namespaces(70, [60])
+    assert not at("a", 70).get()
+    state.merge_namespaces(70, [10])
+    assert at("a", 70).get() == expected
 
 
 def test_a_time_to_live_is_a_duration() -> None:

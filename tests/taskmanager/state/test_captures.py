@@ -5,7 +5,7 @@ from __future__ import annotations
 import pickle
 import sys
 import threading
-from dataclasses import dataclass, make_dataclass, replace
+from dataclasses import dataclass, make_dataclass
 from datetime import date, datetime, time, timedelta, timezone
 from decimal import Decimal
 from enum import Enum
@@ -25,6 +25,7 @@ from state_rig import (
     decoded,
     fresh,
     state_of,
+    stored_table,
     ttl,
 )
 from waiting import DEADLINE
@@ -34,7 +35,7 @@ from millstream.core.handover import Handover
 from millstream.core.key_groups import key_group_of
 from millstream.core.row import Row
 from millstream.core.snapshot.model import StateKind, TtlSettings
-from millstream.core.snapshot.restore import Rows, check_table
+from millstream.core.snapshot.restore import Rows
 from millstream.core.snapshot.table import StateTypes
 from millstream.datastream.state import (
     AggregatingStateDescriptor,
@@ -45,7 +46,6 @@ from millstream.datastream.state import (
     ValueStateDescriptor,
 )
 from millstream.taskmanager.checkpointing.restoring import ReadFile, StoredState
-from millstream.taskmanager.state.arrow_tables import keyed_table
 from millstream.taskmanager.state.captured import StateDeclaration
 
 
@@ -205,7 +205,7 @@ def test_keys_there_and_back(keyed: Keyed, key_type: t.TypeInformation, keys: li
     assert [keyed.at(again(key)) and state.value() for key in keys] == expected
     capture = captured(keyed.backend, "s")
     groups = {key_group_of(key, GROUPS): 0 for key in keys}
-    assert set(capture.rows().key_groups.tolist()) == groups.keys()
+    assert set(capture.table()["key_group"].to_pylist()) == groups.keys()
     part = decoded(capture)
     found: list[int] = [0] * len(keys)
     for owned in (range(7), range(7, GROUPS)):
@@ -356,12 +356,12 @@ def test_state_that_nobody_asks_for_is_kept_when_its_class_is_gone(
         state = keyed.at(("a", 1)).backend.state(descriptor)
         write(state, module.Removed())
         table = captured(keyed.backend, "s")
-        before = keyed_table(table.declaration, table.rows(), GROUPS)
+        before = table.table()
     other = keyed.again()
     described = table.declaration.types.snapshot("s", table.declaration.kind)
     other.backend.restore([StoredState(described, (ReadFile("file", before),))])
     kept = captured(other.backend, "s")
-    assert keyed_table(kept.declaration, kept.rows(), GROUPS).equals(before)
+    assert kept.table().equals(before)
 
 
 def test_state_that_is_asked_for_after_a_capture(keyed: Keyed) -> None:
@@ -369,8 +369,7 @@ def test_state_that_is_asked_for_after_a_capture(keyed: Keyed) -> None:
     state: Any = keyed.at("a").backend.state(ValueStateDescriptor("s", OldPoint))
     state.update(OldPoint(1))
     table = captured(keyed.backend, "s")
-    described = table.declaration.types.snapshot("s", StateKind.VALUE)
-    arrow = keyed_table(table.declaration, table.rows(), GROUPS)
+    arrow, described = stored_table(table)
     other = keyed.again()
     other.backend.restore([StoredState(described, (ReadFile("file", arrow),))])
     for number in (2, 3):
@@ -397,8 +396,8 @@ def test_state_that_is_asked_for_after_it_was_kept(keyed: Keyed, lasting: bool) 
     state.update(Account(3))
     table = captured(keyed.backend, "old")
     declaration = table.declaration
-    stored = replace(declaration.types.snapshot("old", StateKind.VALUE), ttl=declaration.ttl)
-    file = ReadFile("file", check_table(keyed_table(declaration, table.rows(), GROUPS), stored, "file"))
+    arrow, stored = stored_table(table)
+    file = ReadFile("file", arrow)
     other = keyed.again()
     other.backend.restore([StoredState(stored, (file,))])
     captured(other.backend, "old").release()
@@ -434,9 +433,8 @@ def test_namespaces_are_columns(keyed: Keyed) -> None:
         state.set_namespace(namespace)
         state.update(key * namespace)
     table = captured(keyed.backend, "s")
-    rows = table.rows()
-    assert (rows.keys, rows.namespaces, rows.values) == ([1, 1, 2], [10, 20, 10], [10, 20, 20])
-    assert rows.key_groups.tolist() == [key_group_of(key, GROUPS) for key in (1, 1, 2)]
+    assert contents(table) == {(1, 10): 10, (1, 20): 20, (2, 10): 20}
+    assert table.table()["key_group"].to_pylist() == sorted(key_group_of(key, GROUPS) for key in (1, 1, 2))
     other = keyed.again()
     other.backend.restore([decoded(table)])
     again: Any = other.at(1).backend.state(ValueStateDescriptor("s", int), t.LONG)
@@ -505,15 +503,15 @@ def test_deadlines_do_not_change_in_a_capture(keyed: Keyed) -> None:
     lists.update([[1]])  # type: ignore[attr-defined]  # a list state
     maps.put_all({1: [1], 2: [2]})  # type: ignore[attr-defined]  # a map state
     capture = keyed.backend.capture(1)
-    before = [state.rows().expires_at for state in capture.states]
+    before = [state.table() for state in capture.states]
+    assert [table["expires_at"].to_pylist() for table in before] == [[1_010_000], [1_010_000] * 2]
     keyed.clock.advance(5)
     lists.get()  # type: ignore[attr-defined]
     lists.add([2])  # type: ignore[attr-defined]
     maps.get(1)  # type: ignore[attr-defined]
     maps.put(3, [3])  # type: ignore[attr-defined]
     maps.remove(2)  # type: ignore[attr-defined]
-    assert [state.rows().expires_at for state in capture.states] == before
-    assert [len(entry) for state in capture.states for entry in state.rows().values] == [1, 2]
+    assert [state.table() for state in capture.states] == before
 
 
 def test_folding_does_not_show(keyed: Keyed) -> None:
@@ -521,7 +519,7 @@ def test_folding_does_not_show(keyed: Keyed) -> None:
         a[0] += b[0]
         return a
 
-    table = keyed.backend.reducing_table("r", t.PICKLED)
+    table = keyed.backend.table("r", t.PICKLED)
     table.fold([1, 2], iter([[1], [2]]), add)
     capture = keyed.backend.capture(1)
     assert table.fold([1, 2, 1], iter([[10], [20], [30]]), add)[-1] == [41]
@@ -536,7 +534,7 @@ def test_folding_that_shares_nothing(keyed: Keyed, expires: bool) -> None:
         a.extend(b)
         return a
 
-    table = keyed.backend.reducing_table("r", t.PICKLED, ttl(10).build() if expires else None)
+    table = keyed.backend.table("r", t.PICKLED, ttl=ttl(10).build() if expires else None)
     first = table.fold([1, 1], iter([[1], [2]]), add, Handover())
     assert first == [[1], [1, 2]]
     capture = keyed.backend.capture(1)
@@ -573,8 +571,8 @@ def test_key_groups_follow_insertions_and_deletions(keyed: Keyed) -> None:
 
     def check() -> None:
         capture = keyed.backend.capture(1)
-        rows = capture.states[0].rows()
-        assert rows.key_groups.tolist() == [key_group_of(key, GROUPS) for key in rows.keys]
+        rows = decoded(capture.states[0]).decoded
+        assert rows.key_groups == [key_group_of(key, GROUPS) for key in rows.keys]
         capture.release()
 
     check()

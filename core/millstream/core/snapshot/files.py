@@ -28,6 +28,8 @@ BYTES_PER_BATCH = 128 * 1024 * 1024
 ROWS_PER_FILE = 4 * 1024 * 1024
 BYTES_PER_FILE = 512 * 1024 * 1024
 _BATCHES = b"millstream.key_groups"
+_NATIVE = ".native"
+_BLOCK = 1024 * 1024
 
 
 class FileFormat(Enum):
@@ -79,6 +81,44 @@ def write_state(
         _remove(storage, location, [result.path for result, _ in written if result.inline is None])
         raise
     return tuple(file for _, file in written)
+
+
+def write_native(
+    storage: FileTarget,
+    location: str,
+    operator: str,
+    state: str,
+    subtask: int,
+    path: str,
+    format: str,
+    *,
+    key_groups: range,
+    rows: int,
+    shared: bool = False,
+    inline_below: int = 0,
+    part: int = 0,
+) -> StateFile:
+    """Stores a local file in a state backend's own format. When it raises, nothing of it is left."""
+    writer = storage.create_writer(
+        location, operator, state, subtask, f"{format}{_NATIVE}", part=part, shared=shared, inline_below=inline_below
+    )
+    try:
+        with open(path, "rb") as content:
+            while block := content.read(_BLOCK):
+                writer.write(block)
+        result = writer.commit()
+    except BaseException:
+        writer.abort()
+        raise
+    return StateFile(
+        result.path, subtask, key_groups.start, key_groups.stop, rows, result.size, result.checksum, result.inline
+    )
+
+
+def native_format(file: StateFile) -> str | None:
+    """The state backend's own format that a file is in; None: rows that anyone can read."""
+    name = file.path.rpartition("/")[2]
+    return name.removesuffix(_NATIVE).rpartition(".")[2] if name.endswith(_NATIVE) else None
 
 
 def _remove(storage: FileTarget, location: str, paths: list[str]) -> None:
@@ -241,6 +281,9 @@ def decode_table(data: Any, file: StateFile, where: str, key_groups: Iterable[ra
             decoded = _decode_arrow(data, wanted)
         elif file.path.endswith(f".{FileFormat.PARQUET.value}"):
             decoded = _decode_parquet(data, wanted)
+        elif native := native_format(file):
+            reason = f"is in the format of the state backend {native}, which only a job with it reads"
+            raise SnapshotError(where, f"{reason}: take a savepoint to look at its state")
         else:
             raise SnapshotError(where, "has a name that ends neither with .arrow nor with .parquet")
         decoded.table.validate(full=True)  # offsets and text that do not fit crash Arrow's kernels later

@@ -7,7 +7,7 @@ proportion to what was touched, and large enough that there are not too many fil
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
 _ROWS = 4096
 _CHUNKS = 64
-_AT_ONCE = 1 << 30  # bytes: Arrow rearranges no column of more than 2 GiB
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +27,8 @@ class Chunk:
 
     key_groups: range
     files: tuple[StateFile, ...]
+    name: str = ""
+    """Of the backend's own file that this is; in its own format, a state has one chunk for each."""
 
 
 Layout = tuple[Chunk, ...]
@@ -55,25 +56,6 @@ def cut(table: pa.Table, key_groups: range, total_rows: int) -> Iterator[tuple[r
         if rows >= least or last == len(bounds) - 1:
             yield range(bounds[first], bounds[last]), table.slice(int(positions[first]), rows)
             first = last
-
-
-def in_order(tables: Sequence[pa.Table], at_once: int = _AT_ONCE) -> pa.Table:
-    """The rows of tables that are each sorted by key group, sorted by it together, and otherwise as they were."""
-    import numpy as np
-    import pyarrow as pa
-
-    table = pa.concat_tables(tables)
-    groups = table.column(KEY_GROUP).to_numpy().astype(np.uint16)  # they fit, and so NumPy uses a radix sort
-    if table.nbytes <= at_once:
-        return table.combine_chunks().take(pa.array(np.argsort(groups, kind="stable")))
-    present = np.unique(groups)
-    ends = [np.searchsorted(part.column(KEY_GROUP).to_numpy(), present, side="right").tolist() for part in tables]
-    starts = [[0, *those] for those in ends]
-    return pa.concat_tables(
-        part.slice(starts[n][number], ends[n][number] - starts[n][number])
-        for number in range(len(present))
-        for n, part in enumerate(tables)
-    )
 
 
 def slice_of(table: pa.Table, key_groups: range) -> pa.Table:

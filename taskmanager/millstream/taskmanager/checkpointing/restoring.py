@@ -13,9 +13,9 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from millstream.core.key_groups import key_group_range
-from millstream.core.snapshot.compatibility import compare_state
+from millstream.core.snapshot.compatibility import CompatibilityKind, compare_state
 from millstream.core.snapshot.errors import IncompatibleStateError, SnapshotError, UnusableFileError
-from millstream.core.snapshot.files import FileFormat, file_name, read_state
+from millstream.core.snapshot.files import FileFormat, fetch, file_name, native_format, read_state
 from millstream.core.snapshot.model import StateFile, StateKind, StateSnapshot
 from millstream.core.snapshot.operator_json import operators_from_json
 from millstream.core.snapshot.redistribution import dealt, is_dealt
@@ -25,7 +25,7 @@ from millstream.core.snapshot.table import StateTypes
 from millstream.core.state_kinds import OPERATOR
 from millstream.proto import taskmanager_pb2 as pb
 from millstream.taskmanager.checkpointing.local_copies import LocalCopies
-from millstream.taskmanager.state.captured import RestoredState, StateDeclaration
+from millstream.taskmanager.state.captured import RestoredFile, RestoredState, StateDeclaration
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -50,6 +50,7 @@ class StoredState:
     state: StateSnapshot
     parts: tuple[ReadFile, ...]
     deal: tuple[int, int] | None = None
+    native: tuple[RestoredFile, ...] = ()
 
     @property
     def declaration(self) -> StateDeclaration:
@@ -69,6 +70,17 @@ class StoredState:
         for warning in verdict.warnings:
             log.warning("state '%s': %s", self.state.name, warning)
         return self._read(declared, True)
+
+    def native_files(self, declared: StateTypes | None) -> tuple[RestoredFile, ...]:
+        """What is in a backend's own format: nobody can make other types of that than it was stored with."""
+        if self.native and declared is not None:
+            now = declared.snapshot(self.state.name, self.state.kind)
+            if compare_state(self.state, now).kind is not CompatibilityKind.SAME:
+                raise IncompatibleStateError(
+                    f"state '{self.state.name}'",
+                    "cannot be restored from a checkpoint with another type than it has there: start from a savepoint",
+                )
+        return self.native
 
     def elements(self) -> list[Any]:
         """What is no program's state, such as splits."""
@@ -161,11 +173,12 @@ def restore_task(deployment: pb.TaskDeployment, storage: FileSource, copies: Loc
         for operator, state, tables in reads:
             is_share = is_dealt(state.kind, operator.parallelism, deployment.parallelism)
             deal = (deployment.subtask, deployment.parallelism) if is_share else None
-            parts = tuple(
-                ReadFile(file_name(location, file), table.result())
-                for file, table in zip(state.files, tables, strict=True)
-            )
-            states.setdefault(operator.operator_id, []).append(StoredState(state, parts, deal))
+            parts = [read.result() for read in tables]
+            stored = StoredState(
+                state, tuple(part for part in parts if isinstance(part, ReadFile)), deal,
+                tuple(part for part in parts if isinstance(part, RestoredFile)),
+            )  # fmt: skip
+            states.setdefault(operator.operator_id, []).append(stored)
     except UnusableFileError as error:
         needed = f"; checkpoint {deployment.restored_checkpoint_id} at {location} cannot be restored without it"
         raise UnusableFileError(error.path, error.reason + needed) from error
@@ -192,21 +205,25 @@ class _Reader:
         self._storage, self._copies = storage, copies
         self.copied: list[StateFile] = []
 
-    def read(self, state: StateSnapshot, file: StateFile) -> pa.Table:
+    def read(self, state: StateSnapshot, file: StateFile) -> ReadFile | RestoredFile:
         if self._copies is not None and self._copies.has(self._location, file):
             try:
-                table = self._read(self._copies, state, file)
+                read = self._read(self._copies, state, file)
             except SnapshotError as error:
                 log.warning("a local copy is of no use: %s", error)
             else:
                 self.copied.append(file)
-                return table
+                return read
         return self._read(self._storage, state, file)
 
-    def _read(self, source: FileSource, state: StateSnapshot, file: StateFile) -> pa.Table:
+    def _read(self, source: FileSource, state: StateSnapshot, file: StateFile) -> ReadFile | RestoredFile:
+        where, native = file_name(self._location, file), native_format(file)
+        if native is not None:
+            return RestoredFile(where, native, fetch(source, self._location, file))
         # Files of a savepoint may come from other tools, so each key is checked; checkpoints are only written here.
         deployment = self._deployment
         checked = deployment.max_parallelism if file.path.endswith(f".{FileFormat.PARQUET.value}") else None
         owned = key_group_range(deployment.subtask, deployment.max_parallelism, deployment.parallelism)
         groups = [owned] if state.kind.keyed else None
-        return read_state(source, self._location, state, file, key_groups=groups, max_parallelism=checked)
+        table = read_state(source, self._location, state, file, key_groups=groups, max_parallelism=checked)
+        return ReadFile(where, table)

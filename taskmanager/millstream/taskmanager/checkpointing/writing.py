@@ -9,38 +9,35 @@ from __future__ import annotations
 
 import contextlib
 import importlib
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from millstream.core.batches import Barrier
 from millstream.core.conversion import ConversionError
 from millstream.core.ids import OperatorId
 from millstream.core.key_groups import UnhashableKeyError
-from millstream.core.snapshot.columns import OversizedColumnError
 from millstream.core.snapshot.errors import SnapshotError, UnwritableStateError
-from millstream.core.snapshot.files import FileFormat, write_state
+from millstream.core.snapshot.files import FileFormat, write_native, write_state
 from millstream.core.snapshot.model import OperatorSnapshot, StateFile, StateKind, StateSnapshot
 from millstream.core.snapshot.storage import FileTarget
-from millstream.core.snapshot.table import StateTypes, element_table
+from millstream.core.snapshot.table import KEY_GROUP, StateTypes, element_table
 from millstream.core.types import PICKLED
 from millstream.proto import taskmanager_pb2 as pb
 from millstream.taskmanager.checkpointing.capture import CapturedOperator, CapturedTask
-from millstream.taskmanager.checkpointing.layout import Chunk, Layout, TaskLayout, cut, in_order, is_touched, slice_of
+from millstream.taskmanager.checkpointing.layout import Chunk, Layout, TaskLayout, cut, is_touched, slice_of
 from millstream.taskmanager.checkpointing.throttle import WRITERS
-from millstream.taskmanager.state.arrow_tables import keyed_table, operator_table
-from millstream.taskmanager.state.captured import CapturedKeyedState, CapturedTable, StateDeclaration, StateRows
+from millstream.taskmanager.state.arrow_tables import operator_table
+from millstream.taskmanager.state.captured import CapturedKeyedState, CapturedTable, NativeFiles, StateDeclaration
+from millstream.taskmanager.state.owned_groups import ForeignKeyError, check_owned
 
 if TYPE_CHECKING:
-    import numpy as np
-    import numpy.typing as npt
     import pyarrow as pa
 
 ELEMENT_STATES = {StateKind.SPLITS: "splits", StateKind.SINK_TRANSACTIONS: "transactions"}
 SPLIT_TYPES = StateTypes(value=PICKLED)
 _INLINE_BELOW = 20 * 1024
-_STEP = 16 * 1024  # rows, which take some milliseconds
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,12 +145,15 @@ class _Writer:
     def _keyed(
         self, owner: CapturedOperator, captured: CapturedKeyedState, state: CapturedTable
     ) -> tuple[StateFile, ...]:
+        native = None if self._target.barrier.is_savepoint else state.native_files()
+        if native is not None:
+            return self._native(owner, state, native)
         declaration = state.declaration
         owned, operator_id = captured.key_groups, owner.operator_id
         if state.dirty_groups:
-            _check_owned(owned, _as_array(state.dirty_groups))
+            check_owned(owned, state.dirty_groups)
         if not self._target.shared:
-            table = _table(state, None, captured.max_parallelism, owned)
+            table = _table(state, None, owned)
             return self._write(owner.folder, declaration.name, table, owned)
         base, touched = self._base(operator_id, state), state.dirty_groups
         stale, chunks = [owned], []
@@ -161,7 +161,7 @@ class _Writer:
             stale = [chunk.key_groups for chunk in base if is_touched(chunk, touched)]
             chunks = [chunk for chunk in base if not is_touched(chunk, touched)]
         wanted = None if touched is None else [group for key_groups in stale for group in key_groups]
-        table = _table(state, wanted, captured.max_parallelism, owned)
+        table = _table(state, wanted, owned)
         total = table.num_rows + sum(file.rows for chunk in chunks for file in chunk.files)
         for block in stale:
             for key_groups, part in cut(slice_of(table, block), block, total):
@@ -169,6 +169,27 @@ class _Writer:
                 chunks.append(Chunk(key_groups, files))
         chunks.sort(key=lambda chunk: chunk.key_groups.start)
         self.layout[operator_id, declaration.name] = tuple(chunks)
+        return tuple(file for chunk in chunks for file in chunk.files)
+
+    def _native(self, owner: CapturedOperator, state: CapturedTable, native: NativeFiles) -> tuple[StateFile, ...]:
+        """The files of a backend's own format, but for those that the checkpoint that it builds upon has already."""
+        target, name = self._target, state.declaration.name
+        known = {chunk.name: chunk for chunk in self._base(owner.operator_id, state) or ()} if target.shared else {}
+        chunks: list[Chunk] = []
+        for file in native.files:
+            chunk = known.get(file.name)
+            if chunk is None:
+                with WRITERS.work():
+                    written = write_native(
+                        target.storage, target.barrier.location, owner.folder, name, target.deployment.subtask,
+                        file.path, native.format, key_groups=file.key_groups, rows=file.rows, shared=target.shared,
+                        part=len(self.new_files), inline_below=_INLINE_BELOW,
+                    )  # fmt: skip
+                self._count((written,))
+                chunk = Chunk(file.key_groups, (written,), file.name)
+            chunks.append(chunk)
+        if target.shared:
+            self.layout[owner.operator_id, name] = tuple(chunks)
         return tuple(file for chunk in chunks for file in chunk.files)
 
     def _base(self, operator_id: str, state: CapturedTable) -> Layout | None:
@@ -188,11 +209,15 @@ class _Writer:
                 key_groups=key_groups, shared=target.shared and key_groups is not None, first_part=first_part,
                 inline_below=0 if target.barrier.is_savepoint else _INLINE_BELOW,
             )  # fmt: skip
+        self._count(files)
+        return files
+
+    def _count(self, files: Iterable[StateFile]) -> None:
         for file in files:
             self.bytes_written += file.size
             if file.inline is None:
+                location = self._target.barrier.location
                 self.new_files.append(file.path if file.shared else f"{location}/{quote(file.path)}")
-        return files
 
 
 @contextlib.contextmanager
@@ -207,57 +232,13 @@ def _naming(operator: CapturedOperator, declaration: StateDeclaration) -> Iterat
         raise SnapshotError(f"{operator.name}: state '{declaration.name}'", f"cannot be written: {error}") from error
 
 
-class ForeignKeyError(Exception):
-    """State of a key that belongs to another subtask: no job could be restored from it."""
-
-
-def _as_array(groups: Collection[int]) -> npt.NDArray[np.int32]:
-    import numpy as np
-
-    return np.fromiter(groups, np.int32, len(groups))
-
-
-def _check_owned(owned: range, groups: npt.NDArray[np.int32], keys: Sequence[Any] = ()) -> None:
-    """Raises a ForeignKeyError unless the subtask owns all of the key groups, which are those of the keys, if given."""
-    if not len(groups) or (groups.min() in owned and groups.max() in owned):
-        return
-    position = int(((groups < owned.start) | (groups >= owned.stop)).argmax())
-    what = f"the key {keys[position]!r:.200}" if keys else "a key"
-    raise ForeignKeyError(
-        f"it holds {what} of key group {groups[position]}, and this subtask has the key groups {owned.start} to "
-        f"{owned.stop - 1}: the key selector has to answer the same key for a record each time, and nothing may change "
-        "a key afterwards"
-    )
-
-
-def _table(state: CapturedTable, wanted: Collection[int] | None, max_parallelism: int, owned: range) -> pa.Table:
-    """The rows in some key groups, sorted by key group; converted in steps, so that tasks get their turn between."""
-    with WRITERS.work():
-        rows = state.rows(wanted)
-        if rows.key_groups is not None:
-            _check_owned(owned, rows.key_groups, rows.keys)
-    tables: list[pa.Table] = []
-    for start in range(0, max(1, len(rows)), _STEP):
-        tables += _tables(state.declaration, rows.part(start, start + _STEP), max_parallelism)
-    with WRITERS.work():
-        if len(tables) == 1:
-            return tables[0]
-        if any(table.schema != tables[0].schema for table in tables):  # times in the time zones of their step
-            return keyed_table(state.declaration, rows, max_parallelism)
-        return in_order(tables)
-
-
-def _tables(declaration: StateDeclaration, rows: StateRows, max_parallelism: int) -> list[pa.Table]:
-    """The rows as one table, or as more if they are too large for one."""
-    try:
-        with WRITERS.work():
-            return [keyed_table(declaration, rows, max_parallelism)]
-    except OversizedColumnError:
-        if len(rows) < 2:
-            raise
-    middle = len(rows) // 2
-    halves = rows.part(0, middle), rows.part(middle, len(rows))
-    return [table for half in halves for table in _tables(declaration, half, max_parallelism)]
+def _table(state: CapturedTable, wanted: Collection[int] | None, owned: range) -> pa.Table:
+    """The rows in some key groups, of which the subtask owns all."""
+    table = state.table(wanted, WRITERS.work)
+    if table.num_rows:
+        groups = table.column(KEY_GROUP)  # sorted
+        check_owned(owned, (groups[0].as_py(), groups[-1].as_py()))
+    return table
 
 
 def _described(declaration: StateDeclaration, files: tuple[StateFile, ...]) -> StateSnapshot:

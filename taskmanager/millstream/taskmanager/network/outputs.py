@@ -140,11 +140,12 @@ class RemoteOutputChannel(OutputChannel):
             and not (self._start and len(self._gathered) == 1)  # it would grow at its end as it shrinks at its start
         ):
             last.rows += batch.rows
+            last.plain = last.plain and batch.plain
             if last.timestamps is not None and batch.timestamps is not None:
                 last.timestamps += batch.timestamps
         else:
             times = list(batch.timestamps) if batch.timestamps is not None else None
-            self._gathered.append(RowBatch(list(batch.rows), times))
+            self._gathered.append(RowBatch(list(batch.rows), times, batch.plain))
         while not self._limit and self._encode_next():
             self.pump()
         if self._limit:

@@ -19,6 +19,7 @@ from millstream.core.conversion import UNKNOWN, ConversionError, record_batch_to
 from millstream.core.forking import leave_if_forked
 from millstream.core.handover import RecordCopyError
 from millstream.core.state_kinds import StateKind
+from millstream.core.tracebacks import one_line
 from millstream.core.types import TypeInformation
 from millstream.datastream.checkpointed import CheckpointedFunction
 from millstream.datastream.connectors.base import PollStatus
@@ -44,7 +45,7 @@ class OperatorError(Exception):
 
     def __init__(self, operator_name: str, record: Any, cause: BaseException, key_of: KeyOf | None = None) -> None:
         leave_if_forked(cause)
-        super().__init__(f"{operator_name}: {cause!r}")
+        super().__init__(f"{operator_name}: {one_line(cause)}")
         self.operator_name = operator_name
         self.record = record
         self.key_of = key_of

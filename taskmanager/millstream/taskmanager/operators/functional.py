@@ -33,7 +33,7 @@ class MapOperator(FunctionOperator):
             raise
         except BaseException as error:
             raise self.failed(error, rows, source) from error
-        self.output.emit(RowBatch(mapped, self.timestamps_of(batch)))
+        self.output.emit(RowBatch(mapped, self.timestamps_of(batch), self.handover.plain))
 
 
 @builds(plan.FlatMapSpec)
@@ -66,7 +66,7 @@ class FlatMapOperator(FunctionOperator):
         except BaseException as error:
             raise self.failed(error, rows, source) from error
         if out:
-            self.output.emit(RowBatch(out, out_times))
+            self.output.emit(RowBatch(out, out_times, self.handover.plain))
 
 
 def results_of(call: Callable[[Any], Any], source: Iterable[Any]) -> Iterator[Any]:
@@ -108,10 +108,10 @@ class FilterOperator(FunctionOperator):
                 mask = [bool(call(row)) for row in source]
             elif batch.timestamps is not None:
                 kept = self.handover.all(_judged(call, source, mask), rows)
-            elif self.handover.copies:
-                kept = self.handover.all((row for row in source if call(row)), rows)
-            else:
+            elif batch.plain or not self.handover.copies:
                 kept = [row for row in source if call(row)]
+            else:
+                kept = self.handover.all((row for row in source if call(row)), rows)
         except TaskInterrupted:
             raise
         except BaseException as error:
@@ -120,7 +120,8 @@ class FilterOperator(FunctionOperator):
             self._emit_columns(batch, mask)
         elif kept:
             times = batch.timestamps
-            self.output.emit(RowBatch(kept, list(compress(times, mask)) if times is not None else None))
+            plain = batch.plain or self.handover.plain
+            self.output.emit(RowBatch(kept, list(compress(times, mask)) if times is not None else None, plain))
 
     def _emit_columns(self, batch: ColumnBatch, mask: list[bool]) -> None:
         if any(mask):

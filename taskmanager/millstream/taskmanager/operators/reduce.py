@@ -38,7 +38,7 @@ class ReduceOperator(FunctionOperator):
         self._key_of = key_function(spec.key_selector)
         self.keyed_state: KeyedStateBackend = backend
         self._uses_keys = _may_ask_for_state(spec.function)
-        self._table = backend.reducing_table("reduce", spec.value_type)
+        self._table = backend.table("reduce", spec.value_type)
         self._never_changed = is_immutable_type(spec.value_type) or isinstance(spec.function, _CHANGING_NOTHING)
 
     def process(self, batch: Batch) -> None:
@@ -62,7 +62,7 @@ class ReduceOperator(FunctionOperator):
         finally:
             if self._uses_keys:
                 self.leave_key()
-        self.output.emit(RowBatch(results, self.timestamps_of(batch)))
+        self.output.emit(RowBatch(results, self.timestamps_of(batch), self.handover.plain))
 
 
 def _adopting(reduce: Callable[..., Any], adopt: Adopt | None) -> Callable[..., Any]:

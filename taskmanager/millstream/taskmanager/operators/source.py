@@ -114,7 +114,7 @@ class SourceOperator(Operator):
         if not self.handover.copies:
             return batch
         try:
-            return RowBatch(self.handover.all(batch.rows, batch.rows), batch.timestamps)
+            return RowBatch(self.handover.all(batch.rows, batch.rows), batch.timestamps, self.handover.plain)
         except RecordCopyError as error:
             raise OperatorError(self.name, error.record, error) from error
 

@@ -90,7 +90,7 @@ class _GatheringOperator(TwoInputOperator):
         finally:
             self.leave_key()
         if out:
-            self.output.emit(RowBatch(out, out_times))
+            self.output.emit(RowBatch(out, out_times, self.handover.plain))
 
     def gather(
         self, records: Iterator[Any], times: list[int] | None, call: Callable[[Any], Any], rows: list[Any]

@@ -59,5 +59,9 @@ class NamespacedAddress:
         """The entry."""
         return self._address.key, self.namespace
 
+    def entry(self, namespace: Any) -> tuple[Any, Any]:
+        """The entry of the current key in another namespace."""
+        return self._address.key, namespace
+
 
 AnyAddress = Address | NamespacedAddress

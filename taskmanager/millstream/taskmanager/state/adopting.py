@@ -68,6 +68,14 @@ class _AdoptingState(State):
         self._state = state
         self._adopt = adopt
 
+    def set_namespace(self, namespace: Any) -> None:
+        """Which namespace is meant from now on."""
+        self._state.set_namespace(namespace)
+
+    def merge_namespaces(self, target: Any, sources: Iterable[Any]) -> None:
+        """Makes one of what several namespaces have, where the state can."""
+        self._state.merge_namespaces(target, sources)
+
     def clear(self) -> None:
         """Removes what is kept."""
         self._state.clear()

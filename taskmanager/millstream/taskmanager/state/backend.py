@@ -18,41 +18,19 @@ backend's own.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from collections.abc import Iterable
+from typing import Any, Protocol
 
 from millstream.core.clock import Clock
-from millstream.core.handover import Handover
+from millstream.core.snapshot.model import StateKind
 from millstream.core.types import TypeInformation
 from millstream.datastream.state import OperatorStateStore, State
 from millstream.datastream.state_descriptors import StateDescriptor
 from millstream.datastream.state_ttl import StateTtlConfig
 from millstream.taskmanager.state.captured import CapturedKeyedState, CapturedOperatorState, RestoredState
 from millstream.taskmanager.state.key_group_index import KeyGroupIndex
-
-if TYPE_CHECKING:
-    import numpy.typing as npt
-
-
-class ReducingTable(Protocol):
-    """One value for each key, read and written in batches. What it is handed and answers is nobody's to change."""
-
-    def fold(
-        self, keys: Sequence[Any], records: Iterator[Any], reduce: Callable[[Any, Any], Any],
-        handover: Handover | None = None,
-    ) -> list[Any]:  # fmt: skip
-        """Folds each record into its key's value, in order; answers the new value after each record.
-
-        With a `handover`, what is kept shares nothing with what is answered, nor with what `reduce` may hold, so that
-        it and whoever gets the answers may change them in place. When `reduce` raises, the record that it failed on is
-        the last one taken from `records`.
-        """
-
-    def read_column(self, keys: Any, default: float = 0, dtype: Any = "float64") -> npt.NDArray[Any]:
-        """The numbers of many keys (a list, a NumPy or an Arrow array); `default` for keys that have none."""
-
-    def write_column(self, keys: Any, numbers: npt.NDArray[Any]) -> None:
-        """Sets the numbers of many keys; the last one counts for a key that is there twice."""
+from millstream.taskmanager.state.table import ValueTable
+from millstream.taskmanager.state.timers import Timers
 
 
 class KeyedStateBackend(Protocol):
@@ -70,13 +48,19 @@ class KeyedStateBackend(Protocol):
     def state(self, descriptor: StateDescriptor, namespace_type: TypeInformation | None = None) -> State:
         """The state of a descriptor; the same data each time. An error when the name means another kind or type.
 
-        With a type of namespaces, the state has entries for each key and namespace, and a method `set_namespace`.
+        With a type of namespaces, such as windows, the state has entries for each key and namespace: `set_namespace`
+        says which is meant, and, for what can be merged (list, reducing and aggregating state),
+        `merge_namespaces(target, sources)` makes one of several.
         """
 
-    def reducing_table(
-        self, name: str, value_type: TypeInformation, ttl: StateTtlConfig | None = None
-    ) -> ReducingTable:
-        """The reducing state of this name, for operators that work in batches; the same one each time."""
+    def table(
+        self, name: str, value_type: TypeInformation, kind: StateKind = StateKind.REDUCING,
+        namespace_type: TypeInformation | None = None, ttl: StateTtlConfig | None = None,
+    ) -> ValueTable:  # fmt: skip
+        """A state with one value for each entry, for operators that work in batches; the same data each time."""
+
+    def timers(self, name: str, namespace_type: TypeInformation | None = None) -> Timers:
+        """The timers of this name; the same ones each time. Names are shared with states."""
 
     def capture(self, checkpoint_id: int, incremental: bool = False) -> CapturedKeyedState:
         """All state as it is now, in milliseconds. Later changes do not show in it. Release it when it is written.

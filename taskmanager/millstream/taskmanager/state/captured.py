@@ -1,4 +1,4 @@
-"""State as it was at one moment, and state that is handed back: plain Python, whatever the backend.
+"""State as it was at one moment, and state that is handed back, whatever the backend.
 
 A capture is made on the task's thread, quickly, and read on any other while the task goes on. It shares what it can
 with the live state: the backend copies before it would change anything that a capture holds. `release` ends that; a
@@ -9,13 +9,21 @@ an error.
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from dataclasses import dataclass, field
-from typing import Any, NamedTuple, Protocol
+from collections.abc import Callable, Collection
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from millstream.core.snapshot.model import StateKind, TtlSettings
 from millstream.core.snapshot.restore import Rows
 from millstream.core.snapshot.table import StateTypes
+from millstream.core.types import LONG, PICKLED, TupleType, TypeInformation
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+Work = Callable[[], AbstractContextManager[Any]]
+"""Holds up whoever works in steps between them, so that tasks get their turn."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,34 +40,35 @@ class StateDeclaration:
         """Whether entries are pairs of key and namespace."""
         return self.types.namespace is not None
 
+    @property
+    def kept_type(self) -> TypeInformation:
+        """What a backend keeps: values of the declared type; with a time-to-live, each in a pair behind its deadline.
+
+        A backend of bytes finds the deadline in front, where a filter can look at it.
+        """
+        value = self.types.value or PICKLED
+        return value if self.ttl is None else TupleType((LONG, value))
+
 
 @dataclass(frozen=True, slots=True)
-class StateRows:
-    """Entries as parallel columns. A value is the value, or the list, or the map of its key and namespace.
+class NativeFile:
+    """A file on this host that holds rows of one state, until the capture is released.
 
-    `expires_at` runs parallel to `values`: one number for each value, a list of them for a list or a map. None where
-    the state has no namespaces, no time-to-live, no key groups.
+    Its content never changes: a file of the same name that an earlier checkpoint stored is not stored again.
     """
 
-    values: list[Any]
-    keys: list[Any] = field(default_factory=list)
-    namespaces: list[Any] | None = None
-    expires_at: list[Any] | None = None
-    key_groups: Any = None  # an int32 array
+    name: str
+    path: str
+    key_groups: range
+    rows: int
 
-    def __len__(self) -> int:
-        return len(self.values)
 
-    def part(self, start: int, end: int) -> StateRows:
-        """Some of the entries."""
-        cut = slice(start, end)
-        return StateRows(
-            self.values[cut],
-            self.keys[cut],
-            None if self.namespaces is None else self.namespaces[cut],
-            None if self.expires_at is None else self.expires_at[cut],
-            None if self.key_groups is None else self.key_groups[cut],
-        )
+@dataclass(frozen=True, slots=True)
+class NativeFiles:
+    """A state in its backend's own format, named after it: what the backend keeps is not decoded for a checkpoint."""
+
+    format: str
+    files: tuple[NativeFile, ...]
 
 
 class CapturedTable(Protocol):
@@ -71,14 +80,24 @@ class CapturedTable(Protocol):
 
     @property
     def base(self) -> int | None:
-        """The checkpoint that still holds every key group that is not in `dirty_groups`; None: there is none."""
+        """The checkpoint that still holds every key group that is not in `dirty_groups`, or files of the same names.
+
+        None: there is none.
+        """
 
     @property
     def dirty_groups(self) -> frozenset[int] | None:
         """The key groups to hand over; None: all of them."""
 
-    def rows(self, key_groups: Collection[int] | None = None) -> StateRows:
-        """The entries of some key groups; without any given, of those to hand over. For the writer's thread."""
+    def table(self, key_groups: Collection[int] | None = None, work: Work = nullcontext) -> pa.Table:
+        """The rows of some key groups, sorted by key group; without any given, of those to hand over.
+
+        In the columns of the snapshot format. Called on the writer's thread; a backend that needs the interpreter lock
+        for it does so in steps of some milliseconds, each inside of a `work()`.
+        """
+
+    def native_files(self) -> NativeFiles | None:
+        """The same for a checkpoint, in all key groups; None: the table is all there is. Savepoints are tables."""
 
     def release(self) -> None:
         """Lets go of the entries; may be called twice."""
@@ -121,6 +140,15 @@ class CapturedOperatorState:
         self.states.clear()
 
 
+@dataclass(frozen=True, slots=True)
+class RestoredFile:
+    """The content of a native file. It may hold rows of key groups that this subtask does not own."""
+
+    where: str
+    format: str
+    data: Any  # a buffer
+
+
 class RestoredState(Protocol):
     """A part of a state in a snapshot, such as a file of it: what it was declared as, and its rows."""
 
@@ -133,3 +161,6 @@ class RestoredState(Protocol):
 
         As stored, a value that was pickled stays `Pickled`: its class may not exist any more.
         """
+
+    def native_files(self, declared: StateTypes | None) -> tuple[RestoredFile, ...]:
+        """What is in a backend's own format, and not among the rows. The declared types have to be the stored ones."""

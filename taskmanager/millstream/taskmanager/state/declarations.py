@@ -70,6 +70,16 @@ def check_restored(stored: StateDeclaration, declared: StateDeclaration) -> None
         )
 
 
+def check_native(stored: StateDeclaration, declared: StateDeclaration) -> None:
+    """Refuses a backend's own files of a state whose values are kept in another way now."""
+    if (stored.ttl is None) != (declared.ttl is None):
+        change = "has got" if stored.ttl is None else "has lost"
+        raise OtherStateError(
+            f"state '{declared.name}' {change} its time-to-live since the checkpoint was taken, which is in the state "
+            "backend's own format: start from a savepoint"
+        )
+
+
 def ttl_settings(config: StateTtlConfig | None) -> TtlSettings | None:
     """A time-to-live as snapshots describe it."""
     if config is None:
@@ -108,7 +118,7 @@ def undeclared_warning(operator_name: str, descriptor: StateDescriptor) -> str:
 def _described(declaration: StateDeclaration) -> str:
     types = declaration.types
     parts = [kind.describe() for kind in (types.map_key, types.value) if kind is not None]
-    told = f"{declaration.kind.value} state of {', '.join(parts)}"
+    told = f"{declaration.kind.value} state of {', '.join(parts)}" if parts else declaration.kind.value
     if types.namespace is not None:
         told += f" for each {types.namespace.describe()}"
     if (ttl := declaration.ttl) is not None:

@@ -7,16 +7,23 @@ it was stored, so that nothing is lost when a program asks for it later, or not 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Generic, Protocol, TypeVar
 
-from millstream.core.snapshot.model import TtlSettings
+from millstream.core.clock import Clock
 from millstream.core.snapshot.restore import Rows
 from millstream.core.snapshot.table import StateTypes
 from millstream.datastream.state_descriptors import StateDescriptor
 from millstream.datastream.state_ttl import StateTtlConfig
-from millstream.taskmanager.state.captured import RestoredState, StateDeclaration
-from millstream.taskmanager.state.declarations import check_restored, check_same, ttl_config, undeclared_warning
+from millstream.taskmanager.state.captured import RestoredFile, RestoredState, StateDeclaration
+from millstream.taskmanager.state.declarations import (
+    check_native,
+    check_restored,
+    check_same,
+    ttl_config,
+    undeclared_warning,
+)
+from millstream.taskmanager.state.restored_rows import stamped
 
 log = logging.getLogger(__name__)
 
@@ -28,8 +35,12 @@ class LoadedTable(Protocol):
     def declaration(self) -> StateDeclaration:
         """What the state is."""
 
-    def load(self, rows: Rows, stored_ttl: TtlSettings | None) -> None:
-        """Takes over rows of a snapshot, with the time-to-live that they were stored with."""
+    def load(self, rows: Rows) -> None:
+        """Takes over rows of a snapshot, stamped if the state has a time-to-live."""
+
+
+    def load_native(self, files: Sequence[RestoredFile]) -> None:
+        """Takes over files of the backend's own format; an error when they are in another."""
 
 
 T = TypeVar("T", bound=LoadedTable)
@@ -38,9 +49,12 @@ T = TypeVar("T", bound=LoadedTable)
 class NamedTables(Generic[T]):
     """A table for each name. `make` makes an empty one."""
 
-    def __init__(self, operator_name: str, make: Callable[[StateDeclaration, StateTtlConfig | None], T]) -> None:
+    def __init__(
+        self, operator_name: str, make: Callable[[StateDeclaration, StateTtlConfig | None], T], clock: Clock
+    ) -> None:
         self._operator_name = operator_name
         self._make = make
+        self._clock = clock
         self._restored: dict[str, list[RestoredState]] = {}
         self._kept: dict[str, T] = {}  # as stored: the program has not asked for them yet
         self.declared: dict[str, T] = {}
@@ -86,5 +100,11 @@ class NamedTables(Generic[T]):
         table = self._make(declaration, ttl)
         for part in self._restored.get(declaration.name, ()):
             check_restored(part.declaration, declaration)
-            table.load(part.rows(types), part.declaration.ttl)
+            rows = part.rows(types)
+            if declaration.ttl is not None:
+                rows = stamped(rows, part.declaration.ttl, declaration.ttl.ttl_ms, self._clock.now_ms())
+            table.load(rows)
+            if files := part.native_files(types):
+                check_native(part.declaration, declaration)
+                table.load_native(files)
         return table

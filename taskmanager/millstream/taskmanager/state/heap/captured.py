@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Collection, Iterable
-from itertools import compress, islice
+from contextlib import nullcontext
+from itertools import islice
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 from millstream.core.snapshot.model import StateKind
-from millstream.taskmanager.state.captured import StateDeclaration, StateRows
+from millstream.taskmanager.state.arrow_tables import StateRows, stepwise_table
+from millstream.taskmanager.state.captured import StateDeclaration, Work
+from millstream.taskmanager.state.expiring import unexpired
 from millstream.taskmanager.state.key_group_index import KeyGroupIndex
+from millstream.taskmanager.state.owned_groups import check_owned
 
 if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
+    import pyarrow as pa
 
 _AT_ONCE = 16_384  # keys: whatever is done with them holds the interpreter lock, which the task needs too
 
@@ -51,7 +56,7 @@ class HeapCapture:
         self,
         declaration: StateDeclaration,
         entries: dict[Any, Any],
-        expires: dict[Any, Any] | None,
+        index: KeyGroupIndex,
         groups: Callable[[list[Any]], npt.NDArray[np.int32]],
         base: int | None = None,
         dirty_groups: frozenset[int] | None = None,
@@ -61,37 +66,36 @@ class HeapCapture:
         self.base = base
         self.dirty_groups = dirty_groups
         self.entries = entries
-        self._expires = expires
+        self._index = index
         self._groups = groups
         self._drop_expired_at = drop_expired_at
 
-    def rows(self, key_groups: Collection[int] | None = None) -> StateRows:
-        """The entries of some key groups; without any given, of those to hand over. For the writer's thread."""
-        import numpy as np
+    def table(self, key_groups: Collection[int] | None = None, work: Work = nullcontext) -> pa.Table:
+        """The rows of some key groups; without any given, of those to hand over."""
+        with work():
+            rows = self._rows(self.dirty_groups if key_groups is None else key_groups)
+            check_owned(self._index.owned, rows.key_groups, rows.keys)
+        return stepwise_table(self.declaration, rows, self._index.max_parallelism, work)
 
-        wanted = self.dirty_groups if key_groups is None else key_groups
+    def _rows(self, wanted: Collection[int] | None) -> StateRows:
         entries = _listed(self.entries)
         values = _listed(self.entries.values())
-        expires = None if self._expires is None else [self._expires[entry] for entry in entries]
-        keys = list(map(itemgetter(0), entries)) if self.declaration.namespaced else entries
-        groups = self._groups(keys)
-        if wanted is not None:
-            mask = np.isin(groups, np.fromiter(wanted, np.int32, len(wanted)))
-            groups = groups[mask]
-            chosen = mask.tolist()
-            entries, keys, values = (list(compress(column, chosen)) for column in (entries, keys, values))
-            expires = None if expires is None else list(compress(expires, chosen))
-        namespaces = list(map(itemgetter(1), entries)) if self.declaration.namespaced else None
-        rows = StateRows(values, keys, namespaces, expires, groups)
+        keys, namespaces = entries, None
+        if self.declaration.namespaced:
+            keys, namespaces = list(map(itemgetter(0), entries)), list(map(itemgetter(1), entries))
+        rows = StateRows(values, keys, namespaces, self._groups(keys))
+        rows = rows if wanted is None else rows.of_groups(wanted)
         return rows if self._drop_expired_at is None else _unexpired(rows, self.declaration.kind, self._drop_expired_at)
+
+    def native_files(self) -> None:
+        """There are none: what is kept are Python values."""
 
     def release(self) -> None:
         """Lets go of the entries, one by one: half a million at once would hold the interpreter lock for 40 ms."""
-        entries, expires, self.entries, self._expires = self.entries, self._expires, {}, None
-        for column in (entries, expires or {}):
-            with contextlib.suppress(KeyError):
-                while True:
-                    column.popitem()
+        entries, self.entries = self.entries, {}
+        with contextlib.suppress(KeyError):
+            while True:
+                entries.popitem()
 
 
 def _listed(items: Iterable[Any]) -> list[Any]:
@@ -105,25 +109,9 @@ def _listed(items: Iterable[Any]) -> list[Any]:
 
 def _unexpired(rows: StateRows, kind: StateKind, now: int) -> StateRows:
     """Without the entries, elements and map entries that have expired."""
-    if rows.expires_at is None:
-        return rows
-    values, expires, kept = [], [], []
-    for value, deadlines in zip(rows.values, rows.expires_at, strict=True):
-        if kind is StateKind.LIST:
-            alive = [deadline > now for deadline in deadlines]
-            value, deadlines = list(compress(value, alive)), list(compress(deadlines, alive))
-        elif kind is StateKind.MAP:
-            deadlines = {key: deadline for key, deadline in deadlines.items() if deadline > now}
-            value = {key: value[key] for key in deadlines}
-        keep = bool(value) if kind in (StateKind.LIST, StateKind.MAP) else deadlines > now
-        kept.append(keep)
-        if keep:
-            values.append(value)
-            expires.append(deadlines)
-    return StateRows(
-        values,
-        list(compress(rows.keys, kept)),
-        None if rows.namespaces is None else list(compress(rows.namespaces, kept)),
-        expires,
-        rows.key_groups[kept],
-    )
+    import numpy as np
+
+    alive_of = unexpired(kind)
+    values = [alive_of(value, now) for value in rows.values]
+    left = StateRows(values, rows.keys, rows.namespaces, rows.key_groups)
+    return left.where(np.fromiter((value is not None for value in values), np.bool_, len(values)))

@@ -13,22 +13,19 @@ from millstream.core.snapshot.model import StateKind
 from millstream.core.snapshot.table import StateTypes
 from millstream.core.types import PICKLED, TypeInformation
 from millstream.datastream.state import State
-from millstream.datastream.state_descriptors import (
-    AggregatingStateDescriptor,
-    ListStateDescriptor,
-    MapStateDescriptor,
-    ReducingStateDescriptor,
-    StateDescriptor,
-)
+from millstream.datastream.state_descriptors import ReducingStateDescriptor, StateDescriptor, ValueStateDescriptor
 from millstream.datastream.state_ttl import StateTtlConfig
 from millstream.taskmanager.state.address import NO_KEY, Address, AnyAddress, NamespacedAddress
 from millstream.taskmanager.state.captured import CapturedKeyedState, RestoredState, StateDeclaration
 from millstream.taskmanager.state.declarations import declare_keyed, ttl_settings
-from millstream.taskmanager.state.heap import expiring, plain
-from millstream.taskmanager.state.heap.expiry import Expiry
+from millstream.taskmanager.state.expiring import ExpiringTable, Expiry, expiring_state
 from millstream.taskmanager.state.heap.table import HeapTable
+from millstream.taskmanager.state.heap.timers import HeapTimers
+from millstream.taskmanager.state.heap.values import HeapReducingState, HeapValueState
 from millstream.taskmanager.state.key_group_index import KeyGroupIndex
 from millstream.taskmanager.state.named_tables import NamedTables
+from millstream.taskmanager.state.table import ValueTable
+from millstream.taskmanager.state.table_states import state_object
 
 
 class HeapKeyedStateBackend:
@@ -47,7 +44,7 @@ class HeapKeyedStateBackend:
         self._clock = SystemClock() if clock is None else clock
         self._incremental = incremental
         self._address = Address()
-        self._tables = NamedTables(operator_name, self._empty)
+        self._tables: NamedTables[HeapTable | HeapTimers] = NamedTables(operator_name, self._empty, self._clock)
         self._cleaned_every_record: list[HeapTable] = []
 
     def set_current_key(self, key: Any) -> None:
@@ -64,7 +61,8 @@ class HeapKeyedStateBackend:
         self._address.key = key
         if self._cleaned_every_record:
             for table in self._cleaned_every_record:
-                table.clean(self._clock.now_ms())
+                assert table.expiry is not None
+                table.sweep(table.expiry.swept, self._clock.now_ms())
 
     def get_current_key(self) -> Any:
         """The key that was set; an error when there is none."""
@@ -85,10 +83,21 @@ class HeapKeyedStateBackend:
         address: AnyAddress = self._address if namespace_type is None else NamespacedAddress(self._address)
         return _state_object(table, address, descriptor)
 
-    def reducing_table(self, name: str, value_type: TypeInformation, ttl: StateTtlConfig | None = None) -> HeapTable:
-        """The reducing state of this name, for operators that work in batches; the same one each time."""
-        types = StateTypes(self._key_type, value_type)
-        return self._table(StateDeclaration(name, StateKind.REDUCING, types, ttl_settings(ttl)), ttl)
+    def table(
+        self, name: str, value_type: TypeInformation, kind: StateKind = StateKind.REDUCING,
+        namespace_type: TypeInformation | None = None, ttl: StateTtlConfig | None = None,
+    ) -> ValueTable:  # fmt: skip
+        """A state with one value for each entry, for operators that work in batches."""
+        types = StateTypes(self._key_type, value_type, namespace_type)
+        table = self._table(StateDeclaration(name, kind, types, ttl_settings(ttl)), ttl)
+        return table if table.expiry is None else ExpiringTable(table, table.expiry)
+
+    def timers(self, name: str, namespace_type: TypeInformation | None = None) -> HeapTimers:
+        """The timers of this name; the same ones each time."""
+        types = StateTypes(self._key_type, namespace=namespace_type)
+        timers = self._tables.declare(StateDeclaration(name, StateKind.TIMERS, types), None)
+        assert isinstance(timers, HeapTimers)
+        return timers
 
     def capture(self, checkpoint_id: int, incremental: bool = False) -> CapturedKeyedState:
         """All state as it is now: a shallow copy of each table's dictionary."""
@@ -116,11 +125,14 @@ class HeapKeyedStateBackend:
     ) -> HeapTable:
         is_new = declaration.name not in self._tables.declared
         table = self._tables.declare(declaration, ttl, descriptor)
+        assert isinstance(table, HeapTable)
         if is_new and table.expiry is not None and table.expiry.every_record:
             self._cleaned_every_record.append(table)
         return table
 
-    def _empty(self, declaration: StateDeclaration, ttl: StateTtlConfig | None) -> HeapTable:
+    def _empty(self, declaration: StateDeclaration, ttl: StateTtlConfig | None) -> HeapTable | HeapTimers:
+        if declaration.kind is StateKind.TIMERS:
+            return HeapTimers(declaration, self._index, self._address, self._incremental)
         expiry = Expiry(ttl, self._clock) if ttl is not None else None
         return HeapTable(declaration, self._index, expiry, self._incremental)
 
@@ -136,17 +148,12 @@ def _age_for_the_garbage_collector() -> None:
 
 
 def _state_object(table: HeapTable, address: AnyAddress, descriptor: StateDescriptor) -> State:
-    expires = table.expiry is not None
+    if table.expiry is not None:
+        return expiring_state(table, address, descriptor, table.expiry)
     match descriptor:
+        case ValueStateDescriptor():
+            return HeapValueState(table, address)
         case ReducingStateDescriptor():
-            reducing = expiring.ExpiringReducingState if expires else plain.HeapReducingState
-            return reducing(table, address, descriptor)
-        case AggregatingStateDescriptor():
-            aggregating = expiring.ExpiringAggregatingState if expires else plain.HeapAggregatingState
-            return aggregating(table, address, descriptor)
-        case ListStateDescriptor():
-            return (expiring.ExpiringListState if expires else plain.HeapListState)(table, address)
-        case MapStateDescriptor():
-            return (expiring.ExpiringMapState if expires else plain.HeapMapState)(table, address)
+            return HeapReducingState(table, address, descriptor)
         case _:
-            return (expiring.ExpiringValueState if expires else plain.HeapValueState)(table, address)
+            return state_object(table, address, descriptor)

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from millstream.core.clock import SystemClock
 from millstream.core.copying import private_copy
-from millstream.core.snapshot.model import StateKind, TtlSettings
+from millstream.core.snapshot.model import StateKind
 from millstream.core.snapshot.restore import Rows
 from millstream.datastream.state import BroadcastState, ListState, OperatorStateStore, descriptor_of
 from millstream.datastream.state_descriptors import ListStateDescriptor, MapStateDescriptor, StateDescriptor
@@ -14,7 +15,8 @@ from millstream.taskmanager.state.address import Address
 from millstream.taskmanager.state.adopting import adopting
 from millstream.taskmanager.state.captured import CapturedContents, CapturedOperatorState, RestoredState
 from millstream.taskmanager.state.declarations import declare_operator
-from millstream.taskmanager.state.heap.plain import HeapBroadcastState, HeapListState
+from millstream.taskmanager.state.heap.lists import HeapListState
+from millstream.taskmanager.state.heap.maps import HeapBroadcastState
 from millstream.taskmanager.state.heap.table import HeapTable
 from millstream.taskmanager.state.key_group_index import KeyGroupIndex
 from millstream.taskmanager.state.named_tables import NamedTables
@@ -25,7 +27,7 @@ _ENTRY = 0
 class _SubtaskTable(HeapTable):
     """Has one entry, and no key groups."""
 
-    def load(self, rows: Rows, stored_ttl: TtlSettings | None = None) -> None:
+    def load(self, rows: Rows) -> None:
         if not rows.content:
             return
         if self.declaration.kind is StateKind.BROADCAST:
@@ -39,7 +41,9 @@ class HeapOperatorStateBackend(OperatorStateStore):
 
     def __init__(self, operator_name: str = "operator") -> None:
         index = KeyGroupIndex(1)
-        self._tables = NamedTables(operator_name, lambda declaration, ttl: _SubtaskTable(declaration, index))
+        self._tables = NamedTables(
+            operator_name, lambda declaration, ttl: _SubtaskTable(declaration, index), SystemClock()
+        )
 
     @property
     def store(self) -> OperatorStateStore:

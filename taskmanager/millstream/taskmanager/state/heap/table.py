@@ -4,37 +4,38 @@ The dictionary is the same object for as long as the table lives, so state objec
 shallow copy of it. From then on until the capture is released, whatever both hold is copied before it is changed or
 handed out to someone who could change it; which is so exactly when the capture's entry is the same object. List and
 map state count as changeable as a whole: copying one copies its elements too, unless they cannot be changed.
-
-With a time-to-live, `expires` runs parallel to `values`: a deadline, a list of them, or a map of them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from itertools import compress, repeat
-from operator import itemgetter
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from itertools import islice, repeat
+from operator import is_, itemgetter
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from millstream.core.copying import ATOMIC, is_immutable, is_immutable_type, private_copy
 from millstream.core.handover import Handover
 from millstream.core.key_values import PLAIN
-from millstream.core.snapshot.model import StateKind, TtlSettings
+from millstream.core.snapshot.model import StateKind
 from millstream.core.snapshot.restore import Rows
-from millstream.taskmanager.state.captured import StateDeclaration
+from millstream.taskmanager.state.address import AnyAddress
+from millstream.taskmanager.state.captured import RestoredFile, StateDeclaration
+from millstream.taskmanager.state.columns import ColumnAccess
 from millstream.taskmanager.state.dirty import DirtyKeyGroups
+from millstream.taskmanager.state.expiring import Expiry, unexpired
 from millstream.taskmanager.state.heap.captured import GroupColumn, HeapCapture
-from millstream.taskmanager.state.heap.expiry import Expiry
+from millstream.taskmanager.state.heap.lists import HeapListState
+from millstream.taskmanager.state.heap.maps import HeapMapState
 from millstream.taskmanager.state.key_group_index import KeyGroupIndex
-from millstream.taskmanager.state.restored_rows import deadlines_of, owned_rows
+from millstream.taskmanager.state.restored_rows import owned_rows, refuse_native
+from millstream.taskmanager.state.table import MISSING
 
 if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-MISSING: Any = object()
 
-
-class HeapTable:
+class HeapTable(ColumnAccess):
     """The entries of one state. Owned by the task's thread."""
 
     def __init__(
@@ -43,26 +44,43 @@ class HeapTable:
         self.declaration = declaration
         self.values: dict[Any, Any] = {}
         self.expiry = expiry
-        self.expires: dict[Any, Any] = {}
         self.dirty = DirtyKeyGroups(index, itemgetter(0) if declaration.namespaced else None) if tracked else None
         self.watched = False
         self._index = index
         self._captures: tuple[HeapCapture, ...] = ()
         self._deletions = 0
         self._groups = GroupColumn()
-        kind = declaration.types.value
-        self._changeable = kind is None or not is_immutable_type(kind)
+        self._round: Iterator[Any] = iter(())
+        self._unexpired = unexpired(declaration.kind)
+        self._changeable = not is_immutable_type(declaration.kept_type)
         self._watch()
 
-    # Changing entries
+    def list_state(self, address: AnyAddress) -> HeapListState:
+        """The lists of the entries."""
+        return HeapListState(self, address)
 
-    def drop(self, entry: Any) -> None:
+    def map_state(self, address: AnyAddress) -> HeapMapState:
+        """The maps of the entries."""
+        return HeapMapState(self, address)
+
+    # Single entries
+
+    def get(self, entry: Any) -> Any:
+        """The entry's value, or MISSING."""
+        value = self.values.get(entry, MISSING)
+        return value if not self.watched or value is MISSING else self.private(entry, value)
+
+    def put(self, entry: Any, value: Any) -> None:
+        """Sets the entry's value."""
+        self.values[entry] = value
+        if self.dirty is not None:
+            self.dirty.add(entry)
+
+    def remove(self, entry: Any) -> None:
         """Removes an entry."""
         if entry in self.values:  # not `pop`, which does not hash the entry when the dictionary is empty
             del self.values[entry]
             self._deletions += 1
-            if self.expiry is not None:
-                del self.expires[entry]
             if self.dirty is not None:
                 self.dirty.add(entry)
 
@@ -75,92 +93,88 @@ class HeapTable:
             return value
         if self.dirty is not None:
             self.dirty.add(entry)
+        return self.own(entry, value)
+
+    def own(self, entry: Any, value: Any) -> Any:
+        """What an entry has, to be changed: a copy, which is the entry's from now on, if a capture has it."""
         if self._captures and self._is_captured(entry, value):
-            return self._copy(entry, value)
+            value = self.values[entry] = private_copy(value) if self._changeable else value.copy()
         return value
 
-    def own(self, entry: Any, container: Any) -> Any:
-        """An entry's list or map, to be changed: a copy, which is the entry's from now on, if a capture has it."""
-        if self._captures and self._is_captured(entry, container):
-            return self._copy(entry, container)
-        return container
-
-    def _copy(self, entry: Any, value: Any) -> Any:
-        copied = self.values[entry] = private_copy(value) if self._changeable else value.copy()
-        if self.expiry is not None and self.declaration.kind in (StateKind.LIST, StateKind.MAP):
-            self.expires[entry] = self.expires[entry].copy()
-        return copied
-
-    def clean(self, now: int) -> None:
-        """Looks at the next few entries and removes what has expired of them."""
-        assert self.expiry is not None
-        for entry in self.expiry.next_to_clean(self.expires):
-            if entry in self.values:
-                self.prune(entry, now)
-
-    def prune(self, entry: Any, now: int) -> None:
-        """Removes what has expired of an entry."""
-        deadlines = self.expires[entry]
-        match self.declaration.kind:
-            case StateKind.LIST:
-                if min(deadlines) <= now:
-                    alive = [deadline > now for deadline in deadlines]
-                    values = self.own(entry, self.values[entry])
-                    values[:] = compress(values, alive)
-                    self.expires[entry] = list(compress(deadlines, alive))
-                    self._pruned(entry)
-            case StateKind.MAP:
-                expired = [key for key, deadline in deadlines.items() if deadline <= now]
-                if expired:
-                    values = self.own(entry, self.values[entry])
-                    for key in expired:
-                        del values[key], self.expires[entry][key]
-                    self._pruned(entry)
-            case _:
-                if deadlines <= now:
-                    self.drop(entry)
-
-    def _pruned(self, entry: Any) -> None:
-        if not self.values[entry]:
-            self.drop(entry)
-        elif self.dirty is not None:
-            self.dirty.add(entry)
+    def sweep(self, entries: int, now: int) -> None:
+        """Removes what has expired of the next few entries."""
+        values = self.values
+        looked_at = list(islice(self._round, entries))
+        if not looked_at:
+            self._round = iter(list(values))
+            looked_at = list(islice(self._round, entries))
+        alive_of = self._unexpired
+        for entry in looked_at:
+            value = values.get(entry)  # it may be gone by now
+            if value is not None and (alive := alive_of(value, now)) is not value:
+                if alive is None:
+                    self.remove(entry)
+                else:
+                    self.put(entry, alive)
 
     # Batches
 
+    def get_all(self, keys: Collection[Any], namespaces: Iterable[Any] | None = None) -> list[Any]:
+        """The values of many entries, MISSING where there is none."""
+        if self.watched:
+            return list(map(self.get, self._entries(keys, namespaces)))
+        return list(map(self.values.get, self._entries(keys, namespaces), repeat(MISSING)))
+
+    def put_all(self, keys: Collection[Any], values: Iterable[Any], namespaces: Iterable[Any] | None = None) -> None:
+        """Sets the values of many entries; MISSING removes."""
+        entries = self._entries(keys, namespaces)
+        written = list(values)
+        self.values.update(zip(entries, written, strict=True))
+        if self.dirty is not None:
+            self.dirty.add_all(entries)
+        if any(map(is_, written, repeat(MISSING))):
+            for entry in entries:
+                if self.values.get(entry) is MISSING:
+                    self.remove(entry)
+
+    def _entries(self, keys: Collection[Any], namespaces: Iterable[Any] | None) -> list[Any]:
+        canonical = self._index.canonical_keys(keys if isinstance(keys, list) else list(keys))
+        return canonical if namespaces is None else list(zip(canonical, namespaces, strict=True))
+
     def fold(
         self, keys: Sequence[Any], records: Iterator[Any], reduce: Callable[[Any, Any], Any],
-        handover: Handover | None = None,
+        handover: Handover | None = None, *, namespaces: Iterable[Any] | None = None,
+        first: Callable[[Any], Any] | None = None,
     ) -> list[Any]:  # fmt: skip
-        """Folds each record into its key's value, in order; answers the new value after each record."""
+        """Folds each record into its entry's value, in order; answers the new value after each record."""
+        canonical: Callable[[Any], Any] = self._index.canonical
+        if namespaces is not None:
+            keys, canonical = self._entries(keys, namespaces), _itself
         if self.dirty is not None:
             self.dirty.add_all(keys)
         self.forget_released()
-        if self.expiry is not None:
-            return self._fold_with_care(keys, records, reduce, handover)
         if handover is not None:
-            return self._fold_apart(keys, records, reduce, handover)
+            return self._fold_apart(keys, records, reduce, canonical, first, handover)
         if self._captures and self._changeable:
-            return self._fold_watched(keys, records, reduce)
-        values, plain, canonical = self.values, PLAIN, self._index.canonical
+            return self._fold_watched(keys, records, reduce, canonical, first)
+        values, plain = self.values, PLAIN
         results: list[Any] = []
         append = results.append
         for key, record in zip(keys, records, strict=False):
-            if key in values:
+            if key in values or (type(key) not in plain and (key := canonical(key)) in values):
                 record = reduce(values[key], record)
-            elif type(key) not in plain:
-                key = canonical(key)
-                if key in values:
-                    record = reduce(values[key], record)
+            elif first is not None:
+                record = first(record)
             values[key] = record
             append(record)
         return results
 
     def _fold_watched(
-        self, keys: Sequence[Any], records: Iterator[Any], reduce: Callable[[Any, Any], Any]
-    ) -> list[Any]:
+        self, keys: Sequence[Any], records: Iterator[Any], reduce: Callable[[Any, Any], Any],
+        canonical: Callable[[Any], Any], first: Callable[[Any], Any] | None,
+    ) -> list[Any]:  # fmt: skip
         """The same, with the test for tuples of plain values inside of the loop: it costs a third of the call."""
-        values, atomic, private, canonical = self.values, ATOMIC, self.private, self._index.canonical
+        values, atomic, private = self.values, ATOMIC, self.private
         results: list[Any] = []
         append = results.append
         for key, record in zip(keys, records, strict=False):
@@ -173,88 +187,44 @@ class HeapTable:
                         before = private(key, before)
                         break
                 record = reduce(before, record)
+            elif first is not None:
+                record = first(record)
             values[key] = record
             append(record)
         return results
 
     def _fold_apart(
-        self, keys: Sequence[Any], records: Iterator[Any], reduce: Callable[[Any, Any], Any], handover: Handover
-    ) -> list[Any]:
+        self, keys: Sequence[Any], records: Iterator[Any], reduce: Callable[[Any, Any], Any],
+        canonical: Callable[[Any], Any], first: Callable[[Any], Any] | None, handover: Handover,
+    ) -> list[Any]:  # fmt: skip
         """The same for values that are copied, if they can be changed."""
-        values, atomic, plain, canonical = self.values, ATOMIC, PLAIN, self._index.canonical
-        watched = self.watched
+        handover.plain = True
+        values, atomic, plain, watched = self.values, ATOMIC, PLAIN, self.watched
         results: list[Any] = []
         append = results.append
         for key, record in zip(keys, records, strict=False):
-            is_first = key not in values
-            if is_first and type(key) not in plain:
-                key = canonical(key)
-                is_first = key not in values
-            if not is_first:
+            if key in values or (type(key) not in plain and (key := canonical(key)) in values):
                 record = reduce(self.private(key, values[key]) if watched else values[key], record)
-            kept = record
-            for item in record if type(record) is tuple else (record,):
-                if type(item) not in atomic:
-                    kept = handover.kept(record)
-                    record = record if is_first else handover.kept(record)  # the first is the operator's own
-                    break
-            values[key] = kept
+            elif first is not None:
+                record = first(record)
+            if type(record) is tuple:
+                if len(record) == 2:  # faster than the loop
+                    unchangeable = type(record[0]) in atomic and type(record[1]) in atomic
+                else:
+                    unchangeable = True
+                    for item in record:
+                        if type(item) not in atomic:
+                            unchangeable = False
+                            break
+            else:
+                unchangeable = type(record) in atomic
+            if unchangeable:
+                values[key] = record
+            else:
+                values[key] = handover.kept(record)
+                record = handover.kept(record)
             append(record)
         return results
-
-    def _fold_with_care(
-        self, keys: Sequence[Any], records: Iterator[Any], reduce: Callable[[Any, Any], Any], handover: Handover | None
-    ) -> list[Any]:
-        """The same for values that expire, and for values that are copied, if they can be changed."""
-        values, expires, expiry, atomic = self.values, self.expires, self.expiry, ATOMIC
-        results: list[Any] = []
-        for key, record in zip(keys, records, strict=False):
-            if key not in values and type(key) not in PLAIN:
-                key = self._index.canonical(key)
-            if expiry is not None and key in values and expires[key] <= expiry.now() and not expiry.answers_expired:
-                self.drop(key)
-            is_first = key not in values
-            if not is_first:
-                record = reduce(self.private(key, values[key]) if self.watched else values[key], record)
-            kept = record
-            if handover is not None:
-                for item in record if type(record) is tuple else (record,):
-                    if type(item) not in atomic:
-                        kept = handover.kept(record)
-                        record = record if is_first else handover.kept(record)  # the first is the operator's own
-                        break
-            values[key] = kept
-            if expiry is not None:
-                expires[key] = expiry.now() + expiry.ttl_ms
-            results.append(record)
-        return results
-
-    def read_column(self, keys: Any, default: float = 0, dtype: Any = "float64") -> npt.NDArray[Any]:
-        """The numbers of many keys as an array; `default` for keys that have none."""
-        import numpy as np
-
-        wanted = self._index.canonical_keys(_key_list(keys))
-        if self.expiry is None:
-            return np.fromiter(map(self.values.get, wanted, repeat(default)), dtype, len(wanted))
-        now = self.expiry.now()
-        if self.expiry.reads_extend:
-            deadline = now + self.expiry.ttl_ms
-            extended = [key for key in wanted if self.expires.get(key, 0) > now]
-            self.expires.update(zip(extended, repeat(deadline)))
-            if self.dirty is not None:
-                self.dirty.add_all(extended)
-        expires, values = self.expires, self.values
-        found = (values[key] if expires.get(key, 0) > now else default for key in wanted)
-        return np.fromiter(found, dtype, len(wanted))
-
-    def write_column(self, keys: Any, numbers: npt.NDArray[Any]) -> None:
-        """Sets the numbers of many keys; the last one counts for a key that is there twice."""
-        written = self._index.canonical_keys(_key_list(keys))
-        self.values.update(zip(written, numbers.tolist(), strict=True))
-        if self.expiry is not None:
-            self.expires.update(zip(written, repeat(self.expiry.now() + self.expiry.ttl_ms)))
-        if self.dirty is not None:
-            self.dirty.add_all(written)
 
     # Captures
 
@@ -272,7 +242,7 @@ class HeapTable:
         captured = HeapCapture(
             self.declaration,
             self.values.copy(),
-            None if self.expiry is None else self.expires.copy(),
+            self._index,
             key_groups,
             base,
             dirty_groups,
@@ -288,33 +258,28 @@ class HeapTable:
         if self.dirty is not None:
             self.dirty.confirm(checkpoint_id)
 
-    def load(self, rows: Rows, stored_ttl: TtlSettings | None = None) -> None:
-        """Takes over rows of a snapshot, with the time-to-live that they had: those in the key groups owned here."""
+    def load(self, rows: Rows) -> None:
+        """Takes over rows of a snapshot: those in the key groups owned here."""
         chosen = owned_rows(rows, self._index)
         entries = self._index.canonical_keys(rows.keys)
         if self.declaration.namespaced:
             entries = list(zip(entries, rows.namespaces, strict=True))
-        expiry = self.expiry
-        deadlines = None if expiry is None else deadlines_of(rows, stored_ttl, expiry.ttl_ms, expiry.now())
         match self.declaration.kind:
             case StateKind.LIST:
                 for row in sorted(chosen, key=rows.detail.__getitem__):
                     self.values.setdefault(entries[row], []).append(rows.content[row])
-                    if deadlines is not None:
-                        self.expires.setdefault(entries[row], []).append(deadlines[row])
             case StateKind.MAP:
                 for row in chosen:
                     self.values.setdefault(entries[row], {})[rows.detail[row]] = rows.content[row]
-                    if deadlines is not None:
-                        self.expires.setdefault(entries[row], {})[rows.detail[row]] = deadlines[row]
             case _:
-                for target, column in ((self.values, rows.content), (self.expires, deadlines)):
-                    if column is None:
-                        continue
-                    if isinstance(chosen, range):
-                        target.update(zip(entries, column, strict=True))
-                    else:
-                        target.update((entries[row], column[row]) for row in chosen)
+                if isinstance(chosen, range):
+                    self.values.update(zip(entries, rows.content, strict=True))
+                else:
+                    self.values.update((entries[row], rows.content[row]) for row in chosen)
+
+    def load_native(self, files: Sequence[RestoredFile]) -> NoReturn:
+        """The heap has no format of its own."""
+        refuse_native(self.declaration, files)
 
     def forget_released(self) -> None:
         """Stops watching for captures that were released, on whatever thread; call it now and then."""
@@ -329,10 +294,5 @@ class HeapTable:
         self.watched = self._changeable and (bool(self._captures) or self.dirty is not None)
 
 
-def _key_list(keys: Any) -> list[Any]:
-    if isinstance(keys, list):
-        return keys
-    for method in ("to_pylist", "tolist"):  # Arrow arrays, NumPy arrays
-        if hasattr(keys, method):
-            return getattr(keys, method)()  # type: ignore[no-any-return]  # both answer lists
-    return list(keys)
+def _itself(entry: Any) -> Any:
+    return entry

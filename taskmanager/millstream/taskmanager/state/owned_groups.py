@@ -1,0 +1,30 @@
+"""A subtask writes only what it owns: state of another's key would be found by nobody."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+
+class ForeignKeyError(Exception):
+    """State of a key that belongs to another subtask: no job could be restored from it."""
+
+
+def check_owned(owned: range, groups: npt.NDArray[np.int32] | Collection[int], keys: Sequence[Any] = ()) -> None:
+    """Raises a ForeignKeyError unless the subtask owns all of the key groups, which are those of the keys, if given."""
+    import numpy as np
+
+    found = groups if isinstance(groups, np.ndarray) else np.fromiter(groups, np.int32, len(groups))
+    if not len(found) or (found.min() in owned and found.max() in owned):
+        return
+    position = int(((found < owned.start) | (found >= owned.stop)).argmax())
+    what = f"the key {keys[position]!r:.200}" if keys else "a key"
+    raise ForeignKeyError(
+        f"it holds {what} of key group {found[position]}, and this subtask has the key groups {owned.start} to "
+        f"{owned.stop - 1}: the key selector has to answer the same key for a record each time, and nothing may change "
+        "a key afterwards"
+    )

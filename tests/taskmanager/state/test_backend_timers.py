@@ -1,0 +1,329 @@
+"""Timers, for every backend: in order, each once, and with their key groups."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import Any
+
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+from state_rig import BACKENDS, GROUPS, DecodedState, Keyed, captured, decoded, state_of, stored_table
+
+from millstream.core import types as t
+from millstream.core.key_groups import key_group_of
+from millstream.core.snapshot.restore import Rows
+from millstream.datastream.state import StateAccessError, ValueStateDescriptor
+from millstream.taskmanager.checkpointing.restoring import ReadFile, StoredState
+from millstream.taskmanager.state.captured import CapturedKeyedState, CapturedTable
+from millstream.taskmanager.state.heap.timers import HeapTimerQueue
+from millstream.taskmanager.state.timers import Timer
+
+WINDOW = t.TupleType((t.LONG, t.LONG))
+END = 1 << 62
+
+
+def fired(queue: Any, until: int = END) -> list[Timer]:
+    return list(queue.due(until))
+
+
+def test_timers_fire_once_in_the_order_of_their_timestamps(keyed: Keyed) -> None:
+    queue = keyed.backend.timers("timers").event
+    assert queue.next_timestamp() is None
+    for key, timestamp in (("b", 7), ("a", 5), ("a", 5), ("a", -3), ("b", 5), ("a", 9), ("c", 1 << 40)):
+        keyed.at(key)
+        queue.register(timestamp)
+    assert queue.next_timestamp() == -3
+    assert fired(queue, -4) == []
+    assert [timer.timestamp for timer in fired(queue, 7)] == [-3, 5, 5, 7]
+    assert fired(queue, 8) == []
+    assert fired(queue) == [Timer(9, "a"), Timer(1 << 40, "c")]
+    assert queue.next_timestamp() is None
+    keyed.at("a")
+    queue.register(5)
+    assert fired(queue) == [Timer(5, "a")]
+
+
+def test_domains_and_names_do_not_mix(keyed: Keyed) -> None:
+    timers = keyed.backend.timers("timers")
+    keyed.at("a")
+    timers.event.register(5)
+    keyed.backend.timers("others").event.register(6)
+    assert timers.processing.next_timestamp() is None
+    keyed.backend.timers("timers").processing.register(4)
+    assert fired(timers.processing) == [Timer(4, "a")]
+    assert fired(timers.event) == [Timer(5, "a")]
+    assert keyed.backend.timers("others").event.next_timestamp() == 6
+
+
+def test_deleted_timers_do_not_fire(keyed: Keyed) -> None:
+    queue = keyed.backend.timers("timers").processing
+    for key in "ab":
+        keyed.at(key)
+        queue.register(5)
+        queue.register(6)
+    queue.delete(5)
+    queue.delete(5)
+    queue.delete(99)
+    keyed.at("a")
+    queue.delete(6)
+    assert fired(queue) == [Timer(5, "a"), Timer(6, "b")]
+
+
+def test_what_is_registered_and_deleted_while_timers_fire_counts(keyed: Keyed) -> None:
+    queue = keyed.backend.timers("timers").event
+    for timestamp in (5, 7, 8):
+        keyed.at("a")
+        queue.register(timestamp)
+    seen = []
+    for timer in queue.due(8):
+        seen.append(timer.timestamp)
+        if len(seen) == 2:
+            break
+        keyed.at(timer.key)
+        queue.delete(7)
+        for timestamp in (6, 5, 9):
+            queue.register(timestamp)
+    assert seen == [5, 5]
+    assert [timer.timestamp for timer in fired(queue)] == [6, 8, 9]
+
+
+def test_a_capture_between_two_timers_that_fire(keyed: Keyed) -> None:
+    queue = keyed.backend.timers("timers").event
+    queue.register_all([5] * 4, ["a", "b", "c", "d"])
+    firing = queue.due(5)
+    seen = {next(firing).key, next(firing).key}
+    table = captured(keyed.backend, "timers")
+    assert {key for _, _, key, _ in stored(table)} == {*"abcd"} - seen
+    seen |= {timer.key for timer in firing}
+    assert seen == {*"abcd"}
+    assert len(stored(table)) == 2
+
+
+def test_batches(keyed: Keyed) -> None:
+    queue = keyed.backend.timers("timers", WINDOW).event
+    keys = ["a", "b", "a", "a", float("nan"), float("nan")]
+    windows = [(0, 5), (0, 5), (0, 5), (0, 9), (0, 5), (0, 5)]
+    queue.register_all([5, 5, 5, 9, 5, 5], keys, windows)
+    queue.delete_all([5, 9], ["b", "zzz"], [(0, 5), (0, 9)])
+    assert queue.take_due(4) is None
+    due = queue.take_due(9)
+    assert due is not None
+    assert due.timestamp == 5
+    assert sorted(map(repr, due.keys)) == ["'a'", "nan"]
+    assert due.namespaces == [(0, 5), (0, 5)]
+    assert queue.take_due(9) == (9, ["a"], [(0, 9)])
+    assert queue.take_due(9) is None
+    keyed.at("a")
+    queue.register(10, (5, 10))
+    queue.register(10, (0, 10))
+    queue.delete(10, (5, 10))
+    assert fired(queue) == [Timer(10, "a", (0, 10))]
+    plain = keyed.backend.timers("plain").event
+    plain.register_all([1, 1], [1, 1.0])
+    assert plain.take_due(1) == (1, [1], None)
+
+
+def test_without_a_key_there_is_no_timer(keyed: Keyed) -> None:
+    queue = keyed.backend.timers("timers").event
+    for use in (queue.register, queue.delete):
+        with pytest.raises(StateAccessError, match="without a key"):
+            use(5)
+
+
+def test_timers_have_names_like_states(keyed: Keyed) -> None:
+    keyed.backend.state(ValueStateDescriptor("s", int))
+    keyed.backend.timers("timers", WINDOW)
+    with pytest.raises(StateAccessError, match="state 's' is declared twice, as value state of Long and as timers"):
+        keyed.backend.timers("s")
+    with pytest.raises(StateAccessError, match=r"'timers' is declared twice, as timers for each .* and as timers: "):
+        keyed.backend.timers("timers")
+
+
+@pytest.mark.parametrize("namespaced", [False, True])
+def test_there_and_back_at_another_parallelism(keyed: Keyed, namespaced: bool) -> None:
+    keyed = Keyed(keyed.make, t.STRING)
+    kind = WINDOW if namespaced else None
+    timers = keyed.backend.timers("timers", kind)
+    names = [f"k{n}" for n in range(40)]
+    windows = [(n, n + 5) for n in range(40)] if namespaced else None
+    times = [n // 3 for n in range(40)]
+    timers.event.register_all(times, names, windows)
+    timers.processing.register_all(times[:7], names[:7], windows and windows[:7])
+    arrow, described = stored_table(captured(keyed.backend, "timers"))
+    part = StoredState(described, (ReadFile("file", arrow),))
+    expected = [sorted(fired(queue)) for queue in (timers.event, timers.processing)]
+    for ranges in ([range(GROUPS)], [range(5), range(5, GROUPS)]):
+        found: list[list[Timer]] = [[], []]
+        for owned in ranges:
+            other = keyed.again(owned)
+            other.backend.restore([part])
+            again = other.backend.timers("timers", kind)
+            for every, queue in zip(found, (again.event, again.processing), strict=True):
+                own = fired(queue)
+                assert [timer.timestamp for timer in own] == sorted(timer.timestamp for timer in own)
+                assert all(key_group_of(timer.key, GROUPS) in owned for timer in own)
+                every += own
+        assert list(map(sorted, found)) == expected
+
+
+def test_timers_that_nobody_asks_for_are_kept(keyed: Keyed) -> None:
+    keyed.backend.timers("old", t.LONG).event.register_all([5, 6], ["a", "b"], [1, 2])
+    other = keyed.again()
+    other.backend.restore([decoded(captured(keyed.backend, "old"))])
+    kept = captured(other.backend, "old")
+    assert stored(kept) == {("event", 5, "a", 1), ("event", 6, "b", 2)}
+    assert fired(other.backend.timers("old", t.LONG).event) == [Timer(5, "a", 1), Timer(6, "b", 2)]
+
+
+def stored(table: CapturedTable, key_groups: Any = None) -> set[Any]:
+    rows = decoded(table, key_groups).decoded
+    namespaces = rows.namespaces or [None] * len(rows.keys)
+    found = list(zip(rows.detail, rows.content, rows.keys, namespaces, strict=True))
+    assert len(found) == len(set(found))
+    return set(found)
+
+
+def test_a_domain_that_there_is_not_is_refused() -> None:
+    keyed = Keyed(BACKENDS["hashmap"])
+    keyed.backend.timers("timers")
+    rows = Rows([5], ["a"], detail=["lunar"], key_groups=[key_group_of("a", GROUPS)])
+    other = keyed.again()
+    other.backend.restore([DecodedState(captured(keyed.backend, "timers").declaration, rows)])
+    with pytest.raises(StateAccessError, match="state 'timers' holds timers of the domain 'lunar'"):
+        other.backend.timers("timers")
+
+
+def test_timers_that_are_moved_on_and_on_do_not_pile_up() -> None:
+    """A timeout that every record pushes further."""
+    keyed = Keyed(BACKENDS["hashmap"])
+    queue = keyed.at("a").backend.timers("timers").processing
+    assert isinstance(queue, HeapTimerQueue)
+    for timestamp in range(10_000):
+        queue.register(timestamp)
+        queue.delete(timestamp - 1)
+    assert len(queue._order) < 200
+    assert fired(queue) == [Timer(9_999, "a")]
+
+
+KEYS: Any = st.sampled_from(["a", "b", 1, 1.0, (1, "x"), None])
+TIMES = st.integers(0, 12)
+
+
+class TimersAgainstModel(RuleBasedStateMachine):
+    """Two domains, with namespaces, captured and restored by key groups."""
+
+    backend = "hashmap, incremental"
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.keyed = Keyed(BACKENDS[self.backend])
+        self.model: dict[str, set[tuple[int, Any, int]]] = defaultdict(set)
+        self.captures: list[tuple[CapturedKeyedState, set[Any]]] = []
+        self.completed: dict[int, set[Any]] = {}
+        self.ids = 0
+        self._open()
+
+    def _open(self) -> None:
+        timers = self.keyed.backend.timers("timers", t.LONG)
+        self.queues: dict[str, Any] = {"event": timers.event, "processing": timers.processing}
+
+    def _everything(self) -> set[Any]:
+        return {(domain, *timer) for domain, timers in self.model.items() for timer in timers}
+
+    @rule(domain=st.sampled_from(["event", "processing"]), time=TIMES, key=KEYS, namespace=st.integers(0, 1))
+    def register(self, domain: str, time: int, key: Any, namespace: int) -> None:
+        self.keyed.at(key)
+        self.queues[domain].register(time, namespace)
+        self.model[domain].add((time, key, namespace))
+
+    @rule(domain=st.sampled_from(["event", "processing"]), time=TIMES, key=KEYS, namespace=st.integers(0, 1))
+    def delete(self, domain: str, time: int, key: Any, namespace: int) -> None:
+        self.keyed.at(key)
+        self.queues[domain].delete(time, namespace)
+        self.model[domain].discard((time, key, namespace))
+
+    @rule(times=st.lists(TIMES, max_size=5), keys=st.lists(KEYS, min_size=5), registers=st.booleans())
+    def batch(self, times: list[int], keys: list[Any], registers: bool) -> None:
+        keys = keys[: len(times)]
+        queue, model = self.queues["event"], self.model["event"]
+        (queue.register_all if registers else queue.delete_all)(times, keys, [0] * len(times))
+        for time, key in zip(times, keys, strict=True):
+            (model.add if registers else model.discard)((time, key, 0))
+
+    @rule(until=TIMES, most=st.integers(1, 4))
+    def some_fire(self, until: int, most: int) -> None:
+        model, last = self.model["processing"], -1
+        for timer in self.queues["processing"].due(until):
+            assert timer.timestamp == min(time for time, _, _ in model)
+            assert last <= timer.timestamp <= until
+            model.remove(tuple(timer))
+            last, most = timer.timestamp, most - 1
+            if not most:
+                return
+        assert not [time for time, _, _ in model if time <= until]
+
+    @rule(until=TIMES)
+    def all_fire(self, until: int) -> None:
+        model = self.model["event"]
+        while (due := self.queues["event"].take_due(until)) is not None:
+            first = {timer for timer in model if timer[0] == min(time for time, _, _ in model)}
+            assert {(due.timestamp, *entry) for entry in zip(due.keys, due.namespaces, strict=True)} == first
+            model -= first
+        assert not [time for time, _, _ in model if time <= until]
+
+    @invariant()
+    def the_next_one_is_known(self) -> None:
+        for domain, queue in self.queues.items():
+            assert queue.next_timestamp() == min((time for time, _, _ in self.model[domain]), default=None)
+
+    @rule(incremental=st.booleans())
+    def capture(self, incremental: bool) -> None:
+        self.ids += 1
+        taken, now = self.keyed.backend.capture(self.ids, incremental), self._everything()
+        self.captures.append((taken, now))
+        (state,) = taken.states
+        if state.base is not None and state.dirty_groups is not None:
+            groups = state.dirty_groups
+            before, after = (
+                {timer for timer in timers if key_group_of(timer[2], GROUPS) not in groups}
+                for timers in (self.completed[state.base], now)
+            )
+            assert before == after
+
+    @precondition(lambda self: self.captures)
+    @rule(data=st.data())
+    def complete(self, data: Any) -> None:
+        taken, timers = self.captures.pop(data.draw(st.integers(0, len(self.captures) - 1)))
+        assert stored(state_of(taken, "timers"), range(GROUPS)) == timers
+        taken.release()
+        self.keyed.backend.confirm(taken.checkpoint_id)
+        self.completed[taken.checkpoint_id] = timers
+
+    @precondition(lambda self: self.captures)
+    @rule()
+    def restore(self) -> None:
+        taken, timers = self.captures[-1]
+        self.teardown()
+        again = self.keyed.again()
+        again.backend.restore([decoded(state_of(taken, "timers"), range(GROUPS))])
+        self.keyed, self.captures, self.completed = again, [], {}
+        self.model = defaultdict(set)
+        for domain, *timer in timers:
+            self.model[domain].add(tuple(timer))  # type: ignore[arg-type]  # of three
+        self._open()
+
+    def teardown(self) -> None:
+        for taken, timers in self.captures:
+            assert stored(state_of(taken, "timers"), range(GROUPS)) == timers
+
+
+class BytesTimersAgainstModel(TimersAgainstModel):
+    backend = "bytes"
+
+
+TestTimers = TimersAgainstModel.TestCase
+TestTimers.settings = settings(max_examples=40, stateful_step_count=40, deadline=None)
+TestBytesTimers = BytesTimersAgainstModel.TestCase
+TestBytesTimers.settings = settings(max_examples=20, stateful_step_count=30, deadline=None)
