@@ -396,7 +396,7 @@ class TestBackpressure:
         small.deploy(producer)
         for _ in range(50):
             small.worker.turn()
-        running = small.worker._tasks[producer.attempt_id]
+        running = small.running(producer)
         first_steps = [2, 4]
         assert running.metrics().records_out == sum(first_steps) + (LocalInputChannel.CAPACITY - len(first_steps)) * 8
         small.clock.advance(3)
@@ -414,7 +414,7 @@ class TestBackpressure:
         explode = small.task(chain(FlatMapSpec(lambda n: [n] * 40), outputs=1), [in_a], [out_b])
         sink = small.task(chain(SinkSpec(NamedSink("exploded"))), [in_b])
         small.deploy(source, explode, sink)
-        running = small.worker._tasks[explode.attempt_id]
+        running = small.running(explode)
         step, produced = running.step, [0]
 
         def counted() -> None:
@@ -435,8 +435,8 @@ class TestBackpressure:
             chain(SourceSpec(RowsSource([1])), FlatMapSpec(lambda n: range(100)), outputs=1), outputs=[out]
         )
         small.deploy(task)
-        small.turn_until(lambda: small.worker._tasks[task.attempt_id].metrics().records_out == 100, turns=10)
-        queued = small.worker._channels.local(1, "").queue
+        small.turn_until(lambda: small.running(task).metrics().records_out == 100, turns=10)
+        queued = small.channel(1).queue
         assert {len(batch) for batch in list(queued)[:12]} == {8}
 
     def test_the_client_that_does_not_collect_stops_the_task(self, rig: WorkerRig) -> None:
@@ -566,7 +566,7 @@ class TestTwoWorkers:
         left.deploy(producer)
         for _ in range(100):
             left.worker.turn()
-        task = left.worker._tasks[producer.attempt_id]
+        task = left.running(producer)
         assert task.metrics().records_out < 300
         consumer = right.task(chain(SinkSpec(NamedSink("late consumer"))), [gate])
         right.deploy(consumer)
@@ -577,7 +577,7 @@ class TestTwoWorkers:
         """A peer waits for so long only, and the state of a task that is deployed first may take longer."""
         left, right = pair
         known: list[str] = []
-        Watching.look = lambda: known.extend(left.worker._data_plane._peers)
+        Watching.look = lambda: known.extend(left.worker.peers)
         first = left.task(chain(SourceSpec(RowsSource()), MapSpec(Watching()), SinkSpec(NamedSink("first"))))
         out, _ = wire(1, left.address, right.address)
         _, gate = wire(2, "127.0.0.1:9", left.address)
@@ -602,7 +602,7 @@ class TestTwoWorkers:
         right.deploy(consumer)
         left.deploy(producer)
         turn_all_until(pair, lambda: WRITTEN.get("orphan") == [1])
-        left.worker._data_plane.stop()
+        left.worker.hang_up()
         right.turn_until(right.ended(consumer))
         failure = right.updates(consumer)[-1].failure
         assert f"lost the producer producer of 1 at {left.address}" in failure.exception
@@ -610,7 +610,7 @@ class TestTwoWorkers:
     def test_a_peer_that_has_sent_everything_may_vanish(self, pair: tuple[WorkerRig, WorkerRig]) -> None:
         left, right = pair
         producer, consumer = self.deploy(pair, range(10), "orderly")
-        gate = right.worker._tasks[consumer.attempt_id].gates[0]
+        gate = right.running(consumer).gates[0]
         self.turn_until_all_arrived(pair, gate)
         right.post(PeerLost(left.address, "it stopped"))
         right.turn_until(right.ended(consumer))
@@ -624,7 +624,7 @@ class TestTwoWorkers:
         left, right = pair
 
         def has_all() -> bool:
-            right.worker._take_mails(0.001)
+            right.worker.take_mails(0.001)
             return bool(gate.channels[0].has_all)
 
         left.turn_until(has_all)

@@ -45,7 +45,7 @@ def test_records_that_cannot_be_pickled_fail_their_producer(rig: WorkerRig, byst
     out, _ = wire(1, rig.address, "127.0.0.1:1")
     specs = (SourceSpec(RowsSource([1], waits=True)), MapSpec(lambda row: threading.Lock()))
     task = rig.task(chain(*specs, outputs=1), outputs=[out])
-    rig.worker._data_plane.start()
+    rig.worker.listen()
     rig.deploy(task)
     rig.turn_until(rig.ended(task), turns=50)
     assert rig.states(task)[-1] == "FAILED"

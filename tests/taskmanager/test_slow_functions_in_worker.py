@@ -76,8 +76,8 @@ class Flow:
         self.task = last.task(chain(*specs, plan.SinkSpec(NamedSink("slow"))), [gate])
         last.deploy(self.task)
         first.deploy(self.source)
-        self.producer = first.worker._tasks[self.source.attempt_id]
-        self.consumer = last.worker._tasks[self.task.attempt_id]
+        self.producer = first.running(self.source)
+        self.consumer = last.running(self.task)
         self.most_on_their_way = 0
         self.largest_turn = 0
 
@@ -103,7 +103,7 @@ class Flow:
         first, last = self.workers
         for _ in range(20):
             first.worker.turn()
-            last.worker._take_mails(0.0001)
+            last.worker.take_mails(0.0001)
         (sender,), (gate,) = self.producer.partitions[0].remote_channels, self.consumer.gates
         (receiver,) = gate._remote.values()
         if sender._sequence != receiver._sequence:

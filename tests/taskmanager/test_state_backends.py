@@ -127,7 +127,7 @@ def test_state_is_closed_when_a_task_cannot_be_built(deployed: Any) -> None:
 
 def test_a_backend_that_cannot_be_closed_fails_the_task_and_leaves_no_other_open(deployed: Any) -> None:
     rig, task = deployed(keyed(Uses()), keyed(Uses()), waits=True)
-    backend = rig.worker._tasks[task.attempt_id].keyed_backends[-1]
+    backend = rig.running(task).keyed_backends[-1]
     closes = backend.close
 
     def close() -> None:

@@ -30,8 +30,8 @@ from millstream.datastream.connectors.base import (
 from millstream.datastream.functions import RuntimeContext
 from millstream.proto import taskmanager_pb2 as pb
 from millstream.taskmanager.network.inputs import LocalInputChannel
-from millstream.taskmanager.slot_worker import SlotWorker
 from millstream.taskmanager.task import Task
+from millstream.taskmanager.testing import DrivenWorker
 
 DEBLOAT = "taskmanager.network.memory.buffer-debloat.enabled"
 
@@ -155,19 +155,18 @@ class WorkerRig:
         start = pb.StartWorker(
             allocation_id="allocation", job_id="job", configuration=configuration, local_state_folder=local_state
         )
-        self.worker = SlotWorker(start, "127.0.0.1", self.clock, self.sent.append)
-        self.worker._metrics_interval = 0.001  # the longest that a turn without work sleeps in a test
+        self.worker = DrivenWorker(start, "127.0.0.1", self.clock, self.sent.append)
         if network:
-            self.worker._data_plane.start()
+            self.worker.listen()
 
     @property
     def address(self) -> str:
-        return self.worker._data_plane.address
+        return self.worker.address
 
     def close(self) -> None:
-        for attempt_id in list(self.worker._tasks):
+        for attempt_id in list(self.worker.tasks):
             self.cancel(attempt_id)
-        self.worker._data_plane.stop()
+        self.worker.hang_up()
 
     def task(
         self, chain: bytes, inputs: Iterable[pb.InputGate] = (), outputs: Iterable[pb.ResultPartition] = ()
@@ -190,7 +189,7 @@ class WorkerRig:
 
     def running(self, task: pb.TaskDeployment) -> Task:
         """The attempt, while it is there."""
-        return self.worker._tasks[task.attempt_id]
+        return self.worker.tasks[task.attempt_id]
 
     def operator(self, task: pb.TaskDeployment, index: int = 0) -> Any:
         """One of its operators, from the head on."""
@@ -202,12 +201,11 @@ class WorkerRig:
 
     def channel(self, number: int) -> LocalInputChannel:
         """A channel between two tasks of this worker."""
-        return self.worker._channels.local(number, "")
+        return self.worker.channel(number)
 
     def post(self, mail: Any) -> None:
         """Puts a mail and has it taken, without the turn that would follow."""
-        self.worker.mailbox.put(mail)
-        self.worker._take_mails(None)
+        self.worker.post(mail)
 
     def turn_until(self, done: Callable[[], bool], turns: int | None = None) -> None:
         """Turns until it is so, in so many turns at most. Without a number: it depends on what other threads do."""

@@ -89,8 +89,9 @@ def build_stream_graph(ends: list[OperatorTransformation], defaults: GraphDefaul
     for index, operator in enumerate(operators):
         producers = [nodes[found.operator.number] for found in inputs[operator.number]]
         node = _make_node(index, operator, ids[operator.number], producers, defaults)
-        kinds = {i: _input_type([f for f in inputs[operator.number] if f.input == i]) for i in (0, 1)}
-        for producer, found in zip(producers, inputs[operator.number], strict=True):
+        feeding = inputs[operator.number]
+        kinds = [_input_type([f for f in feeding if f.input == i]) for i in range(operator.spec.inputs)]
+        for producer, found in zip(producers, feeding, strict=True):
             edge = _make_edge(producer, node, found, kinds[found.input])
             producer.outputs.append(edge)
             node.inputs.append(edge)

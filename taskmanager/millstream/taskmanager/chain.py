@@ -100,7 +100,7 @@ class ChainBuilder:
     ) -> None:
         self._services = services
         self._outputs = outputs
-        self._task_types = (*input_types, PICKLED, PICKLED)[:2]
+        self._task_types = (*input_types, PICKLED, PICKLED)  # what is not said may be anything
         self._remote = remote
         self._object_reuse = object_reuse
 
@@ -132,7 +132,7 @@ class ChainBuilder:
         )  # fmt: skip
 
     def _input_types(self, chain: plan.Chain) -> list[tuple[TypeInformation, ...]]:
-        types = [self._task_types] * len(chain.operators)
+        types = [self._task_types[: chained.spec.inputs] for chained in chain.operators]
         for chained in chain.operators:
             for output in chained.outputs:
                 if output.operator is not None:

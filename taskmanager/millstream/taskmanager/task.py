@@ -96,7 +96,7 @@ class Task:
     def attach(self, chain: OperatorChain, outlet: Outlet) -> None:
         """Gives the task its operators, before it is opened."""
         self._chain = chain
-        self._source = None if self.gates else chain.head
+        self._source = chain.head if chain.specs[0].spec.inputs == 0 else None
         self.pacing.attach(outlet, chain.head.polls_columns)
         self._bounded = chain.overriding(Operator.has_room)
         self._draining = chain.overriding(Operator.is_drained)

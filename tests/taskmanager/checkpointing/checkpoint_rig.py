@@ -172,14 +172,14 @@ class CheckpointRig(WorkerRig):
 
     def close(self) -> None:
         super().close()
-        self.worker._writers.shutdown(wait=True)
+        self.worker.writers.shutdown(wait=True)
 
     @contextlib.contextmanager
     def writers_held(self) -> Iterator[None]:
         """Nothing is written meanwhile."""
         go_on = threading.Event()
-        for _ in range(self.worker._writers._max_workers):
-            self.worker._writers.submit(go_on.wait)
+        for _ in range(self.worker.writers._max_workers):
+            self.worker.writers.submit(go_on.wait)
         try:
             yield
         finally:

@@ -74,10 +74,10 @@ class Join:
             chain_of(spec or plan.CoProcessSpec(Sums(), KEYS), outputs=1), inputs=gates, outputs=[self.out_end]
         )
         rig.deploy(self.deployment)
-        self.out = rig.worker._channels.local(1000, "").queue
+        self.out = rig.channel(1000).queue
 
     def put(self, channel: int, *elements: Element) -> None:
-        self.rig.worker._channels.local(channel, "").queue.extend(elements)
+        self.rig.channel(channel).queue.extend(elements)
         for _ in range(20):
             self.rig.worker.turn()
 
@@ -214,7 +214,7 @@ def test_broadcast_state_is_stored_and_restored(rig: CheckpointRig) -> None:
     )  # fmt: skip
     rig.deploy(again)
     join.put(3000, RowBatch(["b"]))
-    assert [row for batch in rig.worker._channels.local(2000, "").queue for row in batch.rows] == [("b", 2)]
+    assert [row for batch in rig.channel(2000).queue for row in batch.rows] == [("b", 2)]
 
 
 @pytest.mark.parametrize("timeout", ["0 ms", "1 h"])

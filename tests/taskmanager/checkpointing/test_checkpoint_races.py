@@ -86,7 +86,7 @@ class Simulation:
         self.contents: dict[CheckpointId, CheckpointContent] = {}
         self.finished: set[str] = set()
         worker = self.rig.worker
-        worker._checkpoints = replace(worker._checkpoints, submit=self.writes.append)
+        worker.write_with(self.writes.append)
         self.tasks = {place: self._task(place) for place in TOPOLOGY.subtasks()}
         self.places = {task.attempt_id: place for place, task in self.tasks.items()}
         for place, task in self.tasks.items():
@@ -142,7 +142,7 @@ class Simulation:
 
     def _possible(self) -> list[Callable[[], None]]:
         worker = self.rig.worker
-        possible: list[Callable[[], None]] = [partial(worker._step, task) for task in worker._tasks.values()]
+        possible: list[Callable[[], None]] = [partial(worker.step, task) for task in worker.tasks.values()]
         possible += [self._write] if self.writes else []
         possible += [self._metadata_is_written] if self.metadata else []
         possible += [lambda: self.to_worker.popleft()()] if self.to_worker else []
@@ -161,7 +161,7 @@ class Simulation:
             services.post(SnapshotWritten(ack.attempt_id, target.barrier, ack, error="disk full"))
         else:
             write()
-        self.rig.worker._take_mails(None)
+        self.rig.worker.take_mails()
 
     def _metadata_is_written(self) -> None:
         content = self.metadata.popleft()
@@ -224,7 +224,7 @@ class Simulation:
 
     def stored(self, content: CheckpointContent, place: Subtask, name: str) -> dict[Any, Any]:
         found: dict[Any, Any] = {}
-        storages = self.rig.worker._checkpoints.storages
+        storages = self.rig.worker.storages
         location = self.rig.location(content.checkpoint_id)
         for snapshot in content.snapshots:
             if snapshot.task.subtask != place:

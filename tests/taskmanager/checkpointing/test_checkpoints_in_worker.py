@@ -468,8 +468,8 @@ def test_the_files_of_an_aborted_checkpoint_are_deleted(rig: CheckpointRig, tmp_
     with rig.writers_held():
         rig.trigger(3, task)
         rig.notice(3, False, task)
-    rig.turn_until(lambda: not rig.worker._tasks[task.attempt_id].checkpoints.is_writing)
-    rig.worker._writers.shutdown(wait=True)
+    rig.turn_until(lambda: not rig.running(task).checkpoints.is_writing)
+    rig.worker.writers.shutdown(wait=True)
     assert not _files(tmp_path / "job" / "chk-1")
     assert _files(tmp_path / "job" / "chk-2")
     assert not _files(tmp_path / "job" / "chk-3")
@@ -527,7 +527,7 @@ def _check_incremental(rig: CheckpointRig) -> None:
     kept = {file.path for file in state(third, "op-1", "reduce").files}
     assert not {file.path for file in state(fifth, "op-1", "reduce").files} & kept
     assert contents(rig.location(5), state(fifth, "op-1", "reduce")) == expected
-    rig.worker._writers.shutdown(wait=True)
+    rig.worker.writers.shutdown(wait=True)
     assert contents(rig.location(1), state(first, "op-1", "reduce"))[5] == (5, 1)
     assert contents(rig.location(3), state(third, "op-1", "reduce")) == expected
 

@@ -80,7 +80,7 @@ def test_a_file_sink_goes_on_under_any_parallelism(
     rig.notice(2, True, *again)
     if not policy.on_checkpoint:
         for task in again:
-            rig.worker._tasks[task.attempt_id].chain.finish()
+            rig.running(task).chain.finish()
         rig.trigger(3, *again)
         rig.acknowledged(3, *again)
         rig.notice(3, True, *again)

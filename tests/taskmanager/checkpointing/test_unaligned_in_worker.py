@@ -126,14 +126,14 @@ class Pipeline:
 
     def until_stuck(self) -> None:
         """Until nothing moves any more, and no source gets any further: what came out is not taken."""
-        tasks = self.workers[0].worker._tasks
+        tasks = self.workers[0].worker.tasks
         sources = [tasks[source.attempt_id] for source in self.sources if source.attempt_id in tasks]
         stuck = (StepResult.BACKPRESSURED, StepResult.ENDED)
         self.turn_until(lambda: all(t.last_result in stuck for t in sources) and self.is_quiet())
 
     def is_quiet(self) -> bool:
         """Whether no buffer and no credit is between the workers, and no task has anything that it could do."""
-        tasks = [task for rig in self.workers for task in rig.worker._tasks.values()]
+        tasks = [task for rig in self.workers for task in rig.worker.tasks.values()]
         gates = [gate for task in tasks for gate in task.gates]
         sent = {c.channel_id: c for task in tasks for p in task.partitions for c in p.remote_channels}
         for gate in gates:
@@ -150,7 +150,7 @@ class Pipeline:
         )
 
     def queue(self, counter: int) -> Any:
-        return self.rig_of[counter].worker._channels.local(self.outputs[counter], "").queue
+        return self.rig_of[counter].channel(self.outputs[counter]).queue
 
     def out(self) -> list[Any]:
         """Takes what the counters emitted."""
@@ -309,8 +309,8 @@ def test_a_timeout_turns_what_is_stuck(workers: list[CheckpointRig], behind: int
     job.read(WORDS[:600], WORDS[600:])
     job.until_stuck()
     job.trigger(1, timestamp=workers[0].clock.now_ms() + behind * 1000, timeout=100)
-    tasks = [workers[0].worker._tasks[source.attempt_id] for source in job.sources]
-    beside = workers[0].worker._tasks[job.counters[0].attempt_id].checkpoints  # its time begins with the first barrier
+    tasks = [workers[0].running(source) for source in job.sources]
+    beside = workers[0].running(job.counters[0]).checkpoints  # its time begins with the first barrier
     job.turn_until(lambda: all(task.checkpoints._held for task in tasks) and bool(beside._arrivals) and job.is_quiet())
     for rig in workers:
         rig.clock.set_wall_clock(set_by)
@@ -345,7 +345,7 @@ def test_an_aborted_checkpoint_keeps_nothing_and_the_next_one_is_whole(
     job.read(WORDS[:600], WORDS[600:])
     job.until_stuck()
     workers[0].trigger(1, job.sources[0], alignment="UNALIGNED")  # the other never hears of it
-    gates = [gate for rig in workers for task in rig.worker._tasks.values() for gate in task.gates]
+    gates = [gate for rig in workers for task in rig.worker.tasks.values() for gate in task.gates]
     job.turn_until(lambda: bool(job.acks(1)) and all(any(c.recording for c in gate.channels) for gate in gates))
     assert {ack.attempt_id for ack in job.acks(1)} == {job.sources[0].attempt_id}
     for rig in workers:
@@ -385,7 +385,7 @@ def test_what_a_declined_checkpoint_overtook_is_in_no_later_one(workers: list[Ch
     source = workers[0].subtask(spec, outputs=[output])
     workers[0].deploy(source)
     workers[0].tell(source, splits=to_bytes([(WORDS[:20], 0)]))
-    task = workers[0].worker._tasks[source.attempt_id]
+    task = workers[0].running(source)
     workers[0].turn_until(lambda: task.metrics().records_out == 20)
     Remembering.fails = True
     try:
@@ -424,7 +424,7 @@ def test_records_on_their_way_follow_their_edge_into_a_task_that_is_chained_othe
     outputs[0].spec = edge(source="source-0", name="other")
     outputs[1].spec = edge(source="last", name="after") if chained else edge(source="source-0")
     rig.deploy(rig.subtask(to_bytes(chain), restore=merged(acks, PARALLELISMS), outputs=outputs))
-    other, found = ([row for b in rig.worker._channels.local(n, "").queue for row in b.rows] for n in (3000, 3001))
+    other, found = ([row for b in rig.channel(n).queue for row in b.rows] for n in (3000, 3001))
     on_their_way = rows_on_their_way(rig.location(1), acks)
     assert on_their_way
     assert Counter(found) == Counter(word.upper() if chained else word for word in on_their_way)
@@ -475,12 +475,12 @@ class Single:
             chain_of(spec, outputs=1), inputs=gates, outputs=[local_pair(rig, 1000)[0]]
         )
         rig.deploy(self.deployment)
-        self.out = rig.worker._channels.local(1000, "").queue
-        self.task = rig.worker._tasks[self.deployment.attempt_id]
+        self.out = rig.channel(1000).queue
+        self.task = rig.running(self.deployment)
 
     def put(self, channel: int, *elements: Element) -> None:
         for element in elements:
-            self.rig.worker._channels.local(channel, "").put(element)
+            self.rig.channel(channel).put(element)
         for _ in range(20):
             self.rig.worker.turn()
 

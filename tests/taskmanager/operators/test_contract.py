@@ -14,6 +14,8 @@ from millstream.core import types as t
 from millstream.core.batches import Batch, RowBatch, StreamSignal
 from millstream.core.state_kinds import StateKind
 from millstream.datastream.held_state import held_state
+from millstream.proto import dispatcher_pb2
+from millstream.proto import taskmanager_pb2 as pb
 from millstream.taskmanager.operators.base import Operator, RestoredElements
 from millstream.taskmanager.operators.registry import build_operator, builds
 from millstream.taskmanager.operators.setup import OperatorSetup
@@ -152,6 +154,19 @@ def test_a_task_holds_back_ends_and_hands_mails_and_time_by_the_hooks_alone(rig:
     assert len(rig.operator(task, 1).elements(0)[StateKind.SPLITS]) == 3  # no room: no step is taken
     rig.clock.advance(60)
     rig.turn_until(lambda: rig.running(task).metrics().records_out == 3, turns=20)
+
+
+@pytest.mark.parametrize("operator_id", ["op-0", "op-1", "nobody"])
+def test_mail_for_an_operator_that_takes_none_of_its_kind_is_answered_and_harms_nobody(
+    rig: WorkerRig, operator_id: str
+) -> None:
+    task = rig.task(chain(plan.SourceSpec(RowsSource(waits=True)), plan.MapSpec(abs)))
+    rig.deploy(task)
+    request = dispatcher_pb2.CollectRequest(request_id="r", operator_id=operator_id)
+    rig.post(pb.WorkerCommand(collect=pb.CollectFromTask(attempt_id=task.attempt_id, request=request)))
+    assert "not running" in rig.sent[-1].collected.error
+    rig.worker.turn()
+    assert rig.states(task)[-1] == "RUNNING"
 
 
 def test_a_made_up_signal_passes_the_operators_of_a_task_in_its_turn(rig: WorkerRig) -> None:

@@ -114,6 +114,11 @@ class DataPlane:
         elif not self._loop.is_closed():
             self._loop.close()  # it never ran
 
+    @property
+    def peers(self) -> list[str]:
+        """The workers that there is, or soon will be, a stream to."""
+        return list(self._peers)
+
     def connect(self, peer: str) -> None:
         """Makes sure that there is, or soon will be, a stream to the peer."""
         self._lost.discard(peer)
