@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import traceback
 from importlib.machinery import ModuleSpec
+from multiprocessing.reduction import ForkingPickler
 from types import FunctionType
 from typing import Any
 
@@ -54,6 +55,16 @@ def test_runtime_frames_that_user_code_called_stay() -> None:
     inner = _as_runtime(user_function)
     text = user_traceback(_below_this_file(caught(lambda: inner())))
     assert "user_function" in text
+
+
+def test_what_multiprocessing_cannot_find_in_the_program_has_advice() -> None:
+    def in_program() -> None: ...
+
+    in_program.__module__, in_program.__qualname__ = "__main__", "in_program"
+    text = user_traceback(caught(lambda: ForkingPickler.dumps(in_program)))
+    assert "beside the program, not in the program's own file" in text.splitlines()[-1]
+    in_program.__module__ = "json"
+    assert user_traceback(caught(lambda: ForkingPickler.dumps(in_program))).endswith(" on json failed\n")
 
 
 def refusing() -> None:

@@ -406,4 +406,7 @@ def test_enumerators_hear_of_completed_checkpoints_and_may_fail_to_be_captured(r
         notice = pb.CheckpointNotice(checkpoint_id=3, completed=completed)
         coordinator.coordinator.command(pb.CoordinatorCommand(checkpoint_notice=notice))
     assert coordinator.custom() == ("complete", 3)
-    assert _snapshot(coordinator, 4).error == "source v (split enumerator): OSError: no state"
+    answer = _snapshot(coordinator, 4)
+    assert answer.error == "source v (split enumerator): OSError: no state"
+    assert "snapshot_state" in answer.failure.traceback
+    assert answer.failure.signature == _snapshot(coordinator, 5).failure.signature != ""

@@ -350,15 +350,24 @@ class TestCancelling:
         small.cancel(task.attempt_id)
         assert small.states(task)[-1] == "CANCELED"
 
-    def test_a_function_that_is_interrupted(self, rig: WorkerRig) -> None:
+    @pytest.mark.parametrize(("cancelled", "state"), [(True, "CANCELED"), (False, "FAILED")])
+    def test_an_interrupt_that_nobody_asked_for_is_the_users_error(
+        self, rig: WorkerRig, cancelled: bool, state: str
+    ) -> None:
         def interrupted(value: Any) -> Any:
             raise TaskInterrupted
 
+        WRITTEN.pop("interrupted", None)
         task = rig.task(chain(SourceSpec(RowsSource([1])), MapSpec(interrupted), SinkSpec(NamedSink("interrupted"))))
         rig.deploy(task)
+        if cancelled:
+            rig.worker.cancelling.add(task.attempt_id)
         rig.turn_until(rig.ended(task))
-        assert rig.states(task)[-1] == "CANCELED"
-        assert not rig.updates(task)[-1].HasField("failure")
+        assert rig.states(task)[-1] == state
+        failure = rig.updates(task)[-1].failure
+        assert ("TaskInterrupted" in failure.exception, "raise TaskInterrupted" in failure.traceback) == (
+            not cancelled, not cancelled,
+        )  # fmt: skip
         assert WRITTEN["interrupted"] == ["closed"]
 
     def test_what_is_cancelled_before_its_turn_to_be_deployed(self, rig: WorkerRig) -> None:

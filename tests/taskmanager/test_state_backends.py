@@ -100,7 +100,7 @@ def keyed(function: Uses) -> KeyedProcessSpec:
     ("function", "state"),
     [
         (Uses(), "FINISHED"), (Uses("open"), "FAILED"), (Uses("process"), "FAILED"), (Uses("close"), "FAILED"),
-        (Uses("process", TaskInterrupted), "CANCELED"), (Uses("close", TaskInterrupted), "FINISHED"),
+        (Uses("process", TaskInterrupted), "FAILED"), (Uses("close", TaskInterrupted), "FAILED"),
     ],
 )  # fmt: skip
 def test_state_is_closed_when_a_task_ends(deployed: Any, function: Uses, state: str) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import traceback
+from pickle import PicklingError
 from types import FrameType, TracebackType
 
 from millstream.core.errors import MillstreamError
@@ -61,6 +62,12 @@ def user_traceback(error: BaseException) -> str:
 
 def _advice(error: BaseException) -> str:
     """What to do about it, where the error itself says too little."""
+    if isinstance(error, PicklingError) and "__main__" in one_line(error):
+        return (
+            "\nWhat is handed to multiprocessing, or pickled, by a function of a job has to be in a module beside the"
+            " program, not in the program's own file: workers do not have that as their __main__. See 'Processes that"
+            " functions start' in docs/operations.md.\n"
+        )
     if not isinstance(error, ModuleNotFoundError) or not error.name:
         return ""
     return (

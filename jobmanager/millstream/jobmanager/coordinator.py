@@ -161,8 +161,10 @@ class Coordinator:
         for vertex_id, (enumerator, _) in self._enumerators.items():
             try:
                 enumerator.close()
-            except BaseException:
+            except BaseException as error:
+                leave_if_forked(error)
                 log.exception("closing the enumerator of %s failed", self._names.get(vertex_id, vertex_id))
+            leave_if_forked()
 
     def _start(self, job_id: str, source: pb.SourceToCoordinate) -> None:
         context = EnumeratorContext(self, job_id, source)
@@ -208,8 +210,11 @@ class Coordinator:
             try:
                 answer.states[vertex_id] = to_bytes(enumerator.snapshot_state(checkpoint_id))
             except BaseException as error:
+                leave_if_forked(error)
                 log.exception("the enumerator of %s could not be captured", self._names[vertex_id])
                 answer.error = f"{self._names[vertex_id]} (split enumerator): {one_line(error)}"
+                answer.failure.CopyFrom(self._described(vertex_id, error))
+            leave_if_forked()
         self.send(pb.CoordinatorMessage(snapshotted=answer))
 
     def _notify(self, vertex_id: str, notice: pb.CheckpointNotice) -> None:
@@ -231,7 +236,10 @@ class Coordinator:
         self.send(_ready())
 
     def _fail(self, vertex_id: str, error: BaseException) -> None:
-        failure = status_pb2.TaskFailure(
+        self.send(pb.CoordinatorMessage(failure=self._described(vertex_id, error)))
+
+    def _described(self, vertex_id: str, error: BaseException) -> status_pb2.TaskFailure:
+        return status_pb2.TaskFailure(
             job_id=self._job_id,
             vertex_id=vertex_id,
             task_name=f"{self._names.get(vertex_id, '')} (split enumerator)",
@@ -242,7 +250,6 @@ class Coordinator:
             signature=error_signature(error),
             final=isinstance(error, UnrecoverableError | ImportError),
         )
-        self.send(pb.CoordinatorMessage(failure=failure))
 
 
 def _ready() -> pb.CoordinatorMessage:

@@ -354,7 +354,8 @@ class JobCheckpoints:
         """The enumerators' states; handled at once, see the head of this file."""
         checkpoint_id = CheckpointId(snapshot.checkpoint_id)
         if snapshot.error:
-            self.handle(ev.CoordinatorsFailed(checkpoint_id, snapshot.error))
+            cause = snapshot.failure if snapshot.HasField("failure") else None
+            self.handle(ev.CoordinatorsFailed(checkpoint_id, snapshot.error, cause))
         else:
             self.sources.assignments.captured(checkpoint_id)
             self.handle(ev.CoordinatorsSnapshotted(checkpoint_id, dict(snapshot.states)))

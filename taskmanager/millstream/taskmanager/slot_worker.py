@@ -243,10 +243,7 @@ class SlotWorker:
         self.current = task
         try:
             call()
-        except TaskInterrupted:
-            self._cancel(task)
-            return False
-        except BaseException as error:
+        except BaseException as error:  # also an interrupt: one that nobody asked for is the user's error
             leave_if_forked(error)
             self._fail(task, error)
             return False
@@ -357,8 +354,8 @@ class SlotWorker:
         self.current = task
         try:
             errors = task.close()
-        except TaskInterrupted:
-            errors = []
+        except TaskInterrupted as interrupt:
+            errors = [] if task.attempt_id in self.cancelling else [interrupt]
         finally:
             self.current = None
         for error in errors:

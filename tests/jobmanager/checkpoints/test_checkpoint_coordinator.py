@@ -870,6 +870,14 @@ def test_a_coordinator_that_fails_fails_the_checkpoint() -> None:
     assert driver.tell(ev.CoordinatorsSnapshotted(CheckpointId(1), "splits")) == []
 
 
+def test_a_job_that_does_not_tolerate_it_fails_with_what_the_coordinator_raised() -> None:
+    driver = started(replace(PERIODIC, tolerable_failures=0), coordinated=True)
+    driver.pass_time(1000)
+    (fail,) = driver.tell(ev.CoordinatorsFailed(CheckpointId(1), "it raised", cause="the traceback"))
+    assert isinstance(fail, ev.FailJob)
+    assert fail.cause == "the traceback"
+
+
 # Options and ends
 
 

@@ -16,9 +16,12 @@ def abort(
     reason: Reason,
     message: str,
     now: Instant,
-    declined: ev.Declined | None = None,
+    answer: ev.Declined | ev.CoordinatorsFailed | None = None,
 ) -> list[ev.Effect]:
-    """Ends a checkpoint that will not be. Not one whose pointer is being stored: its outcome is not known."""
+    """Ends a checkpoint that will not be, because of an answer or not.
+
+    Not one whose pointer is being stored: its outcome is not known.
+    """
     effects: list[ev.Effect] = []
     state.end(pending, now)
     state.statistics.failed(pending.id, reason.explain(message), now)
@@ -29,7 +32,7 @@ def abort(
         effects.append(ev.NotifyAborted(pending.id, attempts))
     effects += state.pending.discard(pending)
     effects += answers.failed(pending.request, reason, message)
-    return effects + _consequences(state, pending, reason, message, now, declined)
+    return effects + _consequences(state, pending, reason, message, now, answer)
 
 
 def _consequences(
@@ -38,13 +41,13 @@ def _consequences(
     reason: Reason,
     message: str,
     now: Instant,
-    declined: ev.Declined | None,
+    answer: ev.Declined | ev.CoordinatorsFailed | None,
 ) -> list[ev.Effect]:
     """What a failed checkpoint means for the job."""
     if state.stopped is not None or not state.running:
         return []
-    cause = declined.cause if declined is not None else None
-    counts = declined is not None or not pending.options.is_savepoint
+    cause = answer.cause if answer is not None else None
+    counts = isinstance(answer, ev.Declined) or not pending.options.is_savepoint
     if counts and state.failures.failed(pending.id, reason):
         return fail_job(
             state,

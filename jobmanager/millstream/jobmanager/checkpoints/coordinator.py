@@ -146,7 +146,7 @@ class CheckpointCoordinator:
             case ev.CoordinatorsFailed(checkpoint_id, message):
                 pending = self._state.pending.in_phase(checkpoint_id, Phase.PREPARING)
                 reason = Reason.TRIGGER_CHECKPOINT_FAILURE
-                return abort(self._state, pending, reason, message, now) if pending else []
+                return abort(self._state, pending, reason, message, now, event) if pending else []
             case ev.Acknowledged():
                 return self._acknowledged(event, now)
             case ev.Declined():
@@ -323,7 +323,7 @@ class CheckpointCoordinator:
         pending = self._state.pending.in_phase(event.checkpoint_id, Phase.COLLECTING)
         if pending is None or event.attempt_id not in pending.expected or event.attempt_id in pending.snapshots:
             return []
-        return abort(self._state, pending, event.reason, event.message, now, declined=event)
+        return abort(self._state, pending, event.reason, event.message, now, event)
 
     # Ends
 

@@ -98,10 +98,11 @@ class CoordinatorsSnapshotted:
 
 @dataclass(frozen=True, slots=True)
 class CoordinatorsFailed:
-    """Answers `SnapshotCoordinators`: there is no state of the sources' coordinators."""
+    """Answers `SnapshotCoordinators`: there is no state of the sources' coordinators. `cause` is as in `Declined`."""
 
     checkpoint_id: CheckpointId
     message: str
+    cause: object | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -286,7 +287,7 @@ class ReleasePointer:
 class FailJob:
     """Fail the running tasks, so that the job restarts from its last checkpoint if it may.
 
-    `cause` is that of the `Declined` which led to it.
+    `cause` is that of the `Declined` or `CoordinatorsFailed` which led to it.
     """
 
     message: str
