@@ -19,7 +19,7 @@ import pytest
 from waiting import DEADLINE
 
 from millstream.core.environment_failures import EnvironmentFailedError, ImpossibleEnvironmentError, failed
-from millstream.core.environment_use import in_use, remove_unused
+from millstream.core.environment_use import in_use, lock_of, remove_unused
 from millstream.core.environments import Environment, EnvironmentCache
 from millstream.core.graph import Artifact, ArtifactKind
 
@@ -161,7 +161,7 @@ def test_a_failed_install_is_pips_reason_and_leaves_nothing(tmp_path: Path) -> N
     message = str(caught.value)
     assert message.startswith("cannot install badjob-1.0-py3-none-any.whl: ")
     assert "no-such-library-at-all==9" in message
-    assert not [path for path in tmp_path.iterdir() if path.is_dir()]
+    assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.process
@@ -259,9 +259,27 @@ def test_a_partial_environment_is_made_again_and_others_remains_are_removed(tmp_
     folder = Path(environment.python_path[0]).parents[1]
     (folder / ".ready").unlink()
     (tmp_path / "abandoned").mkdir()
+    (tmp_path / "failed.lock").touch()
     assert store.prepare(EnvironmentCache(tmp_path), artifact) == environment
     assert store.fetched == ["one.py", "one.py"]
-    assert not (tmp_path / "abandoned").exists()
+    assert {path.name for path in tmp_path.iterdir()} == {folder.name, f"{folder.name}.lock"}
+
+
+def test_a_lock_file_that_was_removed_while_it_was_waited_for_is_taken_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else a process would run in an environment that another one finds unused, and removes."""
+    folder, locked = tmp_path / "environment", []
+
+    def flock(held: int, operation: int) -> None:
+        if not locked:
+            lock_of(folder).unlink()  # by the one that held it until now
+        locked.append(operation)
+
+    monkeypatch.setattr("millstream.core.environment_use.fcntl.flock", flock)
+    with in_use(str(lock_of(folder))) as (held,):
+        assert os.path.samestat(os.fstat(held), lock_of(folder).stat())
+    assert len(locked) == 2
 
 
 class Disk:
@@ -366,6 +384,7 @@ def test_unused_environments_go_when_all_are_too_large(tmp_path: Path) -> None:
         process.wait()
     unused_since(running, 1)
     assert remove_unused(tmp_path, 3100) == [folder(running).name]
+    assert not lock_of(folder(running)).exists()
 
 
 def test_whoever_waits_takes_over_when_the_first_is_cancelled(tmp_path: Path) -> None:

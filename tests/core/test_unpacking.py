@@ -37,6 +37,14 @@ def zip_of(members: dict[str, bytes], wheel: bool = False) -> bytes:
     return packed.getvalue()
 
 
+def lying(members: dict[str, bytes], wheel: bool = False) -> bytes:
+    """A zip file whose first member is said to have ten bytes."""
+    content = bytearray(zip_of(members, wheel))
+    for signature, offset in ((b"PK\x03\x04", 22), (b"PK\x01\x02", 24)):
+        struct.pack_into("<L", content, content.index(signature) + offset, 10)
+    return bytes(content)
+
+
 def tar_of(members: dict[str, bytes], mode: str = "w:gz") -> bytes:
     packed = io.BytesIO()
     with tarfile.open(fileobj=packed, mode=mode) as tar:  # type: ignore[call-overload]  # the mode is one of tarfile's
@@ -110,12 +118,21 @@ def test_a_wheel_in_a_wheel_is_counted_with_it(tmp_path: Path) -> None:
 
 def test_a_header_that_lies_about_the_size_helps_nobody(tmp_path: Path) -> None:
     """Only as much as the directory promises is ever written, and then the checksum does not fit."""
-    content = bytearray(zip_of({"zeros": bytes(40 * _MEGABYTE)}))
-    for signature, offset in ((b"PK\x03\x04", 22), (b"PK\x01\x02", 24)):
-        struct.pack_into("<L", content, content.index(signature) + offset, 10)
     with pytest.raises(EnvironmentFailedError, match="neither a readable zip nor tar"):
-        prepare(tmp_path, "liar.zip", bytes(content), ArtifactKind.ARCHIVE, UnpackLimits())
+        prepare(tmp_path, "liar.zip", lying({"zeros": bytes(40 * _MEGABYTE)}), ArtifactKind.ARCHIVE, UnpackLimits())
     assert not list((tmp_path / "cache").rglob("zeros"))
+
+
+@pytest.mark.process
+def test_a_wheel_that_lies_about_its_sizes_is_one_clear_message(tmp_path: Path) -> None:
+    content = lying({"zeros": bytes(40 * _MEGABYTE), f"{_INFO}/RECORD": b""}, wheel=True)
+    with pytest.raises(EnvironmentFailedError) as caught:
+        prepare(tmp_path, _NAME, content, ArtifactKind.WHEEL, UnpackLimits())
+    assert str(caught.value) == (
+        f"cannot install {_NAME}: pip failed: zipfile.BadZipFile: Bad CRC-32 for file 'zeros'; "
+        "the wheel is damaged, or its sizes are not what it says"
+    )
+    assert not list((tmp_path / "cache").iterdir())
 
 
 def test_a_directory_of_too_many_entries_is_not_even_read(tmp_path: Path) -> None:

@@ -27,6 +27,8 @@ from dispatcher_fixtures import (
     running,
 )
 
+from millstream.cli.rest import RestClient
+from millstream.core.configuration import Configuration
 from millstream.core.errors import MillstreamError
 from millstream.core.graph import JobGraph
 from millstream.core.ids import new_id
@@ -370,6 +372,10 @@ def test_https(tmp_path: Path) -> None:
     subprocess.run(command, check=True, capture_output=True)
     tls = {"security.ssl.rest.enabled": "true", "security.ssl.rest.cert": str(cert), "security.ssl.rest.key": str(key)}
 
+    def rest_client(service: DispatcherService, options: dict[str, str]) -> RestClient:
+        host, _, port = service.rest_address.rpartition(":")
+        return RestClient(Configuration({"rest.address": host, "rest.port": port, **options}), timeout=DEADLINE)
+
     def request(address: str) -> int:
         context = ssl.create_default_context(cafile=str(cert))
         connection = http.client.HTTPSConnection(address, timeout=DEADLINE, context=context)
@@ -382,6 +388,16 @@ def test_https(tmp_path: Path) -> None:
     async def scenario() -> None:
         async with running(configuration(tmp_path, **tls)) as service:
             assert await asyncio.to_thread(request, service.rest_address) == 200
+            for options, advice in (
+                ({}, r"It speaks HTTPS: set 'security\.ssl\.rest\.enabled'"),
+                ({"security.ssl.rest.enabled": "true"}, r"Name a file with its certificate in 'security\.ssl\.rest\.c"),
+            ):
+                with pytest.raises(MillstreamError, match=advice):
+                    await asyncio.to_thread(rest_client(service, options).get, "/overview")
+            assert await asyncio.to_thread(rest_client(service, tls).get, "/overview")
+        async with running(configuration(tmp_path)) as service:
+            with pytest.raises(MillstreamError, match=r"does not speak HTTPS, but 'security\.ssl\.rest\.enabled'"):
+                await asyncio.to_thread(rest_client(service, tls).get, "/overview")
         for wrong in ({"security.ssl.rest.key": ""}, {"security.ssl.rest.key": str(cert)}):
             broken = DispatcherService(configuration(tmp_path, **{**tls, **wrong}))
             with pytest.raises(MillstreamError, match=r"security\.ssl\.rest"):

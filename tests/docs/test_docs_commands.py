@@ -146,7 +146,7 @@ def test_two_jobs_with_conflicting_versions(shell: Shell) -> None:
 def test_make_knows_the_targets_that_the_readme_names() -> None:
     (block,) = (block for block in blocks_of(README) if "make demo" in block.text)
     targets = re.findall(r"^make (\w+)", block.text, re.M)
-    assert targets == ["demo", "test"]
+    assert targets == ["demo", "check", "test"]
     subprocess.run(["make", "-n", *targets], cwd=ROOT, check=True, capture_output=True, timeout=DEADLINE)
 
 

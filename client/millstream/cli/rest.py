@@ -5,12 +5,17 @@ from __future__ import annotations
 import http.client
 import json
 import re
+import socket
 import ssl
 from typing import Any
 
 from millstream.cli.options import cluster_directory
 from millstream.core.configuration import Configuration
 from millstream.core.errors import NO_CLUSTER, MillstreamError, UnreachableError
+
+_HTTPS = "security.ssl.rest.enabled"
+_CERTIFICATE = "security.ssl.rest.cert"
+_NO_TLS_ANSWER = frozenset({"WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE", "HTTP_REQUEST", "UNEXPECTED_MESSAGE"})
 
 
 class RestError(MillstreamError):
@@ -78,8 +83,11 @@ class RestClient:
             body = response.read()
         except (OSError, http.client.HTTPException) as error:
             reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
-            advice = f". {self._advice()}" if self._advises and isinstance(error, ConnectionRefusedError) else ""
-            raise UnreachableError(f"cannot reach the cluster at {self.address}: {reason}{advice}") from error
+            advice = self._advice_on_tls(error)
+            if not advice and self._advises and isinstance(error, ConnectionRefusedError):
+                advice = self._advice()
+            text = f"cannot reach the cluster at {self.address}: {reason}{'. ' if advice else ''}{advice}"
+            raise UnreachableError(text) from error
         finally:
             connection.close()
         if response.status >= 400:
@@ -97,6 +105,27 @@ class RestClient:
             return f"The dispatcher of the cluster in {own.root} is down: `millstream cluster start dispatcher`"
         return NO_CLUSTER
 
+    def _advice_on_tls(self, error: Exception) -> str:
+        """What to do when only one of both sides speaks HTTPS, or this one does not trust the other; else nothing."""
+        if isinstance(error, ssl.SSLCertVerificationError):
+            return f"Name a file with its certificate in '{_CERTIFICATE}' (-D {_CERTIFICATE}=...)"
+        if isinstance(error, ssl.SSLError) and error.reason in _NO_TLS_ANSWER:
+            return f"It does not speak HTTPS, but '{_HTTPS}' is true here: set it to false (-D {_HTTPS}=false)"
+        closed = isinstance(error, (http.client.RemoteDisconnected, http.client.BadStatusLine, ConnectionResetError))
+        if self._tls is None and closed and self._speaks_tls():
+            return f"It speaks HTTPS: set '{_HTTPS}' (-D {_HTTPS}=true) and '{_CERTIFICATE}' as the cluster has them"
+        return ""
+
+    def _speaks_tls(self) -> bool:
+        context = ssl.create_default_context()
+        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE  # nothing is sent, it is only asked
+        try:
+            with socket.create_connection((self._host, self._port), self._timeout) as connection:
+                context.wrap_socket(connection, server_hostname=self._host).close()
+        except OSError:
+            return False
+        return True
+
     def _reason(self, status: int, phrase: str, body: bytes) -> str:
         try:
             errors = [str(text).strip() for text in json.loads(body)["errors"]]
@@ -107,14 +136,14 @@ class RestClient:
 
 
 def _tls(configuration: Configuration) -> ssl.SSLContext | None:
-    if not configuration.boolean("security.ssl.rest.enabled"):
+    if not configuration.boolean(_HTTPS):
         return None
     context = ssl.create_default_context()
-    certificate = configuration.string("security.ssl.rest.cert")
+    certificate = configuration.string(_CERTIFICATE)
     if certificate:
         try:
             context.load_verify_locations(certificate)
         except OSError as error:
             reason = error.strerror or error
-            raise MillstreamError(f"option 'security.ssl.rest.cert': cannot read {certificate}: {reason}") from error
+            raise MillstreamError(f"option '{_CERTIFICATE}': cannot read {certificate}: {reason}") from error
     return context

@@ -1,8 +1,9 @@
 """Which job environments are in use, and which of the others go when all together have become too large.
 
 A process that runs in an environment inherits a shared lock on the environment's lock file: the kernel holds it as long
-as the process and those that it forked live, however they end. The time of an environment's marker says when it was
-last asked for; one that was asked for a moment ago may be about to be used, and stays.
+as the process and those that it forked live, however they end. The lock file goes with its environment: whoever has
+locked it looks whether it is still the one of that name. The time of an environment's marker says when it was last
+asked for; one that was asked for a moment ago may be about to be used, and stays.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from millstream.core.directories import for_user_only, keep_private
 
 READY = ".ready"
 _EVICTED = ".evicted"
+_LOCK = ".lock"
 _ABOUT_TO_BE_USED = 600.0
 
 
@@ -29,12 +31,65 @@ def in_use(lock: str | None) -> Iterator[tuple[int, ...]]:
     if lock is None:
         yield ()
         return
-    held = for_user_only(lock, os.O_RDWR | os.O_CREAT)
+    held = take_lock(Path(lock), fcntl.LOCK_SH)
     try:
-        fcntl.flock(held, fcntl.LOCK_SH)
         yield (held,)
     finally:
         os.close(held)
+
+
+def lock_of(folder: Path) -> Path:
+    """Where the lock of an environment is."""
+    return folder.parent / f"{folder.name}{_LOCK}"
+
+
+def take_lock(path: Path, operation: int) -> int:
+    """The descriptor of the lock file, locked as `flock` is told, and closed by the caller. Raises BlockingIOError."""
+    while True:
+        held = for_user_only(str(path), os.O_RDWR | os.O_CREAT)
+        try:
+            fcntl.flock(held, operation)
+            with contextlib.suppress(FileNotFoundError):
+                if os.path.samestat(os.fstat(held), os.stat(path)):
+                    return held
+        except BaseException:
+            os.close(held)
+            raise
+        os.close(held)  # it was removed while it was waited for
+
+
+@contextlib.contextmanager
+def if_nobody_has_it(folder: Path) -> Iterator[bool]:
+    """Whether the environment's lock is free; it is held inside of the block, and goes when the folder is gone."""
+    try:
+        held = take_lock(lock_of(folder), fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        yield False
+        return
+    try:
+        yield True
+    finally:
+        release_lock(held, folder)
+
+
+def release_lock(held: int, folder: Path) -> None:
+    """Gives back a lock that was taken exclusively. Of an environment that does not exist, no file stays."""
+    try:
+        if not folder.exists():
+            lock_of(folder).unlink(missing_ok=True)
+    finally:
+        os.close(held)
+
+
+def remove_partial(root: Path) -> None:
+    """Removes what is left of environments that nobody is making, and the locks of those that are gone."""
+    for path in root.iterdir():
+        folder = path.with_suffix("") if path.suffix == _LOCK else path
+        if (folder.exists() if folder != path else not path.is_dir()) or (folder / READY).exists():
+            continue
+        with if_nobody_has_it(folder) as free:
+            if free and not (folder / READY).exists():
+                shutil.rmtree(folder, ignore_errors=True)
 
 
 def mark_ready(folder: Path) -> None:
@@ -99,8 +154,9 @@ def remove_unused(root: Path, max_size: int) -> list[str]:
 
 def _remove(folder: Path) -> bool:
     """Whether it could be removed: it was not asked for lately, and no process runs in it."""
-    with open(folder.parent / f"{folder.name}.lock", "a", opener=for_user_only) as lock, contextlib.suppress(OSError):
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    with if_nobody_has_it(folder) as free, contextlib.suppress(OSError):
+        if not free:
+            return False
         # Who asks for it from here on does not find the marker and waits for the lock; who did before has set its time.
         evicted = (folder / READY).rename(folder / _EVICTED)
         if time.time() - evicted.stat().st_mtime < _ABOUT_TO_BE_USED:

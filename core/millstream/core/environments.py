@@ -25,6 +25,7 @@ import fcntl
 import json
 import lzma
 import os
+import re
 import shutil
 import signal
 import sys
@@ -34,19 +35,29 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequen
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path, PurePosixPath
-from typing import IO, Any, TypeVar
+from typing import Any, TypeVar
 
 from millstream.core.artifacts import UNREADABLE_ZIP
 from millstream.core.configuration import Configuration
-from millstream.core.directories import for_user_only, make_private, work_directory
+from millstream.core.directories import make_private, work_directory
 from millstream.core.environment_failures import ImpossibleEnvironmentError, failed, not_run
-from millstream.core.environment_use import READY, asked_for, mark_ready, remove_unused
+from millstream.core.environment_use import (
+    asked_for,
+    lock_of,
+    mark_ready,
+    release_lock,
+    remove_partial,
+    remove_unused,
+    take_lock,
+)
 from millstream.core.graph import Artifact, ArtifactKind
 from millstream.core.ids import stable_id
 from millstream.core.unpacking import UnpackBudget, UnpackLimitError, UnpackLimits
 
 _LOCK_POLL = 0.1
 _CONTENT = "content"  # where a folder for the import path is unpacked
+_PIPS_OWN_FAILURE = "ERROR: Exception:"  # a traceback of pip's own code follows, of which the last line matters
+_NO_ZIP = re.compile(r"(zipfile\.BadZipFile|zlib\.error|struct\.error|EOFError)\b")
 _MOST_LINES = 100  # of what pip explains: the log of a build can be endless
 _PROBE = """
 import json, os, re, site, sys
@@ -139,17 +150,16 @@ class EnvironmentCache:
             *(part for a in artifacts for part in (a.kind.name, a.sha256, a.name)),
         )
         folder = self._root / key
-        lock = self._root / f"{key}.lock"
         if not asked_for(folder):
             make_private(self._root)
             progress("waiting for the job's environment")
-            async with _lock(lock, lambda: asked_for(folder)):
+            async with _lock(folder, lambda: asked_for(folder)):
                 if not asked_for(folder):
-                    await _in_thread(self._remove_partial, key)
+                    await _in_thread(self._remove_partial, folder)
                     await self._make(folder, artifacts, runtime, fetch, progress)
             if self._max_size is not None:
                 await asyncio.to_thread(remove_unused, self._root, self._max_size)
-        return _describe(folder, artifacts, self._python, installs, lock)
+        return _describe(folder, artifacts, self._python, installs)
 
     async def _make(
         self, folder: Path, artifacts: Sequence[Artifact], runtime: _Runtime | None, fetch: Fetch, progress: Progress
@@ -197,15 +207,10 @@ class EnvironmentCache:
             )
         return self._runtime
 
-    def _remove_partial(self, own_key: str) -> None:
+    def _remove_partial(self, folder: Path) -> None:
         """Removes this environment's remains, and those of others that nobody is making."""
-        shutil.rmtree(self._root / own_key, ignore_errors=True)
-        for folder in self._root.iterdir():
-            if folder.is_dir() and folder.name != own_key and not (folder / READY).exists():
-                with _open_lock(self._root / f"{folder.name}.lock") as held, contextlib.suppress(OSError):
-                    fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                    if not (folder / READY).exists():
-                        shutil.rmtree(folder, ignore_errors=True)
+        shutil.rmtree(folder, ignore_errors=True)
+        remove_partial(self._root)
 
 
 def _fetched(folder: Path, index: int, artifact: Artifact) -> Path:
@@ -219,7 +224,7 @@ def _work(folder: Path) -> Path:
     return folder / "work"
 
 
-def _describe(folder: Path, artifacts: Sequence[Artifact], python: str, installs: bool, lock: Path) -> Environment:
+def _describe(folder: Path, artifacts: Sequence[Artifact], python: str, installs: bool) -> Environment:
     python_path: list[str] = []
     for index, artifact in enumerate(artifacts):
         if artifact.kind is ArtifactKind.PYTHON_FILE:
@@ -232,30 +237,29 @@ def _describe(folder: Path, artifacts: Sequence[Artifact], python: str, installs
         python=str(folder / "venv" / "bin" / "python") if installs else python,
         python_path=tuple(python_path),
         working_directory=str(_work(folder)) if unpacks else None,
-        lock=str(lock),
+        lock=str(lock_of(folder)),
     )
 
 
-def _open_lock(path: Path) -> IO[str]:
-    return open(path, "w", opener=for_user_only)
-
-
 @contextlib.asynccontextmanager
-async def _lock(path: Path, unneeded: Callable[[], bool]) -> AsyncIterator[None]:
-    """Holds the file's lock against every other holder on this host. Waits without blocking the loop.
+async def _lock(folder: Path, unneeded: Callable[[], bool]) -> AsyncIterator[None]:
+    """Holds the environment's lock against every other holder on this host. Waits without blocking the loop.
 
     It is not waited for any longer once it is not needed: processes that run in the environment hold it for good.
     """
-    with _open_lock(path) as held:
-        while True:
-            try:
-                fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                break
-            except BlockingIOError:
-                if unneeded():
-                    break
-                await asyncio.sleep(_LOCK_POLL)
+    while True:
+        try:
+            held = take_lock(lock_of(folder), fcntl.LOCK_EX | fcntl.LOCK_NB)
+            break
+        except BlockingIOError:
+            if unneeded():
+                yield
+                return
+            await asyncio.sleep(_LOCK_POLL)
+    try:
         yield
+    finally:
+        release_lock(held, folder)
 
 
 async def _in_thread(work: Callable[..., _T], *arguments: Any, on_cancel: Callable[[], None] = lambda: None) -> _T:
@@ -413,6 +417,10 @@ def _explanation(lines: Sequence[str]) -> str:
     first = next((i for i, line in enumerate(lines) if line.startswith("ERROR:")), None)
     if first is None:
         return _last(lines)
+    if lines[first] == _PIPS_OWN_FAILURE:
+        raised = next((line for line in reversed(lines[first + 1 :]) if re.match(r"[\w.]+(:|$)", line)), "")
+        damaged = "; the wheel is damaged, or its sizes are not what it says" if _NO_ZIP.match(raised) else ""
+        return f"pip failed: {raised or _last(lines)}{damaged}"
     return "\n".join(line.removeprefix("ERROR: ") for line in lines[first:][-_MOST_LINES:]).strip()
 
 

@@ -16,6 +16,7 @@ from starlette.types import ASGIApp
 from millstream.core.configuration import Configuration
 from millstream.core.errors import ConfigurationError, MillstreamError
 from millstream.core.security import check_listen
+from millstream.dispatcher.rest_connection import BoundedConnection
 
 _GRACE = 2
 
@@ -62,7 +63,7 @@ class RestServer:
             access_log=False,
             lifespan="off",
             ws="none",
-            http="h11",
+            http=BoundedConnection,
             proxy_headers=False,
             server_header=False,
             timeout_graceful_shutdown=_GRACE,
