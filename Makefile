@@ -9,7 +9,7 @@ INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --ed
 PYTEST_FLAGS ?=
 CONTRACTS := $(wildcard proto/millstream/proto/*.proto)
 
-.PHONY: demo test test-long lint bench bench-long docs clean
+.PHONY: demo check test test-long tests-without-processes lint bench bench-long docs clean
 
 $(BASE): pyproject.toml hatch_build.py $(CONTRACTS)  # what users install, and nothing else
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -29,11 +29,17 @@ lint: $(READY)
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
+check: $(READY)  ## for every change: lint, types, and all tests that start no process; a minute or so
+	$(MAKE) --jobs=2 --keep-going --output-sync=target lint tests-without-processes
+
 test: lint  ## everything that CI runs
 	$(BIN)/pytest -m 'not long' $(PYTEST_FLAGS)
 
 test-long: lint  ## the same with the long versions of the chaos and load tests
 	$(BIN)/pytest $(PYTEST_FLAGS)
+
+tests-without-processes: $(READY)  # a test that starts a process carries the marker `process`, or fails
+	$(BIN)/pytest -m 'not process and not long' --numprocesses=auto $(PYTEST_FLAGS)
 
 bench: $(READY)  ## measured comparisons; writes benchmarks/RESULTS.md
 	$(BIN)/python benchmarks/run.py

@@ -24,7 +24,15 @@ Options come from three places, each over the one before:
 3. for jobs, what the program sets on its environment, and what it sets on an operator.
 
 Keys, meanings and the way values are written are Flink's wherever Flink has the option. An unknown key is an error that
-names the nearest known one. Durations are written as `10 s`, `100 ms`, `5 min`; a bare number is milliseconds. Memory
+names the nearest known one.
+
+On a cluster, each service has options of its own, and a job is sent with those of its program. The column *job* says
+whose count: `yes`, the job's over the services'; `lower`, the smaller of both, so that a job can tighten a limit and
+not lift it; `no`, only those of the service, or of the client for what it does itself. What a job has set in vain is no
+error, because programs often read the cluster's `config.yaml`. `python job.py` starts its own services, with all of its
+options.
+
+Durations are written as `10 s`, `100 ms`, `5 min`; a bare number is milliseconds. Memory
 is written as `64 mb`, `1 gb`; a bare number is bytes. A sample file is in `deploy/config.yaml`.
 
 ```yaml
@@ -79,7 +87,7 @@ def row(option: Option) -> str:
     """A line of a table."""
     default = f"`{written(option)}`" if written(option) else "(empty)"
     kind = " or ".join(f"`{choice}`" for choice in option.choices) if option.choices else option.type.value
-    return f"| `{option.key}` | {kind} | {default} | {option.description} |"
+    return f"| `{option.key}` | {kind} | {default} | {option.job_may.value} | {option.description} |"
 
 
 def page() -> str:
@@ -90,7 +98,7 @@ def page() -> str:
     parts = [HEAD]
     for name, options in sections.items():
         if options:
-            table = ["| key | value | default | what it does |", "|---|---|---|---|", *map(row, options)]
+            table = ["| key | value | default | job | what it does |", "|---|---|---|---|---|", *map(row, options)]
             parts.append(f"## {name}\n\n" + "\n".join(table) + "\n")
     return "\n".join(parts)
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 
 import pytest
 from hypothesis import HealthCheck, settings
+from process_marks import ProcessMarks
 
 # On a busy machine any example may take its time, above all the first one, which loads what it needs; so may making it.
 settings.register_profile("any-pace", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -19,6 +20,18 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # What runs on this machine is reached without the proxy that packages may have to come through.
 os.environ["no_proxy"] = ",".join(filter(None, (os.environ.get("no_proxy"), "127.0.0.1", "localhost")))
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.pluginmanager.register(ProcessMarks())
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """What a test logged or printed goes to another process, which takes only UTF-8."""
+    report = yield
+    report.sections = [(name, text.encode(errors="backslashreplace").decode()) for name, text in report.sections]
+    return report
 
 
 @pytest.fixture(scope="session")

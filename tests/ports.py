@@ -1,19 +1,25 @@
 """Free ports for servers that start later than they are chosen, or go away and come back.
 
-They are below those that the system hands out for connections, any of which could take one of those meanwhile.
+They are held until the tests end, so that no other process chooses one meanwhile.
 """
 
 from __future__ import annotations
 
-from millstream.cli.cluster_start import with_ports
+import atexit
+import contextlib
+
+from millstream.cli.cluster_ports import held_ports
 from millstream.core.configuration import Configuration
 
 KEYS = ("rest.port", "dispatcher.rpc.port", "jobmanager.rpc.port", "resourcemanager.rpc.port")
 
+_held = contextlib.ExitStack()
+atexit.register(_held.close)
+
 
 def free_ports() -> dict[str, int]:
     """One for each option."""
-    chosen = with_ports(Configuration(dict.fromkeys(KEYS, 0)))
+    chosen = _held.enter_context(held_ports(Configuration(dict.fromkeys(KEYS, 0))))
     return {key: chosen.integer(key) for key in KEYS}
 
 

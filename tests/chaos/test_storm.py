@@ -21,6 +21,8 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parent.parent / "integration"))
 from system import ENDED, Cluster, running_cluster, wait_until, write_job
 
+pytestmark = pytest.mark.process
+
 BODY = """
 import sys
 from millstream.datastream.connectors.file_system import FileSink

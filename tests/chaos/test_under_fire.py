@@ -23,6 +23,8 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parent.parent / "integration"))
 from system import Cluster, running_cluster, wait_until, write_job
 
+pytestmark = pytest.mark.process
+
 KEYS, LANES = 31, 2
 POLICIES = ("on_checkpoint_rolling_policy()", "default_rolling_policy(part_size=2048)")
 """Either way most checkpoints hold parts to commit: a wrong commit shows only where there is one."""

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -12,12 +14,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from ports import free_port, free_ports
 from waiting import DEADLINE, wait_until
 
 from millstream.cli.cluster_directory import MARK, ClusterDirectory
+from millstream.cli.cluster_ports import held_ports
 from millstream.cli.cluster_services import chosen, to_start
-from millstream.cli.cluster_start import with_ports
 from millstream.cli.cluster_stop import stop_cluster
+from millstream.cli.rest import RestClient
 from millstream.core.configuration import Configuration
 from millstream.core.errors import MillstreamError
 from millstream.resourcemanager.process_records import ProcessRecord, processes_with
@@ -37,6 +41,7 @@ def start(cli: Any, directory: ClusterDirectory, *options: str) -> subprocess.Co
     return done
 
 
+@pytest.mark.process
 def test_starts_shows_and_stops(cli: Any, directory: ClusterDirectory) -> None:
     done = start(cli, directory, "--taskmanagers", "2", "--slots", "2")
     assert done.returncode == 0, done.stderr
@@ -114,6 +119,7 @@ def test_names_of_services(directory: ClusterDirectory) -> None:
     (directory.run / "taskmanager-2.json").unlink()
 
 
+@pytest.mark.process
 def test_clients_find_the_cluster_in_the_default_directory(cli: Any, directory: ClusterDirectory) -> None:
     cli.environment["MILLSTREAM_CLUSTER_DIR"] = str(directory.root)
     done = cli.start_cluster()
@@ -122,6 +128,7 @@ def test_clients_find_the_cluster_in_the_default_directory(cli: Any, directory: 
     assert "Stopped" in cli("cluster", "stop").stdout
 
 
+@pytest.mark.process
 def test_stops_what_a_crash_left(cli: Any, directory: ClusterDirectory) -> None:
     done = start(cli, directory, "--slots", "1")
     assert done.returncode == 0, done.stderr
@@ -138,6 +145,7 @@ def test_stops_what_a_crash_left(cli: Any, directory: ClusterDirectory) -> None:
     assert processes_with(MARK, str(directory.root)) == []
 
 
+@pytest.mark.process
 def test_a_service_that_cannot_start_is_named_and_nothing_is_left(cli: Any, directory: ClusterDirectory) -> None:
     done = start(cli, directory, "-D", "taskmanager.host=0.0.0.0")
     assert done.returncode == 1
@@ -148,9 +156,8 @@ def test_a_service_that_cannot_start_is_named_and_nothing_is_left(cli: Any, dire
     assert directory.services() == {}
 
 
+@pytest.mark.process
 def test_a_port_that_is_taken_is_named_before_anything_starts(cli: Any, directory: ClusterDirectory) -> None:
-    import socket
-
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         line = start(cli, directory, f"-Drest.port={port}").stderr
@@ -159,10 +166,34 @@ def test_a_port_that_is_taken_is_named_before_anything_starts(cli: Any, director
     assert directory.services() == {}
 
 
-def test_free_ports_differ() -> None:
-    keys = ["dispatcher.rpc.port", "jobmanager.rpc.port", "resourcemanager.rpc.port", "rest.port"]
-    chosen = with_ports(Configuration(dict.fromkeys(keys, 0)))
-    assert len({chosen.integer(key) for key in keys} | {0}) == 5
+def test_a_port_is_chosen_once_and_held_until_its_service_listens(monkeypatch: pytest.MonkeyPatch) -> None:
+    elsewhere = free_ports()
+    keys = list(elsewhere)
+    monkeypatch.setattr(random, "sample", lambda ports, _number: [*elsewhere.values(), *ports])
+    with held_ports(Configuration(dict.fromkeys(keys, 0))) as first:
+        with held_ports(Configuration(dict.fromkeys(keys, 0))) as second:
+            ports = [configuration.integer(key) for configuration in (first, second) for key in keys]
+        assert len({*ports, *elsewhere.values()}) == 12
+        socket.create_server(("127.0.0.1", first.integer("rest.port"))).close()
+
+
+def test_of_a_cluster_that_lacks_its_dispatcher_only_that_is_to_be_started(
+    directory: ClusterDirectory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MILLSTREAM_CLUSTER_DIR", str(directory.root))
+    configuration = Configuration({"rest.port": free_port()})
+    directory.create()
+    directory.write_configuration(configuration)
+    with pytest.raises(MillstreamError, match="`millstream cluster start` starts one"):
+        RestClient(configuration).get("/overview")
+    ProcessRecord.of("taskmanager", os.getpid()).write(directory.run / "taskmanager-1.json")
+    try:
+        with pytest.raises(MillstreamError, match="is down: `millstream cluster start dispatcher`"):
+            RestClient(configuration).get("/overview")
+        with pytest.raises(MillstreamError, match="`millstream cluster start` starts one"):
+            RestClient(Configuration({"rest.port": free_port()})).get("/overview")
+    finally:
+        (directory.run / "taskmanager-1.json").unlink()  # or this process would be stopped with the cluster
 
 
 def test_one_starts_or_stops_at_a_time(directory: ClusterDirectory) -> None:
@@ -172,6 +203,7 @@ def test_one_starts_or_stops_at_a_time(directory: ClusterDirectory) -> None:
         pass
 
 
+@pytest.mark.process
 def test_a_stubborn_member_is_killed_and_a_reused_process_id_is_not(directory: ClusterDirectory) -> None:
     directory.create()
     program = "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('ready', flush=True); signal.pause()"
@@ -195,6 +227,7 @@ def test_a_stubborn_member_is_killed_and_a_reused_process_id_is_not(directory: C
             bystander.kill()
 
 
+@pytest.mark.process
 def test_a_shell_that_chose_the_directory_is_no_member(directory: ClusterDirectory) -> None:
     directory.create()
     chosen = {**os.environ, "MILLSTREAM_CLUSTER_DIR": str(directory.root)}

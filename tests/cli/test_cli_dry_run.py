@@ -17,6 +17,8 @@ from millstream.core.snapshot import StateTypes
 sys.path.insert(0, str(Path(__file__).parents[1] / "core" / "snapshot"))
 from snapshot_maker import Maker  # found by the line above
 
+pytestmark = pytest.mark.process
+
 JOB = """
 import sys
 from dataclasses import dataclass

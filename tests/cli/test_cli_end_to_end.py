@@ -18,6 +18,8 @@ from millstream.cli.cluster_directory import MARK, ClusterDirectory
 from millstream.cli.cluster_stop import stop_cluster
 from millstream.resourcemanager.process_records import processes_with
 
+pytestmark = pytest.mark.process
+
 ENVIRONMENT = """
 from millstream.datastream import StreamExecutionEnvironment
 env = StreamExecutionEnvironment.get_execution_environment()

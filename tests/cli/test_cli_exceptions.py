@@ -3,6 +3,10 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import pytest
+
+pytestmark = pytest.mark.process
+
 JOB = "0123456789abcdef" * 2
 TRACE = "Traceback (most recent call last):\n  File \"job.py\", line 3, in check\nValueError: bad\n"
 

@@ -5,7 +5,10 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import pytest
 from tiny_wheel import make_wheel
+
+pytestmark = pytest.mark.process
 
 JOB = """
 from millstream.datastream import StreamExecutionEnvironment
@@ -13,7 +16,7 @@ from millstream.datastream import StreamExecutionEnvironment
 def main():
     print("chatter")
     env = StreamExecutionEnvironment.get_execution_environment()
-    env.from_collection([1, 2, 3]).key_by(lambda x: x % 2).map(lambda x: x + 1).print()
+    env.from_collection([1, 2, 3]).key_by(lambda x: x % 2).map(lambda x: x + 1).name('<script>').print()
     env.execute("plus one")
 
 if __name__ == "__main__":
@@ -28,6 +31,7 @@ def test_prints_the_plan_of_a_file(cli: Any) -> None:
     plan = json.loads(done.stdout)
     assert plan["name"] == "plus one"
     assert {node["parallelism"] for node in plan["nodes"]} == {1, 2}
+    assert plan["nodes"][-1]["description"] == "<script> -> Sink: Print to Std. Out"  # not for a page
     assert "chatter" in done.stderr
 
 

@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+pytestmark = pytest.mark.process
+
 
 def job(ident: str, state: str, start: int = 0) -> dict[str, Any]:
     return {"jid": ident, "name": f"job {ident}", "state": state, "start-time": start, "duration": 61000}
@@ -64,14 +66,18 @@ def test_the_address_comes_from_the_configuration(cli: Any, jobs: Any) -> None:
 
 def test_cancels(cli: Any, fake_cluster: Any) -> None:
     fake_cluster.answers["PATCH /jobs/abc?mode=cancel"] = (202, {})
+    fake_cluster.answers["GET /jobs/abc"] = (200, {"state": "RUNNING"})
     done = cli("cancel", "-m", fake_cluster.address, "abc")
     assert (done.returncode, done.stdout) == (0, "Asked job abc to cancel.\n")
-    assert fake_cluster.requests == ["PATCH /jobs/abc?mode=cancel"]
+    assert fake_cluster.requests == ["GET /jobs/abc", "PATCH /jobs/abc?mode=cancel"]
+    fake_cluster.answers["GET /jobs/abc"] = (200, {"state": "CANCELED"})
+    done = cli("cancel", "-m", fake_cluster.address, "abc")
+    assert (done.returncode, done.stdout) == (0, "Job abc is CANCELED already.\n")
 
 
 @pytest.mark.parametrize(("last", "status"), [("CANCELED", 0), ("FINISHED", 1)])
 def test_waits_for_the_end(cli: Any, fake_cluster: Any, last: str, status: int) -> None:
-    states = iter(["RUNNING", "CANCELLING", last])
+    states = iter(["RUNNING", "RUNNING", "CANCELLING", last])
     fake_cluster.answers["PATCH /jobs/abc?mode=cancel"] = (202, b"")
     fake_cluster.answers["GET /jobs/abc"] = lambda: (200, {"state": next(states)})
     done = cli("cancel", "-m", fake_cluster.address, "--wait", "abc")
@@ -81,6 +87,7 @@ def test_waits_for_the_end(cli: Any, fake_cluster: Any, last: str, status: int) 
 
 def test_shows_the_first_line_of_what_the_cluster_says(cli: Any, fake_cluster: Any) -> None:
     errors = ["Job abc not found\n  at some.place", "<stack>"]
+    fake_cluster.answers["GET /jobs/abc"] = (200, {"state": "RUNNING"})
     fake_cluster.answers["PATCH /jobs/abc?mode=cancel"] = (404, {"errors": errors})
     assert cli.fails("cancel", "-m", fake_cluster.address, "abc") == "millstream cancel: Job abc not found"
 

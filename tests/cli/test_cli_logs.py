@@ -71,6 +71,7 @@ def test_the_files_that_a_name_means() -> None:
         ("taskmanager-9", "no task manager taskmanager-9 is registered; there are: tm-1, tm-2, silent"),
         ("silent", "writes no log files: .* env.log.dir"),
         ("resourcemanager", "resourcemanager has no log files"),
+        ("nobody", "'nobody' is no job id .*, no task manager .tm-1, tm-2, silent.*, and none of dispatcher, jobman"),
     ],
 )
 def test_what_there_is_no_log_of(wanted: str, reason: str) -> None:
@@ -103,6 +104,24 @@ def test_following_goes_on_behind_a_file_that_was_moved_aside() -> None:
     client.files[f"{path}.1"] = client.files[path] + b"the last\n"
     client.files[path] = b"new\n"
     assert [next(lines)[1], next(lines)[1]] == [b"the last\n", b"new\n"]
+    client.files[f"{path}.3"] = client.files[path] + b"last again\n"
+    client.files[f"{path}.2"] = b"between, and longer than what was read\n"
+    client.files[f"{path}.1"] = b"between\n"
+    client.files[path] = b"this one is longer, too\n"
+    found = [next(lines)[1].split()[0] for _ in range(4)]
+    assert found == [b"last", b"between,", b"between", b"this"]
+
+
+def test_following_a_job_goes_on_in_the_slots_that_it_restarts_in(monkeypatch: pytest.MonkeyPatch) -> None:
+    client: Any = FakeClient()
+    monkeypatch.setattr("millstream.cli.log_reader._POLL", 0)
+    sources = sources_of(client, JOB, ".log")
+    for source in sources:
+        last_lines(client, source, 0)
+    lines = follow(client, sources, lambda: sources_of(client, JOB, ".log"))
+    client.files[f"/taskmanagers/tm-2/logs/taskmanager-2.{JOB}.slot-7.log"] = b"restarted\n"
+    assert next(lines) == (sources[-1], b"restarted\n")
+    assert len(sources) == 3
 
 
 def test_a_job_that_only_printed_says_where_that_is(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,6 +14,8 @@ import pytest
 from tiny_wheel import make_wheel
 from waiting import DEADLINE
 
+pytestmark = pytest.mark.process
+
 SHOW = """
 import json, os, sys
 print(json.dumps({

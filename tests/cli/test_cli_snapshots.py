@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+pytestmark = pytest.mark.process
+
 IN_PROGRESS = {"status": {"id": "IN_PROGRESS"}, "operation": None}
 
 

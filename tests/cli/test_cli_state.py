@@ -150,6 +150,7 @@ def test_show_as_json(here: Here, snapshot: str, arguments: tuple[str, ...], row
     assert json.loads(ran(here("state", "show", "--json", snapshot, *arguments))) == rows
 
 
+@pytest.mark.process
 def test_pickled_values_are_loaded_only_when_asked(here: Here, cli: Any, snapshot: str) -> None:
     done = here("state", "show", snapshot, "counter", "objects")
     assert "<pickled, " in ran(done)

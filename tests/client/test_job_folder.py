@@ -139,6 +139,15 @@ def test_links_are_followed_and_do_not_go_round_in_circles(tmp_path: Path) -> No
     assert scan(tmp_path / "project", LIMIT).paths == ("job.py", "linked.py", "shared/common.py")
 
 
+def test_a_folder_with_two_names_has_both(tmp_path: Path) -> None:
+    write(tmp_path, "package/module.py", "package/secret.txt", "data/large.txt")
+    (tmp_path / "latest").symlink_to("package")
+    (tmp_path / "package" / "again").symlink_to("../latest")
+    (tmp_path / "current").symlink_to("data")
+    (tmp_path / ".millstreamignore").write_text("/data\npackage/secret.txt\n")
+    assert scan(tmp_path, LIMIT).paths == ("latest/module.py", "package/module.py")
+
+
 def test_the_folder_of_a_program(tmp_path: Path) -> None:
     def main(file: str | None, name: str | None = None) -> ModuleType:
         module = ModuleType("__main__")

@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
 from waiting import DEADLINE
+
+from millstream.client.program import INTERRUPTED, main
+
+pytestmark = pytest.mark.process
 
 MODULE = """
 import json, sys
@@ -184,3 +190,17 @@ def test_causes_are_shown(folder: Path) -> None:
 def test_a_wrong_command_line(folder: Path) -> None:
     assert run(folder).returncode == 2
     assert run(folder, "--entry", "a", "--file", "b").returncode == 2
+
+
+def test_ctrl_c_while_the_runner_starts_ends_it_quietly(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    program = tmp_path / "job.py"
+    program.write_text("print('runs')")
+    previous = signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})  # as `millstream run` leaves it
+    try:
+        signal.pthread_kill(threading.get_ident(), signal.SIGINT)
+        assert main(["--file", str(program), "--"]) == INTERRUPTED
+    finally:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
+        signal.signal(signal.SIGINT, previous)
+    assert capfd.readouterr() == ("", "")

@@ -127,6 +127,7 @@ def watching(pid: int) -> Iterator[Callable[[], bool]]:
         os.close(descriptor)
 
 
+@pytest.mark.process
 def test_messages_pass_both_ways_in_order(modules: Path) -> None:
     async def scenario() -> None:
         async with started(modules) as talk:
@@ -140,6 +141,7 @@ def test_messages_pass_both_ways_in_order(modules: Path) -> None:
     run(scenario)
 
 
+@pytest.mark.process
 def test_a_child_is_started_as_it_was_asked_for(modules: Path, tmp_path: Path) -> None:
     async def scenario() -> None:
         folder = tmp_path / "elsewhere"
@@ -153,26 +155,30 @@ def test_a_child_is_started_as_it_was_asked_for(modules: Path, tmp_path: Path) -
     run(scenario)
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(
-    ("command", "reason"),
+    ("command", "reason", "crashed"),
     [
-        ("exit 0", "exited with status 0"),
-        ("exit 3", "exited with status 3"),
-        (f"signal {int(signal.SIGSEGV)}", "was killed by SIGSEGV"),
-        (f"signal {int(signal.SIGKILL)}", "was killed by SIGKILL, not by Millstream; the system running out of"),
+        ("exit 0", "exited with status 0", True),
+        ("exit 3", "exited with status 3", True),
+        (f"signal {int(signal.SIGSEGV)}", "was killed by SIGSEGV", True),
+        (f"signal {int(signal.SIGTERM)}", "was killed by SIGTERM", False),
+        (f"signal {int(signal.SIGKILL)}", "was killed by SIGKILL, not by Millstream; the system running out of", False),
     ],
 )
-def test_the_end_of_a_child_says_how_it_came_about(modules: Path, command: str, reason: str) -> None:
+def test_the_end_of_a_child_says_how_it_came_about(modules: Path, command: str, reason: str, crashed: bool) -> None:
     async def scenario() -> None:
         async with started(modules) as talk:
             talk.say(command)
             await talk.closed
             assert (await talk.child.wait()).startswith(f"process {talk.child.pid} {reason}")
+            assert talk.child.crashed is crashed
             talk.say("echo into the void")
 
     run(scenario)
 
 
+@pytest.mark.process
 def test_a_child_that_cannot_be_started_raises(modules: Path) -> None:
     async def scenario() -> None:
         with pytest.raises(FileNotFoundError):
@@ -181,6 +187,7 @@ def test_a_child_that_cannot_be_started_raises(modules: Path) -> None:
     run(scenario)
 
 
+@pytest.mark.process
 def test_kill_ends_the_child_and_what_it_started(modules: Path) -> None:
     async def scenario() -> None:
         async with started(modules) as talk:
@@ -193,6 +200,7 @@ def test_kill_ends_the_child_and_what_it_started(modules: Path) -> None:
     run(scenario)
 
 
+@pytest.mark.process
 def test_kill_reaches_what_a_child_that_is_gone_left_behind(modules: Path) -> None:
     async def scenario() -> None:
         async with started(modules) as talk:
@@ -206,6 +214,7 @@ def test_kill_reaches_what_a_child_that_is_gone_left_behind(modules: Path) -> No
     run(scenario)
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("command", ["fork", "fork and leave"])
 def test_the_death_of_a_child_is_noticed_while_what_it_forked_holds_its_pipe(modules: Path, command: str) -> None:
     async def scenario() -> None:
@@ -226,6 +235,7 @@ def test_the_death_of_a_child_is_noticed_while_what_it_forked_holds_its_pipe(mod
     run(scenario)
 
 
+@pytest.mark.process
 def test_what_a_child_said_before_its_end_is_delivered(modules: Path) -> None:
     async def scenario() -> None:
         async with started(modules) as talk:
@@ -241,6 +251,7 @@ def test_what_a_child_said_before_its_end_is_delivered(modules: Path) -> None:
     run(scenario)
 
 
+@pytest.mark.process
 def test_when_the_parent_dies_the_child_and_its_children_die_with_it(modules: Path) -> None:
     command = [sys.executable, "-m", "parent_under_test", str(modules)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, cwd=modules, text=True) as parent:

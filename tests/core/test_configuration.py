@@ -313,3 +313,27 @@ def test_every_option_is_well_formed_and_its_default_parses_back(option: Option)
 def test_no_key_is_the_parent_of_another() -> None:
     for key in OPTIONS:
         assert not any(other.startswith(f"{key}.") for other in OPTIONS), f"{key} cannot be written nested"
+
+
+def test_a_job_decides_only_about_what_is_its_own() -> None:
+    ours = {"io.tmp.dirs": "/ours", "task.cancellation.timeout": "5 s", "python.unpack.max-size": "1 mb"}
+    cluster = Configuration(ours)
+    asked = {
+        "io.tmp.dirs": "/theirs",
+        "python.unpack.max-size": "1 tb",
+        "python.environments.max-size": "1 tb",
+        "security.allow-insecure": "true",
+        "execution.local.in-process": "true",
+        "task.cancellation.timeout": "7 s",
+        "parallelism.default": "3",
+    }
+    found = cluster.for_job(asked)
+    assert found == cluster.merged({"task.cancellation.timeout": "7 s", "parallelism.default": "3"})
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs", "counts"), [(0, 64, 64), (64, 32, 32), (64, 128, 64), (64, 0, 64), (0, 0, 0)]
+)
+def test_a_job_lowers_a_limit_and_does_not_lift_it(ours: int, theirs: int, counts: int) -> None:
+    key = "taskmanager.memory.task.heap.size"
+    assert Configuration({key: f"{ours} mb"}).for_job({key: f"{theirs} mb"}).integer(key) == counts * 1024**2

@@ -177,7 +177,9 @@ def _around(type_info: t.TypeInformation, value: Any) -> list[tuple[t.TypeInform
     ]
 
 
-@pytest.mark.parametrize(("type_info", "value", "reason"), _OTHERS, ids=lambda v: f"{v!r:.40}")
+@pytest.mark.parametrize(
+    ("type_info", "value", "reason"), _OTHERS, ids=[f"{kind!r}-{type(value).__name__}" for kind, value, _ in _OTHERS]
+)
 def test_what_a_column_would_change_is_refused_with_its_record_and_field(
     type_info: t.TypeInformation, value: Any, reason: str
 ) -> None:

@@ -18,8 +18,9 @@ from pathlib import Path
 import pytest
 from waiting import DEADLINE
 
+from millstream.core.environment_failures import EnvironmentFailedError, ImpossibleEnvironmentError, failed
 from millstream.core.environment_use import in_use, remove_unused
-from millstream.core.environments import Environment, EnvironmentCache, EnvironmentFailedError
+from millstream.core.environments import Environment, EnvironmentCache
 from millstream.core.graph import Artifact, ArtifactKind
 
 
@@ -87,6 +88,7 @@ def test_no_artifacts_need_no_environment(tmp_path: Path) -> None:
     assert not (tmp_path / "cache").exists()
 
 
+@pytest.mark.process
 def test_a_wheel_with_bundled_wheels_and_requirements_is_installed_once(tmp_path: Path) -> None:
     store = Store()
     helper = wheel_bytes("helperlib", "1.0", {"helperlib.py": "VALUE = 'bundled'"})
@@ -103,16 +105,27 @@ def test_a_wheel_with_bundled_wheels_and_requirements_is_installed_once(tmp_path
         },
         requires=("helperlib", "millstream"),
     )  # fmt: skip
-    environment = store.prepare(EnvironmentCache(tmp_path), job)
+    data = io.BytesIO()
+    with zipfile.ZipFile(data, "w") as archive:
+        archive.writestr("deep/er/file", "")
+    model = store.add("model.zip", data.getvalue(), ArtifactKind.ARCHIVE)
+    before = os.umask(0)
+    try:
+        environment = store.prepare(EnvironmentCache(tmp_path / "new" / "cache"), job, model)
+    finally:
+        os.umask(before)
+    assert [p for p in (tmp_path / "new").rglob("*") if not p.is_symlink() and p.stat().st_mode & 0o077] == []
+    assert run_in(environment, "import os; print(os.path.exists('model.zip/deep/er/file'))") == "True"
     code = "import myjob, helperlib, otherlib, millstream.core.ids; print(helperlib.VALUE, otherlib.VALUE)"
     assert run_in(environment, code) == "bundled required"
     assert run_in(environment, "import importlib.util as u; print(u.find_spec('foreignlib'))") == "None"
     assert any(line.startswith("installing myjob-1.0-py3-none-any.whl: ") for line in store.progress)
 
-    assert store.prepare(EnvironmentCache(tmp_path), job) == environment
-    assert store.fetched == [job.name]
+    assert store.prepare(EnvironmentCache(tmp_path / "new" / "cache"), job, model) == environment
+    assert store.fetched == [job.name, model.name]
 
 
+@pytest.mark.process
 def test_two_versions_of_a_library_beside_a_third_in_the_runtime(tmp_path: Path) -> None:
     store = Store()
     cache = EnvironmentCache(tmp_path)
@@ -129,6 +142,7 @@ def test_two_versions_of_a_library_beside_a_third_in_the_runtime(tmp_path: Path)
     assert subprocess.run([sys.executable, "-c", "import pluggy; pluggy.HookimplMarker"], check=True).returncode == 0
 
 
+@pytest.mark.process
 def test_a_jobs_wheel_hides_the_same_version_in_the_runtime(tmp_path: Path) -> None:
     import pluggy
 
@@ -138,10 +152,11 @@ def test_a_jobs_wheel_hides_the_same_version_in_the_runtime(tmp_path: Path) -> N
     assert run_in(environment, "import pluggy; print(pluggy.VERSION)") == "the job"
 
 
+@pytest.mark.process
 def test_a_failed_install_is_pips_reason_and_leaves_nothing(tmp_path: Path) -> None:
     store = Store()
     job = store.wheel("badjob", "1.0", {"badjob.py": ""}, requires=("no-such-library-at-all==9",))
-    with pytest.raises(EnvironmentFailedError) as caught:
+    with pytest.raises(ImpossibleEnvironmentError) as caught:
         store.prepare(EnvironmentCache(tmp_path), job)
     message = str(caught.value)
     assert message.startswith("cannot install badjob-1.0-py3-none-any.whl: ")
@@ -149,11 +164,12 @@ def test_a_failed_install_is_pips_reason_and_leaves_nothing(tmp_path: Path) -> N
     assert not [path for path in tmp_path.iterdir() if path.is_dir()]
 
 
+@pytest.mark.process
 def test_what_millstream_needs_cannot_be_replaced_by_something_older(tmp_path: Path) -> None:
     store = Store()
     old = wheel_bytes("click", "6.0", {"click.py": ""})
     job = store.wheel("old", "1.0", {"a/wheels/click-6.0-py3-none-any.whl": old}, requires=("click==6.0",))
-    with pytest.raises(EnvironmentFailedError) as caught:
+    with pytest.raises(ImpossibleEnvironmentError) as caught:
         store.prepare(EnvironmentCache(tmp_path), job)
     message = str(caught.value)
     for part in ("cannot install old-1.0", "conflict", "requested click 6.0", "(constraint) click"):
@@ -161,19 +177,22 @@ def test_what_millstream_needs_cannot_be_replaced_by_something_older(tmp_path: P
     assert len(message.splitlines()) > 3
 
 
+@pytest.mark.process
 def test_a_requirements_file_that_is_wrong(tmp_path: Path) -> None:
     store = Store()
     requirements = store.add("requirements.txt", b"not a requirement at all\n", ArtifactKind.REQUIREMENTS)
-    with pytest.raises(EnvironmentFailedError, match=r"cannot install requirements.txt: .*Invalid requirement"):
+    with pytest.raises(ImpossibleEnvironmentError, match=r"cannot install requirements.txt: .*Invalid requirement"):
         store.prepare(EnvironmentCache(tmp_path), requirements)
 
 
+@pytest.mark.process
 def test_an_interpreter_that_does_not_exist(tmp_path: Path) -> None:
     store = Store()
-    with pytest.raises(EnvironmentFailedError, match="cannot run /no/such/python"):
+    with pytest.raises(ImpossibleEnvironmentError, match="cannot run /no/such/python"):
         store.prepare(EnvironmentCache(tmp_path, "/no/such/python"), store.wheel("a", "1", {"a.py": ""}))
 
 
+@pytest.mark.process
 def test_python_files_and_archives(tmp_path: Path) -> None:
     store = Store()
     packed = io.BytesIO()
@@ -228,7 +247,7 @@ def _evil_tar() -> bytes:
 )
 def test_refused_archives(tmp_path: Path, name: str, content: Callable[[], bytes], reason: str) -> None:
     store = Store()
-    with pytest.raises(EnvironmentFailedError, match=reason):
+    with pytest.raises(ImpossibleEnvironmentError, match=reason):
         store.prepare(EnvironmentCache(tmp_path / "cache"), store.add(name, content(), ArtifactKind.ARCHIVE))
     assert not list(tmp_path.rglob("evil.txt"))
 
@@ -299,6 +318,7 @@ def test_concurrent_preparations_make_it_once(tmp_path: Path) -> None:
     assert store.fetched == ["one.py"]
 
 
+@pytest.mark.process
 def test_cancelling_stops_the_install_and_releases_the_environment(tmp_path: Path) -> None:
     store = Store()
     job = store.wheel("slowjob", "1.0", {"slowjob.py": ""})
@@ -318,6 +338,7 @@ def test_cancelling_stops_the_install_and_releases_the_environment(tmp_path: Pat
     assert store.fetched == [job.name, job.name]
 
 
+@pytest.mark.process
 def test_unused_environments_go_when_all_are_too_large(tmp_path: Path) -> None:
     store = Store()
     files = [store.add(f"file{n}.py", b"#" * 1000 + bytes([65 + n]), ArtifactKind.PYTHON_FILE) for n in range(4)]
@@ -410,3 +431,20 @@ def test_who_waits_for_an_environment_goes_on_once_it_is_there_although_processe
             asyncio.wait_for(EnvironmentCache(tmp_path).prepare([artifact], store.fetch, progress), DEADLINE)
         )
     assert second == first
+
+
+@pytest.mark.parametrize(
+    ("line", "status", "may_pass"),
+    [
+        ("WARNING: Retrying (Retry(total=4)) after connection broken by 'NewConnectionError()': /simple/x/", 1, True),
+        ("ERROR: HTTP error 503 while getting https://example.org/simple/x/", 1, True),
+        ("ERROR: Could not install packages due to an OSError: [Errno 28] No space left on device", 1, True),
+        ("Collecting x", -9, True),
+        ("ERROR: No matching distribution found for x", 1, False),
+        ("ERROR: HTTP error 404 while getting https://example.org/x.whl", 1, False),
+        ("ERROR: ResolutionImpossible: for help visit https://example.org", 1, False),
+    ],
+)
+def test_only_what_may_pass_is_worth_another_try(line: str, status: int, may_pass: bool) -> None:
+    error = failed("cannot install x", ["Looking in indexes: https://example.org", line], status)
+    assert type(error) is (EnvironmentFailedError if may_pass else ImpossibleEnvironmentError)

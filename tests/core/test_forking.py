@@ -8,6 +8,8 @@ import sys
 import pytest
 from waiting import DEADLINE
 
+pytestmark = pytest.mark.process
+
 SOCKETS = """
 import os, socket, stat
 from millstream.core import forking

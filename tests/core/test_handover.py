@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from millstream.core.batches import RowBatch
 from millstream.core.handover import Handover, RecordCopyError
 
 
@@ -122,12 +123,12 @@ def test_records_too_deep_to_look_into_go_on() -> None:
 
 def test_another_consumer_gets_records_of_its_own() -> None:
     records = [{"a": [1]}, "a", (1, [2])]
-    copies = Handover().to_another(records)
+    copies = Handover().to_another(RowBatch(records)).rows
     assert copies == records
     assert copies[0]["a"] is not records[0]["a"]  # type: ignore[index]  # of various types
     assert copies[1] is records[1]
     with pytest.raises(RecordCopyError, match="several consumers"):
-        Handover().to_another([Connection()])
+        Handover().to_another(RowBatch([Connection()]))
 
 
 def test_what_is_kept_and_handed_over_has_to_be_copied() -> None:
@@ -136,3 +137,29 @@ def test_what_is_kept_and_handed_over_has_to_be_copied() -> None:
     assert Handover().kept(value) is not value
     with pytest.raises(RecordCopyError, match="kept as state"):
         Handover().kept([Connection()])
+
+
+@pytest.mark.parametrize(
+    ("records", "plain"),
+    [
+        ([1, "a", None, (), ("k", 1), (1, 2.0, b"c")], True),
+        ([1, [2]], False),
+        ([("k", [1])], False),
+        ([("k", 1, {})], False),
+        ([(("nested",), 1)], False),
+    ],
+)
+def test_a_batch_is_plain_if_no_record_of_it_can_be_changed(records: list[Any], plain: bool) -> None:
+    handover = Handover()
+    assert handover.plain is False
+    for _ in range(2):
+        assert handover.all(iter(records)) == records
+        assert handover.plain is plain
+        assert handover.mapped(lambda record: record, iter(records)) == records
+        assert handover.plain is plain
+        assert handover.to_another(RowBatch(records)).plain is plain
+
+
+def test_the_records_of_a_plain_batch_are_not_looked_at_again() -> None:
+    batch = RowBatch([("k", 1)], None, plain=True)
+    assert Handover().to_another(batch) is batch

@@ -87,6 +87,7 @@ def test_a_file_that_someone_moved_is_left_alone(output: tuple[int, Path]) -> No
     assert [p.name for p in path.parent.iterdir()] == ["taken.log"]
 
 
+@pytest.mark.process
 def test_a_process_bounds_what_it_prints(tmp_path: Path) -> None:
     program = f"""
 import os, time

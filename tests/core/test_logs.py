@@ -41,6 +41,7 @@ def test_each_line_that_is_printed_says_where_it_comes_from() -> None:
     assert plain(raw) is raw
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("form", ["text", "json"])
 def test_a_line_names_the_task_and_ours_are_shown_from_a_level_on(tmp_path: Path, form: str) -> None:
     file = tmp_path / "all.log"

@@ -77,6 +77,7 @@ assert pickle.loads(Path("program2").read_bytes())()["key"] == key
 """
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("first", ["program", "state"])
 def test_what_an_earlier_submission_stored_is_of_the_programs_classes(tmp_path: Path, first: str) -> None:
     """Whichever a worker loads first: the program, or state that none of its functions knows the class of."""
@@ -125,6 +126,7 @@ assert item.field_types() == [t.DOUBLE, t.ListType(t.STRING)], item.field_types(
 """
 
 
+@pytest.mark.process
 def test_annotations_that_are_text_mean_the_same_where_the_script_is_not(tmp_path: Path) -> None:
     """`from __future__ import annotations` makes text of them, whose names are those of the script."""
     (tmp_path / "script.py").write_text(ANNOTATED)

@@ -82,6 +82,7 @@ def test_a_configuration_and_the_log_show_none(capsys: pytest.CaptureFixture[str
     assert logged.count("s3://******@b/c") == 4
 
 
+@pytest.mark.process
 def test_a_child_gets_what_its_own_children_and_others_do_not_see() -> None:
     program = (
         "import json, pathlib, subprocess, sys\n"

@@ -135,6 +135,7 @@ def secured(folder: Path, certificate: str = "service", authority: str = "ours")
     )
 
 
+@pytest.mark.process
 def test_services_of_one_authority_talk(certificates: Path) -> None:
     async def scenario() -> None:
         configuration = secured(certificates)
@@ -147,6 +148,7 @@ def test_services_of_one_authority_talk(certificates: Path) -> None:
     run(scenario)
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("who", ["plain text", "no certificate", "another authority's certificate"])
 def test_a_client_without_a_certificate_of_the_authority_is_refused(certificates: Path, who: str) -> None:
     async def scenario() -> None:
@@ -170,6 +172,7 @@ def test_a_client_without_a_certificate_of_the_authority_is_refused(certificates
     run(scenario)
 
 
+@pytest.mark.process
 def test_a_server_of_another_authority_is_not_trusted(certificates: Path) -> None:
     async def scenario() -> None:
         server, port = await start(secured(certificates, "stranger", "ours"))
@@ -182,6 +185,7 @@ def test_a_server_of_another_authority_is_not_trusted(certificates: Path) -> Non
     run(scenario)
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("missing", ["cert", "key", "ca"])
 def test_a_missing_file_is_named(certificates: Path, missing: str) -> None:
     key = f"security.ssl.internal.{missing}"
@@ -191,6 +195,7 @@ def test_a_missing_file_is_named(certificates: Path, missing: str) -> None:
         server_credentials(secured(certificates).merged({key: ""}))
 
 
+@pytest.mark.process
 def test_files_that_are_no_pair_are_not_blamed_on_the_port(certificates: Path, tmp_path: Path) -> None:
     (tmp_path / "garbage.pem").write_text("this is no certificate")
     for cert in (tmp_path / "garbage.pem", certificates / "stranger.pem"):
@@ -202,6 +207,7 @@ def test_files_that_are_no_pair_are_not_blamed_on_the_port(certificates: Path, t
         assert "\n" not in message
 
 
+@pytest.mark.process
 def test_a_key_with_a_passphrase_is_refused_without_asking_for_it(certificates: Path, tmp_path: Path) -> None:
     locked = tmp_path / "locked.key"
     _openssl(certificates, "pkcs8", "-topk8", "-in", "service.key", "-out", str(locked), "-passout", "pass:secret")

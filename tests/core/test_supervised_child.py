@@ -14,6 +14,7 @@ from millstream.core.supervised_child import SupervisedChild
 class PlayedChild:
     def __init__(self) -> None:
         self.sent: list[bytes] = []
+        self.crashed = False
         self.started = asyncio.Event()
         self.ended = asyncio.Event()
 

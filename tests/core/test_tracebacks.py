@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import traceback
+from importlib.machinery import ModuleSpec
 from types import FunctionType
 from typing import Any
 
@@ -73,6 +74,15 @@ def test_an_exception_of_the_runtime_alone_has_no_frames() -> None:
     error = caught(failing)
     text = user_traceback(_below_this_file(error))
     assert text == "ValueError: bad record\n"
+
+
+def test_a_module_of_the_runtime_that_its_process_was_started_with_is_not_the_users() -> None:
+    scope = {**runtime_frame.__globals__, "__name__": "__main__"}
+    scope["__spec__"] = ModuleSpec("millstream.jobmanager.fake", None)
+    started = FunctionType(runtime_frame.__code__, scope)
+    error = caught(lambda: started(_as_runtime(refusing)))
+    text = user_traceback(_below_this_file(_below_this_file(error)))
+    assert text == "millstream.core.errors.InvalidProgramError: no such state\n"
 
 
 def test_causes_are_told() -> None:

@@ -31,6 +31,17 @@ class Tree:
 
 
 @dataclass
+class Linked:
+    value: int
+    rest: Linked | None
+
+
+@dataclass
+class Empty:
+    pass
+
+
+@dataclass
 class Holder:
     thing: object
 
@@ -65,6 +76,9 @@ class Named(NamedTuple):
         (Annotated[int, "seconds"], t.LONG),
         (Annotated[int, {"unit": "s"}], t.LONG),
         (Point, t.DataclassType(Point)),
+        (Point | None, t.DataclassType(Point)),
+        (tuple[int, Point | None] | None, t.TupleType((t.LONG, t.DataclassType(Point)))),
+        (list[tuple[int, str] | None], t.ListType(t.TupleType((t.LONG, t.STRING)))),
         (tuple[NewType("Seconds", int), str], t.TupleType((t.LONG, t.STRING))),
     ],
 )
@@ -76,11 +90,16 @@ def test_hints_that_declare_a_type(hint: Any, expected: t.TypeInformation) -> No
     "hint",
     [
         None, Any, object, list, dict, tuple, set[int], tuple[int, ...], tuple[()], int | str, Union[int, str, None],  # noqa: UP007
-        Point | None, tuple[int, str] | None, Literal["a"], Named, complex, "int", [int], Point(1, 2.0),
+        Linked | None, tuple[Linked, int] | None, Empty | None, Literal["a"], Named, complex, "int", [int],
+        Point(1, 2.0),
     ],
 )  # fmt: skip
 def test_what_cannot_be_told_is_pickled(hint: Any) -> None:
     assert t.from_hint(hint) is t.PICKLED
+
+
+def test_a_linked_list_has_fields_and_a_rest_that_is_pickled() -> None:
+    assert t.DataclassType(Linked).field_types() == [t.LONG, t.PICKLED]
 
 
 ARROW = [
@@ -129,6 +148,12 @@ def test_what_has_to_be_pickled_has_no_wire_type() -> None:
     assert t.ListType(t.PICKLED).wire_type() is None
     assert t.MapType(t.STRING, t.PICKLED).wire_type() is None
     assert t.RowType((t.LONG,)).wire_type() is None
+
+
+def test_parts_of_a_value_may_be_none() -> None:
+    wire_type = t.TupleType((t.DataclassType(Point), t.ListType(t.TupleType((t.LONG,))))).wire_type()
+    for value in ((None, [(1,), None]), (Point(1, 2.0), None)):
+        assert msgspec.msgpack.decode(msgspec.msgpack.encode(value), type=wire_type) == value
 
 
 _values: dict[t.TypeInformation, st.SearchStrategy[Any]] = {

@@ -17,7 +17,8 @@ import pytest
 
 from millstream.core.artifacts import sha256_of, validate_wheel
 from millstream.core.configuration import Configuration
-from millstream.core.environments import EnvironmentCache, EnvironmentFailedError
+from millstream.core.environment_failures import EnvironmentFailedError
+from millstream.core.environments import EnvironmentCache
 from millstream.core.errors import InvalidProgramError
 from millstream.core.graph import Artifact, ArtifactKind
 from millstream.core.unpacking import UnpackBudget, UnpackLimits
@@ -60,6 +61,7 @@ def prepare(tmp_path: Path, name: str, content: bytes, kind: ArtifactKind, limit
     return [path for path in Path(made.working_directory).rglob("*") if path.is_file()]
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(
     ("limits", "option"),
     [
@@ -95,6 +97,7 @@ def test_what_grows_a_thousandfold_is_refused(tmp_path: Path, pack: Callable[[di
     assert not list((tmp_path / "cache").rglob("zeros"))
 
 
+@pytest.mark.process
 def test_a_wheel_in_a_wheel_is_counted_with_it(tmp_path: Path) -> None:
     inner = zip_of({"zeros": bytes(40 * _MEGABYTE)}, wheel=True)
     outer = zip_of({"job/wheels/inner-1.0-py3-none-any.whl": inner}, wheel=True)

@@ -174,8 +174,11 @@ def test_a_job_manager_that_stays_away_fails_its_jobs(tmp_path: Path) -> None:
                 watch = stub.watch_job(pb.JobRequest(job_id=job.job_id))
                 while (await watch.read()).state != "RUNNING":
                     pass
+            away = await asyncio.wait_for(watch.read(), DEADLINE)
+            assert away.state == "RUNNING"
+            assert away.message == "no connection to its job manager; it fails unless that is back within 1 s"
             last = await asyncio.wait_for(watch.read(), DEADLINE)
-            assert last.state == "FAILED"
+            assert (last.state, last.message) == ("FAILED", "")
             assert last.failures[0].exception.startswith("job manager jm-1 was lost: ")
             assert last.end_time > 0
 

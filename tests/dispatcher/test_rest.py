@@ -8,6 +8,7 @@ import pickle
 import shutil
 import ssl
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -62,10 +63,10 @@ def details(job: JobGraph) -> status_pb.JobDetails:
             status_pb.VertexStatus(id=second.id, name="Sink", parallelism=2, max_parallelism=9, subtasks=subtasks),
         ],
         plan=[
-            status_pb.PlanNode(id=first.id, description="Source", parallelism=1),
+            status_pb.PlanNode(id=first.id, description=first.name, parallelism=1),
             status_pb.PlanNode(
                 id=second.id, description="Sink", parallelism=2,
-                inputs=[status_pb.PlanInput(id=first.id, ship_strategy="HASH", input=0)],
+                inputs=[status_pb.PlanInput(id=first.id, ship_strategy="HASH")],
             ),
         ],
         restarts=4,
@@ -101,10 +102,13 @@ def test_jobs_in_flinks_shapes(tmp_path: Path) -> None:
             http = Http(service.rest_address)
             document = (await http("GET", "/openapi.json", status=200)).json
             get = Checked(http, document)
-            job = graph()
+            plain = graph()
+            job = replace(plain, vertices=(replace(plain.vertices[0], name="<script>\nx\\y"), plain.vertices[1]))
             await stub.submit_job(pb.SubmitJobRequest(graph=job.to_proto()))
             await manager.next("start_job")
-            assert (await get("GET", "/jobs/{jobid}", job.job_id))["state"] == "INITIALIZING"
+            waiting = await get("GET", "/jobs/{jobid}", job.job_id)
+            assert waiting["state"] == "INITIALIZING"
+            assert waiting["plan"]["nodes"][0]["description"] == "&lt;script&gt;<br/>x&#92;y"
             manager.report(details(job))
 
             async def is_running() -> bool:
@@ -122,6 +126,7 @@ def test_jobs_in_flinks_shapes(tmp_path: Path) -> None:
             assert shown["timestamps"]["RUNNING"] == 1000
             assert shown["vertices"][1]["metrics"]["read-records"] == 20
             assert shown["status-counts"]["RUNNING"] == 2
+            assert shown["plan"] == waiting["plan"]
             assert shown["plan"]["nodes"][1]["inputs"][0]["ship_strategy"] == "HASH"
             assert (await get("GET", "/jobs/{jobid}/plan", job.job_id))["plan"] == shown["plan"]
             config = await get("GET", "/jobs/{jobid}/config", job.job_id)
@@ -356,6 +361,7 @@ def test_the_service_reports_nothing_while_it_works_and_stops_twice(tmp_path: Pa
     asyncio.run(scenario())
 
 
+@pytest.mark.process
 @pytest.mark.skipif(shutil.which("openssl") is None, reason="needs openssl to make a certificate")
 def test_https(tmp_path: Path) -> None:
     cert, key = tmp_path / "cert.pem", tmp_path / "key.pem"

@@ -110,6 +110,12 @@ def test_pages_of_others_are_refused_and_the_option_is_named(origin: str) -> Non
     assert refusal(both)
 
 
+def test_over_https_a_page_without_tls_is_not_the_apis_own() -> None:
+    tls = {"security.ssl.rest.enabled": "true"}
+    assert refusal([("Host", "localhost:8081"), ("Origin", "https://localhost:8081")], tls) is None
+    assert "http://localhost" in (refusal([("Host", "localhost:8081"), ("Origin", "http://localhost:8081")], tls) or "")
+
+
 def test_a_page_of_the_same_port_on_another_machine_is_not_the_apis_own() -> None:
     options = {"rest.address": "mill.example"}
     assert refusal([("Host", "mill.example:8081"), ("Origin", "http://localhost:8081")], options)

@@ -34,7 +34,7 @@ from millstream.proto import dispatcher_pb2 as pb
 def job():
     artifacts = json.loads(os.environ["MILLSTREAM_PROGRAM_ARTIFACTS"])
     options = json.loads(os.environ["MILLSTREAM_PROGRAM_CONFIGURATION"])
-    vertex = JobVertex("c" * 32, "Everything", int(options.get("parallelism.default", 1)), 128, "default", (), b"")
+    vertex = JobVertex("c" * 32, "<script>", int(options.get("parallelism.default", 1)), 128, "default", (), b"")
     return JobGraph(
         new_id(), " ".join(sys.argv[1:]) or "nameless", (vertex,), (), options,
         tuple(Artifact(a["sha256"], a["name"], ArtifactKind[a["kind"]]) for a in artifacts),
@@ -107,6 +107,7 @@ async def uploaded(http: Http, content: bytes | None = None, name: str = NAME) -
     return Path(answer.json["filename"]).name
 
 
+@pytest.mark.process
 def test_upload_list_run_plan_delete(tmp_path: Path) -> None:
     async def scenario() -> None:
         async with running(configuration(tmp_path)) as service:
@@ -136,7 +137,7 @@ def test_upload_list_run_plan_delete(tmp_path: Path) -> None:
 
             for method, parameters in (("GET", None), ("POST", {"parallelism": 2})):
                 plan = (await http(method, f"/jars/{jar}/plan", parameters, status=200)).json["plan"]
-                assert [node["description"] for node in plan["nodes"]] == ["Everything"]
+                assert [node["description"] for node in plan["nodes"]] == ["&lt;script&gt;"]
             assert len((await http("GET", "/jobs")).json["jobs"]) == 3
 
             await http("DELETE", f"/wheels/{jar}", status=200)
@@ -146,6 +147,7 @@ def test_upload_list_run_plan_delete(tmp_path: Path) -> None:
     asyncio.run(scenario())
 
 
+@pytest.mark.process
 def test_arguments_and_credentials_are_not_seen_by_others(tmp_path: Path) -> None:
     program = """
 import pathlib, sys
@@ -169,6 +171,7 @@ def main():
     asyncio.run(scenario())
 
 
+@pytest.mark.process
 def test_running_from_a_savepoint(tmp_path: Path) -> None:
     prefix = "execution.state-recovery."
 
@@ -230,6 +233,7 @@ def collects(): list(env.from_collection([1]).execute_and_collect())
 """
 
 
+@pytest.mark.process
 def test_once_a_job_is_submitted_its_id_is_the_answer(tmp_path: Path) -> None:
     async def scenario() -> None:
         async with running(configuration(tmp_path)) as service:
@@ -260,6 +264,7 @@ def test_once_a_job_is_submitted_its_id_is_the_answer(tmp_path: Path) -> None:
     asyncio.run(scenario())
 
 
+@pytest.mark.process
 def test_programs_that_fail(tmp_path: Path) -> None:
     async def scenario() -> None:
         async with running(configuration(tmp_path)) as service:
@@ -361,6 +366,9 @@ def test_malformed_forms(tmp_path: Path) -> None:
             for body in (b"", b"nonsense", b"--b\r\nnonsense", b"--b\r\n\r\nx\r\n--b--\r\n"):
                 answer = await http("POST", "/jars/upload", body, form)
                 assert answer.status == 400, answer
+            many = b'--b\r\nContent-Disposition: form-data; name="a"\r\n\r\nx\r\n' * 101
+            answer = await http("POST", "/jars/upload", many, form, status=400)
+            assert "more than 100 parts" in answer.json["errors"][0]
             wrong_field = await http.upload(NAME, wheel({"tinyjob.py": ""}), field="other-field")
             assert "form field 'jarfile'" in wrong_field.json["errors"][0]
             cut = b'--b\r\nContent-Disposition: form-data; name="jarfile"; filename="a-1-py3-none-any.whl"\r\n\r\nhalf'
@@ -370,6 +378,7 @@ def test_malformed_forms(tmp_path: Path) -> None:
     asyncio.run(scenario())
 
 
+@pytest.mark.process
 def test_a_wheel_without_an_entry_point_needs_one_named(tmp_path: Path) -> None:
     async def scenario() -> None:
         async with running(configuration(tmp_path)) as service:
@@ -381,6 +390,7 @@ def test_a_wheel_without_an_entry_point_needs_one_named(tmp_path: Path) -> None:
     asyncio.run(scenario())
 
 
+@pytest.mark.process
 def test_a_failed_install_is_pips_reason(tmp_path: Path) -> None:
     async def scenario() -> None:
         async with running(configuration(tmp_path)) as service:
@@ -394,6 +404,7 @@ def test_a_failed_install_is_pips_reason(tmp_path: Path) -> None:
     asyncio.run(scenario())
 
 
+@pytest.mark.process
 def test_a_program_that_takes_too_long_is_killed(tmp_path: Path) -> None:
     async def scenario() -> None:
         async with running(configuration(tmp_path, **{"web.submit.timeout": "1500 ms"})) as service:
@@ -426,6 +437,7 @@ async def gone(pid: int) -> bool:
     return False
 
 
+@pytest.mark.process
 def test_stopping_the_dispatcher_ends_running_programs(tmp_path: Path) -> None:
     mark = tmp_path / "pid"
 
@@ -447,6 +459,7 @@ def test_stopping_the_dispatcher_ends_running_programs(tmp_path: Path) -> None:
     asyncio.run(scenario())
 
 
+@pytest.mark.process
 def test_a_program_ends_when_its_client_goes_away(tmp_path: Path) -> None:
     mark = tmp_path / "pid"
 
@@ -468,6 +481,7 @@ def test_a_program_ends_when_its_client_goes_away(tmp_path: Path) -> None:
     asyncio.run(scenario())
 
 
+@pytest.mark.process
 def test_a_program_ends_with_a_dispatcher_that_is_killed(tmp_path: Path) -> None:
     """The program's process, started as the dispatcher does, by a parent that is killed."""
     mark = tmp_path / "pid"

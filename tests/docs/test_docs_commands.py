@@ -11,6 +11,7 @@ import urllib.request
 from pathlib import Path
 from typing import Any
 
+import pytest
 from doc_blocks import DOCS, ROOT, blocks_of
 from doc_shell import DEADLINE, Shell
 from waiting import wait_until
@@ -36,6 +37,7 @@ until [ $(ls /tmp/visits/*.jsonl | wc -l) -gt $BEFORE ]; do sleep 0.1; done
 """
 
 
+@pytest.mark.process
 def test_the_commands_of_the_readme(shell: Shell) -> None:
     shell.write_files(blocks_of(README))
     start, restored, rest = commands_of(README).partition("cat /tmp/visits")
@@ -59,6 +61,7 @@ def test_the_commands_of_the_readme(shell: Shell) -> None:
     assert "('the', 4)" in printed
 
 
+@pytest.mark.process
 def test_the_commands_of_getting_started(shell: Shell) -> None:
     page = DOCS / "getting-started.md"
     shell.write_files(blocks_of(page))
@@ -76,6 +79,7 @@ def test_the_commands_of_getting_started(shell: Shell) -> None:
         assert fixed in output, line
 
 
+@pytest.mark.process
 def test_the_daemons_of_the_readme_in_any_order(shell: Shell) -> None:
     blocks = blocks_of(README)
     shell.write_files(blocks)
@@ -106,6 +110,7 @@ def overview(rest: str) -> dict[str, Any]:
         return {}
 
 
+@pytest.mark.process
 def test_the_curl_commands_of_the_rest_page(shell: Shell) -> None:
     page = DOCS / "rest-api.md"
     script = "".join(block.text for block in blocks_of(page) if block.mark == "rest")
@@ -119,6 +124,7 @@ def test_the_curl_commands_of_the_rest_page(shell: Shell) -> None:
     assert '"errors"' not in output
 
 
+@pytest.mark.process
 def test_two_jobs_with_conflicting_versions(shell: Shell) -> None:
     blocks = blocks_of(DOCS / "wheels-and-environments.md")
     shell.write_files(blocks)
@@ -136,6 +142,7 @@ def test_two_jobs_with_conflicting_versions(shell: Shell) -> None:
     assert sorted(printed()) == ["inflection 0.5.0"] * 3 + ["inflection 0.5.1"] * 3
 
 
+@pytest.mark.process
 def test_make_knows_the_targets_that_the_readme_names() -> None:
     (block,) = (block for block in blocks_of(README) if "make demo" in block.text)
     targets = re.findall(r"^make (\w+)", block.text, re.M)

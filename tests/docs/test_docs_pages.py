@@ -27,6 +27,7 @@ PROGRAMS = [
 ]
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("page", PROGRAMS, ids=lambda page: page.name)
 def test_the_python_of_a_page_runs_as_one_program(page: Path, shell: Shell) -> None:
     blocks = [b for b in blocks_of(page) if b.language == "python" and b.file is None and b.tested]
@@ -62,6 +63,7 @@ def test_files_and_options_that_are_named_exist(page: Path) -> None:
             assert family or key in OPTIONS, f"{page.name}: {key}"
 
 
+@pytest.mark.process
 def test_the_configuration_page_is_current() -> None:
     check = [sys.executable, str(DOCS / "generate.py"), "--check"]
     done = subprocess.run(check, capture_output=True, text=True, timeout=DEADLINE, check=False)

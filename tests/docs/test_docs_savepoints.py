@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import re
 
+import pytest
 from doc_blocks import DOCS, blocks_of
 from doc_shell import Shell
+
+pytestmark = pytest.mark.process
 
 UNTIL_IT_COUNTS = """
 until grep -q "user 4 came 1[0-9] times" ~/.millstream/cluster/log/taskmanager-*.out; do sleep 0.1; done

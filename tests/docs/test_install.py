@@ -13,6 +13,7 @@ from doc_blocks import ROOT, blocks_of
 
 
 @pytest.mark.long
+@pytest.mark.process
 @pytest.mark.timeout(900)
 def test_installing_into_a_fresh_environment_and_running_the_job(tmp_path: Path) -> None:
     blocks = blocks_of(ROOT / "README.md")

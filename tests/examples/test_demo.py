@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 from example_process import DEADLINE
 
+pytestmark = pytest.mark.process
+
 Start = Callable[..., Any]
 ENDLESS = ("--lines", "1000000000")  # whenever the signal arrives, the job still runs
 

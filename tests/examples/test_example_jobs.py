@@ -7,7 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet as pq
+import pytest
 from example_process import EXAMPLES
+
+pytestmark = pytest.mark.process
 
 Start = Callable[..., Any]
 TESTED = {

@@ -18,9 +18,9 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+from ports import free_ports
 from waiting import DEADLINE, wait_until
 
-PORTS = ("rest.port", "dispatcher.rpc.port", "jobmanager.rpc.port", "resourcemanager.rpc.port")
 ENDED = ("FINISHED", "FAILED", "CANCELED")
 
 
@@ -58,12 +58,11 @@ class Cluster:
 
     def start(self, task_managers: int, slots: int, **options: str) -> None:
         arguments = ["--taskmanagers", str(task_managers), "--slots", str(slots), "--timeout", str(DEADLINE / 2)]
-        for key, value in {**dict.fromkeys(PORTS, "0"), **options}.items():
+        ports = free_ports()
+        for key, value in {**ports, **options}.items():
             arguments += ["-D", f"{key}={value}"]
         self.cli("cluster", "start", "--dir", str(self.directory), *arguments)
-        configuration = (self.directory / "conf" / "config.yaml").read_text()
-        port = next(line.split(":")[-1].strip() for line in configuration.splitlines() if line.startswith("rest.port"))
-        self.rest = f"127.0.0.1:{int(port.strip(chr(34) + chr(39)))}"
+        self.rest = f"127.0.0.1:{ports['rest.port']}"
 
     def stop(self) -> None:
         try:

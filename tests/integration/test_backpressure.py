@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 from system import Cluster, wait_until, write_job
+
+pytestmark = pytest.mark.process
 
 
 def resident_mb(pid: int) -> float:

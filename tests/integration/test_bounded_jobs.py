@@ -8,7 +8,10 @@ from __future__ import annotations
 from collections import Counter
 from pathlib import Path
 
+import pytest
 from system import Cluster, wait_until, write_job
+
+pytestmark = pytest.mark.process
 
 SHORT, LONG, KEYS = 100, 8_000, 5
 

@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 from system import Cluster, wait_until, write_job
 
+pytestmark = pytest.mark.process
+
 BODIES = {
     "backpressured": """
         import time

@@ -41,8 +41,8 @@ PERSON = Types.ROW_NAMED(["id", "name"], [Types.LONG(), Types.STRING()])
 
 in_process = {"execution.local.in-process": "true"}
 RUNS = [
-    pytest.param(parallelism, options, id=f"{name} at {parallelism}")
-    for name, options in (("in process", in_process), ("workers", {}))
+    pytest.param(parallelism, options, id=f"{name} at {parallelism}", marks=marks)
+    for name, options, marks in (("in process", in_process, ()), ("workers", {}, pytest.mark.process))
     for parallelism in (1, 2, 3)
 ]
 

@@ -16,6 +16,8 @@ from pathlib import Path
 import pytest
 from system import DEADLINE, Cluster, wait_until, write_job
 
+pytestmark = pytest.mark.process
+
 RECORDS, KEYS = 3_000, 7
 
 COUNTED = """

@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 from system import Cluster, is_alive, parent_of, wait_until, write_job
 
+pytestmark = pytest.mark.process
+
 BUSY = """
 import time
 

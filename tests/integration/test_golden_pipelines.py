@@ -169,12 +169,16 @@ PIPELINES: dict[str, tuple[Callable[..., DataStream], Callable[[list[Any]], Any]
 @pytest.mark.parametrize(
     ("parallelism", "options"),
     [
-        (1, {"execution.local.in-process": "true"}),
-        (3, {"execution.local.in-process": "true"}),
-        (2, {}),
-        (2, {"taskmanager.network.compression.codec": "LZ4", "taskmanager.memory.segment-size": "4 kb"}),
+        pytest.param(1, {"execution.local.in-process": "true"}, id="in process"),
+        pytest.param(3, {"execution.local.in-process": "true"}, id="in process at 3"),
+        pytest.param(2, {}, id="workers at 2", marks=pytest.mark.process),
+        pytest.param(
+            2,
+            {"taskmanager.network.compression.codec": "LZ4", "taskmanager.memory.segment-size": "4 kb"},
+            id="small compressed buffers",
+            marks=pytest.mark.process,
+        ),
     ],
-    ids=["in process", "in process at 3", "workers at 2", "small compressed buffers"],
 )
 def test_it_gives_what_a_straight_run_gives(name: str, parallelism: int, options: dict[str, str]) -> None:
     build, summarise, expected = PIPELINES[name]

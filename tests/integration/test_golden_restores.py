@@ -15,6 +15,8 @@ import pytest
 from golden_restores import KEYS, PIPELINES, N
 from system import Cluster, wait_until
 
+pytestmark = pytest.mark.process
+
 PROGRAM = Path(__file__).with_name("golden_restores.py")
 RATE = 25  # a run is stopped long before its end
 

@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 from system import DEADLINE, processes_with, wait_until, write_job
 
+pytestmark = pytest.mark.process
+
 
 def test_it_runs_and_leaves_nothing(tmp_path: Path) -> None:
     (tmp_path / "beside.py").write_text("def double(x):\n    return x * 2\n")

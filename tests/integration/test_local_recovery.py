@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 from system import Cluster, files_in, running_cluster, wait_until, write_job
 
+pytestmark = pytest.mark.process
+
 RECORDS, KEYS = 12_000, 1_500
 
 JOB = """

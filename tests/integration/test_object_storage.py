@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from pathlib import Path
 
+import pytest
 from pyarrow import fs
 from system import Cluster, wait_until, write_job
+
+pytestmark = pytest.mark.process
 
 RECORDS, KEYS, RATE = 3_000, 7, "25"  # a job is stopped long before its end
 BODY = """

@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 from system import Cluster, completed, parent_of, wait_until, write_job
 
+pytestmark = pytest.mark.process
+
 RECORDS, KEYS = 12_000, 7
 
 JOB = """

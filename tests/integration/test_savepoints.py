@@ -22,6 +22,8 @@ from millstream.core.configuration import Configuration
 from millstream.core.rpc import Stub, open_channel
 from millstream.proto import dispatcher_pb2 as pb
 
+pytestmark = pytest.mark.process
+
 RECORDS, KEYS, DAWDLING = 8_000, 7, 0.03
 RULES = {"double": 2, "triple": 3}
 

@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 from system import Cluster, wait_until, write_job
 
+pytestmark = pytest.mark.process
+
 SECONDS = 0.02  # for each record
 
 JOB = """

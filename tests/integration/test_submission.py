@@ -5,7 +5,10 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
 from system import Cluster, make_wheel, wait_until, write_job
+
+pytestmark = pytest.mark.process
 
 JOB = """
 import time

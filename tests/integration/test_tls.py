@@ -5,7 +5,10 @@ from __future__ import annotations
 import subprocess
 from pathlib import Path
 
+import pytest
 from system import running_cluster, write_job
+
+pytestmark = pytest.mark.process
 
 
 def certificates(folder: Path) -> dict[str, str]:

@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 from system import Cluster, files_in, wait_until, write_job
 
+pytestmark = pytest.mark.process
+
 RECORDS, KEYS = 20_000, 7
 
 JOB = """

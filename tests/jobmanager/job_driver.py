@@ -108,10 +108,10 @@ class JobDriver:
     def cancel(self) -> list[ev.Effect]:
         return self.tell(ev.CancelRequested())
 
-    def lose_worker(self, allocation: str, reason: str = "killed by SIGSEGV") -> list[ev.Effect]:
+    def lose_worker(self, allocation: str, reason: str = "killed by SIGSEGV", crashed: bool = False) -> list[ev.Effect]:
         self.started.discard(AllocationId(allocation))
         self.addresses.discard(AllocationId(allocation))
-        return self.tell(ev.WorkerLost(AllocationId(allocation), reason))
+        return self.tell(ev.WorkerLost(AllocationId(allocation), reason, crashed=crashed))
 
     def lose_task_manager(self, task_manager: str = "tm1:1-a", reason: str = "no heartbeat") -> list[ev.Effect]:
         return self.tell(ev.TaskManagerLost(TaskManagerId(task_manager), reason))

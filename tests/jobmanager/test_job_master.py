@@ -15,6 +15,7 @@ from millstream.core.states import ExecutionState, JobStatus
 from millstream.jobmanager import events as ev
 from millstream.jobmanager.details import job_details
 from millstream.jobmanager.execution_graph import SlotKey
+from millstream.jobmanager.failure_messages import lost_failure
 from millstream.proto import status_pb2
 from millstream.proto import taskmanager_pb2 as pb
 
@@ -450,6 +451,16 @@ def test_a_lost_task_manager_is_named() -> None:
     expected = "SlotLost: task manager tm2:1-a was lost: no heartbeat for 50 s"
     assert driver.master.failures[0].exception == expected
     assert driver.states() == [_S.CANCELING, _S.FAILED]
+
+
+def test_all_tasks_of_a_lost_worker_are_named_up_to_a_number() -> None:
+    driver = JobDriver(pipeline(1, 1))
+    driver.run(task_managers=1)
+    driver.lose_worker("a0", "killed by SIGKILL")
+    failure = driver.master.failures[0]
+    assert failure.exception == "SlotLost: killed by SIGKILL. Its tasks: v0 (1/1), v1 (1/1)"
+    many = lost_failure("j", "killed", 0, "tm", [driver.executions[0]] * 20)
+    assert many.exception.endswith("v0 (1/1) and 12 more")
 
 
 def test_a_task_manager_without_slots_of_the_job_is_no_loss() -> None:

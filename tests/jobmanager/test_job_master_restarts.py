@@ -231,6 +231,41 @@ def test_killed_workers_are_never_too_many() -> None:
     assert driver.master.status is JobStatus.RUNNING
 
 
+def crash_and_restart(driver: JobDriver, echo_first: bool) -> None:
+    if echo_first:
+        driver.update(driver.execution("v0", 1), _S.FAILED, "PeerLostError: lost v1")
+    driver.lose_worker("a0", f"process {driver.master.restarts} exited with status 7", crashed=True)
+    answer_cancels(driver)
+    driver.tick(1)
+    if driver.master.status is JobStatus.RESTARTING:
+        driver.restored()
+        driver.ready("a0")
+        for one in driver.executions:
+            driver.update(one, _S.RUNNING)
+
+
+@pytest.mark.parametrize("echo_first", [False, True])
+def test_a_worker_that_ends_by_itself_without_progress_in_between_fails_the_job(echo_first: bool) -> None:
+    driver = running(pipeline(2, 2), attempts=100)
+    for _ in range(3):
+        assert driver.master.status is JobStatus.RUNNING
+        driver.tell(ev.CheckpointCompleted({one.attempt_id: 0 for one in driver.executions}))
+        crash_and_restart(driver, echo_first)
+    assert driver.master.status is JobStatus.FAILED
+    assert "a process of it ended by itself 3 times in a row without a checkpoint in between" in driver.master.message
+    assert driver.master.failures[0].exception.startswith("SlotLost: process 2 exited with status 7. Its tasks: v0")
+    assert [f.times for f in driver.master.failures] == [3, 2, 1]
+
+
+def test_one_that_ends_by_itself_now_and_then_does_not() -> None:
+    driver = running(pipeline(2, 2), attempts=100)
+    for restart in range(20):
+        crash_and_restart(driver, echo_first=False)
+        if restart % 2:
+            driver.tell(ev.CheckpointCompleted({driver.execution("v0", 1).attempt_id: 1}))
+    assert driver.master.status is JobStatus.RUNNING
+
+
 # Slots and workers
 
 
@@ -311,6 +346,14 @@ def test_a_worker_that_cannot_be_started_costs_an_attempt() -> None:
     assert driver.master.status is JobStatus.RESTARTING
     driver.tick(1)
     driver.lose_worker("a0", "no such interpreter")
+    assert driver.master.status is JobStatus.FAILED
+
+
+def test_a_worker_that_can_never_be_started_ends_the_job() -> None:
+    driver = running(pipeline(1), attempts=2)
+    driver.lose_worker("a0")
+    driver.tick(1)
+    driver.tell(ev.WorkerLost(AllocationId("a0"), "no matching distribution", final=True))
     assert driver.master.status is JobStatus.FAILED
 
 

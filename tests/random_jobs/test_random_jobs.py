@@ -40,6 +40,8 @@ from millstream.common import Configuration
 from millstream.core.errors import MillstreamError
 from millstream.datastream import StreamExecutionEnvironment
 
+pytestmark = pytest.mark.process
+
 ENDED = ("FINISHED", "FAILED", "CANCELED")
 
 for module in (random_oracle, random_plans, random_program):

@@ -58,6 +58,7 @@ def token_of(record: ProcessRecord) -> str:
     return record.details["token"]
 
 
+@pytest.mark.process
 def test_starts_as_many_as_are_wanted_and_stops_them(tmp_path: Path) -> None:
     async def scenario() -> None:
         async with providing(tmp_path, WAITS) as provider:
@@ -78,6 +79,7 @@ def test_starts_as_many_as_are_wanted_and_stops_them(tmp_path: Path) -> None:
     asyncio.run(scenario())
 
 
+@pytest.mark.process
 def test_a_released_process_that_does_not_end_is_killed(tmp_path: Path) -> None:
     async def scenario() -> None:
         async with providing(tmp_path, STUBBORN) as provider:
@@ -92,6 +94,7 @@ def test_a_released_process_that_does_not_end_is_killed(tmp_path: Path) -> None:
     asyncio.run(scenario())
 
 
+@pytest.mark.process
 def test_one_that_is_lost_and_does_not_come_back_is_ended(tmp_path: Path) -> None:
     async def scenario() -> None:
         async with providing(tmp_path, WAITS, heartbeat__timeout="50 ms") as provider:
@@ -106,6 +109,7 @@ def test_one_that_is_lost_and_does_not_come_back_is_ended(tmp_path: Path) -> Non
     asyncio.run(scenario())
 
 
+@pytest.mark.process
 def test_deaths_before_registering_are_replaced_and_explained(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     async def scenario() -> None:
         async with providing(tmp_path, DIES) as provider:
@@ -119,6 +123,7 @@ def test_deaths_before_registering_are_replaced_and_explained(tmp_path: Path, ca
     assert "exit status 1 before it registered: no such luck" in first.getMessage()
 
 
+@pytest.mark.process
 def test_a_command_that_cannot_be_started_is_a_death_too(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     async def scenario() -> None:
         provider = FastProvider(Configuration({"io.tmp.dirs": str(tmp_path)}), lambda _: ["/no/such/python"])
@@ -132,6 +137,7 @@ def test_a_command_that_cannot_be_started_is_a_death_too(tmp_path: Path, caplog:
     asyncio.run(scenario())
 
 
+@pytest.mark.process
 def test_a_resource_manager_that_comes_back_takes_its_processes_over(tmp_path: Path) -> None:
     async def scenario() -> None:
         process = await asyncio.create_subprocess_exec(sys.executable, "-c", WAITS, start_new_session=True)
@@ -164,6 +170,7 @@ def test_the_command_hands_the_configuration_on() -> None:
     ]  # fmt: skip
 
 
+@pytest.mark.process
 def test_credentials_are_not_on_the_command_line_and_reach_the_process(tmp_path: Path) -> None:
     secret = "s3://key:verysecret@bucket/checkpoints"
     seen = tmp_path / "seen"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
+import pytest
 from waiting import DEADLINE
 
 from millstream.core.configuration import Configuration
@@ -14,6 +15,8 @@ from millstream.proto import resourcemanager_pb2 as pb
 from millstream.proto.session_pb2 import Empty
 from millstream.resourcemanager.process_records import read_records
 from millstream.resourcemanager.service import ResourceManagerService
+
+pytestmark = pytest.mark.process
 
 SERVICE = pb.DESCRIPTOR.services_by_name["ResourceManager"]
 

@@ -13,10 +13,11 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from millstream.core import types as t
+from millstream.core import plan
 from millstream.core.batches import Barrier, Batch, RowBatch
 from millstream.core.clock import Instant
 from millstream.core.ids import AttemptId, VertexId
+from millstream.core.state_kinds import StateKind
 from millstream.datastream.connectors.two_phase_commit import TwoPhaseCommitSink
 from millstream.jobmanager.checkpoints import events as ev
 from millstream.jobmanager.checkpoints.coordinator import CheckpointCoordinator
@@ -29,12 +30,9 @@ from millstream.jobmanager.checkpoints.model import (
 )
 from millstream.jobmanager.checkpoints.settings import CheckpointSettings
 from millstream.jobmanager.failover.topology import JobTopology, Subtask
-from millstream.proto import taskmanager_pb2
 from millstream.taskmanager.interruption import TaskInterrupted
 from millstream.taskmanager.operators.base import OperatorError
-from millstream.taskmanager.operators.committing_sink import CommittingSinkOperator
-from millstream.taskmanager.operators.transactions import recovery
-from millstream.taskmanager.runtime_context import TaskRuntimeContext
+from millstream.taskmanager.testing import GivenElements, OperatorHarness
 
 SUBTASKS = 2
 INTERVAL_MS = 1_000
@@ -124,10 +122,10 @@ class SinkTask:
         self.subtask = subtask
         self.attempt = AttemptId(f"{subtask}-{attempt}")
         self.position, elements = (0, []) if state is None else pickle.loads(state)
-        context = TaskRuntimeContext(taskmanager_pb2.TaskDeployment(), "sink", {}, {}, {})
         sink = StoreSink(world, subtask, attempt)
-        self.operator = CommittingSinkOperator("sink", context, t.PICKLED, lambda batch: None, sink, True)
-        self.operator.restored = recovery(elements, elements)
+        options = {"execution.checkpointing.interval": "1 s"}
+        self.operator = OperatorHarness(plan.SinkSpec(sink), options=options).operator
+        self.operator.restore(GivenElements(StateKind.SINK_TRANSACTIONS, elements))
         self.ended = False
         self.last_barrier: int | None = None
         self.operator.open()
@@ -145,7 +143,7 @@ class SinkTask:
         self.operator.prepare_snapshot(Barrier(checkpoint_id, 0))
         if self.ended and self.last_barrier is None:
             self.last_barrier = checkpoint_id
-        state = pickle.dumps((self.position, self.operator.elements()))
+        state = pickle.dumps((self.position, self.operator.elements(checkpoint_id)[StateKind.SINK_TRANSACTIONS]))
         acknowledged = ev.Acknowledged(checkpoint_id, self.attempt, state, SnapshotMetrics())
         self.world.later(self.world.tell, acknowledged)
 

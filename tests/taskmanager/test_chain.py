@@ -25,6 +25,8 @@ from millstream.proto import taskmanager_pb2
 from millstream.taskmanager.chain import ChainBuilder, OperatorChain
 from millstream.taskmanager.operators.base import OperatorError
 from millstream.taskmanager.operators.committing_sink import CommittingSinkOperator
+from millstream.taskmanager.operators.output import LocalOutput
+from millstream.taskmanager.operators.setup import TaskServices
 from millstream.taskmanager.runtime_context import TaskRuntimeContext
 from millstream.taskmanager.state.heap import HeapKeyedStateBackend
 
@@ -44,16 +46,15 @@ class Build:
         def no_source(context: RuntimeContext) -> Any:
             raise AssertionError("there is no source in these chains")
 
-        builder = ChainBuilder(
-            [batches.append for batches in self.outputs],
-            kind,
+        services = TaskServices(
             lambda name: TaskRuntimeContext(deployment, name, {}, {}, {}),
             no_source,
             HeapKeyedStateBackend,
-            MAX_ROWS,
-            MAX_ROWS,
-            object_reuse=object_reuse,
+            max_rows=MAX_ROWS,
+            max_column_rows=MAX_ROWS,
         )
+        outputs = [LocalOutput(batches.append) for batches in self.outputs]
+        builder = ChainBuilder(services, outputs, [kind], object_reuse=object_reuse)
         self.chain: OperatorChain = builder.build(plan.Chain(operators))
 
     def rows(self, output: int = 0) -> list[Any]:

@@ -18,9 +18,9 @@ from millstream.proto import taskmanager_pb2
 from millstream.proto.status_pb2 import TaskFailure
 from millstream.taskmanager.failures import describe_failure
 from millstream.taskmanager.operators.base import OperatorError
-from millstream.taskmanager.operators.two_input import CoMapOperator, CoProcessOperator
 from millstream.taskmanager.partitioning import PartitioningError, make_router
 from millstream.taskmanager.runtime_context import TaskRuntimeContext
+from millstream.taskmanager.testing import OperatorHarness
 
 DEPLOYMENT = taskmanager_pb2.TaskDeployment(task_name="words -> map (1/2)")
 CONTEXT = TaskRuntimeContext(DEPLOYMENT, "joined", {}, {}, {})
@@ -96,23 +96,17 @@ def test_a_key_that_can_be_changed_is_named_where_records_are_routed(key: Any, t
 
 def test_the_key_of_each_input_is_named() -> None:
     keys = plan.TwoInputKeys(BY_FIRST, BY_FIRST)
-    both = CoProcessOperator(
-        "joined", CONTEXT, t.PICKLED, lambda batch: None, t.PICKLED, plan.CoProcessSpec(Joining(), keys)
-    )
-    mapped = CoMapOperator(
-        "joined", CONTEXT, t.PICKLED, lambda batch: None, t.PICKLED, plan.CoMapSpec(Mapping(), keys)
-    )
-    for process in (both.process2, mapped.process):
+    both = OperatorHarness(plan.CoProcessSpec(Joining(), keys), name="joined").operator
+    mapped = OperatorHarness(plan.CoMapSpec(Mapping(), keys), name="joined").operator
+    for process in (both.receivers()[1], mapped.process):
         with pytest.raises(OperatorError) as caught:
             process(RowBatch([([1], "the record")]))
         check(describe_failure(caught.value, DEPLOYMENT, 1), "joined", [1])
 
 
 def test_an_error_of_the_users_own_stays_as_it_is() -> None:
-    keys = plan.TwoInputKeys(plan.KeySelector(function=lambda value: [].append if value else {[]}), BY_FIRST)
-    both = CoProcessOperator(
-        "joined", CONTEXT, t.PICKLED, lambda batch: None, t.PICKLED, plan.CoProcessSpec(Joining(), keys)
-    )
+    keys = plan.TwoInputKeys(plan.KeySelector(function=lambda value: value or {[]}), BY_FIRST)
+    both = OperatorHarness(plan.CoProcessSpec(Joining(), keys), name="joined").operator
     for record, told in (("a good key", "unhashable type, says the user"), ("", "unhashable type: 'list'")):
         with pytest.raises(OperatorError) as caught:
             both.process(RowBatch([record]))
@@ -127,3 +121,24 @@ class Unsendable:
 def test_an_error_and_a_record_that_are_no_utf_8_are_reported() -> None:
     failure = describe_failure(OperatorError("map", Unsendable(), ValueError("the file \udc80")), DEPLOYMENT, 1)
     assert (failure.record, failure.exception) == ("half a pair \\udc80", "ValueError: the file \\udc80")
+
+
+class Unsayable(Exception):
+    def __repr__(self) -> str:
+        raise SystemExit(3)
+
+    __str__ = __repr__
+
+
+def test_an_error_that_cannot_be_told_still_has_its_operator_and_its_record() -> None:
+    failure = describe_failure(OperatorError("map", 7, Unsayable()), DEPLOYMENT, 1)
+    assert (failure.operator_name, failure.record) == ("map", "7")
+    assert "Unsayable: <exception str() failed>" in failure.exception
+    described = describe_failure(PartitioningError(Unsayable(), Unsayable(), None), DEPLOYMENT, 1)
+    assert "Unsayable" in described.record
+
+
+def test_an_error_that_is_the_cause_of_its_own_cause_is_told() -> None:
+    one, other = ValueError("one"), ValueError("other")
+    one.__cause__, other.__cause__ = other, one
+    assert describe_failure(OperatorError("map", 7, one), DEPLOYMENT, 1).exception == "ValueError: one"

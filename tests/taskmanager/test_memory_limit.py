@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 
+import pytest
 from waiting import DEADLINE
 
 from millstream.core.memory import amount
@@ -66,6 +67,7 @@ for function, name in EXPECTED.items():
 """
 
 
+@pytest.mark.process
 def test_a_function_that_takes_too_much_fails_with_the_option_and_its_value() -> None:
     command = [sys.executable, "-c", LIMITED]
     done = subprocess.run(command, timeout=DEADLINE, check=False, capture_output=True, text=True)

@@ -231,6 +231,36 @@ def test_counters_and_accumulators_are_reported(rig: WorkerRig) -> None:
     assert pickle.loads(accumulator.value).get_local_value() == 6
 
 
+class CountsAnything(MapFunction):
+    def __init__(self, name: str = "n", amount: Any = 1) -> None:
+        self._name, self._amount = name, amount
+
+    def open(self, runtime_context: RuntimeContext) -> None:
+        runtime_context.get_metrics_group().counter(self._name).inc(self._amount)
+
+    def map(self, value: Any) -> Any:
+        return value
+
+
+@pytest.mark.parametrize(
+    ("amount", "reported"), [(1.5, 1), (-(10**400), 1 - 2**63), (float("inf"), 2**63 - 1), (float("nan"), 0)]
+)
+def test_a_counter_is_reported_whatever_was_added_to_it(rig: WorkerRig, amount: Any, reported: int) -> None:
+    function = CountsAnything(amount=amount)
+    task = rig.task(chain(SourceSpec(RowsSource([1])), MapSpec(function), SinkSpec(NamedSink("any"))))
+    rig.deploy(task)
+    rig.turn_until(rig.ended(task))
+    assert dict(rig.updates(task)[-1].metrics.counters) == {"op 1 MapSpec.n": reported}
+
+
+def test_a_counter_that_cannot_be_named_fails_its_function(rig: WorkerRig) -> None:
+    task = rig.task(chain(SourceSpec(RowsSource([1])), MapSpec(CountsAnything("\udc80")), SinkSpec(NamedSink("none"))))
+    rig.deploy(task)
+    failure = rig.updates(task)[-1].failure
+    assert failure.exception.startswith("ValueError: the counter 'op 1 MapSpec.\\udc80' cannot be written")
+    assert failure.operator_name == "op 1 MapSpec"
+
+
 def metrics_reports(rig: WorkerRig) -> list[pb.TaskMetricsReport]:
     return [m.metrics for m in rig.sent if m.WhichOneof("kind") == "metrics"]
 
@@ -413,8 +443,7 @@ class TestBackpressure:
         rows = [f"{n:0100}" for n in range(50_000)]
         task = rig.task(chain(SourceSpec(RowsSource(rows)), plan.CollectSpec()))
         rig.deploy(task)
-        collector = rig.worker._tasks[task.attempt_id].collector("op-1")
-        assert collector is not None
+        collector = rig.operator(task, 1)
         rig.turn_until(lambda: not collector.has_room)
         for _ in range(20):
             rig.worker.turn()

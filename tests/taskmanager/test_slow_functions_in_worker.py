@@ -14,7 +14,7 @@ from millstream.core import plan
 from millstream.core import types as t
 from millstream.core.batches import Batch, ColumnBatch
 from millstream.datastream.connectors.base import PollStatus, SourceReader, SourceReaderContext
-from millstream.taskmanager.task import StepResult
+from millstream.taskmanager.task_pacing import StepResult
 
 COST: dict[str, Any] = {}
 """What the function of the running test costs, and where its time passes; in this process, as the workers are."""

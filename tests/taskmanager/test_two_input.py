@@ -27,10 +27,10 @@ from millstream.datastream.state import MapStateDescriptor, ReadOnlyBroadcastSta
 from millstream.proto import taskmanager_pb2
 from millstream.taskmanager.network.inputs import LocalInputChannel
 from millstream.taskmanager.operators.base import OperatorError
-from millstream.taskmanager.operators.broadcast_process import BroadcastProcessOperator
-from millstream.taskmanager.operators.two_input import CoFlatMapOperator, CoMapOperator, CoProcessOperator
+from millstream.taskmanager.operators.output import LocalOutput
 from millstream.taskmanager.runtime_context import TaskRuntimeContext
 from millstream.taskmanager.state.heap import HeapKeyedStateBackend, HeapOperatorStateBackend
+from millstream.taskmanager.testing import OperatorHarness
 
 PAIR = t.TupleType((t.LONG, t.STRING))
 TAG = OutputTag("side")
@@ -107,9 +107,19 @@ class Out:
         return rows, list(times)
 
 
+def joined(
+    spec: plan.OperatorSpec, *types: t.TypeInformation, out: Out | None = None, keys: Keys | None = None,
+    name: str = "joined",
+) -> Any:  # fmt: skip
+    """The operator of a specification, which emits to `out`."""
+    operator = OperatorHarness(spec, *types, name=name, keyed_backend=keys).operator
+    operator.output = LocalOutput(out or Out())
+    return operator
+
+
 def test_each_input_has_its_method_and_its_type() -> None:
     out = Out()
-    operator = CoMapOperator("joined", CONTEXT, t.LONG, out, PAIR, plan.CoMapSpec(Numbers()))
+    operator = joined(plan.CoMapSpec(Numbers()), t.LONG, PAIR, out=out)
     operator.process(RowBatch([1, 5, 2]))
     assert out.take() == ([10, 5], [])
     operator.process2(ColumnBatch(pa.record_batch({"f0": [2, 1], "f1": ["a", "b"]}), pa.array([7, 8])))
@@ -122,7 +132,7 @@ def test_each_input_has_its_method_and_its_type() -> None:
 
 def test_flat_map_keeps_timestamps_beside_the_results() -> None:
     out = Out()
-    operator = CoFlatMapOperator("joined", CONTEXT, t.LONG, out, PAIR, plan.CoFlatMapSpec(Parts()))
+    operator = joined(plan.CoFlatMapSpec(Parts()), t.LONG, PAIR, out=out)
     operator.process(RowBatch([2, 0, 1], [7, 8, 9]))
     assert out.take() == ([0, 1, 0], [7, 7, 9])
     operator.process2(RowBatch([(1, "ab"), (0, "c")]))
@@ -133,8 +143,8 @@ def test_flat_map_keeps_timestamps_beside_the_results() -> None:
 
 def test_process_has_a_context_and_side_outputs() -> None:
     out, side = Out(), Out()
-    operator = CoProcessOperator("joined", CONTEXT, t.PICKLED, out, t.PICKLED, plan.CoProcessSpec(Both()))
-    operator.emit_side["side"] = side
+    operator = joined(plan.CoProcessSpec(Both()), t.PICKLED, t.PICKLED, out=out)
+    operator.side_outputs["side"] = LocalOutput(side)
     operator.process(RowBatch(["a", "b"], [7, 8]))
     assert out.take() == ([(1, "a", 7), (1, "b", 8)], [7, 8])
     assert side.take() == (["a", "b"], [7, 8])
@@ -145,7 +155,7 @@ def test_process_has_a_context_and_side_outputs() -> None:
 
 def test_a_side_output_that_nobody_reads_is_dropped() -> None:
     out = Out()
-    operator = CoProcessOperator("joined", CONTEXT, t.PICKLED, out, t.PICKLED, plan.CoProcessSpec(Both()))
+    operator = joined(plan.CoProcessSpec(Both()), t.PICKLED, t.PICKLED, out=out)
     operator.process(RowBatch(["a"]))
     assert out.take()[0] == [(1, "a", None)]
 
@@ -153,15 +163,9 @@ def test_a_side_output_that_nobody_reads_is_dropped() -> None:
 @pytest.mark.parametrize(
     "make",
     [
-        lambda keys: CoMapOperator(
-            "joined", CONTEXT, t.LONG, Out(), PAIR, plan.CoMapSpec(Numbers(), KEYS), keys
-        ),
-        lambda keys: CoFlatMapOperator(
-            "joined", CONTEXT, t.LONG, Out(), PAIR, plan.CoFlatMapSpec(Parts(), KEYS), keys
-        ),
-        lambda keys: CoProcessOperator(
-            "joined", CONTEXT, t.LONG, Out(), PAIR, plan.CoProcessSpec(KeyedBoth(), KEYS), keys
-        ),
+        lambda keys: joined(plan.CoMapSpec(Numbers(), KEYS), t.LONG, PAIR, keys=keys),
+        lambda keys: joined(plan.CoFlatMapSpec(Parts(), KEYS), t.LONG, PAIR, keys=keys),
+        lambda keys: joined(plan.CoProcessSpec(KeyedBoth(), KEYS), t.LONG, PAIR, keys=keys),
     ],
     ids=["map", "flat_map", "process"],
 )  # fmt: skip
@@ -175,7 +179,7 @@ def test_the_key_is_entered_before_each_record(make: Callable[[Keys], Any]) -> N
 
 def test_a_keyed_process_function_knows_the_key_of_either_side() -> None:
     out = Out()
-    operator = CoProcessOperator("joined", CONTEXT, t.LONG, out, PAIR, plan.CoProcessSpec(KeyedBoth(), KEYS))
+    operator = joined(plan.CoProcessSpec(KeyedBoth(), KEYS), t.LONG, PAIR, out=out)
     operator.process(RowBatch([3]))
     operator.process2(RowBatch([(7, "a")]))
     assert out.take()[0] == [(1, 3), (2, 7)]
@@ -183,7 +187,7 @@ def test_a_keyed_process_function_knows_the_key_of_either_side() -> None:
 
 def test_a_plain_process_function_may_run_on_keyed_streams() -> None:
     out = Out()
-    operator = CoProcessOperator("joined", CONTEXT, t.LONG, out, PAIR, plan.CoProcessSpec(Both(), KEYS))
+    operator = joined(plan.CoProcessSpec(Both(), KEYS), t.LONG, PAIR, out=out)
     operator.process(RowBatch([3]))
     assert out.take()[0] == [(1, 3, None)]
 
@@ -218,11 +222,10 @@ def test_an_error_names_the_operator_and_the_record(
 ) -> None:
     selectors = plan.TwoInputKeys(BY_ITSELF, BY_ITSELF) if keyed else None
     current = Keys() if keyed else None
-    common = ("joined", CONTEXT, t.PICKLED, Out(), t.PICKLED)
     operators: dict[str, Any] = {
-        "map": CoMapOperator(*common, plan.CoMapSpec(Fails(), selectors), current),
-        "flat_map": CoFlatMapOperator(*common, plan.CoFlatMapSpec(Fails(), selectors), current),
-        "process": CoProcessOperator(*common, plan.CoProcessSpec(Fails(), selectors), current),
+        "map": joined(plan.CoMapSpec(Fails(), selectors), keys=current),
+        "flat_map": joined(plan.CoFlatMapSpec(Fails(), selectors), keys=current),
+        "process": joined(plan.CoProcessSpec(Fails(), selectors), keys=current),
     }
     with pytest.raises(OperatorError) as caught:
         getattr(operators[kind], method)(RowBatch([1, 2, 3], times))
@@ -256,8 +259,7 @@ class KeyedApply(KeyedBroadcastProcessFunction):
 def broadcasting(function: Any, keys: plan.TwoInputKeys | None = None, current: Keys | None = None) -> tuple[Any, Out]:
     out = Out()
     spec = plan.BroadcastProcessSpec(function, (RULES,), keys)
-    state = HeapOperatorStateBackend("rules")
-    operator = BroadcastProcessOperator("rules", CONTEXT, t.PICKLED, out, t.PICKLED, spec, state, current)
+    operator = joined(spec, out=out, keys=current, name="rules")
     operator.open()
     return operator, out
 
@@ -342,7 +344,7 @@ def test_a_state_that_cannot_be_had_fails_the_operator() -> None:
     state = HeapOperatorStateBackend("rules")
     state.get_list_state("rules", int)
     spec = plan.BroadcastProcessSpec(Apply(), (RULES,))
-    operator = BroadcastProcessOperator("rules", CONTEXT, t.PICKLED, Out(), t.PICKLED, spec, state)
+    operator = OperatorHarness(spec, operator_backend=state).operator
     with pytest.raises(OperatorError, match="rules"):
         operator.open()
 

@@ -5,7 +5,10 @@ from __future__ import annotations
 import subprocess
 import sys
 
+import pytest
 from waiting import DEADLINE
+
+pytestmark = pytest.mark.process
 
 
 def test_as_many_files_may_be_open_as_the_host_grants() -> None:

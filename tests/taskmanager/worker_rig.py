@@ -15,6 +15,7 @@ from millstream.core.batches import Batch, RowBatch
 from millstream.core.clock import ManualClock
 from millstream.core.conversion import record_batch_to_rows
 from millstream.core.pickling import to_bytes
+from millstream.core.state_kinds import StateKind
 from millstream.datastream.connectors.base import (
     Boundedness,
     PollStatus,
@@ -28,7 +29,9 @@ from millstream.datastream.connectors.base import (
 )
 from millstream.datastream.functions import RuntimeContext
 from millstream.proto import taskmanager_pb2 as pb
+from millstream.taskmanager.network.inputs import LocalInputChannel
 from millstream.taskmanager.slot_worker import SlotWorker
+from millstream.taskmanager.task import Task
 
 DEBLOAT = "taskmanager.network.memory.buffer-debloat.enabled"
 
@@ -184,6 +187,22 @@ class WorkerRig:
     def tell(self, task: pb.TaskDeployment, **kind: Any) -> None:
         """An event of the task's enumerator."""
         self.post(pb.WorkerCommand(coordinator_event=pb.CoordinatorEvent(attempt_id=task.attempt_id, **kind)))
+
+    def running(self, task: pb.TaskDeployment) -> Task:
+        """The attempt, while it is there."""
+        return self.worker._tasks[task.attempt_id]
+
+    def operator(self, task: pb.TaskDeployment, index: int = 0) -> Any:
+        """One of its operators, from the head on."""
+        return self.running(task).chain.operators[index]
+
+    def unread(self, task: pb.TaskDeployment) -> list[Any]:
+        """The splits that the task's source has not read to their end."""
+        return list(self.operator(task).elements(0)[StateKind.SPLITS])
+
+    def channel(self, number: int) -> LocalInputChannel:
+        """A channel between two tasks of this worker."""
+        return self.worker._channels.local(number, "")
 
     def post(self, mail: Any) -> None:
         """Puts a mail and has it taken, without the turn that would follow."""

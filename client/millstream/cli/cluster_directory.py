@@ -20,7 +20,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from millstream.core.configuration import Configuration
-from millstream.core.directories import for_user_only, private_folder
+from millstream.core.directories import for_user_only, make_private, private_folder
 from millstream.core.errors import MillstreamError
 from millstream.core.log_files import rotated
 from millstream.resourcemanager.process_records import ProcessRecord, processes_with, read_records
@@ -82,9 +82,9 @@ class ClusterDirectory:
         path = self.conf / name / "config.yaml"
         path.unlink(missing_ok=True)
         if options:
-            path.parent.mkdir(mode=0o700, exist_ok=True)
-            path.touch(mode=0o600)
-            path.write_text(yaml.safe_dump(self.configuration().merged(dict(options)).to_dict()))
+            make_private(path.parent)
+            with open(path, "w", opener=for_user_only) as file:
+                file.write(yaml.safe_dump(self.configuration().merged(dict(options)).to_dict()))
 
     def services(self) -> dict[str, ProcessRecord]:
         """The services that were started, by name, whether they run or not."""

@@ -87,9 +87,10 @@ def cancel(
     """Cancel a job."""
     checked_job_id(job_id)
     client = RestClient(client_configuration(config_dir, overrides, address))
+    state = client.get(f"/jobs/{job_id}")["state"]
     client.patch(f"/jobs/{job_id}?mode=cancel")
     if not wait:
-        click.echo(f"Asked job {job_id} to cancel.")
+        click.echo(f"Job {job_id} is {state} already." if state in ENDED else f"Asked job {job_id} to cancel.")
         return 0
     while (state := client.get(f"/jobs/{job_id}")["state"]) not in ENDED:
         time.sleep(_POLL)

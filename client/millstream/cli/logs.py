@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 
 import click
 
 from millstream.cli.failures import Command
 from millstream.cli.options import client_configuration, client_options
+from millstream.core.errors import MillstreamError
 
 
 @click.command(cls=Command)
@@ -38,8 +40,14 @@ def logs(
     from millstream.cli.rest import RestClient
 
     client = RestClient(client_configuration(config_dir, overrides, address))
-    sources = sources_of(client, name, ".out" if out else ".log")
+    suffix = ".out" if out else ".log"
+    sources = sources_of(client, name, suffix)
     shown: list[LogSource] = []
+
+    def listed() -> list[LogSource]:
+        with contextlib.suppress(MillstreamError):  # none at this moment
+            return sources_of(client, name, suffix)
+        return []
 
     def show(source: LogSource, line: bytes) -> None:
         if len(sources) > 1 and shown[-1:] != [source]:
@@ -55,7 +63,7 @@ def logs(
         kind, other, option = ("printed", "logged", "") if out else ("logged", "printed", "--out ")
         click.echo(f"Nothing was {kind}; `millstream logs {option}{name}` shows what was {other}.", err=True)
     if follow:
-        for source, line in followed(client, sources):
+        for source, line in followed(client, sources, listed):
             show(source, line)
             sys.stdout.flush()
     return 0

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -57,9 +58,11 @@ def become_program(
         variables = child_variables(environment, variables={**_variables(plain, artifacts), **told})
         sys.stdout.flush()
         sys.stderr.flush()
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})  # until the program's `main`
         try:
             os.execve(command[0], command, variables)
         except OSError as error:
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
             raise MillstreamError(f"cannot run the interpreter {command[0]}: {error.strerror}") from error
 
 

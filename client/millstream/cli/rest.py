@@ -8,6 +8,7 @@ import re
 import ssl
 from typing import Any
 
+from millstream.cli.options import cluster_directory
 from millstream.core.configuration import Configuration
 from millstream.core.errors import NO_CLUSTER, MillstreamError, UnreachableError
 
@@ -77,13 +78,24 @@ class RestClient:
             body = response.read()
         except (OSError, http.client.HTTPException) as error:
             reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
-            advice = f". {NO_CLUSTER}" if self._advises and isinstance(error, ConnectionRefusedError) else ""
+            advice = f". {self._advice()}" if self._advises and isinstance(error, ConnectionRefusedError) else ""
             raise UnreachableError(f"cannot reach the cluster at {self.address}: {reason}{advice}") from error
         finally:
             connection.close()
         if response.status >= 400:
             raise RestError(self._reason(response.status, response.reason, body), response.status)
         return body, response.headers
+
+    def _advice(self) -> str:
+        """What to do when nobody listens: of this user's own cluster there, the dispatcher alone may be missing."""
+        from millstream.cli.cluster_directory import ClusterDirectory
+
+        own = ClusterDirectory(cluster_directory(None))
+        configuration, up = own.configuration(), [n for n, record in own.services().items() if record.is_running()]
+        place = (configuration.string("rest.address"), configuration.integer("rest.port"))
+        if up and "dispatcher-1" not in up and place == (self._host, self._port):
+            return f"The dispatcher of the cluster in {own.root} is down: `millstream cluster start dispatcher`"
+        return NO_CLUSTER
 
     def _reason(self, status: int, phrase: str, body: bytes) -> str:
         try:

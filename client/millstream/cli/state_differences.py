@@ -10,8 +10,8 @@ from typing import Any
 import click
 
 from millstream.cli.state_listing import scaling
-from millstream.cli.tables import printable
 from millstream.core.pickling import reading_state
+from millstream.core.printable import printable
 from millstream.core.row import Row
 from millstream.core.snapshot.columns import Pickled
 from millstream.core.snapshot.diff import ABSENT, Entry, OperatorDiff, SnapshotDiff, StateDiff

@@ -6,6 +6,8 @@ import sys
 from collections.abc import Sequence
 from datetime import datetime
 
+from millstream.core.printable import printable
+
 
 def print_table(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     """Prints to stdout. Nothing is ever cut off, and what would move the cursor is shown as Python writes it."""
@@ -25,11 +27,6 @@ def print_table(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     widths = [max(len(row[column]) for row in [headers, *rows]) for column in range(len(headers))]
     for row in [headers, *rows]:
         print("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
-
-
-def printable(text: str) -> str:
-    """Text in a line of its own, whatever letters it has."""
-    return "".join(letter if letter.isprintable() else repr(letter)[1:-1] for letter in text)
 
 
 def duration(milliseconds: int) -> str:

@@ -7,7 +7,7 @@ import os
 import stat
 from collections import deque
 from dataclasses import dataclass
-from itertools import islice
+from itertools import accumulate, islice
 from pathlib import Path
 
 from millstream.client.ignore_rules import IgnoreRules
@@ -31,7 +31,7 @@ class FoundFiles:
 
 
 def scan(folder: Path, max_size: int, only: frozenset[str] | None = None) -> FoundFiles:
-    """Walks the folder breadth first, through links too, but into no folder twice.
+    """Walks the folder breadth first, through links too, but into no folder from within itself.
 
     `only` are names in the folder itself: nothing else is looked at. A file over a fifth of the bound is left out: it
     is data. Raises FolderTooLargeError when the others together are over it, or are too many.
@@ -39,24 +39,29 @@ def scan(folder: Path, max_size: int, only: frozenset[str] | None = None) -> Fou
     rules = _rules(folder)
     found: list[str] = []
     too_large: list[tuple[str, int]] = []
-    pending, seen, top = deque([""]), set(), os.path.realpath(folder)
+    top = os.path.realpath(folder)
+    pending: deque[tuple[str, tuple[str, ...]]] = deque([("", ())])  # with the folders that lead to it
     total = entries = 0
     while pending:
-        inside = pending.popleft()
+        inside, above = pending.popleft()
         real = os.path.realpath(folder / inside)
-        if real in seen or (inside and top.startswith(os.path.join(real, ""))):
-            continue  # known, or a folder above this one
-        seen.add(real)
+        if real in above or (inside and top.startswith(os.path.join(real, ""))):
+            continue
+        own = os.path.relpath(real, top) if inside and real.startswith(os.path.join(top, "")) else inside
+        is_linked = own != inside  # to a folder of the program, where what is left out is so by any name
+        if is_linked and any(rules.leaves_out(part, True) for part in accumulate(own.split("/"), "{}/{}".format)):
+            continue
         for name, mode, size in _listed(folder / inside, None if inside else only):
             entries += 1
             if entries > MOST_ENTRIES:
                 raise FolderTooLargeError(f"it has more than {MOST_ENTRIES} entries")
             path = f"{inside}/{name}" if inside else name
-            if rules.leaves_out(path, stat.S_ISDIR(mode)):
+            is_folder = stat.S_ISDIR(mode)
+            if rules.leaves_out(path, is_folder) or (is_linked and rules.leaves_out(f"{own}/{name}", is_folder)):
                 continue
-            if stat.S_ISDIR(mode):
+            if is_folder:
                 if not _is_not_the_programs(folder / path):
-                    pending.append(path)
+                    pending.append((path, (*above, real)))
             elif stat.S_ISREG(mode) and size > max_size // 5:
                 too_large.append((path, size))
             elif stat.S_ISREG(mode) and os.access(folder / path, os.R_OK):

@@ -10,6 +10,7 @@ from __future__ import annotations
 from datetime import timedelta
 
 from millstream.core.failure_texts import has_traceback, location_lines, restart_line
+from millstream.core.printable import printable
 from millstream.core.states import JobStatus
 from millstream.proto import status_pb2 as pb
 
@@ -46,7 +47,7 @@ class JobStory:
         message = details.message
         if message.startswith(_INSTALLING):  # and what pip says, line by line
             message = message.partition(": ")[0]
-        line = f"Job '{details.name}': {message}"
+        line = f"Job '{printable(details.name)}': {message}"
         return "" if line == self._waited else line
 
     def waited(self, line: str) -> None:
@@ -66,17 +67,17 @@ class JobStory:
         if has_traceback(failure) and not self.has_shown(failure):
             self._tracebacks.add(_error(failure))
             lines += [failure.traceback.rstrip(), *location_lines(failure)]
-        return [*lines, f"Job '{details.name}': {restart_line(failure)}"]
+        return [*lines, f"Job '{printable(details.name)}': {restart_line(failure)}"]
 
     def _changed(self, details: pb.JobDetails, state: JobStatus) -> list[str]:
         if state is JobStatus.RUNNING:
             again, self._has_run = " again" if self._has_run else "", True
-            return [f"Job '{details.name}' is running{again}"]
+            return [f"Job '{printable(details.name)}' is running{again}"]
         if not state.is_terminal:
             return []
         took = _duration(details.end_time - details.start_time)
         restarts = f", {details.restarts} restart{'s' if details.restarts > 1 else ''}" if details.restarts else ""
-        lines = [f"Job '{details.name}' ({details.job_id}) is {state} after {took}{restarts}"]
+        lines = [f"Job '{printable(details.name)}' ({details.job_id}) is {state} after {took}{restarts}"]
         if self._has_run:
             lines.append(
                 f"What its tasks printed: millstream logs --out {details.job_id}; without --out what they logged. Both "

@@ -24,6 +24,7 @@ import importlib
 import inspect
 import os
 import runpy
+import signal
 import sys
 import threading
 import traceback
@@ -65,6 +66,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     if parent := os.environ.pop(PARENT_VARIABLE, ""):
         follow_parent(int(parent))
     try:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})  # Ctrl-C waits while all of the above is imported
         if options.handed_down is not None:
             options.arguments = take_up(options.handed_down)
         if options.entry is not None:

@@ -22,6 +22,8 @@ from millstream.core.types import PICKLED
 from millstream.proto import taskmanager_pb2 as pb
 from millstream.taskmanager.chain import ChainBuilder, OperatorChain
 from millstream.taskmanager.operators.base import FunctionOperator, Operator, OperatorError
+from millstream.taskmanager.operators.output import LocalOutput
+from millstream.taskmanager.operators.setup import TaskServices
 from millstream.taskmanager.operators.source import ReaderContext
 from millstream.taskmanager.runtime_context import TaskRuntimeContext
 from millstream.taskmanager.state.heap import HashMapStateBackend
@@ -59,25 +61,22 @@ def _build(graph: JobGraph, vertex: JobVertex) -> OperatorChain:
     index = KeyGroupIndex(vertex.max_parallelism, key_group_range(0, vertex.max_parallelism, vertex.parallelism))
     backend, clock = HashMapStateBackend(), SystemClock()
 
-    builder = ChainBuilder(
-        task_outputs=[_drop] * outputs,
-        input_type=inputs.get(0, PICKLED),
-        second_input_type=inputs.get(1, PICKLED),
+    services = TaskServices(
         make_context=lambda name: TaskRuntimeContext(deployment, name, graph.configuration, {}, {}),
         make_reader_context=lambda context: ReaderContext(
             context, lambda kind, event: None, lambda: None, lambda seconds: None
         ),
-        make_backend=lambda name, key_type: backend.keyed_backend(name, key_type, index, clock),
+        make_keyed_backend=lambda name, key_type: backend.keyed_backend(name, key_type, index, clock),
         make_operator_backend=backend.operator_backend,
-        max_rows=1,
-        max_column_rows=1,
     )
+    dropped = LocalOutput(_drop)  # nothing is processed; what open() may emit goes nowhere
+    builder = ChainBuilder(services, [dropped] * outputs, (inputs.get(0, PICKLED), inputs.get(1, PICKLED)))
     chain: plan.Chain = pickle.loads(vertex.chain)
     return builder.build(chain)
 
 
 def _drop(batch: Batch) -> None:
-    """Nothing is processed, so nothing is emitted; what open() may emit goes nowhere."""
+    pass
 
 
 def _opened(chain: OperatorChain, failed: Failed) -> dict[str, str]:

@@ -16,7 +16,6 @@ from millstream.datastream.functions import BroadcastProcessFunction, KeyedBroad
 from millstream.datastream.keyed_stream import KeyedStream
 from millstream.datastream.signatures import checked_callable, element_type
 from millstream.datastream.state import MapStateDescriptor
-from millstream.datastream.transformations import OperatorKind
 
 
 class BroadcastStream:
@@ -57,12 +56,10 @@ class BroadcastConnectedStream:
         methods = ("process_element", "process_broadcast_element")
         targets = [checked_callable("process", func, method, 2) for method in methods]
         record_type = common_type(*(element_type(target, output_type) for target in targets))
-        kind, name = OperatorKind.BROADCAST_PROCESS, "Co-Process-Broadcast"
-        if keys is not None:
-            kind, name = OperatorKind.KEYED_BROADCAST_PROCESS, "Co-Process-Broadcast-Keyed"
+        name = "Co-Process-Broadcast" if keys is None else "Co-Process-Broadcast-Keyed"
         spec = BroadcastProcessSpec(func, self.broadcast_stream.broadcast_state_descriptors, keys)
         return two_input_stream(
-            self.non_broadcast_stream, self.broadcast_stream.input_stream, kind, name, spec, record_type
+            self.non_broadcast_stream, self.broadcast_stream.input_stream, name, spec, record_type
         )
 
     def _keys(self) -> TwoInputKeys | None:

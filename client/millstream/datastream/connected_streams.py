@@ -23,7 +23,6 @@ from millstream.datastream.functions import (
 from millstream.datastream.keyed_stream import KeyedStream
 from millstream.datastream.paired_functions import PairedFlatMapFunction, PairedMapFunction, PairedProcessFunction
 from millstream.datastream.signatures import checked_callable, element_type, refuse_generator, result_type
-from millstream.datastream.transformations import OperatorKind
 
 
 class ConnectedStreams:
@@ -46,7 +45,7 @@ class ConnectedStreams:
         for target in targets:
             refuse_generator("map", target, "use flat_map for any number of results")
         kind = common_type(*(result_type(target, output_type) for target in targets))
-        return self._then(OperatorKind.CO_MAP, "Co-Map", CoMapSpec(function, self._keys("map")), kind)
+        return self._then("Co-Map", CoMapSpec(function, self._keys("map")), kind)
 
     def flat_map(self, func: Any, output_type: Any = None) -> DataStream:
         """Any number of records out for each one in; `func` is a CoFlatMapFunction or a pair of callables."""
@@ -54,7 +53,7 @@ class ConnectedStreams:
         targets = _targets("flat_map", func, function, ("flat_map1", "flat_map2"), 1)
         kind = common_type(*(element_type(target, output_type) for target in targets))
         spec = CoFlatMapSpec(function, self._keys("flat_map"))
-        return self._then(OperatorKind.CO_FLAT_MAP, "Co-Flat Map", spec, kind)
+        return self._then("Co-Flat Map", spec, kind)
 
     def process(self, func: Any, output_type: Any = None) -> DataStream:
         """The general operator: a CoProcessFunction, a KeyedCoProcessFunction or a pair of callables `(value, ctx)`."""
@@ -73,8 +72,8 @@ class ConnectedStreams:
         kind = common_type(*(element_type(target, output_type) for target in targets))
         spec = CoProcessSpec(function, keys)
         if keys is None:
-            return self._then(OperatorKind.CO_PROCESS, "Co-Process", spec, kind)
-        return self._then(OperatorKind.KEYED_CO_PROCESS, "Keyed Co-Process", spec, kind)
+            return self._then("Co-Process", spec, kind)
+        return self._then("Keyed Co-Process", spec, kind)
 
     def _keys(self, method: str) -> TwoInputKeys | None:
         first, second = self.stream1, self.stream2
@@ -88,14 +87,13 @@ class ConnectedStreams:
             )
         return TwoInputKeys(first.key_selector, second.key_selector, common_type(*types))
 
-    def _then(self, kind: OperatorKind, name: str, spec: OperatorSpec, record_type: TypeInformation) -> DataStream:
-        return two_input_stream(self.stream1, self.stream2, kind, name, spec, record_type)
+    def _then(self, name: str, spec: OperatorSpec, record_type: TypeInformation) -> DataStream:
+        return two_input_stream(self.stream1, self.stream2, name, spec, record_type)
 
 
 def two_input_stream(
     first: DataStream,
     second: DataStream,
-    kind: OperatorKind,
     name: str,
     spec: OperatorSpec,
     record_type: TypeInformation,
@@ -103,7 +101,7 @@ def two_input_stream(
     """The stream that an operator makes of two others."""
     environment = first.get_execution_environment()
     operator = environment.add_operator(
-        kind, name, first.transformation, spec, record_type, second_input=second.transformation
+        name, first.transformation, spec, record_type, second_input=second.transformation
     )
     return DataStream(environment, operator, record_type)
 

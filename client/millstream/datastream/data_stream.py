@@ -46,9 +46,7 @@ from millstream.datastream.signatures import (
     result_type,
 )
 from millstream.datastream.transformations import (
-    SIDE_OUTPUT_KINDS,
     ChainingStrategy,
-    OperatorKind,
     OperatorTransformation,
     PartitionTransformation,
     SideOutputTransformation,
@@ -110,18 +108,18 @@ class DataStream(OperatorSettings):
         """One record out for each record in; `func` is a callable or a MapFunction."""
         target = checked_callable("map", func, "map", 1)
         refuse_generator("map", target, "use flat_map for any number of results")
-        return self._then(OperatorKind.MAP, "Map", MapSpec(func), result_type(target, output_type))
+        return self._then("Map", MapSpec(func), result_type(target, output_type))
 
     def flat_map(self, func: Any, output_type: Any = None) -> DataStream:
         """Any number of records out for each one in; `func` answers an iterable or is a generator."""
         target = checked_callable("flat_map", func, "flat_map", 1)
-        return self._then(OperatorKind.FLAT_MAP, "Flat Map", FlatMapSpec(func), element_type(target, output_type))
+        return self._then("Flat Map", FlatMapSpec(func), element_type(target, output_type))
 
     def filter(self, func: Any) -> DataStream:
         """Keeps the records for which `func` answers true."""
         target = checked_callable("filter", func, "filter", 1)
         refuse_generator("filter", target, "a filter answers true or false")
-        return self._then(OperatorKind.FILTER, "Filter", FilterSpec(func), self._type)
+        return self._then("Filter", FilterSpec(func), self._type)
 
     def process(self, func: Any, output_type: Any = None) -> DataStream:
         """The general operator: a ProcessFunction or a callable `(value, ctx)` that yields results and side outputs."""
@@ -132,7 +130,7 @@ class DataStream(OperatorSettings):
             )
         target = checked_callable("process", func, "process_element", 2)
         function = func if isinstance(func, ProcessFunction) else CallableProcessFunction(func)
-        return self._then(OperatorKind.PROCESS, "Process", ProcessSpec(function), element_type(target, output_type))
+        return self._then("Process", ProcessSpec(function), element_type(target, output_type))
 
     def map_batches(self, func: Any, output_type: Any = None, batch_format: str | None = None) -> DataStream:
         """A function from Arrow record batches, or pandas data frames, to the same; None says that nothing follows.
@@ -145,7 +143,7 @@ class DataStream(OperatorSettings):
         if chosen not in ("arrow", "pandas"):
             raise InvalidProgramError(f"map_batches: the batch format is 'arrow' or 'pandas', not {batch_format!r}")
         kind = PICKLED if output_type is None else result_type(target, output_type)
-        return self._then(OperatorKind.MAP_BATCHES, "Map Batches", MapBatchesSpec(func, chosen), kind)
+        return self._then("Map Batches", MapBatchesSpec(func, chosen), kind)
 
     def project(self, *field_indexes: int | str) -> DataStream:
         """Keeps these fields, by position or name, in this order: as a row of rows, as a tuple of anything else."""
@@ -153,7 +151,7 @@ class DataStream(OperatorSettings):
             raise InvalidProgramError("project: name at least one field")
         fields = tuple(checked_field("project", field, self._type) for field in field_indexes)
         kind = projected_type(fields, self._type)
-        return self._then(OperatorKind.MAP, "Projection", MapSpec(Projection(fields)), kind)
+        return self._then("Projection", MapSpec(Projection(fields)), kind)
 
     def key_by(self, key_selector: Any, key_type: Any = None) -> KeyedStream:
         """Groups the stream by a key: a callable, a KeySelector, a field's name or position, or a list of these."""
@@ -243,7 +241,7 @@ class DataStream(OperatorSettings):
                     f"get_side_output: '{operator.full_name}' sends nothing to the side output '{output_tag.tag_id}'; "
                     "on_error='dead-letter' makes a source send what it cannot read to DEAD_LETTERS"
                 )
-        elif operator.kind not in SIDE_OUTPUT_KINDS:
+        elif not operator.spec.has_side_outputs:
             raise InvalidProgramError(
                 f"get_side_output: '{operator.full_name}' has no side outputs, only process() has them, and sources "
                 "with on_error='dead-letter'"
@@ -268,7 +266,7 @@ class DataStream(OperatorSettings):
         """Runs the job and answers this stream's records as they come: an iterator, or a list of at most `limit`."""
         if limit is not None and (isinstance(limit, bool) or not isinstance(limit, int) or limit < 1):
             raise InvalidProgramError(f"execute_and_collect: a limit is a whole number of at least 1, not {limit!r}")
-        operator = self._add(OperatorKind.COLLECT, "Collect", CollectSpec(), self._type)
+        operator = self._add("Collect", CollectSpec(), self._type)
         operator.parallelism, operator.non_parallel = 1, True
         results = self._environment.collect_from(operator, job_execution_name)
         if limit is None:
@@ -277,15 +275,15 @@ class DataStream(OperatorSettings):
             return [record for record, _ in zip(results, range(limit), strict=False)]
 
     def _sink(self, name: str, sink: Sink) -> DataStreamSink:
-        return DataStreamSink(self._add(OperatorKind.SINK, name, SinkSpec(sink), PICKLED))
+        return DataStreamSink(self._add(name, SinkSpec(sink), PICKLED))
 
     def _add(
-        self, kind: OperatorKind, name: str, spec: OperatorSpec, record_type: TypeInformation
+        self, name: str, spec: OperatorSpec, record_type: TypeInformation
     ) -> OperatorTransformation:
-        return self._environment.add_operator(kind, name, self._transformation, spec, record_type)
+        return self._environment.add_operator(name, self._transformation, spec, record_type)
 
-    def _then(self, kind: OperatorKind, name: str, spec: OperatorSpec, record_type: TypeInformation) -> DataStream:
-        return DataStream(self._environment, self._add(kind, name, spec, record_type), record_type)
+    def _then(self, name: str, spec: OperatorSpec, record_type: TypeInformation) -> DataStream:
+        return DataStream(self._environment, self._add(name, spec, record_type), record_type)
 
     def _virtual(self, transformation: Transformation, record_type: TypeInformation) -> DataStream:
         return DataStream(self._environment, transformation, record_type)

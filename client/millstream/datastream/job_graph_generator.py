@@ -5,26 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from millstream.core.errors import InvalidProgramError
 from millstream.core.graph import Artifact, JobEdge, JobGraph, JobVertex, OperatorInfo
 from millstream.core.ids import JobId, VertexId, new_id, stable_id
 from millstream.core.plan import (
     STRATEGY_NAMES,
-    BroadcastProcessSpec,
     Chain,
     ChainedOperator,
     ChainedOutput,
-    CoFlatMapSpec,
-    CollectSpec,
-    CoMapSpec,
-    CoProcessSpec,
     CustomPartitioner,
     EdgeSpec,
     HashPartitioner,
-    KeyedProcessSpec,
     OperatorSpec,
     Partitioner,
-    ReduceSpec,
-    SinkSpec,
     SourceSpec,
 )
 from millstream.core.types import PICKLED
@@ -95,10 +88,11 @@ def _pickle_chain(chain: NodeChain, source: SourceSpec | None) -> bytes:
     operators = _chained_operators(chain, source)
     try:
         return pickled(Chain(operators), chain.name(), None)
-    except Exception:
-        for operator in operators:
-            pickled(operator, operator.name, _user_part(operator.spec))
-        raise
+    except InvalidProgramError as error:
+        failed = error
+    for operator in operators:
+        pickled(operator, operator.name, _user_part(operator.spec))
+    raise failed
 
 
 def _chained_operators(chain: NodeChain, source: SourceSpec | None) -> tuple[ChainedOperator, ...]:
@@ -146,20 +140,8 @@ def _edge_name(edge: StreamEdge) -> str:
 
 
 def _user_part(spec: OperatorSpec) -> Any:
-    match spec:
-        case SourceSpec():
-            return spec.source
-        case SinkSpec():
-            return spec.sink
-        case CollectSpec():
-            return None
-        case KeyedProcessSpec() | ReduceSpec():
-            return (spec.function, spec.key_selector.function)
-        case CoMapSpec() | CoFlatMapSpec() | CoProcessSpec() | BroadcastProcessSpec():
-            selectors = () if spec.keys is None else (spec.keys.first, spec.keys.second)
-            return (spec.function, *(selector.function for selector in selectors if selector is not None))
-        case _:
-            return spec.function
+    code = spec.user_code()
+    return code[0] if len(code) == 1 else code
 
 
 def _partitioner_part(partitioner: Partitioner) -> Any:

@@ -84,9 +84,9 @@ def with_keys(spec: OperatorSpec, key_selector: KeySelector, key_type: TypeInfor
     """The specification with the stream's keys when its function may ask for keyed state; plain callables cannot."""
     match spec:
         case MapSpec(MapFunction() as function):
-            return KeyedProcessSpec(KeyedMapAdapter(function), key_selector, key_type)
+            return KeyedProcessSpec(KeyedMapAdapter(function), key_selector, key_type, spec.kind)
         case FlatMapSpec(FlatMapFunction() as function):
-            return KeyedProcessSpec(KeyedFlatMapAdapter(function), key_selector, key_type)
+            return KeyedProcessSpec(KeyedFlatMapAdapter(function), key_selector, key_type, spec.kind)
         case FilterSpec(FilterFunction() as function):
-            return KeyedProcessSpec(KeyedFilterAdapter(function), key_selector, key_type)
+            return KeyedProcessSpec(KeyedFilterAdapter(function), key_selector, key_type, spec.kind)
     return spec

@@ -13,7 +13,7 @@ from millstream.datastream.functions import KeyedProcessFunction, ProcessFunctio
 from millstream.datastream.keyed_adapters import with_keys
 from millstream.datastream.process_functions import CallableKeyedProcessFunction
 from millstream.datastream.signatures import checked_callable, element_type, refuse_generator
-from millstream.datastream.transformations import OperatorKind, PartitionTransformation
+from millstream.datastream.transformations import PartitionTransformation
 
 
 class KeyedStream(DataStream):
@@ -77,14 +77,14 @@ class KeyedStream(DataStream):
         target = checked_callable("process", func, "process_element", 2)
         function = func if isinstance(func, KeyedProcessFunction) else CallableKeyedProcessFunction(func)
         spec = KeyedProcessSpec(function, self._key_selector, self._key_type)
-        return self._then(OperatorKind.KEYED_PROCESS, "KeyedProcess", spec, element_type(target, output_type))
+        return self._then("KeyedProcess", spec, element_type(target, output_type))
 
     def _reduce(self, name: str, function: Any) -> DataStream:
         spec = ReduceSpec(function, self._key_selector, self._key_type, self._type)
-        return self._then(OperatorKind.REDUCE, name, spec, self._type)
+        return self._then(name, spec, self._type)
 
-    def _then(self, kind: OperatorKind, name: str, spec: OperatorSpec, record_type: TypeInformation) -> DataStream:
-        return super()._then(kind, name, with_keys(spec, self._key_selector, self._key_type), record_type)
+    def _then(self, name: str, spec: OperatorSpec, record_type: TypeInformation) -> DataStream:
+        return super()._then(name, with_keys(spec, self._key_selector, self._key_type), record_type)
 
     def _partitioned(self, partitioner: Partitioner) -> NoReturn:
         raise InvalidProgramError("a keyed stream is partitioned by its key; its partitioning cannot be overridden")

@@ -30,7 +30,7 @@ def assign_operator_ids(
             names_by_uid[operator.uid] = operator.full_name
             ids[operator.number] = OperatorId(stable_id("uid", operator.uid))
             continue
-        signature = [operator.kind.value]
+        signature = [operator.spec.kind]
         for found in inputs[operator.number]:
             tag = "" if found.tag is None else f"tag:{found.tag.tag_id}"
             signature += (ids[found.operator.number], tag)

@@ -10,6 +10,7 @@ from typing import Any
 
 from millstream.core.errors import InvalidProgramError
 from millstream.core.pickling import to_bytes
+from millstream.core.tracebacks import is_users
 
 _DEEPEST = 10
 
@@ -24,7 +25,7 @@ def pickled(value: Any, operator_name: str, part: Any) -> bytes:
         raise InvalidProgramError(
             f"operator '{operator_name}': {what} cannot be pickled: {' '.join(str(reason).split())}. "
             "Create such objects in the function's open() method"
-        ) from error
+        ) from (error if is_users(error) else None)
 
 
 def _find_culprit(value: Any, error: Exception) -> tuple[str, Any, Exception]:
@@ -65,8 +66,13 @@ def _children(value: Any) -> Iterator[tuple[str, Any]]:
         yield from ((f"the item {key!r}", child) for key, child in value.items())
     elif isinstance(value, list | tuple | set | frozenset):
         yield from ((f"the element {i}", child) for i, child in enumerate(value))
-    elif not isinstance(value, type | types.ModuleType):
+    elif not isinstance(value, type | types.ModuleType) and not _says_itself(value):
         yield from ((f"the attribute '{name}'", child) for name, child in getattr(value, "__dict__", {}).items())
+
+
+def _says_itself(value: Any) -> bool:
+    """Whether its class has a way of its own to be pickled, or to refuse: then its attributes are not to blame."""
+    return getattr(type(value), "__reduce__", None) is not object.__reduce__
 
 
 def _describe(value: Any) -> str:

@@ -18,6 +18,7 @@ from millstream.common.execution_config import ExecutionConfig
 from millstream.core import configuration as core
 from millstream.core.errors import InvalidProgramError
 from millstream.core.graph import ArtifactKind, JobGraph
+from millstream.core.names import why_unwritable
 from millstream.core.plan import OperatorSpec, SourceSpec
 from millstream.core.plan_json import plan_json
 from millstream.core.types import PICKLED, TypeInformation
@@ -43,7 +44,7 @@ from millstream.datastream.runtime_execution_mode import RuntimeExecutionMode
 from millstream.datastream.shipped_data import ShippedData
 from millstream.datastream.signatures import declared_type
 from millstream.datastream.stream_graph import GraphDefaults, StreamGraph, build_stream_graph
-from millstream.datastream.transformations import OperatorKind, OperatorTransformation, Transformation
+from millstream.datastream.transformations import OperatorTransformation, Transformation
 
 DEFAULT_JOB_NAME = "Millstream Streaming Job"
 
@@ -179,7 +180,7 @@ class StreamExecutionEnvironment(FaultToleranceSettings):
             raise InvalidProgramError("from_source: event time is not available; pass None as the watermark strategy")
         kind = source.get_produced_type() if type_info is None else declared_type(type_info)
         name = source_name or type(source).__name__
-        operator = self.add_operator(OperatorKind.SOURCE, name, None, SourceSpec(source), kind)
+        operator = self.add_operator(name, None, SourceSpec(source), kind)
         return DataStream(self, operator, kind)
 
     def from_sequence(self, start: int, end: int) -> DataStream:
@@ -260,6 +261,8 @@ class StreamExecutionEnvironment(FaultToleranceSettings):
         stream_graph = build_stream_graph(self._operators, defaults)
         artifacts, paths = resolve_artifacts(self._uploaded, self._local_files)
         name = job_name or configuration.string("pipeline.name") or DEFAULT_JOB_NAME
+        if why := why_unwritable(name):
+            raise InvalidProgramError(f"the job's name {why}")
         data = ShippedData()
         try:
             graph = build_job_graph(stream_graph, name, options_of_job(configuration), artifacts, data.take)
@@ -271,7 +274,6 @@ class StreamExecutionEnvironment(FaultToleranceSettings):
 
     def add_operator(
         self,
-        kind: OperatorKind,
         name: str,
         input_: Transformation | None,
         spec: OperatorSpec,
@@ -280,7 +282,7 @@ class StreamExecutionEnvironment(FaultToleranceSettings):
     ) -> OperatorTransformation:
         """Adds an operator to the program; called by streams."""
         number = next(self._numbers)
-        operator = OperatorTransformation(number, kind, name, input_, spec, output_type, second_input=second_input)
+        operator = OperatorTransformation(number, name, input_, spec, output_type, second_input=second_input)
         self._operators.append(operator)
         EXECUTIONS.built()
         return operator
@@ -300,7 +302,10 @@ class StreamExecutionEnvironment(FaultToleranceSettings):
         from millstream.datastream.detached import DetachedJobClient, is_detached
 
         configuration = self.get_configuration()
-        client = load_executor(configuration).submit(job.graph, artifact_paths=job.artifact_paths)
+        try:
+            client = load_executor(configuration).submit(job.graph, artifact_paths=job.artifact_paths)
+        except KeyboardInterrupt:
+            raise KeyboardInterrupt(f"interrupted while job {job.graph.job_id} was being submitted") from None
         return DetachedJobClient(client) if is_detached(configuration) else client
 
     def __reduce__(self) -> Any:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from millstream.core.errors import InvalidProgramError
 from millstream.core.ids import OperatorId
 from millstream.core.key_groups import HIGHEST_MAX_PARALLELISM, default_max_parallelism
+from millstream.core.names import why_unwritable
 from millstream.core.plan import ForwardPartitioner, Partitioner, RebalancePartitioner, SourceSpec
 from millstream.core.types import PICKLED, TypeInformation
 from millstream.datastream.operator_ids import assign_operator_ids
@@ -81,6 +82,8 @@ def build_stream_graph(ends: list[OperatorTransformation], defaults: GraphDefaul
         raise InvalidProgramError(NO_OPERATORS)
     operators = reachable(ends)
     inputs = {operator.number: inputs_of(operator) for operator in operators}
+    for operator in operators:
+        _check_names(operator, inputs[operator.number])
     ids = assign_operator_ids(operators, inputs)
     nodes: dict[int, StreamNode] = {}
     for index, operator in enumerate(operators):
@@ -95,6 +98,18 @@ def build_stream_graph(ends: list[OperatorTransformation], defaults: GraphDefaul
     for node in nodes.values():
         _check_side_outputs(node)
     return StreamGraph(tuple(nodes.values()), defaults.chaining)
+
+
+def _check_names(operator: OperatorTransformation, inputs: list[PhysicalInput]) -> None:
+    names = [
+        ("its name", operator.full_name),
+        ("its uid", operator.uid),
+        ("its slot sharing group", operator.slot_sharing_group),
+    ]
+    names += [("the side output that it reads", found.tag.tag_id) for found in inputs if found.tag is not None]
+    for what, name in names:
+        if name is not None and (why := why_unwritable(name)):
+            raise InvalidProgramError(f"operator {operator.full_name!a}: {what} {why}")
 
 
 def _check_side_outputs(node: StreamNode) -> None:

@@ -24,45 +24,11 @@ class ChainingStrategy(Enum):
     NEVER = "never"
 
 
-class OperatorKind(Enum):
-    """What an operator does: its default name, and the part of its derived id that never changes."""
-
-    SOURCE = "source"
-    MAP = "map"
-    FLAT_MAP = "flat_map"
-    FILTER = "filter"
-    PROCESS = "process"
-    KEYED_PROCESS = "keyed_process"
-    REDUCE = "reduce"
-    MAP_BATCHES = "map_batches"
-    SINK = "sink"
-    COLLECT = "collect"
-    CO_MAP = "co_map"
-    CO_FLAT_MAP = "co_flat_map"
-    CO_PROCESS = "co_process"
-    KEYED_CO_PROCESS = "keyed_co_process"
-    BROADCAST_PROCESS = "broadcast_process"
-    KEYED_BROADCAST_PROCESS = "keyed_broadcast_process"
-
-
-SIDE_OUTPUT_KINDS = frozenset(
-    {
-        OperatorKind.PROCESS,
-        OperatorKind.KEYED_PROCESS,
-        OperatorKind.CO_PROCESS,
-        OperatorKind.KEYED_CO_PROCESS,
-        OperatorKind.BROADCAST_PROCESS,
-        OperatorKind.KEYED_BROADCAST_PROCESS,
-    }
-)
-
-
 @dataclass(slots=True, eq=False)
 class OperatorTransformation:
     """An operator, and what the user set for it. None: as the environment or the inputs have it."""
 
     number: int
-    kind: OperatorKind
     name: str
     input: Transformation | None
     spec: OperatorSpec
@@ -79,13 +45,7 @@ class OperatorTransformation:
     @property
     def full_name(self) -> str:
         """The name as people see it, with Flink's prefixes for sources and sinks."""
-        match self.kind:
-            case OperatorKind.SOURCE:
-                return f"Source: {self.name}"
-            case OperatorKind.SINK | OperatorKind.COLLECT:
-                return f"Sink: {self.name}"
-            case _:
-                return self.name
+        return self.spec.prefix + self.name
 
 
 @dataclass(slots=True, eq=False)

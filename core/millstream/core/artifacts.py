@@ -24,6 +24,7 @@ from typing import BinaryIO
 
 import grpc
 
+from millstream.core.directories import make_private
 from millstream.core.errors import InvalidProgramError, MillstreamError
 from millstream.core.graph import Artifact, ArtifactKind
 from millstream.core.rpc import Stub, explain
@@ -216,7 +217,7 @@ class WholeFile:
         self._path = path
         self._sha256 = sha256
         self._digest = hashlib.sha256()
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_private(path.parent)
         handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=PARTIAL)
         self._temporary = Path(temporary)
         self._file: BinaryIO = os.fdopen(handle, "wb")

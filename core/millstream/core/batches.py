@@ -2,6 +2,10 @@
 
 A batch is a `RowBatch` (Python objects) or a `ColumnBatch` (an Arrow record batch), each with optional event
 timestamps beside the records. Batches are handed on by reference and never changed after they were emitted.
+
+Of the signals, the end of the input and barriers are the task's own business: it ends, and takes its snapshot, between
+two elements. All others are `StreamSignal`s: the task hands them to its operators in their turn. Channels and gates
+need to know none of these.
 """
 
 from __future__ import annotations
@@ -17,13 +21,18 @@ if TYPE_CHECKING:
 
 
 class RowBatch:
-    """A list of records, and their timestamps when they have any."""
+    """A list of records, and their timestamps when they have any.
 
-    __slots__ = ("rows", "timestamps")
+    It is `plain` if all of its records were seen to be values without parts, or tuples of such: nobody can change
+    them, so nobody has to look at them again.
+    """
 
-    def __init__(self, rows: list[Any], timestamps: list[int] | None = None) -> None:
+    __slots__ = ("plain", "rows", "timestamps")
+
+    def __init__(self, rows: list[Any], timestamps: list[int] | None = None, plain: bool = False) -> None:
         self.rows = rows
         self.timestamps = timestamps
+        self.plain = plain
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -31,7 +40,7 @@ class RowBatch:
     def slice(self, start: int, end: int) -> RowBatch:
         """The records from one position up to another, or to the last."""
         times = self.timestamps
-        return RowBatch(self.rows[start:end], times[start:end] if times is not None else None)
+        return RowBatch(self.rows[start:end], times[start:end] if times is not None else None, self.plain)
 
     def __repr__(self) -> str:
         return f"RowBatch({len(self.rows)} rows)"
@@ -76,8 +85,9 @@ def joined(batches: list[Batch]) -> Batch:
         return batches[0]
     times = None if batches[0].timestamps is None else [cast(Any, b.timestamps) for b in batches]
     if isinstance(batches[0], RowBatch):
-        rows = chain.from_iterable(b.rows for b in batches if isinstance(b, RowBatch))
-        return RowBatch(list(rows), None if times is None else list(chain.from_iterable(times)))
+        parts = [b for b in batches if isinstance(b, RowBatch)]
+        rows = list(chain.from_iterable(b.rows for b in parts))
+        return RowBatch(rows, None if times is None else list(chain.from_iterable(times)), all(b.plain for b in parts))
     import pyarrow as pa
 
     data = pa.concat_batches([b.data for b in batches if isinstance(b, ColumnBatch)])
@@ -114,6 +124,12 @@ class Barrier:
         return self.unaligned or self.aligned_timeout_ms is not None
 
 
-Signal = EndOfInput | Barrier
+class StreamSignal:
+    """Base of the signals that operators see and send on, in their place among the records."""
+
+    __slots__ = ()
+
+
+Signal = EndOfInput | Barrier | StreamSignal
 Element = Batch | Signal
 END_OF_INPUT = EndOfInput()

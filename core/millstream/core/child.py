@@ -16,7 +16,7 @@ import subprocess
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import IO, Protocol
+from typing import IO, Final, Protocol
 
 from millstream.core.control_pipe import LENGTH, ControlPipe
 from millstream.core.environment_use import in_use
@@ -25,9 +25,17 @@ from millstream.core.forking import keep_from_children
 from millstream.core.memory import killed_from_outside
 from millstream.core.process_session import kill_session
 
+_SENT: Final = frozenset(
+    {signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2}
+)
+"""Signals that people, services and the kernel's out-of-memory killer end a process with. A crash has others."""
+
 
 class Child(Protocol):
     """The parent's end: of a process, or in local mode for debuggers, of a thread."""
+
+    crashed: bool
+    """Once it has ended: whether it did so by itself, with a status or in a crash. A kill from outside is none."""
 
     def send(self, message: bytes) -> None:
         """Queues a message for the child; goes nowhere when it is dead."""
@@ -65,6 +73,7 @@ class ChildProcess:
         self._is_gone = False
         self._was_killed = False
         self._receiving = False
+        self.crashed = False
         self._ended: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         threading.Thread(target=self._watch, args=(self._ended.get_loop(),), name="child", daemon=True).start()
 
@@ -157,6 +166,7 @@ class ChildProcess:
             self._process.returncode = 0
             return f"process {self.pid} ended; its status went to another part of this program that waits for children"
         code = self._process.returncode = os.waitstatus_to_exitcode(status)
+        self.crashed = not self._was_killed and -code not in _SENT
         if code >= 0:
             return f"process {self.pid} exited with status {code}"
         name = signal.Signals(-code).name if -code in set(signal.Signals) else f"signal {-code}"
@@ -196,6 +206,7 @@ class ChildThread:
     """
 
     def __init__(self, thread: asyncio.Future[str], reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.crashed = False
         self._thread = thread
         self._reader = reader
         self._writer = writer

@@ -15,7 +15,8 @@ from typing import Any
 
 from millstream.core.errors import ConfigurationError
 from millstream.core.former_keys import FORMER_KEYS
-from millstream.core.options import OPTIONS, Option, OptionType
+from millstream.core.names import why_unwritable
+from millstream.core.options import OPTIONS, JobMay, Option, OptionType
 from millstream.core.secrets import shown_options
 
 _DURATION_UNITS = {
@@ -155,6 +156,8 @@ class Configuration:
         if isinstance(value, Mapping | list | tuple | set):
             raise ConfigurationError(f"option '{key}': expected one value, not {value!r}")
         text = str(value).lower() if isinstance(value, bool) else str(value if value is not None else "")
+        if why := why_unwritable(text):
+            raise ConfigurationError(f"option '{key}': {why}")
         try:
             self._parsed[key] = _within_bounds(option, _parse(option, text))
         except ValueError as error:
@@ -198,6 +201,21 @@ class Configuration:
         result = Configuration(self._raw)
         for key, value in (other.to_dict() if isinstance(other, Configuration) else other).items():
             result.set(key, value)
+        return result
+
+    def for_job(self, options: Mapping[str, str]) -> Configuration:
+        """A service's own configuration, with a job's options as far as they are the job's to decide (`JobMay`)."""
+        asked = Configuration(options)
+        result = Configuration(self._raw)
+        for key, value in options.items():
+            match OPTIONS[key].job_may:
+                case JobMay.SET:
+                    result.set(key, value)
+                case JobMay.LOWER:
+                    if (asked.get(key) or math.inf) < (self.get(key) or math.inf):
+                        result.set(key, value)
+                case JobMay.NOT:
+                    pass
         return result
 
     def to_dict(self) -> dict[str, str]:

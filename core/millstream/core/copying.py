@@ -58,6 +58,11 @@ def _is_immutable_type(kind: TypeInformation, inside: tuple[type, ...]) -> bool:
     return False
 
 
+def is_plain(value: Any) -> bool:
+    """Whether the value has no parts, or is a tuple of such values."""
+    return type(value) in ATOMIC or (type(value) is tuple and ATOMIC.issuperset(map(type, value)))
+
+
 def is_immutable(value: Any) -> bool:
     """Whether neither the value nor anything inside of it can be changed in place."""
     kind = type(value)

@@ -5,6 +5,9 @@ run code as its user. A folder is made for its user only, and used only when it 
 change what is in it. By default they are in the system's temporary folder, where anyone may have made one of the same
 name before: there a symbolic link is refused as well.
 
+No mode depends on the umask: `make_private` makes folders, `for_user_only` opens files, and `keep_private` takes from
+group and others what programs such as pip have written.
+
 What is opened is what is checked: a folder is opened without following links, and its open descriptor is asked.
 """
 
@@ -21,6 +24,7 @@ from millstream.core.configuration import Configuration
 from millstream.core.errors import ConfigurationError
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+_OTHERS = stat.S_IRWXG | stat.S_IRWXO
 _OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
 
 
@@ -72,6 +76,7 @@ def make_private(path: Path) -> None:
     make_private(path.parent)
     with contextlib.suppress(FileExistsError):
         os.mkdir(path, 0o700)
+        os.chmod(path, 0o700)  # a mask may have taken from the user, too
 
 
 def for_user_only(path: str, flags: int) -> int:
@@ -83,6 +88,20 @@ def for_user_only(path: str, flags: int) -> int:
         os.close(descriptor)
         raise
     return descriptor
+
+
+def keep_private(folder: Path) -> int:
+    """Takes every right on what is below a folder from group and others. Answers how large all of it is, in bytes."""
+    total = 0
+    for parent, folders, files in os.walk(folder):
+        for name in (*folders, *files):
+            path = os.path.join(parent, name)
+            with contextlib.suppress(FileNotFoundError):
+                found = os.lstat(path)
+                total += 0 if stat.S_ISDIR(found.st_mode) else found.st_size
+                if found.st_mode & _OTHERS and not stat.S_ISLNK(found.st_mode):
+                    os.chmod(path, stat.S_IMODE(found.st_mode) & ~_OTHERS)
+    return total
 
 
 def _open_named(root: Path, opened: contextlib.ExitStack, option: str) -> int:
@@ -98,6 +117,7 @@ def _open_inner(above: int, name: str, opened: contextlib.ExitStack) -> int | No
     """Opens a folder in an open one, made when missing. None when it is anything else."""
     with contextlib.suppress(FileExistsError):
         os.mkdir(name, 0o700, dir_fd=above)
+        os.chmod(name, 0o700, dir_fd=above)
     try:
         descriptor = os.open(name, _FOLDER | os.O_NOFOLLOW, dir_fd=above)
     except OSError as error:

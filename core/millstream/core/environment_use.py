@@ -16,6 +16,8 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+from millstream.core.directories import for_user_only, keep_private
+
 READY = ".ready"
 _EVICTED = ".evicted"
 _ABOUT_TO_BE_USED = 600.0
@@ -27,7 +29,7 @@ def in_use(lock: str | None) -> Iterator[tuple[int, ...]]:
     if lock is None:
         yield ()
         return
-    held = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    held = for_user_only(lock, os.O_RDWR | os.O_CREAT)
     try:
         fcntl.flock(held, fcntl.LOCK_SH)
         yield (held,)
@@ -36,13 +38,14 @@ def in_use(lock: str | None) -> Iterator[tuple[int, ...]]:
 
 
 def mark_ready(folder: Path) -> None:
-    """Says that the environment is whole, and how large it is.
+    """Says that the environment is whole, and how large it is. It is for this user only, whoever wrote its files.
 
     Durably, and after all else: a marker that outlives a power cut says that its environment did, too.
     """
+    size = keep_private(folder)
     _sync_file_system(folder)
-    with (folder / READY).open("w") as marker:
-        marker.write(str(_size(folder)))
+    with open(folder / READY, "w", opener=for_user_only) as marker:
+        marker.write(str(size))
         marker.flush()
         os.fsync(marker.fileno())
     for changed in (folder, folder.parent):
@@ -81,7 +84,8 @@ def remove_unused(root: Path, max_size: int) -> list[str]:
     found = []
     for folder in root.iterdir():
         with contextlib.suppress(OSError, ValueError):  # not made yet, or being removed by another process
-            found.append(((folder / READY).stat().st_mtime, int((folder / READY).read_text() or _size(folder)), folder))
+            size = int((folder / READY).read_text() or keep_private(folder))
+            found.append(((folder / READY).stat().st_mtime, size, folder))
     total = sum(size for _, size, _ in found)
     removed = []
     for _, size, folder in sorted(found):
@@ -95,7 +99,7 @@ def remove_unused(root: Path, max_size: int) -> list[str]:
 
 def _remove(folder: Path) -> bool:
     """Whether it could be removed: it was not asked for lately, and no process runs in it."""
-    with open(folder.parent / f"{folder.name}.lock", "a") as lock, contextlib.suppress(OSError):
+    with open(folder.parent / f"{folder.name}.lock", "a", opener=for_user_only) as lock, contextlib.suppress(OSError):
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         # Who asks for it from here on does not find the marker and waits for the lock; who did before has set its time.
         evicted = (folder / READY).rename(folder / _EVICTED)
@@ -105,12 +109,3 @@ def _remove(folder: Path) -> bool:
         shutil.rmtree(folder, ignore_errors=True)
         return True
     return False
-
-
-def _size(folder: Path) -> int:
-    total = 0
-    for parent, _, names in os.walk(folder):
-        for name in names:
-            with contextlib.suppress(OSError):
-                total += os.lstat(os.path.join(parent, name)).st_size
-    return total

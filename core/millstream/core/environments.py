@@ -34,13 +34,13 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequen
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path, PurePosixPath
-from typing import Any, TypeVar
+from typing import IO, Any, TypeVar
 
 from millstream.core.artifacts import UNREADABLE_ZIP
 from millstream.core.configuration import Configuration
-from millstream.core.directories import work_directory
+from millstream.core.directories import for_user_only, make_private, work_directory
+from millstream.core.environment_failures import ImpossibleEnvironmentError, failed, not_run
 from millstream.core.environment_use import READY, asked_for, mark_ready, remove_unused
-from millstream.core.errors import MillstreamError
 from millstream.core.graph import Artifact, ArtifactKind
 from millstream.core.ids import stable_id
 from millstream.core.unpacking import UnpackBudget, UnpackLimitError, UnpackLimits
@@ -70,12 +70,6 @@ print(json.dumps({"version": sys.version, "folders": folders, "installed": insta
 _T = TypeVar("_T")
 Fetch = Callable[[Artifact, Path], Awaitable[None]]
 Progress = Callable[[str], None]
-
-
-class EnvironmentFailedError(MillstreamError):
-    """A job's environment cannot be made; the message is pip's reason, or why an artifact cannot be used."""
-
-    keeps_lines = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +126,8 @@ class EnvironmentCache:
         """The environment of these artifacts, made now when it does not exist yet.
 
         `fetch` writes an artifact's content to a path; it is called only when the environment has to be made.
-        `progress` is called with lines for the user. Raises EnvironmentFailedError. Cancelling it stops pip.
+        `progress` is called with lines for the user. Raises EnvironmentFailedError,
+        or ImpossibleEnvironmentError when another try cannot help. Cancelling it stops pip.
         """
         artifacts = [artifact for artifact in artifacts if artifact.kind is not ArtifactKind.DATA]
         if not artifacts:
@@ -146,7 +141,7 @@ class EnvironmentCache:
         folder = self._root / key
         lock = self._root / f"{key}.lock"
         if not asked_for(folder):
-            self._root.mkdir(mode=0o700, parents=True, exist_ok=True)
+            make_private(self._root)
             progress("waiting for the job's environment")
             async with _lock(lock, lambda: asked_for(folder)):
                 if not asked_for(folder):
@@ -162,7 +157,7 @@ class EnvironmentCache:
         try:
             for index, artifact in enumerate(artifacts):
                 path = _fetched(folder, index, artifact)
-                path.parent.mkdir(mode=0o700, parents=True)
+                make_private(path.parent)
                 progress(f"fetching {artifact.name}")
                 await fetch(artifact, path)
             if runtime is not None:
@@ -183,14 +178,14 @@ class EnvironmentCache:
         except BaseException as error:
             await _in_thread(shutil.rmtree, folder, True)
             if isinstance(error, UnpackLimitError):
-                raise EnvironmentFailedError(str(error)) from error
+                raise ImpossibleEnvironmentError(str(error)) from error
             raise
 
     async def _probe(self) -> _Runtime:
         if self._runtime is None:
             status, lines = await _run([self._python, "-c", _PROBE], lambda _: None)
             if status != 0 or not lines:
-                raise EnvironmentFailedError(f"cannot run the interpreter {self._python}: {_last(lines)}")
+                raise failed(f"cannot run the interpreter {self._python}: {_last(lines)}", lines, status)
             found = json.loads(lines[-1])
             self._runtime = _Runtime(
                 python=self._python,
@@ -207,7 +202,7 @@ class EnvironmentCache:
         shutil.rmtree(self._root / own_key, ignore_errors=True)
         for folder in self._root.iterdir():
             if folder.is_dir() and folder.name != own_key and not (folder / READY).exists():
-                with open(self._root / f"{folder.name}.lock", "w") as held, contextlib.suppress(OSError):
+                with _open_lock(self._root / f"{folder.name}.lock") as held, contextlib.suppress(OSError):
                     fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
                     if not (folder / READY).exists():
                         shutil.rmtree(folder, ignore_errors=True)
@@ -216,7 +211,7 @@ class EnvironmentCache:
 def _fetched(folder: Path, index: int, artifact: Artifact) -> Path:
     name = Path(artifact.name.partition("#")[0]).name
     if not name or name in (".", ".."):
-        raise EnvironmentFailedError(f"an artifact cannot be named '{artifact.name}'; it needs a file name")
+        raise ImpossibleEnvironmentError(f"an artifact cannot be named '{artifact.name}'; it needs a file name")
     return folder / "artifacts" / str(index) / name
 
 
@@ -241,13 +236,17 @@ def _describe(folder: Path, artifacts: Sequence[Artifact], python: str, installs
     )
 
 
+def _open_lock(path: Path) -> IO[str]:
+    return open(path, "w", opener=for_user_only)
+
+
 @contextlib.asynccontextmanager
 async def _lock(path: Path, unneeded: Callable[[], bool]) -> AsyncIterator[None]:
     """Holds the file's lock against every other holder on this host. Waits without blocking the loop.
 
     It is not waited for any longer once it is not needed: processes that run in the environment hold it for good.
     """
-    with path.open("w") as held:
+    with _open_lock(path) as held:
         while True:
             try:
                 fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -279,12 +278,12 @@ async def _install(
 ) -> None:
     names = ", ".join(a.name for a in artifacts if a.kind in (ArtifactKind.WHEEL, ArtifactKind.REQUIREMENTS))
     if runtime.tags is None:
-        raise EnvironmentFailedError(f"cannot install {names}: the interpreter {runtime.python} has no pip")
+        raise ImpossibleEnvironmentError(f"cannot install {names}: the interpreter {runtime.python} has no pip")
     progress(f"installing {names}: creating the environment")
     venv = folder / "venv"
     status, lines = await _run([runtime.python, "-m", "venv", "--without-pip", str(venv)], lambda _: None)
     if status != 0:
-        raise EnvironmentFailedError(f"cannot create an environment with {runtime.python}: {_last(lines)}")
+        raise failed(f"cannot create an environment with {runtime.python}: {_last(lines)}", lines, status)
     _link_runtime(venv, runtime)
 
     wheels, requirements = await _in_thread(_collect, runtime.tags, folder, artifacts, limits)
@@ -317,7 +316,7 @@ def _collect(
 ) -> tuple[list[Path], list[Path]]:
     """The wheels and the requirement files to install: the artifacts themselves and what the wheels carry."""
     bundled = folder / "bundled"
-    bundled.mkdir()
+    make_private(bundled)
     wheels: list[Path] = []
     requirements: list[Path] = []
     for index, artifact in enumerate(artifacts):
@@ -330,7 +329,7 @@ def _collect(
             try:
                 carried = _extract_carried(path, bundled, path.parent / "carried", budget)
             except UNREADABLE_ZIP as error:
-                raise EnvironmentFailedError(f"{artifact.name} is not a readable wheel: {error}") from error
+                raise failed(f"{artifact.name} is not a readable wheel: {error}", [str(error)]) from error
             wheels += [w for w in carried if w.suffix == ".whl" and _fits(w, tags) and w not in wheels]
             requirements += [r for r in carried if r.suffix == ".txt"]
     return wheels, requirements
@@ -351,7 +350,7 @@ def _extract_carried(wheel: Path, bundled: Path, requirements: Path, budget: Unp
                 target = requirements / f"{len(extracted)}-requirements.txt"
             else:
                 continue
-            target.parent.mkdir(exist_ok=True)
+            make_private(target.parent)
             with archive.open(member) as source, open(target, "wb") as sink:
                 budget.copy(source, sink)
             if target.suffix == ".whl":
@@ -364,7 +363,7 @@ def _extract_carried(wheel: Path, bundled: Path, requirements: Path, budget: Unp
 def _fits(wheel: Path, tags: frozenset[str]) -> bool:
     parts = wheel.stem.split("-")
     if len(parts) not in (5, 6):
-        raise EnvironmentFailedError(f"the bundled wheel {wheel.name} has no valid wheel file name")
+        raise ImpossibleEnvironmentError(f"the bundled wheel {wheel.name} has no valid wheel file name")
     return any("-".join(tag) in tags for tag in product(*(part.split(".") for part in parts[-3:])))
 
 
@@ -376,12 +375,12 @@ def _distribution(wheel: Path) -> tuple[str, str]:
 def _archive_target(name: str) -> str:
     target = name.partition("#")[2] or Path(name).name
     if PurePosixPath(target).is_absolute() or ".." in PurePosixPath(target).parts:
-        raise EnvironmentFailedError(f"the archive {name} cannot be unpacked outside of the working directory")
+        raise ImpossibleEnvironmentError(f"the archive {name} cannot be unpacked outside of the working directory")
     return target
 
 
 def _unpack(path: Path, name: str, target: Path, budget: UnpackBudget) -> None:
-    target.mkdir(parents=True, exist_ok=True)
+    make_private(target)
     try:
         if zipfile.is_zipfile(path):
             with budget.open_zip(path) as archive:
@@ -390,22 +389,23 @@ def _unpack(path: Path, name: str, target: Path, budget: UnpackBudget) -> None:
                     budget.check_stopped()
                     parts = PurePosixPath(member.filename.replace("\\", "/"))
                     if parts.is_absolute() or ".." in parts.parts:
-                        raise EnvironmentFailedError(f"the archive {name} has a member outside it: {member.filename}")
+                        raise ImpossibleEnvironmentError(f"the archive {name} has a member outside it: {parts}")
                     extracted = archive.extract(member, target)
                     if not member.is_dir() and member.external_attr >> 16 & 0o777:
-                        os.chmod(extracted, member.external_attr >> 16 & 0o777)
+                        os.chmod(extracted, member.external_attr >> 16 & 0o700 | 0o600)
         else:
             budget.extract_tar(path, target)
     except tarfile.FilterError as error:
-        raise EnvironmentFailedError(f"the archive {name} has a member outside of it: {error}") from error
+        raise ImpossibleEnvironmentError(f"the archive {name} has a member outside of it: {error}") from error
     except (tarfile.TarError, lzma.LZMAError, *UNREADABLE_ZIP) as error:
-        raise EnvironmentFailedError(f"the archive {name} is neither a readable zip nor tar file: {error}") from error
+        reason = f"the archive {name} is neither a readable zip nor tar file: {error}"
+        raise failed(reason, [str(error)]) from error
 
 
 async def _pip(command: list[str], names: str, show: Progress) -> None:
     status, lines = await _run(command, show)
     if status != 0:
-        raise EnvironmentFailedError(f"cannot install {names}: {_explanation(lines)}")
+        raise failed(f"cannot install {names}: {_explanation(lines)}", lines, status)
 
 
 def _explanation(lines: Sequence[str]) -> str:
@@ -428,7 +428,7 @@ async def _run(command: Sequence[str], show: Progress) -> tuple[int, list[str]]:
             limit=1 << 20,
         )
     except OSError as error:
-        raise EnvironmentFailedError(f"cannot run {command[0]}: {error.strerror}") from error
+        raise not_run(command[0], error) from error
     assert process.stdout is not None
     lines: list[str] = []
     try:

@@ -3,7 +3,7 @@
 A function may go on with what it yielded or returned: fill the same dictionary for the next record, keep it in an
 attribute or in state. So a record that can be changed in place, at any depth, is copied at the moment at which it is
 handed over. A record that cannot be changed is handed over as it is; to find that out takes 20 ns for a string or a
-number and 100 ns for a pair of them, and nothing where the declared type says so.
+number and 80 ns for a pair of them, and nothing where the declared type or an operator before says so.
 
 An object that cannot be copied is handed over itself, as long as nobody else holds it.
 """
@@ -14,7 +14,8 @@ import sys
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from millstream.core.copying import ATOMIC, private_copy
+from millstream.core.batches import RowBatch
+from millstream.core.copying import ATOMIC, is_plain, private_copy
 from millstream.core.errors import MillstreamError
 
 _OWN_REFERENCES = 4  # to an object in `_uncopied`: that list, the record that it is in, the loop, the call that counts
@@ -34,6 +35,9 @@ class RecordCopyError(MillstreamError):
 class Handover:
     """Hands over the records of one producer. Without `copies`, as they are."""
 
+    plain = False
+    """Whether all records of the last batch are known to be values without parts, or tuples of such."""
+
     def __init__(self, copies: bool = True) -> None:
         self.copies = copies
         self._uncopied: list[Any] = []
@@ -50,43 +54,51 @@ class Handover:
         """The same for what `call` makes of each input: not by `map`, which takes a StopIteration of it for the end."""
         if not self.copies:
             return [call(row) for row in source]
+        self.plain = True
         handed: list[Any] = []
         append, atomic, one = handed.append, ATOMIC, self.one
         for row in source:
             record = call(row)
-            if type(record) not in atomic:
-                if type(record) is tuple:
+            if type(record) is tuple:
+                if len(record) == 2:  # a quarter faster than the loop
+                    if type(record[0]) not in atomic or type(record[1]) not in atomic:
+                        record = one(record)
+                else:
                     for item in record:
                         if type(item) not in atomic:
                             record = one(record)
                             break
-                else:
-                    record = one(record)
+            elif type(record) not in atomic:
+                record = one(record)
             append(record)
         record = item = None
         self.done(inputs)
         return handed
 
     def _each(self, records: Iterable[Any]) -> list[Any]:
+        self.plain = True
         handed: list[Any] = []
         append, atomic, one = handed.append, ATOMIC, self.one
         for record in records:
-            if type(record) not in atomic:
-                if type(record) is tuple:
+            if type(record) is tuple:
+                if len(record) == 2:  # a quarter faster than the loop
+                    if type(record[0]) not in atomic or type(record[1]) not in atomic:
+                        record = one(record)
+                else:
                     for item in record:
                         if type(item) not in atomic:
                             record = one(record)
                             break
-                else:
-                    record = one(record)
+            elif type(record) not in atomic:
+                record = one(record)
             append(record)
         return handed
 
     def one(self, record: Any) -> Any:
         """A record as it may be handed over; call `done` behind the last one."""
-        kind = type(record)
-        if not self.copies or kind in ATOMIC or (kind is tuple and ATOMIC.issuperset(map(type, record))):
+        if not self.copies or is_plain(record):
             return record
+        self.plain = False
         try:
             return private_copy(record, self._uncopied)
         except RecursionError:
@@ -108,19 +120,22 @@ class Handover:
 
     def kept(self, record: Any) -> Any:
         """A copy of a record that is both kept as state and handed over."""
+        self.plain = False
         uncopied: list[Any] = []
         copied = private_copy(record, uncopied)
         if uncopied:
             raise RecordCopyError(uncopied[0], "it is both kept as state and handed over")
         return copied
 
-    def to_another(self, records: Iterable[Any]) -> list[Any]:
+    def to_another(self, batch: RowBatch) -> RowBatch:
         """Copies for one more consumer of the records."""
-        copies = self._each(records)
+        if batch.plain:
+            return batch
+        copies = self._each(batch.rows)
         if self._uncopied:
             uncopied, self._uncopied = self._uncopied, []
             raise RecordCopyError(uncopied[0], "several consumers would get the same one")
-        return copies
+        return RowBatch(copies, batch.timestamps, self.plain)
 
 
 def _parts(records: Iterable[Any]) -> Iterator[Any]:

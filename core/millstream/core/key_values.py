@@ -66,7 +66,7 @@ def _by_type(cls: type) -> Callable[[Any], Any]:
     if numpy_base is not None and numpy_base is cls:
         return _numpy_scalar
     if is_dataclass(cls):
-        names = _compared_fields(cls)
+        names = compared_fields(cls)
         if names is None:
             raise _refusal(cls, "it is a dataclass that compares in its own way (__eq__), or not at all (eq=False), so "
                                 "equal ones might be sent to different subtasks")  # fmt: skip
@@ -144,7 +144,7 @@ _PLAIN_VALUES: dict[type, Callable[[Any], Any]] = {
 
 
 @cache
-def _compared_fields(cls: type) -> tuple[str, ...] | None:
+def compared_fields(cls: type) -> tuple[str, ...] | None:
     """The fields by which a dataclass compares; None when its equality is not the one that `dataclass` generates."""
     owner = next(base for base in cls.__mro__ if "__eq__" in vars(base))
     if "__dataclass_fields__" not in vars(owner):
@@ -158,7 +158,7 @@ def _compared_fields(cls: type) -> tuple[str, ...] | None:
 
 def is_all_its_fields(cls: type) -> bool:
     """Whether equal instances of a dataclass are those whose fields are all equal, as columns tell."""
-    return _compared_fields(cls) == tuple(field.name for field in fields(cls))
+    return compared_fields(cls) == tuple(field.name for field in fields(cls))
 
 
 def without_nan(key: Any) -> Any:
@@ -178,7 +178,7 @@ def without_nan(key: Any) -> Any:
 
 
 def _dataclass_without_nan(key: Any) -> Any:
-    names = _compared_fields(type(key)) or ()  # type: ignore[arg-type]  # every class can be hashed
+    names = compared_fields(type(key)) or ()  # type: ignore[arg-type]  # every class can be hashed
     values = [getattr(key, name) for name in names]
     parts = tuple(map(without_nan, values))
     if _is_made_of(parts, values):

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from millstream.core.configuration import Configuration
+from millstream.core.directories import for_user_only
 
 _INTERVAL = 1.0
 _DESCRIPTORS = (1, 2)
@@ -71,7 +72,7 @@ class OutputFile:
         return found[0], found[1]
 
     def _open(self) -> None:
-        new = os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        new = open_to_append(self._path)
         try:
             os.dup2(new, self._descriptor)
         finally:
@@ -102,7 +103,7 @@ def output_files(folder: Path | None) -> dict[int, Path]:
 
 def open_to_append(path: Path) -> int:
     """A descriptor for a process that is about to start; private to this user, as are all log files."""
-    return os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    return for_user_only(str(path), os.O_WRONLY | os.O_APPEND | os.O_CREAT)
 
 
 def bound_output(configuration: Configuration, owner: bool = True) -> None:

@@ -22,6 +22,14 @@ class OptionType(StrEnum):
     ENUM = "enum"
 
 
+class JobMay(StrEnum):
+    """What a job's own value for an option does on a cluster, where services have theirs."""
+
+    SET = "yes"
+    LOWER = "lower"  # the smaller of both counts; 0 is no limit
+    NOT = "no"
+
+
 @dataclass(frozen=True, slots=True)
 class Option:
     """One row of the table."""
@@ -33,6 +41,7 @@ class Option:
     choices: tuple[str, ...] = ()
     at_least: float | None = None
     at_most: float | None = None
+    job_may: JobMay = JobMay.NOT
 
 
 _T = OptionType
@@ -427,7 +436,8 @@ _ROWS = [
         _T.INT,
         3,
         "The job fails when the same error (class, place in code, operator) has come this many times in a row at the "
-        "same record, whatever the strategy; 0 or -1: never for that reason.",
+        "same record, or a worker has ended by itself this many times without progress, whatever the strategy; "
+        "0 or -1: never for that reason.",
     ),
     Option("restart-strategy.fixed-delay.attempts", _T.INT, 1, "How often the job is restarted before it fails."),
     Option("restart-strategy.fixed-delay.delay", _T.DURATION, 1.0, "The time between a failure and the restart."),
@@ -563,10 +573,25 @@ _BOUNDS: dict[str, tuple[float, float | None]] = {
     "web.exception-history-size": (1, None),
 }
 
+# All else is up to who runs the services: where they listen and write, what they trust, and their limits.
+_JOB_SETS = (
+    "execution.", "logging.level", "parallelism.", "pipeline.", "python.executable", "python.job-folder.",
+    "restart-strategy.", "slot.request.timeout", "state.", "task.cancellation.", "taskmanager.memory.segment-size",
+    "taskmanager.network.", "taskmanager.prints.", "worker.start.timeout",
+)  # fmt: skip
+_JOB_LOWERS = ("taskmanager.memory.task.heap.size",)
+_OF_HOSTS = ("execution.local.", "execution.checkpointing.local-backup.dirs")
 
-def _bounded(row: Option) -> Option:
+
+def _job_may(key: str) -> JobMay:
+    if key in _JOB_LOWERS:
+        return JobMay.LOWER
+    return JobMay.SET if key.startswith(_JOB_SETS) and not key.startswith(_OF_HOSTS) else JobMay.NOT
+
+
+def _completed(row: Option) -> Option:
     at_least, at_most = _BOUNDS.get(row.key, (None, None))
-    return replace(row, at_least=at_least, at_most=at_most)
+    return replace(row, at_least=at_least, at_most=at_most, job_may=_job_may(row.key))
 
 
-OPTIONS: dict[str, Option] = {row.key: _bounded(row) for row in _ROWS}
+OPTIONS: dict[str, Option] = {row.key: _completed(row) for row in _ROWS}

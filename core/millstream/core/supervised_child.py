@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 
 from millstream.core.child import Child
-from millstream.core.errors import MillstreamError
+from millstream.core.errors import MillstreamError, UnrecoverableError
 
 _NOT_NEEDED = "it was not needed any more"
 
@@ -23,6 +23,13 @@ class SupervisedChild:
         self._early: list[bytes] = []
         self._killed_because = ""
         self.is_stopping = False
+        self.is_impossible = False  # that it ended is nothing that another try would mend
+
+    @property
+    def crashed(self) -> bool:
+        """Whether it ended by itself, unasked, in whatever way."""
+        asked = self.is_stopping or self._killed_because
+        return not asked and self._child is not None and self._child.crashed
 
     async def run(self, first_message: bytes, on_message: Callable[[bytes], None]) -> str:
         """From the launch to the end; answers why it ended. The launch ends early when the child is not needed."""
@@ -37,6 +44,7 @@ class SupervisedChild:
                 raise
             return self._killed_because or _NOT_NEEDED
         except MillstreamError as error:
+            self.is_impossible = isinstance(error, UnrecoverableError)
             return str(error)
         except OSError as error:
             return f"it could not be started: {error}"

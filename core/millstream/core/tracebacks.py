@@ -8,13 +8,17 @@ from types import FrameType, TracebackType
 
 from millstream.core.errors import MillstreamError
 
-_NOT_USERS = (sys.stdlib_module_names - {"__main__"}) | {"millstream", "pyarrow", "fsspec", "msgspec", "numpy"}
+_NOT_USERS = (sys.stdlib_module_names - {"__main__"}) | {
+    "cloudpickle", "fsspec", "millstream", "msgspec", "numpy", "pyarrow",
+}  # fmt: skip
 _MOST_FRAMES = 50
 
 
 def _is_ours(frame: FrameType) -> bool:
-    """With what our own `with` statements pass through."""
+    """With what our own `with` statements pass through. A process of ours may have the module as its `__main__`."""
     name = str(frame.f_globals.get("__name__", ""))
+    if name == "__main__":
+        name = str(getattr(frame.f_globals.get("__spec__"), "name", name))
     return name == "contextlib" or name.startswith("millstream.")
 
 
@@ -70,12 +74,13 @@ def _drop_causes_of_ours(told: traceback.TracebackException, error: BaseExceptio
     """Our message says what the cause is: of the causes, those stay in which the user's code had a part."""
     for name in ("__cause__", "__context__"):
         cause, shown = getattr(error, name), getattr(told, name)
-        while cause is not None and shown is not None and not _is_users(cause):
+        while cause is not None and shown is not None and not is_users(cause):
             cause, shown = cause.__cause__ or cause.__context__, shown.__cause__ or shown.__context__
         setattr(told, name, shown)
 
 
-def _is_users(error: BaseException) -> bool:
+def is_users(error: BaseException) -> bool:
+    """Whether code of the user's, or of a library that it calls, had a part in it."""
     modules = (str(frame.f_globals.get("__name__", "")) for frame, _ in traceback.walk_tb(error.__traceback__))
     return not all(name.partition(".")[0] in _NOT_USERS for name in modules)
 

@@ -12,7 +12,8 @@ import decimal
 import typing
 from dataclasses import dataclass
 from types import NoneType, UnionType
-from typing import Annotated, Any, Union
+from typing import Annotated, Any, Optional, Union
+from weakref import WeakKeyDictionary
 
 
 class TypeInformation:
@@ -90,7 +91,7 @@ class TupleType(TypeInformation):
 
     def wire_type(self) -> Any | None:
         """A fixed tuple."""
-        inner = [f.wire_type() for f in self.fields]
+        inner = [nullable(f.wire_type()) for f in self.fields]
         return None if any(t is None for t in inner) else tuple[tuple(inner)]  # type: ignore[misc]  # built at run time
 
     def arrow_type(self) -> Any | None:
@@ -143,7 +144,7 @@ class ListType(TypeInformation):
 
     def wire_type(self) -> Any | None:
         """A list."""
-        inner = self.element.wire_type()
+        inner = nullable(self.element.wire_type())
         return None if inner is None else list[inner] | None  # type: ignore[valid-type]  # built at run time
 
     def arrow_type(self) -> Any | None:
@@ -167,7 +168,7 @@ class MapType(TypeInformation):
 
     def wire_type(self) -> Any | None:
         """A dict."""
-        key, value = self.key.wire_type(), self.value.wire_type()
+        key, value = nullable(self.key.wire_type()), nullable(self.value.wire_type())
         return None if key is None or value is None else dict[key, value] | None  # type: ignore[valid-type]  # built at run time
 
     def arrow_type(self) -> Any | None:
@@ -194,14 +195,22 @@ class DataclassType(TypeInformation):
 
     def field_types(self) -> list[TypeInformation]:
         """Its fields' types, from their annotations."""
+        hints = self._hints()
+        return [from_hint(hints[f.name]) for f in dataclasses.fields(self.cls)]
+
+    def required_fields(self) -> set[str]:
+        """The names of the fields that are never None, by their annotations."""
+        hints = self._hints()
+        return {f.name for f in dataclasses.fields(self.cls) if not _allows_none(hints[f.name])}
+
+    def _hints(self) -> dict[str, Any]:
         try:
-            hints = typing.get_type_hints(self.cls)
+            return typing.get_type_hints(self.cls)
         except NameError as error:
             raise TypeError(
                 f"the annotations of {self.cls.__qualname__} cannot be resolved: {error}; define or import the name at "
                 "the top level of the module of the dataclass, and not only for type checking"
             ) from error
-        return [from_hint(hints[f.name]) for f in dataclasses.fields(self.cls)]
 
     def arrow_type(self) -> Any | None:
         """A struct of its fields; a class that contains itself has no column."""
@@ -235,6 +244,11 @@ class DataclassType(TypeInformation):
                 case MapType(key, value):
                     pending += (key, value)
         return self.cls in seen
+
+
+def nullable(wire_type: Any | None) -> Any | None:
+    """What MessagePack reads where a value of such a type is part of another, and may be None."""
+    return None if wire_type is None else Optional[wire_type]  # noqa: UP045  # the class of a class may have an operator of its own
 
 
 def _struct(names: list[str], fields: typing.Iterable[TypeInformation]) -> Any | None:
@@ -289,5 +303,41 @@ def from_hint(hint: Any) -> TypeInformation:
     if origin in (Union, UnionType):
         concrete = [a for a in arguments if a is not NoneType]
         inner = from_hint(concrete[0]) if len(concrete) == 1 else PICKLED
-        return inner if isinstance(inner, BasicType | ListType | MapType) else PICKLED
+        return PICKLED if isinstance(inner, TupleType | DataclassType) and not _has_columns(concrete[0], ()) else inner
     return PICKLED
+
+
+def _allows_none(hint: Any) -> bool:
+    while isinstance(hint, typing.NewType):
+        hint = hint.__supertype__
+    if typing.get_origin(hint) in (Union, UnionType):
+        return any(map(_allows_none, typing.get_args(hint)))
+    return hint in (Any, object, None, NoneType) or isinstance(hint, TypeInformation | typing.TypeVar)
+
+
+_HAVE_COLUMNS: WeakKeyDictionary[type, bool] = WeakKeyDictionary()
+
+
+def _has_columns(hint: Any, inside: tuple[type, ...]) -> bool:
+    """Whether no dataclass that the annotation names leads back to itself, is empty or cannot be resolved.
+
+    As an optional value such a one is pickled, as the rest of a linked list is: the class around it keeps its columns.
+    """
+    if isinstance(hint, typing.NewType):
+        return _has_columns(hint.__supertype__, inside)
+    if not isinstance(hint, type) or not dataclasses.is_dataclass(hint):
+        return all(_has_columns(argument, inside) for argument in typing.get_args(hint))
+    if inside:
+        return hint not in inside and _have_columns(hint, inside)
+    if hint not in _HAVE_COLUMNS:  # it is asked for each batch, and resolving annotations takes 30 us a class
+        _HAVE_COLUMNS[hint] = _have_columns(hint, ())
+    return _HAVE_COLUMNS[hint]
+
+
+def _have_columns(cls: type, inside: tuple[type, ...]) -> bool:
+    try:
+        hints = typing.get_type_hints(cls)
+    except Exception:  # whatever annotations raise that do not resolve
+        return False
+    fields = dataclasses.fields(cls)
+    return bool(fields) and all(_has_columns(hints[f.name], (*inside, cls)) for f in fields)

@@ -3,23 +3,9 @@
 from __future__ import annotations
 
 from millstream.core.graph import JobGraph
+from millstream.core.plan_json import plan_nodes
 from millstream.core.states import ExecutionState, JobStatus
 from millstream.proto import status_pb2 as pb
-
-
-def plan_of(graph: JobGraph) -> list[pb.PlanNode]:
-    """The plan's nodes, in the graph's order."""
-    nodes = []
-    for vertex in graph.vertices:
-        inputs = [
-            pb.PlanInput(id=edge.source, ship_strategy=edge.strategy, input=edge.input)
-            for edge in graph.edges
-            if edge.target == vertex.id
-        ]
-        nodes.append(
-            pb.PlanNode(id=vertex.id, description=vertex.name, parallelism=vertex.parallelism, inputs=inputs)
-        )
-    return nodes
 
 
 def submitted_details(graph: JobGraph, now_ms: int) -> pb.JobDetails:
@@ -45,12 +31,20 @@ def submitted_details(graph: JobGraph, now_ms: int) -> pb.JobDetails:
             )
             for v in graph.vertices
         ],
-        plan=plan_of(graph),
+        plan=plan_nodes(graph),
         configuration=graph.configuration,
         slots_required=graph.slots_required(),
         artifacts=[artifact.sha256 for artifact in graph.artifacts],
         message="waiting for a job manager",
     )
+
+
+def with_message(before: pb.JobDetails, message: str) -> pb.JobDetails:
+    """The same job, with what it waits for now."""
+    details = pb.JobDetails()
+    details.CopyFrom(before)
+    details.message = message
+    return details
 
 
 def ended_details(before: pb.JobDetails, status: JobStatus, reason: str, now_ms: int) -> pb.JobDetails:
@@ -82,12 +76,13 @@ def _left_behind(details: pb.JobDetails) -> str:
     if details.latest_checkpoint:
         return (
             f". The last completed checkpoint of the job that was heard of is {details.latest_checkpoint}: start it "
-            "from there with -s, with --claimMode CLAIM if that job shall delete it in time. Otherwise what is in "
-            f"{details.checkpoint_directory}, and unfinished files of sinks (.inprogress), is yours to delete"
+            "from there with -s, or from a newer one beside it if there is one, with --claimMode CLAIM if that job "
+            f"shall delete it in time. Otherwise what is in {details.checkpoint_directory}, and unfinished files of "
+            "sinks (.inprogress), is yours to delete"
         )
     if details.checkpoint_directory:
         return (
-            f". No checkpoint of the job was heard of; what may be in {details.checkpoint_directory}, and unfinished "
-            "files of sinks (.inprogress), is yours to delete"
+            f". No checkpoint of the job was heard of; unless there is one in {details.checkpoint_directory}, which -s "
+            "starts the job from, what may be there, and unfinished files of sinks (.inprogress), is yours to delete"
         )
     return ""

@@ -129,13 +129,21 @@ class EndJob:
 
 
 @dataclass(frozen=True, slots=True)
+class JobOutOfTouch:
+    """Its job manager is disconnected; the job fails unless that is back within so many seconds."""
+
+    job_id: JobId
+    grace: float
+
+
+@dataclass(frozen=True, slots=True)
 class DropJob:
     """The ended job is no longer remembered."""
 
     job_id: JobId
 
 
-Effect = StartJob | CancelJob | AbandonJob | ForgetJob | RecordReport | EndJob | DropJob
+Effect = StartJob | CancelJob | AbandonJob | ForgetJob | RecordReport | EndJob | JobOutOfTouch | DropJob
 
 
 @dataclass(slots=True)
@@ -193,8 +201,7 @@ class JobTable:
             case ManagerRegistered(manager, session, jobs):
                 return self._registered(manager, session, jobs)
             case ManagerDisconnected(manager, session, reason):
-                self._disconnected(manager, session, reason, now)
-                return []
+                return self._disconnected(manager, session, reason, now)
             case JobReported(session, job_id, status):
                 return self._reported(session, job_id, status)
             case TimePassed():
@@ -261,11 +268,12 @@ class JobTable:
             effects.append(CancelJob(session, job_id))
         return effects
 
-    def _disconnected(self, key: JobManagerId, session: SessionId, reason: str, now: float) -> None:
+    def _disconnected(self, key: JobManagerId, session: SessionId, reason: str, now: float) -> list[Effect]:
         manager = self._managers.get(key)
         if manager is None or manager.session != session:
-            return
+            return []
         manager.session, manager.lost_at, manager.reason = None, now + self._grace, reason
+        return [JobOutOfTouch(job_id, self._grace) for job_id in self._jobs if job_id in manager.jobs]
 
     def _reported(self, session: SessionId, job_id: JobId, status: JobStatus) -> list[Effect]:
         job = self._jobs.get(job_id)

@@ -19,10 +19,11 @@ from millstream.core.configuration import Configuration
 from millstream.core.errors import MillstreamError, UnreachableError
 from millstream.core.graph import JobGraph
 from millstream.core.ids import JobId, JobManagerId, new_id
+from millstream.core.printable import printable
 from millstream.core.session import Session
 from millstream.core.states import JobStatus
 from millstream.dispatcher import jobs
-from millstream.dispatcher.details import ended_details, submitted_details
+from millstream.dispatcher.details import ended_details, submitted_details, with_message
 from millstream.dispatcher.jobs import JobTable, SessionId
 from millstream.dispatcher.relayed import Relayed, SessionEndedError
 from millstream.proto import dispatcher_pb2 as pb
@@ -73,7 +74,7 @@ class JobLifecycle:
         """Takes a valid job under an id that is not in use."""
         now = self._clock.now_ms()
         self._records[graph.job_id] = _Record(submitted_details(graph, now), now, graph)
-        log.info("job %s (%s) was submitted", graph.job_id, graph.name)
+        log.info("job %s (%s) was submitted", graph.job_id, printable(graph.name))
         self._handle(jobs.Submitted(graph.job_id))
 
     def cancel(self, job_id: str) -> None:
@@ -253,7 +254,7 @@ class JobLifecycle:
             return
         record.changed_ms = self._clock.now_ms()
         if before.state != details.state:
-            log.info("job %s (%s) is %s", job_id, details.name, details.state)
+            log.info("job %s (%s) is %s", job_id, printable(details.name), details.state)
         for watcher in record.watchers:
             watcher.put_nowait(details)
 
@@ -283,6 +284,11 @@ class JobLifecycle:
                     if status is JobStatus.FAILED:
                         log.warning("job %s: %s", job_id, details.failures[-1].exception)
                     self._update(job_id, details)
+                case jobs.JobOutOfTouch() if self._closed:  # it is this one that goes
+                    pass
+                case jobs.JobOutOfTouch(job_id, grace):
+                    message = f"no connection to its job manager; it fails unless that is back within {grace:g} s"
+                    self._update(job_id, with_message(self._records[job_id].details, message))
                 case jobs.DropJob(job_id):
                     del self._records[job_id]
                 case _:
@@ -292,10 +298,7 @@ class JobLifecycle:
     def _start(self, session: SessionId, job_id: JobId) -> None:
         record = self._records[job_id]
         assert record.graph is not None, f"job {job_id} was not submitted here"
-        started = status_pb.JobDetails()
-        started.CopyFrom(record.details)
-        started.message = "starting"
-        self._update(job_id, started)
+        self._update(job_id, with_message(record.details, "starting"))
         self._send(session, pb.DispatcherMessage(start_job=pb.StartJob(graph=record.graph.to_proto())))
 
     def _send(self, session: SessionId, message: pb.DispatcherMessage) -> None:

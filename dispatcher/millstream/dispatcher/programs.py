@@ -8,26 +8,27 @@ job in a file and submits it to this dispatcher over gRPC, or leaves the graph o
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import json
 import logging
 import os
-import signal
-import tempfile
+import subprocess
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from millstream.core.child import child_variables
 from millstream.core.configuration import Configuration
+from millstream.core.directories import work_directory
 from millstream.core.environment_use import in_use
 from millstream.core.environments import Environment, EnvironmentCache
 from millstream.core.errors import MillstreamError
 from millstream.core.graph import Artifact, ArtifactKind, JobGraph
 from millstream.core.handed_down import handed_down, secret_options
 from millstream.core.ids import JobId
+from millstream.core.process_session import kill_session
 from millstream.core.secrets import split_options
 from millstream.dispatcher.artifact_store import ArtifactStore
+from millstream.dispatcher.scratch import ScratchFolders
 from millstream.dispatcher.uploads import UploadedWheel
 from millstream.proto import graph_pb2
 
@@ -79,6 +80,8 @@ class ProgramRunner:
         self._artifacts = artifacts
         self._environments = environments
         self._timeout = configuration.seconds("web.submit.timeout")
+        self._scratch = ScratchFolders(work_directory(configuration, "programs"))
+        self._scratch.remove_dead()
 
     async def run(self, call: ProgramCall) -> SubmittedJobs:
         """Has the program submit its job to this dispatcher.
@@ -93,11 +96,11 @@ class ProgramRunner:
             "dispatcher.rpc.address": host,
             "dispatcher.rpc.port": port,
         }
-        with tempfile.TemporaryDirectory(prefix="millstream-run-") as folder:
-            answer = Path(folder, "submitted")
+        with self._scratch.folder() as folder:
+            answer = folder / "submitted"
             failure: ProgramFailedError | None = None
             try:
-                await self._execute(call, remote, {"MILLSTREAM_SUBMITTED_FILE": str(answer)}, Path(folder))
+                await self._execute(call, remote, {"MILLSTREAM_SUBMITTED_FILE": str(answer)}, folder)
             except ProgramFailedError as error:
                 failure = error
             tried = _read(answer).decode().split()  # written before a job is submitted: none is missed
@@ -119,9 +122,9 @@ class ProgramRunner:
 
     async def plan(self, call: ProgramCall) -> JobGraph:
         """The graph of the program's first `execute()`, which is not run."""
-        with tempfile.TemporaryDirectory(prefix="millstream-plan-") as folder:
-            answer = Path(folder, "plan")
-            artifact = await self._execute(call, {}, {"MILLSTREAM_PLAN_FILE": str(answer)}, Path(folder))
+        with self._scratch.folder() as folder:
+            answer = folder / "plan"
+            artifact = await self._execute(call, {}, {"MILLSTREAM_PLAN_FILE": str(answer)}, folder)
             content = _read(answer)
         if not content:
             raise ProgramFailedError(f"the program of {call.wheel.name} did not call execute()")
@@ -166,35 +169,51 @@ class ProgramRunner:
         theirs, ours = os.pipe()  # however this process ends, the program reads the end of it and ends as well
         try:
             with await asyncio.to_thread(errors.open, "wb") as sink, in_use(environment.lock) as held:
-                process = await asyncio.create_subprocess_exec(
-                    environment.python,
-                    *command,
+                process = subprocess.Popen(  # noqa: ASYNC220  # asyncio does the same, and waits its own way
+                    [environment.python, *command],
                     cwd=environment.working_directory or folder,
                     env=child_variables(environment, variables={**orders, "MILLSTREAM_PARENT_FD": str(theirs)}),
-                    stdin=asyncio.subprocess.DEVNULL,
-                    stdout=asyncio.subprocess.DEVNULL,
+                    stdin=subprocess.DEVNULL,
+                    stdout=subprocess.DEVNULL,
                     stderr=sink,
                     pass_fds=(theirs, *held, *descriptors),
                     start_new_session=True,
                 )
-            await self._wait(process, name)
+            status = await self._wait(process, name)
+        except OSError as error:  # as when the wheel has brought a `python` of its own
+            reason = f"cannot run {error.filename or environment.python}: {error.strerror}"
+            raise ProgramFailedError(f"the program of {name} did not start: {reason}") from error
         finally:
             os.close(theirs)
             os.close(ours)
-        return process.returncode or 0, _read(errors)[-_OUTPUT_LIMIT:].decode(errors="replace")
+        return status, _read(errors)[-_OUTPUT_LIMIT:].decode(errors="replace")
 
-    async def _wait(self, process: asyncio.subprocess.Process, name: str) -> None:
+    async def _wait(self, process: subprocess.Popen[bytes], name: str) -> int:
+        """The program's exit status. What it has started ends with it, while nobody else can have its number."""
         try:
             async with asyncio.timeout(self._timeout):
-                await process.wait()
+                await _end_of(process.pid)
         except TimeoutError:
             raise ProgramFailedError(
                 f"the program of {name} did not end within {self._timeout:g} s (web.submit.timeout)"
             ) from None
         finally:
-            with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.killpg(process.pid, signal.SIGKILL)
-            await asyncio.shield(process.wait())
+            kill_session(process.pid)
+            status = await asyncio.shield(asyncio.to_thread(process.wait))
+        return status
+
+
+async def _end_of(pid: int) -> None:
+    """Returns when this child has ended, without waiting for it as its parent: it keeps its number."""
+    loop = asyncio.get_running_loop()
+    ended = asyncio.Event()
+    handle = os.pidfd_open(pid)
+    try:
+        loop.add_reader(handle, ended.set)
+        await ended.wait()
+    finally:
+        loop.remove_reader(handle)
+        os.close(handle)
 
 
 def _failure(name: str, status: int, output: str) -> ProgramFailedError:

@@ -57,6 +57,7 @@ class AccessPolicy:
     origins: frozenset[str]
     any_origin: bool
     own_address: bool  # whether the address that the connection was made to counts as well
+    schemes: frozenset[str]  # of its own pages: a proxy may add TLS, and nothing takes it away
 
     @staticmethod
     def of(configuration: Configuration) -> AccessPolicy:
@@ -83,6 +84,7 @@ class AccessPolicy:
             origins=frozenset(_plain_origin(o) for o in origins if o != "*"),
             any_origin="*" in origins,
             own_address=served[1] in _WILDCARDS,
+            schemes=frozenset({"https"} if configuration.boolean("security.ssl.rest.enabled") else _DEFAULT_PORTS),
         )
 
     def refusal(self, target: str, headers: Headers, own_address: str) -> str | None:
@@ -137,7 +139,9 @@ class AccessPolicy:
             return False
         if _plain_origin(origin) in self.origins:
             return True
-        default = _DEFAULT_PORTS.get(_scheme(origin))
+        if _scheme(origin) not in self.schemes:
+            return False
+        default = _DEFAULT_PORTS[_scheme(origin)]
         if addressed is None or (page.port or default) != (addressed.port or default):
             return False  # a page of another server on the same host
         if _is_loopback(addressed.host) and _is_loopback(page.host):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from starlette.requests import Request
 
 from millstream.core.clock import Clock
+from millstream.core.plan_json import plan_for_rest
 from millstream.dispatcher import rest_json as shapes
 from millstream.dispatcher import rest_schemas as schemas
 from millstream.dispatcher.lifecycle import JobLifecycle
@@ -70,7 +71,7 @@ class JobEndpoints:
     async def plan(self, request: Request) -> Json:
         """`GET /jobs/:jobid/plan`."""
         details = self._details(request)
-        return {"plan": shapes.plan(details.job_id, details.name, details.plan)}
+        return {"plan": plan_for_rest(details.job_id, details.name, details.plan)}
 
     async def config(self, request: Request) -> Json:
         """`GET /jobs/:jobid/config`."""

@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from millstream.core.failure_texts import cause_line
+from millstream.core.plan_json import plan_for_rest
 from millstream.core.secrets import shown_options
 from millstream.core.states import ExecutionState, JobStatus
 from millstream.proto import status_pb2 as pb
@@ -65,7 +66,7 @@ def job(details: pb.JobDetails, now_ms: int) -> Json:
         },
         "vertices": vertices,
         "status-counts": _counts(vertex["status"] for vertex in vertices),
-        "plan": plan(details.job_id, details.name, details.plan),
+        "plan": plan_for_rest(details.job_id, details.name, details.plan),
         "pending-operators": 0,
         "message": details.message,
         "slots-required": details.slots_required,
@@ -155,36 +156,6 @@ def _state_durations(subtask: pb.Subtask, now_ms: int) -> dict[str, int]:
         if state in durations:
             durations[state] = max(end - time, 0)
     return durations
-
-
-def plan(job_id: str, name: str, nodes: Iterable[pb.PlanNode]) -> Json:
-    """The plan, as `/jobs/:jobid/plan` has it under `plan`."""
-    return {
-        "jid": job_id,
-        "name": name,
-        "type": "STREAMING",
-        "nodes": [
-            {
-                "id": node.id,
-                "parallelism": node.parallelism,
-                "operator": "",
-                "operator_strategy": "",
-                "description": node.description,
-                **({"inputs": [_plan_input(i) for i in node.inputs]} if node.inputs else {}),
-                "optimizer_properties": {},
-            }
-            for node in nodes
-        ],
-    }
-
-
-def _plan_input(source: pb.PlanInput) -> Json:
-    return {
-        "num": source.input,
-        "id": source.id,
-        "ship_strategy": source.ship_strategy,
-        "exchange": "pipelined_bounded",
-    }
 
 
 def exceptions(details: pb.JobDetails, limit: int) -> Json:

@@ -73,7 +73,8 @@ METRICS = record({
 PLAN = record({
     "jid": STRING, "name": STRING, "type": STRING,
     "nodes": array(record({
-        "id": STRING, "parallelism": INTEGER, "operator": STRING, "operator_strategy": STRING, "description": STRING,
+        "id": STRING, "parallelism": INTEGER, "operator": STRING, "operator_strategy": STRING,
+        "description": {**STRING, "description": "HTML, to be put into a page as it is."},
         "inputs": array(record({"num": INTEGER, "id": STRING, "ship_strategy": STRING, "exchange": STRING})),
         "optimizer_properties": ANYTHING,
     }, optional=("inputs",))),

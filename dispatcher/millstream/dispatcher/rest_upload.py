@@ -22,6 +22,7 @@ from millstream.dispatcher.uploads import UploadedWheel, UploadedWheels
 _FIELDS = ("jarfile", "wheelfile", "file")
 _FORM_OVERHEAD = 64 * 1024
 _DRAIN_SECONDS = 10.0
+_MOST_PARTS = 100  # each costs some 60 µs of the dispatcher's loop: a body of nothing else would hold up all requests
 
 
 class _Form:
@@ -35,6 +36,7 @@ class _Form:
         self._value = bytearray()
         self._disposition = ""
         self._in_file = False
+        self._parts = 0
         self._parser = MultipartParser(
             boundary,
             {
@@ -56,6 +58,9 @@ class _Form:
         return found
 
     def _part_begin(self) -> None:
+        self._parts += 1
+        if self._parts > _MOST_PARTS:
+            raise FormParserError(f"it has more than {_MOST_PARTS} parts")
         self._disposition = ""
 
     def _on_header_field(self, data: bytes, start: int, end: int) -> None:

@@ -11,15 +11,14 @@ from starlette.datastructures import QueryParams
 from starlette.requests import Request
 
 from millstream.core.ids import JobId
+from millstream.core.plan_json import plan_for_rest, plan_nodes
 from millstream.dispatcher import rest_schemas as schemas
 from millstream.dispatcher.admission import check_graph, is_id
 from millstream.dispatcher.artifact_store import ArtifactStore
 from millstream.dispatcher.claims import check_start
-from millstream.dispatcher.details import plan_of
 from millstream.dispatcher.lifecycle import JobLifecycle
 from millstream.dispatcher.programs import ProgramCall, ProgramFailedError, ProgramRunner
 from millstream.dispatcher.rest_json import Json
-from millstream.dispatcher.rest_json import plan as plan_shape
 from millstream.dispatcher.rest_requests import choice, flag, json_object, location, text, while_connected
 from millstream.dispatcher.rest_table import Parameter, RestError, RestRoute
 from millstream.dispatcher.rest_upload import receive_upload
@@ -129,7 +128,7 @@ class WheelEndpoints:
             graph = await while_connected(request, self._runner.plan(call))
         except ProgramFailedError as error:
             raise _program_failed(error) from error
-        return {"plan": plan_shape(job_id or graph.job_id, graph.name, plan_of(graph))}
+        return {"plan": plan_for_rest(job_id or graph.job_id, graph.name, plan_nodes(graph))}
 
     def _wheel(self, request: Request) -> UploadedWheel:
         try:

@@ -10,6 +10,7 @@ and a return of splits are confirmed with `ready`: what was sent before that bel
 from __future__ import annotations
 
 import argparse
+import faulthandler
 import json
 import logging
 import pickle
@@ -268,6 +269,7 @@ def main() -> int:
     parser.add_argument("--logging", default="{}")
     arguments = parser.parse_args()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    faulthandler.enable(all_threads=False)  # a crash of native code tells where in Python it was
     configuration = Configuration(json.loads(arguments.logging))
     bound_output(configuration, owner=False)
     set_up_logging("coordinator", configuration, lambda: arguments.job)

@@ -82,6 +82,8 @@ class CoordinatorProcess:
             exception=reason,
             traceback=reason,
             timestamp=self._clock.now_ms(),
+            final=self._child.is_impossible,
+            crashed=self._child.crashed,
         )
         self._on_message(pb.CoordinatorMessage(failure=failure))
 

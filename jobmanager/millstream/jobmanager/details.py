@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from millstream.core.plan_json import plan_nodes
 from millstream.core.states import ExecutionState
 from millstream.jobmanager.execution_graph import Execution
 from millstream.jobmanager.job_master import JobMaster
@@ -31,19 +32,7 @@ def job_details(master: JobMaster) -> pb.JobDetails:
             )
             for vertex in graph.vertices
         ],
-        plan=[
-            pb.PlanNode(
-                id=vertex.id,
-                description=vertex.name,
-                parallelism=vertex.parallelism,
-                inputs=[
-                    pb.PlanInput(id=edge.source, ship_strategy=edge.strategy, input=edge.input)
-                    for edge in graph.edges
-                    if edge.target == vertex.id
-                ],
-            )
-            for vertex in graph.vertices
-        ],
+        plan=plan_nodes(graph),
         failures=master.failures,
         failures_truncated=master.history.truncated,
         restart_strategy=str(master.restart_strategy),

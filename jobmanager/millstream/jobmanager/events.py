@@ -85,11 +85,16 @@ class WorkerReadied:
 
 @dataclass(frozen=True, slots=True)
 class WorkerLost:
-    """A slot worker died or could not be started, or was put down because its tasks did not cancel in time."""
+    """A slot worker died or could not be started, or was put down because its tasks did not cancel in time.
+
+    It crashed when it ended by itself, with a status or a signal that nobody sends.
+    """
 
     allocation_id: AllocationId
     reason: str
     put_down: bool = False
+    final: bool = False
+    crashed: bool = False
 
 
 @dataclass(frozen=True, slots=True)

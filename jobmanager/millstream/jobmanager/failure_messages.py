@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from millstream.core.ids import VertexId
 from millstream.core.tracebacks import LONGEST_LINE, shortened
 from millstream.jobmanager.execution_graph import Execution
@@ -10,6 +12,8 @@ from millstream.jobmanager.failover.topology import Subtask
 from millstream.proto import status_pb2
 
 PEER_LOST = "PeerLostError"
+_NAMED = 8
+_LONGEST_NAME = 80
 
 
 def job_failure(job_id: str, exception: str, now_ms: int, task_manager: str = "") -> status_pb2.TaskFailure:
@@ -33,14 +37,26 @@ def task_failure(
 
 
 def lost_failure(
-    job_id: str, reason: str, now_ms: int, task_manager: str, execution: Execution | None
+    job_id: str, reason: str, now_ms: int, task_manager: str, executions: Sequence[Execution],
+    crashed: bool = False,
 ) -> status_pb2.TaskFailure:
-    """A worker is gone; the execution is one that it had or was to get."""
+    """Workers are gone with these executions, which they had or were to get; all of them are named, up to a number."""
+    if len(executions) > 1:
+        names = [_brief(e.name) for e in executions[:_NAMED]]
+        more = f" and {len(executions) - _NAMED} more" if len(executions) > _NAMED else ""
+        reason = f"{reason}. Its tasks: {', '.join(names)}{more}"
     failure = job_failure(job_id, f"SlotLost: {reason}", now_ms, task_manager)
-    if execution is not None:
-        failure.task_name, failure.vertex_id = execution.name, execution.vertex.id
-        failure.subtask, failure.attempt = execution.subtask, execution.attempt
+    failure.crashed = crashed
+    if executions:
+        first = executions[0]
+        failure.task_name, failure.vertex_id = first.name, first.vertex.id
+        failure.subtask, failure.attempt = first.subtask, first.attempt
     return failure
+
+
+def _brief(name: str) -> str:
+    """Of a long chain of operators the beginning, and which subtask it is."""
+    return name if len(name) <= _LONGEST_NAME else f"{name[: _LONGEST_NAME - 15]}...{name[-12:]}"
 
 
 def checkpoint_failure(
@@ -71,6 +87,7 @@ def to_failure(message: status_pb2.TaskFailure) -> Failure:
         echo=message.exception.partition(":")[0].endswith(PEER_LOST),
         signature=message.signature,
         records=message.records,
+        crashed=message.crashed,
     )
 
 
@@ -100,4 +117,5 @@ def _to_message(failure: Failure, job_id: str) -> status_pb2.TaskFailure:
         timestamp=failure.timestamp_ms,
         signature=failure.signature,
         times=failure.times,
+        crashed=failure.crashed,
     )

@@ -160,13 +160,13 @@ class JobMaster:
             case ev.WorkerReadied(allocation_id, address):
                 self._slots.worker_readied(allocation_id, address)
                 return self._deploy_when_ready(now)
-            case ev.WorkerLost(allocation_id, reason, put_down):
+            case ev.WorkerLost(allocation_id, reason, put_down, final, crashed):
                 lost = self._slots.of_allocation(allocation_id)
-                return self._workers_lost(lost, reason, now, put_down, slots_too=False)
+                return self._workers_lost(lost, reason, now, put_down, crashed, slots_too=False, final=final)
             case ev.TaskManagerLost(task_manager, reason):
                 lost = self._slots.of_task_manager(task_manager)
                 why = f"task manager {task_manager} was lost: {reason}"
-                return self._workers_lost(lost, why, now, put_down=False, slots_too=True)
+                return self._workers_lost(lost, why, now, put_down=False, crashed=False, slots_too=True)
             case ev.TaskChanged(update):
                 return self._task_changed(update, now)
             case ev.MetricsReported(report):
@@ -289,7 +289,8 @@ class JobMaster:
         return self._fail(failure, now, self._to_deploy)
 
     def _workers_lost(
-        self, keys: list[SlotKey], reason: str, now: Instant, put_down: bool, slots_too: bool
+        self, keys: list[SlotKey], reason: str, now: Instant, put_down: bool, crashed: bool, slots_too: bool,
+        final: bool = False,
     ) -> list[ev.Effect]:
         """Workers are gone, and with `slots_too` also the slots that they ran in."""
         if not keys:
@@ -299,8 +300,9 @@ class JobMaster:
         tasks = [e for key in keys for e in self.execution_graph.in_slice(key)]
         live = [e for e in tasks if e.is_deployed]
         failing = [e for e in live if not self._is_leaving(e)]
-        named = next(iter(live), None) or next((e for e in tasks if not e.state.is_terminal), None)
-        failure = lost_failure(self.graph.job_id, reason, now.date_ms, slots[0].task_manager, named)
+        named = live or [e for e in tasks if not e.state.is_terminal]
+        failure = lost_failure(self.graph.job_id, reason, now.date_ms, slots[0].task_manager, named, crashed)
+        failure.final = final
         for execution in live:
             leaving = self._is_leaving(execution)
             execution.move_to(ExecutionState.CANCELED if leaving else ExecutionState.FAILED, now.date_ms)
@@ -309,7 +311,7 @@ class JobMaster:
         gone = self._slots.drop(keys) if slots_too else []
         if self.status is JobStatus.CANCELLING or (put_down and not failing and not starting):
             effects = self._tasks_ended(now)
-        elif failing or starting or self.status is JobStatus.FAILING:
+        elif failing or starting or self.status is JobStatus.FAILING or self._restarts.gives_up_on(failure):
             scheduled = [e for e in tasks if e.place in self._to_deploy]
             failed = {e.place for e in (failing or scheduled)} or self._to_deploy
             effects = self._fail(failure, now, failed)

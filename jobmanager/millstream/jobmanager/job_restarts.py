@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 from millstream.core.failure_texts import shortened
 from millstream.jobmanager.execution_graph import Execution, ExecutionGraph
-from millstream.jobmanager.failover.history import ExceptionHistory
+from millstream.jobmanager.failover.history import ExceptionHistory, Failure
 from millstream.jobmanager.failover.regions import PipelinedRegions
 from millstream.jobmanager.failover.repeated_errors import LIMIT_OPTION, RepeatedErrors
 from millstream.jobmanager.failover.restart_strategy import Decision, GiveUp, NoRestartStrategy, RestartStrategy
@@ -84,11 +84,10 @@ class JobRestarts:
             return GiveUp(_FINAL)
         known = to_failure(failure)
         if self._repeated.is_too_many(known):
-            place = f" at the record {shortened(known.record, _RECORD_IN_REASON)}" if known.record else ""
             return GiveUp(
-                f"the job was not restarted: the same error came {self._repeated.times(known)} times in a row{place}, "
-                f"and {LIMIT_OPTION} is {self._repeated.limit}; set it higher to try more often, or to 0 to go on "
-                "trying"
+                f"the job was not restarted: {_what_came(known)} {self._repeated.times(known)} times in a row"
+                f"{_where(known)}, and {LIMIT_OPTION} is {self._repeated.limit}; set it higher to try more often, or "
+                "to 0 to go on trying"
             )
         return self.strategy.failed(now_ms)
 
@@ -119,3 +118,13 @@ class JobRestarts:
         self._repeated.restarted(pending.subtasks)
         self.count += 1
         return pending.subtasks
+
+
+def _what_came(failure: Failure) -> str:
+    return "a process of it ended by itself" if failure.crashed else "the same error came"
+
+
+def _where(failure: Failure) -> str:
+    if failure.crashed:
+        return " without a checkpoint in between that holds new records"
+    return f" at the record {shortened(failure.record, _RECORD_IN_REASON)}" if failure.record else ""

@@ -19,6 +19,7 @@ from millstream.core.errors import MillstreamError
 from millstream.core.failure_texts import cause_line, has_traceback, repetition, restart_line
 from millstream.core.graph import JobGraph
 from millstream.core.ids import AllocationId, JobId, TaskManagerId, VertexId
+from millstream.core.printable import printable
 from millstream.core.states import JobStatus
 from millstream.jobmanager import events as ev
 from millstream.jobmanager.checkpoint_reports import CheckpointReports
@@ -75,7 +76,7 @@ class RunningJob:
         self, graph: JobGraph, cluster: Configuration, links: Links, background: BackgroundTasks, clock: Clock
     ) -> None:
         self.graph = graph
-        self._cluster = cluster
+        self._configuration = cluster
         self._links = links
         self._background = background
         self._clock = clock
@@ -89,7 +90,7 @@ class RunningJob:
         self._refused = self._state_backend = ""
         self._worker_options = dict(graph.configuration)
         try:
-            configuration = cluster.merged(graph.configuration)
+            self._configuration = configuration = cluster.for_job(graph.configuration)
             slot_timeout = configuration.seconds("slot.request.timeout")
             settings = CheckpointSettings.from_configuration(configuration)
             self._worker_options |= settings.agreed_options()
@@ -265,7 +266,7 @@ class RunningJob:
 
     def _log_restart(self, tasks: int, reason: str) -> None:
         """With the traceback when it is a new one; a failure that joins a restart is only named."""
-        name, cause = f"job {self.graph.job_id} ({self.graph.name})", next(iter(self.master.failures), None)
+        name, cause = f"job {self.graph.job_id} ({printable(self.graph.name)})", next(iter(self.master.failures), None)
         if cause is None or cause.restart == self._logged_restart:
             log.warning("%s: %d tasks restart: %s", name, tasks, reason)
             return
@@ -274,7 +275,7 @@ class RunningJob:
         log.warning("%s: %d tasks, %s%s", name, tasks, restart_line(cause), told)
 
     def _job_ended(self) -> None:
-        name, status = f"job {self.graph.job_id} ({self.graph.name})", self.master.status
+        name, status = f"job {self.graph.job_id} ({printable(self.graph.name)})", self.master.status
         cause = next(iter(self.master.failures), None) if status is JobStatus.FAILED else None
         if cause is None:
             log.info("%s ended: %s", name, status)
@@ -334,7 +335,7 @@ class RunningJob:
 
         coordinator = self._coordinator = CoordinatorProcess(
             self.graph,
-            self._cluster,
+            self._configuration,
             self._links.artifact_address,
             on_message,
             lambda text: self.tell(ev.WorkerProgressed(AllocationId(""), text)),

@@ -20,6 +20,7 @@ from millstream.core.errors import MillstreamError, UnreachableError
 from millstream.core.graph import JobGraph
 from millstream.core.ids import AllocationId, JobId, JobManagerId, TaskManagerId, new_id
 from millstream.core.lease import Lease, lease_seconds
+from millstream.core.printable import printable
 from millstream.core.rpc import serve, service_handler
 from millstream.core.session import Dialer, Session, serve_session
 from millstream.jobmanager import events as ev
@@ -196,7 +197,8 @@ class JobManagerService:
         if graph.job_id in self.jobs:
             return
         job = self.jobs[graph.job_id] = RunningJob(graph, self._configuration, self, self._background, self._clock)
-        log.info("job %s (%s): %d slots needed", graph.job_id, graph.name, job.master.slots_required)
+        name = printable(graph.name)
+        log.info("job %s (%s): %d slots needed", graph.job_id, name, job.master.slots_required)
         job.start()
 
     def _report(self, job_id: JobId) -> None:
@@ -352,7 +354,9 @@ class JobManagerService:
                 )
             case "worker_lost":
                 lost = message.worker_lost
-                event = ev.WorkerLost(AllocationId(lost.allocation_id), lost.reason, lost.put_down)
+                event = ev.WorkerLost(
+                    AllocationId(lost.allocation_id), lost.reason, lost.put_down, lost.final, lost.crashed
+                )
                 self._lost(task_manager, lost.allocation_id)
                 self._by_allocation(lost.allocation_id, event)
             case "task_update":

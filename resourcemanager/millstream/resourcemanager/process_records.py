@@ -13,7 +13,7 @@ import signal
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-from millstream.core.directories import for_user_only
+from millstream.core.directories import for_user_only, make_private
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ class ProcessRecord:
 
     def write(self, path: Path) -> None:
         """Replaces the file as a whole, readable by this user only."""
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_private(path.parent)
         temporary = path.with_suffix(f".{os.getpid()}.tmp")
         with open(temporary, "w", opener=for_user_only) as file:
             file.write(json.dumps(asdict(self)))

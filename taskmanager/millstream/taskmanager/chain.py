@@ -4,42 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 from operator import length_hint
-from typing import assert_never
 
 from millstream.core import plan
 from millstream.core.adoption import Adopt, adopter
-from millstream.core.batches import Batch, RowBatch
+from millstream.core.batches import Batch, RowBatch, StreamSignal
 from millstream.core.copying import is_immutable_type
 from millstream.core.exact_values import InexactError
 from millstream.core.forking import leave_if_forked
 from millstream.core.handover import Handover
+from millstream.core.state_kinds import KEYED, OPERATOR
 from millstream.core.types import PICKLED, TypeInformation
-from millstream.datastream.checkpointed import CheckpointedFunction
-from millstream.datastream.connectors.two_phase_commit import TwoPhaseCommitSink
-from millstream.datastream.functions import RuntimeContext
-from millstream.taskmanager.checkpointing.restoring import RestoredTask
 from millstream.taskmanager.consumers import Consumers
 from millstream.taskmanager.interruption import TaskInterrupted
-from millstream.taskmanager.operators.base import Emit, FunctionOperator, Operator, OperatorError
-from millstream.taskmanager.operators.broadcast_process import BroadcastProcessOperator
-from millstream.taskmanager.operators.collect import CollectOperator
-from millstream.taskmanager.operators.committing_sink import CommittingSinkOperator
-from millstream.taskmanager.operators.functional import FilterOperator, FlatMapOperator, MapOperator
-from millstream.taskmanager.operators.map_batches import MapBatchesOperator
-from millstream.taskmanager.operators.process import ProcessOperator
-from millstream.taskmanager.operators.reduce import ReduceOperator
-from millstream.taskmanager.operators.sinks import SinkOperator
-from millstream.taskmanager.operators.source import ReaderContext, SourceOperator
-from millstream.taskmanager.operators.transactions import recovery
-from millstream.taskmanager.operators.two_input import (
-    CoFlatMapOperator,
-    CoMapOperator,
-    CoProcessOperator,
-    TwoInputOperator,
-)
-from millstream.taskmanager.runtime_context import TaskRuntimeContext
-from millstream.taskmanager.state.backend import KeyedStateBackend, OperatorStateBackend
-from millstream.taskmanager.state.heap import HeapOperatorStateBackend
+from millstream.taskmanager.operators.base import Operator, OperatorError
+from millstream.taskmanager.operators.output import Emit, LocalOutput, Output, Send
+from millstream.taskmanager.operators.registry import build_operator
+from millstream.taskmanager.operators.setup import OperatorSetup, TaskServices
 
 
 class OperatorChain:
@@ -61,12 +41,15 @@ class OperatorChain:
         """The one that takes the task's input."""
         return self.operators[0]
 
-    def input(self, index: int) -> Emit:
-        """Where batches of the task's first or second input go."""
-        if index == 0:
-            return self.head.process
-        assert isinstance(self.head, TwoInputOperator), "only an operator of two inputs has a second one"
-        return self.head.process2
+    def overriding(self, hook: Callable[..., object] | property) -> list[Operator]:
+        """The operators that have something of their own for a hook of `Operator`'s."""
+        name = (hook.fget if isinstance(hook, property) else hook).__name__  # type: ignore[union-attr]  # it has a getter
+        return [operator for operator in self.operators if getattr(type(operator), name) is not hook]
+
+    def signal(self, signal: StreamSignal, input_index: int) -> None:
+        """Hands a signal of one of the task's inputs to the operators, if there are any."""
+        if self.operators:
+            self.head.on_signal(signal, input_index)
 
     def ways(self) -> dict[str, tuple[Emit, TypeInformation]]:
         """How records travel on the edges inside of the chain, and of which type they are, by the edges' names.
@@ -105,72 +88,67 @@ class OperatorChain:
 
 
 class ChainBuilder:
-    """What a task hands in to have its chain built."""
+    """Builds the chain of one task, which ends at `outputs`; the `remote` of these only encode what they get."""
 
     def __init__(
         self,
-        task_outputs: list[Emit],
-        input_type: TypeInformation,
-        make_context: Callable[[str], TaskRuntimeContext],
-        make_reader_context: Callable[[RuntimeContext], ReaderContext],
-        make_backend: Callable[[str, TypeInformation], KeyedStateBackend],
-        max_rows: int,
-        max_column_rows: int,
-        second_input_type: TypeInformation = PICKLED,
-        make_operator_backend: Callable[[str], OperatorStateBackend] = HeapOperatorStateBackend,
-        restored: RestoredTask | None = None,
-        failed_savepoints: Collection[int] = (),
-        remote_outputs: Collection[int] = (),
+        services: TaskServices,
+        outputs: Sequence[Output],
+        input_types: Sequence[TypeInformation],
+        remote: Collection[int] = (),
         object_reuse: bool = False,
     ) -> None:
-        self._task_outputs = task_outputs
-        self._input_type = input_type
-        self._second_input_type = second_input_type
-        self._make_operator_backend = make_operator_backend
-        self._make_context = make_context
-        self._make_reader_context = make_reader_context
-        self._make_backend = make_backend
-        self._max_rows = max_rows
-        self._max_column_rows = max_column_rows
-        self._restored = restored
-        self._failed_savepoints = failed_savepoints
-        self._remote_outputs = remote_outputs
+        self._services = services
+        self._outputs = outputs
+        self._task_types = (*input_types, PICKLED, PICKLED)[:2]
+        self._remote = remote
         self._object_reuse = object_reuse
 
     def build(self, chain: plan.Chain) -> OperatorChain:
         """Builds consumers first, so that every producer finds where to emit."""
-        specs = chain.operators
+        specs, restored = chain.operators, self._services.restored
         input_types = self._input_types(chain)
         built: dict[int, Operator] = {}
         for index in reversed(range(len(specs))):
             chained = specs[index]
-            operator = self._operator(chained, input_types[index], self._emit(chained, None, built))
-            operator.handover = Handover(self._copies(chained, operator))
-            self._give_operator_state(chained, operator)
-            for tag in {output.tag for output in chained.outputs} - {None}:
-                assert tag is not None
-                operator.emit_side[tag] = self._emit(chained, tag, built)
+            operator = build_operator(self._setup(chained, input_types[index], built), chained.spec)
+            if restored is not None:
+                for kind in chained.spec.held_state() - KEYED - OPERATOR:
+                    operator.restore(restored.elements(chained.operator_id, kind))
             built[index] = operator
-        checkpoint_id = None if self._restored is None else self._restored.checkpoint_id
+        checkpoint_id = None if restored is None else restored.checkpoint_id
         return OperatorChain([built[i] for i in range(len(specs))], specs, checkpoint_id)
 
-    def _input_types(self, chain: plan.Chain) -> list[TypeInformation]:
-        types = [self._input_type] * len(chain.operators)
+    def _setup(
+        self, chained: plan.ChainedOperator, input_types: tuple[TypeInformation, ...], built: dict[int, Operator]
+    ) -> OperatorSetup:
+        context = self._services.make_context(chained.name)
+        context.operator_id = chained.operator_id
+        tags = {output.tag for output in chained.outputs if output.tag is not None}
+        return OperatorSetup(
+            self._services, chained.operator_id, chained.name, context, input_types,
+            self._output(chained, None, built), {tag: self._output(chained, tag, built) for tag in tags},
+            Handover(self._copies(chained)),
+        )  # fmt: skip
+
+    def _input_types(self, chain: plan.Chain) -> list[tuple[TypeInformation, ...]]:
+        types = [self._task_types] * len(chain.operators)
         for chained in chain.operators:
             for output in chained.outputs:
                 if output.operator is not None:
-                    types[output.operator] = chained.type_of(output)
+                    types[output.operator] = (chained.type_of(output),)
         return types
 
-    def _copies(self, chained: plan.ChainedOperator, operator: Operator) -> bool:
+    def _copies(self, chained: plan.ChainedOperator) -> bool:
         """Whether the operator's records may have to be copied, which their declared types may rule out."""
-        if self._object_reuse or (isinstance(operator, SourceOperator) and not operator.keeps_records):
+        if self._object_reuse or not chained.spec.keeps_records():
             return False
         types = [chained.type_of(output) for output in chained.outputs]
-        return operator.makes_columns or not all(map(is_immutable_type, types))
+        return chained.spec.makes_columns or not all(map(is_immutable_type, types))
 
-    def _emit(self, chained: plan.ChainedOperator, tag: str | None, built: dict[int, Operator]) -> Emit:
+    def _output(self, chained: plan.ChainedOperator, tag: str | None, built: dict[int, Operator]) -> Output:
         consumers = Consumers(chained.name)
+        targets: list[Send] = []
         copies = False
         adopt: Adopt | None = None
         for output in chained.outputs:
@@ -180,86 +158,15 @@ class ChainBuilder:
             copies = not self._object_reuse and not is_immutable_type(chained.type_of(output))
             if output.operator is not None:
                 consumer = built[output.operator]
+                targets.append(consumer.on_signal)
                 (consumers.readers if consumer.only_reads else consumers.owners).append(consumer.process)
             else:
                 assert output.output is not None
-                is_remote = output.output in self._remote_outputs
-                (consumers.encoders if is_remote else consumers.owners).append(self._task_outputs[output.output])
-        emit = _in_slices(consumers.emit(copies), self._max_rows)
-        return emit if adopt is None else _adopting(emit, adopt, chained.name)
-
-    def _give_operator_state(self, chained: plan.ChainedOperator, operator: Operator) -> None:
-        if isinstance(operator, FunctionOperator) and isinstance(operator.function, CheckpointedFunction):
-            operator.operator_state = operator.operator_state or self._make_operator_backend(chained.name)
-        if isinstance(operator, CommittingSinkOperator):
-            operator.failed_savepoints = self._failed_savepoints
-        if self._restored is None:
-            return
-        if operator.operator_state is not None:
-            operator.operator_state.restore(self._restored.operator_state(chained.operator_id))
-        if isinstance(operator, SourceOperator):
-            operator.restored_splits = self._restored.splits(chained.operator_id)
-        if isinstance(operator, CommittingSinkOperator):
-            operator.restored = recovery(*self._restored.transactions(chained.operator_id))
-
-    def _operator(self, chained: plan.ChainedOperator, input_type: TypeInformation, emit: Emit) -> Operator:
-        name, spec = chained.name, chained.spec
-        context = self._make_context(name)
-        context.operator_id = chained.operator_id
-        common = (name, context, input_type, emit)
-        match spec:
-            case plan.SourceSpec(source):
-                most = self._max_column_rows if source.produces_columns() else self._max_rows
-                reader_context = self._make_reader_context(context)
-                return SourceOperator(name, context, chained.output_type, emit, source, reader_context, most)
-            case plan.MapSpec(function):
-                return MapOperator(*common, function)
-            case plan.FlatMapSpec(function):
-                return FlatMapOperator(*common, function)
-            case plan.FilterSpec(function):
-                return FilterOperator(*common, function)
-            case plan.ProcessSpec(function):
-                return ProcessOperator(*common, function)
-            case plan.KeyedProcessSpec(function, selector):
-                return ProcessOperator(*common, function, selector, self._keyed_state(chained, context, spec.key_type))
-            case plan.ReduceSpec():
-                return ReduceOperator(*common, spec, self._keyed_state(chained, context, spec.key_type))
-            case plan.CoMapSpec():
-                state = self._shared_state(chained, context, spec.keys)
-                return CoMapOperator(*common, self._second_input_type, spec, state)
-            case plan.CoFlatMapSpec():
-                state = self._shared_state(chained, context, spec.keys)
-                return CoFlatMapOperator(*common, self._second_input_type, spec, state)
-            case plan.CoProcessSpec():
-                state = self._shared_state(chained, context, spec.keys)
-                return CoProcessOperator(*common, self._second_input_type, spec, state)
-            case plan.BroadcastProcessSpec():
-                state = self._shared_state(chained, context, spec.keys)
-                operator_state = self._make_operator_backend(name)
-                return BroadcastProcessOperator(*common, self._second_input_type, spec, operator_state, state)
-            case plan.MapBatchesSpec(function, batch_format):
-                return MapBatchesOperator(*common, function, batch_format)
-            case plan.SinkSpec(sink):
-                if isinstance(sink, TwoPhaseCommitSink):
-                    return CommittingSinkOperator(*common, sink, context.has_final_checkpoint)
-                return SinkOperator(*common, sink)
-            case plan.CollectSpec():
-                return CollectOperator(*common, self._make_operator_backend(name))
-        assert_never(spec)
-
-    def _keyed_state(
-        self, chained: plan.ChainedOperator, context: TaskRuntimeContext, key_type: TypeInformation
-    ) -> KeyedStateBackend:
-        backend = self._make_backend(chained.name, key_type)
-        if self._restored is not None:
-            backend.restore(self._restored.keyed_state(chained.operator_id))
-        context.keyed_backend = backend
-        return backend
-
-    def _shared_state(
-        self, chained: plan.ChainedOperator, context: TaskRuntimeContext, keys: plan.TwoInputKeys | None
-    ) -> KeyedStateBackend | None:
-        return None if keys is None else self._keyed_state(chained, context, keys.key_type)
+                leaving = self._outputs[output.output]
+                targets.append(leaving.signal)
+                (consumers.encoders if output.output in self._remote else consumers.owners).append(leaving.emit)
+        emit = _in_slices(consumers.emit(copies), self._services.max_rows)
+        return LocalOutput(emit if adopt is None else _adopting(emit, adopt, chained.name), targets)
 
 
 def _adopting(target: Emit, adopt: Adopt, operator_name: str) -> Emit:

@@ -10,7 +10,8 @@ from dataclasses import dataclass, field
 
 from millstream.core.batches import Batch, RowBatch
 from millstream.core.handover import Handover, RecordCopyError
-from millstream.taskmanager.operators.base import Emit, OperatorError
+from millstream.taskmanager.operators.base import OperatorError
+from millstream.taskmanager.operators.output import Emit
 
 
 @dataclass(slots=True)
@@ -47,7 +48,7 @@ class Consumers:
                     target(batch)
                 return
             try:
-                copies = [RowBatch(handover.to_another(batch.rows), batch.timestamps) for _ in owners]
+                copies = [handover.to_another(batch) for _ in owners]
             except RecordCopyError as error:
                 raise OperatorError(name, error.record, error) from error
             for target, copied in zip(owners, copies, strict=True):

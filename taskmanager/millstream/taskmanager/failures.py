@@ -29,7 +29,7 @@ def _short(record: Any) -> str:
     try:
         text = printer.repr(record)
     except BaseException as error:
-        text = f"<{type(record).__qualname__} whose repr failed: {error!r}>"
+        text = f"<{type(record).__qualname__} whose repr failed: {one_line(error)}>"
     return encodable(text[:_RECORD_LENGTH])
 
 

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import IO
 
 from millstream.core.configuration import Configuration
-from millstream.core.directories import private_folder, work_directory
+from millstream.core.directories import for_user_only, private_folder, work_directory
 from millstream.core.errors import ConfigurationError
 from millstream.core.ids import AllocationId, TaskManagerId
 from millstream.core.snapshot.storage import safe_name
@@ -56,7 +56,7 @@ class LocalState:
             self._check(chosen)
             with _locked(root):  # nobody may find our folder before our lock is on it
                 home.mkdir(mode=0o700)
-                self._locks[home] = (home / _LOCK).open("wb")
+                self._locks[home] = os.fdopen(for_user_only(str(home / _LOCK), os.O_WRONLY | os.O_CREAT), "wb")
                 fcntl.flock(self._locks[home], fcntl.LOCK_EX)
         return home / safe_name(allocation_id)
 
@@ -101,7 +101,7 @@ class LocalState:
 
 @contextlib.contextmanager
 def _locked(root: Path) -> Iterator[None]:
-    with (root / _LOCK).open("wb") as lock:
+    with open(root / _LOCK, "wb", opener=for_user_only) as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield
 

@@ -63,14 +63,21 @@ def lifted() -> Iterator[None]:
 
 def blamed_for(error: BaseException) -> str:
     """What to say about an error that is, or comes from, a lack of memory; empty for others, and without a limit."""
-    seen: BaseException | None = error
-    while seen is not None and not _is_lack_of_memory(seen):
-        seen = seen.__cause__ or seen.__context__
-    if seen is None or not _limit.size:
+    if not _limit.size or not any(map(_is_lack_of_memory, _with_causes(error))):
         return ""
     return (
         f"the tasks of this slot may take {amount(_limit.size)} ({OPTION}): raise it, or let them hold less at a time"
     )
+
+
+def _with_causes(error: BaseException) -> list[BaseException]:
+    """Each once: an error may be a cause of its own cause."""
+    found: dict[int, BaseException] = {}
+    cause: BaseException | None = error
+    while cause is not None and id(cause) not in found:
+        found[id(cause)] = cause
+        cause = cause.__cause__ or cause.__context__
+    return list(found.values())
 
 
 def _is_lack_of_memory(error: BaseException) -> bool:

@@ -19,6 +19,7 @@ from millstream.core.handover import Handover, RecordCopyError
 from millstream.core.key_groups import combine_hashes, stable_hash, stable_hash_column, subtask_of
 from millstream.core.key_values import is_all_its_fields
 from millstream.core.row import Row
+from millstream.core.tracebacks import one_line
 from millstream.core.types import DataclassType, RowType, TupleType, TypeInformation
 from millstream.datastream.functions import as_callable
 from millstream.taskmanager.interruption import TaskInterrupted
@@ -37,7 +38,7 @@ class PartitioningError(Exception):
     """The user's key selector or partitioner failed on a record, or the router cannot use the key."""
 
     def __init__(self, record: Any, cause: BaseException, key_of: Callable[[Any], Any] | None) -> None:
-        super().__init__(str(cause))
+        super().__init__(one_line(cause))
         self.record = record
         self.key_of = key_of
 
@@ -81,7 +82,7 @@ class _Broadcast:
 
     def _copy(self, batch: RowBatch) -> RowBatch:
         try:
-            return RowBatch(self._handover.to_another(batch.rows), batch.timestamps)
+            return self._handover.to_another(batch)
         except RecordCopyError as error:
             raise PartitioningError(error.record, error, None) from error
 
@@ -99,7 +100,7 @@ class _RoundRobin:
         if isinstance(batch, RowBatch):
             rows, times = batch.rows, batch.timestamps
             for offset in range(min(count, len(rows))):
-                part = RowBatch(rows[offset::count], times[offset::count] if times is not None else None)
+                part = RowBatch(rows[offset::count], times[offset::count] if times is not None else None, batch.plain)
                 yield (start + offset) % count, part
         else:
             import numpy as np
@@ -161,7 +162,7 @@ class _Hash:
             raise
         except BaseException as error:
             raise PartitioningError(rows[len(rows) - operator.length_hint(source) - 1], error, self._key_of) from error
-        return [(index, RowBatch(bucket)) for index, bucket in enumerate(buckets) if bucket]
+        return [(index, RowBatch(bucket, None, batch.plain)) for index, bucket in enumerate(buckets) if bucket]
 
     def _subtasks(self, rows: list[Any]) -> list[int]:
         key_of, known = self._key_of, self._known
@@ -255,12 +256,10 @@ def _by_index(batch: Batch, indices: Any, channels: int) -> Routed:
             times[index].append(timestamp)
     for channel, part in enumerate(rows):
         if part:
-            yield channel, RowBatch(part, times[channel] if times is not None else None)
+            yield channel, RowBatch(part, times[channel] if times is not None else None, batch.plain)
 
 
-def make_router(
-    edge: plan.EdgeSpec, channels: int, subtask: int, seed: int, changing: Sequence[int] = ()
-) -> Router:
+def make_router(edge: plan.EdgeSpec, channels: int, subtask: int, seed: int, changing: Sequence[int] = ()) -> Router:
     """The router for one producer's end of an edge. The consumers of the channels in `changing` may change records."""
     match edge.partitioner:
         case plan.BroadcastPartitioner():

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from millstream.core.configuration import Configuration
+from millstream.core.names import why_unwritable
 from millstream.datastream.functions import Accumulator, Counter, MetricGroup, RuntimeContext
 from millstream.datastream.state import State, StateAccessError
 from millstream.datastream.state_descriptors import StateDescriptor
@@ -22,7 +23,10 @@ class TaskMetricGroup(MetricGroup):
 
     def counter(self, name: str) -> Counter:
         """The counter of this name below this group."""
-        return self._counters.setdefault(self._prefix + name, Counter())
+        path = self._prefix + name
+        if why := why_unwritable(path):
+            raise ValueError(f"the counter {why}")
+        return self._counters.setdefault(path, Counter())
 
     def add_group(self, name: str, extra: str | None = None) -> MetricGroup:
         """A group below this one."""

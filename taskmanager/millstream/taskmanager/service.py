@@ -269,7 +269,7 @@ class TaskManagerService:
             return
         if allocation.allocation_id in self._workers:
             return
-        configuration = self._configuration.merged(dict(start.configuration)).merged(self._logs.options)
+        configuration = self._configuration.for_job(start.configuration).merged(self._logs.options)
         merged = configuration.to_dict()
         start.configuration.clear()
         start.configuration.update(merged)
@@ -309,8 +309,16 @@ class TaskManagerService:
         finally:
             del self._workers[allocation.allocation_id]
         log.info("slot %d, job %s: %s", allocation.index, allocation.job_id, reason)
+        if self._stopped:
+            reason = "its task manager was stopped"
         if self._table.get(allocation.allocation_id) is not None:
-            lost = pb.WorkerLost(allocation_id=allocation.allocation_id, reason=reason, put_down=worker.was_put_down)
+            lost = pb.WorkerLost(
+                allocation_id=allocation.allocation_id,
+                reason=reason,
+                put_down=worker.was_put_down,
+                final=worker.is_impossible,
+                crashed=worker.crashed,
+            )
             self._to_job_manager(allocation, pb.TaskManagerMessage(worker_lost=lost))
         else:
             self._freed(allocation.allocation_id)

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import heapq
 import logging
-import pickle
 import queue
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 from millstream.core.barriers import Alignment, StopMode
 from millstream.core.batches import Barrier
@@ -36,8 +36,9 @@ from millstream.taskmanager.network.channel_table import ChannelTable
 from millstream.taskmanager.network.data_plane import DataPlane, FrameArrived, PeerLost
 from millstream.taskmanager.network.debloating import FIRST_ROWS
 from millstream.taskmanager.network.inputs import ProtocolError, RemoteInputChannel
-from millstream.taskmanager.task import StepResult, Task
+from millstream.taskmanager.task import OperatorMail, Task
 from millstream.taskmanager.task_factory import TaskFactory, is_debloating
+from millstream.taskmanager.task_pacing import StepResult
 
 log = logging.getLogger(__name__)
 
@@ -53,7 +54,7 @@ class WakeUp:
     attempt_id: str
 
 
-Mail = pb.WorkerCommand | FrameArrived | PeerLost | WakeUp | SnapshotWritten
+Mail = pb.WorkerCommand | FrameArrived | PeerLost | WakeUp | OperatorMail | SnapshotWritten
 
 
 class SlotWorker:
@@ -93,6 +94,7 @@ class SlotWorker:
             self._wake_up_in,
             clock,
             storages,
+            self.mailbox.put,
         )
         self._tasks: dict[str, Task] = {}
         self._timers: list[tuple[float, str]] = []
@@ -142,10 +144,10 @@ class SlotWorker:
         if task.state is not ExecutionState.RUNNING:
             return False
         started = self._clock.monotonic()
-        task.waited_until(started)
+        task.pacing.waited_until(started, task.last_result)
         if not self._in_task(task, task.step):
             return True
-        task.worked_until(self._clock.monotonic())
+        task.pacing.worked_until(self._clock.monotonic())
         if task.last_result is StepResult.ENDED:
             self._end(task)
             return True
@@ -192,6 +194,8 @@ class SlotWorker:
         elif isinstance(mail, WakeUp):
             if mail.attempt_id in self._tasks:
                 self._tasks[mail.attempt_id].wake_up()
+        elif isinstance(mail, OperatorMail):
+            self._deliver(mail)
         elif isinstance(mail, PeerLost):
             self._lose_peer(mail)
         elif isinstance(mail, SnapshotWritten):
@@ -255,31 +259,23 @@ class SlotWorker:
         heapq.heappush(self._timers, (self._clock.monotonic() + seconds, attempt_id))
 
     def _handle_coordinator_event(self, event: pb.CoordinatorEvent) -> None:
-        task = self._tasks.get(event.attempt_id)
-        if task is None or task.source is None or task.state is not ExecutionState.RUNNING:
-            return
-        source = task.source
-        match event.WhichOneof("kind"):
-            case "splits":
-                alive = self._in_task(task, lambda: source.add_splits(pickle.loads(event.splits)))
-            case "no_more_splits":
-                alive = self._in_task(task, source.no_more_splits)
-            case _:
-                alive = self._in_task(task, lambda: source.source_event(pickle.loads(event.custom)))
-        if alive:
-            task.wake_up()
+        self._deliver(OperatorMail(event.attempt_id, None, event))
+
+    def _deliver(self, mail: OperatorMail) -> Any:
+        """Hands a mail to an operator; answers what that answers, or None when there is no such operator."""
+        task = self._tasks.get(mail.attempt_id)
+        answers: list[Any] = [None]
+        if task is not None and task.state is ExecutionState.RUNNING:
+            self._in_task(task, lambda: answers.append(task.deliver(mail)))
+        return answers[-1]
 
     def _collect(self, command: pb.CollectFromTask) -> None:
         request = command.request
-        task = self._tasks.get(command.attempt_id)
-        collector = task.collector(request.operator_id) if task is not None else None
-        answers: list[dispatcher_pb2.CollectResponse] = []
-        if task is not None and collector is not None:
-            self._in_task(task, lambda: answers.append(collector.answer(request)))
-        if not answers:
+        answer = self._deliver(OperatorMail(command.attempt_id, request.operator_id, request))
+        if answer is None:
             gone = "the collecting task is not running"
-            answers.append(dispatcher_pb2.CollectResponse(request_id=request.request_id, error=gone))
-        self._send(pb.WorkerMessage(collected=answers[0]))
+            answer = dispatcher_pb2.CollectResponse(request_id=request.request_id, error=gone)
+        self._send(pb.WorkerMessage(collected=answer))
 
     def _trigger_checkpoint(self, command: pb.TriggerCheckpoint) -> None:
         options = command.options

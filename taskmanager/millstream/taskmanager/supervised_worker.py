@@ -47,6 +47,16 @@ class SupervisedWorker:
         stop.stop.SetInParent()
         self._child = SupervisedChild(self._launch, stop.SerializeToString(), _STOP_GRACE)
 
+    @property
+    def is_impossible(self) -> bool:
+        """Whether it could not be started, and never can be."""
+        return self._child.is_impossible
+
+    @property
+    def crashed(self) -> bool:
+        """Whether it exited or crashed by itself: something that its tasks did, as far as anyone knows."""
+        return self._child.crashed
+
     async def run(self) -> str:
         """From the environment to the worker's end; answers why it ended."""
         start = pb.WorkerCommand(start=self._start).SerializeToString()
@@ -59,7 +69,7 @@ class SupervisedWorker:
     def _about_memory(self) -> str:
         """Native code does not always say that it got no memory: it crashes."""
         limit = limit_of(self._configuration)
-        if not limit or self._child.is_stopping or self.was_put_down:
+        if not limit or self._child.is_stopping or self._child.is_impossible or self.was_put_down:
             return ""
         return f"; the tasks of its slot may take {amount(limit)} ({OPTION})"
 

@@ -35,7 +35,8 @@ from millstream.taskmanager.network.outputs import (
     ResultPartition,
 )
 from millstream.taskmanager.network.overtaking import is_overtakable
-from millstream.taskmanager.operators.base import Emit
+from millstream.taskmanager.operators.output import Emit
+from millstream.taskmanager.operators.setup import TaskServices
 from millstream.taskmanager.operators.source import ReaderContext
 from millstream.taskmanager.pacing import Outlet
 from millstream.taskmanager.partitioning import make_router
@@ -43,7 +44,7 @@ from millstream.taskmanager.runtime_context import TaskRuntimeContext
 from millstream.taskmanager.state.backend import KeyedStateBackend
 from millstream.taskmanager.state.backends import state_backend
 from millstream.taskmanager.state.key_group_index import KeyGroupIndex
-from millstream.taskmanager.task import Task
+from millstream.taskmanager.task import OperatorMail, Task
 
 _DEBLOAT = "taskmanager.network.memory.buffer-debloat"
 
@@ -72,6 +73,7 @@ class TaskFactory:
         wake_up_in: Callable[[str, float], None],
         clock: Clock,
         storages: Storages,
+        post: Callable[[OperatorMail], None],
     ) -> None:
         self._host = host
         self._options = options
@@ -83,6 +85,7 @@ class TaskFactory:
         self._wake_up_in = wake_up_in
         self._clock = clock
         self._storages = storages
+        self._post = post
         self._state_backend = state_backend(self._configuration)
         self._object_reuse = self._configuration.boolean("pipeline.object-reuse")
         self.max_rows = self._configuration.integer("execution.batch.max-rows")
@@ -107,17 +110,9 @@ class TaskFactory:
             return
         types: dict[int, TypeInformation] = {gate.input: _spec(gate.spec).type for gate in deployment.inputs}
         builder = ChainBuilder(
-            [partition.emit for partition in task.partitions],
-            types.get(0, PICKLED),
-            lambda name: self._context(task, name),
-            lambda context: self._reader_context(task, context),
-            lambda name, key_type: self._keyed_backend(task, name, key_type),
-            self.max_rows,
-            self.max_column_rows,
-            types.get(1, PICKLED),
-            self._state_backend.operator_backend,
-            restored,
-            frozenset(deployment.failed_savepoints),
+            self._services(task, restored),
+            task.partitions,
+            (types.get(0, PICKLED), types.get(1, PICKLED)),
             [index for index, partition in enumerate(task.partitions) if not partition.has_local_channels],
             self._object_reuse,
         )
@@ -126,6 +121,20 @@ class TaskFactory:
         task.attach(builder.build(load_program(deployment.chain, f"the code of {deployment.task_name}")), outlet)
         if restored is not None:
             self._restore_in_flight(task, restored)
+
+    def _services(self, task: Task, restored: RestoredTask | None) -> TaskServices:
+        attempt_id = task.attempt_id
+        return TaskServices(
+            make_context=lambda name: self._context(task, name),
+            make_reader_context=lambda context: self._reader_context(task, context),
+            make_keyed_backend=lambda name, key_type: self._keyed_backend(task, name, key_type),
+            make_operator_backend=self._state_backend.operator_backend,
+            post=lambda operator_id, mail: self._post(OperatorMail(attempt_id, operator_id, mail)),
+            max_rows=self.max_rows,
+            max_column_rows=self.max_column_rows,
+            restored=restored,
+            failed_savepoints=frozenset(task.deployment.failed_savepoints),
+        )
 
     def _restored(self, task: Task) -> RestoredTask | None:
         deployment = task.deployment

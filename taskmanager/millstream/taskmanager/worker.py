@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import faulthandler
 import gc
 import queue
 import resource
@@ -27,6 +28,7 @@ from millstream.core.data_files import ORIGIN
 from millstream.core.log_files import bound_output
 from millstream.core.logs import set_up_logging
 from millstream.core.named_prints import name_prints
+from millstream.core.printable import printable
 from millstream.proto import taskmanager_pb2 as pb
 from millstream.taskmanager.interruption import TaskInterrupted
 from millstream.taskmanager.memory_limit import limit_of
@@ -114,7 +116,7 @@ def where(start: pb.StartWorker, workers: Sequence[SlotWorker]) -> str:
     """What the process works on at this moment, for its log and for what functions print."""
     current = workers[0].current if workers else None
     task = f", {current.deployment.task_name}" if current is not None else ""
-    return f"{start.job_name} ({start.job_id}){task}"
+    return printable(f"{start.job_name} ({start.job_id}){task}")
 
 
 def _stop_command() -> pb.WorkerCommand:
@@ -153,6 +155,7 @@ def main() -> int:
     sys.setswitchinterval(SWITCH_INTERVAL)
     gc.set_threshold(*GC_THRESHOLDS)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    faulthandler.enable(all_threads=False)  # a crash of native code tells where in Python it was
     allow_open_files()
     run_worker(ControlPipe(socket.socket(fileno=arguments.control_fd)), arguments.host, end_with_parent)
     return 0

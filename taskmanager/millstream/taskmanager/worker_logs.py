@@ -15,6 +15,7 @@ from collections.abc import Collection
 from pathlib import Path
 
 from millstream.core.configuration import Configuration
+from millstream.core.directories import make_private
 from millstream.core.log_files import log_folder, open_to_append, output_files
 from millstream.core.log_reading import LogFile, LogPiece, list_logs, read_ends, read_piece
 from millstream.core.options import OPTIONS
@@ -37,7 +38,7 @@ class WorkerLogs:
         """Descriptors for the standard output and error of a worker, to be closed once it has started."""
         if self._folder is None:
             return None
-        self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_private(self._folder)
         path = self._folder / f"{self._name}.{job_id}.slot-{slot}"
         output = open_to_append(path.with_name(f"{path.name}.out"))
         try:

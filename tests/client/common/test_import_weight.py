@@ -4,7 +4,10 @@ import json
 import subprocess
 import sys
 
+import pytest
 from waiting import DEADLINE
+
+pytestmark = pytest.mark.process
 
 _PROGRAM = """
 import json, sys

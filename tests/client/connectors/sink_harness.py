@@ -8,12 +8,13 @@ from typing import Any
 
 from source_harness import FakeRuntimeContext
 
+from millstream.core import plan
 from millstream.core.batches import Barrier, Batch
-from millstream.core.types import PICKLED
+from millstream.core.state_kinds import StateKind
 from millstream.datastream.connectors.two_phase_commit import TwoPhaseCommitSink
 from millstream.taskmanager.operators.base import OperatorError
-from millstream.taskmanager.operators.committing_sink import CommittingSinkOperator
-from millstream.taskmanager.operators.transactions import Element, recovery
+from millstream.taskmanager.operators.transactions import Element
+from millstream.taskmanager.testing import GivenElements, OperatorHarness
 
 
 class SinkHarness:
@@ -34,9 +35,9 @@ class SinkHarness:
         failed_savepoints: Collection[int] = (),
     ) -> None:
         context = FakeRuntimeContext(subtask, parallelism, attempt, checkpointed, job, task)
-        self.operator = CommittingSinkOperator("sink", context, PICKLED, lambda batch: None, sink, checkpointed)
-        self.operator.restored = recovery(restored, restored if shown is None else shown)
-        self.operator.failed_savepoints = failed_savepoints
+        harness = OperatorHarness(plan.SinkSpec(sink), context=context, failed_savepoints=failed_savepoints)
+        self.operator = harness.operator
+        self.operator.restore(GivenElements(StateKind.SINK_TRANSACTIONS, restored, shown))
         try:
             self._call(self.operator.open)
         except BaseException:
@@ -47,12 +48,12 @@ class SinkHarness:
         self._call(self.operator.process, batch)
 
     def tick(self, now: float) -> float | None:
-        return self._call(self.operator.tick, now)  # type: ignore[no-any-return]
+        return self._call(self.operator.on_time, now)  # type: ignore[no-any-return]
 
     def checkpoint(self, number: int, savepoint: bool = False) -> list[Element]:
         """What the snapshot holds, as another process gets it."""
         self._call(self.operator.prepare_snapshot, Barrier(number, 0, savepoint))
-        return pickle.loads(pickle.dumps(self.operator.elements()))  # type: ignore[no-any-return]
+        return pickle.loads(pickle.dumps(self.operator.elements(number)[StateKind.SINK_TRANSACTIONS]))  # type: ignore[no-any-return]
 
     def complete(self, number: int) -> None:
         self._call(self.operator.notify_checkpoint_complete, number)

@@ -50,6 +50,7 @@ class FakeRuntimeContext(RuntimeContext):
         self._job = job
         self._task = task
         self.metrics = FakeMetricGroup()
+        self.has_final_checkpoint = checkpointed
 
     def get_job_id(self) -> str:
         return self._job

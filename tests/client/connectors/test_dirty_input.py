@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import os
 import random
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -231,6 +232,13 @@ def test_files_that_are_no_parquet_are_one_record_each(tmp_path: Path) -> None:
     assert [Path(letter.source).name for letter in side] == ["a.parquet", "b.parquet", "d.parquet"]
     assert "no column n; it has other" in side[1].reason
     assert count == 3
+
+
+def test_a_file_whose_name_is_no_utf_8_has_dead_letters_that_can_be_written(tmp_path: Path) -> None:
+    path = Path(os.fsdecode(os.fsencode(tmp_path) + b"/caf\xe9"))
+    path.write_bytes(b"\xff\n")
+    _, (letter,), _ = _read(_text(path, "dead-letter"))
+    assert letter.source == f"{tmp_path}/caf\\udce9"
 
 
 def test_a_file_that_is_gone_is_no_dirty_input(tmp_path: Path) -> None:

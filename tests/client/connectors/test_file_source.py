@@ -168,6 +168,8 @@ _CSV = "i;s\n1;x\n2;NA\n"
         (_CSV, {"delimiter": ";", "columns": ["s"]}, [Row(s="x"), Row(s="NA")]),
         (_CSV, {"delimiter": ";", "types": {"i": str}}, [Row(i="1", s="x"), Row(i="2", s="NA")]),
         ("1,a\n", {"header": False}, [Row(f0=1, f1="a")]),
+        ("1,a", {"header": False}, [Row(f0=1, f1="a")]),
+        ("a,b", {}, []),
         ("1,a\n", {"header": False, "columns": ["p", "q"]}, [Row(p=1, q="a")]),
         ("1,a\n", {"header": False, "types": tuple[float, str]}, [Row(f0=1.0, f1="a")]),
         ("b,a\n1,2\n", {"columns": ["a", "b"], "types": tuple[str, int]}, [Row(a="2", b=1)]),

@@ -5,7 +5,10 @@ from __future__ import annotations
 import subprocess
 import sys
 
+import pytest
 from waiting import DEADLINE
+
+pytestmark = pytest.mark.process
 
 _PROGRAM = """
 import sys

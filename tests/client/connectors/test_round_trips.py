@@ -20,7 +20,7 @@ from sink_harness import SinkHarness
 from source_harness import SourceHarness
 
 from millstream.core.batches import Batch, ColumnBatch, RowBatch
-from millstream.core.conversion import record_batch_to_rows
+from millstream.core.conversion import ConversionError, record_batch_to_rows
 from millstream.core.errors import InvalidProgramError
 from millstream.core.row import Row
 from millstream.datastream.connectors.errors import ConnectorError
@@ -247,3 +247,84 @@ def test_half_of_a_surrogate_pair_is_named(tmp_path: Path) -> None:
     for make in (FileSink.for_json_lines, FileSink.for_csv):
         with pytest.raises(Exception, match="surrogates not allowed"):
             written(make(tmp_path), RowBatch([{"a": "\ud800", "b": 1}]))
+
+
+@dataclass
+class Place:
+    x: float
+    y: int | None = None
+
+
+@dataclass
+class Visit:
+    at: Place | None
+    all: list[Place | None]
+    pair: tuple[int, Place | None] | None
+
+
+VISITS = [
+    Visit(Place(0.5), [None, Place(1.5, 2)], (1, None)),
+    Visit(None, [], None),
+    Visit(Place(2.0), [], (2, Place(0.25))),
+]
+
+
+def test_optional_values_are_of_their_type(tmp_path: Path) -> None:
+    written(FileSink.for_json_lines(tmp_path / "json"), RowBatch(VISITS))
+    written(FileSink.for_parquet(tmp_path / "parquet", Visit), RowBatch(VISITS))
+    assert read(FileSource.for_json_lines(tmp_path / "json", type_info=Visit)) == VISITS
+    assert read(FileSource.for_parquet(tmp_path / "parquet", type_info=Visit)) == VISITS
+    for bad in (Place(1.5, True), Place("1")):  # type: ignore[arg-type]  # that is the point
+        with pytest.raises(ConversionError, match=r"'at\.[xy]'"):
+            written(FileSink.for_parquet(tmp_path / "bad", Visit), RowBatch([Visit(bad, [], None)]))
+
+
+def test_optional_records_of_json(tmp_path: Path) -> None:
+    (tmp_path / "a").write_text('{"x": 1.5}\nnull\n')
+    assert read(FileSource.for_json_lines(tmp_path / "a", type_info=Place | None)) == [Place(1.5), None]
+    (tmp_path / "b").write_text('[{"x": 1.5}, null]\n')
+    assert read(FileSource.for_json_lines(tmp_path / "b", type_info=list[Place | None])) == [[Place(1.5), None]]
+    with pytest.raises(ConnectorError, match="not valid JSON"):
+        read(FileSource.for_json_lines(tmp_path / "a", type_info=Place))
+
+
+@dataclass
+class Line:
+    item: str
+    count: int
+    note: str | None
+
+
+def test_a_field_that_is_not_optional_is_never_none(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text('item,count,note\nrye,2,\n,3,""\noats,,a\nspelt,x,\n,4,b\n')
+    kept = [Line("rye", 2, None), Line("", 3, ""), Line("", 4, "b")]
+    assert read(FileSource.for_csv(tmp_path, types=Line, on_error="skip")) == kept
+    given = FileSource.for_csv(tmp_path, types=Line, null_values=[""], on_error="skip")
+    assert read(given) == kept[:1]
+    with pytest.raises(ConnectorError, match=r"line 4: .*column 'count': no value"):
+        read(FileSource.for_csv(tmp_path, types=Line))
+
+
+def test_a_column_that_comes_twice_is_refused_if_it_is_wanted(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("item,count,note,item\nrye,2,,oats\n")
+    with pytest.raises(ConnectorError, match=r"a\.csv: its header has item more than once"):
+        read(FileSource.for_csv(tmp_path, types=Line))
+    assert [row.count for row in read(FileSource.for_csv(tmp_path, columns=["count"]))] == [2]
+    with pytest.raises(InvalidProgramError, match="got b more than once"):
+        FileSource.for_csv(tmp_path, columns=["b", "b"])
+
+
+@pytest.mark.parametrize("header", ["b,a,c\n", ""])
+def test_columns_of_other_names_are_the_fields_in_their_order(tmp_path: Path, header: str) -> None:
+    (tmp_path / "a.csv").write_text(f"{header}2,rye,\n")
+    columns = ["a", "b", "c"] if header else ["b", "a", "c"]
+    expected = Line("rye", 2, None) if header else Counted(2, "rye", None)
+    source = FileSource.for_csv(tmp_path, columns=columns, types=type(expected), header=bool(header))
+    assert read(source) == [expected]
+
+
+@dataclass
+class Counted:
+    count: int
+    item: str
+    note: str | None

@@ -287,6 +287,24 @@ def test_settings_that_make_no_sense_are_refused(numbers: DataStream, method: st
         getattr(numbers.map(str), method)(value)
 
 
+HALF = "a\ud83db"
+
+
+@pytest.mark.parametrize("method", ["name", "uid", "slot_sharing_group"])
+def test_names_that_no_message_can_hold_are_refused(
+    env: StreamExecutionEnvironment, numbers: DataStream, method: str
+) -> None:
+    stream = numbers.map(str).name("mine")
+    with pytest.raises(InvalidProgramError, match=r"^the job's name .+ cannot be written"):
+        env.generate_job(HALF)
+    getattr(stream, method)(HALF)
+    operator_name = HALF if method == "name" else "mine"
+    with pytest.raises(InvalidProgramError) as raised:
+        env.generate_job()
+    what = method.replace("_", " ")
+    assert str(raised.value).startswith(f"operator {operator_name!a}: its {what} {HALF!a} cannot be written")
+
+
 def test_virtual_streams_have_no_operator_to_set(numbers: DataStream) -> None:
     for stream in (numbers.rebalance(), numbers.union(numbers), numbers.key_by(lambda x: x)):
         with pytest.raises(InvalidProgramError, match=r"name\(\) applies to an operator"):

@@ -24,7 +24,6 @@ from millstream.core.plan import (
 from millstream.core.types import LONG, STRING
 from millstream.datastream import DataStream, OutputTag, ProcessFunction, StreamExecutionEnvironment
 from millstream.datastream.connectors.base import Source
-from millstream.datastream.transformations import OperatorKind
 
 
 class Route(ProcessFunction):
@@ -333,7 +332,7 @@ def test_programs_without_sinks_or_operators_run(env: StreamExecutionEnvironment
 
 def test_collecting_is_a_sink_of_its_own_kind(env: StreamExecutionEnvironment) -> None:
     stream = source(env)
-    env.add_operator(OperatorKind.COLLECT, "Collect", stream.transformation, CollectSpec(), LONG)
+    env.add_operator("Collect", stream.transformation, CollectSpec(), LONG)
     [vertex] = graph_of(env).vertices
     assert vertex.name == "Source: s -> Sink: Collect"
     assert chain_of(vertex).operators[1].spec == CollectSpec()

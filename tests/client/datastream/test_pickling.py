@@ -3,6 +3,7 @@ from __future__ import annotations
 import functools
 import pickle
 import threading
+import traceback
 from dataclasses import dataclass
 from typing import Any
 
@@ -37,7 +38,7 @@ class Refuses:
 def failure(part: Any) -> str:
     with pytest.raises(InvalidProgramError) as caught:
         pickled(part, "Enrich", part)
-    assert caught.value.__cause__ is not None
+    assert (caught.value.__cause__ is not None) == isinstance(part, Refuses), "what a user's code raised is kept"
     return str(caught.value)
 
 
@@ -83,8 +84,9 @@ def test_the_reason_is_one_line() -> None:
 def test_the_operator_at_fault_in_a_chain_is_named(env: StreamExecutionEnvironment) -> None:
     lock = threading.Lock()
     env.from_collection([1]).map(lambda x: x).name("fine").map(lambda x: (lock, x)).name("broken").map(str)
-    with pytest.raises(InvalidProgramError, match=r"operator 'broken': the variable 'lock'"):
+    with pytest.raises(InvalidProgramError, match=r"operator 'broken': the variable 'lock'") as raised:
         env.generate_job()
+    assert "".join(traceback.format_exception(raised.value)).count("Traceback") == 1, "the message says it all"
 
 
 def test_the_key_selector_of_an_edge_is_checked_too(env: StreamExecutionEnvironment) -> None:
@@ -107,7 +109,7 @@ def test_an_unpicklable_source_names_its_operator(env: StreamExecutionEnvironmen
 def test_streams_inside_functions_are_refused_with_the_reason(env: StreamExecutionEnvironment) -> None:
     stream = env.from_collection([1])
     stream.map(lambda x: stream)
-    with pytest.raises(InvalidProgramError, match="a DataStream exists only while the program is being built"):
+    with pytest.raises(InvalidProgramError, match=r"the variable 'stream', an .*: a DataStream exists only"):
         env.generate_job()
     other = StreamExecutionEnvironment.get_execution_environment()
     other.from_collection([1]).map(lambda x: other)

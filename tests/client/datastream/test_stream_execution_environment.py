@@ -125,6 +125,18 @@ def test_from_source_takes_sources_and_no_watermarks(env: StreamExecutionEnviron
         env.from_source([])  # type: ignore[arg-type]
 
 
+def test_an_interrupt_while_a_job_is_submitted_names_it(
+    env: StreamExecutionEnvironment, executor: FakeExecutor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(*_: Any, **__: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(executor, "submit", interrupted)
+    env.from_collection([1]).print()
+    with pytest.raises(KeyboardInterrupt, match=r"interrupted while job .* was being submitted"):
+        env.execute()
+
+
 def test_execute_waits_and_closes_and_starts_afresh(env: StreamExecutionEnvironment, executor: FakeExecutor) -> None:
     stream = env.from_collection([1])
     stream.print()

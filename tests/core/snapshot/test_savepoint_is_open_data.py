@@ -67,6 +67,7 @@ def savepoint(tmp_path: Path) -> Path:
     return Path(pointer.removeprefix("file://"))
 
 
+@pytest.mark.process
 def test_plain_tools_read_it(savepoint: Path) -> None:
     code = f"""
 import json, sys

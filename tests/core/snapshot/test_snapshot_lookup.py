@@ -6,7 +6,7 @@ import contextlib
 import datetime
 import json
 from collections.abc import Hashable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -25,6 +25,8 @@ from millstream.core.snapshot.literals import KeyLiteralError, keys_from_text
 from millstream.core.snapshot.lookup import rows_of, rows_of_key
 from millstream.core.snapshot.opened import OpenedSnapshot, open_snapshot
 from millstream.core.snapshot.readable import readable, to_json
+from millstream.core.snapshot.restore import check_keys
+from millstream.core.snapshot.table import value_table
 
 ROW = t.RowType((t.LONG, t.STRING), ("id", "name"))
 
@@ -222,3 +224,34 @@ def test_values_for_people_and_as_json(value: Any, text: str, document: Any) -> 
     assert readable(value) == text
     assert to_json(value) == document
     assert json.loads(json.dumps(to_json(value), allow_nan=False)) == document
+
+
+@dataclass(frozen=True)
+class Tagged:
+    id: int
+    tag: str = field(default="", compare=False)
+
+
+@pytest.mark.parametrize(
+    ("kind", "keys", "text"),
+    [
+        (t.DataclassType(Tagged), [Tagged(1, "a"), Tagged(2, "b")], '{"id": 1, "tag": "other"}'),
+        (
+            t.TupleType((t.DataclassType(Tagged), t.LONG)),
+            [(Tagged(1, "a"), 5), (None, 6), (Tagged(2, "b"), 5)],
+            '[{"id": 1, "tag": ""}, 5]',
+        ),
+    ],
+)
+def test_a_field_that_is_not_compared_says_nothing_of_a_key(
+    tmp_path: Path, kind: t.TypeInformation, keys: list[Any], text: str
+) -> None:
+    types = StateTypes(kind, t.LONG)
+    state = types.snapshot("s", StateKind.VALUE)
+    check_keys(value_table(keys, list(range(len(keys))), types, 128), state, 128, "here")
+    maker = Maker(tmp_path)
+    maker.operator("a", maker.values("s", dict(zip(keys, range(len(keys)), strict=True)), types))
+    snapshot = maker.finish()
+    operator = snapshot.metadata.operators[0]
+    ((_, rows),) = rows_of_key(snapshot, operator, operator.states[0], text)
+    assert rows.content == [0]

@@ -211,6 +211,7 @@ def test_any_single_change_of_a_value_is_read_or_refused(data: st.DataObject) ->
     assert refused.startswith("m: ")
 
 
+@pytest.mark.process
 def test_importing_the_package_loads_no_columns() -> None:
     code = "import sys, millstream.core.snapshot; print([m for m in ('pyarrow', 'numpy') if m in sys.modules])"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"

@@ -224,6 +224,8 @@ def told(value: Any) -> str:
     if isinstance(value, list | tuple | Row):
         names = value.names if isinstance(value, Row) else None
         return f"{type(value)}{names}{[told(item) for item in value]}"
+    if isinstance(value, set | frozenset):
+        return f"{type(value)}{sorted(map(told, value))}"
     if dataclasses.is_dataclass(value):
         return f"{type(value)}{[told(getattr(value, f.name)) for f in dataclasses.fields(value)]}"
     return f"{type(value)}{value!r}"

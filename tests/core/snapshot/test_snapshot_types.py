@@ -8,12 +8,12 @@ import pickle
 from dataclasses import dataclass, field
 from typing import Any
 
-import cloudpickle
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from millstream.core import types as t
+from millstream.core.pickling import to_bytes
 from millstream.core.snapshot import (
     CompatibilityKind,
     SnapshotError,
@@ -268,7 +268,7 @@ def test_a_class_that_was_pickled_by_value_has_the_defaults_that_it_had() -> Non
     code += "    c: list[int] = field(default_factory=list)\n"
     space: dict[str, object] = {"__name__": "__main__"}
     exec(code, space)
-    made = pickle.loads(cloudpickle.dumps(space["Made"]))
+    made = pickle.loads(to_bytes(space["Made"]))
     fields = {f.name: f for f in dataclasses.fields(made)}
     assert {name: has_default(f) for name, f in fields.items()} == {"a": False, "b": True, "c": True}
     assert assemble([[1, 2], None, None], 2, t.DataclassType(made)) == [made(1), made(2)]

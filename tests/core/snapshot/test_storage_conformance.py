@@ -121,6 +121,13 @@ def test_a_snapshot_without_metadata_does_not_exist(place: Place) -> None:
     assert "chk-3" in str(caught.value)
     assert "secret" not in str(caught.value)
     assert [c.complete for c in place.storage.list_checkpoints()] == ([False] if place.in_files else [])
+    if place.in_files:
+        for n in (2, 10):
+            place.storage.write_metadata(place.storage.checkpoint_location(n), metadata_of(checkpoint_id=n))
+        with pytest.raises(SnapshotError, match="; the newest checkpoint beside it is chk-10"):
+            place.storage.read_metadata(location)
+        with pytest.raises(SnapshotError, match="; the newest checkpoint in it is chk-10"):
+            place.storage.read_metadata(location.removesuffix("/chk-3"))
 
 
 def test_a_checkpoint_is_deleted_with_its_own_files_only(place: Place) -> None:

@@ -54,6 +54,17 @@ def test_many_subtasks_with_one_record_are_one_error() -> None:
     assert errors.failed(BAD) == 2
 
 
+def test_an_error_behind_the_last_checkpoint_of_all_is_counted() -> None:
+    errors, closing = RepeatedErrors(3), replace(BAD, record="", records=9)
+    errors.checkpoint_completed({MAP: 9})
+    assert restart_after(errors, closing) == 1
+    for times in (2, 3):
+        errors.checkpoint_completed({MAP: 0})  # the restored attempt has nothing left to read
+        assert restart_after(errors, replace(closing, records=0)) == times
+    errors.checkpoint_completed({MAP: 1})
+    assert errors.failed(replace(closing, records=1)) == 1
+
+
 def test_what_no_code_raised_neither_counts_nor_resets() -> None:
     errors = RepeatedErrors(2)
     killed = Failure("SlotLost: slot worker: killed by SIGKILL", "", 0, MAP)

@@ -23,7 +23,8 @@ from millstream.datastream.functions import (
 )
 from millstream.datastream.state import MapStateDescriptor
 from millstream.proto import taskmanager_pb2 as pb
-from millstream.taskmanager.network.codecs import Codec, ElementCodec
+from millstream.taskmanager.network.codecs import ElementCodec
+from millstream.taskmanager.network.signals import TAGS
 
 KEYS = plan.TwoInputKeys(plan.KeySelector(function=lambda v: v % 2), plan.KeySelector(function=lambda v: v % 2), t.LONG)
 RULES = MapStateDescriptor("rules", t.STRING, t.LONG)
@@ -119,7 +120,7 @@ def test_a_barrier_survives_the_wire() -> None:
     codec = ElementCodec(t.LONG)
     sent = Barrier(7, 77, True, "file:///somewhere/chk-7", False, True)
     number, payload = codec.encode(sent)
-    assert number is Codec.BARRIER
+    assert number == TAGS[Barrier]
     assert codec.decode(number, payload) == sent
 
 
@@ -238,10 +239,8 @@ def test_barriers_keep_their_place_between_workers(tmp_path: Path, timeout: str)
         consumer.deploy(sums)
         producer.deploy(source)
         read(portions[0])
-        reader = producer.worker._tasks[source.attempt_id].source
-        assert reader is not None
         for checkpoint in (1, 2):
-            turn_until(lambda: not reader.splits(0))
+            turn_until(lambda: not producer.unread(source))
             producer.trigger(checkpoint, source)
             read(portions[checkpoint])
             both = (producer.answered(checkpoint, 1), consumer.answered(checkpoint, 1))

@@ -41,7 +41,6 @@ from millstream.datastream.functions import KeyedProcessFunction, RuntimeContext
 from millstream.datastream.keyed_adapters import with_keys
 from millstream.proto import taskmanager_pb2 as pb
 from millstream.taskmanager.checkpointing.restoring import restore_task
-from millstream.taskmanager.operators.base import FunctionOperator
 
 WORDS = [f"word {n % 37}" for n in range(400)]
 SOURCE = plan.SourceSpec(PositionedSource())
@@ -314,9 +313,7 @@ def test_checkpointed_functions_are_initialized_before_open_and_hear_what_came_o
     rig.deploy(task)
     assert Remembering.told == ["fresh", "open"]
     rig.tell(task, splits=splits(WORDS))
-    source = rig.worker._tasks[task.attempt_id].source
-    assert source is not None
-    rig.turn_until(lambda: not source.splits(0))
+    rig.turn_until(lambda: not rig.unread(task))
     rig.trigger(1, task)
     (ack,) = rig.acknowledged(1, task)
     rig.notice(1, True, task)
@@ -377,9 +374,7 @@ def test_lists_are_dealt_out_under_another_parallelism(rig: CheckpointRig, old: 
 
 
 def function_of(rig: CheckpointRig, task: pb.TaskDeployment) -> Any:
-    operator = rig.worker._tasks[task.attempt_id].chain.operators[1]
-    assert isinstance(operator, FunctionOperator)
-    return operator.function
+    return rig.operator(task, 1).function
 
 
 # Storage

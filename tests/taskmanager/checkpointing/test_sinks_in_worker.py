@@ -34,9 +34,7 @@ def rig(tmp_path: Path) -> Iterator[CheckpointRig]:
 def feed(rig: CheckpointRig, task: pb.TaskDeployment, rows: list[str]) -> None:
     """Gives the task rows, and has it handle them."""
     rig.tell(task, splits=to_bytes([(rows, 0)]))
-    source = rig.worker._tasks[task.attempt_id].source
-    assert source is not None
-    rig.turn_until(lambda: not source.splits(0))
+    rig.turn_until(lambda: not rig.unread(task))
 
 
 def merged(acks: Iterable[pb.CheckpointAck]) -> bytes:

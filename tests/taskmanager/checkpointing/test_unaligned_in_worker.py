@@ -21,7 +21,9 @@ from millstream.core.snapshot.operator_json import operators_from_json, operator
 from millstream.core.types import PICKLED
 from millstream.datastream.functions import KeyedProcessFunction, RuntimeContext
 from millstream.proto import taskmanager_pb2 as pb
-from millstream.taskmanager.task import StepResult
+from millstream.taskmanager.network.codecs import Codec
+from millstream.taskmanager.task_life import Phase
+from millstream.taskmanager.task_pacing import StepResult
 
 WORDS = [f"word {n % 37} {'x' * 100}" for n in range(1200)]
 BY_WORD = plan.HashPartitioner(plan.KeySelector(function=str))
@@ -52,7 +54,8 @@ def stored(location: str, acks: Iterable[pb.CheckpointAck], kind: StateKind) -> 
 
 def rows_on_their_way(location: str, acks: Iterable[pb.CheckpointAck]) -> list[Any]:
     found = stored(location, acks, StateKind.IN_FLIGHT)
-    return [row for _, _, (_, _, codec, payload) in found if codec == 2 for row in pickle.loads(payload)[1]]
+    pickled = (Codec.PICKLE, Codec.PLAIN)
+    return [row for _, _, (_, _, codec, payload) in found if codec in pickled for row in pickle.loads(payload)[1]]
 
 
 def merged(acks: Iterable[pb.CheckpointAck], parallelism: dict[str, int]) -> bytes:
@@ -391,7 +394,7 @@ def test_what_a_declined_checkpoint_overtook_is_in_no_later_one(workers: list[Ch
         Remembering.fails = False
     assert len(workers[0].declines(1)) == 1
     workers[0].tell(source, no_more_splits={})
-    workers[0].turn_until(lambda: task.is_ending)
+    workers[0].turn_until(lambda: task.life.phase is Phase.ENDED)
     workers[0].trigger(2, source, alignment="UNALIGNED")
     acks = workers[0].acknowledged(2, source)
     assert rows_on_their_way(workers[0].location(2), acks) == []

@@ -25,10 +25,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from millstream.core import types as t
-from millstream.core.batches import END_OF_INPUT, Batch, ColumnBatch, RowBatch
+from millstream.core.batches import END_OF_INPUT, Batch, ColumnBatch, EndOfInput, RowBatch
 from millstream.core.pickling import to_bytes
 from millstream.core.row import Row
 from millstream.taskmanager.network.codecs import Codec, ElementCodec, UnsendableRecordError, compress, decompress
+from millstream.taskmanager.network.signals import TAGS
 
 
 class Colour(enum.Enum):
@@ -625,7 +626,17 @@ def test_columns_without_any_column() -> None:
 
 
 def test_the_end_of_input_comes_back() -> None:
-    assert through(t.LONG, END_OF_INPUT) == (Codec.SIGNAL, END_OF_INPUT)
+    assert through(t.LONG, END_OF_INPUT) == (TAGS[EndOfInput], END_OF_INPUT)
+
+
+@pytest.mark.parametrize("times", [None, [1, 2]])
+def test_what_nobody_can_change_is_known_to_be_so_behind_the_wire(times: list[int] | None) -> None:
+    codec = ElementCodec(t.PICKLED)
+    for plain, expected in ((True, Codec.PLAIN), (False, Codec.PICKLE)):
+        used, payload = codec.encode(RowBatch([("k", 1), 2.0], times, plain))
+        decoded = codec.decode(used, payload)
+        assert isinstance(decoded, RowBatch)
+        assert (used, decoded.rows, decoded.timestamps, decoded.plain) == (expected, [("k", 1), 2.0], times, plain)
 
 
 def test_a_channel_may_mix_codecs() -> None:
@@ -638,13 +649,13 @@ def test_a_channel_may_mix_codecs() -> None:
         END_OF_INPUT,
     ]
     seen = [writer.encode(element)[0] for element in elements]
-    assert seen == [Codec.MESSAGE_PACK, Codec.PICKLE, Codec.ARROW, Codec.MESSAGE_PACK, Codec.SIGNAL]
+    assert seen == [Codec.MESSAGE_PACK, Codec.PICKLE, Codec.ARROW, Codec.MESSAGE_PACK, TAGS[EndOfInput]]
     assert [type(reader.decode(*writer.encode(e))) for e in elements] == [type(e) for e in elements]
 
 
 def test_an_unknown_codec_is_an_error() -> None:
-    with pytest.raises(ValueError, match="unknown codec 99"):
-        ElementCodec(t.LONG).decode(99, b"")
+    with pytest.raises(ValueError, match="unknown codec 9"):
+        ElementCodec(t.LONG).decode(9, b"")
 
 
 @given(st.binary(max_size=2000))

@@ -207,6 +207,7 @@ sys.stdin.read()
 """
 
 
+@pytest.mark.process
 def test_a_peer_whose_process_is_killed_is_lost_at_once(ends: Any) -> None:
     staying, other = ends(), ends()
     check_exchange(staying, other)
@@ -264,6 +265,7 @@ def silent_child(end: End, silence: str) -> Iterator[tuple[str, list[Any], Any]]
             child.kill()
 
 
+@pytest.mark.process
 def test_a_peer_whose_native_code_holds_the_interpreter_lock_is_not_lost(
     ends: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -277,6 +279,7 @@ def test_a_peer_whose_native_code_holds_the_interpreter_lock_is_not_lost(
         assert mails == [FrameArrived(address, pb.Frame(credit=pb.Credit(channel=n))) for n in (4, 5)]
 
 
+@pytest.mark.process
 def test_a_peer_that_is_frozen_is_lost(ends: Any) -> None:
     end = ends(**{"heartbeat.interval": "10 ms", "heartbeat.timeout": "100 ms"})
     with silent_child(end, "frozen") as (address, mails, _):

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from millstream.core import plan
 from millstream.core import types as t
-from millstream.core.batches import END_OF_INPUT, ColumnBatch, RowBatch
+from millstream.core.batches import END_OF_INPUT, ColumnBatch, EndOfInput, RowBatch
 from millstream.proto import dataplane_pb2 as pb
 from millstream.taskmanager.network.channel_table import ChannelTable
 from millstream.taskmanager.network.codecs import Codec, ElementCodec
@@ -25,6 +25,7 @@ from millstream.taskmanager.network.outputs import (
     RemoteOutputChannel,
     ResultPartition,
 )
+from millstream.taskmanager.network.signals import TAGS
 from millstream.taskmanager.partitioning import make_router
 
 PRODUCER, CONSUMER = "127.0.0.1:1", "127.0.0.1:2"
@@ -77,7 +78,7 @@ class Link:
         while (polled := self.gate.poll()) is not None:
             channel, element = polled
             taken.append((channel.channel_id, element))
-            if element is END_OF_INPUT:
+            if element == END_OF_INPUT:
                 self.gate.end(channel)
             self.carry()
         return taken
@@ -111,7 +112,7 @@ def test_everything_arrives_once_and_in_order(
     for rows in batches:
         link.partitions[0].emit(RowBatch(rows, list(range(number, number + len(rows))) if timed else None))
         number += len(rows)
-    link.partitions[0].end()
+    link.partitions[0].signal(END_OF_INPUT)
     taken = link.take_all()
     assert rows_in(taken) == [row for rows in batches for row in rows]
     assert taken[-1] == (0, END_OF_INPUT)
@@ -181,7 +182,7 @@ def test_columns_are_a_buffer_of_their_own_behind_the_rows() -> None:
     link.partitions[0].emit(RowBatch([1, 2]))
     link.partitions[0].emit(ColumnBatch(columns))
     link.partitions[0].emit(RowBatch([3]))
-    link.partitions[0].end()
+    link.partitions[0].signal(END_OF_INPUT)
     taken = [element for _, element in link.take_all()]
     assert [type(element) for element in taken] == [RowBatch, ColumnBatch, RowBatch, type(END_OF_INPUT)]
     assert taken[1].data.equals(columns)
@@ -193,7 +194,7 @@ def test_rows_with_and_without_timestamps_are_not_mixed() -> None:
     link.gate.start()
     for batch in (RowBatch([1]), RowBatch([2], [20]), RowBatch([3], [30]), RowBatch([4])):
         link.partitions[0].emit(batch)
-    link.partitions[0].end()
+    link.partitions[0].signal(END_OF_INPUT)
     taken = [e for _, e in link.take_all() if isinstance(e, RowBatch)]
     assert [(e.rows, e.timestamps) for e in taken] == [([1], None), ([2, 3], [20, 30]), ([4], None)]
 
@@ -334,7 +335,7 @@ def test_a_full_local_channel_stops_the_partition() -> None:
     assert list(target.queue) == batches
     target.queue.popleft()
     assert partition.has_room()
-    partition.end()
+    partition.signal(END_OF_INPUT)
     assert target.queue[-1] is END_OF_INPUT
 
 
@@ -428,8 +429,11 @@ class TestFlushTiming:
         assert len(frames) == 1
 
 
-def data(sequence: int, codec: int = Codec.SIGNAL, channel: int = 0, **fields: Any) -> pb.Data:
-    payload = ElementCodec(t.LONG).encode(END_OF_INPUT if codec == Codec.SIGNAL else RowBatch([1]))[1]
+END = TAGS[EndOfInput]
+
+
+def data(sequence: int, codec: int = END, channel: int = 0, **fields: Any) -> pb.Data:
+    payload = ElementCodec(t.LONG).encode(END_OF_INPUT if codec == END else RowBatch([1]))[1]
     return pb.Data(channel=channel, sequence=sequence, codec=codec, payload=payload, **fields)
 
 
@@ -470,8 +474,25 @@ class TestViolations:
 
     def test_of_an_unknown_codec(self) -> None:
         gate, channel = self.gate()
-        with pytest.raises(ProtocolError, match="codec 77"):
+        with pytest.raises(ProtocolError, match="codec 7 on channel 0"):
+            gate.arrived(channel, data(0, 7))
+
+    def test_of_an_unknown_signal(self) -> None:
+        gate, channel = self.gate()
+        with pytest.raises(ProtocolError, match="a signal of the unknown tag 77, on channel 0"):
             gate.arrived(channel, data(0, 77))
+
+    @pytest.mark.parametrize("form", [{"more": True}, {"compressed": True}], ids=str)
+    def test_of_a_signal_that_is_no_single_buffer(self, form: dict[str, bool]) -> None:
+        gate, channel = self.gate()
+        with pytest.raises(ProtocolError, match="a signal on channel 0 in parts, compressed, or within a batch"):
+            gate.arrived(channel, data(0, **form))
+
+    def test_of_a_signal_within_a_batch(self) -> None:
+        gate, channel = self.gate()
+        gate.arrived(channel, data(0, ROWS, more=True))
+        with pytest.raises(ProtocolError, match="within a batch"):
+            gate.arrived(channel, data(1))
 
 
 class TestChannelTable:

@@ -97,7 +97,7 @@ class Link:
         """The rows until the end of input, or until nothing comes."""
         seen: list[Any] = []
         while (element := self.take()) is not None:
-            if element is END_OF_INPUT:
+            if element == END_OF_INPUT:
                 self.gate.end(self.input)
             elif not isinstance(element, Barrier):
                 seen += rows_of(element)

@@ -24,6 +24,7 @@ from millstream.taskmanager.network.inputs import InputGate, LocalInputChannel, 
 from millstream.taskmanager.network.outputs import LocalOutputChannel, RemoteOutputChannel, ResultPartition
 from millstream.taskmanager.network.overtaking import Passage, is_overtakable, overtake
 from millstream.taskmanager.network.recording import Recording, buffer_of
+from millstream.taskmanager.network.signals import TAGS
 from millstream.taskmanager.partitioning import make_router
 
 BARRIER = Barrier(1, 1000, unaligned=True)
@@ -238,8 +239,8 @@ def test_a_barrier_within_a_batch_is_refused() -> None:
 
 def test_a_malformed_barrier_is_refused() -> None:
     wire = Wire()
-    with pytest.raises(ProtocolError, match="malformed barrier"):
-        wire.gate.arrived(wire.input, pb.Data(channel=0, codec=5, payload=b"nonsense", priority=True))
+    with pytest.raises(ProtocolError, match="malformed Barrier"):
+        wire.gate.arrived(wire.input, pb.Data(channel=0, codec=TAGS[Barrier], payload=b"nonsense", priority=True))
 
 
 def test_a_barrier_is_announced_when_it_arrives() -> None:

@@ -13,16 +13,16 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from millstream.client.result_buffer import ResultBuffer
+from millstream.core import plan
 from millstream.core import types as t
 from millstream.core.batches import Barrier, ColumnBatch, RowBatch
 from millstream.core.errors import JobExecutionError
 from millstream.core.pickling import to_bytes
 from millstream.proto import dispatcher_pb2 as pb
-from millstream.proto import taskmanager_pb2
 from millstream.taskmanager.operators.base import OperatorError
 from millstream.taskmanager.operators.collect import CollectOperator
-from millstream.taskmanager.runtime_context import TaskRuntimeContext
 from millstream.taskmanager.state.heap import HeapOperatorStateBackend
+from millstream.taskmanager.testing import OperatorHarness
 
 
 def collector(
@@ -30,10 +30,12 @@ def collector(
 ) -> CollectOperator:
     """With the state of a snapshot (see `snapshot`), one that was restored from it."""
     options = {"execution.checkpointing.interval": "1 s"} if checkpointed else {}
-    context = TaskRuntimeContext(taskmanager_pb2.TaskDeployment(), "collect", options, {}, {})
     backend = HeapOperatorStateBackend()
     backend.get_list_state("chunks", t.PICKLED).update(stored(restored or []))
-    operator = CollectOperator("collect", context, kind, lambda batch: None, backend)
+    operator = OperatorHarness(
+        plan.CollectSpec(), kind, name="collect", options=options, operator_backend=backend
+    ).operator
+    assert isinstance(operator, CollectOperator)
     operator.initialize_state(None if restored is None else 1)
     return operator
 
@@ -50,7 +52,7 @@ def snapshot(operator: CollectOperator, number: int) -> list[Any]:
 
 
 def ask(operator: CollectOperator, version: str = "", offset: int = 0) -> pb.CollectResponse:
-    return operator.answer(pb.CollectRequest(version=version, offset=offset, request_id="r"))
+    return operator.on_mail(pb.CollectRequest(version=version, offset=offset, request_id="r"))
 
 
 def results(answer: pb.CollectResponse) -> list[Any]:
@@ -229,7 +231,7 @@ def test_the_end_is_told_when_a_checkpoint_holds_it() -> None:
 
 
 def exchange(buffer: ResultBuffer, operator: CollectOperator) -> pb.CollectResponse:
-    return operator.answer(buffer.request("job", "collect"))
+    return operator.on_mail(buffer.request("job", "collect"))
 
 
 def test_a_job_that_starts_over_after_results_were_handed_out_is_an_error() -> None:

@@ -7,16 +7,17 @@ from typing import Any
 
 import pytest
 
-from millstream.core import types as t
+from millstream.core import plan
 from millstream.core.batches import Barrier, Batch, RowBatch
+from millstream.core.state_kinds import StateKind
 from millstream.datastream.connectors.errors import ConnectorError
 from millstream.datastream.connectors.two_phase_commit import TwoPhaseCommitSink, TwoPhaseCommitSinkFunction
 from millstream.datastream.functions import RuntimeContext
 from millstream.proto import taskmanager_pb2
 from millstream.taskmanager.operators.base import OperatorError
 from millstream.taskmanager.operators.committing_sink import CommittingSinkOperator
-from millstream.taskmanager.operators.transactions import Recovery
 from millstream.taskmanager.runtime_context import TaskRuntimeContext
+from millstream.taskmanager.testing import GivenElements, OperatorHarness
 
 
 class Recording(TwoPhaseCommitSink[str]):
@@ -84,9 +85,17 @@ class Recording(TwoPhaseCommitSink[str]):
         return calls
 
 
-def operator_of(sink: Recording, final_checkpoint: bool = True) -> CommittingSinkOperator:
-    context = TaskRuntimeContext(taskmanager_pb2.TaskDeployment(), "sink", {}, {}, {})
-    return CommittingSinkOperator("sink", context, t.PICKLED, lambda batch: None, sink, final_checkpoint)
+def transactions(operator: CommittingSinkOperator) -> list[Any]:
+    return operator.elements(0)[StateKind.SINK_TRANSACTIONS]
+
+
+def operator_of(
+    sink: Recording, final_checkpoint: bool = True, failed_savepoints: Collection[int] = ()
+) -> CommittingSinkOperator:
+    options = {"execution.checkpointing.interval": "1 s"} if final_checkpoint else {}
+    made = OperatorHarness(plan.SinkSpec(sink), name="sink", options=options, failed_savepoints=failed_savepoints)
+    assert isinstance(made.operator, CommittingSinkOperator)
+    return made.operator
 
 
 def opened(sink: Recording, final_checkpoint: bool = True) -> CommittingSinkOperator:
@@ -104,12 +113,12 @@ def test_a_life_with_checkpoints() -> None:
     operator.process(RowBatch([1]))
     operator.prepare_snapshot(Barrier(1, 0))
     assert sink.taken() == ["write t1 [1]", "pre-commit t1", "state 1", "begin t2"]
-    assert operator.elements() == [("pre-committed", "t1"), ("open", "t2"), ("writer", "buffered")]
+    assert transactions(operator) == [("pre-committed", "t1"), ("open", "t2"), ("writer", "buffered")]
     operator.process(RowBatch([2]))
     operator.prepare_snapshot(Barrier(2, 0))
     operator.notify_checkpoint_aborted(1)
     sink.taken()
-    assert [kind for kind, _ in operator.elements()] == ["pre-committed", "pre-committed", "open", "writer"]
+    assert [kind for kind, _ in transactions(operator)] == ["pre-committed", "pre-committed", "open", "writer"]
     operator.notify_checkpoint_complete(2)
     operator.notify_checkpoint_complete(2)
     assert sink.taken() == ["commit t1", "commit t2"]
@@ -125,8 +134,7 @@ def test_a_life_with_checkpoints() -> None:
 
 def test_savepoints_are_named_and_so_are_those_that_failed() -> None:
     sink = Recording()
-    operator = operator_of(sink)
-    operator.failed_savepoints = [4, 6]
+    operator = operator_of(sink, failed_savepoints=[4, 6])
     operator.open()
     assert sink.taken()[2] == "leftovers [] [] savepoint 4 savepoint 6"
     operator.prepare_snapshot(Barrier(7, 0, is_savepoint=True))
@@ -146,7 +154,8 @@ def test_the_end_commits_everything_when_no_checkpoint_follows_it() -> None:
 def test_what_a_snapshot_holds_is_recovered_before_anything_is_written() -> None:
     sink = Recording()
     operator = operator_of(sink)
-    operator.restored = Recovery(["a", "b"], ["c"], ["s"], ["a", "b", "c", "d"], ["s", "u"])
+    mine = [("pre-committed", "a"), ("pre-committed", "b"), ("open", "c"), ("writer", "s")]
+    operator.restore(GivenElements(StateKind.SINK_TRANSACTIONS, mine, [*mine, ("open", "d"), ("writer", "u")]))
     operator.open()
     assert sink.taken() == [
         "open", "commit a", "commit b", "abort c", "restore ['s']", "leftovers ['a', 'b', 'c', 'd'] ['s', 'u']",
@@ -201,7 +210,7 @@ def test_a_failure_at_a_barrier_declines_the_checkpoint_and_then_fails_the_task(
     sink.failing = ""
     for step in (
         lambda: operator.process(RowBatch([1])),
-        lambda: operator.tick(0),
+        lambda: operator.on_time(0),
         lambda: operator.prepare_snapshot(Barrier(2, 0)),
         operator.finish,
     ):
@@ -212,7 +221,7 @@ def test_a_failure_at_a_barrier_declines_the_checkpoint_and_then_fails_the_task(
 
 def test_a_failing_recovery_fails_the_start() -> None:
     operator = operator_of(Recording("commit"))
-    operator.restored = Recovery(["a"])
+    operator.restore(GivenElements(StateKind.SINK_TRANSACTIONS, [("pre-committed", "a")]))
     with pytest.raises(OperatorError, match="no commit a"):
         operator.open()
 
@@ -220,13 +229,13 @@ def test_a_failing_recovery_fails_the_start() -> None:
 def test_the_sink_looks_at_the_time() -> None:
     sink = Recording(check_interval=5)
     operator = opened(sink)
-    assert [operator.tick(now) for now in (10, 11, 14.9)] == [15, 15, 15]
+    assert [operator.on_time(now) for now in (10, 11, 14.9)] == [15, 15, 15]
     assert sink.taken() == []
-    assert [operator.tick(now) for now in (16, 17)] == [21, 21]
+    assert [operator.on_time(now) for now in (16, 17)] == [21, 21]
     assert sink.taken() == ["check t1"]
     operator.finish()
-    assert operator.tick(30) is None
-    assert opened(Recording()).tick(0) is None
+    assert operator.on_time(30) is None
+    assert opened(Recording()).on_time(0) is None
 
 
 def test_it_has_no_writers_and_a_second_name() -> None:

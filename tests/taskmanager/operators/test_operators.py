@@ -32,14 +32,11 @@ from millstream.datastream.functions import (
     RuntimeContext,
 )
 from millstream.proto import taskmanager_pb2
-from millstream.taskmanager.operators.base import NO_RECORD, Operator, OperatorError
-from millstream.taskmanager.operators.functional import FilterOperator, FlatMapOperator, MapOperator
-from millstream.taskmanager.operators.map_batches import MapBatchesOperator
-from millstream.taskmanager.operators.process import ProcessOperator
-from millstream.taskmanager.operators.reduce import ReduceOperator
-from millstream.taskmanager.operators.sinks import SinkOperator
+from millstream.taskmanager.operators.base import NO_RECORD, OperatorError
+from millstream.taskmanager.operators.output import LocalOutput
 from millstream.taskmanager.runtime_context import TaskRuntimeContext
 from millstream.taskmanager.state.heap import HeapKeyedStateBackend
+from millstream.taskmanager.testing import KeptOutput, OperatorHarness
 
 PAIR = t.TupleType((t.LONG, t.STRING))
 
@@ -54,17 +51,21 @@ def runtime_context(**counters: Counter) -> TaskRuntimeContext:
 class Rig:
     """An operator and everything that it emitted, told apart by output."""
 
-    def __init__(self, make: Callable[..., Operator], *arguments: Any, kind: t.TypeInformation = t.PICKLED) -> None:
-        self.emitted: list[Batch] = []
-        self.operator = make("the operator", runtime_context(), kind, self.emitted.append, *arguments)
+    def __init__(self, make: Any, *arguments: Any, kind: t.TypeInformation = t.PICKLED) -> None:
+        spec = make(*arguments) if arguments else make
+        self._harness = OperatorHarness(spec, kind, context=runtime_context())
+        self.operator = self._harness.operator
 
-    def side(self, tag: str) -> list[Batch]:
-        batches: list[Batch] = []
-        self.operator.emit_side[tag] = batches.append
-        return batches
+    def side(self, tag: str) -> list[Any]:
+        output = self.operator.side_outputs[tag] = KeptOutput()
+        return output.elements
 
     def process(self, batch: Batch) -> None:
-        self.operator.process(batch)
+        self._harness.process(batch)
+
+    @property
+    def emitted(self) -> list[Any]:
+        return self._harness.out.batches
 
     @property
     def rows(self) -> list[Any]:
@@ -99,14 +100,14 @@ def times(form: str, *values: int) -> list[int] | None:
 
 @forms
 def test_map(form: str) -> None:
-    rig = Rig(MapOperator, lambda pair: pair[0] * 2, kind=PAIR)
+    rig = Rig(plan.MapSpec, lambda pair: pair[0] * 2, kind=PAIR)
     rig.process(pairs(3, form))
     assert [contents(b) for b in rig.emitted] == [([0, 2, 4], times(form, 0, 10, 20))]
 
 
 @forms
 def test_filter_keeps_the_form(form: str) -> None:
-    rig = Rig(FilterOperator, lambda pair: pair[0] % 2, kind=PAIR)
+    rig = Rig(plan.FilterSpec, lambda pair: pair[0] % 2, kind=PAIR)
     rig.process(pairs(5, form))
     assert [contents(b) for b in rig.emitted] == [([(1, "1"), (3, "3")], times(form, 10, 30))]
     assert isinstance(rig.emitted[0], ColumnBatch if "columns" in form else RowBatch)
@@ -114,20 +115,20 @@ def test_filter_keeps_the_form(form: str) -> None:
 
 @forms
 def test_filter_that_keeps_nothing_emits_nothing(form: str) -> None:
-    rig = Rig(FilterOperator, lambda pair: False, kind=PAIR)
+    rig = Rig(plan.FilterSpec, lambda pair: False, kind=PAIR)
     rig.process(pairs(5, form))
     assert rig.emitted == []
 
 
 def test_filter_understands_all_truths() -> None:
-    rig = Rig(FilterOperator, lambda value: value)
+    rig = Rig(plan.FilterSpec, lambda value: value)
     rig.process(RowBatch([0, 1, "", "a", None, [0], np.bool_(False), np.bool_(True)], list(range(8))))
     assert [contents(b)[1] for b in rig.emitted] == [[1, 3, 5, 7]]
 
 
 @forms
 def test_flat_map(form: str) -> None:
-    rig = Rig(FlatMapOperator, lambda pair: [pair[1]] * pair[0], kind=PAIR)
+    rig = Rig(plan.FlatMapSpec, lambda pair: [pair[1]] * pair[0], kind=PAIR)
     rig.process(pairs(4, form))
     assert [contents(b) for b in rig.emitted] == [(["1", "2", "2", "3", "3", "3"], times(form, 10, 20, 20, 30, 30, 30))]
 
@@ -154,7 +155,7 @@ def endless_but_one(value: int) -> Iterator[int]:
 )
 @pytest.mark.parametrize("timed", [False, True])
 def test_flat_map_takes_any_iterable(function: Any, expected: list[Any], timed: bool) -> None:
-    rig = Rig(FlatMapOperator, function)
+    rig = Rig(plan.FlatMapSpec, function)
     rig.process(RowBatch([0, 1, 2], [5, 6, 7] if timed else None))
     assert rig.rows == expected
     assert len(rig.emitted) == (1 if expected else 0)
@@ -172,7 +173,7 @@ def test_process_sees_timestamps_and_side_outputs(form: str) -> None:
                 return None
             return [(late, text), (unread, number), (number, ctx.timestamp()), (number, text)]
 
-    rig = Rig(ProcessOperator, Splitter(), kind=PAIR)
+    rig = Rig(plan.ProcessSpec, Splitter(), kind=PAIR)
     side = rig.side("late")
     rig.process(pairs(3, form))
     stamps = [10, 20] if "timed" in form else [None, None]
@@ -187,7 +188,7 @@ def test_process_passes_on_pairs_that_are_no_side_outputs() -> None:
         def process_element(self, value: Any, ctx: ProcessFunction.Context) -> Any:
             yield value
 
-    rig = Rig(ProcessOperator, Echo())
+    rig = Rig(plan.ProcessSpec, Echo())
     rig.process(RowBatch([("late", 1), [OutputTag("late"), 2], (OutputTag("late"), 1, 2)]))
     assert rig.rows == [("late", 1), [OutputTag("late"), 2], (OutputTag("late"), 1, 2)]
 
@@ -198,7 +199,7 @@ def test_keyed_process_sees_the_key(form: str) -> None:
         def process_element(self, value: Any, ctx: KeyedProcessFunction.Context) -> Any:
             yield ctx.get_current_key(), value[0], ctx.timestamp()
 
-    rig = Rig(ProcessOperator, WithKey(), KeySelector((1,)), kind=PAIR)
+    rig = Rig(plan.KeyedProcessSpec(WithKey(), KeySelector((1,))), kind=PAIR)
     rig.process(pairs(2, form))
     stamps = [0, 10] if "timed" in form else [None, None]
     assert rig.rows == [("0", 0, stamps[0]), ("1", 1, stamps[1])]
@@ -207,7 +208,7 @@ def test_keyed_process_sees_the_key(form: str) -> None:
 @forms
 def test_reduce_folds_each_key_in_order(form: str) -> None:
     spec = plan.ReduceSpec(lambda a, b: (b[0], f"{a[1]}{b[1]}"), KeySelector(function=lambda pair: pair[0] % 2))
-    rig = Rig(ReduceOperator, spec, HeapKeyedStateBackend(), kind=PAIR)
+    rig = Rig(spec, kind=PAIR)
     rig.process(pairs(5, form))
     assert [contents(b) for b in rig.emitted] == [
         ([(0, "0"), (1, "1"), (2, "02"), (3, "13"), (4, "024")], times(form, 0, 10, 20, 30, 40))
@@ -218,7 +219,7 @@ def test_reduce_folds_each_key_in_order(form: str) -> None:
 
 def test_reduce_takes_equal_keys_as_one() -> None:
     spec = plan.ReduceSpec(lambda a, b: (a[0], a[1] + b[1]), KeySelector((0,)))
-    rig = Rig(ReduceOperator, spec, HeapKeyedStateBackend())
+    rig = Rig(spec)
     rig.process(RowBatch([(1, 1), (1.0, 10), (True, 100), (None, 5), (None, 6)]))
     assert rig.rows == [(1, 1), (1, 11), (1, 111), (None, 5), (None, 11)]
 
@@ -248,7 +249,7 @@ def test_a_key_selector_that_raises_stop_iteration_fails_on_its_record() -> None
     def key_of(record: int) -> int:
         return record if record < 2 else next(iter(()))
 
-    rig = Rig(ReduceOperator, plan.ReduceSpec(max, KeySelector(function=key_of)), HeapKeyedStateBackend())
+    rig = Rig(plan.ReduceSpec(max, KeySelector(function=key_of)))
     with pytest.raises(OperatorError, match="StopIteration") as failure:
         rig.process(RowBatch([0, 1, 2, 3]))
     assert failure.value.record == 2
@@ -266,7 +267,7 @@ def test_a_key_selector_that_raises_stop_iteration_fails_on_its_record() -> None
 )
 def test_a_reduce_that_changes_its_first_argument_does_not_change_what_was_emitted(make: Callable[[int], Any]) -> None:
     spec = plan.ReduceSpec(add_in_place, KeySelector(function=lambda value: 0))
-    rig = Rig(ReduceOperator, spec, HeapKeyedStateBackend())
+    rig = Rig(spec)
     records = [make(n) for n in (1, 2, 3)]
     rig.process(RowBatch(records))
     rig.process(RowBatch([make(4)]))
@@ -280,7 +281,7 @@ def test_a_reduce_that_changes_its_first_argument_does_not_change_what_was_emitt
 
 def test_a_consumer_that_changes_what_a_reduce_emitted_does_not_change_its_state() -> None:
     spec = plan.ReduceSpec(lambda a, b: {"n": a["n"] + b["n"]}, KeySelector(function=lambda value: 0))
-    rig = Rig(ReduceOperator, spec, HeapKeyedStateBackend())
+    rig = Rig(spec)
     rig.process(RowBatch([{"n": 1}, {"n": 2}]))
     for record in rig.rows:
         record["n"] = 1000
@@ -319,7 +320,7 @@ def double_pandas(frame: pd.DataFrame) -> pd.DataFrame:
     ids=["arrow", "table", "dict of arrays", "dict of lists", "arrow to pandas", "pandas", "pandas to dict"],
 )
 def test_map_batches(form: str, function: Any, batch_format: str) -> None:
-    rig = Rig(MapBatchesOperator, function, batch_format, kind=PAIR)
+    rig = Rig(plan.MapBatchesSpec, function, batch_format, kind=PAIR)
     rig.process(pairs(3, form))
     assert isinstance(rig.emitted[0], ColumnBatch)
     assert [contents(b) for b in rig.emitted] == [([(0, "0"), (2, "1"), (4, "2")], times(form, 0, 10, 20))]
@@ -327,12 +328,12 @@ def test_map_batches(form: str, function: Any, batch_format: str) -> None:
 
 @forms
 def test_what_map_batches_emits_can_be_used_by_every_operator(form: str) -> None:
-    rig = Rig(MapBatchesOperator, double_arrow, "arrow", kind=PAIR)
+    rig = Rig(plan.MapBatchesSpec, double_arrow, "arrow", kind=PAIR)
     rig.process(pairs(3, form))
     for make, function in (
-        (MapOperator, lambda p: p),
-        (FilterOperator, lambda p: True),
-        (FlatMapOperator, lambda p: [p]),
+        (plan.MapSpec, lambda p: p),
+        (plan.FilterSpec, lambda p: True),
+        (plan.FlatMapSpec, lambda p: [p]),
     ):
         following = Rig(make, function, kind=PAIR)
         following.process(rig.emitted[0])
@@ -341,13 +342,13 @@ def test_what_map_batches_emits_can_be_used_by_every_operator(form: str) -> None
 
 @pytest.mark.parametrize("answer", [lambda batch: None, lambda batch: batch.slice(0, 0)], ids=["none", "empty"])
 def test_map_batches_may_answer_nothing(answer: Any) -> None:
-    rig = Rig(MapBatchesOperator, answer, "arrow", kind=PAIR)
+    rig = Rig(plan.MapBatchesSpec, answer, "arrow", kind=PAIR)
     rig.process(pairs(3, "rows"))
     assert rig.emitted == []
 
 
 def test_map_batches_of_another_length_has_no_timestamps() -> None:
-    rig = Rig(MapBatchesOperator, lambda batch: batch.slice(1), "arrow", kind=PAIR)
+    rig = Rig(plan.MapBatchesSpec, lambda batch: batch.slice(1), "arrow", kind=PAIR)
     rig.process(pairs(3, "timed columns"))
     assert [contents(b) for b in rig.emitted] == [([(1, "1"), (2, "2")], None)]
 
@@ -364,24 +365,12 @@ class TestBlame:
     @pytest.mark.parametrize(
         ("make", "arguments"),
         [
-            (MapOperator, (lambda v: TestBlame.fails_on_two(v),)),
-            (FilterOperator, (lambda v: TestBlame.fails_on_two(v),)),
-            (FlatMapOperator, (lambda v: TestBlame.fails_on_two(v),)),
-            (FlatMapOperator, (lambda v: (TestBlame.fails_on_two(x) for x in (v, v)),)),
-            (
-                ReduceOperator,
-                (
-                    plan.ReduceSpec(lambda a, b: TestBlame.fails_on_two(b), KeySelector(function=lambda v: 0)),
-                    HeapKeyedStateBackend(),
-                ),
-            ),
-            (
-                ReduceOperator,
-                (
-                    plan.ReduceSpec(lambda a, b: b, KeySelector(function=lambda v: TestBlame.fails_on_two(v)[0])),
-                    HeapKeyedStateBackend(),
-                ),
-            ),
+            (plan.MapSpec, (lambda v: TestBlame.fails_on_two(v),)),
+            (plan.FilterSpec, (lambda v: TestBlame.fails_on_two(v),)),
+            (plan.FlatMapSpec, (lambda v: TestBlame.fails_on_two(v),)),
+            (plan.FlatMapSpec, (lambda v: (TestBlame.fails_on_two(x) for x in (v, v)),)),
+            (plan.ReduceSpec, (lambda a, b: TestBlame.fails_on_two(b), KeySelector(function=lambda v: 0))),
+            (plan.ReduceSpec, (lambda a, b: b, KeySelector(function=lambda v: TestBlame.fails_on_two(v)[0]))),
         ],
         ids=["map", "filter", "flat map", "generator", "reduce", "reduce key"],
     )
@@ -403,14 +392,15 @@ class TestBlame:
                 yield value
                 TestBlame.fails_on_two(value)
 
-        rig = Rig(ProcessOperator, Failing(), KeySelector((0,)) if keyed else None, kind=PAIR)
+        spec = plan.KeyedProcessSpec(Failing(), KeySelector((0,))) if keyed else plan.ProcessSpec(Failing())
+        rig = Rig(spec, kind=PAIR)
         with pytest.raises(OperatorError) as caught:
             rig.process(pairs(5, form))
         assert caught.value.record == (2, "2")
 
     @pytest.mark.parametrize("answer", [1, object()], ids=["number", "object"])
     def test_flat_map_that_answers_no_iterable(self, answer: Any) -> None:
-        rig = Rig(FlatMapOperator, lambda v: answer if v == 3 else [v])
+        rig = Rig(plan.FlatMapSpec, lambda v: answer if v == 3 else [v])
         with pytest.raises(OperatorError) as caught:
             rig.process(RowBatch([1, 2, 3, 4]))
         assert caught.value.record == 3
@@ -420,7 +410,7 @@ class TestBlame:
         def stop(value: int) -> int:
             raise StopIteration
 
-        rig = Rig(MapOperator, stop)
+        rig = Rig(plan.MapSpec, stop)
         with pytest.raises(OperatorError) as caught:
             rig.process(RowBatch([1, 2]))
         assert caught.value.record == 1
@@ -428,20 +418,20 @@ class TestBlame:
     @pytest.mark.parametrize(
         ("make", "arguments"),
         [
-            (MapOperator, (lambda v: v,)),
-            (FilterOperator, (lambda v: True,)),
-            (FlatMapOperator, (lambda v: [v],)),
-            (MapBatchesOperator, (lambda batch: batch, "arrow")),
-            (ReduceOperator, (plan.ReduceSpec(lambda a, b: b, KeySelector((0,))), HeapKeyedStateBackend())),
+            (plan.MapSpec, (lambda v: v,)),
+            (plan.FilterSpec, (lambda v: True,)),
+            (plan.FlatMapSpec, (lambda v: [v],)),
+            (plan.MapBatchesSpec, (lambda batch: batch, "arrow")),
+            (plan.ReduceSpec, (lambda a, b: b, KeySelector((0,)))),
         ],
         ids=["map", "filter", "flat map", "map batches", "reduce"],
     )
     @forms
     def test_an_operator_takes_no_blame_for_the_next(self, make: Any, arguments: tuple[Any, ...], form: str) -> None:
-        following = Rig(MapOperator, self.fails_on_two, kind=PAIR)
+        following = Rig(plan.MapSpec, self.fails_on_two, kind=PAIR)
         following.operator.name = "the next"
         rig = Rig(make, *arguments, kind=PAIR)
-        rig.operator.emit = following.process
+        rig.operator.output = LocalOutput(following.process)
         with pytest.raises(OperatorError) as caught:
             rig.process(pairs(5, form))
         assert caught.value.operator_name == "the next"
@@ -449,7 +439,7 @@ class TestBlame:
         assert isinstance(caught.value.__cause__, ZeroDivisionError)
 
     def test_a_record_that_is_not_what_was_declared(self) -> None:
-        rig = Rig(MapBatchesOperator, lambda batch: batch, "arrow", kind=PAIR)
+        rig = Rig(plan.MapBatchesSpec, lambda batch: batch, "arrow", kind=PAIR)
         with pytest.raises(OperatorError, match=r"column 'f0', row 1: 1.9 is not a Long") as caught:
             rig.process(RowBatch([(1, "a"), (1.9, "b")]))
         assert caught.value.record == (1.9, "b")
@@ -457,14 +447,14 @@ class TestBlame:
 
     @pytest.mark.parametrize("answer", [5, "text", [1, 2], {"a": [1], "b": [1, 2]}], ids=repr)
     def test_map_batches_that_answers_no_columns(self, answer: Any) -> None:
-        rig = Rig(MapBatchesOperator, lambda batch: answer, "arrow", kind=PAIR)
+        rig = Rig(plan.MapBatchesSpec, lambda batch: answer, "arrow", kind=PAIR)
         with pytest.raises(OperatorError) as caught:
             rig.process(pairs(2, "rows"))
         assert caught.value.record is NO_RECORD
         assert caught.value.operator_name == "the operator"
 
     def test_rows_that_do_not_fit_their_columns(self) -> None:
-        rig = Rig(MapBatchesOperator, lambda batch: batch, "arrow", kind=PAIR)
+        rig = Rig(plan.MapBatchesSpec, lambda batch: batch, "arrow", kind=PAIR)
         with pytest.raises(OperatorError, match="Long"):
             rig.process(RowBatch([(1, "a"), ("b", "c")]))
 
@@ -505,13 +495,11 @@ class RichReduce(Rich, ReduceFunction):
 @pytest.mark.parametrize(
     ("make", "function", "expected"),
     [
-        (MapOperator, RichMap(), [-1, -2]),
-        (FilterOperator, RichFilter(), [2]),
-        (FlatMapOperator, RichFlatMap(), [1, 1, 2, 2]),
+        (plan.MapSpec, RichMap(), [-1, -2]),
+        (plan.FilterSpec, RichFilter(), [2]),
+        (plan.FlatMapSpec, RichFlatMap(), [1, 1, 2, 2]),
         (
-            lambda *a: ReduceOperator(
-                *a[:-1], plan.ReduceSpec(a[-1], KeySelector(function=str)), HeapKeyedStateBackend()
-            ),
+            lambda function: plan.ReduceSpec(function, KeySelector(function=str)),
             RichReduce(),
             [1, 2],
         ),
@@ -536,7 +524,7 @@ def test_failures_of_open_and_close_have_no_record(method: str) -> None:
         raise OSError("no such table")
 
     setattr(function, method, fail)
-    rig = Rig(MapOperator, function)
+    rig = Rig(plan.MapSpec, function)
     with pytest.raises(OperatorError, match="no such table") as caught:
         getattr(rig.operator, method)()
     assert caught.value.record is NO_RECORD
@@ -572,7 +560,7 @@ class MemoryWriter(SinkWriter):
 
 def test_a_sink_is_written_flushed_and_closed() -> None:
     sink = MemorySink()
-    rig = Rig(SinkOperator, sink)
+    rig = Rig(plan.SinkSpec, sink)
     rig.operator.close()  # never opened: nothing to close
     rig.operator.open()
     rig.process(RowBatch([1, 2]))
@@ -584,7 +572,7 @@ def test_a_sink_is_written_flushed_and_closed() -> None:
 
 @pytest.mark.parametrize("step", ["write", "flush", "close"])
 def test_a_sinks_failure_names_the_sink(step: str) -> None:
-    rig = Rig(SinkOperator, MemorySink(step))
+    rig = Rig(plan.SinkSpec, MemorySink(step))
     rig.operator.open()
     steps = {"write": lambda: rig.process(RowBatch([1])), "flush": rig.operator.finish, "close": rig.operator.close}
     with pytest.raises(OperatorError, match=f"the operator.*{step}: disk full") as caught:

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from millstream.core import types as t
+from millstream.core import plan
 from millstream.core.batches import Barrier, Batch, RowBatch
 from millstream.datastream.connectors.base import Sink, SinkWriter
 from millstream.datastream.functions import RuntimeContext
-from millstream.proto import taskmanager_pb2
 from millstream.taskmanager.operators.base import OperatorError
-from millstream.taskmanager.operators.sinks import SinkOperator
-from millstream.taskmanager.runtime_context import TaskRuntimeContext
+from millstream.taskmanager.testing import OperatorHarness
 
 
 class Buffering(Sink, SinkWriter):
@@ -39,8 +37,7 @@ class Buffering(Sink, SinkWriter):
 
 def test_after_a_failure_at_a_barrier_nothing_goes_on() -> None:
     sink = Buffering()
-    context = TaskRuntimeContext(taskmanager_pb2.TaskDeployment(), "sink", {}, {}, {})
-    operator = SinkOperator("sink", context, t.PICKLED, lambda batch: None, sink)
+    operator = OperatorHarness(plan.SinkSpec(sink)).operator
     operator.open()
     operator.process(RowBatch([1]))
     operator.prepare_snapshot(Barrier(1, 0))

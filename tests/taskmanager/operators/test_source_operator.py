@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from millstream.core import types as t
+from millstream.core import plan
 from millstream.core.batches import Batch, RowBatch
 from millstream.datastream.connectors.base import PollStatus
 from millstream.datastream.connectors.collection import CollectionSource
@@ -14,8 +14,9 @@ from millstream.datastream.connectors.index_split import IndexReader
 from millstream.datastream.functions import OutputTag
 from millstream.proto import taskmanager_pb2
 from millstream.taskmanager.operators.base import OperatorError
-from millstream.taskmanager.operators.source import ReaderContext, SourceOperator
+from millstream.taskmanager.operators.source import ReaderContext
 from millstream.taskmanager.runtime_context import TaskRuntimeContext
+from millstream.taskmanager.testing import OperatorHarness
 
 
 class Answering(CollectionSource):
@@ -40,25 +41,17 @@ def test_what_a_reader_sends_to_a_side_output_leaves_with_its_batch() -> None:
     context = TaskRuntimeContext(taskmanager_pb2.TaskDeployment(), "source", {}, {}, {})
     reader_context = ReaderContext(context, lambda kind, event: None, lambda: None, lambda seconds: None)
     source = Answering(RowBatch([]))
-    operator = SourceOperator("source", context, t.PICKLED, lambda batch: None, source, reader_context, 100)
-    sent: list[Batch] = []
-    operator.emit_side["beside"] = sent.append
-    operator.open()
+    harness = OperatorHarness(plan.SourceSpec(source), tags=["beside"], reader_context=reader_context).open()
     reader_context.output(tag, [1])
     reader_context.output(OutputTag("nobody reads it"), [2])
     reader_context.output(tag, [3])
-    operator.poll()
-    operator.poll()
-    assert [batch.rows for batch in sent if isinstance(batch, RowBatch)] == [[1, 3]]
+    harness.operator.poll(100)
+    harness.operator.poll(100)
+    assert [batch.rows for batch in harness.side["beside"].batches] == [[1, 3]]
 
 
 def polled(answer: Any) -> Batch | PollStatus:
-    context = TaskRuntimeContext(taskmanager_pb2.TaskDeployment(), "source", {}, {}, {})
-    reader_context = ReaderContext(context, lambda kind, event: None, lambda: None, lambda seconds: None)
-    source = Answering(answer)
-    operator = SourceOperator("source", context, t.PICKLED, lambda batch: None, source, reader_context, 100)
-    operator.open()
-    return operator.poll()
+    return OperatorHarness(plan.SourceSpec(Answering(answer))).open().operator.poll(100)
 
 
 @pytest.mark.parametrize("answer", [None, [1, 2], "ab", True])

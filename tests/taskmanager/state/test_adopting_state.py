@@ -66,7 +66,7 @@ CASES: list[tuple[StateDescriptor, Any, Any, Any]] = [
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
-@pytest.mark.parametrize(("descriptor", "write", "read", "expected"), CASES, ids=lambda v: str(v)[:30])
+@pytest.mark.parametrize(("descriptor", "write", "read", "expected"), CASES, ids=[str(case[0]) for case in CASES])
 def test_what_is_read_is_the_same_before_and_after_a_restore(
     backend: str, descriptor: StateDescriptor, write: Any, read: Any, expected: Any
 ) -> None:

@@ -148,7 +148,7 @@ def test_nan_is_one_key_wherever_it_is(make: Any, by: str) -> None:
 
 
 @pytest.mark.parametrize("by", ["batches", "records"])
-@pytest.mark.parametrize("key", [Folded("a"), (1, Folded("a")), frozenset({1}), object()], ids=repr)
+@pytest.mark.parametrize("key", [Folded("a"), (1, Folded("a")), frozenset({1}), object()])
 def test_a_key_that_could_be_elsewhere_too_is_refused_with_its_first_record(key: Any, by: str) -> None:
     with pytest.raises(UnhashableKeyError, match="cannot be used"):
         count(backend(0, 1), [1, key], by)

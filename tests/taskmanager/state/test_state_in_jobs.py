@@ -76,6 +76,7 @@ class Count(KeyedProcessFunction):
         yield ctx.get_current_key(), count, seen.words
 
 
+@pytest.mark.process
 def test_counts(env: StreamExecutionEnvironment) -> None:
     words = env.from_collection(WORDS, Types.STRING()).rebalance()
     results = collected(words.key_by(lambda w: w, Types.STRING()).process(Count()))
@@ -105,6 +106,7 @@ class Gather(KeyedProcessFunction):
             yield ctx.get_current_key(), self.all.get(), dict(self.by_digit.items()), self.sum.get(), self.mean.get()
 
 
+@pytest.mark.process
 def test_lists_maps_sums_and_means(env: StreamExecutionEnvironment) -> None:
     numbers = env.from_sequence(0, 699)
     results = {key: rest for key, *rest in collected(numbers.key_by(lambda n: n % 7).process(Gather()))}
@@ -134,6 +136,7 @@ class Expiring(KeyedProcessFunction):
         yield self.short.value(), self.long.value()
 
 
+@pytest.mark.process
 def test_state_expires(env: StreamExecutionEnvironment) -> None:
     results = collected(env.from_collection([1, 2, 3]).key_by(lambda n: n).process(Expiring()))
     assert sorted(results, key=str) == [(None, 1), (None, 2), (None, 3)]
@@ -169,6 +172,7 @@ class Pairs(FlatMapFunction):
             self.waiting.clear()
 
 
+@pytest.mark.process
 def test_rich_functions_on_a_keyed_stream(env: StreamExecutionEnvironment) -> None:
     keyed = env.from_collection(WORDS, Types.STRING()).key_by(lambda w: w)
     numbered = collected(keyed.map(Numbered()))
@@ -189,6 +193,7 @@ class Called(ReduceFunction):
         return value1[0], self.calls.value() or 0
 
 
+@pytest.mark.process
 def test_a_rich_reduce_function_has_state(env: StreamExecutionEnvironment) -> None:
     pairs = env.from_collection([(word, 0) for word in WORDS], Types.TUPLE([Types.STRING(), Types.LONG()]))
     results = collected(pairs.key_by(lambda pair: pair[0]).reduce(Called()))

@@ -12,7 +12,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from enum import Enum
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 from millstream.core.batches import Batch
 from millstream.core.data_files import DataFile
@@ -211,6 +211,9 @@ class SinkWriter(ABC):
 
 class Sink(ABC):
     """A sink. Picklable; each subtask gets a copy. `TwoPhaseCommitSink` is the base of those that are exactly-once."""
+
+    is_transactional: ClassVar[bool] = False
+    """Whether what it writes belongs to transactions, which are part of checkpoints."""
 
     @abstractmethod
     def create_writer(self, context: RuntimeContext) -> SinkWriter:

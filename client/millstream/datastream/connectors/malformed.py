@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 
 from millstream.core.errors import InvalidProgramError
+from millstream.core.tracebacks import encodable
 from millstream.datastream.connectors.base import SourceReaderContext
 from millstream.datastream.connectors.errors import ConnectorError
 from millstream.datastream.functions import OutputTag
@@ -116,7 +117,7 @@ class MalformedRecords:
             told = f"{first.source}: {_described(first)}"  # without its line, for which the file would be read
             log.warning("%s; it is counted in %s, as are others like it", told, ERROR_COUNTER)
         if self._handling.on_error is OnError.DEAD_LETTER:
-            self._context.output(self._handling.tag, list(found))
+            self._context.output(self._handling.tag, [_sendable(letter) for letter in found])
 
     def _add(self, count: int) -> None:
         self._count += count
@@ -135,6 +136,11 @@ class MalformedRecords:
         """Says how many there were."""
         if self._count:
             log.warning("%d records of the input could not be read (%s)", self._count, ERROR_COUNTER)
+
+
+def _sendable(letter: DeadLetter) -> DeadLetter:
+    """Names of files that are no UTF-8 cannot be written as text."""
+    return letter if letter.source.isascii() else replace(letter, source=encodable(letter.source))
 
 
 def _described(letter: DeadLetter) -> str:

@@ -36,6 +36,7 @@ class TwoPhaseCommitSink(Sink, Generic[T]):
     gets. Between those calls the same object is handed in each time.
     """
 
+    is_transactional = True
     check_interval: float | None = None
     """Seconds between two calls of `check`; None for none."""
 

@@ -140,7 +140,7 @@ def _to_array(values: Sequence[Any], type: t.TypeInformation, pickler: Dumps, he
             _inside(map_keys, type.key, pickler, Held.EXACTLY_AS_KEYS, "{key}"),
             _inside(inner, type.value, pickler, held, "{}"),
         )
-    return _in_one_piece(pa.array(_pickled(values, pickler), pa.binary()))
+    return _in_one_piece(pa.array(_pickled(values, pickler), _pickled_type()))
 
 
 def _inside(values: Sequence[Any], type: t.TypeInformation, pickler: Dumps, held: Held, step: str) -> pa.Array:
@@ -272,8 +272,9 @@ def from_array(
 ) -> list[Any]:
     """The values of a column, as the program declares their type.
 
-    With `new_fields`, a dataclass field that the column lacks gets its default. Pickled values stay `Pickled` unless
-    the caller asks for them, because loading a pickle can run any code.
+    With `new_fields`, a dataclass field that the column lacks gets its default, and a tuple, row or dataclass may have
+    been pickled. Pickled values stay `Pickled` unless the caller asks for them, because loading a pickle can run any
+    code.
     """
     import pyarrow as pa
 
@@ -294,6 +295,8 @@ def _from_array(array: pa.Array, type: t.TypeInformation, unpickle: bool) -> lis
         return _basic_values(array, type)
     names, types = type.field_names(), field_types(type)
     if names is not None and types is not None:
+        if array.type == _pickled_type():
+            array = _declared_since(_from_array(array, t.PICKLED, unpickle), type)
         return _struct_values(array, names, types, type, unpickle)
     if isinstance(type, t.ListType):
         return _sliced(array, _from_array(array.values, type.element, unpickle), list)
@@ -305,6 +308,20 @@ def _from_array(array: pa.Array, type: t.TypeInformation, unpickle: bool) -> lis
         with reading_state():
             return [None if item is None else pickle.loads(item) for item in data]
     return [None if item is None else Pickled(item) for item in data]
+
+
+def _declared_since(values: list[Any], type: t.TypeInformation) -> pa.Array:
+    """The column of values that were pickled when they were stored: they have to be of the type declared since."""
+    try:
+        return to_array(values, type, "pickled")
+    except ConversionError as error:
+        raise ValueError(f"{error}; Types.PICKLED_BYTE_ARRAY() takes it as it is") from error
+
+
+def _pickled_type() -> pa.DataType:
+    import pyarrow as pa
+
+    return pa.binary()
 
 
 def _basic_values(array: pa.Array, type: t.BasicType) -> list[Any]:
@@ -371,6 +388,8 @@ def _wanted(found: pa.DataType, type: t.TypeInformation, name: str, new_fields: 
     kinds = pa.types
     names, types = type.field_names(), field_types(type)
     if names is not None and types is not None:
+        if new_fields and found == _pickled_type():
+            return found  # declared since
         if not kinds.is_struct(found):
             raise SnapshotError(name, f"holds {found}, and must hold a struct of {', '.join(names)}")
         have = [found.field(i).name for i in range(found.num_fields)]
@@ -409,7 +428,7 @@ def _wanted_leaf(found: pa.DataType, type: t.TypeInformation, name: str) -> pa.D
     elif isinstance(type, t.BasicType):
         wanted = pa.float64() if type.name == t.FLOAT.name else type.arrow_type()
     else:
-        wanted = pa.binary()
+        wanted = _pickled_type()
     if kinds.is_null(plain) or _family(plain) == _family(wanted):
         return wanted
     raise SnapshotError(name, f"holds {found}, and must hold {wanted} for {type.describe()}")

@@ -1,9 +1,10 @@
 """Whether a program's type can read what a snapshot holds.
 
-Fields of a dataclass (or of a row with names) that were removed, fields added with a default, and numbers that became
-wider are compatible; anything else is not. Whether large integers fit a float their values decide, when they are read.
+Fields of a dataclass (or of a row with names) that were removed, fields added with a default, numbers that became
+wider, and tuples, rows and dataclasses that were pickled and are declared now are compatible; anything else is not.
+Whether large integers fit a float, and pickled values their type, these values decide when they are read.
 Both sides are type JSON, so a service decides without importing the user's classes.
-Keys, namespaces and the keys of maps may not change at all: their hash and their identity are in the snapshot.
+Keys, namespaces and the keys of maps may not change otherwise: their hash and their identity are in the snapshot.
 """
 
 from __future__ import annotations
@@ -28,9 +29,10 @@ class CompatibilityKind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Compatibility:
-    """A verdict. Added, removed and widened fields are written with their path, as in `items[].price`.
+    """A verdict. Fields that are added, removed, wider or newly declared have their path, as in `items[].price`.
 
-    `warnings` say where a restore works and values are lost all the same, most likely.
+    `warnings` say where a restore works and values are lost all the same, most likely. `only_declared` is set when
+    nothing changed but that pickled values have a declared type now.
     """
 
     kind: CompatibilityKind
@@ -39,6 +41,7 @@ class Compatibility:
     message: str = ""
     widened: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
+    only_declared: bool = False
 
     @property
     def ok(self) -> bool:
@@ -59,22 +62,26 @@ def compare_types(stored: TypeJson, declared: TypeJson | TypeInformation) -> Com
         same = _compare(stored, wanted, "", changes)
     except _Refused as refused:
         return Compatibility(CompatibilityKind.INCOMPATIBLE, message=f"{refused}: {schemas}")
-    if same:
+    if same and not changes.declared:
         return Compatibility(CompatibilityKind.SAME)
     told = [f"added with their default: {', '.join(changes.added)}"] if changes.added else []
     told += [f"removed: {', '.join(changes.removed)}"] if changes.removed else []
     told += [f"wider: {', '.join(changes.widened)}"] if changes.widened else []
+    told += [f"pickled, and declared now: {', '.join(changes.declared)}"] if changes.declared else []
     message = f"{'; '.join(told) or 'fields in another order'}: {schemas}"
     return Compatibility(
         CompatibilityKind.COMPATIBLE, tuple(changes.added), tuple(changes.removed), message, tuple(changes.widened),
-        tuple(changes.warnings),
+        tuple(changes.warnings), same,
     )  # fmt: skip
 
 
 def compare_state(stored: StateSnapshot, declared: StateSnapshot) -> Compatibility:
     """Compares a whole state: its kind, the types of its keys, which may not change, and the type of its values."""
     keys = compare_keys(stored, declared)
-    return keys if not keys.ok else _compare_optional("value_type", stored.value_type, declared.value_type)
+    if not keys.ok:
+        return keys
+    values = _compare_optional("value_type", stored.value_type, declared.value_type)
+    return keys if values.kind is CompatibilityKind.SAME else values
 
 
 def compare_keys(stored: StateSnapshot, declared: StateSnapshot) -> Compatibility:
@@ -82,13 +89,16 @@ def compare_keys(stored: StateSnapshot, declared: StateSnapshot) -> Compatibilit
     if stored.kind is not declared.kind:
         message = f"the kind changed: stored {stored.kind.value}, declared {declared.kind.value}"
         return Compatibility(CompatibilityKind.INCOMPATIBLE, message=message)
+    found = Compatibility(CompatibilityKind.SAME)
     for what in ("key_type", "namespace_type", "map_key_type"):
         verdict = _compare_optional(what, getattr(stored, what), getattr(declared, what))
-        if verdict.kind is not CompatibilityKind.SAME:
+        if verdict.kind is not CompatibilityKind.SAME and not verdict.only_declared:
             name = what.removesuffix("_type").replace("_", " ")
             message = f"the type of the {name} may not change: {verdict.message}"
             return Compatibility(CompatibilityKind.INCOMPATIBLE, message=message)
-    return Compatibility(CompatibilityKind.SAME)
+        if verdict.only_declared:
+            found = verdict
+    return found
 
 
 def _compare_optional(what: str, stored: TypeJson | None, declared: TypeJson | None) -> Compatibility:
@@ -105,12 +115,19 @@ class _Changes:
     added: list[str] = field(default_factory=list)
     removed: list[str] = field(default_factory=list)
     widened: list[str] = field(default_factory=list)
+    declared: list[str] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
 
 
 def _compare(stored: TypeJson, declared: TypeJson, path: str, changes: _Changes) -> bool:
-    """Whether the types are the same, noting compatible changes; raises for any other change."""
+    """Whether the types are the same, noting compatible changes; raises for any other change.
+
+    Pickled values that are declared now are noted, and count as the same: they have not changed.
+    """
     here = f"{path} " if path else ""
+    if stored["type"] == "pickled" and declared["type"] in ("tuple", "row", "dataclass"):
+        changes.declared.append(path or "the value")
+        return True
     if stored["type"] == "row" and stored["names"] is not None and declared["type"] == "dataclass":
         fields = zip(stored["names"], stored["fields"], strict=True)
         before = {name: (field, False) for name, field in fields}  # a dataclass that was only passed on
@@ -205,10 +222,10 @@ def _compare_named(
 def _reads_as(stored: TypeJson, declared: TypeJson) -> bool:
     """Whether values of one type could have been meant as the other."""
     try:
-        _compare(stored, declared, "", _Changes())
+        _compare(stored, declared, "", changes := _Changes())
     except _Refused:
         return False
-    return True
+    return not changes.declared
 
 
 def _join(path: str, name: str) -> str:

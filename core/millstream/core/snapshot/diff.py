@@ -175,7 +175,7 @@ class _Comparison:
         verdict = compare_state(before, after)
         if verdict.kind is not CompatibilityKind.SAME:
             found = replace(found, types=verdict.message)
-            if not compare_keys(before, after).ok:
+            if compare_keys(before, after).kind is not CompatibilityKind.SAME:
                 return found
         self._say(f"comparing {one.uid or one.name}, state {name}")
         counts, entries = Counter[str](), list[Entry]()

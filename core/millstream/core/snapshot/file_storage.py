@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Collection, Iterable
 from pathlib import PurePosixPath
 from typing import Any
@@ -88,9 +89,19 @@ class FileSystemStorage:
         except SnapshotError as error:
             if not isinstance(error.__cause__, FileNotFoundError | NotADirectoryError):
                 raise
-            reason = f"is no snapshot: there is no {METADATA_FILE} in it"
+            reason = f"is no snapshot: there is no {METADATA_FILE} in it{self._nearby(_uri(pointer))}"
             raise SnapshotError(plain_uri(_uri(pointer)), reason) from error
         return metadata_from_bytes(data.to_pybytes(), plain_uri(uri))
+
+    def _nearby(self, uri: str) -> str:
+        """The newest checkpoint in a folder that is none itself, or beside one that is gone: likely what was meant."""
+        for where, folder in (("in it", uri), ("beside it", uri.rpartition("/")[0])):
+            with contextlib.suppress(SnapshotError):
+                ids = [n for n in map(checkpoint_id_of, self._files.folders(folder)) if n is not None]
+                for name in map(checkpoint_folder, sorted(ids, reverse=True)):
+                    if self._files.exists(f"{folder}/{name}/{METADATA_FILE}"):
+                        return f"; the newest checkpoint {where} is {name}"
+        return ""
 
     def read_file(self, location: str, path: str) -> Any:
         """Reads a whole file."""

@@ -16,7 +16,7 @@ from typing import Any
 
 from millstream.core.exact_values import InexactError
 from millstream.core.row import Row
-from millstream.core.snapshot.types_json import has_default, is_missing
+from millstream.core.snapshot.types_json import has_default
 from millstream.core.types import DataclassType, RowType, TypeInformation
 
 
@@ -81,10 +81,8 @@ def _instances(cls: type, columns: _Columns, count: int) -> list[Any]:
 
 
 def _defaults(field: dataclasses.Field[Any], count: int) -> list[Any]:
-    if is_missing(field.default_factory):
-        return list(repeat(field.default, count))
-    make: Any = field.default_factory
-    return [make() for _ in range(count)]
+    make = field.default_factory
+    return list(repeat(field.default, count)) if make is dataclasses.MISSING else [make() for _ in range(count)]
 
 
 def _restored(cls: type, fields: tuple[dataclasses.Field[Any], ...], values: tuple[Any, ...]) -> Any:

@@ -14,7 +14,7 @@ from millstream.core.snapshot.model import OperatorSnapshot, StateFile, StateSna
 from millstream.core.snapshot.opened import OpenedSnapshot
 from millstream.core.snapshot.restore import Rows, read_rows
 from millstream.core.snapshot.table import KEY
-from millstream.core.snapshot.types_json import PICKLED_JSON, holds_pickled, type_from_json
+from millstream.core.snapshot.types_json import PICKLED_JSON, compared, holds_pickled, type_from_json
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -43,7 +43,8 @@ def rows_of_key(
     """
     if state.key_type is None:
         raise SnapshotError(snapshot.location, f"the state '{state.name}' is {state.kind.value} state: it has no keys")
-    for key in keys_from_text(text, state.key_type):
+    part = compared(state.key_type) or _all_of_it
+    for key in map(part, keys_from_text(text, state.key_type)):
         for file, table in snapshot.tables(state, key_group_of(key, operator.max_parallelism)):
             where = snapshot.where(file)
             chosen = _rows_with(table, state.key_type, key, where, unpickle)
@@ -56,8 +57,15 @@ def _rows_with(table: pa.Table, type: TypeJson, key: Any, where: str, unpickle: 
     if pickled and (type != PICKLED_JSON or not isinstance(key, _SCALARS)):
         raise KeyLiteralError("the keys are pickled: only --unpickle can look for one that has parts")
     found = from_array(table.column(KEY), type_from_json(type), where, unpickle=unpickle)
-    wanted = {Pickled(dumps(same)) for same in _spellings(key)} if pickled else {key}
-    return [row for row, item in enumerate(found) if item in wanted]
+    if pickled:
+        wanted = {Pickled(dumps(same)) for same in _spellings(key)}
+        return [row for row, item in enumerate(found) if item in wanted]
+    part = compared(type) or _all_of_it
+    return [row for row, item in enumerate(found) if part(item) == key]
+
+
+def _all_of_it(key: Any) -> Any:
+    return key
 
 
 def _spellings(key: Any) -> list[Any]:

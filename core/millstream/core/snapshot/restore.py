@@ -31,7 +31,7 @@ from millstream.core.snapshot.table import (
     StateTypes,
     key_groups_of,
 )
-from millstream.core.snapshot.types_json import holds_pickled
+from millstream.core.snapshot.types_json import compared, holds_pickled
 from millstream.core.snapshot.widening import widened
 
 if TYPE_CHECKING:
@@ -133,7 +133,9 @@ def check_keys(table: pa.Table, state: StateSnapshot, max_parallelism: int, wher
     content = [name for name in (VALUE, MAP_VALUE) if name in table.column_names]  # says nothing of the keys
     rows = read_rows(table.drop_columns(content), state, where=where)
     if not holds_pickled(state.key_type):
-        expected = key_groups_of(rows.keys, _whole(table, KEY), key_type, max_parallelism)
+        part = compared(state.key_type)
+        keys = rows.keys if part is None else list(map(part, rows.keys))
+        expected = key_groups_of(keys, _whole(table, KEY), key_type, max_parallelism)
         wrong = np.flatnonzero(expected != _groups(table))
         if len(wrong):
             row = int(wrong[0])
@@ -216,7 +218,8 @@ def read_rows(
         column = _whole(table, name)
         if evolve and stored.value is not None:
             column = widened(column, stored.value, kind, f"state '{state.name}': cannot be restored: column {name}")
-        return from_array(column, kind, f"{where}: column {name}", unpickle=load, new_fields=evolve)
+        changed = evolve or (declared is not None and name in (KEY, MAP_KEY))
+        return from_array(column, kind, f"{where}: column {name}", unpickle=load, new_fields=changed)
 
     columns = columns_for(state, table)
     content, detail = {

@@ -10,16 +10,20 @@
 | a dict | `{"type": "map", "key": ..., "value": ...}` |
 | a dataclass | `{"type": "dataclass", "class": "module:Name", "fields": [{"name", "type", "has_default"}]}` |
 
+A field that does not count when instances are compared has `"compared": false`: it says nothing of a key's key group.
+
 Reading never imports: a dataclass comes back as a `Row` type with the dataclass's field names.
 """
 
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
 from typing import Any
 
 from millstream.core import types as t
 from millstream.core.errors import InvalidProgramError
+from millstream.core.key_values import compared_fields
 from millstream.core.snapshot.json_reader import JsonNode
 from millstream.core.snapshot.model import TypeJson
 
@@ -75,8 +79,10 @@ def _to_json(type: t.TypeInformation) -> dict[str, Any]:
     if isinstance(type, t.MapType):
         return {"type": "map", "key": _to_json(type.key), "value": _to_json(type.value)}
     if isinstance(type, t.DataclassType):
+        counting = compared_fields(type.cls)
         fields = [
             {"name": f.name, "type": _to_json(inner), "has_default": has_default(f)}
+            | ({} if counting is None or f.name in counting else {"compared": False})
             for f, inner in zip(dataclasses.fields(type.cls), type.field_types(), strict=True)
         ]
         return {"type": "dataclass", "class": f"{type.cls.__module__}:{type.cls.__qualname__}", "fields": fields}
@@ -87,12 +93,7 @@ def _to_json(type: t.TypeInformation) -> dict[str, Any]:
 
 def has_default(field: dataclasses.Field[Any]) -> bool:
     """Whether a dataclass field has a value when none is given."""
-    return not (is_missing(field.default) and is_missing(field.default_factory))
-
-
-def is_missing(default: Any) -> bool:
-    """Whether a dataclass's field has no such default; a class that was pickled by value brings a sentinel along."""
-    return isinstance(default, type(dataclasses.MISSING))
+    return field.default is not dataclasses.MISSING or field.default_factory is not dataclasses.MISSING
 
 
 def type_from_json(document: TypeJson) -> t.TypeInformation:
@@ -128,6 +129,29 @@ def holds_pickled(document: TypeJson) -> bool:
         case "dataclass":
             return any(holds_pickled(f["type"]) for f in document["fields"])
     return bool(document["type"] == "pickled")
+
+
+def compared(document: TypeJson) -> Callable[[Any], Any] | None:
+    """What makes of a key that was read without its class the parts by which it is compared; None: it is all of it."""
+    match document["type"]:
+        case "tuple" | "row":
+            parts = [compared(f) for f in document["fields"]]
+            counts = [True] * len(parts)
+        case "dataclass":
+            parts = [compared(f["type"]) for f in document["fields"]]
+            counts = [f.get("compared", True) for f in document["fields"]]
+        case _:
+            return None
+    if all(counts) and not any(parts):
+        return None
+
+    def of(key: Any) -> Any:
+        if key is None:
+            return None
+        kept = ((part, value) for part, value, counted in zip(parts, key, counts, strict=True) if counted)
+        return tuple(value if part is None else part(value) for part, value in kept)
+
+    return of
 
 
 def describe_json(document: TypeJson) -> str:
@@ -202,10 +226,11 @@ def _check_dataclass(node: JsonNode) -> None:
         raise node.field("class").error("must be written module:Name")
     names = []
     for item in node.field("fields").items():
-        item.fields("name", "type", optional=("has_default",))
+        item.fields("name", "type", optional=("has_default", "compared"))
         names.append(item.field("name").text())
         check_type_json(item.field("type"))
-        if not item.field("has_default").is_null():
-            item.field("has_default").boolean()
+        for flag in ("has_default", "compared"):
+            if not item.field(flag).is_null():
+                item.field(flag).boolean()
     if not names or len(set(names)) != len(names):
         raise node.field("fields").error("must hold one or more fields of different names")

@@ -216,14 +216,14 @@ class UriFiles:
     def create_folder(self, uri: str, *, private: bool = False) -> None:
         """Makes a folder to write to, and those above it. An object store has none, and is asked for the bucket.
 
-        A private one is for this user only where it is local; those above it are made as umask says.
+        A private one is for this user only where it is local; those above it that are made are writable by nobody else.
         """
         system, path = self.locate(uri)
         with self.explained(plain_uri(uri)):
             if _is_object_store(system):
                 _find_bucket(system, path)
             try:
-                _make_folder(system, path.rpartition("/")[0])
+                _make_folder(system, path.rpartition("/")[0], 0o755 if private else 0o777)
                 _make_folder(system, path, 0o700 if private else 0o777)
             except FileNotFoundError:
                 raise OSError("it cannot be made there") from None

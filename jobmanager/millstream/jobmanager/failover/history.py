@@ -37,6 +37,7 @@ class Failure:
     signature: str = ""
     records: int = 0
     times: int = 0
+    crashed: bool = False
 
 
 @dataclass(frozen=True, slots=True)

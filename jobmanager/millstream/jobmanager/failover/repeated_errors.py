@@ -12,7 +12,14 @@ An error counts once for each restart, however many subtasks raise it. It counts
 - another error was raised in between. Other records that raise the same error do not reset the count, since which of
   several comes first is a matter of chance.
 
-What no code raised is neither counted nor does it reset anything: workers that were killed, lost peers, missing slots.
+A process of the job that exits or crashes by itself (`os._exit`, native code, no memory) is an error too, always the
+same one: nobody knows its record, and corrupted memory ends a process now in this way, now in that. It counts from the
+start again when a checkpoint completed for which any subtask had taken records since the restart. That is progress: the
+next restore point is nearer to the record. A checkpoint without any is none, however many complete before a source
+that waits comes to the record again.
+
+What no code raised is neither counted nor does it reset anything: workers that were killed from outside, also by the
+kernel for its lack of memory, lost peers, missing slots.
 """
 
 from __future__ import annotations
@@ -29,11 +36,15 @@ LIMIT_OPTION = "restart-strategy.same-error-limit"
 _VARYING = re.compile(r"\bat 0x[0-9a-fA-F]+|(?<=\bcheckpoint )\d+")
 """What differs from one time to the next: where an object is in memory, and which checkpoint failed."""
 _Error = tuple[str, str, str]
+_CRASH: _Error = ("", "", "")
 
 
 @dataclass(frozen=True, slots=True)
 class _Count:
-    """How often, and how many records after the restore point the subtask came to it the last time."""
+    """How often, and how many records after the restore point the subtask came to it the last time.
+
+    Without a subtask it may have been any of them, at its first record.
+    """
 
     times: int
     subtask: Subtask | None
@@ -62,8 +73,7 @@ class RepeatedErrors:
         times = self.times(failure)
         if record not in self._counted:
             self._counted.add(record)
-            before = self._restore_points.get(failure.subtask, 0) if failure.subtask is not None else 0
-            self._counts[record] = _Count(times, failure.subtask, failure.records - before)
+            self._counts[record] = self._count(times, failure)
         return times
 
     def times(self, failure: Failure) -> int:
@@ -86,9 +96,7 @@ class RepeatedErrors:
             return
         self._restore_points.update(records)
         self._counts = {
-            record: count
-            for record, count in self._counts.items()
-            if count.subtask is None or records.get(count.subtask, -1) < count.distance
+            record: count for record, count in self._counts.items() if _furthest(count, records) < count.distance
         }
 
     def restarted(self, subtasks: Collection[Subtask]) -> None:
@@ -97,15 +105,34 @@ class RepeatedErrors:
         for subtask in subtasks:
             self._restore_points.pop(subtask, None)
 
+    def _count(self, times: int, failure: Failure) -> _Count:
+        if failure.crashed or failure.subtask is None:
+            return _Count(times, None, 1)
+        restore_point = self._restore_points.get(failure.subtask)
+        if restore_point is None:
+            return _Count(times, failure.subtask, failure.records)
+        # Right behind a checkpoint, as at the end of a bounded input, the next one is no progress without a new record.
+        return _Count(times, failure.subtask, max(failure.records - restore_point, 1))
+
 
 def _is_countable(failure: Failure) -> bool:
-    return bool(failure.signature) and not failure.echo
+    return (bool(failure.signature) or failure.crashed) and not failure.echo
+
+
+def _furthest(count: _Count, records: Mapping[Subtask, int]) -> int:
+    if count.subtask is None:
+        return max(records.values(), default=-1)
+    return records.get(count.subtask, -1)
 
 
 def _error(failure: Failure) -> _Error:
+    if failure.crashed:
+        return _CRASH
     vertex = failure.subtask.vertex_id if failure.subtask is not None else ""
     return failure.signature, vertex, failure.operator_name
 
 
 def _place(failure: Failure) -> str:
+    if failure.crashed:
+        return ""
     return _VARYING.sub("", failure.record or failure.exception)

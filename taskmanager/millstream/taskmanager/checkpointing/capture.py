@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING
 
 from millstream.core.batches import Barrier
 from millstream.core.snapshot.columns import dumps
+from millstream.core.state_kinds import StateKind
 from millstream.taskmanager.checkpointing.in_flight import CapturedInFlight
-from millstream.taskmanager.operators.committing_sink import CommittingSinkOperator
-from millstream.taskmanager.operators.source import SourceOperator
 from millstream.taskmanager.state.captured import CapturedKeyedState, CapturedOperatorState
 
 if TYPE_CHECKING:
@@ -21,15 +20,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class CapturedOperator:
-    """One operator's state; `folder` is what its files lie under. Pickled is what else would change."""
+    """One operator's state; `folder` is what its files lie under. What else would change is pickled."""
 
     operator_id: str
     folder: str
     name: str
     keyed: CapturedKeyedState | None = None
     operator: CapturedOperatorState | None = None
-    splits: tuple[bytes, ...] | None = None
-    transactions: tuple[bytes, ...] | None = None
+    elements: tuple[tuple[StateKind, tuple[bytes, ...]], ...] = ()
     in_flight: tuple[CapturedInFlight, ...] = ()
 
 
@@ -56,12 +54,10 @@ def capture_chain(chain: OperatorChain, barrier: Barrier, incremental: bool) -> 
         for spec, operator in zip(chain.specs, chain.operators, strict=True):
             named = (spec.operator_id, spec.folder, operator.name)
             operator.prepare_snapshot(barrier)
-            splits = operator.splits(number) if isinstance(operator, SourceOperator) else None
-            pickled = None if splits is None else tuple([dumps(split) for split in splits])
-            elements = operator.elements() if isinstance(operator, CommittingSinkOperator) else None
-            transactions = None if elements is None else tuple([dumps(element) for element in elements])
+            own = operator.elements(number).items()
+            elements = tuple([(kind, tuple([dumps(element) for element in found])) for kind, found in own])
             without_keys = None if operator.operator_state is None else operator.operator_state.capture(number)
-            captured.append(CapturedOperator(*named, None, without_keys, pickled, transactions))
+            captured.append(CapturedOperator(*named, None, without_keys, elements))
             if operator.keyed_state is not None:
                 keyed = operator.keyed_state.capture(number, incremental)
                 captured[-1] = replace(captured[-1], keyed=keyed)

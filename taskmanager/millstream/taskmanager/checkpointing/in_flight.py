@@ -19,8 +19,9 @@ from typing import Any
 from millstream.core.snapshot.columns import dumps
 from millstream.core.snapshot.errors import SnapshotError, one_line
 from millstream.core.snapshot.redistribution import QUEUED, takes_over
-from millstream.taskmanager.network.codecs import Codec, decompress
+from millstream.taskmanager.network.codecs import decompress
 from millstream.taskmanager.network.recording import Buffer
+from millstream.taskmanager.network.signals import is_signal
 
 _PREFIX = "in-flight"
 
@@ -47,7 +48,7 @@ class CapturedChannel:
             raise SnapshotError("records on their way", f"cannot be stored: {one_line(self.error)}") from self.error
         parts: list[bytes] = []
         for codec, payload, compressed, more in self.buffers:
-            if codec in (Codec.BARRIER, Codec.SIGNAL):
+            if is_signal(codec):
                 continue
             parts.append(payload)
             if not more:

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
-from millstream.core.directories import for_user_only
+from millstream.core.directories import for_user_only, make_private
 from millstream.core.snapshot.errors import SnapshotError, one_line
 from millstream.core.snapshot.model import StateFile, is_uri
 from millstream.core.snapshot.storage import FileTarget, StateWriter, WrittenFile, safe_name
@@ -100,7 +100,7 @@ class LocalCopies:
                 self._named[checkpoint_id] = set()
                 self._sweep()
             self._named[checkpoint_id].add(name)
-        self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_private(self._folder)
         return self._folder / name
 
     def _sweep(self) -> None:

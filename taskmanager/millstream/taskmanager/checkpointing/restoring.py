@@ -106,6 +106,22 @@ def _joined(read: Sequence[Rows]) -> Rows:
     )
 
 
+@dataclass(frozen=True, slots=True)
+class StoredElements:
+    """State of one kind that an operator keeps by itself, such as splits and transactions."""
+
+    kind: StateKind
+    stored: tuple[StoredState, ...]
+
+    def own(self) -> list[Any]:
+        """What this subtask takes over."""
+        return [element for state in self.stored for element in state.elements()]
+
+    def everyones(self) -> list[Any]:
+        """Also what other subtasks take over, as far as this one may see it."""
+        return [element for state in self.stored for element in replace(state, deal=None).elements()]
+
+
 class RestoredTask:
     """What the operators of one task get back, by operator id."""
 
@@ -128,15 +144,9 @@ class RestoredTask:
         found = [stored for operator_id in self._states for stored in self._of(operator_id, StateKind.IN_FLIGHT)]
         return [(stored.state.name, stored.elements()) for stored in found]
 
-    def splits(self, operator_id: str) -> list[Any]:
-        """For the operator's source reader."""
-        return [split for stored in self._of(operator_id, StateKind.SPLITS) for split in stored.elements()]
-
-    def transactions(self, operator_id: str) -> tuple[list[Any], list[Any]]:
-        """For the operator's sink: what it takes over, and everything that it may see."""
-        stored = self._of(operator_id, StateKind.SINK_TRANSACTIONS)
-        own = [element for state in stored for element in state.elements()]
-        return own, [element for state in stored for element in replace(state, deal=None).elements()]
+    def elements(self, operator_id: str, kind: StateKind) -> StoredElements:
+        """For the operator itself, what it keeps in no backend."""
+        return StoredElements(kind, tuple(self._of(operator_id, kind)))
 
     def _of(self, operator_id: str, kind: StateKind) -> list[StoredState]:
         return [stored for stored in self._states.get(operator_id, ()) if stored.state.kind is kind]

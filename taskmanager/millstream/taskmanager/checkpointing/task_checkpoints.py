@@ -29,7 +29,6 @@ from millstream.taskmanager.checkpointing.alignment import (
     Unblock,
 )
 from millstream.taskmanager.checkpointing.capture import CapturedTask, capture_chain
-from millstream.taskmanager.checkpointing.ending import TaskEnd
 from millstream.taskmanager.checkpointing.layout import TaskLayout
 from millstream.taskmanager.checkpointing.unaligned import InFlightRecords
 from millstream.taskmanager.checkpointing.writer_thread import (
@@ -43,6 +42,7 @@ from millstream.taskmanager.checkpointing.writer_thread import (
 from millstream.taskmanager.checkpointing.writing import SnapshotTarget
 from millstream.taskmanager.failures import describe_failure
 from millstream.taskmanager.interruption import TaskInterrupted
+from millstream.taskmanager.task_life import Phase
 
 if TYPE_CHECKING:
     from millstream.taskmanager.task import Task
@@ -68,7 +68,6 @@ class TaskCheckpoints:
     def __init__(self, task: Task, services: CheckpointServices) -> None:
         self._task = task
         self._services = services
-        self.end = TaskEnd(services.takes_final)
         self.copies = services.copies.of(task.deployment.vertex_id, task.deployment.subtask)
         self._aligner: BarrierAligner | None = None
         self._arrivals: dict[int, _Arrival] = {}
@@ -93,7 +92,7 @@ class TaskCheckpoints:
         if barrier.checkpoint_id <= self._newest or self._task.had_finished:
             return
         self._note_arrival(barrier)
-        if self._task.is_ending or not self._task.gates:
+        if self._task.life.phase is Phase.ENDED or not self._task.gates:
             self._snapshot(barrier)
         else:
             self._apply(self._alignment().received(COORDINATOR, barrier))
@@ -134,9 +133,8 @@ class TaskCheckpoints:
             self._apply(self._aligner.ended(channel_id))
 
     def input_ended(self) -> None:
-        """The task has sent its end on. One that a savepoint stopped waits for no further checkpoint."""
-        self.end.input_ended()
-        if not self.end.is_stopped and not self._task.had_finished:
+        """The task has sent its end on, and waits for a checkpoint that holds it."""
+        if not self._task.had_finished:
             ended = pb.InputsEnded(allocation_id=self._services.allocation_id, attempt_id=self._task.attempt_id)
             self._services.send(pb.WorkerMessage(inputs_ended=ended))
 
@@ -157,8 +155,8 @@ class TaskCheckpoints:
             except Exception as error:
                 failure = failure or error
         if failure is None:
-            self.end.committed(checkpoint_id)
-        elif self.end.commit_failed(checkpoint_id) >= _COMMIT_ATTEMPTS:
+            self._task.life.committed(checkpoint_id)
+        elif self._task.life.commit_failed(checkpoint_id) >= _COMMIT_ATTEMPTS:
             raise failure
         else:
             log.warning("%s cannot commit checkpoint %d: %s", self._task.deployment.task_name, checkpoint_id, failure)
@@ -170,7 +168,7 @@ class TaskCheckpoints:
 
     def aborted(self, checkpoint_id: int) -> None:
         """The checkpoint was given up: nothing of it is kept, and a task that it was to stop goes on."""
-        self.end.aborted(checkpoint_id)
+        self._task.life.aborted(checkpoint_id)
         self._full_under_way.discard(checkpoint_id)
         self._layouts.pop(checkpoint_id, None)
         if self._task.gates:
@@ -297,10 +295,10 @@ class TaskCheckpoints:
             allocation_id=services.allocation_id, attempt_id=self._task.attempt_id, checkpoint_id=number,
             alignment_ms=millis(began - arrival.at), start_delay_ms=arrival.start_delay_ms,
             processed_bytes=self._bytes_in() - arrival.bytes_in, unaligned=barrier.unaligned,
-            ended=self._task.has_finished_operators, records=self._task.records_taken,
+            ended=self._task.life.has_finished_operators, records=self._task.records_taken,
         )  # fmt: skip
         self._arrivals = {known: first for known, first in self._arrivals.items() if known > number}
-        self.end.captured(number, barrier.stop)
+        self._task.life.captured(number, barrier.stop)
         captured: CapturedTask | None = None
         try:
             target = self._target(barrier)

@@ -35,9 +35,8 @@ from millstream.taskmanager.state.owned_groups import ForeignKeyError, check_own
 if TYPE_CHECKING:
     import pyarrow as pa
 
-SPLITS = "splits"
+ELEMENT_STATES = {StateKind.SPLITS: "splits", StateKind.SINK_TRANSACTIONS: "transactions"}
 SPLIT_TYPES = StateTypes(value=PICKLED)
-TRANSACTIONS = "transactions"
 _INLINE_BELOW = 20 * 1024
 
 
@@ -113,13 +112,10 @@ class _Writer:
 
     def operator(self, captured: CapturedOperator) -> OperatorSnapshot:
         states: list[StateSnapshot] = []
-        for name, kind, pickled in (
-            (SPLITS, StateKind.SPLITS, captured.splits),
-            (TRANSACTIONS, StateKind.SINK_TRANSACTIONS, captured.transactions),
-        ):
-            if pickled is not None:
-                files = self._write(captured.folder, name, element_table(pickled, SPLIT_TYPES, pickler=bytes))
-                states.append(replace(SPLIT_TYPES.snapshot(name, kind), files=files))
+        for kind, pickled in captured.elements:
+            name = ELEMENT_STATES[kind]
+            files = self._write(captured.folder, name, element_table(pickled, SPLIT_TYPES, pickler=bytes))
+            states.append(replace(SPLIT_TYPES.snapshot(name, kind), files=files))
         if captured.operator is not None:
             for declaration, contents in captured.operator.states:
                 with _naming(captured, declaration):

@@ -2,9 +2,9 @@
 
 How rows are encoded depends on their declared type, and what is in them decides where the type would not give them
 back: MessagePack (msgspec) for dataclasses, rows and times, if the whole buffer is exactly of its type; else they are
-pickled. Records of text, numbers and bytes are pickled in any case, without the memory of objects that a pickle keeps:
-that is as quick, and needs no look at them. Columns are Arrow IPC. The codec's number travels with each buffer, so a
-channel may mix them.
+pickled. Records of text, numbers and bytes, declared or seen to be so, are pickled in any case, without the memory of
+objects that a pickle keeps: that is as quick, and needs no look at them. Columns are Arrow IPC. The codec's number
+travels with each buffer, so a channel may mix them. Signals have tags in its place: see `signals`.
 """
 
 from __future__ import annotations
@@ -16,22 +16,22 @@ from typing import Any
 
 import msgspec
 
-from millstream.core.batches import END_OF_INPUT, Barrier, Batch, ColumnBatch, Element, EndOfInput, RowBatch
+from millstream.core.batches import Batch, ColumnBatch, Element, RowBatch
 from millstream.core.errors import MillstreamError
 from millstream.core.pickling import to_bytes
 from millstream.core.row import Row
-from millstream.core.types import RowType, TypeInformation
+from millstream.core.types import RowType, TypeInformation, nullable
 from millstream.taskmanager.network.exact_types import Check, exact_check, is_plain
+from millstream.taskmanager.network.signals import decode_signal, encode_signal, is_signal
 
 
 class Codec(IntEnum):
-    """How a payload is encoded."""
+    """How the payload of a batch is encoded."""
 
     MESSAGE_PACK = 1
     PICKLE = 2
     ARROW = 3
-    SIGNAL = 4  # the end of the input, behind which nothing comes
-    BARRIER = 5
+    PLAIN = 6  # a pickle of records that nobody can change
 
 
 class UnsendableRecordError(MillstreamError, TypeError):
@@ -54,20 +54,19 @@ class ElementCodec:
             except TypeError:
                 self._exact = None  # msgspec cannot tell the type's members apart: such records are pickled
 
-    def encode(self, element: Element) -> tuple[Codec, bytes]:
-        """The codec that was used, and the payload."""
+    def encode(self, element: Element) -> tuple[int, bytes]:
+        """The codec that was used, or the signal's tag, and the payload."""
         if isinstance(element, RowBatch):
             return self._encode_rows(element)
         if isinstance(element, ColumnBatch):
             return Codec.ARROW, _encode_columns(element)
-        if isinstance(element, Barrier):
-            return Codec.BARRIER, msgspec.msgpack.encode(element)
-        return Codec.SIGNAL, msgspec.msgpack.encode(type(element).__name__)
+        return encode_signal(element)
 
     def _encode_rows(self, batch: RowBatch) -> tuple[Codec, bytes]:
-        if self._plain:
+        if self._plain or batch.plain:
             try:
-                return Codec.PICKLE, _pickle_plain((batch.timestamps, batch.rows))
+                payload = _pickle_plain((batch.timestamps, batch.rows))
+                return Codec.PLAIN if batch.plain else Codec.PICKLE, payload
             except Exception:
                 return Codec.PICKLE, _pickle(batch)  # such as a list that contains itself
         rows = self._exact_rows(batch.rows)
@@ -90,6 +89,8 @@ class ElementCodec:
 
     def decode(self, codec: int, payload: bytes) -> Element:
         """The element again."""
+        if is_signal(codec):
+            return decode_signal(codec, payload)
         match codec:
             case Codec.MESSAGE_PACK:
                 timestamps, rows = self._decoder.decode(payload)
@@ -97,22 +98,17 @@ class ElementCodec:
                     names = self._row_names
                     rows = [Row.of_names(names, values) for values in rows]
                 return RowBatch(rows, timestamps)
-            case Codec.PICKLE:
+            case Codec.PICKLE | Codec.PLAIN:
                 timestamps, rows = pickle.loads(payload)
-                return RowBatch(rows, timestamps)
+                return RowBatch(rows, timestamps, codec == Codec.PLAIN)
             case Codec.ARROW:
                 return _decode_columns(payload)
-            case Codec.SIGNAL:
-                if msgspec.msgpack.decode(payload) == EndOfInput.__name__:
-                    return END_OF_INPUT
-            case Codec.BARRIER:
-                return msgspec.msgpack.decode(payload, type=Barrier)
         raise ValueError(f"unknown codec {codec}")
 
 
 def _wire_type(record_type: TypeInformation) -> Any | None:
     if isinstance(record_type, RowType):
-        inner = [f.wire_type() for f in record_type.fields]
+        inner = [nullable(f.wire_type()) for f in record_type.fields]
         return None if any(t is None for t in inner) else tuple[tuple(inner)]  # type: ignore[misc]  # built at run time
     return record_type.wire_type()
 

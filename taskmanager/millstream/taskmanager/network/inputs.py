@@ -9,19 +9,17 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, assert_never
 
-import msgspec
-
-from millstream.core.batches import Barrier, Batch, ColumnBatch, Element, Signal
+from millstream.core.batches import Barrier, Batch, ColumnBatch, Element, EndOfInput, RowBatch, Signal, StreamSignal
 from millstream.proto import dataplane_pb2 as pb
 from millstream.taskmanager.network.codecs import Codec, ElementCodec, decompress
 from millstream.taskmanager.network.credit import CreditReceiver, CreditViolationError
 from millstream.taskmanager.network.debloating import SENDING, Allowance, Debloater
 from millstream.taskmanager.network.recording import Recording
+from millstream.taskmanager.network.signals import UnknownSignalError, decode_signal, is_signal
 
 _CODECS = frozenset(Codec)
-_SIGNALS = (Codec.BARRIER, Codec.SIGNAL)
 
 
 class ProtocolError(Exception):
@@ -32,7 +30,8 @@ class InputChannel:
     """One producer's elements for one task."""
 
     __slots__ = (
-        "announced", "blocked", "channel_id", "ended", "name", "pressing", "producer_subtask", "queue", "recording",
+        "announced", "blocked", "channel_id", "ended", "has_all", "name", "pressing", "producer_subtask", "queue",
+        "recording",
     )  # fmt: skip
 
     def __init__(self, channel_id: int, name: str) -> None:
@@ -40,6 +39,9 @@ class InputChannel:
         self.name = name
         self.queue: deque[Any] = deque()
         self.ended = False
+        """Whether the end was taken."""
+        self.has_all = False
+        """Whether the end has arrived, taken or still waiting: the producer owes nothing more."""
         self.blocked = False
         """Whether the gate takes nothing from it for now; what arrives waits, and credit is granted as ever."""
         self.producer_subtask = 0
@@ -50,11 +52,19 @@ class InputChannel:
         self.pressing: set[int] = set()
         """The checkpoints whose barriers wait here or at the sender, if others may have overtaken records elsewhere."""
 
-    def expect(self, barrier: Barrier) -> None:
-        """A barrier has arrived, behind what waits."""
-        self.announced.append(barrier)
-        if barrier.may_overtake:
-            self.pressing.add(barrier.checkpoint_id)
+    def announce(self, signal: Signal) -> None:
+        """A signal has arrived, behind what waits."""
+        match signal:
+            case EndOfInput():
+                self.has_all = True
+            case Barrier():
+                self.announced.append(signal)
+                if signal.may_overtake:
+                    self.pressing.add(signal.checkpoint_id)
+            case StreamSignal():
+                pass  # nobody has to know before its turn
+            case _:
+                assert_never(signal)
 
     def passed(self, barrier: Barrier) -> None:
         """The barrier has been taken; those before it never will be."""
@@ -83,12 +93,12 @@ class LocalInputChannel(InputChannel):
         return sum(len(e) for e in self.queue if not isinstance(e, Signal)) < self.limit * self.PLACES
 
     def put(self, element: Element) -> None:
-        """From the producer; a barrier is announced."""
+        """From the producer; signals are announced."""
         self.queue.append(element)
         if self.recording is not None:
             self.recording.add(element)
-        if isinstance(element, Barrier):
-            self.expect(element)
+        if not isinstance(element, RowBatch | ColumnBatch):
+            self.announce(element)
 
 
 class RemoteInputChannel(InputChannel):
@@ -108,18 +118,11 @@ class RemoteInputChannel(InputChannel):
             raise ProtocolError(
                 f"buffer {data.sequence} on channel {self.channel_id}, where {self._sequence} was to come"
             )
-        if data.codec not in _CODECS:
-            raise ProtocolError(f"a buffer of the unknown codec {data.codec} on channel {self.channel_id}")
         self._sequence += 1
         self.queue.append(data)
         self._incomplete = self._incomplete + 1 if data.more else 0
         if self.recording is not None:
             self.recording.add(data)
-
-    @property
-    def has_all(self) -> bool:
-        """Whether the end has arrived, taken or still waiting: the producer owes nothing more."""
-        return self.ended or (bool(self.queue) and self.queue[-1].codec == Codec.SIGNAL)
 
     @property
     def is_in_batch(self) -> bool:
@@ -189,10 +192,10 @@ class InputGate:
         """A buffer came over the network."""
         if channel.has_all:
             raise ProtocolError(f"a buffer after the end of channel {channel.channel_id}")
-        barrier = self._barrier(data) if data.codec == Codec.BARRIER else None
+        signal = _signal_of(channel, data)
         if data.priority:
-            if barrier is None or channel.is_in_batch:
-                raise ProtocolError(f"priority on channel {channel.channel_id} for no barrier, or within a batch")
+            if not isinstance(signal, Barrier):
+                raise ProtocolError(f"priority on channel {channel.channel_id} for no barrier")
             channel.arrived(data)
         else:
             try:
@@ -201,8 +204,8 @@ class InputGate:
                 raise ProtocolError(str(error)) from None
             channel.arrived(data)
             self._send(grants)
-        if barrier is not None:
-            channel.expect(barrier)
+        if signal is not None:
+            channel.announce(signal)
         if data.more:
             # A batch that is larger than the channel's credit must keep coming: its fragments do not wait for the task.
             self._send(self._credit.consumed(channel.channel_id))
@@ -265,7 +268,7 @@ class InputGate:
 
     def end(self, channel: InputChannel) -> None:
         """The channel's end of input was taken."""
-        channel.ended = True
+        channel.ended = channel.has_all = True
         self._open -= 1
         if channel.channel_id in self._remote:
             self._send(self._credit.closed(channel.channel_id))
@@ -286,14 +289,6 @@ class InputGate:
             payload = decompress(payload)
         return self._codec.decode(data.codec, payload)
 
-    def _barrier(self, data: pb.Data) -> Barrier:
-        try:
-            barrier = self._codec.decode(data.codec, data.payload)
-        except msgspec.MsgspecError as error:
-            raise ProtocolError(f"a malformed barrier on channel {data.channel}: {error}") from error
-        assert isinstance(barrier, Barrier)
-        return barrier
-
     def _allow(self, allowance: Allowance) -> None:
         self._limit = allowance.rows
         for channel in self._channels:
@@ -308,4 +303,19 @@ class InputGate:
 
 
 def _is_alike(batch: Batch, data: pb.Data) -> bool:
-    return data.codec not in _SIGNALS and (data.codec == Codec.ARROW) == isinstance(batch, ColumnBatch)
+    return not is_signal(data.codec) and (data.codec == Codec.ARROW) == isinstance(batch, ColumnBatch)
+
+
+def _signal_of(channel: RemoteInputChannel, data: pb.Data) -> Signal | None:
+    """The signal that a buffer is; None for a batch, or a part of one."""
+    if data.codec in _CODECS:
+        return None
+    number = channel.channel_id
+    if not is_signal(data.codec):
+        raise ProtocolError(f"a buffer of the unknown codec {data.codec} on channel {number}")
+    if data.more or data.compressed or channel.is_in_batch:
+        raise ProtocolError(f"a signal on channel {number} in parts, compressed, or within a batch")
+    try:
+        return decode_signal(data.codec, data.payload)
+    except UnknownSignalError as error:
+        raise ProtocolError(f"{error}, on channel {number}") from error

@@ -16,12 +16,13 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import replace
 
-from millstream.core.batches import END_OF_INPUT, Barrier, Batch, ColumnBatch, Element, RowBatch
+from millstream.core.batches import Barrier, Batch, ColumnBatch, Element, EndOfInput, RowBatch, Signal, StreamSignal
 from millstream.proto import dataplane_pb2 as pb
 from millstream.taskmanager.network.codecs import ElementCodec, compress
 from millstream.taskmanager.network.credit import CreditSender
 from millstream.taskmanager.network.inputs import LocalInputChannel
 from millstream.taskmanager.network.overtaking import Passage, overtake
+from millstream.taskmanager.network.signals import is_signal
 from millstream.taskmanager.partitioning import Router
 
 BUFFERS_PER_CHANNEL = 2
@@ -44,7 +45,7 @@ class OutputChannel:
         """Takes a batch; never blocks."""
         raise NotImplementedError
 
-    def signal(self, element: Element) -> None:
+    def signal(self, signal: Signal) -> None:
         """Takes a signal, behind everything emitted before it."""
         raise NotImplementedError
 
@@ -67,9 +68,9 @@ class LocalOutputChannel(OutputChannel):
         """At once: there is nothing to gain by waiting."""
         self.target.put(batch)
 
-    def signal(self, element: Element) -> None:
+    def signal(self, signal: Signal) -> None:
         """Behind the batches."""
-        self.target.put(element)
+        self.target.put(signal)
 
 
 class RemoteOutputChannel(OutputChannel):
@@ -139,20 +140,21 @@ class RemoteOutputChannel(OutputChannel):
             and not (self._start and len(self._gathered) == 1)  # it would grow at its end as it shrinks at its start
         ):
             last.rows += batch.rows
+            last.plain = last.plain and batch.plain
             if last.timestamps is not None and batch.timestamps is not None:
                 last.timestamps += batch.timestamps
         else:
             times = list(batch.timestamps) if batch.timestamps is not None else None
-            self._gathered.append(RowBatch(list(batch.rows), times))
+            self._gathered.append(RowBatch(list(batch.rows), times, batch.plain))
         while not self._limit and self._encode_next():
             self.pump()
         if self._limit:
             self.pump()
 
-    def signal(self, element: Element) -> None:
+    def signal(self, signal: Signal) -> None:
         """Flushes first, so that order is kept."""
         self.flush()
-        self._encode(element)
+        self._encode(signal)
         self.pump()
 
     def barrier(self, barrier: Barrier) -> pb.Data:
@@ -257,7 +259,7 @@ class RemoteOutputChannel(OutputChannel):
 
     def _encode(self, element: Element) -> int:
         codec, payload = self._codec.encode(element)
-        whole = isinstance(element, Barrier)  # so that it is known when it arrives
+        whole = is_signal(codec)  # so that it is known when it arrives
         compressed = self._compress and len(payload) > 512 and not whole
         if compressed:
             payload = compress(payload)
@@ -346,10 +348,10 @@ class ResultPartition:
                     channel.press(barrier.checkpoint_id)
         return passages
 
-    def end(self) -> None:
-        """Ends every channel, behind its records."""
+    def signal(self, signal: EndOfInput | StreamSignal) -> None:
+        """To every consumer, behind the records emitted before it. Barriers have a way of their own: `barrier`."""
         for channel in self._channels:
-            channel.signal(END_OF_INPUT)
+            channel.signal(signal)
 
     def has_room(self) -> bool:
         """Whether the task may produce more."""

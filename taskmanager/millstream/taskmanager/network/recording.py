@@ -6,12 +6,13 @@ task goes on with their records, and functions may change them.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import NamedTuple, assert_never
 
-from millstream.core.batches import Barrier, Batch, Element, EndOfInput
+from millstream.core.batches import Barrier, Batch, ColumnBatch, Element, EndOfInput, RowBatch, Signal, StreamSignal
 from millstream.proto import dataplane_pb2 as pb
 from millstream.taskmanager.interruption import TaskInterrupted
-from millstream.taskmanager.network.codecs import Codec, ElementCodec
+from millstream.taskmanager.network.codecs import ElementCodec
+from millstream.taskmanager.network.signals import decode_signal, is_signal
 
 
 class Buffer(NamedTuple):
@@ -49,15 +50,15 @@ class Recording:
         """Takes what arrived, a buffer or an element."""
         if self._stopped:
             return
-        if not isinstance(item, pb.Data):
-            if isinstance(item, Barrier | EndOfInput):
-                self._signal(item)
+        if isinstance(item, pb.Data):
+            if is_signal(item.codec):
+                self._signal(decode_signal(item.codec, item.payload))
             else:
-                self._encode(item)
-        elif item.codec in (Codec.BARRIER, Codec.SIGNAL):
-            self._signal(self._codec.decode(item.codec, item.payload))
+                self.buffers.append(buffer_of(item))
+        elif isinstance(item, RowBatch | ColumnBatch):
+            self._encode(item)
         else:
-            self.buffers.append(buffer_of(item))
+            self._signal(item)
 
     def _encode(self, batch: Batch) -> None:
         try:
@@ -67,14 +68,19 @@ class Recording:
         except BaseException as error:  # of the user's classes: the producer's records are as good without a copy
             self.error, self.is_complete, self._stopped = error, True, True
 
-    def _signal(self, signal: Element) -> None:
-        if isinstance(signal, EndOfInput) or (
-            isinstance(signal, Barrier) and signal.checkpoint_id == self.checkpoint_id
-        ):
-            self.is_complete = self._stopped = True
-        elif isinstance(signal, Barrier) and signal.checkpoint_id > self.checkpoint_id:
-            self._stopped = True
-            self.buffers.clear()
+    def _signal(self, signal: Signal) -> None:
+        match signal:
+            case EndOfInput():
+                self.is_complete = self._stopped = True
+            case Barrier(number):
+                self.is_complete = number == self.checkpoint_id
+                self._stopped = number >= self.checkpoint_id
+                if number > self.checkpoint_id:
+                    self.buffers.clear()
+            case StreamSignal():
+                pass  # it says something of the records' surroundings, and comes again
+            case _:
+                assert_never(signal)
 
 
 def buffer_of(data: pb.Data) -> Buffer:

@@ -7,19 +7,18 @@ from typing import Any, NoReturn, TypeVar
 
 from millstream.core import plan
 from millstream.core.batches import Batch
-from millstream.core.types import TypeInformation
 from millstream.datastream.functions import (
     BroadcastContext,
     KeyedReadOnlyBroadcastContext,
     ReadOnlyBroadcastContext,
-    RuntimeContext,
 )
 from millstream.datastream.state import BroadcastState, MapStateDescriptor, ReadOnlyBroadcastState, StateAccessError
 from millstream.taskmanager.interruption import TaskInterrupted
-from millstream.taskmanager.operators.base import NO_RECORD, Emit, OperatorError
+from millstream.taskmanager.operators.base import NO_RECORD, OperatorError
 from millstream.taskmanager.operators.processing import ProcessingOperator
+from millstream.taskmanager.operators.registry import builds
+from millstream.taskmanager.operators.setup import OperatorSetup
 from millstream.taskmanager.operators.two_input import TwoInputOperator
-from millstream.taskmanager.state.backend import KeyedStateBackend, OperatorStateBackend
 
 S = TypeVar("S")
 
@@ -129,17 +128,14 @@ def _of(states: dict[str, S], descriptor: MapStateDescriptor) -> S:
     return found
 
 
+@builds(plan.BroadcastProcessSpec)
 class BroadcastProcessOperator(TwoInputOperator, ProcessingOperator):
     """Runs a BroadcastProcessFunction, or a KeyedBroadcastProcessFunction when the first stream is keyed."""
 
-    def __init__(
-        self, name: str, context: RuntimeContext, input_type: TypeInformation, emit: Emit, second_type: TypeInformation,
-        spec: plan.BroadcastProcessSpec, operator_state: OperatorStateBackend,
-        keyed_state: KeyedStateBackend | None = None,
-    ):  # fmt: skip
-        super().__init__(name, context, input_type, emit, second_type, spec, keyed_state)
-        self.operator_state = operator_state
-        self._store = operator_state.store
+    def __init__(self, setup: OperatorSetup, spec: plan.BroadcastProcessSpec) -> None:
+        super().__init__(setup, spec)
+        self.operator_state = setup.operator_state()
+        self._store = self.operator_state.store
         self._descriptors = spec.descriptors
         self._states: dict[str, BroadcastState[Any, Any]] = {}
         self._views: dict[str, ReadOnlyView] = {}

@@ -11,20 +11,23 @@ from __future__ import annotations
 from collections import deque
 from typing import Any
 
+from millstream.core import plan
 from millstream.core.batches import Barrier, Batch
 from millstream.core.ids import new_id
 from millstream.core.pickling import to_bytes
-from millstream.core.types import PICKLED, TypeInformation
-from millstream.datastream.functions import RuntimeContext
+from millstream.core.types import PICKLED
 from millstream.datastream.state import ListState
 from millstream.proto import dispatcher_pb2 as pb
 from millstream.taskmanager.interruption import TaskInterrupted
-from millstream.taskmanager.operators.base import NO_RECORD, Emit, Operator, OperatorError
+from millstream.taskmanager.operators.base import NO_RECORD, Operator, OperatorError
+from millstream.taskmanager.operators.registry import builds
+from millstream.taskmanager.operators.setup import OperatorSetup
 from millstream.taskmanager.state.backend import OperatorStateBackend
 
 _STATE = "chunks"
 
 
+@builds(plan.CollectSpec)
 class CollectOperator(Operator):
     """Keeps results until the client has asked for those behind them.
 
@@ -36,17 +39,10 @@ class CollectOperator(Operator):
     LARGEST = 1024 * 1024 * 1024  # of one result: a message can have twice that
     only_reads = True
 
-    def __init__(
-        self,
-        name: str,
-        context: RuntimeContext,
-        input_type: TypeInformation,
-        emit: Emit,
-        operator_state: OperatorStateBackend,
-    ):
-        super().__init__(name, context, input_type, emit)
-        self.operator_state: OperatorStateBackend = operator_state
-        self._checkpointed = context.is_checkpointing_enabled()
+    def __init__(self, setup: OperatorSetup, spec: plan.CollectSpec) -> None:
+        super().__init__(setup)
+        self.operator_state: OperatorStateBackend = setup.operator_state()
+        self._checkpointed = setup.context.is_checkpointing_enabled()
         self._version = new_id()
         self._first = self._end = 0
         self._chunks: deque[tuple[int, bytes]] = deque()  # how many results, and these
@@ -115,8 +111,11 @@ class CollectOperator(Operator):
         """Whether the client has everything."""
         return not self._chunks
 
-    def answer(self, request: pb.CollectRequest) -> pb.CollectResponse:
-        """Drops the chunks that the client has all of, and answers what follows."""
+    def on_mail(self, mail: Any) -> pb.CollectResponse | None:
+        """Of the client's request: drops the chunks that it has all of, and answers what follows."""
+        return self._answer(mail) if isinstance(mail, pb.CollectRequest) else None
+
+    def _answer(self, request: pb.CollectRequest) -> pb.CollectResponse:
         if request.version == self._version:
             while self._chunks and self._first + self._chunks[0][0] <= request.offset:
                 count, pickled = self._chunks.popleft()

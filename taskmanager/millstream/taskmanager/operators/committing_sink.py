@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from typing import Any
 
 from millstream.core.batches import Barrier, Batch
-from millstream.core.types import TypeInformation
+from millstream.core.state_kinds import StateKind
 from millstream.datastream.connectors.two_phase_commit import TwoPhaseCommitSink
-from millstream.datastream.functions import RuntimeContext
 from millstream.taskmanager.interruption import TaskInterrupted
-from millstream.taskmanager.operators.base import Emit, Operator, OperatorError, record_of
+from millstream.taskmanager.operators.base import Operator, OperatorError, RestoredElements, record_of
+from millstream.taskmanager.operators.setup import OperatorSetup
 from millstream.taskmanager.operators.transactions import (
     Element,
     ElementKind,
     Recovery,
     SinkTransactions,
+    recovery,
 )
 
 _END = (1 << 63) - 1  # the id of what is committed at the end of the input, without a checkpoint
@@ -24,37 +25,30 @@ _END = (1 << 63) - 1  # the id of what is committed at the end of the input, wit
 class CommittingSinkOperator(Operator):
     """Writes into transactions.
 
-    `final_checkpoint` says that a checkpoint follows the end of the input, and commits; without one, the end does. An
-    error at a barrier declines the checkpoint; nobody knows what it left of the transaction, so the task fails with it
-    at its next step.
+    Where a checkpoint follows the end of the input, that commits; else the end does. An error at a barrier declines the
+    checkpoint; nobody knows what it left of the transaction, so the task fails with it at its next step.
     """
 
-    def __init__(
-        self,
-        name: str,
-        context: RuntimeContext,
-        input_type: TypeInformation,
-        emit: Emit,
-        sink: TwoPhaseCommitSink[Any],
-        final_checkpoint: bool,
-    ) -> None:
-        super().__init__(name, context, input_type, emit)
+    def __init__(self, setup: OperatorSetup, sink: TwoPhaseCommitSink[Any]) -> None:
+        super().__init__(setup)
         self._sink = sink
-        self._final_checkpoint = final_checkpoint
+        self._final_checkpoint = setup.context.has_final_checkpoint
         self._transactions: SinkTransactions[Any] = SinkTransactions()
         self._writer_states: list[Any] = []
         self._opened = False
         self._ended = False
         self._broken: OperatorError | None = None
         self._check_at: float | None = None
-        self.restored: Recovery[Any] = Recovery()
-        """What the restored snapshot holds."""
-        self.failed_savepoints: Collection[int] = ()
-        """Those that came to nothing, and whose transactions no other snapshot holds."""
+        self._recovery: Recovery[Any] = Recovery()
+        self._failed_savepoints = setup.services.failed_savepoints
+
+    def restore(self, restored: RestoredElements) -> None:
+        """What it takes over, and what of others it may see."""
+        self._recovery = recovery(restored.own(), restored.everyones())
 
     def open(self) -> None:
         """Recovers, cleans up, and begins."""
-        sink, restored = self._sink, self.restored
+        sink, restored = self._sink, self._recovery
         self._opened = True
         self._call(sink.open, self.context)
         for transaction in restored.commit:
@@ -62,8 +56,8 @@ class CommittingSinkOperator(Operator):
         for transaction in restored.abort:
             self._call(sink.recover_and_abort, transaction)
         self._call(sink.restore_writer_state, restored.states)
-        self._call(sink.abort_leftovers, restored.known, restored.known_states, self.failed_savepoints)
-        self.restored = Recovery()
+        self._call(sink.abort_leftovers, restored.known, restored.known_states, self._failed_savepoints)
+        self._recovery = Recovery()
         self._begin()
 
     def process(self, batch: Batch) -> None:
@@ -72,8 +66,8 @@ class CommittingSinkOperator(Operator):
         for transaction in self._transactions.open:
             self._call(self._sink.write, transaction, batch)
 
-    def tick(self, now: float) -> float | None:
-        """Lets the sink look at the time; answers when to come again."""
+    def on_time(self, now: float) -> float | None:
+        """Lets the sink look at the time."""
         self._refuse_broken()
         interval = self._sink.check_interval
         if interval is None or self._ended:
@@ -98,10 +92,10 @@ class CommittingSinkOperator(Operator):
             self._broken = error
             raise
 
-    def elements(self) -> list[Element]:
-        """The operator's part of a snapshot, after `prepare_snapshot`."""
+    def elements(self, checkpoint_id: int) -> dict[StateKind, list[Element]]:
+        """Its transactions, and the states of the sink's writer."""
         states = [(ElementKind.WRITER.value, state) for state in self._writer_states]
-        return self._transactions.elements() + states
+        return {StateKind.SINK_TRANSACTIONS: self._transactions.elements() + states}
 
     def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
         """Commits. What fails stays due for the next notice, with all behind it."""

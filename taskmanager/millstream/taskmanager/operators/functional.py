@@ -6,19 +6,22 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import chain, compress
 from typing import Any
 
+from millstream.core import plan
 from millstream.core.batches import Batch, ColumnBatch, RowBatch
-from millstream.core.types import TypeInformation
-from millstream.datastream.functions import RuntimeContext, as_callable
+from millstream.datastream.functions import as_callable
 from millstream.taskmanager.interruption import TaskInterrupted
-from millstream.taskmanager.operators.base import Emit, FunctionOperator
+from millstream.taskmanager.operators.base import FunctionOperator
+from millstream.taskmanager.operators.registry import builds
+from millstream.taskmanager.operators.setup import OperatorSetup
 
 
+@builds(plan.MapSpec)
 class MapOperator(FunctionOperator):
     """One record in, one out."""
 
-    def __init__(self, name: str, context: RuntimeContext, input_type: TypeInformation, emit: Emit, function: Any):
-        super().__init__(name, context, input_type, emit, function)
-        self._call = as_callable(function, "map")
+    def __init__(self, setup: OperatorSetup, spec: plan.MapSpec) -> None:
+        super().__init__(setup, spec.function)
+        self._call = as_callable(spec.function, "map")
 
     def process(self, batch: Batch) -> None:
         """Maps each record."""
@@ -30,15 +33,16 @@ class MapOperator(FunctionOperator):
             raise
         except BaseException as error:
             raise self.failed(error, rows, source) from error
-        self.emit(RowBatch(mapped, self.timestamps_of(batch)))
+        self.output.emit(RowBatch(mapped, self.timestamps_of(batch), self.handover.plain))
 
 
+@builds(plan.FlatMapSpec)
 class FlatMapOperator(FunctionOperator):
     """One record in, any number out."""
 
-    def __init__(self, name: str, context: RuntimeContext, input_type: TypeInformation, emit: Emit, function: Any):
-        super().__init__(name, context, input_type, emit, function)
-        self._call = as_callable(function, "flat_map")
+    def __init__(self, setup: OperatorSetup, spec: plan.FlatMapSpec) -> None:
+        super().__init__(setup, spec.function)
+        self._call = as_callable(spec.function, "flat_map")
 
     def process(self, batch: Batch) -> None:
         """Gathers what each record gives; None means nothing."""
@@ -62,7 +66,7 @@ class FlatMapOperator(FunctionOperator):
         except BaseException as error:
             raise self.failed(error, rows, source) from error
         if out:
-            self.emit(RowBatch(out, out_times))
+            self.output.emit(RowBatch(out, out_times, self.handover.plain))
 
 
 def results_of(call: Callable[[Any], Any], source: Iterable[Any]) -> Iterator[Any]:
@@ -85,12 +89,13 @@ def timed_results(
                 yield result
 
 
+@builds(plan.FilterSpec)
 class FilterOperator(FunctionOperator):
     """Keeps some records. Columns stay columns."""
 
-    def __init__(self, name: str, context: RuntimeContext, input_type: TypeInformation, emit: Emit, function: Any):
-        super().__init__(name, context, input_type, emit, function)
-        self._call = as_callable(function, "filter")
+    def __init__(self, setup: OperatorSetup, spec: plan.FilterSpec) -> None:
+        super().__init__(setup, spec.function)
+        self._call = as_callable(spec.function, "filter")
 
     def process(self, batch: Batch) -> None:
         """Keeps the records for which the function answers true."""
@@ -103,10 +108,10 @@ class FilterOperator(FunctionOperator):
                 mask = [bool(call(row)) for row in source]
             elif batch.timestamps is not None:
                 kept = self.handover.all(_judged(call, source, mask), rows)
-            elif self.handover.copies:
-                kept = self.handover.all((row for row in source if call(row)), rows)
-            else:
+            elif batch.plain or not self.handover.copies:
                 kept = [row for row in source if call(row)]
+            else:
+                kept = self.handover.all((row for row in source if call(row)), rows)
         except TaskInterrupted:
             raise
         except BaseException as error:
@@ -115,7 +120,8 @@ class FilterOperator(FunctionOperator):
             self._emit_columns(batch, mask)
         elif kept:
             times = batch.timestamps
-            self.emit(RowBatch(kept, list(compress(times, mask)) if times is not None else None))
+            plain = batch.plain or self.handover.plain
+            self.output.emit(RowBatch(kept, list(compress(times, mask)) if times is not None else None, plain))
 
     def _emit_columns(self, batch: ColumnBatch, mask: list[bool]) -> None:
         if any(mask):
@@ -123,7 +129,7 @@ class FilterOperator(FunctionOperator):
 
             chosen = pa.array(mask)
             times = batch.timestamps.filter(chosen) if batch.timestamps is not None else None
-            self.emit(ColumnBatch(batch.data.filter(chosen), times))
+            self.output.emit(ColumnBatch(batch.data.filter(chosen), times))
 
 
 def _judged(call: Callable[[Any], Any], source: Iterable[Any], mask: list[bool]) -> Iterator[Any]:

@@ -4,27 +4,25 @@ from __future__ import annotations
 
 from typing import Any
 
+from millstream.core import plan
 from millstream.core.batches import Batch, ColumnBatch
 from millstream.core.conversion import rows_to_record_batch, to_record_batch
 from millstream.core.copying import private_columns
-from millstream.core.types import TypeInformation
-from millstream.datastream.functions import RuntimeContext, as_callable
+from millstream.datastream.functions import as_callable
 from millstream.taskmanager.interruption import TaskInterrupted
-from millstream.taskmanager.operators.base import Emit, FunctionOperator, OperatorError, record_of
+from millstream.taskmanager.operators.base import FunctionOperator, OperatorError, record_of
+from millstream.taskmanager.operators.registry import builds
+from millstream.taskmanager.operators.setup import OperatorSetup
 
 
+@builds(plan.MapBatchesSpec)
 class MapBatchesOperator(FunctionOperator):
     """Columns in, columns out. Rows are turned into columns first, by their declared type."""
 
-    makes_columns = True
-
-    def __init__(
-        self, name: str, context: RuntimeContext, input_type: TypeInformation, emit: Emit, function: Any,
-        batch_format: str,
-    ):  # fmt: skip
-        super().__init__(name, context, input_type, emit, function)
-        self._call = as_callable(function, "map_batches")
-        self._pandas = batch_format == "pandas"
+    def __init__(self, setup: OperatorSetup, spec: plan.MapBatchesSpec) -> None:
+        super().__init__(setup, spec.function)
+        self._call = as_callable(spec.function, "map_batches")
+        self._pandas = spec.batch_format == "pandas"
 
     def process(self, batch: Batch) -> None:
         """Calls the function once. None means that nothing follows from the batch."""
@@ -42,7 +40,7 @@ class MapBatchesOperator(FunctionOperator):
             raise OperatorError(self.name, record_of(error), error) from error
         if converted.num_rows:
             same = converted.num_rows == len(batch)
-            self.emit(ColumnBatch(converted, _timestamp_column(batch) if same else None))
+            self.output.emit(ColumnBatch(converted, _timestamp_column(batch) if same else None))
 
 
 def _timestamp_column(batch: Batch) -> Any | None:

@@ -54,8 +54,8 @@ class ProcessingOperator(FunctionOperator):
         finally:
             self.leave_key()
         if out:
-            self.emit(RowBatch(out, None if times is None else out_times))
+            self.output.emit(RowBatch(out, None if times is None else out_times))
         for tag, bucket in side.items():
-            emit = self.emit_side.get(tag)
-            if emit is not None:
-                emit(bucket)
+            output = self.side_outputs.get(tag)
+            if output is not None:
+                output.emit(bucket)

@@ -14,26 +14,26 @@ from millstream.core import plan
 from millstream.core.adoption import Adopt, adopter
 from millstream.core.batches import Batch, RowBatch
 from millstream.core.copying import is_immutable_type
-from millstream.core.types import TypeInformation
 from millstream.datastream.aggregations import FieldAggregation, MaxBy, MinBy
 from millstream.datastream.checkpointed import CheckpointedFunction
-from millstream.datastream.functions import Function, RuntimeContext, as_callable
+from millstream.datastream.functions import Function, as_callable
 from millstream.taskmanager.interruption import TaskInterrupted
-from millstream.taskmanager.operators.base import Emit, FunctionOperator
+from millstream.taskmanager.operators.base import FunctionOperator
+from millstream.taskmanager.operators.registry import builds
+from millstream.taskmanager.operators.setup import OperatorSetup
 from millstream.taskmanager.partitioning import key_function
 from millstream.taskmanager.state.backend import KeyedStateBackend
 
 _CHANGING_NOTHING = (FieldAggregation, MinBy, MaxBy)
 
 
+@builds(plan.ReduceSpec)
 class ReduceOperator(FunctionOperator):
     """Emits the key's new value for every record."""
 
-    def __init__(
-        self, name: str, context: RuntimeContext, input_type: TypeInformation, emit: Emit, spec: plan.ReduceSpec,
-        backend: KeyedStateBackend,
-    ):  # fmt: skip
-        super().__init__(name, context, input_type, emit, spec.function)
+    def __init__(self, setup: OperatorSetup, spec: plan.ReduceSpec) -> None:
+        super().__init__(setup, spec.function)
+        backend = setup.keyed_state(spec.key_type)
         self._reduce = _adopting(as_callable(spec.function, "reduce"), adopter(spec.value_type))
         self._key_of = key_function(spec.key_selector)
         self.keyed_state: KeyedStateBackend = backend
@@ -62,7 +62,7 @@ class ReduceOperator(FunctionOperator):
         finally:
             if self._uses_keys:
                 self.leave_key()
-        self.emit(RowBatch(results, self.timestamps_of(batch)))
+        self.output.emit(RowBatch(results, self.timestamps_of(batch), self.handover.plain))
 
 
 def _adopting(reduce: Callable[..., Any], adopt: Adopt | None) -> Callable[..., Any]:

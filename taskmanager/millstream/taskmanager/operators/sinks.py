@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
+from millstream.core import plan
 from millstream.core.batches import Barrier, Batch
-from millstream.core.types import TypeInformation
 from millstream.datastream.connectors.base import Sink, SinkWriter
 from millstream.datastream.connectors.print import PrintSink
-from millstream.datastream.functions import RuntimeContext
+from millstream.datastream.connectors.two_phase_commit import TwoPhaseCommitSink
 from millstream.taskmanager.interruption import TaskInterrupted
-from millstream.taskmanager.operators.base import NO_RECORD, Emit, Operator, OperatorError, record_of, tell
+from millstream.taskmanager.operators.base import NO_RECORD, Operator, OperatorError, record_of, tell
+from millstream.taskmanager.operators.committing_sink import CommittingSinkOperator
+from millstream.taskmanager.operators.registry import builds
+from millstream.taskmanager.operators.setup import OperatorSetup
+
+
+@builds(plan.SinkSpec)
+def build_sink(setup: OperatorSetup, spec: plan.SinkSpec) -> Operator:
+    """By whether the sink is transactional."""
+    if isinstance(spec.sink, TwoPhaseCommitSink):
+        return CommittingSinkOperator(setup, spec.sink)
+    return SinkOperator(setup, spec.sink)
 
 
 class SinkOperator(Operator):
@@ -18,8 +29,8 @@ class SinkOperator(Operator):
     at its next step.
     """
 
-    def __init__(self, name: str, context: RuntimeContext, input_type: TypeInformation, emit: Emit, sink: Sink):
-        super().__init__(name, context, input_type, emit)
+    def __init__(self, setup: OperatorSetup, sink: Sink) -> None:
+        super().__init__(setup)
         self._sink = sink
         self.only_reads = type(sink) is PrintSink
         self._writer: SinkWriter | None = None

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import logging
+import pickle
 from collections.abc import Callable
 from typing import Any
 
+from millstream.core import plan
 from millstream.core.batches import Batch, ColumnBatch, RowBatch
 from millstream.core.handover import RecordCopyError
-from millstream.core.types import TypeInformation
+from millstream.core.state_kinds import StateKind
 from millstream.datastream.connectors.base import PollStatus, Source, SourceReader, SourceReaderContext
 from millstream.datastream.functions import OutputTag, RuntimeContext
+from millstream.proto import taskmanager_pb2 as pb
 from millstream.taskmanager.interruption import TaskInterrupted
-from millstream.taskmanager.operators.base import NO_RECORD, Emit, Operator, OperatorError, tell
+from millstream.taskmanager.operators.base import NO_RECORD, Operator, OperatorError, RestoredElements, tell
+from millstream.taskmanager.operators.registry import builds
+from millstream.taskmanager.operators.setup import OperatorSetup
 
 log = logging.getLogger(__name__)
 
@@ -63,59 +68,59 @@ class ReaderContext(SourceReaderContext):
         return taken
 
 
+@builds(plan.SourceSpec)
 class SourceOperator(Operator):
-    """The head of a source task. `poll` replaces `process`."""
+    """The head of a source task. `poll` replaces `process`; what the enumerator sends comes as mail."""
 
-    def __init__(
-        self, name: str, context: RuntimeContext, output_type: TypeInformation, emit: Emit, source: Source[Any],
-        reader_context: ReaderContext, max_rows: int,
-    ):  # fmt: skip
-        super().__init__(name, context, output_type, emit)
-        self._source = source
-        self.produces_columns = source.produces_columns()
-        self.keeps_records = source.keeps_records()
-        self._reader_context = reader_context
-        self.max_rows = max_rows
+    def __init__(self, setup: OperatorSetup, spec: plan.SourceSpec) -> None:
+        super().__init__(setup)
+        self._source: Source[Any] = spec.source
+        self.polls_columns = self._source.produces_columns()
+        self._reader_context = setup.services.make_reader_context(setup.context)
+        self._most = setup.services.max_column_rows if self.polls_columns else setup.services.max_rows
         self._reader: SourceReader[Any] | None = None
-        self.restored_splits: list[Any] = []
-        """What the reader goes on with, from a snapshot."""
+        self._restored_splits: list[Any] = []
+
+    def restore(self, restored: RestoredElements) -> None:
+        """What the reader goes on with."""
+        self._restored_splits = restored.own()
 
     def open(self) -> None:
         """Creates and starts the reader; restored splits come before any that the enumerator assigns."""
         try:
             self._reader = self._source.create_reader(self._reader_context)
             self._reader.start()
-            if self.restored_splits:
-                self._reader.add_splits(self.restored_splits)
+            if self._restored_splits:
+                self._reader.add_splits(self._restored_splits)
         except TaskInterrupted:
             raise
         except BaseException as error:
             raise OperatorError(self.name, NO_RECORD, error) from error
 
-    def poll(self, rows: int | None = None) -> Batch | PollStatus:
+    def poll(self, rows: int) -> Batch | PollStatus:
         """The reader's next batch of at most so many rows and those configured, or why there is none."""
-        most = self.max_rows if rows is None else min(rows, self.max_rows)
+        most = min(rows, self._most)
         result = self._guarded(lambda reader: reader.poll_next(most))
         if not isinstance(result, RowBatch | ColumnBatch | PollStatus):
             message = f"poll_next must answer a RowBatch, a ColumnBatch or a PollStatus, not a {type(result).__name__}"
             raise OperatorError(self.name, NO_RECORD, TypeError(message))
         for tag, beside in self._reader_context.take_side().items():
-            emit = self.emit_side.get(tag)
-            if emit is not None:
-                emit(self._handed_over(RowBatch(beside)))
+            output = self.side_outputs.get(tag)
+            if output is not None:
+                output.emit(self._handed_over(RowBatch(beside)))
         return self._handed_over(result) if isinstance(result, RowBatch) else result
 
     def _handed_over(self, batch: RowBatch) -> RowBatch:
         if not self.handover.copies:
             return batch
         try:
-            return RowBatch(self.handover.all(batch.rows, batch.rows), batch.timestamps)
+            return RowBatch(self.handover.all(batch.rows, batch.rows), batch.timestamps, self.handover.plain)
         except RecordCopyError as error:
             raise OperatorError(self.name, error.record, error) from error
 
-    def splits(self, checkpoint_id: int) -> list[Any]:
+    def elements(self, checkpoint_id: int) -> dict[StateKind, list[Any]]:
         """The splits that are not read to their end, each with its position."""
-        return self._guarded(lambda reader: reader.snapshot_state(checkpoint_id))  # type: ignore[no-any-return]  # as above
+        return {StateKind.SPLITS: self._guarded(lambda reader: reader.snapshot_state(checkpoint_id))}
 
     def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
         """Tells a reader that wants to know, such as one that commits its positions outside."""
@@ -125,17 +130,18 @@ class SourceOperator(Operator):
         """Tells a reader that wants to know."""
         tell(self.name, self._reader, "notify_checkpoint_aborted", checkpoint_id)
 
-    def add_splits(self, splits: list[Any]) -> None:
-        """From the enumerator."""
-        self._guarded(lambda reader: reader.add_splits(splits))
-
-    def no_more_splits(self) -> None:
-        """From the enumerator."""
-        self._guarded(lambda reader: reader.notify_no_more_splits())
-
-    def source_event(self, event: Any) -> None:
-        """From the enumerator."""
-        self._guarded(lambda reader: reader.handle_source_event(event))
+    def on_mail(self, mail: Any) -> None:
+        """What the enumerator sent."""
+        assert isinstance(mail, pb.CoordinatorEvent), "a source gets no other mail"
+        match mail.WhichOneof("kind"):
+            case "splits":
+                splits = pickle.loads(mail.splits)
+                self._guarded(lambda reader: reader.add_splits(splits))
+            case "no_more_splits":
+                self._guarded(lambda reader: reader.notify_no_more_splits())
+            case _:
+                event = pickle.loads(mail.custom)
+                self._guarded(lambda reader: reader.handle_source_event(event))
 
     def close(self) -> None:
         """Closes the reader."""

@@ -6,22 +6,22 @@ streams are keyed, each record's key is entered before the user's function sees 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from itertools import chain
 from typing import Any, ClassVar
 
 from millstream.core import plan
 from millstream.core.batches import Batch, RowBatch
 from millstream.core.conversion import record_batch_to_rows
-from millstream.core.types import TypeInformation
-from millstream.datastream.functions import RuntimeContext
 from millstream.taskmanager.interruption import TaskInterrupted
-from millstream.taskmanager.operators.base import Emit, FunctionOperator, KeyOf
+from millstream.taskmanager.operators.base import FunctionOperator, KeyOf
 from millstream.taskmanager.operators.functional import results_of, timed_results
+from millstream.taskmanager.operators.output import Emit
 from millstream.taskmanager.operators.processing import ProcessingOperator
 from millstream.taskmanager.operators.record_context import KeyedRecordContext, RecordContext
+from millstream.taskmanager.operators.registry import builds
+from millstream.taskmanager.operators.setup import OperatorSetup
 from millstream.taskmanager.partitioning import key_function
-from millstream.taskmanager.state.backend import KeyedStateBackend
 
 Gathered = tuple[list[Any], list[int] | None]
 TwoInputSpec = plan.CoMapSpec | plan.CoFlatMapSpec | plan.CoProcessSpec | plan.BroadcastProcessSpec
@@ -30,18 +30,18 @@ TwoInputSpec = plan.CoMapSpec | plan.CoFlatMapSpec | plan.CoProcessSpec | plan.B
 class TwoInputOperator(FunctionOperator):
     """Base of operators with a second input, which may be of another type than the first."""
 
-    def __init__(
-        self, name: str, context: RuntimeContext, input_type: TypeInformation, emit: Emit, second_type: TypeInformation,
-        spec: TwoInputSpec, keyed_state: KeyedStateBackend | None = None,
-    ):  # fmt: skip
-        super().__init__(name, context, input_type, emit, spec.function)
+    def __init__(self, setup: OperatorSetup, spec: TwoInputSpec) -> None:
+        super().__init__(setup, spec.function)
         keys = spec.keys
-        self._second_type = second_type
-        self.keyed_state = keyed_state
+        self.keyed_state = None if keys is None else setup.keyed_state(keys.key_type)
         self._first_key: KeyOf | None = None if keys is None else key_function(keys.first)
         self._second_key: KeyOf | None = (
             None if keys is None or keys.second is None else key_function(keys.second)
         )
+
+    def receivers(self) -> Sequence[Emit]:
+        """Of both inputs."""
+        return (self.process, self.process2)
 
     def process2(self, batch: Batch) -> None:
         """Each batch of the second input."""
@@ -51,7 +51,7 @@ class TwoInputOperator(FunctionOperator):
         """The records of a batch of the second input as Python objects."""
         if isinstance(batch, RowBatch):
             return batch.rows
-        return record_batch_to_rows(batch.data, self._second_type)
+        return record_batch_to_rows(batch.data, self.input_types[1])
 
     def entering(self, records: Iterator[Any], key_of: KeyOf | None) -> Iterator[Any]:
         """The records, each handed out after its key was entered."""
@@ -90,7 +90,7 @@ class _GatheringOperator(TwoInputOperator):
         finally:
             self.leave_key()
         if out:
-            self.emit(RowBatch(out, out_times))
+            self.output.emit(RowBatch(out, out_times, self.handover.plain))
 
     def gather(
         self, records: Iterator[Any], times: list[int] | None, call: Callable[[Any], Any], rows: list[Any]
@@ -99,6 +99,7 @@ class _GatheringOperator(TwoInputOperator):
         raise NotImplementedError
 
 
+@builds(plan.CoMapSpec)
 class CoMapOperator(_GatheringOperator):
     """At most one record out for each one in: None is dropped."""
 
@@ -122,6 +123,7 @@ def _listing(call: Callable[[Any], Any]) -> Callable[[Any], Any]:
     return listed
 
 
+@builds(plan.CoFlatMapSpec)
 class CoFlatMapOperator(_GatheringOperator):
     """Any number of records out for each one in."""
 
@@ -137,14 +139,12 @@ class CoFlatMapOperator(_GatheringOperator):
         return self.handover.all(timed_results(call, records, times, out_times), rows), out_times
 
 
+@builds(plan.CoProcessSpec)
 class CoProcessOperator(TwoInputOperator, ProcessingOperator):
     """Runs a CoProcessFunction, or a KeyedCoProcessFunction when both streams are keyed."""
 
-    def __init__(
-        self, name: str, context: RuntimeContext, input_type: TypeInformation, emit: Emit, second_type: TypeInformation,
-        spec: plan.CoProcessSpec, keyed_state: KeyedStateBackend | None = None,
-    ):  # fmt: skip
-        super().__init__(name, context, input_type, emit, second_type, spec, keyed_state)
+    def __init__(self, setup: OperatorSetup, spec: plan.CoProcessSpec) -> None:
+        super().__init__(setup, spec)
         self._context = RecordContext() if spec.keys is None else KeyedRecordContext()
 
     def process(self, batch: Batch) -> None:

@@ -7,9 +7,9 @@ from typing import Any
 
 from millstream.core.conversion import field_types
 from millstream.core.errors import InvalidProgramError
-from millstream.core.types import PICKLED, RowType, TupleType, TypeInformation, from_hint
+from millstream.core.types import BYTES, PICKLED, STRING, DataclassType, RowType, TupleType, TypeInformation, from_hint
 from millstream.datastream.connectors.file_system.charsets import checked_charset
-from millstream.datastream.connectors.file_system.csv_reader import CsvOptions, CsvReader
+from millstream.datastream.connectors.file_system.csv_reader import CsvOptions, CsvReader, twice_in
 from millstream.datastream.connectors.file_system.lines import checked_length
 from millstream.datastream.connectors.file_system.paths import FoundFile
 from millstream.datastream.connectors.file_system.splits import WHOLE, FileFormat, FileSplit, FormatReader
@@ -33,6 +33,8 @@ class CsvFormat(FileFormat):
     ) -> None:
         self._type: TypeInformation = PICKLED
         self._column_types: dict[str, TypeInformation] = {}
+        self._required: frozenset[str] = frozenset()
+        self._names: list[str] | None = None
         if isinstance(types, Mapping):
             self._column_types = {name: from_hint(hint) for name, hint in types.items()}
         elif types is not None:
@@ -50,7 +52,12 @@ class CsvFormat(FileFormat):
             if len(columns) != len(fields):
                 raise InvalidProgramError(f"{len(columns)} CSV columns for the {len(fields)} fields of {types!r}")
             self._column_types = dict(zip(columns, fields, strict=True))
+            self._names = None if list(columns) == names else names
+            required = self._type.required_fields() if isinstance(self._type, DataclassType) else ()
+            self._required = frozenset(c for c, name in zip(columns, names, strict=True) if name in required)
         self._columns = list(columns) if columns is not None else None
+        if twice := twice_in(self._columns or ()):
+            raise InvalidProgramError(f"CSV columns must have different names, got {', '.join(twice)} more than once")
         for name, value in (("delimiter", delimiter), ("quote", quote or '"')):
             if len(value) != 1 or not value.isascii() or value in "\r\n":
                 raise InvalidProgramError(f"a CSV {name} must be one ASCII character, got {value!r}")
@@ -60,6 +67,8 @@ class CsvFormat(FileFormat):
         self._delimiter = delimiter
         self._quote = quote
         self._null_values = [""] if null_values is None else list(null_values)
+        text = (STRING, BYTES) if null_values is None else ()
+        self._text = frozenset(c for c in self._required if self._column_types[c] in text)
         self._charset, self._is_cuttable = checked_charset(charset)
         self._block_size = block_size
         self._longest = checked_length(max_line_length)
@@ -82,6 +91,9 @@ class CsvFormat(FileFormat):
             None if self._is_cuttable else self._charset,
             self._block_size,
             self._longest,
+            self._required - self._text,
+            self._text,
+            self._names,
         )
         return CsvReader(split, options)
 

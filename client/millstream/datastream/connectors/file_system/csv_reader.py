@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -25,7 +26,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class CsvOptions:
-    """How files are read. `recoded` is a character set that is decoded before records are cut, else `charset` after."""
+    """How files are read. `recoded` is a character set that is decoded before records are cut, else `charset` after.
+
+    A record without a value in a `required` column is none; in a column of `text`, that is empty text. The fields have
+    `names` when those are not the columns'.
+    """
 
     header: bool = True
     columns: list[str] | None = None
@@ -37,6 +42,9 @@ class CsvOptions:
     recoded: str | None = None
     block_size: int = 1 << 20
     longest: int = LONGEST_LINE
+    required: frozenset[str] = frozenset()
+    text: frozenset[str] = frozenset()
+    names: list[str] | None = None
 
 
 @dataclass(slots=True)
@@ -85,9 +93,10 @@ class CsvReader(FormatReader):
         block = self._blocks.first_record()
         if block is None:
             return []
+        line = block.data if block.data.endswith((b"\n", b"\r")) else block.data + b"\n"  # Arrow takes none without
         try:
-            made = self._parse(block.data, None, {}).schema.names
-            (row,) = self._parse(block.data, made, dict.fromkeys(made, pa.string())).to_pylist()
+            made = self._parse(line, None, {}).schema.names
+            (row,) = self._parse(line, made, dict.fromkeys(made, pa.string())).to_pylist()
         except _refusals() as error:
             raise MalformedInputError(self._path, f"its first line: {one_line(error)}", 0, block.data) from error
         if not options.header:
@@ -97,6 +106,11 @@ class CsvReader(FormatReader):
         missing = [name for name in options.columns or () if name not in names]
         if missing:
             reason = f"no column {', '.join(missing)}; it has {', '.join(names)}"
+            raise MalformedInputError(self._path, reason, 0, block.data)
+        wanted = names if options.columns is None else options.columns
+        twice = [name for name in twice_in(names) if name and (name in wanted or name in options.column_types)]
+        if twice:
+            reason = f"its header has {', '.join(twice)} more than once, so it does not say which column is meant"
             raise MalformedInputError(self._path, reason, 0, block.data)
         return names
 
@@ -115,7 +129,7 @@ class CsvReader(FormatReader):
         piece = self._parsed.rows.slice(self._at, max_rows)
         self._at += piece.num_rows
         self._letters_behind(self._parsed, self._at)
-        return ColumnBatch(piece)
+        return ColumnBatch(piece if self._options.names is None else piece.rename_columns(self._options.names))
 
     def _begin(self, parsed: _Parsed) -> int:
         """How many rows of a new block are behind the position."""
@@ -148,7 +162,7 @@ class CsvReader(FormatReader):
         if len(block.data) > self._options.longest:
             return self._one_by_one(block, self._types)
         try:
-            rows = self._parse(block.data, self._names, self._types)
+            rows = self._complete(self._parse(block.data, self._names, self._types))
             return _Parsed(rows, {}, rows.num_rows, None)
         except _refusals():
             return self._one_by_one(block, self._types)
@@ -166,7 +180,8 @@ class CsvReader(FormatReader):
             if not some:
                 continue
             try:
-                part = self._parse(b"".join([records[number] for number in some]), self._names, types)
+                data = b"".join([records[number] for number in some])
+                part = self._complete(self._parse(data, self._names, types))
                 if part.num_rows != len(some):
                     raise ValueError(f"read as {part.num_rows} records")
                 parts.append(part)
@@ -216,7 +231,29 @@ class CsvReader(FormatReader):
         for name in rows.schema.names:
             for number, reason in certain(rows.column(name), types[name]).items():
                 reasons.setdefault(left[number], f"column '{name}': {reason}")
+            if name in self._options.required and rows.column(name).null_count:
+                for number, is_null in enumerate(rows.column(name).is_null().to_pylist()):
+                    if is_null:
+                        reasons.setdefault(left[number], _missing(name))
         return reasons
+
+    def _complete(self, rows: pa.RecordBatch) -> pa.RecordBatch:
+        """The rows with empty text where a column of text has no value; refused if a required value is missing."""
+        import pyarrow as pa
+
+        options = self._options
+        if not options.required and not options.text:
+            return rows
+        for position, name in enumerate(rows.schema.names):
+            column = rows.column(position)
+            if not column.null_count:
+                continue
+            if name in options.required:
+                raise ValueError(_missing(name))
+            if name in options.text:
+                empty = pa.scalar("" if pa.types.is_string(column.type) else b"", column.type)
+                rows = rows.set_column(position, name, column.fill_null(empty))
+        return rows
 
     def _inferred(self, data: bytes) -> dict[str, Any]:
         """The types of all columns: those declared, else what the first block suggests, whatever is wrong with it."""
@@ -307,6 +344,15 @@ def _refusals() -> tuple[type[Exception], ...]:
     import pyarrow as pa
 
     return (pa.ArrowException, ValueError)  # and what cannot be decoded, which is one
+
+
+def _missing(name: str) -> str:
+    return f"column '{name}': no value, and its type does not allow None: declare it optional (`... | None`)"
+
+
+def twice_in(names: Iterable[str]) -> list[str]:
+    """The names that come more than once."""
+    return [name for name, count in Counter(names).items() if count > 1]
 
 
 def one_line(error: Exception) -> str:

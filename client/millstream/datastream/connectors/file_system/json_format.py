@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import typing
 from collections.abc import Callable
+from types import NoneType
 from typing import Any, TypedDict
 
 import msgspec
 
 from millstream.core.row import Row
-from millstream.core.types import PICKLED, ListType, MapType, RowType, TypeInformation, from_hint
+from millstream.core.types import PICKLED, ListType, MapType, RowType, TupleType, TypeInformation, from_hint, nullable
 from millstream.datastream.connectors.file_system.line_format import LineFormatReader
 from millstream.datastream.connectors.file_system.lines import checked_length, cut_lines
 from millstream.datastream.connectors.file_system.paths import FoundFile
@@ -22,6 +24,7 @@ class JsonLinesFormat(StreamFormat):
 
     def __init__(self, type_info: Any = PICKLED, max_line_length: int = LONGEST_LINE) -> None:
         self._type = from_hint(type_info)
+        self._is_optional = NoneType in typing.get_args(type_info)
         self._longest = checked_length(max_line_length)
 
     def cut(self, file: FoundFile, block_size: int) -> list[FileSplit]:
@@ -30,7 +33,7 @@ class JsonLinesFormat(StreamFormat):
 
     def open(self, split: FileSplit) -> FormatReader:
         """Decodes each line."""
-        return _JsonLines(split, self._type, self._longest)
+        return _JsonLines(split, self._type, self._is_optional, self._longest)
 
     def produced_type(self) -> TypeInformation:
         """The declared type."""
@@ -38,10 +41,10 @@ class JsonLinesFormat(StreamFormat):
 
 
 class _JsonLines(LineFormatReader):
-    def __init__(self, split: FileSplit, type: TypeInformation, longest: int) -> None:
+    def __init__(self, split: FileSplit, type: TypeInformation, is_optional: bool, longest: int) -> None:
         super().__init__(split, longest)
         self._expected = "" if type == PICKLED else f" of {type.describe()}"
-        self._decode = _decoder(type)
+        self._decode = _decoder(type, is_optional)
 
     def decode(self, lines: list[bytes]) -> list[Any]:
         """Their values."""
@@ -55,8 +58,9 @@ class _JsonLines(LineFormatReader):
         return None
 
 
-def _decoder(type: TypeInformation) -> Callable[[bytes], Any]:
-    decode = msgspec.json.Decoder(_json_type(type)).decode
+def _decoder(type: TypeInformation, is_optional: bool) -> Callable[[bytes], Any]:
+    kind = _json_type(type)
+    decode = msgspec.json.Decoder(nullable(kind) if is_optional else kind).decode
     finish = _finisher(type)
     return decode if finish is None else lambda line: finish(decode(line))
 
@@ -64,12 +68,15 @@ def _decoder(type: TypeInformation) -> Callable[[bytes], Any]:
 def _json_type(type: TypeInformation) -> Any:
     """What msgspec decodes and checks; rows are read as dicts first."""
     if isinstance(type, RowType):
-        fields = {name: _json_type(field) for name, field in zip(type.field_names() or [], type.fields, strict=True)}
+        kinds = [nullable(_json_type(field)) for field in type.fields]
+        fields = dict(zip(type.field_names() or [], kinds, strict=True))
         return TypedDict("Row", fields, total=False) | None  # type: ignore[operator]  # built at run time
     if isinstance(type, ListType):
-        return list[_json_type(type.element)] | None  # type: ignore[misc]  # built at run time
+        return list[nullable(_json_type(type.element))] | None  # type: ignore[misc]  # built at run time
     if isinstance(type, MapType):
-        return dict[_json_type(type.key), _json_type(type.value)] | None  # type: ignore[misc]  # built at run time
+        return dict[_json_type(type.key), nullable(_json_type(type.value))] | None  # type: ignore[misc]  # built at run time
+    if isinstance(type, TupleType):
+        return tuple[tuple(nullable(_json_type(field)) for field in type.fields)]  # type: ignore[misc]  # built at run time
     return type.wire_type() or Any
 
 
@@ -88,6 +95,11 @@ def _finisher(type: TypeInformation) -> Callable[[Any], Any] | None:
             )
 
         return finish
+    if isinstance(type, TupleType):
+        parts = [_finisher(field) or _same for field in type.fields]
+        if all(part is _same for part in parts):
+            return None
+        return lambda value: None if value is None else tuple(p(v) for p, v in zip(parts, value, strict=True))
     if isinstance(type, ListType):
         element = _finisher(type.element)
         return None if element is None else lambda value: None if value is None else [element(v) for v in value]
@@ -95,3 +107,7 @@ def _finisher(type: TypeInformation) -> Callable[[Any], Any] | None:
         item = _finisher(type.value)
         return None if item is None else lambda value: None if value is None else {k: item(v) for k, v in value.items()}
     return None
+
+
+def _same(value: Any) -> Any:
+    return value

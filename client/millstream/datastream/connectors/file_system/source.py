@@ -84,8 +84,9 @@ class FileSource(Source[FileSplit]):
         """CSV files as column batches.
 
         With a header, `columns` chooses some of its columns; without one, it names all of them (f0, f1, ... when it is
-        not given). `types` maps columns to types, or is a row, tuple or dataclass type with the columns as its fields.
-        A value that is one of `null_values` and not quoted is None; by default an empty one.
+        not given). `types` maps columns to types, or is a row, tuple or dataclass type with the columns, in their
+        order, as its fields. A value that is one of `null_values` and not quoted is None; by default an empty one,
+        unless it is in a `str` field of a dataclass.
         """
         csv = CsvFormat(
             columns, types, header, delimiter, quote, null_values, charset, max_line_length=max_line_length

@@ -200,26 +200,31 @@ class HeapTable(ColumnAccess):
         canonical: Callable[[Any], Any], first: Callable[[Any], Any] | None, handover: Handover,
     ) -> list[Any]:  # fmt: skip
         """The same for values that are copied, if they can be changed."""
+        handover.plain = True
         values, atomic, plain, watched = self.values, ATOMIC, PLAIN, self.watched
         results: list[Any] = []
         append = results.append
         for key, record in zip(keys, records, strict=False):
-            is_first = key not in values
-            if is_first and type(key) not in plain:
-                key = canonical(key)
-                is_first = key not in values
-            if not is_first:
+            if key in values or (type(key) not in plain and (key := canonical(key)) in values):
                 record = reduce(self.private(key, values[key]) if watched else values[key], record)
             elif first is not None:
                 record = first(record)
-            kept = record
-            for item in record if type(record) is tuple else (record,):
-                if type(item) not in atomic:
-                    kept = handover.kept(record)
-                    if not is_first or first is not None:  # else it is the operator's own
-                        record = handover.kept(record)
-                    break
-            values[key] = kept
+            if type(record) is tuple:
+                if len(record) == 2:  # faster than the loop
+                    unchangeable = type(record[0]) in atomic and type(record[1]) in atomic
+                else:
+                    unchangeable = True
+                    for item in record:
+                        if type(item) not in atomic:
+                            unchangeable = False
+                            break
+            else:
+                unchangeable = type(record) in atomic
+            if unchangeable:
+                values[key] = record
+            else:
+                values[key] = handover.kept(record)
+                record = handover.kept(record)
             append(record)
         return results
 

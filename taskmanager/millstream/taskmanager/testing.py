@@ -1,0 +1,194 @@
+"""An operator by itself, for tests: feed elements, look at what comes out, move the clock, snapshot and restore.
+
+Everything happens on the caller's thread, when it is called. The operator is built, captured, written and restored as a
+task does it; only its outputs keep what they get, and its snapshots stay in memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from millstream.core import plan
+from millstream.core.batches import Barrier, Batch, ColumnBatch, Element, RowBatch, StreamSignal
+from millstream.core.clock import ManualClock
+from millstream.core.ids import JobId
+from millstream.core.key_groups import key_group_range
+from millstream.core.snapshot.memory_storage import MemoryStorage
+from millstream.core.snapshot.operator_json import operators_to_json
+from millstream.core.state_kinds import StateKind
+from millstream.core.types import PICKLED, TypeInformation
+from millstream.proto import taskmanager_pb2 as pb
+from millstream.taskmanager.chain import ChainBuilder
+from millstream.taskmanager.checkpointing.capture import capture_chain
+from millstream.taskmanager.checkpointing.restoring import RestoredTask, restore_task
+from millstream.taskmanager.checkpointing.writing import SnapshotTarget, write_snapshot
+from millstream.taskmanager.operators.base import Operator
+from millstream.taskmanager.operators.setup import TaskServices
+from millstream.taskmanager.operators.source import ReaderContext
+from millstream.taskmanager.runtime_context import TaskRuntimeContext
+from millstream.taskmanager.state.backend import KeyedStateBackend, OperatorStateBackend
+from millstream.taskmanager.state.heap import HashMapStateBackend
+from millstream.taskmanager.state.key_group_index import KeyGroupIndex
+
+DEPLOYMENT = pb.TaskDeployment(job_id="job", task_name="task", parallelism=1, max_parallelism=128)
+
+
+class KeptOutput:
+    """An output that keeps what it gets, in its order."""
+
+    def __init__(self) -> None:
+        self.elements: list[Element] = []
+
+    def emit(self, batch: Batch) -> None:
+        """Keeps a batch."""
+        self.elements.append(batch)
+
+    def signal(self, signal: StreamSignal) -> None:
+        """Keeps a signal."""
+        self.elements.append(signal)
+
+    @property
+    def batches(self) -> list[Any]:
+        """Without the signals."""
+        return [element for element in self.elements if isinstance(element, RowBatch | ColumnBatch)]
+
+    @property
+    def rows(self) -> list[Any]:
+        """The records of the row batches."""
+        return [row for batch in self.elements if isinstance(batch, RowBatch) for row in batch.rows]
+
+
+@dataclass(frozen=True, slots=True)
+class GivenElements:
+    """State that an operator keeps by itself, given by hand: this subtask's, and all that it is shown."""
+
+    kind: StateKind
+    mine: Sequence[Any]
+    shown: Sequence[Any] | None = None
+
+    def own(self) -> list[Any]:
+        """What this subtask takes over."""
+        return list(self.mine)
+
+    def everyones(self) -> list[Any]:
+        """Also what other subtasks take over."""
+        return list(self.mine if self.shown is None else self.shown)
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """What an operator has given to be restored elsewhere."""
+
+    barrier: Barrier
+    storage: MemoryStorage
+    operators: bytes
+
+
+class OperatorHarness:
+    """One operator of the specification, which is opened when the test says so."""
+
+    def __init__(
+        self,
+        spec: plan.OperatorSpec,
+        *input_types: TypeInformation,
+        name: str = "the operator",
+        tags: Iterable[str] = (),
+        options: Mapping[str, str] | None = None,
+        deployment: pb.TaskDeployment = DEPLOYMENT,
+        restored: Snapshot | RestoredTask | None = None,
+        keyed_backend: KeyedStateBackend | None = None,
+        operator_backend: OperatorStateBackend | None = None,
+        reader_context: ReaderContext | None = None,
+        context: TaskRuntimeContext | None = None,
+        failed_savepoints: Collection[int] = (),
+    ) -> None:
+        self.clock = ManualClock()
+        self.out = KeptOutput()
+        self.side = {tag: KeptOutput() for tag in tags}
+        self.mails: list[Any] = []
+        self._deployment = deployment
+        self._storage = MemoryStorage(JobId("job"))
+        backend = HashMapStateBackend()
+        owned = key_group_range(deployment.subtask, deployment.max_parallelism, deployment.parallelism)
+        index = KeyGroupIndex(deployment.max_parallelism, owned)
+
+        def keyed(name: str, key_type: TypeInformation) -> KeyedStateBackend:
+            return keyed_backend or backend.keyed_backend(name, key_type, index, self.clock)
+
+        def reader(context: TaskRuntimeContext) -> ReaderContext:
+            return reader_context or ReaderContext(context, lambda *_: None, lambda: None, lambda seconds: None)
+
+        services = TaskServices(
+            lambda name: context or TaskRuntimeContext(deployment, name, dict(options or {}), {}, {}),
+            reader,
+            keyed,
+            lambda name: operator_backend or backend.operator_backend(name),
+            lambda operator_id, mail: self.mails.append(mail),
+            restored=self._restored(restored) if isinstance(restored, Snapshot) else restored,
+            failed_savepoints=failed_savepoints,
+        )
+        outputs = (plan.ChainedOutput(output=0), *(plan.ChainedOutput(output=n, tag=t) for n, t in enumerate(tags, 1)))
+        chained = plan.ChainedOperator("the id", name, spec, PICKLED, outputs)
+        builder = ChainBuilder(services, [self.out, *self.side.values()], input_types)
+        self._chain = builder.build(plan.Chain((chained,)))
+
+    @property
+    def operator(self) -> Operator:
+        """The operator, for the hooks that have no word here."""
+        return self._chain.head
+
+    def open(self) -> OperatorHarness:
+        """Initializes its state and opens it; answers this harness."""
+        self._chain.open()
+        return self
+
+    def process(self, *batches: Batch, input_index: int = 0) -> list[Any]:
+        """Feeds batches; answers the records that came of them at the main output."""
+        before = len(self.out.rows)
+        for batch in batches:
+            self.operator.receivers()[input_index](batch)
+        return self.out.rows[before:]
+
+    def signal(self, signal: StreamSignal, input_index: int = 0) -> None:
+        """Feeds a signal."""
+        self.operator.on_signal(signal, input_index)
+
+    def advance(self, seconds: float = 0.0) -> float | None:
+        """Moves the clock, and has the operator look at it; answers in how many seconds it wants to look again."""
+        self.clock.advance(seconds)
+        now = self.clock.monotonic()
+        due = self.operator.on_time(now)
+        return None if due is None else due - now
+
+    def deliver(self) -> list[Any]:
+        """Hands the operator the mails that it has sent to itself; answers what it answers to each."""
+        mails, self.mails = self.mails, []
+        return [self.operator.on_mail(mail) for mail in mails]
+
+    def snapshot(self, checkpoint_id: int = 1, is_savepoint: bool = False) -> Snapshot:
+        """What the operator holds, as a checkpoint stores it."""
+        barrier = Barrier(checkpoint_id, 0, is_savepoint, self._storage.checkpoint_location(checkpoint_id))
+        captured = capture_chain(self._chain, barrier, False)
+        try:
+            written = write_snapshot(captured, SnapshotTarget(self._storage, barrier, self._deployment))
+        finally:
+            captured.release()
+        return Snapshot(barrier, self._storage, operators_to_json(written.operators))
+
+    def finish(self) -> None:
+        """The input has ended."""
+        self._chain.finish()
+
+    def close(self) -> list[BaseException]:
+        """Closes the operator; answers what went wrong."""
+        return self._chain.close()
+
+    def _restored(self, snapshot: Snapshot) -> RestoredTask:
+        deployment = pb.TaskDeployment()
+        deployment.CopyFrom(self._deployment)
+        deployment.restore = snapshot.operators
+        deployment.restore_location = snapshot.barrier.location
+        deployment.restored_checkpoint_id = snapshot.barrier.checkpoint_id
+        return restore_task(deployment, snapshot.storage)

@@ -1,0 +1,16 @@
+"""Names in a line of text."""
+
+from __future__ import annotations
+
+from millstream.core.printable import printable
+from millstream.proto import taskmanager_pb2 as pb
+from millstream.taskmanager.worker import where
+
+
+def test_what_would_leave_the_line_is_escaped() -> None:
+    assert printable("naïve 'job' %s {}") == "naïve 'job' %s {}"
+    assert printable("a\nb\x1b[31m\u2028\udcff") == r"a\nb\x1b[31m\u2028\udcff"
+
+
+def test_the_log_of_a_worker_has_the_name_of_its_job_in_one_line() -> None:
+    assert where(pb.StartWorker(job_name="two\nlines", job_id="ab"), []) == r"two\nlines (ab)"
