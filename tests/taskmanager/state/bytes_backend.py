@@ -23,29 +23,27 @@ from millstream.core.clock import Clock
 from millstream.core.handover import Handover
 from millstream.core.snapshot.model import StateKind
 from millstream.core.snapshot.restore import Rows
-from millstream.core.snapshot.table import StateTypes
 from millstream.core.types import TypeInformation
-from millstream.datastream.state import MapState, State, StateDescriptor, StateTtlConfig
-from millstream.taskmanager.state.address import NO_KEY, Address, AnyAddress, NamespacedAddress
+from millstream.datastream.state import MapState
+from millstream.taskmanager.state.address import Address, AnyAddress
 from millstream.taskmanager.state.arrow_tables import StateRows, stepwise_table
 from millstream.taskmanager.state.captured import (
     CapturedKeyedState,
     NativeFile,
     NativeFiles,
     RestoredFile,
-    RestoredState,
     StateDeclaration,
     Work,
 )
 from millstream.taskmanager.state.columns import ColumnAccess
-from millstream.taskmanager.state.declarations import declare_keyed, ttl_settings
-from millstream.taskmanager.state.expiring import ExpiringTable, Expiry, expiring_state, unexpired
+from millstream.taskmanager.state.declarations import check_namespaces
+from millstream.taskmanager.state.expiring import Expiry, unexpired
 from millstream.taskmanager.state.heap import HeapOperatorStateBackend
 from millstream.taskmanager.state.key_group_index import KeyGroupIndex
-from millstream.taskmanager.state.named_tables import NamedTables
+from millstream.taskmanager.state.keyed_tables import KeyedTables
 from millstream.taskmanager.state.restored_rows import owned_rows
-from millstream.taskmanager.state.table import MISSING, ValueTable
-from millstream.taskmanager.state.table_states import AddressedState, MergingListState, state_object
+from millstream.taskmanager.state.table import MISSING
+from millstream.taskmanager.state.table_states import AddressedState, MergingListState
 from millstream.taskmanager.state.timers import DueTimers, TimeDomain, Timer
 
 # Tables
@@ -108,10 +106,10 @@ class BytesTable(ColumnAccess):
         self.delete(self.row(entry))
 
     def get_all(self, keys: Collection[Any], namespaces: Iterable[Any] | None = None) -> list[Any]:
-        return list(map(self.get, _entries(keys, namespaces)))
+        return list(map(self.get, _entries(self.declaration, keys, namespaces)))
 
     def put_all(self, keys: Collection[Any], values: Iterable[Any], namespaces: Iterable[Any] | None = None) -> None:
-        for entry, value in zip(_entries(keys, namespaces), values, strict=True):
+        for entry, value in zip(_entries(self.declaration, keys, namespaces), values, strict=True):
             if value is MISSING:
                 self.remove(entry)
             else:
@@ -123,7 +121,7 @@ class BytesTable(ColumnAccess):
         first: Callable[[Any], Any] | None = None,
     ) -> list[Any]:  # fmt: skip
         results: list[Any] = []
-        for entry, record in zip(_entries(keys, namespaces), records, strict=False):
+        for entry, record in zip(_entries(self.declaration, keys, namespaces), records, strict=False):
             before = self.get(entry)
             if before is not MISSING:
                 record = reduce(before, record)
@@ -167,7 +165,10 @@ class BytesTable(ColumnAccess):
         )
 
 
-def _entries(keys: Collection[Any], namespaces: Iterable[Any] | None) -> Collection[Any]:
+def _entries(
+    declaration: StateDeclaration, keys: Collection[Any], namespaces: Iterable[Any] | None
+) -> Collection[Any]:
+    check_namespaces(declaration, namespaces is not None)
     return keys if namespaces is None else list(zip(keys, namespaces, strict=True))
 
 
@@ -383,7 +384,7 @@ class BytesTimerQueue:
         self, timestamps: Iterable[int], keys: Collection[Any], namespaces: Iterable[Any] | None
     ) -> Iterator[bytes]:
         timers, types = self._timers, self._timers.declaration.types
-        for timestamp, entry in zip(timestamps, _entries(keys, namespaces), strict=True):
+        for timestamp, entry in zip(timestamps, _entries(timers.declaration, keys, namespaces), strict=True):
             key, *namespace = entry if namespaces is not None else (entry,)
             group = timers.index.of(key).to_bytes(2, "big")
             places = zip((key, *namespace), (types.key, types.namespace), strict=False)
@@ -429,50 +430,19 @@ class BytesTimerCapture(CapturedBytes):
 # Backends
 
 
-class BytesKeyedStateBackend:
+class BytesKeyedStateBackend(KeyedTables[BytesTable, BytesTimers]):
     """All states of one operator in one store."""
 
     def __init__(self, operator_name: str, key_type: TypeInformation, index: KeyGroupIndex, clock: Clock) -> None:
-        self._key_type, self._index, self._clock = key_type, index, clock
-        self._address = Address()
+        super().__init__(operator_name, key_type, index, clock)
         self._store = OrderedBytes()
         self._confirmed: int | None = None
-        self._tables: NamedTables[BytesTable | BytesTimers] = NamedTables(operator_name, self._empty, clock)
 
-    def set_current_key(self, key: Any) -> None:
-        self._address.key = key
+    def new_table(self, declaration: StateDeclaration, expiry: Expiry | None) -> BytesTable:
+        return BytesTable(declaration, self._index, expiry, self._store)
 
-    def get_current_key(self) -> Any:
-        if self._address.key is NO_KEY:
-            hash(NO_KEY)
-        return self._address.key
-
-    def clear_current_key(self) -> None:
-        self._address.key = NO_KEY
-
-    def state(self, descriptor: StateDescriptor, namespace_type: TypeInformation | None = None) -> State:
-        declaration = declare_keyed(descriptor, self._key_type, namespace_type)
-        table = self._tables.declare(declaration, descriptor.ttl, descriptor)
-        assert isinstance(table, BytesTable)
-        at = self._address if namespace_type is None else NamespacedAddress(self._address)
-        if table.expiry is not None:
-            return expiring_state(table, at, descriptor, table.expiry)
-        return state_object(table, at, descriptor)
-
-    def table(
-        self, name: str, value_type: TypeInformation, kind: StateKind = StateKind.REDUCING,
-        namespace_type: TypeInformation | None = None, ttl: StateTtlConfig | None = None,
-    ) -> ValueTable:  # fmt: skip
-        types = StateTypes(self._key_type, value_type, namespace_type)
-        table = self._tables.declare(StateDeclaration(name, kind, types, ttl_settings(ttl)), ttl)
-        assert isinstance(table, BytesTable)
-        return table if table.expiry is None else ExpiringTable(table, table.expiry)
-
-    def timers(self, name: str, namespace_type: TypeInformation | None = None) -> BytesTimers:
-        types = StateTypes(self._key_type, namespace=namespace_type)
-        timers = self._tables.declare(StateDeclaration(name, StateKind.TIMERS, types), None)
-        assert isinstance(timers, BytesTimers)
-        return timers
+    def new_timers(self, declaration: StateDeclaration) -> BytesTimers:
+        return BytesTimers(declaration, self._index, self._address, self._store)
 
     def capture(self, checkpoint_id: int, incremental: bool = False) -> CapturedKeyedState:
         tables = self._tables.all()
@@ -483,17 +453,9 @@ class BytesKeyedStateBackend:
     def confirm(self, checkpoint_id: int) -> None:
         self._confirmed = checkpoint_id
 
-    def restore(self, states: Iterable[RestoredState]) -> None:
-        self._tables.restore(states)
-
     def close(self) -> None:
-        self._address.key = NO_KEY
+        super().close()
         self._store.closed = True
-
-    def _empty(self, declaration: StateDeclaration, ttl: StateTtlConfig | None) -> BytesTable | BytesTimers:
-        if declaration.kind is StateKind.TIMERS:
-            return BytesTimers(declaration, self._index, self._address, self._store)
-        return BytesTable(declaration, self._index, None if ttl is None else Expiry(ttl, self._clock), self._store)
 
 
 class BytesStateBackend:

@@ -415,6 +415,21 @@ def test_batches_in_namespaces(keyed: Keyed) -> None:
         assert state.get() == expected
 
 
+def test_batches_name_namespaces_where_there_are_any(keyed: Keyed) -> None:
+    windows, plain = keyed.backend.table("windows", t.LONG, namespace_type=t.LONG), keyed.backend.table("plain", t.LONG)
+    for use in (
+        lambda table, **given: table.fold(["a"], iter([1]), max, **given),
+        lambda table, **given: table.get_all(["a"], **given),
+        lambda table, **given: table.put_all(["a"], [1], **given),
+    ):
+        with pytest.raises(StateAccessError, match="state 'windows' has namespaces, and none were given"):
+            use(windows)
+        with pytest.raises(StateAccessError, match="state 'plain' has no namespaces, and some were given"):
+            use(plain, namespaces=[1])
+    with pytest.raises(StateAccessError, match="state 'timers' has namespaces, and none were given"):
+        keyed.backend.timers("timers", t.LONG).event.register_all([1], ["a"])
+
+
 @pytest.mark.parametrize("expires", [False, True])
 def test_several_columns(keyed: Keyed, expires: bool) -> None:
     """What an operator on columns does: it reads the accumulators of distinct entries, computes, and writes them."""

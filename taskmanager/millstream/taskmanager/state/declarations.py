@@ -61,6 +61,13 @@ def check_same(before: StateDeclaration, now: StateDeclaration) -> None:
     )
 
 
+def check_namespaces(declaration: StateDeclaration, are_given: bool) -> None:
+    """Refuses a batch that names entries by keys alone where they have namespaces, or the other way round."""
+    if are_given != declaration.namespaced:
+        what = "no namespaces, and some were given" if are_given else "namespaces, and none were given"
+        raise StateAccessError(f"state '{declaration.name}' has {what}")
+
+
 def check_restored(stored: StateDeclaration, declared: StateDeclaration) -> None:
     """Refuses to take a stored state over as one of another kind."""
     if stored.kind is not declared.kind or stored.namespaced != declared.namespaced:

@@ -21,6 +21,7 @@ from millstream.core.snapshot.restore import Rows
 from millstream.taskmanager.state.address import AnyAddress
 from millstream.taskmanager.state.captured import RestoredFile, StateDeclaration
 from millstream.taskmanager.state.columns import ColumnAccess
+from millstream.taskmanager.state.declarations import check_namespaces
 from millstream.taskmanager.state.dirty import DirtyKeyGroups
 from millstream.taskmanager.state.expiring import Expiry, unexpired
 from millstream.taskmanager.state.heap.captured import GroupColumn, HeapCapture
@@ -138,6 +139,7 @@ class HeapTable(ColumnAccess):
                     self.remove(entry)
 
     def _entries(self, keys: Collection[Any], namespaces: Iterable[Any] | None) -> list[Any]:
+        check_namespaces(self.declaration, namespaces is not None)
         canonical = self._index.canonical_keys(keys if isinstance(keys, list) else list(keys))
         return canonical if namespaces is None else list(zip(canonical, namespaces, strict=True))
 
@@ -148,7 +150,7 @@ class HeapTable(ColumnAccess):
     ) -> list[Any]:  # fmt: skip
         """Folds each record into its entry's value, in order; answers the new value after each record."""
         canonical: Callable[[Any], Any] = self._index.canonical
-        if namespaces is not None:
+        if namespaces is not None or self.declaration.namespaced:
             keys, canonical = self._entries(keys, namespaces), _itself
         if self.dirty is not None:
             self.dirty.add_all(keys)

@@ -20,6 +20,7 @@ from millstream.datastream.state import StateAccessError
 from millstream.taskmanager.state.address import Address
 from millstream.taskmanager.state.arrow_tables import StateRows, stepwise_table
 from millstream.taskmanager.state.captured import RestoredFile, StateDeclaration, Work
+from millstream.taskmanager.state.declarations import check_namespaces
 from millstream.taskmanager.state.dirty import DirtyKeyGroups
 from millstream.taskmanager.state.key_group_index import KeyGroupIndex
 from millstream.taskmanager.state.owned_groups import check_owned
@@ -43,9 +44,8 @@ class HeapTimers:
         self.declaration = declaration
         self._index = index
         self._dirty = DirtyKeyGroups(index, itemgetter(0) if declaration.namespaced else None) if tracked else None
-        namespaced = declaration.namespaced
-        self.event = HeapTimerQueue(index, address, namespaced, self._dirty)
-        self.processing = HeapTimerQueue(index, address, namespaced, self._dirty)
+        self.event = HeapTimerQueue(declaration, index, address, self._dirty)
+        self.processing = HeapTimerQueue(declaration, index, address, self._dirty)
         self._queues = {TimeDomain.EVENT: self.event, TimeDomain.PROCESSING: self.processing}
 
     def capture(self, checkpoint_id: int, incremental: bool) -> HeapTimerCapture:
@@ -93,13 +93,14 @@ class HeapTimerQueue:
     """The timers of one domain."""
 
     def __init__(
-        self, index: KeyGroupIndex, address: Address, namespaced: bool, dirty: DirtyKeyGroups | None = None
+        self, declaration: StateDeclaration, index: KeyGroupIndex, address: Address, dirty: DirtyKeyGroups | None
     ) -> None:
         self.buckets: Buckets = {}
         self._order: list[int] = []  # the timestamps of all buckets, and stale ones
         self._index = index
         self._address = address
-        self._namespaced = namespaced
+        self._declaration = declaration
+        self._namespaced = declaration.namespaced
         self._dirty = dirty
         self._captured: tuple[Buckets, ...] = ()
 
@@ -182,6 +183,7 @@ class HeapTimerQueue:
             self._captured = tuple(filter(None, self._captured))
 
     def _entries(self, keys: Collection[Any], namespaces: Iterable[Any] | None) -> list[Any]:
+        check_namespaces(self._declaration, namespaces is not None)
         canonical = self._index.canonical_keys(keys if isinstance(keys, list) else list(keys))
         return list(zip(canonical, namespaces, strict=True)) if namespaces is not None else canonical
 
