@@ -8,6 +8,7 @@ from random import Random
 from typing import Any, assert_never
 
 from millstream.core.clock import Instant
+from millstream.core.failure_kinds import FailureKind, WorkerEnd
 from millstream.core.graph import JobGraph
 from millstream.core.ids import AllocationId, AttemptId, TaskManagerId
 from millstream.core.states import JOB_TRANSITIONS, TASK_TRANSITIONS, ExecutionState, JobStatus
@@ -99,8 +100,9 @@ class JobDriver:
             **more,
         )
         if state is ExecutionState.FAILED:
+            kind = FailureKind.PEER_LOST if exception.startswith("PeerLostError:") else FailureKind.ORDINARY
             failure = status_pb2.TaskFailure(
-                exception=exception, traceback=exception, task_name=execution.name, **(raised or {})
+                exception=exception, traceback=exception, task_name=execution.name, kind=kind.value, **(raised or {})
             )
             update.failure.CopyFrom(failure)
         return self.tell(ev.TaskChanged(update))
@@ -108,10 +110,12 @@ class JobDriver:
     def cancel(self) -> list[ev.Effect]:
         return self.tell(ev.CancelRequested())
 
-    def lose_worker(self, allocation: str, reason: str = "killed by SIGSEGV", crashed: bool = False) -> list[ev.Effect]:
+    def lose_worker(
+        self, allocation: str, reason: str = "killed by SIGSEGV", end: WorkerEnd = WorkerEnd.LOST
+    ) -> list[ev.Effect]:
         self.started.discard(AllocationId(allocation))
         self.addresses.discard(AllocationId(allocation))
-        return self.tell(ev.WorkerLost(AllocationId(allocation), reason, crashed=crashed))
+        return self.tell(ev.WorkerLost(AllocationId(allocation), reason, end))
 
     def lose_task_manager(self, task_manager: str = "tm1:1-a", reason: str = "no heartbeat") -> list[ev.Effect]:
         return self.tell(ev.TaskManagerLost(TaskManagerId(task_manager), reason))

@@ -290,7 +290,7 @@ def test_the_root_cause_comes_before_its_echoes() -> None:
     ("root", "later"),
     [
         ("ValueError: root", "PeerLostError: echo"),
-        ("ValueError: a PeerLostError in my text", "KeyError: an echo is told by its class alone"),
+        ("my.PeerLostError: a class of the user's", "KeyError: an echo is told by its kind, not by a name"),
     ],
 )
 def test_an_echo_never_displaces_the_root_cause(root: str, later: str) -> None:

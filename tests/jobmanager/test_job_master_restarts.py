@@ -9,6 +9,7 @@ import pytest
 from job_driver import JobDriver
 from job_graphs import edge, job, pipeline, vertex
 
+from millstream.core.failure_kinds import WorkerEnd
 from millstream.core.graph import JobGraph
 from millstream.core.ids import AllocationId, VertexId
 from millstream.core.states import ExecutionState, JobStatus
@@ -234,7 +235,7 @@ def test_killed_workers_are_never_too_many() -> None:
 def crash_and_restart(driver: JobDriver, echo_first: bool) -> None:
     if echo_first:
         driver.update(driver.execution("v0", 1), _S.FAILED, "PeerLostError: lost v1")
-    driver.lose_worker("a0", f"process {driver.master.restarts} exited with status 7", crashed=True)
+    driver.lose_worker("a0", f"process {driver.master.restarts} exited with status 7", WorkerEnd.CRASHED)
     answer_cancels(driver)
     driver.tick(1)
     if driver.master.status is JobStatus.RESTARTING:
@@ -353,7 +354,7 @@ def test_a_worker_that_can_never_be_started_ends_the_job() -> None:
     driver = running(pipeline(1), attempts=2)
     driver.lose_worker("a0")
     driver.tick(1)
-    driver.tell(ev.WorkerLost(AllocationId("a0"), "no matching distribution", final=True))
+    driver.tell(ev.WorkerLost(AllocationId("a0"), "no matching distribution", WorkerEnd.IMPOSSIBLE))
     assert driver.master.status is JobStatus.FAILED
 
 
@@ -363,7 +364,7 @@ def test_a_worker_put_down_while_its_tasks_are_cancelled_costs_none() -> None:
     driver.update(driver.execution("v1", 0), _S.CANCELED)
     driver.started.discard(AllocationId("a1"))
     driver.addresses.discard(AllocationId("a1"))
-    driver.tell(ev.WorkerLost(AllocationId("a1"), "did not cancel in time", put_down=True))
+    driver.tell(ev.WorkerLost(AllocationId("a1"), "did not cancel in time", WorkerEnd.PUT_DOWN))
     assert [e.allocation_id for e in of_type(driver.tick(1), ev.StartWorker)] == ["a1"]
     assert len(driver.master.failures) == 1
 

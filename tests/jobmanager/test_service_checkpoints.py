@@ -110,7 +110,7 @@ def test_a_checkpoint_that_is_declined_too_often_fails_the_job(tmp_path: Path) -
         graph = checkpointed(tmp_path, **{"restart-strategy.type": "none"})
         task_manager, tasks = await cluster.running_job(graph)
         checkpoint_id, _ = await triggered(task_manager)
-        decline: dict[str, Any] = {"checkpoint_id": checkpoint_id, "reason": "CHECKPOINT_ASYNC_EXCEPTION"}
+        decline: dict[str, Any] = {"checkpoint_id": checkpoint_id, "reason": "NOT_WRITTEN"}
         allocation, attempt = tasks[0]
         raised = TaskFailure(
             exception="OSError: disk full", traceback="Traceback ...\n", task_name="task", operator_name="map",

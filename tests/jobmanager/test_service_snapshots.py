@@ -326,7 +326,7 @@ def test_files_of_an_aborted_checkpoint_go_even_when_they_are_written_late(tmp_p
 
         write()
         allocation, attempt = tasks[0]
-        decline: dict[str, Any] = {"checkpoint_id": first, "reason": "CHECKPOINT_ASYNC_EXCEPTION", "message": "full"}
+        decline: dict[str, Any] = {"checkpoint_id": first, "reason": "NOT_WRITTEN", "message": "full"}
         await task_manager.send(
             checkpoint_decline=pb.CheckpointDecline(allocation_id=allocation, attempt_id=attempt, **decline)
         )

@@ -13,6 +13,7 @@ from typing import Any, assert_never
 
 from virtual_network import SessionEnd, World
 
+from millstream.core.failure_kinds import FailureKind
 from millstream.core.graph import JobGraph
 from millstream.core.ids import AllocationId, JobId, JobManagerId, TaskManagerId
 from millstream.core.states import ExecutionState
@@ -480,11 +481,12 @@ class TaskManager:
         if worker.is_dead or worker.tasks[attempt].is_terminal:
             return
         worker.tasks[attempt] = state
+        kind = FailureKind.PEER_LOST if exception.startswith("PeerLostError:") else FailureKind.ORDINARY
         update = pb.TaskUpdate(
             allocation_id=worker.allocation.allocation_id,
             attempt_id=attempt,
             state=state,
-            failure=status_pb2.TaskFailure(exception=exception),
+            failure=status_pb2.TaskFailure(exception=exception, kind=kind.value),
         )
         self._to_job_manager(worker.allocation, ev.TaskChanged(update))
 

@@ -22,6 +22,7 @@ from worker_rig import (
 
 from millstream.core import plan
 from millstream.core import types as t
+from millstream.core.failure_kinds import FailureKind
 from millstream.core.pickling import to_bytes
 from millstream.core.plan import FilterSpec, FlatMapSpec, MapSpec, SinkSpec, SourceSpec
 from millstream.datastream.functions import IntCounter, MapFunction, RuntimeContext
@@ -615,6 +616,7 @@ class TestTwoWorkers:
         right.turn_until(right.ended(consumer))
         failure = right.updates(consumer)[-1].failure
         assert f"lost the producer producer of 1 at {left.address}" in failure.exception
+        assert failure.kind == FailureKind.PEER_LOST
 
     def test_a_peer_that_has_sent_everything_may_vanish(self, pair: tuple[WorkerRig, WorkerRig]) -> None:
         left, right = pair

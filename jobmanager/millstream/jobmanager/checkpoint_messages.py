@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator
 
 from millstream.core.errors import MillstreamError
+from millstream.core.failure_kinds import DeclineReason
 from millstream.core.ids import AllocationId, AttemptId, TaskManagerId
 from millstream.core.snapshot.model import StateKind
 from millstream.core.snapshot.operator_json import operators_from_json
@@ -17,6 +18,11 @@ from millstream.proto import taskmanager_pb2 as pb
 
 PlaceOf = Callable[[AttemptId], Place | None]
 """Where an attempt runs, if it still does."""
+_DECLINED = {
+    DeclineReason.RAISED: Reason.CHECKPOINT_DECLINED,
+    DeclineReason.NOT_WRITTEN: Reason.CHECKPOINT_ASYNC_EXCEPTION,
+    DeclineReason.SUBSUMED: Reason.CHECKPOINT_DECLINED_SUBSUMED,
+}
 
 
 def acknowledgement(ack: pb.CheckpointAck) -> ev.Acknowledged | ev.Declined:
@@ -50,11 +56,10 @@ def acknowledgement(ack: pb.CheckpointAck) -> ev.Acknowledged | ev.Declined:
 
 def declined(decline: pb.CheckpointDecline) -> ev.Declined:
     """A task could not take its snapshot."""
-    known = decline.reason in set(Reason)
-    reason = Reason(decline.reason) if known else Reason.CHECKPOINT_DECLINED
-    message = decline.message if known else f"{decline.reason}: {decline.message}"
+    checkpoint_id, attempt = CheckpointId(decline.checkpoint_id), AttemptId(decline.attempt_id)
+    reason = _DECLINED[DeclineReason(decline.reason)]
     cause = decline.failure if decline.HasField("failure") else None
-    return ev.Declined(CheckpointId(decline.checkpoint_id), AttemptId(decline.attempt_id), reason, message, cause)
+    return ev.Declined(checkpoint_id, attempt, reason, decline.message, cause)
 
 
 def triggers(

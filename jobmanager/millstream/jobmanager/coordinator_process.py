@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from millstream.core.child import Child, ChildThread
 from millstream.core.clock import Clock
 from millstream.core.configuration import Configuration
+from millstream.core.failure_kinds import FailureKind
 from millstream.core.graph import JobGraph
 from millstream.core.ids import VertexId
 from millstream.core.job_process import start_job_process
@@ -83,7 +84,7 @@ class CoordinatorProcess:
             traceback=reason,
             timestamp=self._clock.now_ms(),
             final=self._child.is_impossible,
-            crashed=self._child.crashed,
+            kind=FailureKind.CRASHED.value if self._child.crashed else FailureKind.ORDINARY.value,
         )
         self._on_message(pb.CoordinatorMessage(failure=failure))
 

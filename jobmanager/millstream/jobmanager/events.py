@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from millstream.core.failure_kinds import WorkerEnd
 from millstream.core.graph import JobGraph
 from millstream.core.ids import AllocationId, AttemptId, TaskManagerId
 from millstream.jobmanager.execution_graph import TaskRestore
@@ -85,16 +86,11 @@ class WorkerReadied:
 
 @dataclass(frozen=True, slots=True)
 class WorkerLost:
-    """A slot worker died or could not be started, or was put down because its tasks did not cancel in time.
-
-    It crashed when it ended by itself, with a status or a signal that nobody sends.
-    """
+    """A slot worker died or could not be started, or was put down because its tasks did not cancel in time."""
 
     allocation_id: AllocationId
     reason: str
-    put_down: bool = False
-    final: bool = False
-    crashed: bool = False
+    end: WorkerEnd = WorkerEnd.LOST
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from millstream.core.failure_kinds import FailureKind, WorkerEnd
 from millstream.core.ids import VertexId
 from millstream.core.tracebacks import LONGEST_LINE, shortened
 from millstream.jobmanager.execution_graph import Execution
@@ -11,7 +12,6 @@ from millstream.jobmanager.failover.history import ExceptionHistory, Failure
 from millstream.jobmanager.failover.topology import Subtask
 from millstream.proto import status_pb2
 
-PEER_LOST = "PeerLostError"
 _NAMED = 8
 _LONGEST_NAME = 80
 
@@ -38,7 +38,7 @@ def task_failure(
 
 def lost_failure(
     job_id: str, reason: str, now_ms: int, task_manager: str, executions: Sequence[Execution],
-    crashed: bool = False,
+    end: WorkerEnd = WorkerEnd.LOST,
 ) -> status_pb2.TaskFailure:
     """Workers are gone with these executions, which they had or were to get; all of them are named, up to a number."""
     if len(executions) > 1:
@@ -46,7 +46,9 @@ def lost_failure(
         more = f" and {len(executions) - _NAMED} more" if len(executions) > _NAMED else ""
         reason = f"{reason}. Its tasks: {', '.join(names)}{more}"
     failure = job_failure(job_id, f"SlotLost: {reason}", now_ms, task_manager)
-    failure.crashed = crashed
+    failure.final = end is WorkerEnd.IMPOSSIBLE
+    if end is WorkerEnd.CRASHED:
+        failure.kind = FailureKind.CRASHED.value
     if executions:
         first = executions[0]
         failure.task_name, failure.vertex_id = first.name, first.vertex.id
@@ -73,7 +75,7 @@ def checkpoint_failure(
 
 
 def to_failure(message: status_pb2.TaskFailure) -> Failure:
-    """On the way in. Losing a peer is only the echo of what happened to the peer."""
+    """On the way in."""
     return Failure(
         exception=shortened(message.exception, LONGEST_LINE),
         stacktrace=shortened(message.traceback),
@@ -84,10 +86,9 @@ def to_failure(message: status_pb2.TaskFailure) -> Failure:
         operator_name=message.operator_name,
         task_manager=message.task_manager,
         record=message.record,
-        echo=message.exception.partition(":")[0].endswith(PEER_LOST),
+        kind=FailureKind(message.kind),
         signature=message.signature,
         records=message.records,
-        crashed=message.crashed,
     )
 
 
@@ -117,5 +118,5 @@ def _to_message(failure: Failure, job_id: str) -> status_pb2.TaskFailure:
         timestamp=failure.timestamp_ms,
         signature=failure.signature,
         times=failure.times,
-        crashed=failure.crashed,
+        kind=failure.kind.value,
     )

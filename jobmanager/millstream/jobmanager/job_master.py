@@ -25,6 +25,7 @@ from collections.abc import Collection, Mapping
 from typing import assert_never
 
 from millstream.core.clock import Instant
+from millstream.core.failure_kinds import WorkerEnd
 from millstream.core.failure_texts import cause_line
 from millstream.core.graph import JobGraph
 from millstream.core.ids import AttemptId
@@ -160,13 +161,13 @@ class JobMaster:
             case ev.WorkerReadied(allocation_id, address):
                 self._slots.worker_readied(allocation_id, address)
                 return self._deploy_when_ready(now)
-            case ev.WorkerLost(allocation_id, reason, put_down, final, crashed):
+            case ev.WorkerLost(allocation_id, reason, end):
                 lost = self._slots.of_allocation(allocation_id)
-                return self._workers_lost(lost, reason, now, put_down, crashed, slots_too=False, final=final)
+                return self._workers_lost(lost, reason, now, end, slots_too=False)
             case ev.TaskManagerLost(task_manager, reason):
                 lost = self._slots.of_task_manager(task_manager)
                 why = f"task manager {task_manager} was lost: {reason}"
-                return self._workers_lost(lost, why, now, put_down=False, crashed=False, slots_too=True)
+                return self._workers_lost(lost, why, now, WorkerEnd.LOST, slots_too=True)
             case ev.TaskChanged(update):
                 return self._task_changed(update, now)
             case ev.MetricsReported(report):
@@ -289,8 +290,7 @@ class JobMaster:
         return self._fail(failure, now, self._to_deploy)
 
     def _workers_lost(
-        self, keys: list[SlotKey], reason: str, now: Instant, put_down: bool, crashed: bool, slots_too: bool,
-        final: bool = False,
+        self, keys: list[SlotKey], reason: str, now: Instant, end: WorkerEnd, slots_too: bool
     ) -> list[ev.Effect]:
         """Workers are gone, and with `slots_too` also the slots that they ran in."""
         if not keys:
@@ -301,15 +301,14 @@ class JobMaster:
         live = [e for e in tasks if e.is_deployed]
         failing = [e for e in live if not self._is_leaving(e)]
         named = live or [e for e in tasks if not e.state.is_terminal]
-        failure = lost_failure(self.graph.job_id, reason, now.date_ms, slots[0].task_manager, named, crashed)
-        failure.final = final
+        failure = lost_failure(self.graph.job_id, reason, now.date_ms, slots[0].task_manager, named, end)
         for execution in live:
             leaving = self._is_leaving(execution)
             execution.move_to(ExecutionState.CANCELED if leaving else ExecutionState.FAILED, now.date_ms)
         for slot in slots:
             slot.worker_gone()
         gone = self._slots.drop(keys) if slots_too else []
-        if self.status is JobStatus.CANCELLING or (put_down and not failing and not starting):
+        if self.status is JobStatus.CANCELLING or (end is WorkerEnd.PUT_DOWN and not failing and not starting):
             effects = self._tasks_ended(now)
         elif failing or starting or self.status is JobStatus.FAILING or self._restarts.gives_up_on(failure):
             scheduled = [e for e in tasks if e.place in self._to_deploy]

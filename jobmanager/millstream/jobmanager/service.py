@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import grpc
@@ -17,6 +18,7 @@ from millstream.core.background import BackgroundTasks
 from millstream.core.clock import Clock, SystemClock
 from millstream.core.configuration import Configuration
 from millstream.core.errors import MillstreamError, UnreachableError
+from millstream.core.failure_kinds import WorkerEnd
 from millstream.core.graph import JobGraph
 from millstream.core.ids import AllocationId, JobId, JobManagerId, TaskManagerId, new_id
 from millstream.core.lease import Lease, lease_seconds
@@ -37,6 +39,14 @@ _TICK = 0.2
 _NOT_COLLECTING = "the collecting task is not running"
 
 
+@dataclass(frozen=True, slots=True)
+class _TaskManager:
+    """One that is connected."""
+
+    session: TaskManagerSession
+    host: str
+
+
 class JobManagerService:
     """A `millstream.core.daemon.Service`."""
 
@@ -50,7 +60,7 @@ class JobManagerService:
         self._failed: asyncio.Future[MillstreamError] | None = None
         self._background = BackgroundTasks()
         self.jobs: dict[JobId, RunningJob] = {}
-        self._task_managers: dict[TaskManagerId, TaskManagerSession] = {}
+        self._task_managers: dict[TaskManagerId, _TaskManager] = {}
         self._dispatcher: Session[dp.JobManagerMessage, dp.DispatcherMessage] | None = None
         self._resource_manager: Session[rm.JobManagerReport, rm.JobManagerNotice] | None = None
         self._requirements: dict[JobId, int] = {}
@@ -310,9 +320,9 @@ class JobManagerService:
                     connected.append(task_manager)
                     previous = self._task_managers.get(task_manager)
                     if previous is not None:  # what was under way on it is lost: an end, before the new beginning
-                        previous.close("the task manager connected again")
+                        previous.session.close("the task manager connected again")
                         self._task_manager_gone(task_manager, "it connected again")
-                    self._task_managers[task_manager] = session
+                    self._task_managers[task_manager] = _TaskManager(session, message.register.host)
                 elif connected:
                     self._task_manager_message(connected[0], message)
 
@@ -323,8 +333,8 @@ class JobManagerService:
             self._task_manager_gone(task_manager, reason)
 
     def _task_manager_gone(self, task_manager: TaskManagerId, reason: str) -> None:
-        session = self._task_managers.get(task_manager)
-        if session is not None and not session.is_open and not self._stopped:
+        known = self._task_managers.get(task_manager)
+        if known is not None and not known.session.is_open and not self._stopped:
             del self._task_managers[task_manager]
             log.warning("task manager %s: %s", task_manager, reason)
             self._lost(task_manager)
@@ -337,8 +347,7 @@ class JobManagerService:
                 offer = message.offer
                 job_id, allocation = JobId(offer.job_id), AllocationId(offer.allocation_id)
                 if job_id in self.jobs:
-                    host = task_manager.rsplit(":", 1)[0]
-                    self._event(job_id, ev.SlotOffered(allocation, task_manager, host))
+                    self._event(job_id, ev.SlotOffered(allocation, task_manager, self._host_of(task_manager)))
                 else:
                     refusal = pb.OfferAnswer(allocation_id=allocation, accepted=False)
                     self.command(task_manager, pb.JobManagerCommand(offer_answer=refusal))
@@ -354,9 +363,7 @@ class JobManagerService:
                 )
             case "worker_lost":
                 lost = message.worker_lost
-                event = ev.WorkerLost(
-                    AllocationId(lost.allocation_id), lost.reason, lost.put_down, lost.final, lost.crashed
-                )
+                event = ev.WorkerLost(AllocationId(lost.allocation_id), lost.reason, WorkerEnd(lost.end))
                 self._lost(task_manager, lost.allocation_id)
                 self._by_allocation(lost.allocation_id, event)
             case "task_update":
@@ -391,11 +398,15 @@ class JobManagerService:
                 job.task_manager_message(message)
                 return
 
+    def _host_of(self, task_manager: TaskManagerId) -> str:
+        connected = self._task_managers.get(task_manager)
+        return connected.host if connected is not None else ""
+
     def command(self, task_manager: TaskManagerId, command: pb.JobManagerCommand) -> None:
         """Tells a task manager something, if it is connected."""
-        session = self._task_managers.get(task_manager)
-        if session is not None:
-            session.send(command)
+        connected = self._task_managers.get(task_manager)
+        if connected is not None:
+            connected.session.send(command)
 
     def _event(self, job_id: JobId, event: ev.Event) -> None:
         job = self.jobs.get(job_id)

@@ -6,6 +6,7 @@ import reprlib
 from typing import Any
 
 from millstream.core.errors import UnrecoverableError
+from millstream.core.failure_kinds import FailureKind
 from millstream.core.key_groups import UnhashableKeyError
 from millstream.core.tracebacks import encodable, error_signature, one_line, user_traceback
 from millstream.proto import status_pb2, taskmanager_pb2
@@ -81,4 +82,5 @@ def describe_failure(
         final=isinstance(cause, _FINAL),
         signature=error_signature(cause),
         records=records,
+        kind=FailureKind.PEER_LOST.value if isinstance(cause, PeerLostError) else FailureKind.ORDINARY.value,
     )

@@ -315,9 +315,7 @@ class TaskManagerService:
             lost = pb.WorkerLost(
                 allocation_id=allocation.allocation_id,
                 reason=reason,
-                put_down=worker.was_put_down,
-                final=worker.is_impossible,
-                crashed=worker.crashed,
+                end=worker.end.value,
             )
             self._to_job_manager(allocation, pb.TaskManagerMessage(worker_lost=lost))
         else:

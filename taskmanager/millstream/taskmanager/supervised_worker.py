@@ -8,6 +8,7 @@ from collections.abc import Callable
 
 from millstream.core.child import Child, ChildThread
 from millstream.core.configuration import Configuration
+from millstream.core.failure_kinds import WorkerEnd
 from millstream.core.graph import Artifact
 from millstream.core.job_process import start_job_process
 from millstream.core.memory import amount
@@ -39,7 +40,7 @@ class SupervisedWorker:
         self._on_message = on_message
         self._on_progress = on_progress
         self._outputs = outputs
-        self.was_put_down = False
+        self._was_put_down = False
         self._running: set[str] = set()
         self._ready = asyncio.Event()
         self._watch: asyncio.Task[None] | None = None
@@ -48,14 +49,13 @@ class SupervisedWorker:
         self._child = SupervisedChild(self._launch, stop.SerializeToString(), _STOP_GRACE)
 
     @property
-    def is_impossible(self) -> bool:
-        """Whether it could not be started, and never can be."""
-        return self._child.is_impossible
-
-    @property
-    def crashed(self) -> bool:
-        """Whether it exited or crashed by itself: something that its tasks did, as far as anyone knows."""
-        return self._child.crashed
+    def end(self) -> WorkerEnd:
+        """Of a worker that is gone: why. One that ended by itself did what its tasks did, as far as anyone knows."""
+        if self._was_put_down:
+            return WorkerEnd.PUT_DOWN
+        if self._child.is_impossible:
+            return WorkerEnd.IMPOSSIBLE
+        return WorkerEnd.CRASHED if self._child.crashed else WorkerEnd.LOST
 
     async def run(self) -> str:
         """From the environment to the worker's end; answers why it ended."""
@@ -69,7 +69,7 @@ class SupervisedWorker:
     def _about_memory(self) -> str:
         """Native code does not always say that it got no memory: it crashes."""
         limit = limit_of(self._configuration)
-        if not limit or self._child.is_stopping or self._child.is_impossible or self.was_put_down:
+        if not limit or self._child.is_stopping or self._child.is_impossible or self._was_put_down:
             return ""
         return f"; the tasks of its slot may take {amount(limit)} ({OPTION})"
 
@@ -89,7 +89,7 @@ class SupervisedWorker:
         await asyncio.sleep(timeout)
         stuck = self._running & set(cancel.attempt_ids)
         if stuck:
-            self.was_put_down = True
+            self._was_put_down = True
             self.kill(f"{len(stuck)} tasks did not end within task.cancellation.timeout ({timeout:g} s)")
 
     async def stop(self) -> None:

@@ -3,11 +3,13 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
+from millstream.core.failure_kinds import FailureKind
 from millstream.jobmanager.failover.history import ExceptionHistory, Failure
 
 
 def failure(name: str, at: int = 0, echo: bool = False) -> Failure:
-    return Failure(f"{name}: it broke", f"Traceback of {name}", at, task_name="map (1/2)", echo=echo)
+    kind = FailureKind.PEER_LOST if echo else FailureKind.ORDINARY
+    return Failure(f"{name}: it broke", f"Traceback of {name}", at, task_name="map (1/2)", kind=kind)
 
 
 def test_failures_until_handled_are_concurrent() -> None:

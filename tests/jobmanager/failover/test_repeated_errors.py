@@ -5,6 +5,7 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
+from millstream.core.failure_kinds import FailureKind
 from millstream.core.ids import VertexId
 from millstream.jobmanager.failover.history import Failure
 from millstream.jobmanager.failover.repeated_errors import RepeatedErrors
@@ -68,7 +69,7 @@ def test_an_error_behind_the_last_checkpoint_of_all_is_counted() -> None:
 def test_what_no_code_raised_neither_counts_nor_resets() -> None:
     errors = RepeatedErrors(2)
     killed = Failure("SlotLost: slot worker: killed by SIGKILL", "", 0, MAP)
-    echo = replace(BAD, exception="PeerLostError: lost map", signature="PeerLostError", echo=True)
+    echo = replace(BAD, exception="PeerLostError: lost map", signature="PeerLostError", kind=FailureKind.PEER_LOST)
     assert [restart_after(errors, failure) for failure in (killed, echo, BAD, killed, echo, killed)] == [
         0,
         0,

@@ -13,6 +13,7 @@ from worker_rig import WRITTEN, NamedSink, edge, local_pair, turn_all_until, wir
 from millstream.core import plan
 from millstream.core import types as t
 from millstream.core.batches import END_OF_INPUT, Barrier, Element, RowBatch
+from millstream.core.failure_kinds import DeclineReason
 from millstream.core.pickling import to_bytes
 from millstream.core.snapshot import StateSnapshot, read_rows, read_state, storage_at
 from millstream.core.snapshot.operator_json import operators_from_json
@@ -181,7 +182,7 @@ def test_a_newer_checkpoint_declines_the_older(rig: CheckpointRig) -> None:
     join.put(0, barrier(rig, 1), barrier(rig, 2))
     join.put(100, barrier(rig, 2))
     (decline,) = rig.declines(1)
-    assert (decline.reason, decline.message) == ("CHECKPOINT_DECLINED_SUBSUMED", "overtaken by checkpoint 2")
+    assert (decline.reason, decline.message) == (DeclineReason.SUBSUMED, "overtaken by checkpoint 2")
     assert join.state(2, "first") == {}
 
 

@@ -18,6 +18,7 @@ from worker_rig import WRITTEN, NamedSink, local_pair
 
 from millstream.core import plan
 from millstream.core import types as t
+from millstream.core.failure_kinds import DeclineReason
 from millstream.core.ids import JobId, OperatorId
 from millstream.core.key_groups import key_group_of
 from millstream.core.pickling import to_bytes
@@ -335,7 +336,7 @@ def test_a_function_that_cannot_be_captured_declines_and_processing_goes_on(rig:
     Remembering.fails = True
     rig.trigger(1, task)
     (decline,) = rig.declines(1)
-    assert (decline.reason, decline.attempt_id) == ("CHECKPOINT_DECLINED", task.attempt_id)
+    assert (decline.reason, decline.attempt_id) == (DeclineReason.RAISED, task.attempt_id)
     assert decline.message == "op 1: ValueError: the state is not in order"
     assert (decline.failure.operator_name, decline.failure.vertex_id) == ("op 1", task.vertex_id)
     assert "in snapshot_state" in decline.failure.traceback
@@ -389,7 +390,7 @@ def test_a_directory_that_cannot_be_written_declines_and_processing_goes_on(rig:
     rig.trigger(1, task)
     rig.turn_until(rig.answered(1, 1))
     (decline,) = rig.declines(1)
-    assert decline.reason == "CHECKPOINT_ASYNC_EXCEPTION"
+    assert decline.reason == DeclineReason.NOT_WRITTEN
     assert "/job/chk-1/op-1/" in decline.message
     rig.tell(task, no_more_splits={})
     rig.turn_until(rig.ended(task))

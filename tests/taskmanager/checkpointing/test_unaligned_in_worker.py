@@ -15,6 +15,7 @@ from worker_rig import DEBLOAT, edge, local_pair, turn_all_until, wire
 
 from millstream.core import plan
 from millstream.core.batches import END_OF_INPUT, Barrier, Element, RowBatch
+from millstream.core.failure_kinds import DeclineReason
 from millstream.core.pickling import to_bytes
 from millstream.core.snapshot import OperatorSnapshot, StateKind, StateSnapshot, read_rows, read_state, storage_at
 from millstream.core.snapshot.operator_json import operators_from_json, operators_to_json
@@ -552,7 +553,7 @@ def test_a_record_that_cannot_be_stored_declines_the_checkpoint(rig: CheckpointR
     task.put(0, RowBatch([(n for n in [1])]), task.barrier(1))
     rig.turn_until(rig.answered(1, 1))
     (decline,) = rig.declines(1)
-    assert decline.reason == "CHECKPOINT_ASYNC_EXCEPTION"
+    assert decline.reason == DeclineReason.NOT_WRITTEN
     assert "records on their way: cannot be stored" in decline.message
 
 
@@ -565,6 +566,6 @@ def test_the_end_of_a_channel_does_not_complete_what_a_newer_barrier_stopped(rig
     rig.turn_until(rig.answered(1, 1))
     assert not rig.acks(1)
     (decline,) = rig.declines(1)
-    assert decline.reason == "CHECKPOINT_DECLINED_SUBSUMED"
+    assert decline.reason == DeclineReason.SUBSUMED
     task.put(0, task.barrier(3), END_OF_INPUT)
     assert sorted(task.seen(3) + task.caught(3)) == [200, 201]

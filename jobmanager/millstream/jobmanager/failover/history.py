@@ -12,6 +12,7 @@ from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
+from millstream.core.failure_kinds import FailureKind
 from millstream.core.tracebacks import shortened
 from millstream.jobmanager.failover.topology import Subtask
 
@@ -33,11 +34,20 @@ class Failure:
     task_manager: str = ""
     record: str = ""
     labels: Mapping[str, str] = field(default_factory=dict)
-    echo: bool = False
+    kind: FailureKind = FailureKind.ORDINARY
     signature: str = ""
     records: int = 0
     times: int = 0
-    crashed: bool = False
+
+    @property
+    def echo(self) -> bool:
+        """Whether it only tells of another failure."""
+        return self.kind is FailureKind.PEER_LOST
+
+    @property
+    def crashed(self) -> bool:
+        """Whether a process ended by itself."""
+        return self.kind is FailureKind.CRASHED
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,7 +27,9 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from typing import assert_never
 
+from millstream.core.failure_kinds import FailureKind
 from millstream.jobmanager.failover.history import Failure
 from millstream.jobmanager.failover.topology import Subtask
 
@@ -116,7 +118,15 @@ class RepeatedErrors:
 
 
 def _is_countable(failure: Failure) -> bool:
-    return (bool(failure.signature) or failure.crashed) and not failure.echo
+    match failure.kind:
+        case FailureKind.ORDINARY:
+            return bool(failure.signature)
+        case FailureKind.CRASHED:
+            return True
+        case FailureKind.PEER_LOST:
+            return False
+        case _:
+            assert_never(failure.kind)
 
 
 def _furthest(count: _Count, records: Mapping[Subtask, int]) -> int:

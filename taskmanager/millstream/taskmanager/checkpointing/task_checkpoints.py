@@ -2,7 +2,7 @@
 
 Owned by the worker's loop. The capture and the barrier behind it happen between two elements; files are written on a
 thread of the worker's, whose result comes back as a mail. A checkpoint that cannot be taken is declined, and the task
-goes on. The reasons are those of the job manager's `CheckpointFailureReason`.
+goes on.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from millstream.core.barriers import StopMode
 from millstream.core.batches import Barrier
+from millstream.core.failure_kinds import DeclineReason
 from millstream.core.snapshot.storage import FileTarget, location_of
 from millstream.core.snapshot.uri_files import plain_uri
 from millstream.proto import taskmanager_pb2 as pb
@@ -115,7 +116,7 @@ class TaskCheckpoints:
             for number in in_flight.in_vain():
                 self._apply(aligner.aborted(number))
                 self._give_up(number)
-                self._decline(number, "CHECKPOINT_DECLINED_SUBSUMED", "a barrier of a newer checkpoint came first")
+                self._decline(number, DeclineReason.SUBSUMED, "a barrier of a newer checkpoint came first")
             for channel_id, number in in_flight.delivered():
                 self._apply(aligner.delivered(channel_id, number))
             self._apply(aligner.tick(now_ms))
@@ -199,7 +200,7 @@ class TaskCheckpoints:
             self._discard(number)
             if not given_up:
                 failure = self._described(mail.final) if mail.final is not None else None
-                self._decline(number, "CHECKPOINT_ASYNC_EXCEPTION", mail.error, failure)
+                self._decline(number, DeclineReason.NOT_WRITTEN, mail.error, failure)
         elif given_up:
             self._discard(number, mail.barrier.location, mail.written.new_files)
         else:
@@ -247,7 +248,7 @@ class TaskCheckpoints:
                     self._arrivals.pop(number, None)
                     if reason != "aborted":
                         self._give_up(number)
-                        self._decline(number, "CHECKPOINT_DECLINED_SUBSUMED", reason)
+                        self._decline(number, DeclineReason.SUBSUMED, reason)
 
     def _set_blocked(self, blocked: bool, channel_id: int | None = None) -> None:
         for gate in self._task.gates:
@@ -306,7 +307,7 @@ class TaskCheckpoints:
         except TaskInterrupted:
             raise
         except BaseException as error:
-            self._decline(number, "CHECKPOINT_DECLINED", told(error), self._described(error))
+            self._decline(number, DeclineReason.RAISED, told(error), self._described(error))
         try:
             if captured is not None:
                 self._in_flight.record(barrier, recorded)
@@ -344,10 +345,12 @@ class TaskCheckpoints:
         now_ms = self._services.clock.now_ms()
         return describe_failure(error, self._task.deployment, now_ms, self._task.records_taken)
 
-    def _decline(self, checkpoint_id: int, reason: str, message: str, failure: TaskFailure | None = None) -> None:
+    def _decline(
+        self, checkpoint_id: int, reason: DeclineReason, message: str, failure: TaskFailure | None = None
+    ) -> None:
         log.info("%s declines checkpoint %d: %s", self._task.deployment.task_name, checkpoint_id, message)
         decline = pb.CheckpointDecline(
             allocation_id=self._services.allocation_id, attempt_id=self._task.attempt_id, checkpoint_id=checkpoint_id,
-            reason=reason, message=message, failure=failure,
+            reason=reason.value, message=message, failure=failure,
         )  # fmt: skip
         self._services.send(pb.WorkerMessage(checkpoint_decline=decline))
