@@ -592,6 +592,22 @@ def test_other_vertices_may_end_in_part() -> None:
     assert of(ev.NotifyComplete, driver.complete(2))
 
 
+@pytest.mark.parametrize("held", [True, False])
+def test_no_checkpoint_completes_with_consumers_that_finished_before_their_producers(held: bool) -> None:
+    """Unless the producers wait for it: what they wait for else is to commit an earlier one."""
+    driver = started(replace(RARE, interval_ms=1000))
+    driver.end_inputs(*driver.attempts.values() if held else [driver.attempt("sink")])
+    driver.pass_time(1000)
+    assert of(ev.NotifyComplete, driver.complete(1))
+    driver.finish(driver.attempt("sink"))
+    driver.pass_time(1000)
+    effects = driver.complete(2)
+    assert bool(of(ev.NotifyAborted, effects)) is held
+    assert bool(of(ev.NotifyComplete, effects)) is not held
+    assert not of(ev.FailJob, effects)
+    assert driver.coordinator.retained[-1].checkpoint_id == (1 if held else 2)
+
+
 def test_a_savepoint_that_would_miss_entries_of_a_union_list_says_so() -> None:
     driver = started(MANUAL, job=UNION, union="source")
     driver.finish(driver.attempt("source", 0))

@@ -38,6 +38,7 @@ from millstream.jobmanager.checkpoints.aborting import abort, run_all_again
 from millstream.jobmanager.checkpoints.completing import Completion
 from millstream.jobmanager.checkpoints.coordinator_state import CoordinatorState
 from millstream.jobmanager.checkpoints.failures import CheckpointFailureReason as Reason
+from millstream.jobmanager.checkpoints.finished_consumers import waits_for_producers
 from millstream.jobmanager.checkpoints.model import CheckpointId, CompletedCheckpoint, TaskRef, TaskSnapshot
 from millstream.jobmanager.checkpoints.options import checkpoint_options, savepoint_options
 from millstream.jobmanager.checkpoints.pending import PendingCheckpoint, Phase
@@ -316,6 +317,8 @@ class CheckpointCoordinator:
             return []
         if (divided := divided_union(pending)) is not None:
             return refuse(self._state, pending, divided, now)
+        if (why := waits_for_producers(self._state, pending)) is not None:
+            return abort(self._state, pending, Reason.CHECKPOINT_DECLINED_TASK_CLOSING, why, now)
         pending.phase = Phase.WRITING
         return [ev.WriteMetadata(pending.content())]
 

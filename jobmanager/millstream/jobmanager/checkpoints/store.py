@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import assert_never
 
+from millstream.core.ids import AttemptId
 from millstream.jobmanager.checkpoints.events import DeleteCheckpoint, ReleasePointer, StopOutcome
 from millstream.jobmanager.checkpoints.model import CompletedCheckpoint
 from millstream.jobmanager.checkpoints.settings import CheckpointSettings, Retention
@@ -31,6 +32,10 @@ class CompletedCheckpoints:
     def oldest_owned(self) -> int:
         """The oldest one whose files the job keeps; 0 when there is none."""
         return next((c.checkpoint_id for c in self._entries if c.owned), 0)
+
+    def ended_attempts(self) -> frozenset[AttemptId]:
+        """Those whose end one of the checkpoints holds."""
+        return frozenset(s.task.attempt_id for c in self._entries for s in c.content.snapshots if s.ended)
 
     def add(self, checkpoint: CompletedCheckpoint) -> list[DeleteCheckpoint | ReleasePointer]:
         """A new restore point; answers what is no longer needed."""

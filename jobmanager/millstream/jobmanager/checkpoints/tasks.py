@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Mapping
 from enum import Enum, auto
 
 from millstream.core.ids import AttemptId, VertexId
@@ -92,6 +92,11 @@ class TaskTable:
             if self._progress[task.attempt_id] is Progress.ENDED
             or self._topology.upstream_within(task.subtask, self._silent)
         ]
+
+    def unfinished_producers(self, finished: Mapping[VertexId, Collection[int]]) -> set[VertexId]:
+        """Vertices not all of whose subtasks are among the finished ones, while a vertex that they feed is whole."""
+        whole = {v for v, indexes in finished.items() if len(indexes) == self._topology.parallelism[v]}
+        return {e.source for e in self._topology.edges if e.target in whole and e.source not in whole}
 
     @staticmethod
     def _add(places: dict[VertexId, set[int]], subtask: Subtask) -> None:

@@ -55,7 +55,7 @@ def refuse(state: CoordinatorState, pending: PendingCheckpoint, divided: Divided
     for a checkpoint that holds its end. Then all tasks run again, from the checkpoint that holds the end of all.
     """
     effects = abort(state, pending, Reason.CHECKPOINT_DECLINED_TASK_CLOSING, divided.message, now)
-    held = {s.task.attempt_id for c in state.completed.entries for s in c.content.snapshots if s.ended}
+    held = state.completed.ended_attempts()
     waiting = [snapshot for snapshot in divided.snapshots if snapshot.task.attempt_id not in held]
     if pending.request.origin is Origin.FINAL and waiting:
         return effects + fail_job(state, f"the final checkpoint cannot complete: {divided.message}")
