@@ -150,6 +150,29 @@ def test_a_directory_of_too_many_entries_is_not_even_read(tmp_path: Path) -> Non
         tracemalloc.stop()
 
 
+def test_the_holes_of_a_sparse_file_count(tmp_path: Path) -> None:
+    member = tarfile.TarInfo("holes")
+    member.size = 512
+    sparse = {"major": "0", "minor": "1", "size": str(1 << 40), "numblocks": "1", "map": "0,512", "name": "holes"}
+    member.pax_headers = {f"GNU.sparse.{key}": value for key, value in sparse.items()}
+    packed = io.BytesIO()
+    with tarfile.open(fileobj=packed, mode="w", format=tarfile.PAX_FORMAT) as tar:
+        tar.addfile(member, io.BytesIO(bytes(512)))
+    with pytest.raises(EnvironmentFailedError, match=r"python\.unpack\.max-size"):
+        prepare(tmp_path, "sparse.tar", packed.getvalue(), ArtifactKind.ARCHIVE, UnpackLimits())
+    assert not list((tmp_path / "cache").rglob("holes"))
+
+
+def test_a_device_is_not_made(tmp_path: Path) -> None:
+    member = tarfile.TarInfo("null")
+    member.type = tarfile.CHRTYPE
+    packed = io.BytesIO()
+    with tarfile.open(fileobj=packed, mode="w") as tar:
+        tar.addfile(member)
+    with pytest.raises(EnvironmentFailedError, match="has a member that is no file: 'null'"):
+        prepare(tmp_path, "device.tar", packed.getvalue(), ArtifactKind.ARCHIVE, UnpackLimits())
+
+
 def test_links_do_not_lead_out(tmp_path: Path) -> None:
     outside = tmp_path / "outside"
     outside.mkdir()

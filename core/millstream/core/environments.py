@@ -399,6 +399,8 @@ def _unpack(path: Path, name: str, target: Path, budget: UnpackBudget) -> None:
                         os.chmod(extracted, member.external_attr >> 16 & 0o700 | 0o600)
         else:
             budget.extract_tar(path, target)
+    except tarfile.SpecialFileError as error:
+        raise ImpossibleEnvironmentError(f"the archive {name} has a member that is no file: {error}") from error
     except tarfile.FilterError as error:
         raise ImpossibleEnvironmentError(f"the archive {name} has a member outside of it: {error}") from error
     except (tarfile.TarError, lzma.LZMAError, *UNREADABLE_ZIP) as error:

@@ -115,6 +115,8 @@ class UnpackBudget:
     def _each(self, members: Iterable[tarfile.TarInfo]) -> Iterator[tarfile.TarInfo]:
         for member in members:
             self.entry()
+            if member.issparse():  # its holes are not in the archive, and so not counted as it is read
+                self.take(member.size)
             yield member
 
 
