@@ -9,7 +9,7 @@ INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --ed
 PYTEST_FLAGS ?=
 CONTRACTS := $(wildcard proto/millstream/proto/*.proto)
 
-.PHONY: demo check test test-long tests-without-processes lint bench bench-long docs clean
+.PHONY: demo check test test-long tests-without-processes tests-with-processes lint bench bench-long docs clean
 
 $(BASE): pyproject.toml hatch_build.py $(CONTRACTS)  # what users install, and nothing else
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -32,14 +32,20 @@ lint: $(READY)
 check: $(READY)  ## for every change: lint, types, and all tests that start no process; a minute or so
 	$(MAKE) --jobs=2 --keep-going --output-sync=target lint tests-without-processes
 
-test: lint  ## everything that CI runs
-	$(BIN)/pytest -m 'not long' $(PYTEST_FLAGS)
+test: lint  ## everything that CI runs, to its end even if something fails
+	$(MAKE) --keep-going tests-without-processes tests-with-processes
 
 test-long: lint  ## the same with the long versions of the chaos and load tests
-	$(BIN)/pytest $(PYTEST_FLAGS)
+	$(MAKE) --keep-going tests-without-processes tests-with-processes NOT_LONG=
+
+NOT_LONG := and not long
+OR_NONE := || test $$? -eq 5# what pytest exits with when PYTEST_FLAGS leave no test
 
 tests-without-processes: $(READY)  # a test that starts a process carries the marker `process`, or fails
-	$(BIN)/pytest -m 'not process and not long' --numprocesses=auto $(PYTEST_FLAGS)
+	$(BIN)/pytest -m 'not process $(NOT_LONG)' --numprocesses=auto $(PYTEST_FLAGS) $(OR_NONE)
+
+tests-with-processes: $(READY)  # one at a time: what they start has both cores
+	$(BIN)/pytest -m 'process $(NOT_LONG)' $(PYTEST_FLAGS) $(OR_NONE)
 
 bench: $(READY)  ## measured comparisons; writes benchmarks/RESULTS.md
 	$(BIN)/python benchmarks/run.py

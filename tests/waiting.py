@@ -18,11 +18,13 @@ class DeadlineError(AssertionError):
 def wait_until(condition: Callable[[], Any], what: str, deadline: float = DEADLINE) -> Any:
     """Polls other processes until the condition gives something true; fails with what was waited for."""
     end = time.monotonic() + deadline
+    pause = 0.001
     while time.monotonic() < end:
         result = condition()
         if result:
             return result
-        time.sleep(0.05)
+        time.sleep(pause)
+        pause = min(pause * 2, 0.05)
     raise DeadlineError(f"after {deadline:g} s still waiting for: {what}")
 
 
