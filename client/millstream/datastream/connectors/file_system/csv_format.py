@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from millstream.core.conversion import field_types
@@ -52,8 +52,10 @@ class CsvFormat(FileFormat):
             if len(columns) != len(fields):
                 raise InvalidProgramError(f"{len(columns)} CSV columns for the {len(fields)} fields of {types!r}")
             self._column_types = dict(zip(columns, fields, strict=True))
-            self._names = None if list(columns) == names else names
-            required = self._type.required_fields() if isinstance(self._type, DataclassType) else ()
+            required: Collection[str] = ()
+            if isinstance(self._type, DataclassType):  # its fields are found by name, those of others by position
+                self._names = None if list(columns) == names else names
+                required = self._type.required_fields()
             self._required = frozenset(c for c, name in zip(columns, names, strict=True) if name in required)
         self._columns = list(columns) if columns is not None else None
         if twice := twice_in(self._columns or ()):
