@@ -157,10 +157,13 @@ class KeyedProcessSpec(FunctionSpec):
 
 @dataclass(frozen=True, slots=True)
 class ReduceSpec(FunctionSpec):
-    """A rolling reduce per key: emits the new value for every record."""
+    """A rolling reduce per key: emits the new value for every record.
+
+    `function` is a callable `(old, new) -> value`, or a ReduceFunction.
+    """
 
     kind = "reduce"
-    key_selector: KeySelector  # of a callable (old, new) -> value, or a ReduceFunction
+    key_selector: KeySelector
     key_type: TypeInformation = PICKLED
     value_type: TypeInformation = PICKLED
 
