@@ -14,6 +14,8 @@ from ports import free_port
 from waiting import run
 
 from millstream.core.configuration import Configuration
+from millstream.core.errors import UnreachableError
+from millstream.core.leader_lookup import ConfiguredLeaders, Leader, Role, address_options
 from millstream.core.rpc import Stub, open_channel, serve, service_handler
 from millstream.core.session import Dialer, Session, serve_session
 from millstream.proto import resourcemanager_pb2 as pb
@@ -380,5 +382,71 @@ def test_a_server_that_comes_back_is_dialled_again() -> None:
             assert sessions.qsize() == 2
             keeping.cancel()
             await asyncio.gather(keeping, return_exceptions=True)
+
+    run(scenario)
+
+
+class MovingLeader:
+    """A `LeaderLookup` whose leader is set by the test; nobody leads at first."""
+
+    def __init__(self) -> None:
+        self._address = ""
+        self._moved = asyncio.Event()
+
+    def move_to(self, address: str) -> None:
+        self._address = address
+        self._moved.set()
+        self._moved = asyncio.Event()
+
+    async def address_of(self, role: Role) -> str:
+        if not self._address:
+            raise UnreachableError(f"there is no {role}")
+        return self._address
+
+    async def changed(self, role: Role, address: str) -> str:
+        while self._address in ("", address):
+            await self._moved.wait()
+        return self._address
+
+
+def test_a_leader_is_dialled_where_it_is_now() -> None:
+    async def scenario() -> None:
+        ends: asyncio.Queue[str] = asyncio.Queue()
+        dialled: asyncio.Queue[str] = asyncio.Queue()
+
+        def started(session: Session[Any, Any]) -> Callable[[Any], None]:
+            dialled.put_nowait(session.address)
+            return lambda message: None
+
+        leaders = MovingLeader()
+        dialer = Dialer(Leader(leaders, Role.RESOURCE_MANAGER), SERVICE, METHOD, CALM)
+        assert await dialer.dial_once(pb.JobManagerReport, "the leader", started) == (
+            False, "the leader is unreachable: there is no resourcemanager"
+        )  # fmt: skip
+        async with serving() as first, serving() as second:
+            leaders.move_to(first.address)
+            keeping = asyncio.get_running_loop().create_task(
+                dialer.keep_connected(pb.JobManagerReport, "the leader", started, ends.put_nowait, None)
+            )
+            assert await dialled.get() == first.address
+            leaders.move_to(second.address)
+            assert await ends.get() == f"the leader is now at {second.address}"
+            assert await dialled.get() == second.address
+            keeping.cancel()
+            await asyncio.gather(keeping, return_exceptions=True)
+
+    run(scenario)
+
+
+def test_the_configuration_says_where_leaders_are_for_good() -> None:
+    async def scenario() -> None:
+        options = address_options(Role.DISPATCHER, "[::1]:7")
+        leaders = ConfiguredLeaders(Configuration(options))
+        assert await leaders.address_of(Role.DISPATCHER) == "[::1]:7"
+        assert await leaders.changed(Role.DISPATCHER, "127.0.0.1:6122") == "[::1]:7"
+        forever = asyncio.ensure_future(leaders.changed(Role.DISPATCHER, "[::1]:7"))
+        await asyncio.wait([forever], timeout=0)
+        assert not forever.done()
+        forever.cancel()
 
     run(scenario)

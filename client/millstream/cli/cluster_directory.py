@@ -22,6 +22,7 @@ from pathlib import Path
 from millstream.core.configuration import Configuration
 from millstream.core.directories import for_user_only, make_private, private_folder
 from millstream.core.errors import MillstreamError
+from millstream.core.leader_lookup import Role, configured_address
 from millstream.core.log_files import rotated
 from millstream.resourcemanager.process_records import ProcessRecord, processes_with, read_records
 
@@ -125,6 +126,6 @@ class ClusterDirectory:
             return {}
         options = self.configuration()
         temporary = options.string("io.tmp.dirs")
-        owner = f"{options.string('resourcemanager.rpc.address')}:{options.integer('resourcemanager.rpc.port')}"
+        owner = configured_address(options, Role.RESOURCE_MANAGER)
         records = read_records(Path(temporary) / "run") if temporary else {}
         return {path: record for path, record in records.items() if record.details.get("owner") == owner}

@@ -20,6 +20,7 @@ from millstream.cli.options import CLUSTER_DIR_VARIABLE
 from millstream.cli.rest import RestClient
 from millstream.core.configuration import Configuration
 from millstream.core.errors import MillstreamError
+from millstream.core.leader_lookup import Role, configured_endpoint
 from millstream.core.log_files import open_to_append
 from millstream.core.log_reading import read_piece
 from millstream.resourcemanager.process_records import ProcessRecord
@@ -166,9 +167,8 @@ def _runs(cluster: ClusterDirectory, name: str) -> bool:
 
 
 def _listens(configuration: Configuration, kind: str) -> bool:
-    address = (configuration.string(f"{kind}.rpc.address"), configuration.integer(f"{kind}.rpc.port"))
     try:
-        socket.create_connection(address, timeout=2.0).close()
+        socket.create_connection(configured_endpoint(configuration, Role(kind)), timeout=2.0).close()
     except OSError:
         return False
     return True

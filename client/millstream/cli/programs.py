@@ -21,6 +21,7 @@ from millstream.cli.options import (
 from millstream.cli.progress import progress_in_lines, progress_on_terminal
 from millstream.core.configuration import Configuration
 from millstream.core.errors import InvalidProgramError, MillstreamError
+from millstream.core.leader_lookup import ConfiguredLeaders, Role, address_options
 
 if TYPE_CHECKING:
     from millstream.cli.program_source import ProgramSource
@@ -183,9 +184,9 @@ def _state_recovery(savepoint: str | None, allow_non_restored: bool, claim_mode:
 
 def _dispatcher_of(client: RestClient, configuration: Configuration) -> dict[str, str]:
     """Where the cluster's dispatcher takes jobs: as its REST API says, else as configured."""
-    host, separator, port = str(client.get("/config").get("dispatcher-rpc-address", "")).rpartition(":")
-    if separator:
-        return {"dispatcher.rpc.address": host, "dispatcher.rpc.port": port}
+    address = str(client.get("/config").get("dispatcher-rpc-address", ""))
+    if ":" in address:
+        return address_options(Role.DISPATCHER, address)
     if configuration.is_set("dispatcher.rpc.port") and configuration.integer("dispatcher.rpc.port"):
         return {}
     raise MillstreamError(
@@ -203,7 +204,7 @@ async def _submit_artifacts(
     from millstream.core.rpc import open_channel
 
     if source.files:
-        dispatcher = f"{configuration.string('dispatcher.rpc.address')}:{configuration.integer('dispatcher.rpc.port')}"
+        dispatcher = await ConfiguredLeaders(configuration).address_of(Role.DISPATCHER)
         async with open_channel(dispatcher, configuration) as channel:
             for file in source.files:
                 progress(f"uploading {file.name}")

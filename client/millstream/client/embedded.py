@@ -10,6 +10,7 @@ import asyncio
 
 from millstream.core.configuration import Configuration
 from millstream.core.daemon import Service
+from millstream.core.leader_lookup import Role, address_options
 from millstream.dispatcher.service import DispatcherService
 from millstream.jobmanager.service import JobManagerService
 from millstream.resourcemanager.service import ResourceManagerService
@@ -20,14 +21,14 @@ class EmbeddedCluster:
     """A dispatcher, a resource manager, a job manager and one task manager. Owned by one asyncio loop."""
 
     def __init__(self, configuration: Configuration, slots: int) -> None:
-        loopback = {f"{s}.rpc.address": "127.0.0.1" for s in ("dispatcher", "jobmanager", "resourcemanager")}
-        ports = {f"{s}.rpc.port": 0 for s in ("dispatcher", "jobmanager", "resourcemanager", "taskmanager")}
-        own: dict[str, object] = {"taskmanager.host": "127.0.0.1", "taskmanager.numberOfTaskSlots": slots}
+        loopback = {key: value for role in Role for key, value in address_options(role, "127.0.0.1:0").items()}
+        own: dict[str, object] = {"taskmanager.host": "127.0.0.1", "taskmanager.rpc.port": 0}
+        own["taskmanager.numberOfTaskSlots"] = slots
         own["resourcemanager.provider"] = "standalone"
         own["env.log.dir"] = ""  # all of it is the program's output
         if not configuration.is_set("taskmanager.prints.name-task"):
             own["taskmanager.prints.name-task"] = False
-        self._configuration = configuration.merged({**loopback, **ports, **own})
+        self._configuration = configuration.merged({**loopback, **own})
         self._services: list[Service] = []
 
     async def start(self) -> str:
@@ -39,8 +40,8 @@ class EmbeddedCluster:
             await service.start()
         found = self._configuration.merged(
             {
-                "dispatcher.rpc.port": dispatcher.address.rsplit(":", 1)[1],
-                "resourcemanager.rpc.port": resource_manager.address.rsplit(":", 1)[1],
+                **address_options(Role.DISPATCHER, dispatcher.address),
+                **address_options(Role.RESOURCE_MANAGER, resource_manager.address),
             }
         )
         peers: list[Service] = [JobManagerService(found), TaskManagerService(found)]

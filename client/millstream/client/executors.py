@@ -20,6 +20,7 @@ from millstream.core.artifacts import ArtifactError, upload_artifact
 from millstream.core.configuration import Configuration
 from millstream.core.errors import NO_CLUSTER, MillstreamError, SubmissionError, UnreachableError
 from millstream.core.graph import ArtifactKind, JobGraph
+from millstream.core.leader_lookup import ConfiguredLeaders, LeaderLookup, Role
 from millstream.core.rpc import Stub, explain, open_channel, too_large
 from millstream.datastream.detached import SUBMITTED_FILE_VARIABLE
 from millstream.datastream.execution import Executor, JobClient
@@ -41,15 +42,14 @@ def make_executor(configuration: Configuration) -> Executor:
 
 
 class RemoteExecutor:
-    """Submits to the dispatcher at `dispatcher.rpc.address`."""
+    """Submits to the cluster's dispatcher, by default the one at `dispatcher.rpc.address`."""
 
-    def __init__(self, configuration: Configuration) -> None:
+    def __init__(self, configuration: Configuration, leaders: LeaderLookup | None = None) -> None:
         self._configuration = configuration
+        self._leaders = leaders or ConfiguredLeaders(configuration)
 
     def submit(self, graph: JobGraph, artifact_paths: dict[str, str] | None = None) -> JobClient:
         """Uploads what the cluster does not have, then submits."""
-        host = self._configuration.string("dispatcher.rpc.address")
-        address = f"{host}:{self._configuration.integer('dispatcher.rpc.port')}"
         QUIET.begin(self._configuration)
         loop = LoopThread("millstream client")
         _record(graph.job_id)
@@ -59,6 +59,7 @@ class RemoteExecutor:
             QUIET.end()
 
         try:
+            address = loop.call(self._leaders.address_of(Role.DISPATCHER))
             with with_job_folder(graph, artifact_paths or {}, self._configuration) as (whole, paths):
                 client = _submit(loop, address, whole, paths, self._configuration, release, JobStory(everything=True))
         except BaseException:

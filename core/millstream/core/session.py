@@ -16,6 +16,8 @@ from typing import Any, Generic, Protocol, TypeVar
 import grpc
 
 from millstream.core.configuration import Configuration
+from millstream.core.errors import UnreachableError
+from millstream.core.leader_lookup import Leader
 from millstream.core.liveness import Liveness
 from millstream.core.rpc import Stub, explain, open_channel, too_large
 from millstream.proto.session_pb2 import Heartbeat
@@ -35,9 +37,16 @@ class Session(Generic[S, R]):
     """One end of a session. Owned by one asyncio loop."""
 
     def __init__(
-        self, stream: _Stream, message_type: Callable[..., S], peer: str, configuration: Configuration
+        self,
+        stream: _Stream,
+        message_type: Callable[..., S],
+        peer: str,
+        configuration: Configuration,
+        address: str = "",
     ) -> None:
         self.peer = peer
+        self.address = address
+        """Where the peer was dialled; empty at the end that was."""
         self._stream = stream
         self._configuration = configuration
         self._message_type = message_type
@@ -156,12 +165,15 @@ async def serve_session(
 
 
 class Dialer:
-    """Keeps a session to one peer alive: dials, runs, and dials again until stopped."""
+    """Keeps a session to one peer alive: dials, runs, and dials again until stopped.
+
+    A leader is dialled where it is then; a session with one that is followed by another ends.
+    """
 
     RETRY_AFTER = 0.2
 
-    def __init__(self, address: str, service: Any, method: str, configuration: Configuration) -> None:
-        self.address = address
+    def __init__(self, peer: str | Leader, service: Any, method: str, configuration: Configuration) -> None:
+        self._peer = peer
         self._service = service
         self._method = method
         self._configuration = configuration
@@ -170,17 +182,28 @@ class Dialer:
         self, message_type: Callable[..., S], peer: str, started: Callable[[Session[S, R]], Callable[[R], None]]
     ) -> tuple[bool, str]:
         """One session from start to end: whether it ever connected, and why it ended."""
-        async with open_channel(self.address, self._configuration) as channel:
+        try:
+            address = self._peer if isinstance(self._peer, str) else await self._peer.lookup.address_of(self._peer.role)
+        except UnreachableError as error:
+            return False, f"{peer} is unreachable: {error}"
+        async with open_channel(address, self._configuration) as channel:
             call = getattr(Stub(channel, self._service), self._method)(wait_for_ready=False)
             try:
                 await call.wait_for_connection()
             except (grpc.RpcError, asyncio.InvalidStateError) as error:
-                return False, f"{peer} at {self.address} is unreachable: {_reason(error)}"
-            session: Session[S, R] = Session(call, message_type, f"{peer} at {self.address}", self._configuration)
+                return False, f"{peer} at {address} is unreachable: {_reason(error)}"
+            session: Session[S, R] = Session(call, message_type, f"{peer} at {address}", self._configuration, address)
+            following = asyncio.create_task(self._follow(session, peer))
             try:
                 return True, await session.run(started(session))
             finally:
+                following.cancel()
                 call.cancel()
+
+    async def _follow(self, session: Session[S, R], peer: str) -> None:
+        if not isinstance(self._peer, str):
+            address = await self._peer.lookup.changed(self._peer.role, session.address)
+            session.close(f"{peer} is now at {address}")
 
     async def keep_connected(
         self,

@@ -9,6 +9,7 @@ import grpc
 
 from millstream.core.configuration import Configuration
 from millstream.core.errors import MillstreamError, UnreachableError
+from millstream.core.leader_lookup import ConfiguredLeaders, LeaderLookup, Role
 from millstream.core.log_reading import LogFile, LogPiece
 from millstream.core.rpc import Stub, explain, open_channel
 from millstream.proto import resourcemanager_pb2, taskmanager_pb2
@@ -26,28 +27,34 @@ class NoSuchLogError(MillstreamError):
 class ClusterView:
     """A client of the resource manager and of task managers. An unreachable resource manager is an empty cluster."""
 
-    def __init__(self, configuration: Configuration) -> None:
+    def __init__(self, configuration: Configuration, leaders: LeaderLookup | None = None) -> None:
         self._configuration = configuration
-        host = configuration.string("resourcemanager.rpc.address")
-        self._address = f"{host}:{configuration.integer('resourcemanager.rpc.port')}"
+        self._leaders = leaders or ConfiguredLeaders(configuration)
+        self._address = ""
         self._channel: grpc.aio.Channel | None = None
         self._reachable = True
 
     async def overview(self) -> resourcemanager_pb2.Overview:
         """Task managers and pending slots at this moment."""
-        if self._channel is None:
-            self._channel = open_channel(self._address, self._configuration)
-        stub = Stub(self._channel, resourcemanager_pb2.DESCRIPTOR.services_by_name["ResourceManager"])
         try:
+            stub = Stub(await self._to_leader(), resourcemanager_pb2.DESCRIPTOR.services_by_name["ResourceManager"])
             overview = await stub.get_overview(Empty(), timeout=_TIMEOUT)
-        except grpc.RpcError as error:
+        except (grpc.RpcError, UnreachableError) as error:
             if self._reachable:
-                log.warning("the resource manager at %s does not answer: %s", self._address, explain(error))
+                why = explain(error) if isinstance(error, grpc.RpcError) else error
+                log.warning("the resource manager at %s does not answer: %s", self._address, why)
             self._reachable = False
             return resourcemanager_pb2.Overview()
         self._reachable = True
         assert isinstance(overview, resourcemanager_pb2.Overview)
         return overview
+
+    async def _to_leader(self) -> grpc.aio.Channel:
+        address = await self._leaders.address_of(Role.RESOURCE_MANAGER)
+        if self._channel is None or address != self._address:
+            await self.close()
+            self._address, self._channel = address, open_channel(address, self._configuration)
+        return self._channel
 
     async def read_log(self, address: str, name: str, offset: int | None, length: int) -> LogPiece:
         """A piece of a log file of the task manager at this address. Raises NoSuchLogError, UnreachableError."""
@@ -72,6 +79,6 @@ class ClusterView:
 
     async def close(self) -> None:
         """Releases the connection."""
-        if self._channel is not None:
-            await self._channel.close()
-            self._channel = None
+        channel, self._channel = self._channel, None
+        if channel is not None:
+            await channel.close()

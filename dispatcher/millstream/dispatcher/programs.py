@@ -25,6 +25,7 @@ from millstream.core.errors import MillstreamError
 from millstream.core.graph import Artifact, ArtifactKind, JobGraph
 from millstream.core.handed_down import handed_down, secret_options
 from millstream.core.ids import JobId
+from millstream.core.leader_lookup import Role, address_options
 from millstream.core.process_session import kill_session
 from millstream.core.secrets import split_options
 from millstream.dispatcher.artifact_store import ArtifactStore
@@ -89,12 +90,10 @@ class ProgramRunner:
         Once a job was submitted, whatever else goes wrong with the program is a warning: after an error, a client
         would try again, and run the job twice.
         """
-        host, _, port = self._address.rpartition(":")
         remote = {
             "execution.target": "remote",
             "execution.attached": "false",
-            "dispatcher.rpc.address": host,
-            "dispatcher.rpc.port": port,
+            **address_options(Role.DISPATCHER, self._address),
         }
         with self._scratch.folder() as folder:
             answer = folder / "submitted"

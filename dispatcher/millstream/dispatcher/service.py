@@ -16,6 +16,7 @@ from millstream.core.clock import Clock, SystemClock
 from millstream.core.configuration import Configuration
 from millstream.core.directories import work_directory
 from millstream.core.errors import MillstreamError
+from millstream.core.leader_lookup import Role, configured_endpoint
 from millstream.core.rpc import serve, service_handler
 from millstream.dispatcher.artifact_store import ArtifactStore
 from millstream.dispatcher.lifecycle import JobLifecycle
@@ -56,8 +57,7 @@ class DispatcherService:
             dispatcher_pb2.DESCRIPTOR.services_by_name["Dispatcher"],
             DispatcherRpc(configuration, self._lifecycle, artifacts),
         )
-        host = configuration.string("dispatcher.rpc.address")
-        port = configuration.integer("dispatcher.rpc.port")
+        host, port = configured_endpoint(configuration, Role.DISPATCHER)
         self._server, bound = await serve(host, port, [handler], configuration, "dispatcher.rpc.port")
         self.address = f"{host}:{bound}"
         if self._with_rest:

@@ -21,6 +21,7 @@ from millstream.core.errors import MillstreamError, UnreachableError
 from millstream.core.failure_kinds import WorkerEnd
 from millstream.core.graph import JobGraph
 from millstream.core.ids import AllocationId, JobId, JobManagerId, TaskManagerId, new_id
+from millstream.core.leader_lookup import ConfiguredLeaders, Leader, LeaderLookup, Role, configured_endpoint
 from millstream.core.lease import Lease, lease_seconds
 from millstream.core.printable import printable
 from millstream.core.rpc import serve, service_handler
@@ -50,12 +51,16 @@ class _TaskManager:
 class JobManagerService:
     """A `millstream.core.daemon.Service`."""
 
-    def __init__(self, configuration: Configuration, clock: Clock | None = None) -> None:
+    def __init__(
+        self, configuration: Configuration, clock: Clock | None = None, leaders: LeaderLookup | None = None
+    ) -> None:
         self.address = ""
+        self.artifact_address = ""
+        """The dispatcher's, where it was found last; what jobs there are came from it."""
         self._id = JobManagerId(new_id())
         self._configuration = configuration
         self._clock = clock or SystemClock()
-        self._host = configuration.string("jobmanager.rpc.address")
+        self._leaders = leaders or ConfiguredLeaders(configuration)
         self._server: grpc.aio.Server | None = None
         self._failed: asyncio.Future[MillstreamError] | None = None
         self._background = BackgroundTasks()
@@ -77,15 +82,15 @@ class JobManagerService:
         self._failed = loop.create_future()
         self._lease = Lease(lease_seconds(self._configuration), _TICK, loop.time())
         handler = service_handler(pb.DESCRIPTOR.services_by_name["JobManager"], self)
-        port = self._configuration.integer("jobmanager.rpc.port")
-        self._server, bound = await serve(self._host, port, [handler], self._configuration, "jobmanager.rpc.port")
-        self.address = f"{self._host}:{bound}"
+        host, port = configured_endpoint(self._configuration, Role.JOB_MANAGER)
+        self._server, bound = await serve(host, port, [handler], self._configuration, "jobmanager.rpc.port")
+        self.address = f"{host}:{bound}"
         dispatcher = (dp.DESCRIPTOR.services_by_name["Dispatcher"], dp.JobManagerMessage)
         resource_manager = (rm.DESCRIPTOR.services_by_name["ResourceManager"], rm.JobManagerReport)
         for keeping in (
-            self._keep_connected("dispatcher", *dispatcher, self._dispatcher_connected, self._dispatcher_lost),
+            self._keep_connected(Role.DISPATCHER, *dispatcher, self._dispatcher_connected, self._dispatcher_lost),
             self._keep_connected(
-                "resourcemanager", *resource_manager, self._resource_manager_connected, self._resource_manager_lost
+                Role.RESOURCE_MANAGER, *resource_manager, self._resource_manager_connected, self._resource_manager_lost
             ),
         ):
             self._background.spawn(keeping)
@@ -108,15 +113,13 @@ class JobManagerService:
 
     async def _keep_connected(
         self,
-        peer: str,
+        peer: Role,
         contract: Any,
         message_type: Callable[..., Any],
         started: Callable[[Any], Callable[[Any], None]],
         ended: Callable[[str], None],
     ) -> None:
-        host = self._configuration.string(f"{peer}.rpc.address")
-        port = self._configuration.integer(f"{peer}.rpc.port")
-        dialer = Dialer(f"{host}:{port}", contract, "connect_job_manager", self._configuration)
+        dialer = Dialer(Leader(self._leaders, peer), contract, "connect_job_manager", self._configuration)
         timeout = self._configuration.seconds("registration.timeout")
         reason = await dialer.keep_connected(message_type, peer, started, ended, timeout)
         if self._failed is not None and not self._failed.done():
@@ -165,6 +168,7 @@ class JobManagerService:
         self, session: Session[dp.JobManagerMessage, dp.DispatcherMessage]
     ) -> Callable[[dp.DispatcherMessage], None]:
         self._dispatcher = session
+        self.artifact_address = session.address
         self._registered_at = asyncio.get_running_loop().time()
         jobs = [job.details() for job in self.jobs.values()]
         register = dp.RegisterJobManager(job_manager_id=self._id, address=self.address, jobs=jobs)
@@ -412,9 +416,3 @@ class JobManagerService:
         job = self.jobs.get(job_id)
         if job is not None:
             job.tell(event)
-
-    @property
-    def artifact_address(self) -> str:
-        """The dispatcher's."""
-        host = self._configuration.string("dispatcher.rpc.address")
-        return f"{host}:{self._configuration.integer('dispatcher.rpc.port')}"

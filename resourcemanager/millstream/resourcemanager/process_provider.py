@@ -23,6 +23,7 @@ from millstream.core.configuration import Configuration
 from millstream.core.directories import for_user_only, work_directory
 from millstream.core.handed_down import secret_options
 from millstream.core.ids import new_id
+from millstream.core.leader_lookup import Role, address_options
 from millstream.core.log_files import log_folder
 from millstream.core.secrets import split_options
 from millstream.resourcemanager.process_records import ProcessRecord, processes_with, read_records
@@ -86,10 +87,13 @@ class ProcessProvider:
     async def start(self, resource_manager_address: str) -> None:
         """Takes over what an earlier resource manager at this address started and left running."""
         self._owner = resource_manager_address
-        host, _, port = resource_manager_address.rpartition(":")
         self._configuration = self._configuration.merged(
-            {"resourcemanager.rpc.address": host, "resourcemanager.rpc.port": port, "taskmanager.rpc.port": 0}
-        ).merged({"env.log.dir": str(self._logs)})
+            {
+                **address_options(Role.RESOURCE_MANAGER, resource_manager_address),
+                "taskmanager.rpc.port": 0,
+                "env.log.dir": str(self._logs),
+            }
+        )
         for path, record in read_records(self._records).items():
             if record.details.get("owner") != self._owner:
                 continue

@@ -18,6 +18,7 @@ from millstream.core.clock import Clock, SystemClock
 from millstream.core.configuration import Configuration
 from millstream.core.errors import MillstreamError
 from millstream.core.ids import AllocationId, JobId, JobManagerId, TaskManagerId, new_id
+from millstream.core.leader_lookup import Role, configured_endpoint
 from millstream.core.rpc import serve, service_handler
 from millstream.core.session import Session, serve_session
 from millstream.proto import resourcemanager_pb2 as pb
@@ -98,9 +99,8 @@ class ResourceManagerService:
 
     async def start(self) -> None:
         """Listens, then lets the provider begin."""
-        host = self._configuration.string("resourcemanager.rpc.address")
         handler = service_handler(pb.DESCRIPTOR.services_by_name["ResourceManager"], self)
-        port = self._configuration.integer("resourcemanager.rpc.port")
+        host, port = configured_endpoint(self._configuration, Role.RESOURCE_MANAGER)
         self._server, bound = await serve(host, port, [handler], self._configuration, "resourcemanager.rpc.port")
         self.address = f"{host}:{bound}"
         await self._provider.start(self.address)

@@ -20,6 +20,7 @@ from millstream.core.daemon import ServiceDismissed
 from millstream.core.directories import work_directory
 from millstream.core.errors import ConfigurationError, MillstreamError, UnreachableError
 from millstream.core.ids import AllocationId, JobId, TaskManagerId, new_id
+from millstream.core.leader_lookup import ConfiguredLeaders, Leader, LeaderLookup, Role
 from millstream.core.lease import lease_seconds
 from millstream.core.log_reading import LIMIT
 from millstream.core.rpc import serve, service_handler
@@ -41,10 +42,11 @@ ResourceManagerSession = Session[rm.TaskManagerReport, rm.TaskManagerCommand]
 class TaskManagerService:
     """A `millstream.core.daemon.Service`."""
 
-    def __init__(self, configuration: Configuration) -> None:
+    def __init__(self, configuration: Configuration, leaders: LeaderLookup | None = None) -> None:
         self.address = ""
         self.id = TaskManagerId("")
         self._configuration = configuration
+        self._leaders = leaders or ConfiguredLeaders(configuration)
         self._host = configuration.string("taskmanager.host")
         self._table = SlotTable(configuration.integer("taskmanager.numberOfTaskSlots"))
         self._server: grpc.aio.Server | None = None
@@ -105,12 +107,9 @@ class TaskManagerService:
     # The resource manager
 
     async def _keep_registered(self) -> None:
-        address = (
-            f"{self._configuration.string('resourcemanager.rpc.address')}:"
-            f"{self._configuration.integer('resourcemanager.rpc.port')}"
-        )
+        leader = Leader(self._leaders, Role.RESOURCE_MANAGER)
         service = rm.DESCRIPTOR.services_by_name["ResourceManager"]
-        dialer = Dialer(address, service, "connect_task_manager", self._configuration)
+        dialer = Dialer(leader, service, "connect_task_manager", self._configuration)
         reason = await dialer.keep_connected(
             rm.TaskManagerReport,
             "resource manager",
