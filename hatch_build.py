@@ -1,7 +1,7 @@
 """Generates the protobuf modules when the package is built or installed editable.
 
 The generated files are never committed: `proto/millstream/proto/*.proto` is the only source. Services and stubs
-are bound from the descriptors at run time (`millstream.core.rpc`), so only the message modules are generated.
+are bound from the descriptors at run time (`millstream.core.services.rpc`), so only the message modules are generated.
 """
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ import numpy as np
 from rows import BenchmarkError
 
 JOBS = Path(__file__).parent / "jobs"
-WORKER_MODULE = "millstream.taskmanager.worker"
+WORKER_MODULE = "millstream.taskmanager.worker.main"
 INTERRUPTED = (1, 128 + signal.SIGINT, -signal.SIGINT)  # how a job that was cancelled with Ctrl-C may exit
 _RUN = "MILLSTREAM_BENCHMARK_RUN"
 _MARKS = "MILLSTREAM_BENCHMARK_MARKS"

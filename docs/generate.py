@@ -8,14 +8,14 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from millstream.core.options import OPTIONS, Option, OptionType
+from millstream.core.settings.options import OPTIONS, Option, OptionType
 
 PAGE = Path(__file__).resolve().parent / "configuration.md"
 
 HEAD = """\
 # Configuration
 
-<!-- Written by docs/generate.py from core/millstream/core/options.py; `make docs` writes it again. -->
+<!-- Written by docs/generate.py from core/millstream/core/settings/options.py; `make docs` writes it again. -->
 
 Options come from three places, each over the one before:
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from millstream.core.batches import RowBatch
+from millstream.core.records.batches import RowBatch
 from millstream.datastream import StreamExecutionEnvironment
 from millstream.datastream.connectors.base import Boundedness, Source, SourceReaderContext, SplitEnumeratorContext
 from millstream.datastream.connectors.split_queue import DiscoveringEnumerator, OneSplitReader, QueueEnumerator

@@ -8,8 +8,8 @@ from __future__ import annotations
 import atexit
 import contextlib
 
-from millstream.cli.cluster_ports import held_ports
-from millstream.core.configuration import Configuration
+from millstream.cli.cluster.ports import held_ports
+from millstream.core.settings.configuration import Configuration
 
 KEYS = ("rest.port", "dispatcher.rpc.port", "jobmanager.rpc.port", "resourcemanager.rpc.port")
 

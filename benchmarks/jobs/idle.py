@@ -5,7 +5,7 @@ from __future__ import annotations
 from job import environment, execute
 from marks import report
 
-from millstream.core.batches import Batch
+from millstream.core.records.batches import Batch
 from millstream.datastream import FilterFunction, RuntimeContext
 from millstream.datastream.connectors.base import PollStatus, SourceReaderContext
 from millstream.datastream.connectors.index_split import IndexReader

@@ -18,8 +18,8 @@ import pyarrow as pa
 from job import SLOTS, environment, execute
 from marks import report, report_samples, resident_megabytes
 
-from millstream.core.batches import Batch, RowBatch
-from millstream.core.key_groups import stable_hash_column
+from millstream.core.keys.key_groups import stable_hash_column
+from millstream.core.records.batches import Batch, RowBatch
 from millstream.datastream import KeyedProcessFunction, RuntimeContext
 from millstream.datastream.checkpointed import CheckpointedFunction
 from millstream.datastream.connectors.base import Sink, SinkWriter, SourceReaderContext

@@ -8,7 +8,7 @@ from array import array
 
 from marks import report, report_samples
 
-from millstream.core.batches import Batch, ColumnBatch
+from millstream.core.records.batches import Batch, ColumnBatch
 from millstream.datastream.connectors.base import Sink, SinkWriter
 from millstream.datastream.functions import RuntimeContext
 

@@ -9,7 +9,7 @@ from typing import Any
 from job import environment, execute
 from marks import report
 
-from millstream.core.batches import Batch, RowBatch
+from millstream.core.records.batches import Batch, RowBatch
 from millstream.datastream.connectors.base import Sink, SinkWriter, SourceReaderContext
 from millstream.datastream.connectors.index_split import IndexReader
 from millstream.datastream.connectors.number_sequence import NumberSequenceSource

@@ -7,7 +7,7 @@ import time
 from job import environment, execute
 from marks import report
 
-from millstream.core.batches import Batch
+from millstream.core.records.batches import Batch
 from millstream.datastream.connectors.base import Sink, SinkWriter
 from millstream.datastream.functions import RuntimeContext
 

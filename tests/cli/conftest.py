@@ -16,8 +16,8 @@ from typing import Any
 
 import pytest
 
-from millstream.core.configuration import Configuration
-from millstream.core.rpc import serve, service_handler
+from millstream.core.services.rpc import serve, service_handler
+from millstream.core.settings.configuration import Configuration
 from millstream.proto import dispatcher_pb2 as pb
 from millstream.proto import graph_pb2
 

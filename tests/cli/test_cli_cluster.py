@@ -17,13 +17,13 @@ import pytest
 from ports import free_port, free_ports
 from waiting import DEADLINE, wait_until
 
-from millstream.cli.cluster_directory import MARK, ClusterDirectory
-from millstream.cli.cluster_ports import held_ports
-from millstream.cli.cluster_services import chosen, to_start
-from millstream.cli.cluster_stop import stop_cluster
+from millstream.cli.cluster.directory import MARK, ClusterDirectory
+from millstream.cli.cluster.ports import held_ports
+from millstream.cli.cluster.services import chosen, to_start
+from millstream.cli.cluster.stop import stop_cluster
 from millstream.cli.rest import RestClient
-from millstream.core.configuration import Configuration
 from millstream.core.errors import MillstreamError
+from millstream.core.settings.configuration import Configuration
 from millstream.resourcemanager.process_records import ProcessRecord, processes_with
 
 

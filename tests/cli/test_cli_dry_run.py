@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from tiny_wheel import make_wheel
 
-from millstream.core import types as t
+from millstream.core.records import types as t
 from millstream.core.snapshot import StateTypes
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "core" / "snapshot"))

@@ -14,8 +14,8 @@ import pytest
 from tiny_wheel import make_wheel
 from waiting import DEADLINE, wait_until
 
-from millstream.cli.cluster_directory import MARK, ClusterDirectory
-from millstream.cli.cluster_stop import stop_cluster
+from millstream.cli.cluster.directory import MARK, ClusterDirectory
+from millstream.cli.cluster.stop import stop_cluster
 from millstream.resourcemanager.process_records import processes_with
 
 pytestmark = pytest.mark.process

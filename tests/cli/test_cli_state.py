@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from millstream.cli.main import main
-from millstream.core import types as t
+from millstream.core.records import types as t
 from millstream.core.snapshot import StateKind, StateTypes
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "core" / "snapshot"))

@@ -13,10 +13,10 @@ import pytest
 
 from millstream.client.job_client import ClusterJobClient
 from millstream.client.loop_thread import LoopThread
-from millstream.core.configuration import Configuration
 from millstream.core.errors import JobExecutionError, UnreachableError
-from millstream.core.rpc import Stub, open_channel, serve, service_handler
-from millstream.datastream.execution import SavepointError, SavepointFormatType
+from millstream.core.services.rpc import Stub, open_channel, serve, service_handler
+from millstream.core.settings.configuration import Configuration
+from millstream.datastream.execution.executor import SavepointError, SavepointFormatType
 from millstream.proto import dispatcher_pb2 as pb
 from millstream.proto import status_pb2 as status_pb
 

@@ -13,10 +13,10 @@ import pytest
 from millstream.client import folder_scan, job_folder
 from millstream.client.folder_scan import FolderTooLargeError, scan
 from millstream.client.job_folder import program_folder, with_job_folder
-from millstream.core.configuration import Configuration
 from millstream.core.errors import InvalidProgramError
-from millstream.core.graph import Artifact, ArtifactKind, JobGraph
-from millstream.core.ids import JobId
+from millstream.core.jobs.graph import Artifact, ArtifactKind, JobGraph
+from millstream.core.jobs.ids import JobId
+from millstream.core.settings.configuration import Configuration
 
 LIMIT = 10_000
 GRAPH = JobGraph(JobId("a" * 32), "job", (), (), artifacts=(Artifact("0" * 64, "lib.zip", ArtifactKind.PYTHON_FILE),))

@@ -43,7 +43,7 @@ class Jobs:
 
 
 def planned():
-    from millstream.datastream.planning import ProgramPlanned
+    from millstream.datastream.graph.planning import ProgramPlanned
 
     try:
         raise ProgramPlanned("done")
@@ -60,7 +60,7 @@ def interrupted():
 
 
 def wrong_use():
-    from millstream.core.configuration import Configuration
+    from millstream.core.settings.configuration import Configuration
 
     Configuration({"no.such": 1})
 

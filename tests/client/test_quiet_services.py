@@ -11,7 +11,7 @@ import pytest
 
 from millstream.client.loop_thread import LoopThread
 from millstream.client.quiet_services import QuietServices
-from millstream.core.configuration import Configuration
+from millstream.core.settings.configuration import Configuration
 
 
 class Collecting(logging.Handler):

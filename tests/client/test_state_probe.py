@@ -12,8 +12,8 @@ import pytest
 from millstream.client.state_probe import declared_operators
 from millstream.common import Types
 from millstream.core.snapshot import StateKind
-from millstream.core.snapshot.fit import ProgramOperator
-from millstream.core.snapshot.types_json import describe_json
+from millstream.core.snapshot.fitting.fit import ProgramOperator
+from millstream.core.snapshot.metadata.types_json import describe_json
 from millstream.datastream import (
     BroadcastProcessFunction,
     KeyedProcessFunction,

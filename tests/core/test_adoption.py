@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from millstream.core import types as t
-from millstream.core.adoption import adopter
-from millstream.core.exact_values import InexactError
+from millstream.core.records import types as t
+from millstream.core.records.adoption import adopter
+from millstream.core.records.exact_values import InexactError
 from millstream.core.row import Row
 
 SINGLE = float(np.float32(0.1))

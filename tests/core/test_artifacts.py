@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from millstream.core.artifacts import (
+from millstream.core.environments.artifacts import (
     ArtifactError,
     WheelInfo,
     WheelTooLargeError,

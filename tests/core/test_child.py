@@ -21,15 +21,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from waiting import DEADLINE, run
 
-from millstream.core.child import ChildProcess, ChildThread, child_variables
-from millstream.core.control_pipe import LENGTH, ControlPipe
-from millstream.core.environments import Environment
+from millstream.core.environments.environments import Environment
+from millstream.core.processes.child import ChildProcess, ChildThread, child_variables
+from millstream.core.processes.control_pipe import LENGTH, ControlPipe
 
 HERE = Environment(sys.executable, (), None)
 
 CHILD = """
 import argparse, os, queue, signal, socket, subprocess, sys
-from millstream.core.control_pipe import ControlPipe, end_with_parent
+from millstream.core.processes.control_pipe import ControlPipe, end_with_parent
 
 parser = argparse.ArgumentParser()
 parser.add_argument("--control-fd", type=int)
@@ -65,8 +65,8 @@ while True:
 
 PARENT = """
 import asyncio, sys
-from millstream.core.child import ChildProcess
-from millstream.core.environments import Environment
+from millstream.core.processes.child import ChildProcess
+from millstream.core.environments.environments import Environment
 
 async def main():
     child = await ChildProcess.start(Environment(sys.executable, (), None), "child_under_test", [], [sys.argv[1]])

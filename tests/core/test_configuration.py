@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from millstream.core.configuration import Configuration, parse_duration, parse_memory
 from millstream.core.errors import ConfigurationError
-from millstream.core.former_keys import FORMER_KEYS
-from millstream.core.options import OPTIONS, Option, OptionType
+from millstream.core.settings.configuration import Configuration, parse_duration, parse_memory
+from millstream.core.settings.former_keys import FORMER_KEYS
+from millstream.core.settings.options import OPTIONS, Option, OptionType
 
 # Durations and sizes
 

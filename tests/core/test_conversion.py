@@ -15,8 +15,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from millstream.core import types as t
-from millstream.core.conversion import (
+from millstream.core.records import types as t
+from millstream.core.records.conversion import (
     ConversionError,
     arrow_schema,
     record_batch_to_rows,

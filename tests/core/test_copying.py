@@ -19,8 +19,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from millstream.core import types as t
-from millstream.core.copying import ATOMIC, is_immutable, is_immutable_type, private_copy
+from millstream.core.records import types as t
+from millstream.core.records.copying import ATOMIC, is_immutable, is_immutable_type, private_copy
 from millstream.core.row import Row
 
 

@@ -11,12 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from millstream.core.configuration import Configuration
-from millstream.core.directories import private_folder, work_directory
 from millstream.core.errors import ConfigurationError
-from millstream.core.ids import AllocationId, TaskManagerId
+from millstream.core.files.directories import private_folder, work_directory
+from millstream.core.jobs.ids import AllocationId, TaskManagerId
+from millstream.core.settings.configuration import Configuration
 from millstream.dispatcher.uploads import UploadedWheels
-from millstream.taskmanager.local_state import LocalState
+from millstream.taskmanager.supervisor.local_state import LocalState
 
 _OPTION = "io.tmp.dirs"
 

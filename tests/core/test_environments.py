@@ -18,10 +18,10 @@ from pathlib import Path
 import pytest
 from waiting import DEADLINE
 
-from millstream.core.environment_failures import EnvironmentFailedError, ImpossibleEnvironmentError, failed
-from millstream.core.environment_use import in_use, lock_of, remove_unused
-from millstream.core.environments import Environment, EnvironmentCache
-from millstream.core.graph import Artifact, ArtifactKind
+from millstream.core.environments.environment_failures import EnvironmentFailedError, ImpossibleEnvironmentError, failed
+from millstream.core.environments.environment_use import in_use, lock_of, remove_unused
+from millstream.core.environments.environments import Environment, EnvironmentCache
+from millstream.core.jobs.graph import Artifact, ArtifactKind
 
 
 @pytest.fixture(autouse=True)
@@ -116,7 +116,7 @@ def test_a_wheel_with_bundled_wheels_and_requirements_is_installed_once(tmp_path
         os.umask(before)
     assert [p for p in (tmp_path / "new").rglob("*") if not p.is_symlink() and p.stat().st_mode & 0o077] == []
     assert run_in(environment, "import os; print(os.path.exists('model.zip/deep/er/file'))") == "True"
-    code = "import myjob, helperlib, otherlib, millstream.core.ids; print(helperlib.VALUE, otherlib.VALUE)"
+    code = "import myjob, helperlib, otherlib, millstream.core.jobs.ids; print(helperlib.VALUE, otherlib.VALUE)"
     assert run_in(environment, code) == "bundled required"
     assert run_in(environment, "import importlib.util as u; print(u.find_spec('foreignlib'))") == "None"
     assert any(line.startswith("installing myjob-1.0-py3-none-any.whl: ") for line in store.progress)
@@ -276,7 +276,7 @@ def test_a_lock_file_that_was_removed_while_it_was_waited_for_is_taken_anew(
             lock_of(folder).unlink()  # by the one that held it until now
         locked.append(operation)
 
-    monkeypatch.setattr("millstream.core.environment_use.fcntl.flock", flock)
+    monkeypatch.setattr("millstream.core.environments.environment_use.fcntl.flock", flock)
     with in_use(str(lock_of(folder))) as (held,):
         assert os.path.samestat(os.fstat(held), lock_of(folder).stat())
     assert len(locked) == 2

@@ -12,7 +12,7 @@ pytestmark = pytest.mark.process
 
 SOCKETS = """
 import os, socket, stat
-from millstream.core import forking
+from millstream.core.processes import forking
 
 def connected():
     listening = socket.create_server(("127.0.0.1", 0))
@@ -40,7 +40,7 @@ for sender, receiver in ((ours[1], ours[2]), (pipe, other_end)):
 
 LEAVING = """
 import os, sys
-from millstream.core import forking
+from millstream.core.processes import forking
 
 forking.loops_start_here()
 forking.leave_if_forked(ValueError("this is no forked child"))
@@ -53,7 +53,7 @@ sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 
 OWN_LOOP = """
 import os
-from millstream.core import forking
+from millstream.core.processes import forking
 
 if (child := os.fork()) == 0:
     forking.loops_start_here()

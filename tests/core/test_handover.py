@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from millstream.core.batches import RowBatch
-from millstream.core.handover import Handover, RecordCopyError
+from millstream.core.records.batches import RowBatch
+from millstream.core.records.handover import Handover, RecordCopyError
 
 
 class Connection:

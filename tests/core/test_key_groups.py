@@ -20,9 +20,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from millstream.core import types as t
-from millstream.core.conversion import record_batch_to_rows
-from millstream.core.key_groups import (
+from millstream.core.keys.key_groups import (
     UnhashableKeyError,
     combine_hashes,
     default_max_parallelism,
@@ -32,7 +30,9 @@ from millstream.core.key_groups import (
     stable_hash_column,
     subtask_of,
 )
-from millstream.core.key_values import NOT_A_NUMBER, without_nan
+from millstream.core.keys.key_values import NOT_A_NUMBER, without_nan
+from millstream.core.records import types as t
+from millstream.core.records.conversion import record_batch_to_rows
 from millstream.core.row import Row
 
 GOLDEN: list[tuple[Any, int]] = [

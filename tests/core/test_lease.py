@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from millstream.core.configuration import Configuration
-from millstream.core.lease import Lease, lease_seconds
+from millstream.core.services.lease import Lease, lease_seconds
+from millstream.core.settings.configuration import Configuration
 
 BEAT = 0.2
 TIMEOUT = 50.0

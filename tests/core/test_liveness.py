@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from millstream.core.configuration import Configuration
-from millstream.core.liveness import Liveness
+from millstream.core.services.liveness import Liveness
+from millstream.core.settings.configuration import Configuration
 
 TEN_AND_FIFTY = Configuration({"heartbeat.interval": "10 s", "heartbeat.timeout": "50 s"})
 

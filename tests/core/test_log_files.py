@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from waiting import DEADLINE
 
-from millstream.core.log_files import LogBounds, OutputFile, open_to_append, rotated
+from millstream.core.logs.log_files import LogBounds, OutputFile, open_to_append, rotated
 
 
 @pytest.fixture
@@ -91,8 +91,8 @@ def test_a_file_that_someone_moved_is_left_alone(output: tuple[int, Path]) -> No
 def test_a_process_bounds_what_it_prints(tmp_path: Path) -> None:
     program = f"""
 import os, time
-from millstream.core.configuration import Configuration
-from millstream.core.log_files import bound_output
+from millstream.core.settings.configuration import Configuration
+from millstream.core.logs.log_files import bound_output
 bound_output(Configuration({{"env.log.dir": {str(tmp_path)!r}, "env.log.max-size": "1 kb"}}))
 print("x" * 5000, flush=True)
 while not os.path.exists({str(tmp_path / "job.out.1")!r}):

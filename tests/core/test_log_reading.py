@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from millstream.core.log_reading import LIMIT, LogPiece, list_logs, read_ends, read_piece
+from millstream.core.logs.log_reading import LIMIT, LogPiece, list_logs, read_ends, read_piece
 
 
 def test_pieces(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from waiting import DEADLINE
 
-from millstream.core.named_prints import NamedPrints, plain
+from millstream.core.logs.named_prints import NamedPrints, plain
 
 
 def test_each_line_that_is_printed_says_where_it_comes_from() -> None:
@@ -47,8 +47,8 @@ def test_a_line_names_the_task_and_ours_are_shown_from_a_level_on(tmp_path: Path
     file = tmp_path / "all.log"
     program = f"""
 import logging
-from millstream.core.configuration import Configuration
-from millstream.core.logs import set_up_logging
+from millstream.core.settings.configuration import Configuration
+from millstream.core.logs.logs import set_up_logging
 set_up_logging("worker", Configuration({{
     "logging.format": {form!r}, "logging.stderr.level": "ERROR", "execution.local.log-file": {str(file)!r}
 }}), lambda: "job, map (1/2)")

@@ -9,7 +9,7 @@ from typing import Any
 import grpc
 import pytest
 
-from millstream.core.loops import end_tasks
+from millstream.core.processes.loops import end_tasks
 
 
 def test_handlers_that_are_still_ending_print_no_traceback(caplog: pytest.LogCaptureFixture) -> None:

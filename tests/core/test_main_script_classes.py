@@ -46,8 +46,8 @@ CHECKPOINT = """
 import pickle
 from pathlib import Path
 import pyarrow as pa
-from millstream.core import types as t
-from millstream.core.snapshot.columns import to_array
+from millstream.core.records import types as t
+from millstream.core.snapshot.tables.columns import to_array
 
 make = pickle.loads(Path("program1").read_bytes())
 Path("state").write_bytes(pickle.dumps(to_array(list(make().values()), t.PICKLED, "value")))
@@ -56,8 +56,8 @@ Path("state").write_bytes(pickle.dumps(to_array(list(make().values()), t.PICKLED
 RESTORE = """
 import pickle, sys
 from pathlib import Path
-from millstream.core import types as t
-from millstream.core.snapshot.columns import from_array
+from millstream.core.records import types as t
+from millstream.core.snapshot.tables.columns import from_array
 
 def state():
     return from_array(pickle.loads(Path("state").read_bytes()), t.PICKLED, "value", unpickle=True)
@@ -99,7 +99,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Optional
-from millstream.core import types as t
+from millstream.core.records import types as t
 from millstream.core.pickling import to_bytes
 
 @dataclass
@@ -118,7 +118,7 @@ Path("types").write_bytes(to_bytes((t.from_hint(Order), t.from_hint(Item))))
 TYPES = """
 import pickle
 from pathlib import Path
-from millstream.core import types as t
+from millstream.core.records import types as t
 
 order, item = pickle.loads(Path("types").read_bytes())
 assert order.field_types() == [t.ListType(item), t.MapType(t.STRING, item)], order.field_types()

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from millstream.core.printable import printable
+from millstream.core.logs.printable import printable
 from millstream.proto import taskmanager_pb2 as pb
-from millstream.taskmanager.worker import where
+from millstream.taskmanager.worker.main import where
 
 
 def test_what_would_leave_the_line_is_escaped() -> None:

@@ -10,11 +10,17 @@ import sys
 
 import pytest
 
-from millstream.core.configuration import Configuration
 from millstream.core.errors import ConfigurationError
-from millstream.core.handed_down import SECRET_OPTIONS_VARIABLE, secret_options, take_up
-from millstream.core.logs import set_up_logging
-from millstream.core.secrets import is_secret, json_without_secrets, shown_options, split_options, without_secrets
+from millstream.core.logs.logs import set_up_logging
+from millstream.core.processes.handed_down import SECRET_OPTIONS_VARIABLE, secret_options, take_up
+from millstream.core.settings.configuration import Configuration
+from millstream.core.settings.secrets import (
+    is_secret,
+    json_without_secrets,
+    shown_options,
+    split_options,
+    without_secrets,
+)
 
 
 @pytest.mark.parametrize(
@@ -86,8 +92,8 @@ def test_a_configuration_and_the_log_show_none(capsys: pytest.CaptureFixture[str
 def test_a_child_gets_what_its_own_children_and_others_do_not_see() -> None:
     program = (
         "import json, pathlib, subprocess, sys\n"
-        "from millstream.core.handed_down import handed_down_options\n"
-        "again = 'from millstream.core.handed_down import handed_down_options; handed_down_options()'\n"
+        "from millstream.core.processes.handed_down import handed_down_options\n"
+        "again = 'from millstream.core.processes.handed_down import handed_down_options; handed_down_options()'\n"
         "below = subprocess.run([sys.executable, '-c', again], capture_output=True, text=True)\n"
         "own = [pathlib.Path(f'/proc/self/{name}').read_text() for name in ('cmdline', 'environ')]\n"
         "print(json.dumps([handed_down_options(), handed_down_options(), own, below.stderr]))\n"

@@ -11,10 +11,10 @@ import grpc
 import pytest
 from waiting import DEADLINE, run
 
-from millstream.core.configuration import Configuration
 from millstream.core.errors import ConfigurationError, MillstreamError
-from millstream.core.rpc import Stub, explain, open_channel, serve, service_handler
-from millstream.core.security import check_listen, is_loopback, server_credentials
+from millstream.core.services.rpc import Stub, explain, open_channel, serve, service_handler
+from millstream.core.services.security import check_listen, is_loopback, server_credentials
+from millstream.core.settings.configuration import Configuration
 from millstream.proto import resourcemanager_pb2 as pb
 from millstream.proto.session_pb2 import Empty
 

@@ -13,11 +13,11 @@ import pytest
 from ports import free_port
 from waiting import run
 
-from millstream.core.configuration import Configuration
 from millstream.core.errors import UnreachableError
-from millstream.core.leader_lookup import ConfiguredLeaders, Leader, Role, address_options
-from millstream.core.rpc import Stub, open_channel, serve, service_handler
-from millstream.core.session import Dialer, Session, serve_session
+from millstream.core.services.leader_lookup import ConfiguredLeaders, Leader, Role, address_options
+from millstream.core.services.rpc import Stub, open_channel, serve, service_handler
+from millstream.core.services.session import Dialer, Session, serve_session
+from millstream.core.settings.configuration import Configuration
 from millstream.proto import resourcemanager_pb2 as pb
 from millstream.proto.session_pb2 import Empty, Heartbeat
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from millstream.core.states import (
+from millstream.core.jobs.states import (
     JOB_TRANSITIONS,
     TASK_TRANSITIONS,
     ExecutionState,

@@ -7,8 +7,8 @@ from collections.abc import Callable
 
 from waiting import run
 
-from millstream.core.child import Child
-from millstream.core.supervised_child import SupervisedChild
+from millstream.core.processes.child import Child
+from millstream.core.processes.supervised_child import SupervisedChild
 
 
 class PlayedChild:

@@ -9,7 +9,7 @@ from types import FunctionType
 from typing import Any
 
 from millstream.core.errors import InvalidProgramError
-from millstream.core.tracebacks import one_line, user_traceback
+from millstream.core.logs.tracebacks import one_line, user_traceback
 
 
 def _as_runtime(function: Any) -> Any:

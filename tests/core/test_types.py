@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from millstream.core import types as t
+from millstream.core.records import types as t
 
 
 @dataclass(frozen=True)

@@ -15,13 +15,13 @@ from pathlib import Path
 
 import pytest
 
-from millstream.core.artifacts import sha256_of, validate_wheel
-from millstream.core.configuration import Configuration
-from millstream.core.environment_failures import EnvironmentFailedError
-from millstream.core.environments import EnvironmentCache
+from millstream.core.environments.artifacts import sha256_of, validate_wheel
+from millstream.core.environments.environment_failures import EnvironmentFailedError
+from millstream.core.environments.environments import EnvironmentCache
+from millstream.core.environments.unpacking import UnpackBudget, UnpackLimits
 from millstream.core.errors import InvalidProgramError
-from millstream.core.graph import Artifact, ArtifactKind
-from millstream.core.unpacking import UnpackBudget, UnpackLimits
+from millstream.core.jobs.graph import Artifact, ArtifactKind
+from millstream.core.settings.configuration import Configuration
 
 _NAME = "job-1.0-py3-none-any.whl"
 _INFO = "job-1.0.dist-info"

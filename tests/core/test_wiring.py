@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from millstream.core.plan import STRATEGY_NAMES
-from millstream.core.wiring import POINTWISE, consumers_of
+from millstream.core.jobs.plan import STRATEGY_NAMES
+from millstream.core.jobs.wiring import POINTWISE, consumers_of
 
 _width = st.integers(1, 40)
 ALL_TO_ALL = sorted(set(STRATEGY_NAMES.values()) - POINTWISE)

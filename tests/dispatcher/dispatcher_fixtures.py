@@ -16,11 +16,11 @@ from typing import Any
 import jsonschema
 from waiting import DEADLINE
 
-from millstream.core.configuration import Configuration
-from millstream.core.graph import JobEdge, JobGraph, JobVertex, OperatorInfo
-from millstream.core.ids import JobId, OperatorId, VertexId, new_id
-from millstream.core.rpc import Stub, open_channel
-from millstream.core.session import Dialer, Session
+from millstream.core.jobs.graph import JobEdge, JobGraph, JobVertex, OperatorInfo
+from millstream.core.jobs.ids import JobId, OperatorId, VertexId, new_id
+from millstream.core.services.rpc import Stub, open_channel
+from millstream.core.services.session import Dialer, Session
+from millstream.core.settings.configuration import Configuration
 from millstream.dispatcher.service import DispatcherService
 from millstream.proto import dispatcher_pb2 as pb
 from millstream.proto import status_pb2 as status_pb

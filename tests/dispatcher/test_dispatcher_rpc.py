@@ -14,11 +14,11 @@ import grpc
 import pytest
 from dispatcher_fixtures import DEADLINE, client, configuration, eventually, graph, job_manager, running
 
-from millstream.core.artifacts import ArtifactError, download_artifact, upload_artifact
+from millstream.core.environments.artifacts import ArtifactError, download_artifact, upload_artifact
 from millstream.core.errors import MillstreamError
-from millstream.core.graph import Artifact, ArtifactKind, JobGraph
-from millstream.core.ids import JobId, new_id
-from millstream.core.rpc import Stub, open_channel
+from millstream.core.jobs.graph import Artifact, ArtifactKind, JobGraph
+from millstream.core.jobs.ids import JobId, new_id
+from millstream.core.services.rpc import Stub, open_channel
 from millstream.dispatcher import lifecycle
 from millstream.dispatcher.artifact_store import ArtifactStore
 from millstream.dispatcher.service import DispatcherService

@@ -7,8 +7,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from millstream.core.ids import JobId, JobManagerId
-from millstream.core.states import JobStatus
+from millstream.core.jobs.ids import JobId, JobManagerId
+from millstream.core.jobs.states import JobStatus
 from millstream.dispatcher.jobs import (
     AbandonJob,
     CancelJob,

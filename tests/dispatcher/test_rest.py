@@ -28,11 +28,11 @@ from dispatcher_fixtures import (
 )
 
 from millstream.cli.rest import RestClient
-from millstream.core.configuration import Configuration
 from millstream.core.errors import MillstreamError
-from millstream.core.graph import JobGraph
-from millstream.core.ids import new_id
-from millstream.core.rpc import serve, service_handler
+from millstream.core.jobs.graph import JobGraph
+from millstream.core.jobs.ids import new_id
+from millstream.core.services.rpc import serve, service_handler
+from millstream.core.settings.configuration import Configuration
 from millstream.dispatcher.service import DispatcherService
 from millstream.proto import dispatcher_pb2 as pb
 from millstream.proto import resourcemanager_pb2 as rm

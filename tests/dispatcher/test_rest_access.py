@@ -10,9 +10,9 @@ import pytest
 from dispatcher_fixtures import DEADLINE, Http, configuration, running, wheel
 from starlette.datastructures import Headers
 
-from millstream.core.configuration import Configuration
 from millstream.core.errors import ConfigurationError
-from millstream.dispatcher.rest_access import AccessPolicy
+from millstream.core.settings.configuration import Configuration
+from millstream.dispatcher.rest.access import AccessPolicy
 
 _EVIL = {"Origin": "http://evil.example"}
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from dispatcher_fixtures import DEADLINE, Http, configuration, eventually, running
 
-from millstream.dispatcher.rest_connection import BoundedConnection, Patience
+from millstream.dispatcher.rest.connection import BoundedConnection, Patience
 
 KILOBYTES = 1024
 UPLOAD = (
@@ -56,7 +56,7 @@ def test_requests_that_do_not_arrive_are_given_up_and_leave_nothing(
             super().connection_made(transport)
             made.append(self)
 
-    monkeypatch.setattr("millstream.dispatcher.rest_server.BoundedConnection", Recorded)
+    monkeypatch.setattr("millstream.dispatcher.rest.server.BoundedConnection", Recorded)
 
     async def scenario() -> None:
         async def has_received(size: int) -> bool:
@@ -90,7 +90,7 @@ def test_requests_that_do_not_arrive_are_given_up_and_leave_nothing(
 
 
 def test_there_are_no_more_connections_than_may_be(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("millstream.dispatcher.rest_connection.most_connections", lambda: 0)
+    monkeypatch.setattr("millstream.dispatcher.rest.connection.most_connections", lambda: 0)
 
     async def scenario() -> None:
         async with running(configuration(tmp_path)) as service, asyncio.timeout(DEADLINE):

@@ -11,7 +11,7 @@ import grpc
 import pytest
 from dispatcher_fixtures import Checked, Http, client, configuration, eventually, graph, running
 
-from millstream.core.ids import JobId, OperatorId, new_id
+from millstream.core.jobs.ids import JobId, OperatorId, new_id
 from millstream.core.snapshot import (
     FileSystemStorage,
     OperatorSnapshot,

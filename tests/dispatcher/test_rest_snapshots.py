@@ -23,10 +23,11 @@ from dispatcher_fixtures import (
     running,
 )
 
-from millstream.core.configuration import Configuration
-from millstream.core.ids import new_id
-from millstream.core.rpc import Stub
-from millstream.dispatcher import lifecycle, rest_operations
+from millstream.core.jobs.ids import new_id
+from millstream.core.services.rpc import Stub
+from millstream.core.settings.configuration import Configuration
+from millstream.dispatcher import lifecycle
+from millstream.dispatcher.rest import operations as rest_operations
 from millstream.dispatcher.service import DispatcherService
 from millstream.proto import dispatcher_pb2 as pb
 from millstream.proto import status_pb2 as status_pb

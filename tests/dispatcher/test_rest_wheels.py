@@ -17,17 +17,17 @@ import pytest
 from dispatcher_fixtures import Http, configuration, eventually, running, wheel
 from waiting import wait_until
 
-from millstream.core.ids import new_id
+from millstream.core.jobs.ids import new_id
 
 NAME = "tinyjob-1.0-py3-none-any.whl"
 # A program that does by itself what the API and its executor do.
 PROGRAM = """
 import asyncio, json, os, sys
-from millstream.core.configuration import Configuration
-from millstream.core.graph import Artifact, ArtifactKind, JobGraph, JobVertex
-from millstream.core.ids import new_id
-from millstream.core.rpc import Stub, open_channel
-from millstream.datastream.planning import ProgramPlanned
+from millstream.core.settings.configuration import Configuration
+from millstream.core.jobs.graph import Artifact, ArtifactKind, JobGraph, JobVertex
+from millstream.core.jobs.ids import new_id
+from millstream.core.services.rpc import Stub, open_channel
+from millstream.datastream.graph.planning import ProgramPlanned
 from millstream.proto import dispatcher_pb2 as pb
 
 

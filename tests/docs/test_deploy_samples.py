@@ -12,8 +12,8 @@ import yaml
 from doc_blocks import ROOT
 
 from millstream.cli.main import millstream
-from millstream.core.configuration import Configuration
-from millstream.core.options import OPTIONS
+from millstream.core.settings.configuration import Configuration
+from millstream.core.settings.options import OPTIONS
 
 DEPLOY = ROOT / "deploy"
 SERVICES = {"dispatcher", "jobmanager", "resourcemanager", "taskmanager"}

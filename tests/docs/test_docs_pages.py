@@ -16,10 +16,19 @@ from doc_blocks import DOCS, ROOT, blocks_of, pages
 from doc_shell import DEADLINE, Shell
 
 from millstream.cli.main import millstream
-from millstream.core.configuration import Configuration
-from millstream.core.options import OPTIONS
+from millstream.core.settings.configuration import Configuration
+from millstream.core.settings.options import OPTIONS
 from millstream.dispatcher.service import DispatcherService
 
+_PACKAGES = [
+    "core",
+    "common",
+    "datastream",
+    "client",
+    "cli",
+    *(f"{name}manager" for name in ("resource", "job", "task")),
+    "dispatcher",
+]
 PROGRAMS = [
     page
     for page in pages()
@@ -51,9 +60,11 @@ def test_links_lead_somewhere(page: Path) -> None:
 @pytest.mark.parametrize("page", pages(), ids=lambda page: page.name)
 def test_files_and_options_that_are_named_exist(page: Path) -> None:
     text = page.read_text()
-    for name in re.findall(r"`((?:examples|deploy|docs|benchmarks|core|tests)/[\w./-]*\w\.\w+)`", text):
+    packages = [path / "millstream" for path in ROOT.iterdir() if (path / "millstream").is_dir()]
+    folders = "|".join(["examples", "deploy", "docs", "benchmarks", "tests", "proto", *_PACKAGES])
+    for name in re.findall(rf"`((?:{folders})/[\w./-]*\w\.\w+)`", text):
         if name != "benchmarks/RESULTS.md":
-            assert (ROOT / name).exists(), f"{page.name}: {name}"
+            assert any((folder / name).exists() for folder in (ROOT, *packages)), f"{page.name}: {name}"
     for key in re.findall(r"-D ?([\w.-]+)=", text):
         assert key in OPTIONS or key == "key", f"{page.name}: {key}"
     families = {key.partition(".")[0] for key in OPTIONS} - {"python"}

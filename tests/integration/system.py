@@ -181,11 +181,11 @@ class Cluster:
 
     def workers(self) -> list[int]:
         """The pids of the slot workers of this cluster."""
-        return sorted(self._members() & set(processes_with("millstream.taskmanager.worker")))
+        return sorted(self._members() & set(processes_with("millstream.taskmanager.worker.main")))
 
     def coordinators(self) -> list[int]:
         """The pids of the processes that run the enumerators of this cluster's jobs."""
-        return sorted(self._members() & set(processes_with("millstream.jobmanager.coordinator")))
+        return sorted(self._members() & set(processes_with("millstream.jobmanager.sources.enumerators")))
 
     def service_pids(self, name: str) -> list[int]:
         """The pids of one kind of daemon."""

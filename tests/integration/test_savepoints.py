@@ -18,8 +18,8 @@ import pandas as pd
 import pytest
 from system import DEADLINE, Cluster, files_in, wait_until, write_job
 
-from millstream.core.configuration import Configuration
-from millstream.core.rpc import Stub, open_channel
+from millstream.core.services.rpc import Stub, open_channel
+from millstream.core.settings.configuration import Configuration
 from millstream.proto import dispatcher_pb2 as pb
 
 pytestmark = pytest.mark.process

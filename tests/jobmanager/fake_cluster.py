@@ -12,10 +12,10 @@ from job_graphs import pipeline
 from ports import free_port
 from waiting import DEADLINE
 
-from millstream.core.configuration import Configuration
-from millstream.core.graph import JobGraph
-from millstream.core.rpc import serve, service_handler
-from millstream.core.session import Dialer, Session, serve_session
+from millstream.core.jobs.graph import JobGraph
+from millstream.core.services.rpc import serve, service_handler
+from millstream.core.services.session import Dialer, Session, serve_session
+from millstream.core.settings.configuration import Configuration
 from millstream.jobmanager.service import JobManagerService
 from millstream.proto import dispatcher_pb2 as dp
 from millstream.proto import resourcemanager_pb2 as rm

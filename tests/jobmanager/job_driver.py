@@ -8,10 +8,10 @@ from random import Random
 from typing import Any, assert_never
 
 from millstream.core.clock import Instant
-from millstream.core.failure_kinds import FailureKind, WorkerEnd
-from millstream.core.graph import JobGraph
-from millstream.core.ids import AllocationId, AttemptId, TaskManagerId
-from millstream.core.states import JOB_TRANSITIONS, TASK_TRANSITIONS, ExecutionState, JobStatus
+from millstream.core.jobs.failure_kinds import FailureKind, WorkerEnd
+from millstream.core.jobs.graph import JobGraph
+from millstream.core.jobs.ids import AllocationId, AttemptId, TaskManagerId
+from millstream.core.jobs.states import JOB_TRANSITIONS, TASK_TRANSITIONS, ExecutionState, JobStatus
 from millstream.jobmanager import events as ev
 from millstream.jobmanager.execution_graph import Execution, TaskRestore
 from millstream.jobmanager.failover.restart_strategy import create_restart_strategy

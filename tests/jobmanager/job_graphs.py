@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from millstream.core.graph import JobEdge, JobGraph, JobVertex, OperatorInfo
-from millstream.core.ids import JobId, OperatorId, VertexId
+from millstream.core.jobs.graph import JobEdge, JobGraph, JobVertex, OperatorInfo
+from millstream.core.jobs.ids import JobId, OperatorId, VertexId
 from millstream.core.snapshot import StateKind
 
 ANY = frozenset(StateKind)

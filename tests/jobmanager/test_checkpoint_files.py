@@ -10,9 +10,9 @@ from typing import Any
 from job_graphs import pipeline
 from waiting import wait_until
 
-from millstream.core.background import BackgroundTasks
-from millstream.core.barriers import StopMode
-from millstream.core.ids import JobId, OperatorId
+from millstream.core.jobs.barriers import StopMode
+from millstream.core.jobs.ids import JobId, OperatorId
+from millstream.core.processes.background import BackgroundTasks
 from millstream.core.snapshot import (
     CheckpointStorage,
     FileSystemStorage,

@@ -14,7 +14,7 @@ from waiting import DEADLINE
 from millstream.core.clock import ManualClock
 from millstream.core.pickling import to_bytes
 from millstream.datastream.connectors.base import Boundedness, Source, SplitEnumerator, SplitEnumeratorContext
-from millstream.jobmanager.coordinator import Coordinator
+from millstream.jobmanager.sources.enumerators import Coordinator
 from millstream.proto import taskmanager_pb2 as pb
 from millstream.proto.session_pb2 import Empty
 

@@ -11,10 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from job_graphs import edge, job, pipeline, vertex
 
-from millstream.core.graph import Artifact, ArtifactKind, JobGraph
-from millstream.core.ids import AllocationId, TaskManagerId
-from millstream.core.states import ExecutionState, IllegalTransitionError
-from millstream.core.wiring import POINTWISE, consumers_of
+from millstream.core.jobs.graph import Artifact, ArtifactKind, JobGraph
+from millstream.core.jobs.ids import AllocationId, TaskManagerId
+from millstream.core.jobs.states import ExecutionState, IllegalTransitionError
+from millstream.core.jobs.wiring import POINTWISE, consumers_of
 from millstream.jobmanager.execution_graph import ExecutionGraph, Slot, SlotKey
 from millstream.proto import taskmanager_pb2 as pb
 

@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 from job_graphs import pipeline
 
-from millstream.core.graph import JobGraph
-from millstream.core.ids import JobId, OperatorId
+from millstream.core.jobs.graph import JobGraph
+from millstream.core.jobs.ids import JobId, OperatorId
 from millstream.core.snapshot import (
     OperatorSnapshot,
     SnapshotError,
@@ -18,7 +18,7 @@ from millstream.core.snapshot import (
     StateKind,
     StateSnapshot,
 )
-from millstream.jobmanager.snapshot_fit import fit_to_snapshot
+from millstream.jobmanager.restoring.snapshot_fit import fit_to_snapshot
 
 WHERE = "file:///savepoint"
 

@@ -12,10 +12,10 @@ import pytest
 from job_graphs import edge, job, vertex
 from waiting import DEADLINE
 
-from millstream.core.background import BackgroundTasks
 from millstream.core.clock import Instant, SystemClock
-from millstream.core.ids import AllocationId, TaskManagerId, VertexId
-from millstream.core.states import ExecutionState
+from millstream.core.jobs.ids import AllocationId, TaskManagerId, VertexId
+from millstream.core.jobs.states import ExecutionState
+from millstream.core.processes.background import BackgroundTasks
 from millstream.jobmanager import events as ev
 from millstream.jobmanager.checkpoints.settings import CheckpointingMode, CheckpointSettings
 from millstream.jobmanager.failover.topology import Subtask

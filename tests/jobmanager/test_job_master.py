@@ -9,9 +9,9 @@ import pytest
 from job_driver import JobDriver
 from job_graphs import edge, job, pipeline, vertex
 
-from millstream.core.graph import JobGraph
-from millstream.core.ids import AllocationId, AttemptId
-from millstream.core.states import ExecutionState, JobStatus
+from millstream.core.jobs.graph import JobGraph
+from millstream.core.jobs.ids import AllocationId, AttemptId
+from millstream.core.jobs.states import ExecutionState, JobStatus
 from millstream.jobmanager import events as ev
 from millstream.jobmanager.details import job_details
 from millstream.jobmanager.execution_graph import SlotKey

@@ -9,10 +9,10 @@ import pytest
 from job_driver import JobDriver
 from job_graphs import edge, job, pipeline, vertex
 
-from millstream.core.failure_kinds import WorkerEnd
-from millstream.core.graph import JobGraph
-from millstream.core.ids import AllocationId, VertexId
-from millstream.core.states import ExecutionState, JobStatus
+from millstream.core.jobs.failure_kinds import WorkerEnd
+from millstream.core.jobs.graph import JobGraph
+from millstream.core.jobs.ids import AllocationId, VertexId
+from millstream.core.jobs.states import ExecutionState, JobStatus
 from millstream.jobmanager import events as ev
 from millstream.jobmanager.details import job_details
 from millstream.jobmanager.execution_graph import Execution, TaskRestore

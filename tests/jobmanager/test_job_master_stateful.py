@@ -8,9 +8,9 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition,
 from job_driver import JobDriver
 from job_graphs import edge, job, pipeline, vertex
 
-from millstream.core.graph import JobGraph
-from millstream.core.ids import AllocationId
-from millstream.core.states import ExecutionState, JobStatus
+from millstream.core.jobs.graph import JobGraph
+from millstream.core.jobs.ids import AllocationId
+from millstream.core.jobs.states import ExecutionState, JobStatus
 from millstream.jobmanager import events as ev
 from millstream.jobmanager.details import job_details
 from millstream.jobmanager.failover.settings import ExponentialDelay, FixedDelay, NoRestart, RestartSettings

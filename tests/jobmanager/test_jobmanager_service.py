@@ -10,8 +10,8 @@ from fake_cluster import Cluster, run
 from job_graphs import pipeline
 from waiting import DEADLINE
 
-from millstream.core.configuration import Configuration
-from millstream.core.ids import JobId
+from millstream.core.jobs.ids import JobId
+from millstream.core.settings.configuration import Configuration
 from millstream.jobmanager.service import JobManagerService
 from millstream.proto import dispatcher_pb2 as dp
 from millstream.proto import resourcemanager_pb2 as rm

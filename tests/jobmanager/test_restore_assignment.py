@@ -9,9 +9,9 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from job_graphs import ANY, edge, job, vertex
 
-from millstream.core.graph import OperatorInfo
-from millstream.core.ids import AttemptId, JobId, OperatorId, VertexId
-from millstream.core.key_groups import key_group_range
+from millstream.core.jobs.graph import OperatorInfo
+from millstream.core.jobs.ids import AttemptId, JobId, OperatorId, VertexId
+from millstream.core.keys.key_groups import key_group_range
 from millstream.core.snapshot import (
     FORMAT_VERSION,
     IncompatibleStateError,
@@ -23,7 +23,7 @@ from millstream.core.snapshot import (
     StateSnapshot,
     UnusableFileError,
 )
-from millstream.core.snapshot.operator_json import operators_from_json, operators_to_json
+from millstream.core.snapshot.metadata.operator_json import operators_from_json, operators_to_json
 from millstream.jobmanager.checkpoints.model import (
     CheckpointContent,
     CheckpointId,
@@ -32,9 +32,9 @@ from millstream.jobmanager.checkpoints.model import (
     TaskSnapshot,
 )
 from millstream.jobmanager.failover.topology import Subtask
-from millstream.jobmanager.restore_assignment import assign_states
+from millstream.jobmanager.restoring.restore_assignment import assign_states
 from millstream.jobmanager.snapshot_content import AcknowledgedState, enumerator_states, snapshot_metadata
-from millstream.jobmanager.split_assignments import SplitAssignments
+from millstream.jobmanager.sources.split_assignments import SplitAssignments
 
 MAX = 128
 CHECKSUM = f"sha256:{'0' * 64}"

@@ -8,10 +8,10 @@ from typing import Any
 
 from job_graphs import pipeline
 
-from millstream.core.background import BackgroundTasks
 from millstream.core.clock import SystemClock
-from millstream.core.configuration import Configuration
-from millstream.core.ids import AllocationId, JobId, TaskManagerId
+from millstream.core.jobs.ids import AllocationId, JobId, TaskManagerId
+from millstream.core.processes.background import BackgroundTasks
+from millstream.core.settings.configuration import Configuration
 from millstream.jobmanager import events as ev
 from millstream.jobmanager.running_job import RunningJob
 from millstream.proto import dispatcher_pb2 as dp

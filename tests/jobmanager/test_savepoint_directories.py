@@ -6,8 +6,8 @@ import re
 
 import pytest
 
-from millstream.core.background import BackgroundTasks
-from millstream.core.ids import JobId
+from millstream.core.jobs.ids import JobId
+from millstream.core.processes.background import BackgroundTasks
 from millstream.core.snapshot import MemoryStorage
 from millstream.jobmanager.checkpoint_files import CheckpointFiles
 from millstream.jobmanager.checkpoints.model import CheckpointId, SnapshotKind, SnapshotOptions

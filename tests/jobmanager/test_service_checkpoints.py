@@ -10,10 +10,10 @@ import pytest
 from fake_cluster import Cluster, FakeTaskManager, run
 from job_graphs import pipeline
 
-from millstream.core.graph import JobGraph
-from millstream.core.ids import JobId, OperatorId
+from millstream.core.jobs.graph import JobGraph
+from millstream.core.jobs.ids import JobId, OperatorId
 from millstream.core.snapshot import OperatorSnapshot, StateFile, StateKind, StateSnapshot
-from millstream.core.snapshot.operator_json import operators_from_json, operators_to_json
+from millstream.core.snapshot.metadata.operator_json import operators_from_json, operators_to_json
 from millstream.proto import taskmanager_pb2 as pb
 from millstream.proto.status_pb2 import TaskFailure
 

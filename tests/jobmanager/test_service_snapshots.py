@@ -14,10 +14,10 @@ from job_graphs import pipeline
 from test_service_checkpoints import acknowledge, checkpointed, completion, operators, triggered
 from waiting import wait_until
 
-from millstream.core.graph import JobGraph
-from millstream.core.ids import JobId, OperatorId
+from millstream.core.jobs.graph import JobGraph
+from millstream.core.jobs.ids import JobId, OperatorId
 from millstream.core.snapshot import FileSystemStorage, OperatorSnapshot, StateFile, StateKind, StateSnapshot
-from millstream.core.snapshot.operator_json import operators_from_json, operators_to_json
+from millstream.core.snapshot.metadata.operator_json import operators_from_json, operators_to_json
 from millstream.proto import dispatcher_pb2 as dp
 from millstream.proto import taskmanager_pb2 as pb
 

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from waiting import DEADLINE
 
-from millstream.core.configuration import Configuration
+from millstream.core.settings.configuration import Configuration
 from millstream.resourcemanager.process_provider import ProcessProvider, task_manager_command
 from millstream.resourcemanager.process_records import ProcessRecord, processes_with, read_records
 
@@ -175,7 +175,7 @@ def test_credentials_are_not_on_the_command_line_and_reach_the_process(tmp_path:
     secret = "s3://key:verysecret@bucket/checkpoints"
     seen = tmp_path / "seen"
     program = (
-        "import pathlib, signal; from millstream.core.handed_down import handed_down_options\n"
+        "import pathlib, signal; from millstream.core.processes.handed_down import handed_down_options\n"
         "own = ''.join(pathlib.Path(f'/proc/self/{name}').read_text() for name in ('cmdline', 'environ'))\n"
         f"written = pathlib.Path({str(seen)!r} + '.new')\n"
         "written.write_text(f'{handed_down_options()} {\"very\" \"secret\" in own}')\n"

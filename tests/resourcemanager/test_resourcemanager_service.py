@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 from waiting import DEADLINE
 
-from millstream.core.configuration import Configuration
 from millstream.core.errors import MillstreamError
-from millstream.core.rpc import Stub, open_channel
-from millstream.core.session import Dialer, Session
+from millstream.core.services.rpc import Stub, open_channel
+from millstream.core.services.session import Dialer, Session
+from millstream.core.settings.configuration import Configuration
 from millstream.proto import resourcemanager_pb2 as pb
 from millstream.proto.session_pb2 import Empty
 from millstream.resourcemanager.service import ResourceManagerService

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 import pytest
 
-from millstream.core.ids import AllocationId, JobId, JobManagerId, TaskManagerId
+from millstream.core.jobs.ids import AllocationId, JobId, JobManagerId, TaskManagerId
 from millstream.resourcemanager.slot_events import (
     AllocateSlot,
     Effect,

@@ -10,7 +10,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from millstream.core.ids import AllocationId, JobId, JobManagerId, TaskManagerId
+from millstream.core.jobs.ids import AllocationId, JobId, JobManagerId, TaskManagerId
 from millstream.resourcemanager.slot_events import (
     AllocateSlot,
     Event,

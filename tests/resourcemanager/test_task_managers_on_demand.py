@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from waiting import DEADLINE
 
-from millstream.core.configuration import Configuration
-from millstream.core.rpc import Stub, open_channel
-from millstream.core.session import Dialer
+from millstream.core.services.rpc import Stub, open_channel
+from millstream.core.services.session import Dialer
+from millstream.core.settings.configuration import Configuration
 from millstream.proto import resourcemanager_pb2 as pb
 from millstream.proto.session_pb2 import Empty
 from millstream.resourcemanager.process_records import read_records

@@ -13,11 +13,11 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from millstream.core import plan
-from millstream.core.batches import Barrier, Batch, RowBatch
 from millstream.core.clock import Instant
-from millstream.core.ids import AttemptId, VertexId
-from millstream.core.state_kinds import StateKind
+from millstream.core.jobs import plan
+from millstream.core.jobs.ids import AttemptId, VertexId
+from millstream.core.jobs.state_kinds import StateKind
+from millstream.core.records.batches import Barrier, Batch, RowBatch
 from millstream.datastream.connectors.two_phase_commit import TwoPhaseCommitSink
 from millstream.jobmanager.checkpoints import events as ev
 from millstream.jobmanager.checkpoints.coordinator import CheckpointCoordinator
@@ -30,9 +30,9 @@ from millstream.jobmanager.checkpoints.model import (
 )
 from millstream.jobmanager.checkpoints.settings import CheckpointSettings
 from millstream.jobmanager.failover.topology import JobTopology, Subtask
-from millstream.taskmanager.interruption import TaskInterrupted
-from millstream.taskmanager.operators.base import OperatorError
 from millstream.taskmanager.testing import GivenElements, OperatorHarness
+from millstream.taskmanager.worker.interruption import TaskInterrupted
+from millstream.taskmanager.worker.operators.base import OperatorError
 
 SUBTASKS = 2
 INTERVAL_MS = 1_000

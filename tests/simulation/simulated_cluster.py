@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from simulated_services import HEARTBEAT_TIMEOUT, JobManager, ResourceManager, TaskManager
 from virtual_network import World
 
-from millstream.core.graph import JobEdge, JobGraph, JobVertex
-from millstream.core.ids import JobId, VertexId
-from millstream.core.states import ExecutionState, JobStatus
+from millstream.core.jobs.graph import JobEdge, JobGraph, JobVertex
+from millstream.core.jobs.ids import JobId, VertexId
+from millstream.core.jobs.states import ExecutionState, JobStatus
 from millstream.resourcemanager.slot_manager import SlotState
 
 MOST_STEPS = 40_000

@@ -13,10 +13,10 @@ from typing import Any, assert_never
 
 from virtual_network import SessionEnd, World
 
-from millstream.core.failure_kinds import FailureKind
-from millstream.core.graph import JobGraph
-from millstream.core.ids import AllocationId, JobId, JobManagerId, TaskManagerId
-from millstream.core.states import ExecutionState
+from millstream.core.jobs.failure_kinds import FailureKind
+from millstream.core.jobs.graph import JobGraph
+from millstream.core.jobs.ids import AllocationId, JobId, JobManagerId, TaskManagerId
+from millstream.core.jobs.states import ExecutionState
 from millstream.jobmanager import events as ev
 from millstream.jobmanager.failover.restart_strategy import create_restart_strategy
 from millstream.jobmanager.failover.settings import (
@@ -31,7 +31,7 @@ from millstream.proto import status_pb2
 from millstream.proto import taskmanager_pb2 as pb
 from millstream.resourcemanager import slot_events as rm
 from millstream.resourcemanager.slot_manager import SlotManager
-from millstream.taskmanager.slot_table import Allocation, SlotTable
+from millstream.taskmanager.supervisor.slot_table import Allocation, SlotTable
 
 RETRY_AFTER = 0.2
 HEARTBEAT_TIMEOUT = 5.0
@@ -319,7 +319,7 @@ class Worker:
 
 
 class TaskManager:
-    """As `millstream.taskmanager.service`, with workers that take their time."""
+    """As `millstream.taskmanager.supervisor.service`, with workers that take their time."""
 
     def __init__(
         self,

@@ -11,7 +11,7 @@ from collections import Counter
 import pytest
 from simulated_cluster import simulate
 
-from millstream.core.states import JobStatus
+from millstream.core.jobs.states import JobStatus
 
 SEED = os.environ.get("MILLSTREAM_SIMULATION_SEED")
 

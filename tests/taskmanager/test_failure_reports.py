@@ -10,17 +10,17 @@ import numpy as np
 import pytest
 from worker_rig import RowsSource, WorkerRig, chain
 
-from millstream.core import plan
-from millstream.core import types as t
-from millstream.core.batches import RowBatch
+from millstream.core.jobs import plan
+from millstream.core.records import types as t
+from millstream.core.records.batches import RowBatch
 from millstream.datastream.functions import CoMapFunction, KeyedCoProcessFunction, KeyedProcessFunction, RuntimeContext
 from millstream.proto import taskmanager_pb2
 from millstream.proto.status_pb2 import TaskFailure
-from millstream.taskmanager.failures import describe_failure
-from millstream.taskmanager.operators.base import OperatorError
-from millstream.taskmanager.partitioning import PartitioningError, make_router
-from millstream.taskmanager.runtime_context import TaskRuntimeContext
 from millstream.taskmanager.testing import OperatorHarness
+from millstream.taskmanager.worker.failures import describe_failure
+from millstream.taskmanager.worker.operators.base import OperatorError
+from millstream.taskmanager.worker.partitioning import PartitioningError, make_router
+from millstream.taskmanager.worker.runtime_context import TaskRuntimeContext
 
 DEPLOYMENT = taskmanager_pb2.TaskDeployment(task_name="words -> map (1/2)")
 CONTEXT = TaskRuntimeContext(DEPLOYMENT, "joined", {}, {}, {})

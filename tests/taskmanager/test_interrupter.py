@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 from waiting import DEADLINE
 
-from millstream.core.control_pipe import LENGTH, ControlPipe
-from millstream.taskmanager.interruption import TaskInterrupted
-from millstream.taskmanager.worker import Interrupter
+from millstream.core.processes.control_pipe import LENGTH, ControlPipe
+from millstream.taskmanager.worker.interruption import TaskInterrupted
+from millstream.taskmanager.worker.main import Interrupter
 
 
 class CancellingWorker:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from millstream.core.configuration import Configuration
-from millstream.core.ids import AllocationId, TaskManagerId
-from millstream.taskmanager.local_state import LocalState
+from millstream.core.jobs.ids import AllocationId, TaskManagerId
+from millstream.core.settings.configuration import Configuration
+from millstream.taskmanager.supervisor.local_state import LocalState
 
 A, B = AllocationId("a"), AllocationId("b")
 

@@ -8,20 +8,20 @@ import sys
 import pytest
 from waiting import DEADLINE
 
-from millstream.core.memory import amount
+from millstream.core.processes.memory import amount
 from millstream.proto import taskmanager_pb2 as pb
-from millstream.taskmanager.failures import describe_failure
-from millstream.taskmanager.memory_limit import blamed_for, limit_memory
-from millstream.taskmanager.operators.base import OperatorError
+from millstream.taskmanager.supervisor.memory_limit import blamed_for, limit_memory
+from millstream.taskmanager.worker.failures import describe_failure
+from millstream.taskmanager.worker.operators.base import OperatorError
 
 LIMITED = """
 import mmap
 import threading
 import numpy
 from millstream.proto import taskmanager_pb2 as pb
-from millstream.taskmanager.failures import describe_failure
-from millstream.taskmanager.memory_limit import lifted, limit_memory
-from millstream.taskmanager.operators.base import OperatorError
+from millstream.taskmanager.worker.failures import describe_failure
+from millstream.taskmanager.supervisor.memory_limit import lifted, limit_memory
+from millstream.taskmanager.worker.operators.base import OperatorError
 
 limit_memory(48 << 20)
 assert len(bytearray(40 << 20)) == 40 << 20, "what is allowed can be had"

@@ -12,14 +12,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from millstream.core import plan
-from millstream.core import types as t
-from millstream.core.batches import Batch, ColumnBatch, RowBatch
-from millstream.core.key_groups import key_group_of, subtask_of
-from millstream.core.plan import EdgeSpec, KeySelector
+from millstream.core.jobs import plan
+from millstream.core.jobs.plan import EdgeSpec, KeySelector
+from millstream.core.keys.key_groups import key_group_of, subtask_of
+from millstream.core.records import types as t
+from millstream.core.records.batches import Batch, ColumnBatch, RowBatch
 from millstream.core.row import Row
 from millstream.datastream import functions
-from millstream.taskmanager.partitioning import PartitioningError, Router, key_function, make_router
+from millstream.taskmanager.worker.partitioning import PartitioningError, Router, key_function, make_router
 
 FIRST = KeySelector((0,))
 

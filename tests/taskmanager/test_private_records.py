@@ -13,11 +13,11 @@ import pyarrow as pa
 import pytest
 from test_chain import Build, operator
 
-from millstream.core import plan
-from millstream.core import types as t
-from millstream.core.batches import Batch, ColumnBatch, RowBatch
-from millstream.core.handover import RecordCopyError
-from millstream.core.plan import ChainedOutput, EdgeSpec, KeySelector
+from millstream.core.jobs import plan
+from millstream.core.jobs.plan import ChainedOutput, EdgeSpec, KeySelector
+from millstream.core.records import types as t
+from millstream.core.records.batches import Batch, ColumnBatch, RowBatch
+from millstream.core.records.handover import RecordCopyError
 from millstream.core.row import Row
 from millstream.datastream.connectors.print import PrintSink
 from millstream.datastream.functions import (
@@ -32,9 +32,9 @@ from millstream.datastream.functions import (
     RuntimeContext,
 )
 from millstream.datastream.state import ListStateDescriptor, ValueStateDescriptor
-from millstream.taskmanager.operators.base import OperatorError
-from millstream.taskmanager.operators.two_input import TwoInputOperator
-from millstream.taskmanager.partitioning import PartitioningError, make_router
+from millstream.taskmanager.worker.operators.base import OperatorError
+from millstream.taskmanager.worker.operators.two_input import TwoInputOperator
+from millstream.taskmanager.worker.partitioning import PartitioningError, make_router
 
 
 @dataclass

@@ -7,8 +7,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from millstream.core.ids import AllocationId, JobId
-from millstream.taskmanager.slot_table import SlotState, SlotTable
+from millstream.core.jobs.ids import AllocationId, JobId
+from millstream.taskmanager.supervisor.slot_table import SlotState, SlotTable
 
 A, B = AllocationId("a"), AllocationId("b")
 JOB, OTHER = JobId("job"), JobId("other")

@@ -20,17 +20,17 @@ from worker_rig import (
     wire,
 )
 
-from millstream.core import plan
-from millstream.core import types as t
-from millstream.core.failure_kinds import FailureKind
+from millstream.core.jobs import plan
+from millstream.core.jobs.failure_kinds import FailureKind
+from millstream.core.jobs.plan import FilterSpec, FlatMapSpec, MapSpec, SinkSpec, SourceSpec
 from millstream.core.pickling import to_bytes
-from millstream.core.plan import FilterSpec, FlatMapSpec, MapSpec, SinkSpec, SourceSpec
+from millstream.core.records import types as t
 from millstream.datastream.functions import IntCounter, MapFunction, RuntimeContext
 from millstream.proto import dataplane_pb2, dispatcher_pb2
 from millstream.proto import taskmanager_pb2 as pb
-from millstream.taskmanager.interruption import TaskInterrupted
-from millstream.taskmanager.network.data_plane import FrameArrived, PeerLost
-from millstream.taskmanager.network.inputs import LocalInputChannel
+from millstream.taskmanager.worker.interruption import TaskInterrupted
+from millstream.taskmanager.worker.network.data_plane import FrameArrived, PeerLost
+from millstream.taskmanager.worker.network.inputs import LocalInputChannel
 
 
 @pytest.fixture

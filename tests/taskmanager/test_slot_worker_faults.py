@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from worker_rig import READERS, WRITTEN, NamedSink, RowsSource, WorkerRig, chain, local_pair, wire
 
-from millstream.core.plan import (
+from millstream.core.jobs.plan import (
     FilterSpec,
     FlatMapSpec,
     KeySelector,

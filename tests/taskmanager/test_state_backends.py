@@ -8,17 +8,17 @@ from typing import Any
 import pytest
 from worker_rig import NamedSink, RowsSource, WorkerRig, chain
 
-from millstream.core.configuration import Configuration
 from millstream.core.errors import ConfigurationError
-from millstream.core.options import OPTIONS
-from millstream.core.plan import KeyedProcessSpec, KeySelector, MapSpec, OperatorSpec, SinkSpec, SourceSpec
-from millstream.core.types import LONG
+from millstream.core.jobs.plan import KeyedProcessSpec, KeySelector, MapSpec, OperatorSpec, SinkSpec, SourceSpec
+from millstream.core.records.types import LONG
+from millstream.core.settings.configuration import Configuration
+from millstream.core.settings.options import OPTIONS
 from millstream.datastream import state_backend
 from millstream.datastream.functions import KeyedProcessFunction, RuntimeContext
 from millstream.proto import taskmanager_pb2 as pb
-from millstream.taskmanager.interruption import TaskInterrupted
-from millstream.taskmanager.state.backends import STATE_BACKENDS
-from millstream.taskmanager.state.heap import HashMapStateBackend, HeapKeyedStateBackend
+from millstream.taskmanager.worker.interruption import TaskInterrupted
+from millstream.taskmanager.worker.state.backends import STATE_BACKENDS
+from millstream.taskmanager.worker.state.heap import HashMapStateBackend, HeapKeyedStateBackend
 
 
 def test_there_is_one_for_each_value_of_the_option() -> None:

@@ -7,8 +7,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from millstream.core.barriers import StopMode
-from millstream.taskmanager.task_life import TRANSITIONS, Phase, TaskLife
+from millstream.core.jobs.barriers import StopMode
+from millstream.taskmanager.worker.task_life import TRANSITIONS, Phase, TaskLife
 
 
 class TaskLifeMachine(RuleBasedStateMachine):

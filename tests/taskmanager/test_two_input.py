@@ -10,9 +10,9 @@ import pyarrow as pa
 import pytest
 from worker_rig import WRITTEN, NamedSink, RowsSource, WorkerRig, chain, local_pair
 
-from millstream.core import plan
-from millstream.core import types as t
-from millstream.core.batches import Batch, ColumnBatch, RowBatch
+from millstream.core.jobs import plan
+from millstream.core.records import types as t
+from millstream.core.records.batches import Batch, ColumnBatch, RowBatch
 from millstream.datastream.functions import (
     BroadcastProcessFunction,
     CoFlatMapFunction,
@@ -25,12 +25,12 @@ from millstream.datastream.functions import (
 )
 from millstream.datastream.state import MapStateDescriptor, ReadOnlyBroadcastState, StateAccessError
 from millstream.proto import taskmanager_pb2
-from millstream.taskmanager.network.inputs import LocalInputChannel
-from millstream.taskmanager.operators.base import OperatorError
-from millstream.taskmanager.operators.output import LocalOutput
-from millstream.taskmanager.runtime_context import TaskRuntimeContext
-from millstream.taskmanager.state.heap import HeapKeyedStateBackend, HeapOperatorStateBackend
 from millstream.taskmanager.testing import OperatorHarness
+from millstream.taskmanager.worker.network.inputs import LocalInputChannel
+from millstream.taskmanager.worker.operators.base import OperatorError
+from millstream.taskmanager.worker.operators.output import LocalOutput
+from millstream.taskmanager.worker.runtime_context import TaskRuntimeContext
+from millstream.taskmanager.worker.state.heap import HeapKeyedStateBackend, HeapOperatorStateBackend
 
 PAIR = t.TupleType((t.LONG, t.STRING))
 TAG = OutputTag("side")

@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from millstream.core.configuration import Configuration
-from millstream.taskmanager.worker_logs import WorkerLogs
+from millstream.core.settings.configuration import Configuration
+from millstream.taskmanager.supervisor.worker_logs import WorkerLogs
 
 
 def logs_in(folder: Path, **options: object) -> WorkerLogs:

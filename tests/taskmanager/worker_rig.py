@@ -9,13 +9,13 @@ from typing import Any
 
 from waiting import DEADLINE
 
-from millstream.core import plan
-from millstream.core import types as t
-from millstream.core.batches import Batch, RowBatch
 from millstream.core.clock import ManualClock
-from millstream.core.conversion import record_batch_to_rows
+from millstream.core.jobs import plan
+from millstream.core.jobs.state_kinds import StateKind
 from millstream.core.pickling import to_bytes
-from millstream.core.state_kinds import StateKind
+from millstream.core.records import types as t
+from millstream.core.records.batches import Batch, RowBatch
+from millstream.core.records.conversion import record_batch_to_rows
 from millstream.datastream.connectors.base import (
     Boundedness,
     PollStatus,
@@ -29,9 +29,9 @@ from millstream.datastream.connectors.base import (
 )
 from millstream.datastream.functions import RuntimeContext
 from millstream.proto import taskmanager_pb2 as pb
-from millstream.taskmanager.network.inputs import LocalInputChannel
-from millstream.taskmanager.task import Task
 from millstream.taskmanager.testing import DrivenWorker
+from millstream.taskmanager.worker.network.inputs import LocalInputChannel
+from millstream.taskmanager.worker.task import Task
 
 DEBLOAT = "taskmanager.network.memory.buffer-debloat.enabled"
 

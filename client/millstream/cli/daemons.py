@@ -8,8 +8,8 @@ import click
 
 from millstream.cli.failures import Command
 from millstream.cli.options import configuration_options
-from millstream.core.configuration import Configuration
-from millstream.core.handed_down import handed_down_options, keep_to_this_process
+from millstream.core.processes.handed_down import handed_down_options, keep_to_this_process
+from millstream.core.settings.configuration import Configuration
 
 
 def _daemon(name: str, class_name: str, description: str) -> click.Command:
@@ -18,7 +18,7 @@ def _daemon(name: str, class_name: str, description: str) -> click.Command:
     def command(config_dir: str | None, overrides: tuple[str, ...]) -> int:
         configuration = Configuration.load(config_dir, overrides).merged(handed_down_options())
         keep_to_this_process()
-        from millstream.core.daemon import run_service
+        from millstream.core.processes.daemon import run_service
 
         service = getattr(importlib.import_module(f"millstream.{name}.service"), class_name)
         return run_service(name, lambda options: service(options), configuration)

@@ -17,17 +17,25 @@ import click
 from millstream.cli.program_process import prepare_environment, write_plan
 from millstream.cli.program_source import ProgramSource
 from millstream.cli.progress import progress_on_terminal
-from millstream.cli.state_listing import declaration_json, header, scaling
+from millstream.cli.state.listing import declaration_json, header, scaling
 from millstream.cli.tables import print_table
 from millstream.client.program import STATES_FILE_VARIABLE, VERBOSE_VARIABLE
-from millstream.core.configuration import Configuration
 from millstream.core.errors import InvalidProgramError
+from millstream.core.settings.configuration import Configuration
 from millstream.core.snapshot.errors import SnapshotError
-from millstream.core.snapshot.exactness import inexact_values
-from millstream.core.snapshot.fit import Fit, OperatorFit, OperatorMatch, ProgramOperator, StateFit, StateMatch, fit
-from millstream.core.snapshot.opened import OpenedSnapshot, open_snapshot
-from millstream.core.snapshot.program_json import program_from_json
-from millstream.core.snapshot.verify import verify_snapshot
+from millstream.core.snapshot.fitting.fit import (
+    Fit,
+    OperatorFit,
+    OperatorMatch,
+    ProgramOperator,
+    StateFit,
+    StateMatch,
+    fit,
+)
+from millstream.core.snapshot.inspection.opened import OpenedSnapshot, open_snapshot
+from millstream.core.snapshot.inspection.verify import verify_snapshot
+from millstream.core.snapshot.metadata.program_json import program_from_json
+from millstream.core.snapshot.tables.exactness import inexact_values
 
 _PATH = "execution.state-recovery.path"
 _ALLOW = "execution.state-recovery.ignore-unclaimed-state"

@@ -11,8 +11,8 @@ from millstream.cli.failures import Command
 from millstream.cli.options import checked_job_id, client_configuration, client_options
 from millstream.cli.rest import RestClient
 from millstream.cli.tables import moment
-from millstream.core.failure_texts import ordinal
-from millstream.core.printable import printable
+from millstream.core.logs.failure_texts import ordinal
+from millstream.core.logs.printable import printable
 
 _ALL = 1_000_000
 

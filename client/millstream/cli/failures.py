@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from millstream.core.errors import MillstreamError
-from millstream.core.secrets import without_secrets
+from millstream.core.settings.secrets import without_secrets
 
 FAILED = 1
 MISUSED = 2

@@ -14,7 +14,7 @@ from millstream.cli.options import checked_job_id, client_configuration, client_
 from millstream.cli.rest import RestClient
 from millstream.cli.tables import duration, print_table
 from millstream.core.errors import MillstreamError
-from millstream.core.failure_texts import shortened
+from millstream.core.logs.failure_texts import shortened
 
 SCHEDULED = frozenset({"CREATED", "INITIALIZING"})
 ENDED = frozenset({"FINISHED", "FAILED", "CANCELED"})

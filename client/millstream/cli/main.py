@@ -7,14 +7,14 @@ import sys
 import click
 
 from millstream.cli import failures
-from millstream.cli.cluster import cluster
+from millstream.cli.cluster.commands import cluster
 from millstream.cli.daemons import DAEMONS
 from millstream.cli.exceptions import exceptions
 from millstream.cli.jobs import cancel, list_jobs
 from millstream.cli.logs import logs
 from millstream.cli.programs import info, run
 from millstream.cli.snapshots import checkpoint, savepoint, stop
-from millstream.cli.state import state
+from millstream.cli.state.commands import state
 
 
 def _print_version(ctx: click.Context, parameter: click.Parameter, wanted: bool) -> None:

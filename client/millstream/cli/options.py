@@ -9,8 +9,8 @@ from typing import Any, TypeVar
 
 import click
 
-from millstream.core.configuration import Configuration
 from millstream.core.errors import ConfigurationError
+from millstream.core.settings.configuration import Configuration
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -71,7 +71,7 @@ def client_configuration(config_dir: str | None, overrides: tuple[str, ...], add
 
 def absolute_location(location: str) -> str:
     """A location that was typed here, as the cluster understands it."""
-    from millstream.core.snapshot.model import absolute_location as absolute
+    from millstream.core.snapshot.metadata.model import absolute_location as absolute
 
     if not location:
         raise click.UsageError("the path is empty: write a path or a URI, such as file:///savepoints")
@@ -93,7 +93,7 @@ def _rest_address(address: str) -> dict[str, str]:
 
 
 def _running_cluster() -> Path | None:
-    from millstream.cli.cluster_directory import ClusterDirectory
+    from millstream.cli.cluster.directory import ClusterDirectory
 
     cluster = ClusterDirectory(cluster_directory(None))
     return cluster.conf if cluster.is_running() and (cluster.conf / "config.yaml").exists() else None

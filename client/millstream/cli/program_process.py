@@ -17,15 +17,15 @@ from pathlib import Path
 from typing import NoReturn
 
 from millstream.cli.program_source import ArtifactFile, ProgramSource
-from millstream.core.artifacts import sha256_of
-from millstream.core.child import child_variables
-from millstream.core.configuration import Configuration
-from millstream.core.environment_use import in_use
-from millstream.core.environments import Environment, EnvironmentCache
+from millstream.core.environments.artifacts import sha256_of
+from millstream.core.environments.environment_use import in_use
+from millstream.core.environments.environments import Environment, EnvironmentCache
 from millstream.core.errors import MillstreamError
-from millstream.core.graph import Artifact
-from millstream.core.handed_down import secret_options
-from millstream.core.secrets import split_options
+from millstream.core.jobs.graph import Artifact
+from millstream.core.processes.child import child_variables
+from millstream.core.processes.handed_down import secret_options
+from millstream.core.settings.configuration import Configuration
+from millstream.core.settings.secrets import split_options
 
 
 def artifacts_of(files: Sequence[ArtifactFile]) -> list[Artifact]:

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import click
 
-from millstream.core.configuration import Configuration
 from millstream.core.errors import InvalidProgramError
-from millstream.core.graph import ArtifactKind
+from millstream.core.jobs.graph import ArtifactKind
+from millstream.core.settings.configuration import Configuration
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,8 +59,8 @@ def program_source(options: ProgramOptions, configuration: Configuration, scratc
     assert job is not None
     path = _existing(job)
     if path.suffix == ".whl":
-        from millstream.core.artifacts import validate_wheel
-        from millstream.core.unpacking import UnpackLimits
+        from millstream.core.environments.artifacts import validate_wheel
+        from millstream.core.environments.unpacking import UnpackLimits
 
         limits = UnpackLimits.of(configuration)
         wheel = validate_wheel(path, configuration.integer("web.upload.max-size"), limits=limits)

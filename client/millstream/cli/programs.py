@@ -19,9 +19,9 @@ from millstream.cli.options import (
     verbose_option,
 )
 from millstream.cli.progress import progress_in_lines, progress_on_terminal
-from millstream.core.configuration import Configuration
 from millstream.core.errors import InvalidProgramError, MillstreamError
-from millstream.core.leader_lookup import ConfiguredLeaders, Role, address_options
+from millstream.core.services.leader_lookup import ConfiguredLeaders, Role, address_options
+from millstream.core.settings.configuration import Configuration
 
 if TYPE_CHECKING:
     from millstream.cli.program_source import ProgramSource
@@ -141,8 +141,8 @@ def info(
     import asyncio
 
     from millstream.cli.program_process import prepare_environment, write_plan
-    from millstream.core.graph import JobGraph
-    from millstream.core.plan_json import plan_json
+    from millstream.core.jobs.graph import JobGraph
+    from millstream.core.jobs.plan_json import plan_json
     from millstream.proto import graph_pb2
 
     configuration = _with_options(Configuration.load(config_dir, overrides), parallelism, python)
@@ -200,8 +200,8 @@ async def _submit_artifacts(
 ) -> tuple[Any, list[Any]]:
     """Uploads what the job consists of, and makes its environment on this host."""
     from millstream.cli.program_process import prepare_environment
-    from millstream.core.artifacts import upload_artifact
-    from millstream.core.rpc import open_channel
+    from millstream.core.environments.artifacts import upload_artifact
+    from millstream.core.services.rpc import open_channel
 
     if source.files:
         dispatcher = await ConfiguredLeaders(configuration).address_of(Role.DISPATCHER)

@@ -10,8 +10,8 @@ import ssl
 from typing import Any
 
 from millstream.cli.options import cluster_directory
-from millstream.core.configuration import Configuration
 from millstream.core.errors import NO_CLUSTER, MillstreamError, UnreachableError
+from millstream.core.settings.configuration import Configuration
 
 _HTTPS = "security.ssl.rest.enabled"
 _CERTIFICATE = "security.ssl.rest.cert"
@@ -96,7 +96,7 @@ class RestClient:
 
     def _advice(self) -> str:
         """What to do when nobody listens: of this user's own cluster there, the dispatcher alone may be missing."""
-        from millstream.cli.cluster_directory import ClusterDirectory
+        from millstream.cli.cluster.directory import ClusterDirectory
 
         own = ClusterDirectory(cluster_directory(None))
         configuration, up = own.configuration(), [n for n, record in own.services().items() if record.is_running()]

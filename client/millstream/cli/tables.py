@@ -6,7 +6,7 @@ import sys
 from collections.abc import Sequence
 from datetime import datetime
 
-from millstream.core.printable import printable
+from millstream.core.logs.printable import printable
 
 
 def print_table(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> None:

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import asyncio
 
-from millstream.core.configuration import Configuration
-from millstream.core.daemon import Service
-from millstream.core.leader_lookup import Role, address_options
+from millstream.core.processes.daemon import Service
+from millstream.core.services.leader_lookup import Role, address_options
+from millstream.core.settings.configuration import Configuration
 from millstream.dispatcher.service import DispatcherService
 from millstream.jobmanager.service import JobManagerService
 from millstream.resourcemanager.service import ResourceManagerService
-from millstream.taskmanager.service import TaskManagerService
+from millstream.taskmanager.supervisor.service import TaskManagerService
 
 
 class EmbeddedCluster:

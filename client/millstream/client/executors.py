@@ -16,14 +16,14 @@ from millstream.client.job_folder import with_job_folder
 from millstream.client.job_story import JobStory
 from millstream.client.loop_thread import LoopThread
 from millstream.client.quiet_services import QUIET
-from millstream.core.artifacts import ArtifactError, upload_artifact
-from millstream.core.configuration import Configuration
+from millstream.core.environments.artifacts import ArtifactError, upload_artifact
 from millstream.core.errors import NO_CLUSTER, MillstreamError, SubmissionError, UnreachableError
-from millstream.core.graph import ArtifactKind, JobGraph
-from millstream.core.leader_lookup import ConfiguredLeaders, LeaderLookup, Role
-from millstream.core.rpc import Stub, explain, open_channel, too_large
-from millstream.datastream.detached import SUBMITTED_FILE_VARIABLE
-from millstream.datastream.execution import Executor, JobClient
+from millstream.core.jobs.graph import ArtifactKind, JobGraph
+from millstream.core.services.leader_lookup import ConfiguredLeaders, LeaderLookup, Role
+from millstream.core.services.rpc import Stub, explain, open_channel, too_large
+from millstream.core.settings.configuration import Configuration
+from millstream.datastream.execution.detached import SUBMITTED_FILE_VARIABLE
+from millstream.datastream.execution.executor import Executor, JobClient
 from millstream.proto import dispatcher_pb2 as dp
 
 _ASK_AGAIN_TIMEOUT = 5.0

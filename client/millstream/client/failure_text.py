@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from millstream.core.failure_texts import failure_lines, has_traceback, location_lines, repetition
-from millstream.core.secrets import without_secrets
-from millstream.core.states import JobStatus
+from millstream.core.jobs.states import JobStatus
+from millstream.core.logs.failure_texts import failure_lines, has_traceback, location_lines, repetition
+from millstream.core.settings.secrets import without_secrets
 from millstream.proto import status_pb2 as pb
 
 

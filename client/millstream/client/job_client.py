@@ -16,14 +16,14 @@ from millstream.client.failure_text import failure_text
 from millstream.client.job_story import JobStory
 from millstream.client.loop_thread import LoopThread
 from millstream.client.result_buffer import ResultBuffer
-from millstream.core.configuration import Configuration
 from millstream.core.errors import JobExecutionError, UnreachableError
-from millstream.core.ids import new_id
-from millstream.core.rpc import Stub, explain
-from millstream.core.secrets import without_secrets
-from millstream.core.snapshot.model import absolute_location
-from millstream.core.states import JobStatus
-from millstream.datastream.execution import JobExecutionResult, SavepointError, SavepointFormatType
+from millstream.core.jobs.ids import new_id
+from millstream.core.jobs.states import JobStatus
+from millstream.core.services.rpc import Stub, explain
+from millstream.core.settings.configuration import Configuration
+from millstream.core.settings.secrets import without_secrets
+from millstream.core.snapshot.metadata.model import absolute_location
+from millstream.datastream.execution.executor import JobExecutionResult, SavepointError, SavepointFormatType
 from millstream.datastream.functions import Accumulator
 from millstream.proto import dispatcher_pb2 as dp
 from millstream.proto import status_pb2
@@ -34,7 +34,7 @@ _COLLECT_AGAIN_AFTER = 0.02
 
 
 class ClusterJobClient:
-    """A `millstream.datastream.execution.JobClient`."""
+    """A `millstream.datastream.execution.executor.JobClient`."""
 
     def __init__(
         self, job_id: str, stub: Stub, loop: LoopThread, configuration: Configuration, release: Callable[[], None],

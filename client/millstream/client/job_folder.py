@@ -20,9 +20,9 @@ from pathlib import Path
 from types import ModuleType
 
 from millstream.client.folder_scan import FolderTooLargeError, FoundFiles, scan
-from millstream.core.configuration import Configuration
 from millstream.core.errors import InvalidProgramError
-from millstream.core.graph import Artifact, ArtifactKind, JobGraph
+from millstream.core.jobs.graph import Artifact, ArtifactKind, JobGraph
+from millstream.core.settings.configuration import Configuration
 
 _SHOWN = 3
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from millstream.core.failure_texts import has_traceback, location_lines, restart_line
-from millstream.core.printable import printable
-from millstream.core.states import JobStatus
+from millstream.core.jobs.states import JobStatus
+from millstream.core.logs.failure_texts import has_traceback, location_lines, restart_line
+from millstream.core.logs.printable import printable
 from millstream.proto import status_pb2 as pb
 
 _INSTALLING = "installing "

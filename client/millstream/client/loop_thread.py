@@ -10,7 +10,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, TypeVar
 
 from millstream.core.errors import MillstreamError
-from millstream.core.loops import end_tasks
+from millstream.core.processes.loops import end_tasks
 
 T = TypeVar("T")
 

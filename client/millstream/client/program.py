@@ -34,15 +34,15 @@ from types import FrameType, TracebackType
 from typing import Any
 
 import millstream
-from millstream.core.artifacts import ENTRY_POINT_GROUP, entry_points_text
-from millstream.core.control_pipe import follow_parent
+from millstream.core.environments.artifacts import ENTRY_POINT_GROUP, entry_points_text
 from millstream.core.errors import InvalidProgramError, JobExecutionError, SubmissionError, UnreachableError
-from millstream.core.graph import JobGraph
-from millstream.core.handed_down import take_up
-from millstream.datastream.detached import SUBMITTED_FILE_VARIABLE, detached_submissions
-from millstream.datastream.executions import EXECUTIONS, NEVER_EXECUTED, ONLY_PLANNED
-from millstream.datastream.planning import PLAN_FILE_VARIABLE, ProgramPlanned
-from millstream.datastream.program_settings import CONFIGURATION_VARIABLE
+from millstream.core.jobs.graph import JobGraph
+from millstream.core.processes.control_pipe import follow_parent
+from millstream.core.processes.handed_down import take_up
+from millstream.datastream.execution.detached import SUBMITTED_FILE_VARIABLE, detached_submissions
+from millstream.datastream.execution.executions import EXECUTIONS, NEVER_EXECUTED, ONLY_PLANNED
+from millstream.datastream.execution.program_settings import CONFIGURATION_VARIABLE
+from millstream.datastream.graph.planning import PLAN_FILE_VARIABLE, ProgramPlanned
 from millstream.proto import graph_pb2
 
 INTERRUPTED = 130
@@ -138,7 +138,7 @@ def _write_states() -> None:
     if not target or not planned or not Path(planned).exists():
         return
     from millstream.client.state_probe import declared_operators
-    from millstream.core.snapshot.program_json import program_to_json
+    from millstream.core.snapshot.metadata.program_json import program_to_json
 
     def failed(error: BaseException) -> None:
         if os.environ.get(VERBOSE_VARIABLE):

@@ -11,8 +11,8 @@ from __future__ import annotations
 import logging
 import threading
 
-from millstream.core.configuration import Configuration
-from millstream.core.logs import file_handler
+from millstream.core.logs.logs import file_handler
+from millstream.core.settings.configuration import Configuration
 
 THREADS = "millstream"  # the names of our threads begin with it
 _LIBRARIES = ("asyncio", "grpc")

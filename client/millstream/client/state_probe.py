@@ -11,23 +11,23 @@ import pickle
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
-from millstream.core import plan
-from millstream.core.batches import Batch
 from millstream.core.clock import SystemClock
-from millstream.core.graph import JobGraph, JobVertex
-from millstream.core.key_groups import key_group_range
-from millstream.core.snapshot.fit import ProgramOperator
-from millstream.core.snapshot.model import StateSnapshot
-from millstream.core.types import PICKLED
+from millstream.core.jobs import plan
+from millstream.core.jobs.graph import JobGraph, JobVertex
+from millstream.core.keys.key_groups import key_group_range
+from millstream.core.records.batches import Batch
+from millstream.core.records.types import PICKLED
+from millstream.core.snapshot.fitting.fit import ProgramOperator
+from millstream.core.snapshot.metadata.model import StateSnapshot
 from millstream.proto import taskmanager_pb2 as pb
-from millstream.taskmanager.chain import ChainBuilder, OperatorChain
-from millstream.taskmanager.operators.base import FunctionOperator, Operator, OperatorError
-from millstream.taskmanager.operators.output import LocalOutput
-from millstream.taskmanager.operators.setup import TaskServices
-from millstream.taskmanager.operators.source import ReaderContext
-from millstream.taskmanager.runtime_context import TaskRuntimeContext
-from millstream.taskmanager.state.heap import HashMapStateBackend
-from millstream.taskmanager.state.key_group_index import KeyGroupIndex
+from millstream.taskmanager.worker.chain import ChainBuilder, OperatorChain
+from millstream.taskmanager.worker.operators.base import FunctionOperator, Operator, OperatorError
+from millstream.taskmanager.worker.operators.output import LocalOutput
+from millstream.taskmanager.worker.operators.setup import TaskServices
+from millstream.taskmanager.worker.operators.source import ReaderContext
+from millstream.taskmanager.worker.runtime_context import TaskRuntimeContext
+from millstream.taskmanager.worker.state.heap import HashMapStateBackend
+from millstream.taskmanager.worker.state.key_group_index import KeyGroupIndex
 
 Failed = Callable[[BaseException], None]
 

@@ -1,7 +1,7 @@
 """What every program needs, with PyFlink's names: types, rows, configuration, and what a job answers.
 
-`JobClient` and what it answers belong to how jobs are executed (`millstream.datastream.execution`), which lies above
-this package; they are looked up by name when first asked for.
+`JobClient` and what it answers belong to how jobs are executed (`millstream.datastream.execution.executor`), which lies
+above this package; they are looked up by name when first asked for.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from millstream.core.errors import (
     JobExecutionError,
     MillstreamError,
 )
+from millstream.core.jobs.states import JobStatus
 from millstream.core.row import Row
-from millstream.core.states import JobStatus
 
 __all__ = [
     "Configuration",
@@ -50,5 +50,5 @@ _EXECUTION = ("JobClient", "JobExecutionResult", "SavepointError", "SavepointFor
 
 def __getattr__(name: str) -> Any:
     if name in _EXECUTION:
-        return getattr(importlib.import_module("millstream.datastream.execution"), name)
+        return getattr(importlib.import_module("millstream.datastream.execution.executor"), name)
     raise AttributeError(f"module '{__name__}' has no attribute '{name}'")

@@ -1,4 +1,4 @@
-"""`Configuration` with PyFlink's methods, over the checked options of `millstream.core.configuration`.
+"""`Configuration` with PyFlink's methods, over the checked options of `millstream.core.settings.configuration`.
 
 Keys and values are checked when they are set: an unknown key is an error that names the nearest known one.
 """
@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from millstream.core import configuration as core
 from millstream.core.errors import ConfigurationError
-from millstream.core.options import OPTIONS
+from millstream.core.settings import configuration as core
+from millstream.core.settings.options import OPTIONS
 
 
 class Configuration(core.Configuration):

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from millstream.core import types
 from millstream.core.errors import InvalidProgramError
-from millstream.core.types import (
+from millstream.core.records import types
+from millstream.core.records.types import (
     BasicType,
     DataclassType,
     ListType,

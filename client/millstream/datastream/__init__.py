@@ -19,10 +19,10 @@ from millstream.datastream.checkpointed import (
     FunctionInitializationContext,
     FunctionSnapshotContext,
 )
-from millstream.datastream.collecting import CloseableIterator
 from millstream.datastream.connected_streams import ConnectedStreams
 from millstream.datastream.data_stream import DataStream
 from millstream.datastream.data_stream_sink import DataStreamSink
+from millstream.datastream.execution.collecting import CloseableIterator
 from millstream.datastream.functions import (
     Accumulator,
     AggregateFunction,

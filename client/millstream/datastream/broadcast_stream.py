@@ -9,12 +9,12 @@ from __future__ import annotations
 from typing import Any
 
 from millstream.core.errors import InvalidProgramError
-from millstream.core.plan import BroadcastProcessSpec, TwoInputKeys
+from millstream.core.jobs.plan import BroadcastProcessSpec, TwoInputKeys
+from millstream.datastream.adapters.signatures import checked_callable, element_type
 from millstream.datastream.connected_streams import common_type, two_input_stream
 from millstream.datastream.data_stream import DataStream
 from millstream.datastream.functions import BroadcastProcessFunction, KeyedBroadcastProcessFunction
 from millstream.datastream.keyed_stream import KeyedStream
-from millstream.datastream.signatures import checked_callable, element_type
 from millstream.datastream.state import MapStateDescriptor
 
 

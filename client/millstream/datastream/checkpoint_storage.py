@@ -40,7 +40,7 @@ class FileSystemCheckpointStorage(CheckpointStorage):
     type_name = "filesystem"
 
     def __init__(self, checkpoint_path: str | os.PathLike[str]) -> None:
-        from millstream.core.snapshot.model import absolute_location
+        from millstream.core.snapshot.metadata.model import absolute_location
 
         self._path = absolute_location(os.fspath(checkpoint_path))
 

@@ -10,8 +10,14 @@ from collections.abc import Callable
 from typing import Any
 
 from millstream.core.errors import InvalidProgramError
-from millstream.core.plan import CoFlatMapSpec, CoMapSpec, CoProcessSpec, OperatorSpec, TwoInputKeys
-from millstream.core.types import PICKLED, TypeInformation
+from millstream.core.jobs.plan import CoFlatMapSpec, CoMapSpec, CoProcessSpec, OperatorSpec, TwoInputKeys
+from millstream.core.records.types import PICKLED, TypeInformation
+from millstream.datastream.adapters.paired_functions import (
+    PairedFlatMapFunction,
+    PairedMapFunction,
+    PairedProcessFunction,
+)
+from millstream.datastream.adapters.signatures import checked_callable, element_type, refuse_generator, result_type
 from millstream.datastream.data_stream import DataStream
 from millstream.datastream.functions import (
     BaseBroadcastProcessFunction,
@@ -21,8 +27,6 @@ from millstream.datastream.functions import (
     KeyedCoProcessFunction,
 )
 from millstream.datastream.keyed_stream import KeyedStream
-from millstream.datastream.paired_functions import PairedFlatMapFunction, PairedMapFunction, PairedProcessFunction
-from millstream.datastream.signatures import checked_callable, element_type, refuse_generator, result_type
 
 
 class ConnectedStreams:

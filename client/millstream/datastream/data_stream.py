@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Self, overload
 
 from millstream.core.errors import InvalidProgramError
-from millstream.core.plan import (
+from millstream.core.jobs.plan import (
     BroadcastPartitioner,
     CollectSpec,
     CustomPartitioner,
@@ -29,23 +29,22 @@ from millstream.core.plan import (
     SinkSpec,
     SourceSpec,
 )
-from millstream.core.types import PICKLED, TypeInformation
-from millstream.datastream.connectors.base import Sink
-from millstream.datastream.data_stream_sink import DataStreamSink
-from millstream.datastream.fields import checked_field
-from millstream.datastream.functions import KeyedProcessFunction, OutputTag, ProcessFunction
-from millstream.datastream.key_selectors import key_selector_of
-from millstream.datastream.operator_settings import OperatorSettings, checked_buffer_timeout
-from millstream.datastream.process_functions import CallableProcessFunction
-from millstream.datastream.projection import Projection, projected_type
-from millstream.datastream.signatures import (
+from millstream.core.records.types import PICKLED, TypeInformation
+from millstream.datastream.adapters.fields import checked_field
+from millstream.datastream.adapters.key_selectors import key_selector_of
+from millstream.datastream.adapters.process_functions import CallableProcessFunction
+from millstream.datastream.adapters.projection import Projection, projected_type
+from millstream.datastream.adapters.signatures import (
     batch_format_of,
     checked_callable,
     element_type,
     refuse_generator,
     result_type,
 )
-from millstream.datastream.transformations import (
+from millstream.datastream.connectors.base import Sink
+from millstream.datastream.data_stream_sink import DataStreamSink
+from millstream.datastream.functions import KeyedProcessFunction, OutputTag, ProcessFunction
+from millstream.datastream.graph.transformations import (
     ChainingStrategy,
     OperatorTransformation,
     PartitionTransformation,
@@ -53,11 +52,12 @@ from millstream.datastream.transformations import (
     Transformation,
     UnionTransformation,
 )
+from millstream.datastream.operator_settings import OperatorSettings, checked_buffer_timeout
 
 if TYPE_CHECKING:
     from millstream.datastream.broadcast_stream import BroadcastConnectedStream, BroadcastStream
-    from millstream.datastream.collecting import CloseableIterator
     from millstream.datastream.connected_streams import ConnectedStreams
+    from millstream.datastream.execution.collecting import CloseableIterator
     from millstream.datastream.keyed_stream import KeyedStream
     from millstream.datastream.state import MapStateDescriptor
     from millstream.datastream.stream_execution_environment import StreamExecutionEnvironment

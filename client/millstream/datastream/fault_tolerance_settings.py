@@ -47,7 +47,7 @@ class FaultToleranceSettings(ABC):
 
     def set_default_savepoint_directory(self, directory: str | os.PathLike[str]) -> Self:
         """The directory or URI for savepoints for which no other is given."""
-        from millstream.core.snapshot.model import absolute_location
+        from millstream.core.snapshot.metadata.model import absolute_location
 
         self._explicit.set(_SAVEPOINT_DIRECTORY, absolute_location(os.fspath(directory)))
         return self

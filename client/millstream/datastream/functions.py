@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, Generic, TypeAlias, TypeVar
 
-from millstream.core.types import PICKLED, TypeInformation, from_hint
+from millstream.core.records.types import PICKLED, TypeInformation, from_hint
 from millstream.datastream.state import BroadcastState, KeyedStateStore, MapStateDescriptor, ReadOnlyBroadcastState
 
 T = TypeVar("T")

@@ -5,15 +5,22 @@ from __future__ import annotations
 from typing import Any, NoReturn
 
 from millstream.core.errors import InvalidProgramError
-from millstream.core.plan import HashPartitioner, KeyedProcessSpec, KeySelector, OperatorSpec, Partitioner, ReduceSpec
-from millstream.core.types import TypeInformation
-from millstream.datastream.aggregations import Max, MaxBy, Min, MinBy, Sum, aggregated_field, summed_field
+from millstream.core.jobs.plan import (
+    HashPartitioner,
+    KeyedProcessSpec,
+    KeySelector,
+    OperatorSpec,
+    Partitioner,
+    ReduceSpec,
+)
+from millstream.core.records.types import TypeInformation
+from millstream.datastream.adapters.aggregations import Max, MaxBy, Min, MinBy, Sum, aggregated_field, summed_field
+from millstream.datastream.adapters.keyed_adapters import with_keys
+from millstream.datastream.adapters.process_functions import CallableKeyedProcessFunction
+from millstream.datastream.adapters.signatures import checked_callable, element_type, refuse_generator
 from millstream.datastream.data_stream import DataStream
 from millstream.datastream.functions import KeyedProcessFunction, ProcessFunction
-from millstream.datastream.keyed_adapters import with_keys
-from millstream.datastream.process_functions import CallableKeyedProcessFunction
-from millstream.datastream.signatures import checked_callable, element_type, refuse_generator
-from millstream.datastream.transformations import PartitionTransformation
+from millstream.datastream.graph.transformations import PartitionTransformation
 
 
 class KeyedStream(DataStream):

@@ -9,8 +9,8 @@ import datetime
 from typing import Any, Self
 
 from millstream.core.errors import InvalidProgramError
-from millstream.core.key_groups import HIGHEST_MAX_PARALLELISM
-from millstream.datastream.transformations import ChainingStrategy, OperatorTransformation, Transformation
+from millstream.core.keys.key_groups import HIGHEST_MAX_PARALLELISM
+from millstream.datastream.graph.transformations import ChainingStrategy, OperatorTransformation, Transformation
 
 
 def checked_parallelism(method: str, parallelism: Any) -> int:

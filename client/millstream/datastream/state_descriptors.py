@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NewType
 
 from millstream.core.errors import InvalidProgramError
-from millstream.core.types import (
+from millstream.core.records.types import (
     PICKLED,
     DataclassType,
     ListType,

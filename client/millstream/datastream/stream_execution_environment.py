@@ -15,36 +15,36 @@ from typing import Any
 
 from millstream.common.configuration import Configuration
 from millstream.common.execution_config import ExecutionConfig
-from millstream.core import configuration as core
 from millstream.core.errors import InvalidProgramError
-from millstream.core.graph import ArtifactKind, JobGraph
-from millstream.core.names import why_unwritable
-from millstream.core.plan import OperatorSpec, SourceSpec
-from millstream.core.plan_json import plan_json
-from millstream.core.types import PICKLED, TypeInformation
-from millstream.datastream.artifacts import LocalFile, local_file, resolve_artifacts
-from millstream.datastream.collecting import CloseableIterator
-from millstream.datastream.collection_elements import conformed
+from millstream.core.jobs.graph import ArtifactKind, JobGraph
+from millstream.core.jobs.names import why_unwritable
+from millstream.core.jobs.plan import OperatorSpec, SourceSpec
+from millstream.core.jobs.plan_json import plan_json
+from millstream.core.records.types import PICKLED, TypeInformation
+from millstream.core.settings import configuration as core
+from millstream.datastream.adapters.signatures import declared_type
 from millstream.datastream.connectors.base import Source
 from millstream.datastream.connectors.malformed import OnError
 from millstream.datastream.data_stream import DataStream
-from millstream.datastream.execution import JobClient, JobExecutionResult, load_executor
-from millstream.datastream.executions import EXECUTIONS
+from millstream.datastream.execution.collecting import CloseableIterator
+from millstream.datastream.execution.executions import EXECUTIONS
+from millstream.datastream.execution.executor import JobClient, JobExecutionResult, load_executor
+from millstream.datastream.execution.program_settings import initial_configuration, options_of_job, uploaded_artifacts
 from millstream.datastream.fault_tolerance_settings import FaultToleranceSettings
 from millstream.datastream.functions import OutputTag
-from millstream.datastream.job_graph_generator import build_job_graph
+from millstream.datastream.graph.artifacts import LocalFile, local_file, resolve_artifacts
+from millstream.datastream.graph.collection_elements import conformed
+from millstream.datastream.graph.job_graph_generator import build_job_graph
+from millstream.datastream.graph.planning import stop_if_only_planned
+from millstream.datastream.graph.shipped_data import ShippedData
+from millstream.datastream.graph.stream_graph import GraphDefaults, StreamGraph, build_stream_graph
+from millstream.datastream.graph.transformations import OperatorTransformation, Transformation
 from millstream.datastream.operator_settings import (
     checked_buffer_timeout,
     checked_max_parallelism,
     checked_parallelism,
 )
-from millstream.datastream.planning import stop_if_only_planned
-from millstream.datastream.program_settings import initial_configuration, options_of_job, uploaded_artifacts
 from millstream.datastream.runtime_execution_mode import RuntimeExecutionMode
-from millstream.datastream.shipped_data import ShippedData
-from millstream.datastream.signatures import declared_type
-from millstream.datastream.stream_graph import GraphDefaults, StreamGraph, build_stream_graph
-from millstream.datastream.transformations import OperatorTransformation, Transformation
 
 DEFAULT_JOB_NAME = "Millstream Streaming Job"
 
@@ -212,7 +212,7 @@ class StreamExecutionEnvironment(FaultToleranceSettings):
 
     def execute(self, job_name: str | None = None) -> JobExecutionResult:
         """Runs the job and waits for its end. Raises JobExecutionError when it fails or is cancelled."""
-        from millstream.datastream.detached import DetachedJobExecutionResult, is_detached
+        from millstream.datastream.execution.detached import DetachedJobExecutionResult, is_detached
 
         client = self.execute_async(job_name)
         try:
@@ -231,7 +231,7 @@ class StreamExecutionEnvironment(FaultToleranceSettings):
 
     def collect_from(self, operator: OperatorTransformation, job_name: str | None) -> CloseableIterator:
         """Runs the job and answers what one of its collect operators gets."""
-        from millstream.datastream.detached import is_detached
+        from millstream.datastream.execution.detached import is_detached
 
         job = self._take_job(job_name)
         if is_detached(self.get_configuration()):
@@ -299,7 +299,7 @@ class StreamExecutionEnvironment(FaultToleranceSettings):
         return job
 
     def _submit(self, job: GeneratedJob) -> JobClient:
-        from millstream.datastream.detached import DetachedJobClient, is_detached
+        from millstream.datastream.execution.detached import DetachedJobClient, is_detached
 
         configuration = self.get_configuration()
         try:

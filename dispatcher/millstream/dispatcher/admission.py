@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-from millstream.core.configuration import Configuration
 from millstream.core.errors import InvalidProgramError
-from millstream.core.graph import JobGraph
-from millstream.core.ids import VertexId
+from millstream.core.jobs.graph import JobGraph
+from millstream.core.jobs.ids import VertexId
+from millstream.core.settings.configuration import Configuration
 
 _ID = re.compile(r"[0-9a-f]{32}\Z")
 STRATEGIES = frozenset({"FORWARD", "REBALANCE", "RESCALE", "SHUFFLE", "BROADCAST", "GLOBAL", "HASH", "CUSTOM"})

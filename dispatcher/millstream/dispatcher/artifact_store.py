@@ -15,8 +15,8 @@ import time
 from collections.abc import AsyncGenerator, AsyncIterator, Iterable
 from pathlib import Path
 
-from millstream.core.artifacts import CHUNK_SIZE, PARTIAL, ArtifactError, WholeFile, sha256_of
-from millstream.core.graph import Artifact, ArtifactKind
+from millstream.core.environments.artifacts import CHUNK_SIZE, PARTIAL, ArtifactError, WholeFile, sha256_of
+from millstream.core.jobs.graph import Artifact, ArtifactKind
 
 _SHA256 = re.compile(r"[0-9a-f]{64}\Z")
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from millstream.core.errors import InvalidProgramError
-from millstream.core.snapshot.storage import checkpoint_id_of, location_of
-from millstream.core.snapshot.uri_files import plain_uri
-from millstream.core.states import JobStatus
+from millstream.core.jobs.states import JobStatus
+from millstream.core.snapshot.storage.storage import checkpoint_id_of, location_of
+from millstream.core.snapshot.storage.uri_files import plain_uri
 from millstream.proto import status_pb2
 
 _RECOVERY = "execution.state-recovery"

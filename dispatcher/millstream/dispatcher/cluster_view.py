@@ -7,11 +7,11 @@ from typing import Any
 
 import grpc
 
-from millstream.core.configuration import Configuration
 from millstream.core.errors import MillstreamError, UnreachableError
-from millstream.core.leader_lookup import ConfiguredLeaders, LeaderLookup, Role
-from millstream.core.log_reading import LogFile, LogPiece
-from millstream.core.rpc import Stub, explain, open_channel
+from millstream.core.logs.log_reading import LogFile, LogPiece
+from millstream.core.services.leader_lookup import ConfiguredLeaders, LeaderLookup, Role
+from millstream.core.services.rpc import Stub, explain, open_channel
+from millstream.core.settings.configuration import Configuration
 from millstream.proto import resourcemanager_pb2, taskmanager_pb2
 from millstream.proto.session_pb2 import Empty
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from millstream.core.graph import JobGraph
-from millstream.core.plan_json import plan_nodes
-from millstream.core.states import ExecutionState, JobStatus
+from millstream.core.jobs.graph import JobGraph
+from millstream.core.jobs.plan_json import plan_nodes
+from millstream.core.jobs.states import ExecutionState, JobStatus
 from millstream.proto import status_pb2 as pb
 
 

@@ -17,8 +17,8 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import NewType, assert_never
 
-from millstream.core.ids import JobId, JobManagerId
-from millstream.core.states import JobStatus
+from millstream.core.jobs.ids import JobId, JobManagerId
+from millstream.core.jobs.states import JobStatus
 
 SessionId = NewType("SessionId", int)
 

@@ -15,13 +15,13 @@ from functools import partial
 from typing import assert_never
 
 from millstream.core.clock import Clock
-from millstream.core.configuration import Configuration
 from millstream.core.errors import MillstreamError, UnreachableError
-from millstream.core.graph import JobGraph
-from millstream.core.ids import JobId, JobManagerId, new_id
-from millstream.core.printable import printable
-from millstream.core.session import Session
-from millstream.core.states import JobStatus
+from millstream.core.jobs.graph import JobGraph
+from millstream.core.jobs.ids import JobId, JobManagerId, new_id
+from millstream.core.jobs.states import JobStatus
+from millstream.core.logs.printable import printable
+from millstream.core.services.session import Session
+from millstream.core.settings.configuration import Configuration
 from millstream.dispatcher import jobs
 from millstream.dispatcher.details import ended_details, submitted_details, with_message
 from millstream.dispatcher.jobs import JobTable, SessionId

@@ -16,18 +16,18 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from millstream.core.child import child_variables
-from millstream.core.configuration import Configuration
-from millstream.core.directories import work_directory
-from millstream.core.environment_use import in_use
-from millstream.core.environments import Environment, EnvironmentCache
+from millstream.core.environments.environment_use import in_use
+from millstream.core.environments.environments import Environment, EnvironmentCache
 from millstream.core.errors import MillstreamError
-from millstream.core.graph import Artifact, ArtifactKind, JobGraph
-from millstream.core.handed_down import handed_down, secret_options
-from millstream.core.ids import JobId
-from millstream.core.leader_lookup import Role, address_options
-from millstream.core.process_session import kill_session
-from millstream.core.secrets import split_options
+from millstream.core.files.directories import work_directory
+from millstream.core.jobs.graph import Artifact, ArtifactKind, JobGraph
+from millstream.core.jobs.ids import JobId
+from millstream.core.processes.child import child_variables
+from millstream.core.processes.handed_down import handed_down, secret_options
+from millstream.core.processes.process_session import kill_session
+from millstream.core.services.leader_lookup import Role, address_options
+from millstream.core.settings.configuration import Configuration
+from millstream.core.settings.secrets import split_options
 from millstream.dispatcher.artifact_store import ArtifactStore
 from millstream.dispatcher.scratch import ScratchFolders
 from millstream.dispatcher.uploads import UploadedWheel

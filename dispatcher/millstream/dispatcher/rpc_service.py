@@ -8,11 +8,11 @@ from typing import NoReturn
 
 import grpc
 
-from millstream.core.configuration import Configuration
 from millstream.core.errors import MillstreamError
-from millstream.core.graph import Artifact, JobGraph
-from millstream.core.rpc import too_large
-from millstream.core.session import serve_session
+from millstream.core.jobs.graph import Artifact, JobGraph
+from millstream.core.services.rpc import too_large
+from millstream.core.services.session import serve_session
+from millstream.core.settings.configuration import Configuration
 from millstream.dispatcher.admission import check_graph
 from millstream.dispatcher.artifact_store import ArtifactStore
 from millstream.dispatcher.claims import check_start

@@ -14,8 +14,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import IO
 
-from millstream.core.directories import for_user_only
-from millstream.core.ids import new_id
+from millstream.core.files.directories import for_user_only
+from millstream.core.jobs.ids import new_id
 
 _LOCK = ".lock"
 

@@ -11,20 +11,20 @@ from typing import TYPE_CHECKING
 
 import grpc
 
-from millstream.core.background import BackgroundTasks
 from millstream.core.clock import Clock, SystemClock
-from millstream.core.configuration import Configuration
-from millstream.core.directories import work_directory
 from millstream.core.errors import MillstreamError
-from millstream.core.leader_lookup import Role, configured_endpoint
-from millstream.core.rpc import serve, service_handler
+from millstream.core.files.directories import work_directory
+from millstream.core.processes.background import BackgroundTasks
+from millstream.core.services.leader_lookup import Role, configured_endpoint
+from millstream.core.services.rpc import serve, service_handler
+from millstream.core.settings.configuration import Configuration
 from millstream.dispatcher.artifact_store import ArtifactStore
 from millstream.dispatcher.lifecycle import JobLifecycle
 from millstream.dispatcher.rpc_service import DispatcherRpc
 from millstream.proto import dispatcher_pb2
 
 if TYPE_CHECKING:
-    from millstream.dispatcher.rest import RestApi
+    from millstream.dispatcher.rest.api import RestApi
 
 log = logging.getLogger(__name__)
 _GRACE = 1.0
@@ -61,7 +61,7 @@ class DispatcherService:
         self._server, bound = await serve(host, port, [handler], configuration, "dispatcher.rpc.port")
         self.address = f"{host}:{bound}"
         if self._with_rest:
-            from millstream.dispatcher.rest import RestApi
+            from millstream.dispatcher.rest.api import RestApi
 
             self._rest = RestApi(configuration, self._clock, self._lifecycle, artifacts, self.address)
             await self._rest.start()

@@ -8,11 +8,11 @@ import uuid
 from dataclasses import dataclass
 from pathlib import Path
 
-from millstream.core.artifacts import PARTIAL, WheelInfo, WheelTooLargeError, validate_wheel
-from millstream.core.configuration import Configuration
-from millstream.core.directories import private_folder, work_directory
+from millstream.core.environments.artifacts import PARTIAL, WheelInfo, WheelTooLargeError, validate_wheel
+from millstream.core.environments.unpacking import UnpackLimits
 from millstream.core.errors import ConfigurationError, InvalidProgramError, MillstreamError
-from millstream.core.unpacking import UnpackLimits
+from millstream.core.files.directories import private_folder, work_directory
+from millstream.core.settings.configuration import Configuration
 
 _ID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}_([^/\\]+\.whl)\Z")
 _LONGEST_NAME = 200

@@ -19,10 +19,10 @@ import logging
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Sequence
 
-from millstream.core.background import BackgroundTasks
 from millstream.core.errors import MillstreamError
-from millstream.core.graph import JobGraph
-from millstream.core.ids import JobId
+from millstream.core.jobs.graph import JobGraph
+from millstream.core.jobs.ids import JobId
+from millstream.core.processes.background import BackgroundTasks
 from millstream.core.snapshot import (
     CheckpointStorage,
     FileSystemStorage,
@@ -30,7 +30,7 @@ from millstream.core.snapshot import (
     SharedFileRegistry,
     SnapshotMetadata,
 )
-from millstream.core.snapshot.uri_files import has_options, root_of, with_options_of
+from millstream.core.snapshot.storage.uri_files import has_options, root_of, with_options_of
 from millstream.jobmanager.checkpoints import events as ev
 from millstream.jobmanager.checkpoints.model import (
     CheckpointContent,
@@ -39,8 +39,8 @@ from millstream.jobmanager.checkpoints.model import (
     SnapshotOptions,
 )
 from millstream.jobmanager.checkpoints.settings import CheckpointSettings, StorageKind
+from millstream.jobmanager.restoring.starting_snapshot import StartingSnapshot
 from millstream.jobmanager.snapshot_content import AcknowledgedState, snapshot_metadata
-from millstream.jobmanager.starting_snapshot import StartingSnapshot
 
 log = logging.getLogger(__name__)
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator
 
 from millstream.core.errors import MillstreamError
-from millstream.core.failure_kinds import DeclineReason
-from millstream.core.ids import AllocationId, AttemptId, TaskManagerId
-from millstream.core.snapshot.model import StateKind
-from millstream.core.snapshot.operator_json import operators_from_json
+from millstream.core.jobs.failure_kinds import DeclineReason
+from millstream.core.jobs.ids import AllocationId, AttemptId, TaskManagerId
+from millstream.core.snapshot.metadata.model import StateKind
+from millstream.core.snapshot.metadata.operator_json import operators_from_json
 from millstream.jobmanager.checkpoints import events as ev
 from millstream.jobmanager.checkpoints.failures import CheckpointFailureReason as Reason
 from millstream.jobmanager.checkpoints.model import CheckpointId, SavepointFormat, SnapshotMetrics

@@ -6,11 +6,11 @@ import json
 
 from millstream.core.clock import Instant
 from millstream.core.errors import MillstreamError
-from millstream.core.ids import VertexId
-from millstream.jobmanager.checkpoints import statistics_json
+from millstream.core.jobs.ids import VertexId
 from millstream.jobmanager.checkpoints.model import CheckpointId
 from millstream.jobmanager.checkpoints.settings import CheckpointSettings
-from millstream.jobmanager.checkpoints.statistics import CheckpointStatistics, CheckpointStats
+from millstream.jobmanager.checkpoints.statistics import statistics_json
+from millstream.jobmanager.checkpoints.statistics.statistics import CheckpointStatistics, CheckpointStats
 from millstream.proto import dispatcher_pb2 as pb
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from millstream.core.plan_json import plan_nodes
-from millstream.core.states import ExecutionState
+from millstream.core.jobs.plan_json import plan_nodes
+from millstream.core.jobs.states import ExecutionState
 from millstream.jobmanager.execution_graph import Execution
 from millstream.jobmanager.job_master import JobMaster
 from millstream.proto import status_pb2 as pb

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from millstream.core.failure_kinds import WorkerEnd
-from millstream.core.graph import JobGraph
-from millstream.core.ids import AllocationId, AttemptId, TaskManagerId
+from millstream.core.jobs.failure_kinds import WorkerEnd
+from millstream.core.jobs.graph import JobGraph
+from millstream.core.jobs.ids import AllocationId, AttemptId, TaskManagerId
 from millstream.jobmanager.execution_graph import TaskRestore
 from millstream.jobmanager.failover.topology import Subtask
 from millstream.proto import status_pb2

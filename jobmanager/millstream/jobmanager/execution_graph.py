@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
-from millstream.core.graph import JobGraph, JobVertex
-from millstream.core.ids import AllocationId, AttemptId, TaskManagerId, VertexId, new_id
-from millstream.core.states import ExecutionState, check_task_transition
-from millstream.core.wiring import consumers_of
+from millstream.core.jobs.graph import JobGraph, JobVertex
+from millstream.core.jobs.ids import AllocationId, AttemptId, TaskManagerId, VertexId, new_id
+from millstream.core.jobs.states import ExecutionState, check_task_transition
+from millstream.core.jobs.wiring import consumers_of
 from millstream.jobmanager.failover.topology import Subtask
 from millstream.proto import status_pb2
 from millstream.proto import taskmanager_pb2 as pb

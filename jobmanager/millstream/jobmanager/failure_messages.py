@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from millstream.core.failure_kinds import FailureKind, WorkerEnd
-from millstream.core.ids import VertexId
-from millstream.core.tracebacks import LONGEST_LINE, shortened
+from millstream.core.jobs.failure_kinds import FailureKind, WorkerEnd
+from millstream.core.jobs.ids import VertexId
+from millstream.core.logs.tracebacks import LONGEST_LINE, shortened
 from millstream.jobmanager.execution_graph import Execution
 from millstream.jobmanager.failover.history import ExceptionHistory, Failure
 from millstream.jobmanager.failover.topology import Subtask

@@ -19,13 +19,13 @@ from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from dataclasses import replace
 from typing import Protocol, assert_never
 
-from millstream.core.background import BackgroundTasks
 from millstream.core.clock import Clock, Instant
 from millstream.core.errors import MillstreamError, UnrecoverableError
-from millstream.core.graph import JobGraph
-from millstream.core.ids import AttemptId, TaskManagerId, VertexId
-from millstream.core.snapshot.memory_storage import SCHEME as MEMORY_SCHEME
-from millstream.core.states import ExecutionState, JobStatus
+from millstream.core.jobs.graph import JobGraph
+from millstream.core.jobs.ids import AttemptId, TaskManagerId, VertexId
+from millstream.core.jobs.states import ExecutionState, JobStatus
+from millstream.core.processes.background import BackgroundTasks
+from millstream.core.snapshot.storage.memory_storage import SCHEME as MEMORY_SCHEME
 from millstream.jobmanager import checkpoint_messages as messages
 from millstream.jobmanager import events as job_ev
 from millstream.jobmanager.checkpoint_files import CheckpointFiles, storage_of
@@ -39,11 +39,11 @@ from millstream.jobmanager.failover.regions import PipelinedRegions
 from millstream.jobmanager.failover.topology import JobTopology, Subtask
 from millstream.jobmanager.failure_messages import checkpoint_failure, job_failure
 from millstream.jobmanager.job_master import JobMaster
-from millstream.jobmanager.restore_assignment import task_restores
+from millstream.jobmanager.restoring.restore_assignment import task_restores
+from millstream.jobmanager.restoring.starting_snapshot import RecoverySettings, StartingSnapshot, read_starting_snapshot
 from millstream.jobmanager.snapshot_content import enumerator_states
 from millstream.jobmanager.snapshot_requests import requested_event
-from millstream.jobmanager.source_rollback import SourceRollback
-from millstream.jobmanager.starting_snapshot import RecoverySettings, StartingSnapshot, read_starting_snapshot
+from millstream.jobmanager.sources.source_rollback import SourceRollback
 from millstream.proto import dispatcher_pb2 as dp
 from millstream.proto import taskmanager_pb2 as pb
 from millstream.proto.status_pb2 import TaskFailure

@@ -12,9 +12,9 @@ restart strategy decides about each failure:
 A job that starts from a snapshot is restored from it in the same way, while its slots come together. A failure that
 trying again would not mend is final, whatever the strategy.
 
-A job manager that may not act any more (`millstream.core.lease`) suspends its jobs: nothing of them runs and their
-slots go back at once. They begin again, from the last checkpoint, when it may; one without restarts fails. That, and
-the end of a job that is abandoned because it has ended to users, is not of the job's own: its checkpoints are kept.
+A job manager that may not act any more (`millstream.core.services.lease`) suspends its jobs: nothing of them runs and
+their slots go back at once. They begin again, from the last checkpoint, when it may; one without restarts fails. That,
+and the end of a job that is abandoned because it has ended to users, is not of the job's own: its checkpoints are kept.
 
 Slots go back on every end of a job, and a job that is ending no longer asks for any.
 """
@@ -25,11 +25,11 @@ from collections.abc import Collection, Mapping
 from typing import assert_never
 
 from millstream.core.clock import Instant
-from millstream.core.failure_kinds import WorkerEnd
-from millstream.core.failure_texts import cause_line
-from millstream.core.graph import JobGraph
-from millstream.core.ids import AttemptId
-from millstream.core.states import TASK_TRANSITIONS, ExecutionState, JobStatus, check_job_transition
+from millstream.core.jobs.failure_kinds import WorkerEnd
+from millstream.core.jobs.graph import JobGraph
+from millstream.core.jobs.ids import AttemptId
+from millstream.core.jobs.states import TASK_TRANSITIONS, ExecutionState, JobStatus, check_job_transition
+from millstream.core.logs.failure_texts import cause_line
 from millstream.jobmanager import events as ev
 from millstream.jobmanager.execution_graph import Execution, ExecutionGraph, Slot, SlotKey, TaskRestore
 from millstream.jobmanager.failover.history import ExceptionHistory

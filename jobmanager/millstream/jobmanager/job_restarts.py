@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 
-from millstream.core.failure_texts import shortened
+from millstream.core.logs.failure_texts import shortened
 from millstream.jobmanager.execution_graph import Execution, ExecutionGraph
 from millstream.jobmanager.failover.history import ExceptionHistory, Failure
 from millstream.jobmanager.failover.regions import PipelinedRegions

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from types import MappingProxyType
 
-from millstream.core.ids import AllocationId, TaskManagerId
+from millstream.core.jobs.ids import AllocationId, TaskManagerId
 from millstream.jobmanager import events as ev
 from millstream.jobmanager.execution_graph import Execution, Slot, SlotKey
 

@@ -12,19 +12,18 @@ from collections.abc import Mapping
 from random import Random
 from typing import Protocol, assert_never
 
-from millstream.core.background import BackgroundTasks
 from millstream.core.clock import Clock, Instant
-from millstream.core.configuration import Configuration
 from millstream.core.errors import MillstreamError
-from millstream.core.failure_texts import cause_line, has_traceback, repetition, restart_line
-from millstream.core.graph import JobGraph
-from millstream.core.ids import AllocationId, JobId, TaskManagerId, VertexId
-from millstream.core.printable import printable
-from millstream.core.states import JobStatus
+from millstream.core.jobs.graph import JobGraph
+from millstream.core.jobs.ids import AllocationId, JobId, TaskManagerId, VertexId
+from millstream.core.jobs.states import JobStatus
+from millstream.core.logs.failure_texts import cause_line, has_traceback, repetition, restart_line
+from millstream.core.logs.printable import printable
+from millstream.core.processes.background import BackgroundTasks
+from millstream.core.settings.configuration import Configuration
 from millstream.jobmanager import events as ev
 from millstream.jobmanager.checkpoint_reports import CheckpointReports
 from millstream.jobmanager.checkpoints.settings import CheckpointSettings
-from millstream.jobmanager.coordinator_process import CoordinatorProcess
 from millstream.jobmanager.details import job_details
 from millstream.jobmanager.failover.restart_strategy import NoRestartStrategy, create_restart_strategy
 from millstream.jobmanager.failover.settings import restart_settings, same_error_limit
@@ -32,7 +31,8 @@ from millstream.jobmanager.failover.topology import Subtask
 from millstream.jobmanager.failure_messages import job_failure
 from millstream.jobmanager.job_checkpoints import JobCheckpoints
 from millstream.jobmanager.job_master import JobMaster
-from millstream.jobmanager.starting_snapshot import RecoverySettings
+from millstream.jobmanager.restoring.starting_snapshot import RecoverySettings
+from millstream.jobmanager.sources.enumerator_process import CoordinatorProcess
 from millstream.proto import dispatcher_pb2 as dp
 from millstream.proto import status_pb2
 from millstream.proto import taskmanager_pb2 as pb

@@ -14,18 +14,18 @@ from typing import Any
 
 import grpc
 
-from millstream.core.background import BackgroundTasks
 from millstream.core.clock import Clock, SystemClock
-from millstream.core.configuration import Configuration
 from millstream.core.errors import MillstreamError, UnreachableError
-from millstream.core.failure_kinds import WorkerEnd
-from millstream.core.graph import JobGraph
-from millstream.core.ids import AllocationId, JobId, JobManagerId, TaskManagerId, new_id
-from millstream.core.leader_lookup import ConfiguredLeaders, Leader, LeaderLookup, Role, configured_endpoint
-from millstream.core.lease import Lease, lease_seconds
-from millstream.core.printable import printable
-from millstream.core.rpc import serve, service_handler
-from millstream.core.session import Dialer, Session, serve_session
+from millstream.core.jobs.failure_kinds import WorkerEnd
+from millstream.core.jobs.graph import JobGraph
+from millstream.core.jobs.ids import AllocationId, JobId, JobManagerId, TaskManagerId, new_id
+from millstream.core.logs.printable import printable
+from millstream.core.processes.background import BackgroundTasks
+from millstream.core.services.leader_lookup import ConfiguredLeaders, Leader, LeaderLookup, Role, configured_endpoint
+from millstream.core.services.lease import Lease, lease_seconds
+from millstream.core.services.rpc import serve, service_handler
+from millstream.core.services.session import Dialer, Session, serve_session
+from millstream.core.settings.configuration import Configuration
 from millstream.jobmanager import events as ev
 from millstream.jobmanager.running_job import RunningJob
 from millstream.jobmanager.snapshot_requests import SnapshotResults
@@ -49,7 +49,7 @@ class _TaskManager:
 
 
 class JobManagerService:
-    """A `millstream.core.daemon.Service`."""
+    """A `millstream.core.processes.daemon.Service`."""
 
     def __init__(
         self, configuration: Configuration, clock: Clock | None = None, leaders: LeaderLookup | None = None

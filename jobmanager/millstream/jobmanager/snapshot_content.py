@@ -12,8 +12,8 @@ import binascii
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
-from millstream.core.graph import JobGraph, JobVertex, OperatorInfo
-from millstream.core.ids import OperatorId, VertexId
+from millstream.core.jobs.graph import JobGraph, JobVertex, OperatorInfo
+from millstream.core.jobs.ids import OperatorId, VertexId
 from millstream.core.snapshot import (
     FORMAT_VERSION,
     OperatorSnapshot,

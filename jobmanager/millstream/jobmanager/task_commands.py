@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 
-from millstream.core.states import ExecutionState
+from millstream.core.jobs.states import ExecutionState
 from millstream.jobmanager import events as ev
 from millstream.jobmanager.execution_graph import Execution, ExecutionGraph, Slot, SlotKey, TaskRestore
 from millstream.jobmanager.failover.topology import Subtask

@@ -19,13 +19,13 @@ from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 
-from millstream.core.configuration import Configuration
-from millstream.core.directories import for_user_only, work_directory
-from millstream.core.handed_down import secret_options
-from millstream.core.ids import new_id
-from millstream.core.leader_lookup import Role, address_options
-from millstream.core.log_files import log_folder
-from millstream.core.secrets import split_options
+from millstream.core.files.directories import for_user_only, work_directory
+from millstream.core.jobs.ids import new_id
+from millstream.core.logs.log_files import log_folder
+from millstream.core.processes.handed_down import secret_options
+from millstream.core.services.leader_lookup import Role, address_options
+from millstream.core.settings.configuration import Configuration
+from millstream.core.settings.secrets import split_options
 from millstream.resourcemanager.process_records import ProcessRecord, processes_with, read_records
 
 TOKEN_VARIABLE = "MILLSTREAM_PROVIDER_TOKEN"

@@ -13,7 +13,7 @@ import signal
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-from millstream.core.directories import for_user_only, make_private
+from millstream.core.files.directories import for_user_only, make_private
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,12 +15,12 @@ from typing import Any, assert_never
 import grpc
 
 from millstream.core.clock import Clock, SystemClock
-from millstream.core.configuration import Configuration
 from millstream.core.errors import MillstreamError
-from millstream.core.ids import AllocationId, JobId, JobManagerId, TaskManagerId, new_id
-from millstream.core.leader_lookup import Role, configured_endpoint
-from millstream.core.rpc import serve, service_handler
-from millstream.core.session import Session, serve_session
+from millstream.core.jobs.ids import AllocationId, JobId, JobManagerId, TaskManagerId, new_id
+from millstream.core.services.leader_lookup import Role, configured_endpoint
+from millstream.core.services.rpc import serve, service_handler
+from millstream.core.services.session import Session, serve_session
+from millstream.core.settings.configuration import Configuration
 from millstream.proto import resourcemanager_pb2 as pb
 from millstream.proto.session_pb2 import Empty
 from millstream.resourcemanager.process_provider import ProcessProvider
@@ -81,7 +81,7 @@ class _TaskManager:
 
 
 class ResourceManagerService:
-    """Satisfies `millstream.core.daemon.Service`, and serves the contract in `resourcemanager.proto`."""
+    """Satisfies `millstream.core.processes.daemon.Service`, and serves the contract in `resourcemanager.proto`."""
 
     def __init__(
         self, configuration: Configuration, clock: Clock | None = None, provider: ResourceProvider | None = None

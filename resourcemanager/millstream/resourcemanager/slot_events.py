@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from millstream.core.ids import AllocationId, JobId, JobManagerId, TaskManagerId
+from millstream.core.jobs.ids import AllocationId, JobId, JobManagerId, TaskManagerId
 
 
 @dataclass(frozen=True, slots=True)

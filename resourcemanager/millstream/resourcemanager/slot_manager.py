@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import assert_never
 
-from millstream.core.ids import AllocationId, JobId, JobManagerId, TaskManagerId
+from millstream.core.jobs.ids import AllocationId, JobId, JobManagerId, TaskManagerId
 from millstream.resourcemanager.slot_events import (
     AllocateSlot,
     Effect,

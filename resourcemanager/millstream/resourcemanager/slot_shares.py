@@ -20,7 +20,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from millstream.core.ids import JobId
+from millstream.core.jobs.ids import JobId
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 import pytest
 
 from millstream.common import InvalidProgramError, Types
-from millstream.core import types
-from millstream.core.types import DataclassType, ListType, MapType, RowType, TupleType
+from millstream.core.records import types
+from millstream.core.records.types import DataclassType, ListType, MapType, RowType, TupleType
 
 
 @dataclass

@@ -4,8 +4,8 @@ import pytest
 
 import millstream.common
 from millstream.common import Configuration, ConfigurationError, JobClient, JobExecutionResult, JobStatus
-from millstream.core.configuration import Configuration as CoreConfiguration
-from millstream.datastream import execution
+from millstream.core.settings.configuration import Configuration as CoreConfiguration
+from millstream.datastream.execution import executor as execution
 
 
 def test_setters_chain_and_getters_read_typed_values() -> None:

@@ -12,9 +12,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from millstream.core.batches import Batch, RowBatch
-from millstream.core.conversion import record_batch_to_rows
-from millstream.core.types import PICKLED
+from millstream.core.records.batches import Batch, RowBatch
+from millstream.core.records.conversion import record_batch_to_rows
+from millstream.core.records.types import PICKLED
 from millstream.datastream.connectors.base import (
     PollStatus,
     Source,

@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sink_harness import SinkHarness
 
-from millstream.core.batches import ColumnBatch, RowBatch
 from millstream.core.clock import ManualClock
+from millstream.core.records.batches import ColumnBatch, RowBatch
 from millstream.datastream.connectors.errors import ConnectorError
 from millstream.datastream.connectors.file_system import BucketAssigner, FileSink
 from millstream.datastream.connectors.file_system.part_formats import records_of

@@ -9,10 +9,10 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from source_harness import FakeReaderContext, rows_of
 
-from millstream.core.batches import RowBatch
 from millstream.core.clock import ManualClock
 from millstream.core.errors import InvalidProgramError
-from millstream.core.types import LONG, STRING
+from millstream.core.records.batches import RowBatch
+from millstream.core.records.types import LONG, STRING
 from millstream.datastream.connectors.base import Boundedness, PollStatus
 from millstream.datastream.connectors.datagen import ColumnDataGeneratorSource, DataGeneratorSource
 from millstream.datastream.connectors.errors import ConnectorError

@@ -21,9 +21,9 @@ from millstream.core.errors import InvalidProgramError
 from millstream.datastream import OutputTag, StreamExecutionEnvironment
 from millstream.datastream.connectors.errors import ConnectorError
 from millstream.datastream.connectors.file_system import DEAD_LETTERS, DeadLetter, FileSource, StreamFormat
-from millstream.datastream.connectors.file_system.csv_format import CsvFormat
-from millstream.datastream.connectors.file_system.csv_records import CsvRecords
-from millstream.datastream.connectors.file_system.csv_suspects import certain
+from millstream.datastream.connectors.file_system.csv.format import CsvFormat
+from millstream.datastream.connectors.file_system.csv.records import CsvRecords
+from millstream.datastream.connectors.file_system.csv.suspects import certain
 from millstream.datastream.connectors.malformed import ERROR_COUNTER
 
 

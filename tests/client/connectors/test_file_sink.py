@@ -16,9 +16,9 @@ import pytest
 from sink_harness import SinkHarness
 
 from millstream.common import Duration, Encoder
-from millstream.core.batches import ColumnBatch, RowBatch
 from millstream.core.clock import ManualClock
 from millstream.core.errors import InvalidProgramError
+from millstream.core.records.batches import ColumnBatch, RowBatch
 from millstream.core.row import Row
 from millstream.datastream.connectors.errors import ConnectorError
 from millstream.datastream.connectors.file_system import (

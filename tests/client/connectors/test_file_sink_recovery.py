@@ -12,9 +12,9 @@ import pyarrow.parquet as pq
 import pytest
 from sink_harness import SinkHarness
 
-from millstream.core.batches import Barrier, RowBatch
 from millstream.core.clock import ManualClock
-from millstream.core.types import LONG, RowType
+from millstream.core.records.batches import Barrier, RowBatch
+from millstream.core.records.types import LONG, RowType
 from millstream.datastream.connectors.errors import ConnectorError
 from millstream.datastream.connectors.file_system import BucketAssigner, Encoder, FileSink, RollingPolicy
 

@@ -13,10 +13,10 @@ import pyarrow.parquet as pq
 import pytest
 from source_harness import SourceHarness, read_all
 
-from millstream.core.batches import ColumnBatch
 from millstream.core.errors import InvalidProgramError, MillstreamError
+from millstream.core.records.batches import ColumnBatch
+from millstream.core.records.types import LONG, PICKLED, STRING, DataclassType, ListType, MapType, RowType, TupleType
 from millstream.core.row import Row
-from millstream.core.types import LONG, PICKLED, STRING, DataclassType, ListType, MapType, RowType, TupleType
 from millstream.datastream.connectors.errors import ConnectorError
 from millstream.datastream.connectors.file_system import FileSource, StreamFormat
 

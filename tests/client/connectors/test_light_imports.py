@@ -12,7 +12,7 @@ pytestmark = pytest.mark.process
 
 _PROGRAM = """
 import sys
-import millstream.core.conversion
+import millstream.core.records.conversion
 from millstream.datastream.connectors import (
     base, collection, datagen, file_system, number_sequence, print as printing, socket
 )

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from millstream.datastream.connectors.errors import ConnectorError
-from millstream.datastream.connectors.file_system.lines import LineReader, cut_lines
+from millstream.datastream.connectors.file_system.lines.lines import LineReader, cut_lines
 from millstream.datastream.connectors.file_system.paths import FoundFile
 from millstream.datastream.connectors.file_system.splits import WHOLE, FileSplit
 

@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 from source_harness import FakeRuntimeContext
 
-from millstream.core.batches import ColumnBatch, RowBatch
+from millstream.core.records.batches import ColumnBatch, RowBatch
 from millstream.core.row import Row
 from millstream.datastream.connectors.print import PrintSink
 

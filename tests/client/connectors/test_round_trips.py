@@ -19,9 +19,9 @@ from hypothesis import strategies as st
 from sink_harness import SinkHarness
 from source_harness import SourceHarness
 
-from millstream.core.batches import Batch, ColumnBatch, RowBatch
-from millstream.core.conversion import ConversionError, record_batch_to_rows
 from millstream.core.errors import InvalidProgramError
+from millstream.core.records.batches import Batch, ColumnBatch, RowBatch
+from millstream.core.records.conversion import ConversionError, record_batch_to_rows
 from millstream.core.row import Row
 from millstream.datastream.connectors.errors import ConnectorError
 from millstream.datastream.connectors.file_system import FileSink, FileSource

@@ -12,12 +12,12 @@ from typing import Any
 import pytest
 from waiting import DEADLINE
 
-from millstream.core.artifacts import ArtifactError
-from millstream.core.configuration import Configuration
-from millstream.core.data_files import DataFile, DataOrigin
+from millstream.core.environments.artifacts import ArtifactError
+from millstream.core.environments.data_files import DataFile, DataOrigin
 from millstream.core.errors import InvalidProgramError
-from millstream.core.graph import ArtifactKind
-from millstream.core.rpc import serve, service_handler
+from millstream.core.jobs.graph import ArtifactKind
+from millstream.core.services.rpc import serve, service_handler
+from millstream.core.settings.configuration import Configuration
 from millstream.datastream import StreamExecutionEnvironment
 from millstream.datastream.connectors import shipped_elements
 from millstream.datastream.connectors.shipped_elements import ship

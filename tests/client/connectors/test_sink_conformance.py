@@ -16,10 +16,10 @@ from hypothesis import strategies as st
 from sink_harness import SinkHarness
 from source_harness import read_all
 
-from millstream.core.batches import Batch, ColumnBatch, RowBatch
-from millstream.core.conversion import rows_to_record_batch
+from millstream.core.records.batches import Batch, ColumnBatch, RowBatch
+from millstream.core.records.conversion import rows_to_record_batch
+from millstream.core.records.types import LONG, STRING, RowType, TypeInformation
 from millstream.core.row import Row
-from millstream.core.types import LONG, STRING, RowType, TypeInformation
 from millstream.datastream.connectors.base import Source
 from millstream.datastream.connectors.file_system import FileSink, FileSource, RollingPolicy, StreamFormat
 

@@ -12,8 +12,8 @@ import pytest
 from source_harness import FakeReaderContext
 from waiting import DEADLINE
 
-from millstream.core.batches import RowBatch
 from millstream.core.errors import InvalidProgramError
+from millstream.core.records.batches import RowBatch
 from millstream.datastream.connectors.base import Boundedness, PollStatus
 from millstream.datastream.connectors.errors import ConnectorError
 from millstream.datastream.connectors.line_socket import LineSocket, SocketOptions

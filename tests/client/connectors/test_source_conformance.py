@@ -21,7 +21,7 @@ from millstream.datastream.connectors.base import Boundedness, Source
 from millstream.datastream.connectors.collection import CollectionSource
 from millstream.datastream.connectors.datagen import ColumnDataGeneratorSource, DataGeneratorSource
 from millstream.datastream.connectors.file_system import FileSource, StreamFormat
-from millstream.datastream.connectors.file_system.csv_format import CsvFormat
+from millstream.datastream.connectors.file_system.csv.format import CsvFormat
 from millstream.datastream.connectors.number_sequence import NumberSequenceSource
 
 _LINES = [f"line {i} {'é' * (i % 7)}" for i in range(60)] + ["", "after an empty line", "", ""] + ["x" * 300]

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from millstream.core.configuration import Configuration
-from millstream.core.graph import JobGraph
-from millstream.core.states import JobStatus
-from millstream.datastream.execution import JobExecutionResult
+from millstream.core.jobs.graph import JobGraph
+from millstream.core.jobs.states import JobStatus
+from millstream.core.settings.configuration import Configuration
+from millstream.datastream.execution.executor import JobExecutionResult
 
 
 class FakeJobClient:

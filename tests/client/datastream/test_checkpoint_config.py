@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from millstream.common import Configuration, Duration, InvalidProgramError, RestartStrategies, Time
-from millstream.core.options import OPTIONS
-from millstream.core.snapshot.memory_storage import DEFAULT_LIMIT
+from millstream.core.settings.options import OPTIONS
+from millstream.core.snapshot.storage.memory_storage import DEFAULT_LIMIT
 from millstream.datastream import (
     CheckpointConfig,
     CheckpointingMode,

@@ -7,7 +7,7 @@ import pytest
 from api_fakes import FakeExecutor
 
 from millstream.common import InvalidProgramError, JobExecutionError
-from millstream.core.ids import stable_id
+from millstream.core.jobs.ids import stable_id
 from millstream.datastream import CloseableIterator, StreamExecutionEnvironment
 
 

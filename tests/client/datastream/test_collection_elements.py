@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from millstream.common import InvalidProgramError, Row, Types
-from millstream.core.types import PICKLED, from_hint
-from millstream.datastream.collection_elements import conformed
+from millstream.core.records.types import PICKLED, from_hint
+from millstream.datastream.graph.collection_elements import conformed
 
 
 @dataclass

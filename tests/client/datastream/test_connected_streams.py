@@ -11,8 +11,8 @@ import cloudpickle
 import pytest
 
 from millstream.common import InvalidProgramError, Types
-from millstream.core.graph import JobGraph
-from millstream.core.plan import (
+from millstream.core.jobs.graph import JobGraph
+from millstream.core.jobs.plan import (
     BroadcastProcessSpec,
     Chain,
     CoFlatMapSpec,
@@ -23,7 +23,7 @@ from millstream.core.plan import (
     HashPartitioner,
     OperatorSpec,
 )
-from millstream.core.types import LONG, PICKLED, STRING
+from millstream.core.records.types import LONG, PICKLED, STRING
 from millstream.datastream import (
     BroadcastProcessFunction,
     BroadcastStream,

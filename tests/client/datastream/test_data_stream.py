@@ -9,8 +9,8 @@ import pandas as pd
 import pytest
 
 from millstream.common import InvalidProgramError, Types
-from millstream.core import plan
-from millstream.core.types import DOUBLE, LONG, PICKLED, STRING, DataclassType, TupleType
+from millstream.core.jobs import plan
+from millstream.core.records.types import DOUBLE, LONG, PICKLED, STRING, DataclassType, TupleType
 from millstream.datastream import (
     DataStream,
     KeyedProcessFunction,
@@ -22,9 +22,9 @@ from millstream.datastream import (
     ProcessFunction,
     StreamExecutionEnvironment,
 )
-from millstream.datastream.aggregations import Sum
+from millstream.datastream.adapters.aggregations import Sum
 from millstream.datastream.connectors.base import Sink
-from millstream.datastream.transformations import OperatorTransformation, PartitionTransformation
+from millstream.datastream.graph.transformations import OperatorTransformation, PartitionTransformation
 
 
 @dataclass

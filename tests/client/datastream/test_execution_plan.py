@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import json
 
-from millstream.core.plan_json import plan_json
+from millstream.core.jobs.plan_json import plan_json
 from millstream.datastream import StreamExecutionEnvironment
 
 

@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from millstream.common import InvalidProgramError, Row, Types
-from millstream.core.types import LONG, PICKLED, STRING, DataclassType
-from millstream.datastream.aggregations import Max, MaxBy, Min, MinBy, Sum, aggregated_field, summed_field
-from millstream.datastream.fields import checked_field, field_type, get_field, with_field
-from millstream.datastream.projection import Projection, projected_type
+from millstream.core.records.types import LONG, PICKLED, STRING, DataclassType
+from millstream.datastream.adapters.aggregations import Max, MaxBy, Min, MinBy, Sum, aggregated_field, summed_field
+from millstream.datastream.adapters.fields import checked_field, field_type, get_field, with_field
+from millstream.datastream.adapters.projection import Projection, projected_type
 
 Pair = namedtuple("Pair", ["key", "value"])
 

@@ -10,9 +10,9 @@ import cloudpickle
 import pytest
 
 from millstream.common import InvalidProgramError, Types
-from millstream.core.graph import JobGraph, JobVertex
-from millstream.core.ids import stable_id
-from millstream.core.plan import (
+from millstream.core.jobs.graph import JobGraph, JobVertex
+from millstream.core.jobs.ids import stable_id
+from millstream.core.jobs.plan import (
     Chain,
     ChainedOperator,
     ChainedOutput,
@@ -21,7 +21,7 @@ from millstream.core.plan import (
     HashPartitioner,
     SourceSpec,
 )
-from millstream.core.types import LONG, STRING
+from millstream.core.records.types import LONG, STRING
 from millstream.datastream import DataStream, OutputTag, ProcessFunction, StreamExecutionEnvironment
 from millstream.datastream.connectors.base import Source
 

@@ -11,10 +11,10 @@ import cloudpickle
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from millstream.core.graph import JobGraph
-from millstream.core.plan import Chain, EdgeSpec, ForwardPartitioner, SourceSpec
+from millstream.core.jobs.graph import JobGraph
+from millstream.core.jobs.plan import Chain, EdgeSpec, ForwardPartitioner, SourceSpec
 from millstream.datastream import DataStream, OutputTag, ProcessFunction, StreamExecutionEnvironment
-from millstream.datastream.stream_graph import StreamGraph
+from millstream.datastream.graph.stream_graph import StreamGraph
 
 TAG = OutputTag("side")
 

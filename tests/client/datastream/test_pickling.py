@@ -12,7 +12,7 @@ import pytest
 
 from millstream.common import InvalidProgramError
 from millstream.datastream import MapFunction, StreamExecutionEnvironment
-from millstream.datastream.pickling import pickled
+from millstream.datastream.graph.pickling import pickled
 
 LOCK = threading.Lock()
 

@@ -10,9 +10,9 @@ import pyarrow as pa
 import pytest
 
 from millstream.common import InvalidProgramError, Types
-from millstream.core.types import DOUBLE, LONG, PICKLED, STRING, DataclassType, ListType, TupleType
+from millstream.core.records.types import DOUBLE, LONG, PICKLED, STRING, DataclassType, ListType, TupleType
 from millstream.datastream import FlatMapFunction, MapFunction, OutputTag
-from millstream.datastream.signatures import (
+from millstream.datastream.adapters.signatures import (
     batch_format_of,
     checked_callable,
     declared_type,

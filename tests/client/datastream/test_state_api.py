@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from millstream.common import Duration, InvalidProgramError, Time, Types
-from millstream.core import types as t
+from millstream.core.records import types as t
 from millstream.datastream.functions import AggregateFunction, ReduceFunction
 from millstream.datastream.state import (
     AggregatingStateDescriptor,

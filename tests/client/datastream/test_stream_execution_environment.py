@@ -12,10 +12,11 @@ from api_fakes import FakeExecutor
 
 from millstream.client import program
 from millstream.common import Configuration, ConfigurationError, InvalidProgramError, JobExecutionError, Row, Types
-from millstream.core.graph import Artifact, ArtifactKind, JobGraph
-from millstream.core.types import LONG, PICKLED, STRING
-from millstream.datastream import RuntimeExecutionMode, StreamExecutionEnvironment, detached
-from millstream.datastream.planning import ProgramPlanned
+from millstream.core.jobs.graph import Artifact, ArtifactKind, JobGraph
+from millstream.core.records.types import LONG, PICKLED, STRING
+from millstream.datastream import RuntimeExecutionMode, StreamExecutionEnvironment
+from millstream.datastream.execution import detached
+from millstream.datastream.graph.planning import ProgramPlanned
 from millstream.proto import graph_pb2
 
 

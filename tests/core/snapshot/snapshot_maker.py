@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from millstream.core.ids import JobId, OperatorId
+from millstream.core.jobs.ids import JobId, OperatorId
 from millstream.core.snapshot import (
     FileFormat,
     FileSystemStorage,
@@ -26,7 +26,7 @@ from millstream.core.snapshot import (
     value_table,
     write_state,
 )
-from millstream.core.snapshot.opened import OpenedSnapshot, open_snapshot
+from millstream.core.snapshot.inspection.opened import OpenedSnapshot, open_snapshot
 
 JOB = JobId("abcdef0123")
 

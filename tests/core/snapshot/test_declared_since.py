@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from millstream.core import types as t
+from millstream.core.records import types as t
 from millstream.core.row import Row
 from millstream.core.snapshot import (
     CompatibilityKind,
@@ -16,8 +16,8 @@ from millstream.core.snapshot import (
     StateTypes,
     compare_state,
 )
-from millstream.core.snapshot.restore import read_rows
-from millstream.core.snapshot.table import value_table
+from millstream.core.snapshot.tables.restore import read_rows
+from millstream.core.snapshot.tables.table import value_table
 
 
 @dataclasses.dataclass(frozen=True)

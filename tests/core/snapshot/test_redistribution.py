@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from millstream.core.key_groups import key_group_range
+from millstream.core.keys.key_groups import key_group_range
 from millstream.core.snapshot import StateFile, StateKind, StateSnapshot
-from millstream.core.snapshot.redistribution import dealt, files_for, is_dealt, takes_over
+from millstream.core.snapshot.tables.redistribution import dealt, files_for, is_dealt, takes_over
 
 MAX = 128
 CHECKSUM = f"sha256:{'0' * 64}"

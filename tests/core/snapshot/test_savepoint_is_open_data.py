@@ -17,9 +17,9 @@ import pyarrow.parquet as pq
 import pytest
 from snapshot_maker import Maker
 
-from millstream.core import types as t
-from millstream.core.ids import JobId, OperatorId
-from millstream.core.key_groups import key_group_of
+from millstream.core.jobs.ids import JobId, OperatorId
+from millstream.core.keys.key_groups import key_group_of
+from millstream.core.records import types as t
 from millstream.core.row import Row
 from millstream.core.snapshot import (
     FileFormat,
@@ -38,8 +38,8 @@ from millstream.core.snapshot import (
     verify_snapshot,
     write_state,
 )
-from millstream.core.snapshot.diff import diff_snapshots
-from millstream.core.snapshot.opened import OpenedSnapshot
+from millstream.core.snapshot.inspection.diff import diff_snapshots
+from millstream.core.snapshot.inspection.opened import OpenedSnapshot
 
 COUNTS = StateTypes(t.STRING, t.TupleType((t.LONG, t.DOUBLE)))
 EVENTS = StateTypes(t.LONG, t.STRING, namespace=t.RowType((t.LONG, t.LONG), ("start", "end")))

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from snapshot_maker import Maker
 
-from millstream.core import types as t
+from millstream.core.records import types as t
 from millstream.core.snapshot import (
     FileFormat,
     SnapshotError,
@@ -23,10 +23,10 @@ from millstream.core.snapshot import (
     StateKind,
     StateSnapshot,
     StateTypes,
-    diff,
 )
-from millstream.core.snapshot.diff import ABSENT, Entry, SnapshotDiff, StateDiff, diff_snapshots
-from millstream.core.snapshot.opened import KeyGroupReader, OpenedSnapshot
+from millstream.core.snapshot.inspection import diff
+from millstream.core.snapshot.inspection.diff import ABSENT, Entry, SnapshotDiff, StateDiff, diff_snapshots
+from millstream.core.snapshot.inspection.opened import KeyGroupReader, OpenedSnapshot
 
 COUNTS = StateTypes(t.STRING, t.LONG)
 PICKLED = StateTypes(t.PICKLED, t.PICKLED)

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from millstream.core import types as t
-from millstream.core.ids import JobId, OperatorId
+from millstream.core.jobs.ids import JobId, OperatorId
+from millstream.core.records import types as t
 from millstream.core.snapshot import (
     OperatorSnapshot,
     SnapshotError,
@@ -22,8 +22,8 @@ from millstream.core.snapshot import (
     StateTypes,
     TtlSettings,
 )
-from millstream.core.snapshot.fit import Fit, OperatorMatch, ProgramOperator, StateMatch, fit
-from millstream.core.snapshot.program_json import program_from_json, program_to_json
+from millstream.core.snapshot.fitting.fit import Fit, OperatorMatch, ProgramOperator, StateMatch, fit
+from millstream.core.snapshot.metadata.program_json import program_from_json, program_to_json
 
 KEYED = frozenset(kind for kind in StateKind if kind.keyed)
 FILE = StateFile("f.parquet", 0, 0, 128, 5, 9, "sha256:" + "0" * 64)

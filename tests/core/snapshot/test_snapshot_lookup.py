@@ -16,17 +16,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 from snapshot_maker import Maker
 
-from millstream.core import types as t
 from millstream.core.errors import MillstreamError
-from millstream.core.key_groups import key_group_of
+from millstream.core.keys.key_groups import key_group_of
+from millstream.core.records import types as t
 from millstream.core.row import Row
 from millstream.core.snapshot import FileFormat, Pickled, SnapshotError, StateKind, StateTypes, type_to_json
-from millstream.core.snapshot.literals import KeyLiteralError, keys_from_text
-from millstream.core.snapshot.lookup import rows_of, rows_of_key
-from millstream.core.snapshot.opened import OpenedSnapshot, open_snapshot
-from millstream.core.snapshot.readable import readable, to_json
-from millstream.core.snapshot.restore import check_keys
-from millstream.core.snapshot.table import value_table
+from millstream.core.snapshot.inspection.literals import KeyLiteralError, keys_from_text
+from millstream.core.snapshot.inspection.lookup import rows_of, rows_of_key
+from millstream.core.snapshot.inspection.opened import OpenedSnapshot, open_snapshot
+from millstream.core.snapshot.inspection.readable import readable, to_json
+from millstream.core.snapshot.tables.restore import check_keys
+from millstream.core.snapshot.tables.table import value_table
 
 ROW = t.RowType((t.LONG, t.STRING), ("id", "name"))
 

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from millstream.core.ids import JobId, OperatorId
+from millstream.core.jobs.ids import JobId, OperatorId
 from millstream.core.snapshot import (
     OperatorSnapshot,
     SnapshotError,

@@ -18,9 +18,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from millstream.core import types as t
-from millstream.core.conversion import ConversionError
-from millstream.core.key_groups import key_group_of
+from millstream.core.keys.key_groups import key_group_of
+from millstream.core.records import types as t
+from millstream.core.records.conversion import ConversionError
 from millstream.core.row import Row
 from millstream.core.snapshot import (
     Pickled,
@@ -36,9 +36,9 @@ from millstream.core.snapshot import (
     timer_table,
     value_table,
 )
-from millstream.core.snapshot.columns import from_array, to_array
-from millstream.core.snapshot.instances import Held
-from millstream.core.snapshot.restore import check_keys, check_table, select_key_groups
+from millstream.core.snapshot.tables.columns import from_array, to_array
+from millstream.core.snapshot.tables.instances import Held
+from millstream.core.snapshot.tables.restore import check_keys, check_table, select_key_groups
 
 ints = st.integers(-(2**63), 2**63 - 1)
 texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=5)

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from millstream.core import types as t
 from millstream.core.pickling import to_bytes
+from millstream.core.records import types as t
 from millstream.core.snapshot import (
     CompatibilityKind,
     SnapshotError,
@@ -24,9 +24,9 @@ from millstream.core.snapshot import (
     type_from_json,
     type_to_json,
 )
-from millstream.core.snapshot.instances import assemble
-from millstream.core.snapshot.json_reader import JsonNode
-from millstream.core.snapshot.types_json import check_type_json, describe_json, has_default, holds_pickled
+from millstream.core.snapshot.metadata.json_reader import JsonNode
+from millstream.core.snapshot.metadata.types_json import check_type_json, describe_json, has_default, holds_pickled
+from millstream.core.snapshot.tables.instances import assemble
 
 BASIC = [
     t.STRING, t.BOOLEAN, t.BYTE, t.SHORT, t.INT, t.LONG, t.FLOAT, t.DOUBLE, t.BIG_INT, t.BIG_DEC, t.BYTES, t.INSTANT,

@@ -14,10 +14,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from millstream.core import types as t
 from millstream.core.errors import UnrecoverableError
-from millstream.core.ids import JobId, OperatorId
-from millstream.core.key_groups import key_group_of
+from millstream.core.jobs.ids import JobId, OperatorId
+from millstream.core.keys.key_groups import key_group_of
+from millstream.core.records import types as t
 from millstream.core.snapshot import (
     CheckpointStorage,
     FileFormat,
@@ -40,8 +40,8 @@ from millstream.core.snapshot import (
     verify_snapshot,
     write_state,
 )
-from millstream.core.snapshot import files as state_files
-from millstream.core.snapshot.storage import StateWriter
+from millstream.core.snapshot.storage.storage import StateWriter
+from millstream.core.snapshot.tables import files as state_files
 
 JOB = JobId("job")
 TYPES = StateTypes(t.LONG, t.TupleType((t.LONG, t.STRING)))

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from millstream.core.ids import JobId, OperatorId
+from millstream.core.jobs.ids import JobId, OperatorId
 from millstream.core.snapshot import (
     CheckpointStorage,
     FileSystemStorage,

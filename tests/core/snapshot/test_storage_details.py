@@ -11,8 +11,8 @@ import pytest
 from test_storage_conformance import JOB, metadata_of, write
 
 from millstream.core.snapshot import FileSystemStorage, MemoryStorage, SnapshotError, storage_at
-from millstream.core.snapshot.model import absolute_location
-from millstream.core.snapshot.uri_files import UriFiles, plain_uri
+from millstream.core.snapshot.metadata.model import absolute_location
+from millstream.core.snapshot.storage.uri_files import UriFiles, plain_uri
 
 
 def test_memory_refuses_a_state_over_its_limit() -> None:

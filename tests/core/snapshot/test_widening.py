@@ -11,13 +11,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from snapshot_maker import Maker
 
-from millstream.core import types as t
-from millstream.core.ids import OperatorId
+from millstream.core.jobs.ids import OperatorId
+from millstream.core.records import types as t
 from millstream.core.snapshot import IncompatibleStateError, OperatorSnapshot, StateKind, StateTypes
-from millstream.core.snapshot.exactness import inexact_values
-from millstream.core.snapshot.fit import ProgramOperator, fit
-from millstream.core.snapshot.restore import read_rows
-from millstream.core.snapshot.table import value_table
+from millstream.core.snapshot.fitting.fit import ProgramOperator, fit
+from millstream.core.snapshot.tables.exactness import inexact_values
+from millstream.core.snapshot.tables.restore import read_rows
+from millstream.core.snapshot.tables.table import value_table
 
 
 @dataclasses.dataclass

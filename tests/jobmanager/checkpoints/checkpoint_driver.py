@@ -6,7 +6,7 @@ from collections import Counter
 from itertools import pairwise
 
 from millstream.core.clock import Instant
-from millstream.core.ids import AttemptId, VertexId
+from millstream.core.jobs.ids import AttemptId, VertexId
 from millstream.jobmanager.checkpoints import events as ev
 from millstream.jobmanager.checkpoints.coordinator import CheckpointCoordinator
 from millstream.jobmanager.checkpoints.failures import CheckpointFailureReason

@@ -8,8 +8,8 @@ from typing import TypeVar
 import pytest
 from checkpoint_driver import METRICS, CheckpointDriver, topology
 
-from millstream.core.barriers import Alignment, StopMode
-from millstream.core.ids import AttemptId, VertexId
+from millstream.core.jobs.barriers import Alignment, StopMode
+from millstream.core.jobs.ids import AttemptId, VertexId
 from millstream.jobmanager.checkpoints import events as ev
 from millstream.jobmanager.checkpoints.commits import RETRY_MS
 from millstream.jobmanager.checkpoints.coordinator import UnsettledError

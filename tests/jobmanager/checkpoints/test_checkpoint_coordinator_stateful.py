@@ -7,7 +7,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
-from millstream.core.ids import AttemptId
+from millstream.core.jobs.ids import AttemptId
 from millstream.jobmanager.checkpoints import events as ev
 from millstream.jobmanager.checkpoints.failures import CheckpointFailureReason
 from millstream.jobmanager.checkpoints.model import CheckpointId

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from millstream.core.ids import AttemptId
+from millstream.core.jobs.ids import AttemptId
 from millstream.core.snapshot import SharedFileRegistry
 from millstream.jobmanager.checkpoints.commits import RETRY_MS, CommitRetries
 from millstream.jobmanager.checkpoints.events import DeleteCheckpoint, NotifyComplete, ReleasePointer

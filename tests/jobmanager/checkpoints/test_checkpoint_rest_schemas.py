@@ -7,12 +7,12 @@ import json
 import jsonschema
 from checkpoint_driver import CheckpointDriver, topology
 
-from millstream.core.ids import VertexId
-from millstream.dispatcher import rest_snapshot_schemas as schemas
-from millstream.dispatcher.rest_schemas import Schema
-from millstream.jobmanager.checkpoints import statistics_json
+from millstream.core.jobs.ids import VertexId
+from millstream.dispatcher.rest import snapshot_schemas as schemas
+from millstream.dispatcher.rest.schemas import Schema
 from millstream.jobmanager.checkpoints.failures import CheckpointFailureReason
 from millstream.jobmanager.checkpoints.settings import CheckpointSettings
+from millstream.jobmanager.checkpoints.statistics import statistics_json
 
 
 def check(shape: object, schema: Schema) -> None:

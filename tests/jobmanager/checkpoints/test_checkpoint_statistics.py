@@ -7,12 +7,12 @@ from checkpoint_driver import CheckpointDriver, topology
 from hypothesis import given
 from hypothesis import strategies as st
 
-from millstream.core.ids import VertexId
-from millstream.jobmanager.checkpoints import statistics_json
+from millstream.core.jobs.ids import VertexId
 from millstream.jobmanager.checkpoints.failures import CheckpointFailureReason
 from millstream.jobmanager.checkpoints.model import CheckpointId
 from millstream.jobmanager.checkpoints.settings import CheckpointSettings, Retention
-from millstream.jobmanager.checkpoints.statistics import Distribution
+from millstream.jobmanager.checkpoints.statistics import statistics_json
+from millstream.jobmanager.checkpoints.statistics.statistics import Distribution
 
 SETTINGS = CheckpointSettings(interval_ms=1000, tolerable_failures=100)
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from millstream.core.failure_kinds import FailureKind
+from millstream.core.jobs.failure_kinds import FailureKind
 from millstream.jobmanager.failover.history import ExceptionHistory, Failure
 
 

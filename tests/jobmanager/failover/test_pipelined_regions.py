@@ -3,8 +3,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from millstream.core.graph import JobEdge, JobGraph, JobVertex
-from millstream.core.ids import JobId, VertexId
+from millstream.core.jobs.graph import JobEdge, JobGraph, JobVertex
+from millstream.core.jobs.ids import JobId, VertexId
 from millstream.jobmanager.failover.regions import PipelinedRegions
 from millstream.jobmanager.failover.topology import Edge, JobTopology, Subtask
 

@@ -5,8 +5,8 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from millstream.core.failure_kinds import FailureKind
-from millstream.core.ids import VertexId
+from millstream.core.jobs.failure_kinds import FailureKind
+from millstream.core.jobs.ids import VertexId
 from millstream.jobmanager.failover.history import Failure
 from millstream.jobmanager.failover.repeated_errors import RepeatedErrors
 from millstream.jobmanager.failover.topology import Subtask

@@ -12,12 +12,12 @@ from typing import Any, ClassVar
 
 from worker_rig import WorkerRig
 
-from millstream.core import plan
-from millstream.core import types as t
-from millstream.core.batches import Batch, RowBatch
+from millstream.core.jobs import plan
 from millstream.core.pickling import to_bytes
-from millstream.core.snapshot.operator_json import operators_from_json, operators_to_json
-from millstream.core.snapshot.redistribution import files_for
+from millstream.core.records import types as t
+from millstream.core.records.batches import Batch, RowBatch
+from millstream.core.snapshot.metadata.operator_json import operators_from_json, operators_to_json
+from millstream.core.snapshot.tables.redistribution import files_for
 from millstream.datastream.checkpointed import (
     CheckpointedFunction,
     FunctionInitializationContext,

@@ -3,8 +3,8 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from millstream.core.batches import Barrier
-from millstream.taskmanager.checkpointing.alignment import (
+from millstream.core.records.batches import Barrier
+from millstream.taskmanager.worker.checkpointing.alignment import (
     COORDINATOR,
     Abandon,
     Action,

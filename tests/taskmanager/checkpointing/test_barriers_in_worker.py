@@ -10,13 +10,13 @@ import pytest
 from checkpoint_rig import CheckpointRig, PositionedSource, chain_of
 from worker_rig import WRITTEN, NamedSink, edge, local_pair, turn_all_until, wire
 
-from millstream.core import plan
-from millstream.core import types as t
-from millstream.core.batches import END_OF_INPUT, Barrier, Element, RowBatch
-from millstream.core.failure_kinds import DeclineReason
+from millstream.core.jobs import plan
+from millstream.core.jobs.failure_kinds import DeclineReason
 from millstream.core.pickling import to_bytes
+from millstream.core.records import types as t
+from millstream.core.records.batches import END_OF_INPUT, Barrier, Element, RowBatch
 from millstream.core.snapshot import StateSnapshot, read_rows, read_state, storage_at
-from millstream.core.snapshot.operator_json import operators_from_json
+from millstream.core.snapshot.metadata.operator_json import operators_from_json
 from millstream.datastream.functions import (
     BroadcastProcessFunction,
     KeyedCoProcessFunction,
@@ -24,8 +24,8 @@ from millstream.datastream.functions import (
 )
 from millstream.datastream.state import MapStateDescriptor
 from millstream.proto import taskmanager_pb2 as pb
-from millstream.taskmanager.network.codecs import ElementCodec
-from millstream.taskmanager.network.signals import TAGS
+from millstream.taskmanager.worker.network.codecs import ElementCodec
+from millstream.taskmanager.worker.network.signals import TAGS
 
 KEYS = plan.TwoInputKeys(plan.KeySelector(function=lambda v: v % 2), plan.KeySelector(function=lambda v: v % 2), t.LONG)
 RULES = MapStateDescriptor("rules", t.STRING, t.LONG)

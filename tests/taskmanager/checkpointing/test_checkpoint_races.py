@@ -20,13 +20,13 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 from worker_rig import WRITTEN, NamedSink, edge
 
-from millstream.core import plan
 from millstream.core.clock import Instant
-from millstream.core.ids import AttemptId, VertexId
-from millstream.core.key_groups import key_group_of
+from millstream.core.jobs import plan
+from millstream.core.jobs.ids import AttemptId, VertexId
+from millstream.core.keys.key_groups import key_group_of
 from millstream.core.pickling import to_bytes
 from millstream.core.snapshot import StateSnapshot, read_rows, read_state
-from millstream.core.snapshot.operator_json import operators_from_json
+from millstream.core.snapshot.metadata.operator_json import operators_from_json
 from millstream.datastream.functions import MapFunction
 from millstream.jobmanager.checkpoints import events as ev
 from millstream.jobmanager.checkpoints.coordinator import CheckpointCoordinator
@@ -41,7 +41,7 @@ from millstream.jobmanager.checkpoints.model import (
 from millstream.jobmanager.checkpoints.settings import CheckpointingMode, CheckpointSettings
 from millstream.jobmanager.failover.topology import Edge, JobTopology, Subtask
 from millstream.proto import taskmanager_pb2 as pb
-from millstream.taskmanager.checkpointing.writer_thread import SnapshotWritten, write_states
+from millstream.taskmanager.worker.checkpointing.writer_thread import SnapshotWritten, write_states
 
 PARALLELISM = {VertexId("a"): 2, VertexId("b"): 1, VertexId("count"): 2, VertexId("sink"): 1}
 EDGES = [("a", "count"), ("b", "count"), ("count", "sink")]

@@ -16,12 +16,12 @@ import pytest
 from checkpoint_rig import COUNTED, CheckpointRig, Counting, PositionedSource, Remembering, chain_of
 from worker_rig import WRITTEN, NamedSink, local_pair
 
-from millstream.core import plan
-from millstream.core import types as t
-from millstream.core.failure_kinds import DeclineReason
-from millstream.core.ids import JobId, OperatorId
-from millstream.core.key_groups import key_group_of
+from millstream.core.jobs import plan
+from millstream.core.jobs.failure_kinds import DeclineReason
+from millstream.core.jobs.ids import JobId, OperatorId
+from millstream.core.keys.key_groups import key_group_of
 from millstream.core.pickling import to_bytes
+from millstream.core.records import types as t
 from millstream.core.snapshot import (
     FileFormat,
     FileSystemStorage,
@@ -36,12 +36,12 @@ from millstream.core.snapshot import (
     storage_at,
     write_state,
 )
-from millstream.core.snapshot.operator_json import operators_from_json, operators_to_json
-from millstream.core.snapshot.storage import FileSource
+from millstream.core.snapshot.metadata.operator_json import operators_from_json, operators_to_json
+from millstream.core.snapshot.storage.storage import FileSource
+from millstream.datastream.adapters.keyed_adapters import with_keys
 from millstream.datastream.functions import KeyedProcessFunction, RuntimeContext
-from millstream.datastream.keyed_adapters import with_keys
 from millstream.proto import taskmanager_pb2 as pb
-from millstream.taskmanager.checkpointing.restoring import restore_task
+from millstream.taskmanager.worker.checkpointing.restoring import restore_task
 
 WORDS = [f"word {n % 37}" for n in range(400)]
 SOURCE = plan.SourceSpec(PositionedSource())

@@ -4,8 +4,8 @@ import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from millstream.taskmanager.checkpointing.layout import Chunk, cut, is_touched, slice_of
-from millstream.taskmanager.state.arrow_tables import in_order
+from millstream.taskmanager.worker.checkpointing.layout import Chunk, cut, is_touched, slice_of
+from millstream.taskmanager.worker.state.arrow_tables import in_order
 
 
 @settings(max_examples=100, deadline=None)

@@ -16,12 +16,12 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from pyarrow import fs
 from worker_rig import WRITTEN, NamedSink
 
-from millstream.core import plan
-from millstream.core.ids import JobId
+from millstream.core.jobs import plan
+from millstream.core.jobs.ids import JobId
 from millstream.core.pickling import to_bytes
 from millstream.core.snapshot import FileSystemStorage, SnapshotError, StateFile
 from millstream.proto import taskmanager_pb2 as pb
-from millstream.taskmanager.checkpointing.local_copies import LocalCopies
+from millstream.taskmanager.worker.checkpointing.local_copies import LocalCopies
 
 LOCATION = "file:///storage/job/chk-1"
 

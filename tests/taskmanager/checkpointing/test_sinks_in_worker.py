@@ -11,11 +11,11 @@ from typing import ClassVar
 import pytest
 from checkpoint_rig import CheckpointRig, PositionedSource, chain_of
 
-from millstream.core import plan
-from millstream.core.batches import Batch
+from millstream.core.jobs import plan
 from millstream.core.pickling import to_bytes
+from millstream.core.records.batches import Batch
 from millstream.core.snapshot import OperatorSnapshot, StateKind
-from millstream.core.snapshot.operator_json import operators_from_json, operators_to_json
+from millstream.core.snapshot.metadata.operator_json import operators_from_json, operators_to_json
 from millstream.datastream.connectors.file_system import FileSink, RollingPolicy
 from millstream.datastream.connectors.two_phase_commit import TwoPhaseCommitSink
 from millstream.proto import dispatcher_pb2

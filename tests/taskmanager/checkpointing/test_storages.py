@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from millstream.core.snapshot import FileSystemStorage, MemoryStorage
-from millstream.taskmanager.checkpointing.storages import Storages
+from millstream.taskmanager.worker.checkpointing.storages import Storages
 
 CHECKPOINTS = "s3://key:secret@bucket/checkpoints?region=us-east-1"
 SAVEPOINTS = "s3://other:secret@archive/savepoints?region=us-east-1"

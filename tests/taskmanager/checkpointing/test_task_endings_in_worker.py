@@ -10,14 +10,14 @@ import pytest
 from checkpoint_rig import CheckpointRig, PositionedSource, chain_of
 from worker_rig import WRITTEN, NamedSink, local_pair
 
-from millstream.core import plan
-from millstream.core.ids import OperatorId
+from millstream.core.jobs import plan
+from millstream.core.jobs.ids import OperatorId
 from millstream.core.pickling import to_bytes
 from millstream.core.snapshot import OperatorSnapshot
-from millstream.core.snapshot.operator_json import operators_to_json
+from millstream.core.snapshot.metadata.operator_json import operators_to_json
 from millstream.datastream.functions import MapFunction
 from millstream.proto import taskmanager_pb2 as pb
-from millstream.taskmanager.checkpointing.task_checkpoints import _COMMIT_ATTEMPTS
+from millstream.taskmanager.worker.checkpointing.task_checkpoints import _COMMIT_ATTEMPTS
 
 SOURCE = plan.SourceSpec(PositionedSource())
 CHECKPOINTED = {"execution.checkpointing.interval": "1 h"}

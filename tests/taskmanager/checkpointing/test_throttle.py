@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from millstream.taskmanager.checkpointing.throttle import FREE, LONGEST, SHARE, Throttle
+from millstream.taskmanager.worker.checkpointing.throttle import FREE, LONGEST, SHARE, Throttle
 
 
 class Machine:

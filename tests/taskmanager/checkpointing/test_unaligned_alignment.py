@@ -9,8 +9,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from millstream.core.batches import Barrier
-from millstream.taskmanager.checkpointing.alignment import (
+from millstream.core.records.batches import Barrier
+from millstream.taskmanager.worker.checkpointing.alignment import (
     COORDINATOR,
     Abandon,
     Action,

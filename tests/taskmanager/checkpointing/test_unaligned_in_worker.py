@@ -13,18 +13,18 @@ import pytest
 from checkpoint_rig import COUNTED, CheckpointRig, PositionedSource, Remembering, chain_of
 from worker_rig import DEBLOAT, edge, local_pair, turn_all_until, wire
 
-from millstream.core import plan
-from millstream.core.batches import END_OF_INPUT, Barrier, Element, RowBatch
-from millstream.core.failure_kinds import DeclineReason
+from millstream.core.jobs import plan
+from millstream.core.jobs.failure_kinds import DeclineReason
 from millstream.core.pickling import to_bytes
+from millstream.core.records.batches import END_OF_INPUT, Barrier, Element, RowBatch
+from millstream.core.records.types import PICKLED
 from millstream.core.snapshot import OperatorSnapshot, StateKind, StateSnapshot, read_rows, read_state, storage_at
-from millstream.core.snapshot.operator_json import operators_from_json, operators_to_json
-from millstream.core.types import PICKLED
+from millstream.core.snapshot.metadata.operator_json import operators_from_json, operators_to_json
 from millstream.datastream.functions import KeyedProcessFunction, RuntimeContext
 from millstream.proto import taskmanager_pb2 as pb
-from millstream.taskmanager.network.codecs import Codec
-from millstream.taskmanager.task_life import Phase
-from millstream.taskmanager.task_pacing import StepResult
+from millstream.taskmanager.worker.network.codecs import Codec
+from millstream.taskmanager.worker.task_life import Phase
+from millstream.taskmanager.worker.task_pacing import StepResult
 
 WORDS = [f"word {n % 37} {'x' * 100}" for n in range(1200)]
 BY_WORD = plan.HashPartitioner(plan.KeySelector(function=str))

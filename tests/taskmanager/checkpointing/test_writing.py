@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from millstream.core import types as t
-from millstream.core.batches import Barrier
-from millstream.core.ids import JobId
-from millstream.core.key_groups import key_group_of, key_group_range
+from millstream.core.jobs.ids import JobId
+from millstream.core.keys.key_groups import key_group_of, key_group_range
+from millstream.core.records import types as t
+from millstream.core.records.batches import Barrier
 from millstream.core.snapshot import (
     FileSystemStorage,
     Rows,
@@ -23,17 +23,17 @@ from millstream.core.snapshot import (
     read_rows,
     read_state,
 )
-from millstream.core.snapshot.columns import OversizedColumnError
+from millstream.core.snapshot.tables.columns import OversizedColumnError
 from millstream.datastream.state_descriptors import ListStateDescriptor, MapStateDescriptor, ValueStateDescriptor
 from millstream.proto import taskmanager_pb2 as pb
-from millstream.taskmanager.checkpointing.capture import CapturedOperator, CapturedTask
-from millstream.taskmanager.checkpointing.writing import SnapshotTarget, write_snapshot
-from millstream.taskmanager.state import arrow_tables
-from millstream.taskmanager.state.arrow_tables import StateRows, keyed_table
-from millstream.taskmanager.state.captured import StateDeclaration
-from millstream.taskmanager.state.heap import HeapKeyedStateBackend, HeapOperatorStateBackend
-from millstream.taskmanager.state.heap.captured import HeapCapture
-from millstream.taskmanager.state.key_group_index import KeyGroupIndex
+from millstream.taskmanager.worker.checkpointing.capture import CapturedOperator, CapturedTask
+from millstream.taskmanager.worker.checkpointing.writing import SnapshotTarget, write_snapshot
+from millstream.taskmanager.worker.state import arrow_tables
+from millstream.taskmanager.worker.state.arrow_tables import StateRows, keyed_table
+from millstream.taskmanager.worker.state.captured import StateDeclaration
+from millstream.taskmanager.worker.state.heap import HeapKeyedStateBackend, HeapOperatorStateBackend
+from millstream.taskmanager.worker.state.heap.captured import HeapCapture
+from millstream.taskmanager.worker.state.key_group_index import KeyGroupIndex
 
 KEYS = 40_000
 ZONES = [datetime.timezone(datetime.timedelta(hours=hours)) for hours in range(3)]

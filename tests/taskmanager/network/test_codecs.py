@@ -24,12 +24,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from millstream.core import types as t
-from millstream.core.batches import END_OF_INPUT, Batch, ColumnBatch, EndOfInput, RowBatch
 from millstream.core.pickling import to_bytes
+from millstream.core.records import types as t
+from millstream.core.records.batches import END_OF_INPUT, Batch, ColumnBatch, EndOfInput, RowBatch
 from millstream.core.row import Row
-from millstream.taskmanager.network.codecs import Codec, ElementCodec, UnsendableRecordError, compress, decompress
-from millstream.taskmanager.network.signals import TAGS
+from millstream.taskmanager.worker.network.codecs import (
+    Codec,
+    ElementCodec,
+    UnsendableRecordError,
+    compress,
+    decompress,
+)
+from millstream.taskmanager.worker.network.signals import TAGS
 
 
 class Colour(enum.Enum):

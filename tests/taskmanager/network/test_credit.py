@@ -9,7 +9,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from millstream.taskmanager.network.credit import CreditReceiver, CreditSender, CreditViolationError
+from millstream.taskmanager.worker.network.credit import CreditReceiver, CreditSender, CreditViolationError
 
 
 def fill(receiver: CreditReceiver, channel: int, buffers: int) -> None:

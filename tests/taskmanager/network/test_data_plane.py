@@ -14,10 +14,10 @@ import grpc
 import pytest
 from waiting import DEADLINE, wait_until
 
-from millstream.core.configuration import Configuration
 from millstream.core.errors import ConfigurationError
+from millstream.core.settings.configuration import Configuration
 from millstream.proto import dataplane_pb2 as pb
-from millstream.taskmanager.network.data_plane import DataPlane, FrameArrived, PeerLost
+from millstream.taskmanager.worker.network.data_plane import DataPlane, FrameArrived, PeerLost
 
 JOB = "job-1"
 LOW = "127.0.0.1:0"  # sorts before every real address: its owner dials
@@ -196,9 +196,9 @@ def test_a_peer_that_stops_is_lost_once_with_a_reason(ends: Any) -> None:
 
 CHILD = """
 import sys
-from millstream.core.configuration import Configuration
+from millstream.core.settings.configuration import Configuration
 from millstream.proto import dataplane_pb2 as pb
-from millstream.taskmanager.network.data_plane import DataPlane
+from millstream.taskmanager.worker.network.data_plane import DataPlane
 plane = DataPlane("job-1", "127.0.0.1", Configuration(), lambda mail: None)
 plane.start()
 plane.send(sys.argv[1], pb.Frame(credit=pb.Credit(channel=4)).SerializeToString())
@@ -230,9 +230,9 @@ def test_a_peer_whose_process_is_killed_is_lost_at_once(ends: Any) -> None:
 
 SILENT_CHILD = """
 import ctypes, os, signal, sys
-from millstream.core.configuration import Configuration
+from millstream.core.settings.configuration import Configuration
 from millstream.proto import dataplane_pb2 as pb
-from millstream.taskmanager.network.data_plane import DataPlane
+from millstream.taskmanager.worker.network.data_plane import DataPlane
 _, peer, silence = sys.argv
 plane = DataPlane("job-1", "127.0.0.1", Configuration(), lambda mail: None)
 plane.start()

@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from millstream.taskmanager.network.debloating import FIRST_ROWS, SENDING, Allowance, Debloater
-from millstream.taskmanager.pacing import Pace
+from millstream.taskmanager.worker.network.debloating import FIRST_ROWS, SENDING, Allowance, Debloater
+from millstream.taskmanager.worker.pacing import Pace
 
 EXCLUSIVE = 2
 TARGET, PERIOD, SAMPLES, THRESHOLD = 1.0, 0.2, 5, 0.25

@@ -10,23 +10,23 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from millstream.core import plan
-from millstream.core import types as t
-from millstream.core.batches import END_OF_INPUT, ColumnBatch, EndOfInput, RowBatch
+from millstream.core.jobs import plan
+from millstream.core.records import types as t
+from millstream.core.records.batches import END_OF_INPUT, ColumnBatch, EndOfInput, RowBatch
 from millstream.proto import dataplane_pb2 as pb
-from millstream.taskmanager.network.channel_table import ChannelTable
-from millstream.taskmanager.network.codecs import Codec, ElementCodec
-from millstream.taskmanager.network.credit import CreditReceiver
-from millstream.taskmanager.network.inputs import InputGate, LocalInputChannel, ProtocolError, RemoteInputChannel
-from millstream.taskmanager.network.outputs import (
+from millstream.taskmanager.worker.network.channel_table import ChannelTable
+from millstream.taskmanager.worker.network.codecs import Codec, ElementCodec
+from millstream.taskmanager.worker.network.credit import CreditReceiver
+from millstream.taskmanager.worker.network.inputs import InputGate, LocalInputChannel, ProtocolError, RemoteInputChannel
+from millstream.taskmanager.worker.network.outputs import (
     BUFFERS_PER_CHANNEL,
     LocalOutputChannel,
     OutputChannel,
     RemoteOutputChannel,
     ResultPartition,
 )
-from millstream.taskmanager.network.signals import TAGS
-from millstream.taskmanager.partitioning import make_router
+from millstream.taskmanager.worker.network.signals import TAGS
+from millstream.taskmanager.worker.partitioning import make_router
 
 PRODUCER, CONSUMER = "127.0.0.1:1", "127.0.0.1:2"
 

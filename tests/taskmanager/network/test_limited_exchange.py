@@ -10,18 +10,18 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from millstream.core import plan
-from millstream.core import types as t
-from millstream.core.batches import END_OF_INPUT, Barrier, Batch, ColumnBatch, RowBatch
-from millstream.core.conversion import record_batch_to_rows
+from millstream.core.jobs import plan
+from millstream.core.records import types as t
+from millstream.core.records.batches import END_OF_INPUT, Barrier, Batch, ColumnBatch, RowBatch
+from millstream.core.records.conversion import record_batch_to_rows
 from millstream.proto import dataplane_pb2 as pb
-from millstream.taskmanager.network.channel_table import ChannelTable
-from millstream.taskmanager.network.codecs import ElementCodec
-from millstream.taskmanager.network.credit import CreditReceiver
-from millstream.taskmanager.network.debloating import Allowance, Debloater
-from millstream.taskmanager.network.inputs import InputGate, LocalInputChannel, RemoteInputChannel
-from millstream.taskmanager.network.outputs import LocalOutputChannel, RemoteOutputChannel, ResultPartition
-from millstream.taskmanager.partitioning import make_router
+from millstream.taskmanager.worker.network.channel_table import ChannelTable
+from millstream.taskmanager.worker.network.codecs import ElementCodec
+from millstream.taskmanager.worker.network.credit import CreditReceiver
+from millstream.taskmanager.worker.network.debloating import Allowance, Debloater
+from millstream.taskmanager.worker.network.inputs import InputGate, LocalInputChannel, RemoteInputChannel
+from millstream.taskmanager.worker.network.outputs import LocalOutputChannel, RemoteOutputChannel, ResultPartition
+from millstream.taskmanager.worker.partitioning import make_router
 
 PRODUCER, CONSUMER = "127.0.0.1:1", "127.0.0.1:2"
 EXCLUSIVE, FLOATING, SHARED = 2, 3, 4

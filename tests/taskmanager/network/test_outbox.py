@@ -10,8 +10,8 @@ from typing import Any, ClassVar
 import pytest
 from waiting import DEADLINE
 
-from millstream.taskmanager.network import outbox as module
-from millstream.taskmanager.network.outbox import Outbox
+from millstream.taskmanager.worker.network import outbox as module
+from millstream.taskmanager.worker.network.outbox import Outbox
 
 
 class Meeting(deque[Any]):

@@ -13,19 +13,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
-from millstream.core import plan
-from millstream.core import types as t
-from millstream.core.batches import END_OF_INPUT, Barrier, RowBatch
+from millstream.core.jobs import plan
+from millstream.core.records import types as t
+from millstream.core.records.batches import END_OF_INPUT, Barrier, RowBatch
 from millstream.proto import dataplane_pb2 as pb
-from millstream.taskmanager.checkpointing.in_flight import CapturedChannel, CapturedInFlight, share_of
-from millstream.taskmanager.network.codecs import ElementCodec
-from millstream.taskmanager.network.credit import CreditReceiver
-from millstream.taskmanager.network.inputs import InputGate, LocalInputChannel, ProtocolError, RemoteInputChannel
-from millstream.taskmanager.network.outputs import LocalOutputChannel, RemoteOutputChannel, ResultPartition
-from millstream.taskmanager.network.overtaking import Passage, is_overtakable, overtake
-from millstream.taskmanager.network.recording import Recording, buffer_of
-from millstream.taskmanager.network.signals import TAGS
-from millstream.taskmanager.partitioning import make_router
+from millstream.taskmanager.worker.checkpointing.in_flight import CapturedChannel, CapturedInFlight, share_of
+from millstream.taskmanager.worker.network.codecs import ElementCodec
+from millstream.taskmanager.worker.network.credit import CreditReceiver
+from millstream.taskmanager.worker.network.inputs import InputGate, LocalInputChannel, ProtocolError, RemoteInputChannel
+from millstream.taskmanager.worker.network.outputs import LocalOutputChannel, RemoteOutputChannel, ResultPartition
+from millstream.taskmanager.worker.network.overtaking import Passage, is_overtakable, overtake
+from millstream.taskmanager.worker.network.recording import Recording, buffer_of
+from millstream.taskmanager.worker.network.signals import TAGS
+from millstream.taskmanager.worker.partitioning import make_router
 
 BARRIER = Barrier(1, 1000, unaligned=True)
 TIMED = Barrier(1, 1000, aligned_timeout_ms=50)

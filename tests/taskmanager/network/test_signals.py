@@ -9,16 +9,22 @@ from typing import Any, get_args
 
 import pytest
 
-from millstream.core import types as t
-from millstream.core.barriers import StopMode
-from millstream.core.batches import END_OF_INPUT, Barrier, RowBatch, Signal, StreamSignal
+from millstream.core.jobs.barriers import StopMode
+from millstream.core.records import types as t
+from millstream.core.records.batches import END_OF_INPUT, Barrier, RowBatch, Signal, StreamSignal
 from millstream.proto import dataplane_pb2 as pb
-from millstream.taskmanager.network import signals
-from millstream.taskmanager.network.codecs import Codec, ElementCodec
-from millstream.taskmanager.network.credit import CreditReceiver
-from millstream.taskmanager.network.inputs import InputChannel, InputGate, LocalInputChannel, RemoteInputChannel
-from millstream.taskmanager.network.outputs import LocalOutputChannel, RemoteOutputChannel
-from millstream.taskmanager.network.signals import TAGS, UnknownSignalError, decode_signal, encode_signal, is_signal
+from millstream.taskmanager.worker.network import signals
+from millstream.taskmanager.worker.network.codecs import Codec, ElementCodec
+from millstream.taskmanager.worker.network.credit import CreditReceiver
+from millstream.taskmanager.worker.network.inputs import InputChannel, InputGate, LocalInputChannel, RemoteInputChannel
+from millstream.taskmanager.worker.network.outputs import LocalOutputChannel, RemoteOutputChannel
+from millstream.taskmanager.worker.network.signals import (
+    TAGS,
+    UnknownSignalError,
+    decode_signal,
+    encode_signal,
+    is_signal,
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,16 +13,16 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from millstream.client.result_buffer import ResultBuffer
-from millstream.core import plan
-from millstream.core import types as t
-from millstream.core.batches import Barrier, ColumnBatch, RowBatch
 from millstream.core.errors import JobExecutionError
+from millstream.core.jobs import plan
 from millstream.core.pickling import to_bytes
+from millstream.core.records import types as t
+from millstream.core.records.batches import Barrier, ColumnBatch, RowBatch
 from millstream.proto import dispatcher_pb2 as pb
-from millstream.taskmanager.operators.base import OperatorError
-from millstream.taskmanager.operators.collect import CollectOperator
-from millstream.taskmanager.state.heap import HeapOperatorStateBackend
 from millstream.taskmanager.testing import OperatorHarness
+from millstream.taskmanager.worker.operators.base import OperatorError
+from millstream.taskmanager.worker.operators.collect import CollectOperator
+from millstream.taskmanager.worker.state.heap import HeapOperatorStateBackend
 
 
 def collector(

@@ -7,17 +7,17 @@ from typing import Any
 
 import pytest
 
-from millstream.core import plan
-from millstream.core.batches import Barrier, Batch, RowBatch
-from millstream.core.state_kinds import StateKind
+from millstream.core.jobs import plan
+from millstream.core.jobs.state_kinds import StateKind
+from millstream.core.records.batches import Barrier, Batch, RowBatch
 from millstream.datastream.connectors.errors import ConnectorError
 from millstream.datastream.connectors.two_phase_commit import TwoPhaseCommitSink, TwoPhaseCommitSinkFunction
 from millstream.datastream.functions import RuntimeContext
 from millstream.proto import taskmanager_pb2
-from millstream.taskmanager.operators.base import OperatorError
-from millstream.taskmanager.operators.committing_sink import CommittingSinkOperator
-from millstream.taskmanager.runtime_context import TaskRuntimeContext
 from millstream.taskmanager.testing import GivenElements, OperatorHarness
+from millstream.taskmanager.worker.operators.base import OperatorError
+from millstream.taskmanager.worker.operators.committing_sink import CommittingSinkOperator
+from millstream.taskmanager.worker.runtime_context import TaskRuntimeContext
 
 
 class Recording(TwoPhaseCommitSink[str]):

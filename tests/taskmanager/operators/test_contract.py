@@ -9,17 +9,17 @@ from typing import Any
 import pytest
 from worker_rig import NamedSink, RowsSource, WorkerRig, chain, local_pair
 
-from millstream.core import plan
-from millstream.core import types as t
-from millstream.core.batches import Batch, RowBatch, StreamSignal
-from millstream.core.state_kinds import StateKind
-from millstream.datastream.held_state import held_state
+from millstream.core.jobs import plan
+from millstream.core.jobs.state_kinds import StateKind
+from millstream.core.records import types as t
+from millstream.core.records.batches import Batch, RowBatch, StreamSignal
+from millstream.datastream.graph.held_state import held_state
 from millstream.proto import dispatcher_pb2
 from millstream.proto import taskmanager_pb2 as pb
-from millstream.taskmanager.operators.base import Operator, RestoredElements
-from millstream.taskmanager.operators.registry import build_operator, builds
-from millstream.taskmanager.operators.setup import OperatorSetup
 from millstream.taskmanager.testing import OperatorHarness
+from millstream.taskmanager.worker.operators.base import Operator, RestoredElements
+from millstream.taskmanager.worker.operators.registry import build_operator, builds
+from millstream.taskmanager.worker.operators.setup import OperatorSetup
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,10 +13,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from millstream.core import plan
-from millstream.core import types as t
-from millstream.core.batches import Batch, ColumnBatch, RowBatch
-from millstream.core.plan import KeySelector
+from millstream.core.jobs import plan
+from millstream.core.jobs.plan import KeySelector
+from millstream.core.records import types as t
+from millstream.core.records.batches import Batch, ColumnBatch, RowBatch
 from millstream.core.row import Row
 from millstream.datastream.connectors.base import Sink, SinkWriter
 from millstream.datastream.functions import (
@@ -32,11 +32,11 @@ from millstream.datastream.functions import (
     RuntimeContext,
 )
 from millstream.proto import taskmanager_pb2
-from millstream.taskmanager.operators.base import NO_RECORD, OperatorError
-from millstream.taskmanager.operators.output import LocalOutput
-from millstream.taskmanager.runtime_context import TaskRuntimeContext
-from millstream.taskmanager.state.heap import HeapKeyedStateBackend
 from millstream.taskmanager.testing import KeptOutput, OperatorHarness
+from millstream.taskmanager.worker.operators.base import NO_RECORD, OperatorError
+from millstream.taskmanager.worker.operators.output import LocalOutput
+from millstream.taskmanager.worker.runtime_context import TaskRuntimeContext
+from millstream.taskmanager.worker.state.heap import HeapKeyedStateBackend
 
 PAIR = t.TupleType((t.LONG, t.STRING))
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from millstream.core import plan
-from millstream.core.batches import Barrier, Batch, RowBatch
+from millstream.core.jobs import plan
+from millstream.core.records.batches import Barrier, Batch, RowBatch
 from millstream.datastream.connectors.base import Sink, SinkWriter
 from millstream.datastream.functions import RuntimeContext
-from millstream.taskmanager.operators.base import OperatorError
 from millstream.taskmanager.testing import OperatorHarness
+from millstream.taskmanager.worker.operators.base import OperatorError
 
 
 class Buffering(Sink, SinkWriter):

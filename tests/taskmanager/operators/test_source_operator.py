@@ -6,17 +6,17 @@ from typing import Any
 
 import pytest
 
-from millstream.core import plan
-from millstream.core.batches import Batch, RowBatch
+from millstream.core.jobs import plan
+from millstream.core.records.batches import Batch, RowBatch
 from millstream.datastream.connectors.base import PollStatus
 from millstream.datastream.connectors.collection import CollectionSource
 from millstream.datastream.connectors.index_split import IndexReader
 from millstream.datastream.functions import OutputTag
 from millstream.proto import taskmanager_pb2
-from millstream.taskmanager.operators.base import OperatorError
-from millstream.taskmanager.operators.source import ReaderContext
-from millstream.taskmanager.runtime_context import TaskRuntimeContext
 from millstream.taskmanager.testing import OperatorHarness
+from millstream.taskmanager.worker.operators.base import OperatorError
+from millstream.taskmanager.worker.operators.source import ReaderContext
+from millstream.taskmanager.worker.runtime_context import TaskRuntimeContext
 
 
 class Answering(CollectionSource):

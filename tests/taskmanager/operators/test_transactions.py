@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from millstream.taskmanager.operators.transactions import ElementKind, SinkTransactions, recovery
+from millstream.taskmanager.worker.operators.transactions import ElementKind, SinkTransactions, recovery
 
 
 class TransactionModel(RuleBasedStateMachine):

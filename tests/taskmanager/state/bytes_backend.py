@@ -20,14 +20,14 @@ import pyarrow as pa
 from ordered_bytes import OrderedBytes, ValueCodec, framed, key_bytes, unframed
 
 from millstream.core.clock import Clock
-from millstream.core.handover import Handover
-from millstream.core.snapshot.model import StateKind
-from millstream.core.snapshot.restore import Rows
-from millstream.core.types import TypeInformation
+from millstream.core.records.handover import Handover
+from millstream.core.records.types import TypeInformation
+from millstream.core.snapshot.metadata.model import StateKind
+from millstream.core.snapshot.tables.restore import Rows
 from millstream.datastream.state import MapState
-from millstream.taskmanager.state.address import Address, AnyAddress
-from millstream.taskmanager.state.arrow_tables import StateRows, stepwise_table
-from millstream.taskmanager.state.captured import (
+from millstream.taskmanager.worker.state.address import Address, AnyAddress
+from millstream.taskmanager.worker.state.arrow_tables import StateRows, stepwise_table
+from millstream.taskmanager.worker.state.captured import (
     CapturedKeyedState,
     NativeFile,
     NativeFiles,
@@ -35,16 +35,16 @@ from millstream.taskmanager.state.captured import (
     StateDeclaration,
     Work,
 )
-from millstream.taskmanager.state.columns import ColumnAccess
-from millstream.taskmanager.state.declarations import check_namespaces
-from millstream.taskmanager.state.expiring import Expiry, unexpired
-from millstream.taskmanager.state.heap import HeapOperatorStateBackend
-from millstream.taskmanager.state.key_group_index import KeyGroupIndex
-from millstream.taskmanager.state.keyed_tables import KeyedTables
-from millstream.taskmanager.state.restored_rows import owned_rows
-from millstream.taskmanager.state.table import MISSING
-from millstream.taskmanager.state.table_states import AddressedState, MergingListState
-from millstream.taskmanager.state.timers import DueTimers, TimeDomain, Timer
+from millstream.taskmanager.worker.state.columns import ColumnAccess
+from millstream.taskmanager.worker.state.declarations import check_namespaces
+from millstream.taskmanager.worker.state.expiring import Expiry, unexpired
+from millstream.taskmanager.worker.state.heap import HeapOperatorStateBackend
+from millstream.taskmanager.worker.state.key_group_index import KeyGroupIndex
+from millstream.taskmanager.worker.state.keyed_tables import KeyedTables
+from millstream.taskmanager.worker.state.restored_rows import owned_rows
+from millstream.taskmanager.worker.state.table import MISSING
+from millstream.taskmanager.worker.state.table_states import AddressedState, MergingListState
+from millstream.taskmanager.worker.state.timers import DueTimers, TimeDomain, Timer
 
 # Tables
 

@@ -13,11 +13,11 @@ from dataclasses import fields, is_dataclass
 from itertools import repeat
 from typing import Any
 
-from millstream.core.batches import RowBatch
-from millstream.core.conversion import field_types
+from millstream.core.records.batches import RowBatch
+from millstream.core.records.conversion import field_types
+from millstream.core.records.types import PICKLED, BasicType, TypeInformation
 from millstream.core.row import Row
-from millstream.core.types import PICKLED, BasicType, TypeInformation
-from millstream.taskmanager.network.codecs import ElementCodec
+from millstream.taskmanager.worker.network.codecs import ElementCodec
 
 
 def same(key: Any, kind: TypeInformation = PICKLED) -> Any:

@@ -10,11 +10,11 @@ from typing import Any
 import pyarrow as pa
 from bytes_backend import BytesStateBackend
 
-from millstream.core import types as t
 from millstream.core.clock import ManualClock
-from millstream.core.snapshot.model import StateKind, StateSnapshot
-from millstream.core.snapshot.restore import Rows, check_table, read_rows
-from millstream.core.snapshot.table import StateTypes
+from millstream.core.records import types as t
+from millstream.core.snapshot.metadata.model import StateKind, StateSnapshot
+from millstream.core.snapshot.tables.restore import Rows, check_table, read_rows
+from millstream.core.snapshot.tables.table import StateTypes
 from millstream.datastream.functions import AggregateFunction
 from millstream.datastream.state import (
     AggregatingStateDescriptor,
@@ -22,10 +22,10 @@ from millstream.datastream.state import (
     StateDescriptor,
     StateTtlConfig,
 )
-from millstream.taskmanager.state.backend import KeyedStateBackend, StateBackend
-from millstream.taskmanager.state.captured import CapturedKeyedState, CapturedTable, StateDeclaration
-from millstream.taskmanager.state.heap import HashMapStateBackend
-from millstream.taskmanager.state.key_group_index import KeyGroupIndex
+from millstream.taskmanager.worker.state.backend import KeyedStateBackend, StateBackend
+from millstream.taskmanager.worker.state.captured import CapturedKeyedState, CapturedTable, StateDeclaration
+from millstream.taskmanager.worker.state.heap import HashMapStateBackend
+from millstream.taskmanager.worker.state.key_group_index import KeyGroupIndex
 
 GROUPS = 16
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from state_rig import BACKENDS, Keyed, captured, decoded
 
-from millstream.core import types as t
+from millstream.core.records import types as t
 from millstream.core.row import Row
 from millstream.datastream.functions import AggregateFunction
 from millstream.datastream.state import (
@@ -20,8 +20,8 @@ from millstream.datastream.state import (
     StateDescriptor,
     ValueStateDescriptor,
 )
-from millstream.taskmanager.state.adopting import adopting
-from millstream.taskmanager.state.heap import HeapOperatorStateBackend
+from millstream.taskmanager.worker.state.adopting import adopting
+from millstream.taskmanager.worker.state.heap import HeapOperatorStateBackend
 
 PAIR = t.TupleType((t.STRING, t.FLOAT))
 ROW = t.RowType((t.LONG, t.FLOAT), ("a", "b"))

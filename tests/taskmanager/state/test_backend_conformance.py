@@ -14,9 +14,9 @@ import pyarrow.compute as pc
 import pytest
 from state_rig import Average, Keyed, contents, fresh, state_of, ttl
 
-from millstream.core import types as t
+from millstream.core.records import types as t
 from millstream.core.row import Row
-from millstream.core.snapshot.model import StateKind
+from millstream.core.snapshot.metadata.model import StateKind
 from millstream.datastream.state import (
     AggregatingStateDescriptor,
     ListStateDescriptor,
@@ -26,7 +26,7 @@ from millstream.datastream.state import (
     StateTtlConfig,
     ValueStateDescriptor,
 )
-from millstream.taskmanager.state.table import MISSING
+from millstream.taskmanager.worker.state.table import MISSING
 
 
 @dataclass(frozen=True)

@@ -10,15 +10,15 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, precondition, rule
 from state_rig import BACKENDS, GROUPS, Keyed, contents, decoded, state_of, ttl
 
-from millstream.core import types as t
-from millstream.core.key_groups import key_group_of
+from millstream.core.keys.key_groups import key_group_of
+from millstream.core.records import types as t
 from millstream.datastream.state import (
     ListStateDescriptor,
     MapStateDescriptor,
     ReducingStateDescriptor,
     ValueStateDescriptor,
 )
-from millstream.taskmanager.state.captured import CapturedKeyedState
+from millstream.taskmanager.worker.state.captured import CapturedKeyedState
 
 KEYS: Any = st.one_of(
     st.integers(0, 5), st.sampled_from([1.0, True, "a", "b", None, 2.5]), st.tuples(st.integers(0, 2), st.just("x"))

@@ -11,14 +11,14 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 from state_rig import BACKENDS, GROUPS, DecodedState, Keyed, captured, decoded, state_of, stored_table
 
-from millstream.core import types as t
-from millstream.core.key_groups import key_group_of
-from millstream.core.snapshot.restore import Rows
+from millstream.core.keys.key_groups import key_group_of
+from millstream.core.records import types as t
+from millstream.core.snapshot.tables.restore import Rows
 from millstream.datastream.state import StateAccessError, ValueStateDescriptor
-from millstream.taskmanager.checkpointing.restoring import ReadFile, StoredState
-from millstream.taskmanager.state.captured import CapturedKeyedState, CapturedTable
-from millstream.taskmanager.state.heap.timers import HeapTimerQueue
-from millstream.taskmanager.state.timers import Timer
+from millstream.taskmanager.worker.checkpointing.restoring import ReadFile, StoredState
+from millstream.taskmanager.worker.state.captured import CapturedKeyedState, CapturedTable
+from millstream.taskmanager.worker.state.heap.timers import HeapTimerQueue
+from millstream.taskmanager.worker.state.timers import Timer
 
 WINDOW = t.TupleType((t.LONG, t.LONG))
 END = 1 << 62

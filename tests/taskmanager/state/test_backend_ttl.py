@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from state_rig import Average, Keyed, contents, state_of, ttl
 
-from millstream.core import types as t
+from millstream.core.records import types as t
 from millstream.datastream.state import (
     AggregatingStateDescriptor,
     ListStateDescriptor,
@@ -17,7 +17,7 @@ from millstream.datastream.state import (
     StateTtlConfig,
     ValueStateDescriptor,
 )
-from millstream.taskmanager.state.table import MISSING
+from millstream.taskmanager.worker.state.table import MISSING
 
 
 def made(keyed: Keyed, descriptor: StateDescriptor, config: Any = None) -> Any:

@@ -30,13 +30,13 @@ from state_rig import (
 )
 from waiting import DEADLINE
 
-from millstream.core import types as t
-from millstream.core.handover import Handover
-from millstream.core.key_groups import key_group_of
+from millstream.core.keys.key_groups import key_group_of
+from millstream.core.records import types as t
+from millstream.core.records.handover import Handover
 from millstream.core.row import Row
-from millstream.core.snapshot.model import StateKind, TtlSettings
-from millstream.core.snapshot.restore import Rows
-from millstream.core.snapshot.table import StateTypes
+from millstream.core.snapshot.metadata.model import StateKind, TtlSettings
+from millstream.core.snapshot.tables.restore import Rows
+from millstream.core.snapshot.tables.table import StateTypes
 from millstream.datastream.state import (
     AggregatingStateDescriptor,
     ListStateDescriptor,
@@ -45,8 +45,8 @@ from millstream.datastream.state import (
     StateAccessError,
     ValueStateDescriptor,
 )
-from millstream.taskmanager.checkpointing.restoring import ReadFile, StoredState
-from millstream.taskmanager.state.captured import StateDeclaration
+from millstream.taskmanager.worker.checkpointing.restoring import ReadFile, StoredState
+from millstream.taskmanager.worker.state.captured import StateDeclaration
 
 
 @dataclass

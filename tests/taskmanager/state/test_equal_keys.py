@@ -13,14 +13,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from millstream.core import types as t
-from millstream.core.key_groups import UnhashableKeyError, key_group_of, key_group_range, subtask_of
-from millstream.core.snapshot.restore import Rows, read_rows
-from millstream.core.snapshot.table import StateTypes
+from millstream.core.keys.key_groups import UnhashableKeyError, key_group_of, key_group_range, subtask_of
+from millstream.core.records import types as t
+from millstream.core.snapshot.tables.restore import Rows, read_rows
+from millstream.core.snapshot.tables.table import StateTypes
 from millstream.datastream.state_descriptors import ReducingStateDescriptor
-from millstream.taskmanager.state.captured import StateDeclaration
-from millstream.taskmanager.state.heap import HeapKeyedStateBackend
-from millstream.taskmanager.state.key_group_index import KeyGroupIndex
+from millstream.taskmanager.worker.state.captured import StateDeclaration
+from millstream.taskmanager.worker.state.heap import HeapKeyedStateBackend
+from millstream.taskmanager.worker.state.key_group_index import KeyGroupIndex
 
 GROUPS = 128
 NAN = float("nan")

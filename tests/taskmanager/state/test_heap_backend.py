@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from state_rig import BACKENDS, GROUPS, Keyed, changes_do_not_show, contents, fresh, state_of, ttl
 
-from millstream.core import types as t
-from millstream.core.key_groups import key_group_of
+from millstream.core.keys.key_groups import key_group_of
+from millstream.core.records import types as t
 from millstream.datastream.state import (
     ListStateDescriptor,
     MapStateDescriptor,

@@ -7,9 +7,9 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from millstream.core.key_groups import key_group_of
-from millstream.taskmanager.state.dirty import DirtyKeyGroups
-from millstream.taskmanager.state.key_group_index import KeyGroupIndex
+from millstream.core.keys.key_groups import key_group_of
+from millstream.taskmanager.worker.state.dirty import DirtyKeyGroups
+from millstream.taskmanager.worker.state.key_group_index import KeyGroupIndex
 
 PLAIN: Any = st.one_of(st.integers(), st.text(), st.booleans(), st.none(), st.floats(), st.binary(max_size=4))
 COLUMNS: Any = st.one_of(

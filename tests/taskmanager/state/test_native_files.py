@@ -11,21 +11,21 @@ from bytes_backend import BytesStateBackend
 from ordered_bytes import ValueCodec
 from state_rig import GROUPS, ttl
 
-from millstream.core import types as t
-from millstream.core.batches import Barrier
 from millstream.core.clock import ManualClock
-from millstream.core.ids import JobId
-from millstream.core.key_groups import key_group_of, key_group_range
+from millstream.core.jobs.ids import JobId
+from millstream.core.keys.key_groups import key_group_of, key_group_range
+from millstream.core.records import types as t
+from millstream.core.records.batches import Barrier
 from millstream.core.snapshot import FileSystemStorage, SnapshotError, read_state
-from millstream.core.snapshot.operator_json import operators_to_json
+from millstream.core.snapshot.metadata.operator_json import operators_to_json
 from millstream.datastream.state import MapStateDescriptor, StateAccessError, ValueStateDescriptor
 from millstream.proto import taskmanager_pb2 as pb
-from millstream.taskmanager.checkpointing.capture import CapturedOperator, CapturedTask
-from millstream.taskmanager.checkpointing.restoring import restore_task
-from millstream.taskmanager.checkpointing.writing import SnapshotTarget, WrittenSnapshot, write_snapshot
-from millstream.taskmanager.state.backend import KeyedStateBackend, StateBackend
-from millstream.taskmanager.state.heap import HashMapStateBackend
-from millstream.taskmanager.state.key_group_index import KeyGroupIndex
+from millstream.taskmanager.worker.checkpointing.capture import CapturedOperator, CapturedTask
+from millstream.taskmanager.worker.checkpointing.restoring import restore_task
+from millstream.taskmanager.worker.checkpointing.writing import SnapshotTarget, WrittenSnapshot, write_snapshot
+from millstream.taskmanager.worker.state.backend import KeyedStateBackend, StateBackend
+from millstream.taskmanager.worker.state.heap import HashMapStateBackend
+from millstream.taskmanager.worker.state.key_group_index import KeyGroupIndex
 
 KEYS = list(range(200))
 

@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 from state_rig import BACKENDS, DecodedState, ttl
 
-from millstream.core import types as t
-from millstream.core.snapshot.model import StateKind
-from millstream.core.snapshot.redistribution import dealt
-from millstream.core.snapshot.restore import Rows, check_table, read_rows
-from millstream.core.snapshot.table import StateTypes
+from millstream.core.records import types as t
+from millstream.core.snapshot.metadata.model import StateKind
+from millstream.core.snapshot.tables.redistribution import dealt
+from millstream.core.snapshot.tables.restore import Rows, check_table, read_rows
+from millstream.core.snapshot.tables.table import StateTypes
 from millstream.datastream.checkpointed import (
     CheckpointedFunction,
     FunctionInitializationContext,
@@ -27,10 +27,10 @@ from millstream.datastream.state import (
     MapStateDescriptor,
     StateAccessError,
 )
-from millstream.taskmanager.state.arrow_tables import operator_table
-from millstream.taskmanager.state.backend import OperatorStateBackend
-from millstream.taskmanager.state.captured import CapturedOperatorState, StateDeclaration
-from millstream.taskmanager.state.function_state import TaskInitializationContext, TaskSnapshotContext
+from millstream.taskmanager.worker.state.arrow_tables import operator_table
+from millstream.taskmanager.worker.state.backend import OperatorStateBackend
+from millstream.taskmanager.worker.state.captured import CapturedOperatorState, StateDeclaration
+from millstream.taskmanager.worker.state.function_state import TaskInitializationContext, TaskSnapshotContext
 
 
 @pytest.fixture(params=list(BACKENDS))

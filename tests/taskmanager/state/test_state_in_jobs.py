@@ -31,7 +31,7 @@ from millstream.datastream.state import (
     StateTtlConfig,
     ValueStateDescriptor,
 )
-from millstream.taskmanager.state.backends import STATE_BACKENDS
+from millstream.taskmanager.worker.state.backends import STATE_BACKENDS
 
 TEXT = "to be or not to be that is the question whether tis nobler in the mind to be or not"
 WORDS = TEXT.split() * 20

@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, precondition, rule
 from state_rig import BACKENDS, GROUPS, Average, Keyed, contents, decoded, state_of, ttl
 
-from millstream.core import types as t
-from millstream.core.snapshot.model import StateKind
+from millstream.core.records import types as t
+from millstream.core.snapshot.metadata.model import StateKind
 from millstream.datastream.state import AggregatingStateDescriptor, ListStateDescriptor, MapStateDescriptor
-from millstream.taskmanager.state.captured import CapturedKeyedState
-from millstream.taskmanager.state.table import MISSING
+from millstream.taskmanager.worker.state.captured import CapturedKeyedState
+from millstream.taskmanager.worker.state.table import MISSING
 
 KEYS: Any = st.sampled_from(["a", "b", 1, 1.0, None, (1, "x")])
 WINDOWS: Any = st.sampled_from([(0, 5), (5, 10), (0, 10)])

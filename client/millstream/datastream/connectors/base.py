@@ -14,9 +14,9 @@ from enum import Enum
 from pathlib import Path
 from typing import Any, ClassVar, Generic, TypeVar
 
-from millstream.core.batches import Batch
-from millstream.core.data_files import DataFile
-from millstream.core.types import PICKLED, TypeInformation
+from millstream.core.environments.data_files import DataFile
+from millstream.core.records.batches import Batch
+from millstream.core.records.types import PICKLED, TypeInformation
 from millstream.datastream.functions import OutputTag, RuntimeContext
 
 SplitT = TypeVar("SplitT")

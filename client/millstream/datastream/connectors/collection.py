@@ -7,9 +7,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from millstream.core.batches import Batch, RowBatch
-from millstream.core.data_files import DataFile
-from millstream.core.types import PICKLED, TypeInformation, from_hint
+from millstream.core.environments.data_files import DataFile
+from millstream.core.records.batches import Batch, RowBatch
+from millstream.core.records.types import PICKLED, TypeInformation, from_hint
 from millstream.datastream.connectors.base import (
     Boundedness,
     Source,

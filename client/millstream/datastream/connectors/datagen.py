@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from millstream.core.batches import Batch, ColumnBatch, RowBatch
 from millstream.core.clock import Clock, SystemClock
-from millstream.core.conversion import to_record_batch
-from millstream.core.copying import is_immutable_type, private_columns
 from millstream.core.errors import InvalidProgramError
-from millstream.core.handover import Handover
-from millstream.core.types import PICKLED, TypeInformation, from_hint
+from millstream.core.records.batches import Batch, ColumnBatch, RowBatch
+from millstream.core.records.conversion import to_record_batch
+from millstream.core.records.copying import is_immutable_type, private_columns
+from millstream.core.records.handover import Handover
+from millstream.core.records.types import PICKLED, TypeInformation, from_hint
 from millstream.datastream.connectors.base import (
     Boundedness,
     PollStatus,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from millstream.core.batches import Batch
+from millstream.core.records.batches import Batch
 from millstream.datastream.connectors.base import SourceReaderContext
 from millstream.datastream.connectors.split_queue import OneSplitReader
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from enum import Enum
 
 from millstream.core.errors import InvalidProgramError
-from millstream.core.tracebacks import encodable
+from millstream.core.logs.tracebacks import encodable
 from millstream.datastream.connectors.base import SourceReaderContext
 from millstream.datastream.connectors.errors import ConnectorError
 from millstream.datastream.functions import OutputTag

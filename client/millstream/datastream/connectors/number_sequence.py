@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from millstream.core.batches import RowBatch
 from millstream.core.errors import InvalidProgramError
-from millstream.core.types import LONG, TypeInformation
+from millstream.core.records.batches import RowBatch
+from millstream.core.records.types import LONG, TypeInformation
 from millstream.datastream.connectors.base import (
     Boundedness,
     Source,

@@ -5,10 +5,10 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-from millstream.core.batches import Batch, RowBatch
-from millstream.core.conversion import VALUE_COLUMN, record_batch_to_rows
-from millstream.core.named_prints import plain
-from millstream.core.types import PICKLED
+from millstream.core.logs.named_prints import plain
+from millstream.core.records.batches import Batch, RowBatch
+from millstream.core.records.conversion import VALUE_COLUMN, record_batch_to_rows
+from millstream.core.records.types import PICKLED
 from millstream.datastream.connectors.base import Sink, SinkWriter
 from millstream.datastream.functions import RuntimeContext
 

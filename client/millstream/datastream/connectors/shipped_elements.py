@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from millstream.core.data_files import ORIGIN, DataFile
-from millstream.core.ids import new_id
+from millstream.core.environments.data_files import ORIGIN, DataFile
+from millstream.core.jobs.ids import new_id
 from millstream.core.pickling import to_bytes
 
 INLINE = 1024 * 1024  # bytes that may stay in the graph

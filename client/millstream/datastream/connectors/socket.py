@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from millstream.core.batches import Batch, RowBatch
 from millstream.core.errors import InvalidProgramError
-from millstream.core.types import STRING, TypeInformation
+from millstream.core.records.batches import Batch, RowBatch
+from millstream.core.records.types import STRING, TypeInformation
 from millstream.datastream.connectors.base import (
     Boundedness,
     PollStatus,

@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
-from millstream.core.batches import Batch
+from millstream.core.records.batches import Batch
 from millstream.datastream.connectors.base import (
     PollStatus,
     SourceReader,

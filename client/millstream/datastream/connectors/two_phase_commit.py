@@ -21,7 +21,7 @@ from abc import abstractmethod
 from collections.abc import Collection, Sequence
 from typing import Any, Generic, NoReturn, TypeVar
 
-from millstream.core.batches import Batch
+from millstream.core.records.batches import Batch
 from millstream.datastream.connectors.base import Sink
 from millstream.datastream.connectors.errors import ConnectorError
 from millstream.datastream.functions import RuntimeContext

@@ -1,12 +1,14 @@
 """Snapshots: their model, their files, and where they are stored. Importing this loads neither pyarrow nor NumPy."""
 
-from millstream.core.snapshot.columns import Pickled
-from millstream.core.snapshot.compatibility import Compatibility, CompatibilityKind, compare_state, compare_types
 from millstream.core.snapshot.errors import IncompatibleStateError, SnapshotError, UnusableFileError
-from millstream.core.snapshot.file_storage import FileSystemStorage, storage_at
-from millstream.core.snapshot.files import FileFormat, read_state, write_state
-from millstream.core.snapshot.memory_storage import MemoryStorage
-from millstream.core.snapshot.model import (
+from millstream.core.snapshot.fitting.compatibility import (
+    Compatibility,
+    CompatibilityKind,
+    compare_state,
+    compare_types,
+)
+from millstream.core.snapshot.inspection.verify import check_files, verify_snapshot
+from millstream.core.snapshot.metadata.model import (
     FORMAT_VERSION,
     METADATA_FILE,
     OperatorSnapshot,
@@ -22,11 +24,16 @@ from millstream.core.snapshot.model import (
     ValueEncoding,
     enumerator_property,
 )
-from millstream.core.snapshot.model_json import metadata_from_bytes, metadata_to_bytes
-from millstream.core.snapshot.registry import SharedFileRegistry
-from millstream.core.snapshot.restore import Rows, read_rows
-from millstream.core.snapshot.storage import CheckpointStorage, StateWriter, StoredCheckpoint, WrittenFile
-from millstream.core.snapshot.table import (
+from millstream.core.snapshot.metadata.model_json import metadata_from_bytes, metadata_to_bytes
+from millstream.core.snapshot.metadata.types_json import type_from_json, type_to_json
+from millstream.core.snapshot.storage.file_storage import FileSystemStorage, storage_at
+from millstream.core.snapshot.storage.memory_storage import MemoryStorage
+from millstream.core.snapshot.storage.registry import SharedFileRegistry
+from millstream.core.snapshot.storage.storage import CheckpointStorage, StateWriter, StoredCheckpoint, WrittenFile
+from millstream.core.snapshot.tables.columns import Pickled
+from millstream.core.snapshot.tables.files import FileFormat, read_state, write_state
+from millstream.core.snapshot.tables.restore import Rows, read_rows
+from millstream.core.snapshot.tables.table import (
     StateTypes,
     broadcast_table,
     element_table,
@@ -35,8 +42,6 @@ from millstream.core.snapshot.table import (
     timer_table,
     value_table,
 )
-from millstream.core.snapshot.types_json import type_from_json, type_to_json
-from millstream.core.snapshot.verify import check_files, verify_snapshot
 
 __all__ = [
     "FORMAT_VERSION",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 
-from millstream.core.ids import AttemptId
+from millstream.core.jobs.ids import AttemptId
 from millstream.jobmanager.checkpoints.events import NotifyComplete
 from millstream.jobmanager.checkpoints.model import CheckpointId
 

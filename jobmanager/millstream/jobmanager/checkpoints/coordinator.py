@@ -31,7 +31,7 @@ from dataclasses import replace
 from typing import assert_never
 
 from millstream.core.clock import Instant
-from millstream.core.ids import AttemptId
+from millstream.core.jobs.ids import AttemptId
 from millstream.jobmanager.checkpoints import answers
 from millstream.jobmanager.checkpoints import events as ev
 from millstream.jobmanager.checkpoints.aborting import abort, run_all_again

@@ -14,7 +14,7 @@ from millstream.jobmanager.checkpoints.options import checkpoint_options
 from millstream.jobmanager.checkpoints.pending import PendingCheckpoint
 from millstream.jobmanager.checkpoints.requests import Request, RequestQueue
 from millstream.jobmanager.checkpoints.settings import CheckpointSettings
-from millstream.jobmanager.checkpoints.statistics import CheckpointStatistics
+from millstream.jobmanager.checkpoints.statistics.statistics import CheckpointStatistics
 from millstream.jobmanager.checkpoints.stopping import StopWithSavepoint
 from millstream.jobmanager.checkpoints.store import CompletedCheckpoints
 from millstream.jobmanager.checkpoints.tasks import TaskTable

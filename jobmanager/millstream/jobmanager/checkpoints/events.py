@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from millstream.core.ids import AttemptId
+from millstream.core.jobs.ids import AttemptId
 from millstream.jobmanager.checkpoints.failures import CheckpointFailureReason
 from millstream.jobmanager.checkpoints.model import (
     CheckpointContent,

@@ -9,7 +9,7 @@ point: it holds the end of them all.
 
 from __future__ import annotations
 
-from millstream.core.ids import VertexId
+from millstream.core.jobs.ids import VertexId
 from millstream.jobmanager.checkpoints.coordinator_state import CoordinatorState
 from millstream.jobmanager.checkpoints.pending import PendingCheckpoint
 

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import NewType
 
-from millstream.core.barriers import Alignment, StopMode
-from millstream.core.ids import AttemptId
+from millstream.core.jobs.barriers import Alignment, StopMode
+from millstream.core.jobs.ids import AttemptId
 from millstream.jobmanager.failover.topology import Subtask
 
 CheckpointId = NewType("CheckpointId", int)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from millstream.core.barriers import Alignment, StopMode
+from millstream.core.jobs.barriers import Alignment, StopMode
 from millstream.jobmanager.checkpoints.events import SavepointRequested
 from millstream.jobmanager.checkpoints.model import SnapshotKind, SnapshotOptions
 from millstream.jobmanager.checkpoints.settings import CheckpointingMode, CheckpointSettings

@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import Enum, auto
 
-from millstream.core.barriers import StopMode
-from millstream.core.ids import AttemptId
+from millstream.core.jobs.barriers import StopMode
+from millstream.core.jobs.ids import AttemptId
 from millstream.jobmanager.checkpoints.model import (
     CheckpointContent,
     CheckpointId,

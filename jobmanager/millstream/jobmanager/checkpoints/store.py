@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import assert_never
 
-from millstream.core.ids import AttemptId
+from millstream.core.jobs.ids import AttemptId
 from millstream.jobmanager.checkpoints.events import DeleteCheckpoint, ReleasePointer, StopOutcome
 from millstream.jobmanager.checkpoints.model import CompletedCheckpoint
 from millstream.jobmanager.checkpoints.settings import CheckpointSettings, Retention

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from enum import Enum, auto
 
-from millstream.core.ids import AttemptId, VertexId
+from millstream.core.jobs.ids import AttemptId, VertexId
 from millstream.jobmanager.checkpoints.model import TaskRef
 from millstream.jobmanager.failover.topology import JobTopology, Subtask
 

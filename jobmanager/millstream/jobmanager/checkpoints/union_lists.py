@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from millstream.core.clock import Instant
-from millstream.core.ids import VertexId
+from millstream.core.jobs.ids import VertexId
 from millstream.jobmanager.checkpoints import events as ev
 from millstream.jobmanager.checkpoints.aborting import abort, fail_job
 from millstream.jobmanager.checkpoints.coordinator_state import CoordinatorState

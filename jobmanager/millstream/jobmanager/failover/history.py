@@ -12,8 +12,8 @@ from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from millstream.core.failure_kinds import FailureKind
-from millstream.core.tracebacks import shortened
+from millstream.core.jobs.failure_kinds import FailureKind
+from millstream.core.logs.tracebacks import shortened
 from millstream.jobmanager.failover.topology import Subtask
 
 _CONCURRENT = 4 * 1024  # characters

@@ -29,7 +29,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import assert_never
 
-from millstream.core.failure_kinds import FailureKind
+from millstream.core.jobs.failure_kinds import FailureKind
 from millstream.jobmanager.failover.history import Failure
 from millstream.jobmanager.failover.topology import Subtask
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 
-from millstream.core.graph import JobGraph
-from millstream.core.ids import VertexId
-from millstream.core.wiring import POINTWISE, consumers_of
+from millstream.core.jobs.graph import JobGraph
+from millstream.core.jobs.ids import VertexId
+from millstream.core.jobs.wiring import POINTWISE, consumers_of
 
 
 @dataclass(frozen=True, slots=True, order=True)

@@ -9,10 +9,10 @@ from typing import Any
 
 from millstream.core.clock import Clock
 from millstream.proto import taskmanager_pb2 as pb
-from millstream.taskmanager.checkpointing.storages import Storages
-from millstream.taskmanager.network.inputs import LocalInputChannel
-from millstream.taskmanager.slot_worker import Mail, SlotWorker
-from millstream.taskmanager.task import Task
+from millstream.taskmanager.worker.checkpointing.storages import Storages
+from millstream.taskmanager.worker.network.inputs import LocalInputChannel
+from millstream.taskmanager.worker.slot_worker import Mail, SlotWorker
+from millstream.taskmanager.worker.task import Task
 
 _LONGEST_SLEEP = 0.001  # seconds, of a turn in which there is nothing to do
 

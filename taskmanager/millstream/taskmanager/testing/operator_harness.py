@@ -10,27 +10,27 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from millstream.core import plan
-from millstream.core.batches import Barrier, Batch, ColumnBatch, Element, RowBatch, StreamSignal
 from millstream.core.clock import ManualClock
-from millstream.core.ids import JobId
-from millstream.core.key_groups import key_group_range
-from millstream.core.snapshot.memory_storage import MemoryStorage
-from millstream.core.snapshot.operator_json import operators_to_json
-from millstream.core.state_kinds import StateKind
-from millstream.core.types import PICKLED, TypeInformation
+from millstream.core.jobs import plan
+from millstream.core.jobs.ids import JobId
+from millstream.core.jobs.state_kinds import StateKind
+from millstream.core.keys.key_groups import key_group_range
+from millstream.core.records.batches import Barrier, Batch, ColumnBatch, Element, RowBatch, StreamSignal
+from millstream.core.records.types import PICKLED, TypeInformation
+from millstream.core.snapshot.metadata.operator_json import operators_to_json
+from millstream.core.snapshot.storage.memory_storage import MemoryStorage
 from millstream.proto import taskmanager_pb2 as pb
-from millstream.taskmanager.chain import ChainBuilder
-from millstream.taskmanager.checkpointing.capture import capture_chain
-from millstream.taskmanager.checkpointing.restoring import RestoredTask, restore_task
-from millstream.taskmanager.checkpointing.writing import SnapshotTarget, write_snapshot
-from millstream.taskmanager.operators.base import Operator
-from millstream.taskmanager.operators.setup import TaskServices
-from millstream.taskmanager.operators.source import ReaderContext
-from millstream.taskmanager.runtime_context import TaskRuntimeContext
-from millstream.taskmanager.state.backend import KeyedStateBackend, OperatorStateBackend
-from millstream.taskmanager.state.heap import HashMapStateBackend
-from millstream.taskmanager.state.key_group_index import KeyGroupIndex
+from millstream.taskmanager.worker.chain import ChainBuilder
+from millstream.taskmanager.worker.checkpointing.capture import capture_chain
+from millstream.taskmanager.worker.checkpointing.restoring import RestoredTask, restore_task
+from millstream.taskmanager.worker.checkpointing.writing import SnapshotTarget, write_snapshot
+from millstream.taskmanager.worker.operators.base import Operator
+from millstream.taskmanager.worker.operators.setup import TaskServices
+from millstream.taskmanager.worker.operators.source import ReaderContext
+from millstream.taskmanager.worker.runtime_context import TaskRuntimeContext
+from millstream.taskmanager.worker.state.backend import KeyedStateBackend, OperatorStateBackend
+from millstream.taskmanager.worker.state.heap import HashMapStateBackend
+from millstream.taskmanager.worker.state.key_group_index import KeyGroupIndex
 
 DEPLOYMENT = pb.TaskDeployment(job_id="job", task_name="task", parallelism=1, max_parallelism=128)
 

@@ -2,6 +2,7 @@
 
 from millstream.common.serialization import Encoder
 from millstream.datastream.connectors.file_system.buckets import BucketAssigner
+from millstream.datastream.connectors.file_system.lines.text_format import StreamFormat
 from millstream.datastream.connectors.file_system.rolling import (
     OutputFileConfig,
     OutputFileConfigBuilder,
@@ -10,7 +11,6 @@ from millstream.datastream.connectors.file_system.rolling import (
 from millstream.datastream.connectors.file_system.sink import FileSink
 from millstream.datastream.connectors.file_system.source import FileSource
 from millstream.datastream.connectors.file_system.splits import FileFormat, FileSplit, FormatReader
-from millstream.datastream.connectors.file_system.text_format import StreamFormat
 from millstream.datastream.connectors.malformed import DEAD_LETTERS, DeadLetter, OnError
 
 __all__ = [

@@ -9,8 +9,8 @@ from datetime import UTC, datetime, timedelta, timezone, tzinfo
 from typing import Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from millstream.core.batches import Batch, ColumnBatch, RowBatch
 from millstream.core.errors import InvalidProgramError
+from millstream.core.records.batches import Batch, ColumnBatch, RowBatch
 from millstream.datastream.connectors.errors import ConnectorError
 from millstream.datastream.connectors.file_system.part_formats import records_of
 

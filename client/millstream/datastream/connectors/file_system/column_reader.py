@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
-from millstream.core.batches import ColumnBatch
+from millstream.core.records.batches import ColumnBatch
 from millstream.datastream.connectors.errors import MalformedInputError
 from millstream.datastream.connectors.file_system.splits import FormatReader
 

@@ -9,9 +9,9 @@ import logging
 import os
 from collections.abc import Collection, Sequence
 
-from millstream.core.batches import Batch
 from millstream.core.clock import Clock
-from millstream.core.ids import new_id
+from millstream.core.jobs.ids import new_id
+from millstream.core.records.batches import Batch
 from millstream.datastream.connectors.errors import ConnectorError
 from millstream.datastream.connectors.file_system.buckets import BucketAssigner, checked_bucket
 from millstream.datastream.connectors.file_system.hidden_names import Owner, savepoint_of

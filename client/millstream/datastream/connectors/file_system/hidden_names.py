@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from millstream.core.ids import stable_id
+from millstream.core.jobs.ids import stable_id
 from millstream.datastream.functions import RuntimeContext
 
 _HIDDEN = re.compile(r"\..+\.([0-9a-f]{16})-([0-9]+)-([0-9]+)(?:\.inprogress|-([0-9]+)\.savepoint)")

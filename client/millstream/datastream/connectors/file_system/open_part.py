@@ -6,7 +6,7 @@ import contextlib
 import os
 from typing import BinaryIO
 
-from millstream.core.batches import Batch
+from millstream.core.records.batches import Batch
 from millstream.datastream.connectors.errors import ConnectorError
 from millstream.datastream.connectors.file_system.part_formats import PartFormat
 from millstream.datastream.connectors.file_system.transactions import PartState, PendingFile, naming

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from millstream.core.types import PICKLED, TypeInformation, from_hint
+from millstream.core.records.types import PICKLED, TypeInformation, from_hint
 from millstream.datastream.connectors.errors import ConnectorError, MalformedInputError
 from millstream.datastream.connectors.file_system.column_reader import ColumnReader
 from millstream.datastream.connectors.file_system.paths import FoundFile

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, BinaryIO
 
-from millstream.core.batches import Batch, RowBatch
-from millstream.core.conversion import keeps_values, rows_to_record_batch
-from millstream.core.types import TypeInformation
+from millstream.core.records.batches import Batch, RowBatch
+from millstream.core.records.conversion import keeps_values, rows_to_record_batch
+from millstream.core.records.types import TypeInformation
 from millstream.datastream.connectors.errors import ConnectorError
 from millstream.datastream.connectors.file_system.part_formats import PartFormat, PartWriter
 

@@ -7,9 +7,9 @@ from abc import ABC, abstractmethod
 from typing import Any, BinaryIO
 
 from millstream.common.serialization import Encoder
-from millstream.core.batches import Batch, RowBatch
-from millstream.core.conversion import VALUE_COLUMN, record_batch_to_rows
-from millstream.core.types import PICKLED
+from millstream.core.records.batches import Batch, RowBatch
+from millstream.core.records.conversion import VALUE_COLUMN, record_batch_to_rows
+from millstream.core.records.types import PICKLED
 from millstream.datastream.connectors.errors import ConnectorError
 
 

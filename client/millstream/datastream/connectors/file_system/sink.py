@@ -14,15 +14,15 @@ from typing import Any
 
 from millstream.common.serialization import Encoder
 from millstream.common.time import Interval
-from millstream.core.batches import Batch
 from millstream.core.clock import Clock, SystemClock
-from millstream.core.conversion import arrow_schema
 from millstream.core.errors import InvalidProgramError
-from millstream.core.types import PICKLED, TypeInformation, from_hint
+from millstream.core.records.batches import Batch
+from millstream.core.records.conversion import arrow_schema
+from millstream.core.records.types import PICKLED, TypeInformation, from_hint
 from millstream.datastream.connectors.file_system.buckets import BucketAssigner
-from millstream.datastream.connectors.file_system.csv_part import CsvPartFormat
+from millstream.datastream.connectors.file_system.csv.part import CsvPartFormat
 from millstream.datastream.connectors.file_system.file_writer import FileWriter
-from millstream.datastream.connectors.file_system.json_part import JsonLinesPartFormat, NonFinite
+from millstream.datastream.connectors.file_system.lines.json_part import JsonLinesPartFormat, NonFinite
 from millstream.datastream.connectors.file_system.parquet_part import ParquetPartFormat
 from millstream.datastream.connectors.file_system.part_formats import PartFormat, TextFormat
 from millstream.datastream.connectors.file_system.paths import PathLike, absolute

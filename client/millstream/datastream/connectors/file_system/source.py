@@ -6,9 +6,9 @@ import contextlib
 from collections.abc import Sequence
 from typing import Any
 
-from millstream.core.batches import Batch
 from millstream.core.errors import InvalidProgramError
-from millstream.core.types import PICKLED, TypeInformation
+from millstream.core.records.batches import Batch
+from millstream.core.records.types import PICKLED, TypeInformation
 from millstream.datastream.connectors.base import (
     Boundedness,
     Source,
@@ -18,12 +18,12 @@ from millstream.datastream.connectors.base import (
     SplitEnumeratorContext,
 )
 from millstream.datastream.connectors.errors import ConnectorError, MalformedInputError
-from millstream.datastream.connectors.file_system.csv_format import CsvFormat
-from millstream.datastream.connectors.file_system.json_format import JsonLinesFormat
+from millstream.datastream.connectors.file_system.csv.format import CsvFormat
+from millstream.datastream.connectors.file_system.lines.json_format import JsonLinesFormat
+from millstream.datastream.connectors.file_system.lines.text_format import StreamFormat
 from millstream.datastream.connectors.file_system.parquet_format import ParquetFormat
 from millstream.datastream.connectors.file_system.paths import FoundFile, PathLike, absolute, find_files
 from millstream.datastream.connectors.file_system.splits import WHOLE, FileFormat, FileSplit, FormatReader
-from millstream.datastream.connectors.file_system.text_format import StreamFormat
 from millstream.datastream.connectors.malformed import (
     LONGEST_LINE,
     DeadLetter,

@@ -5,8 +5,8 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 
-from millstream.core.batches import Batch
-from millstream.core.types import TypeInformation
+from millstream.core.records.batches import Batch
+from millstream.core.records.types import TypeInformation
 from millstream.datastream.connectors.file_system.paths import FoundFile
 from millstream.datastream.connectors.malformed import DeadLetter
 

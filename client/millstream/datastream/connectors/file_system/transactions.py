@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from millstream.core.durable import sync, sync_folder
+from millstream.core.files.durable import sync, sync_folder
 from millstream.datastream.connectors.errors import ConnectorError
 from millstream.datastream.connectors.file_system.hidden_names import Owner
 

@@ -1,0 +1,1 @@
+"""`millstream cluster`: a whole local cluster in the background."""

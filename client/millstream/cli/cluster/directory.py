@@ -1,0 +1,131 @@
+"""The directory of a local cluster: its configuration, its logs, and which processes it consists of.
+
+    conf/config.yaml    the configuration of all its services
+    conf/<service>-<n>/config.yaml    that of one that was started with options of its own
+    run/<service>-<n>.json    a record of each process (millstream.resourcemanager.process_records)
+    log/<service>-<n>.log, .out    what it wrote to stderr and stdout; with .1, .2 and so on behind, older parts
+    tmp/    what the services keep, unless io.tmp.dirs says otherwise
+
+A process belongs to the cluster when it is recorded here, was recorded by the cluster's resource manager, or carries
+the directory in its environment: everything that a service starts inherits that, so nothing is out of reach after a
+crash.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from millstream.core.errors import MillstreamError
+from millstream.core.files.directories import for_user_only, make_private, private_folder
+from millstream.core.logs.log_files import rotated
+from millstream.core.services.leader_lookup import Role, configured_address
+from millstream.core.settings.configuration import Configuration
+from millstream.resourcemanager.process_records import ProcessRecord, processes_with, read_records
+
+MARK = "MILLSTREAM_CLUSTER_MEMBER"  # not the variable that users set to choose a directory: their shell has that one
+
+
+class ClusterDirectory:
+    """Names and reads the files of one directory; creates nothing until asked."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.conf = root / "conf"
+        self.run = root / "run"
+        self.log = root / "log"
+
+    def create(self) -> None:
+        """Makes the folders, private to this user. Raises ConfigurationError when someone else may write to them."""
+        for folder in (self.conf, self.run, self.log):
+            private_folder(self.root, folder.name, option="--dir")
+
+    @contextlib.contextmanager
+    def locked(self) -> Iterator[None]:
+        """Held while a cluster is started or stopped. Refuses at once when someone else does."""
+        with open(self.root / ".lock", "w", opener=for_user_only) as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError:
+                raise MillstreamError(f"the cluster in {self.root} is being started or stopped right now") from None
+            yield
+
+    def configuration(self) -> Configuration:
+        """The configuration that the cluster was started with; empty when there is none."""
+        path = self.conf / "config.yaml"
+        return Configuration.from_yaml(path) if path.exists() else Configuration()
+
+    def write_configuration(self, configuration: Configuration) -> None:
+        """Keeps the effective configuration for the services and for `status`, `stop` and clients."""
+        import yaml
+
+        for own in self.conf.glob("*/config.yaml"):
+            own.unlink()
+        with open(self.conf / "config.yaml", "w", opener=for_user_only) as file:
+            file.write("# Written by `millstream cluster start`.\n" + yaml.safe_dump(configuration.to_dict()))
+
+    def has_configuration(self) -> bool:
+        """Whether a cluster was ever started here."""
+        return (self.conf / "config.yaml").exists()
+
+    def conf_of(self, name: str) -> Path:
+        """The configuration folder of a service: its own, or the cluster's."""
+        own = self.conf / name
+        return own if (own / "config.yaml").exists() else self.conf
+
+    def write_own_configuration(self, name: str, options: Mapping[str, object]) -> None:
+        """Gives a service options of its own over the cluster's, in place of those that it had before."""
+        import yaml
+
+        path = self.conf / name / "config.yaml"
+        path.unlink(missing_ok=True)
+        if options:
+            make_private(path.parent)
+            with open(path, "w", opener=for_user_only) as file:
+                file.write(yaml.safe_dump(self.configuration().merged(dict(options)).to_dict()))
+
+    def services(self) -> dict[str, ProcessRecord]:
+        """The services that were started, by name, whether they run or not."""
+        return {path.stem: record for path, record in read_records(self.run).items()}
+
+    def is_running(self) -> bool:
+        """Whether any of the services runs."""
+        return any(record.is_running() for record in self.services().values())
+
+    def members(self) -> list[ProcessRecord]:
+        """Every running process of the cluster, whoever started it."""
+        found = {record.pid: record for record in processes_with(MARK, str(self.root))}
+        found.update({record.pid: record for record in self._provided().values()})
+        found.update({record.pid: record for record in self.services().values()})
+        return [record for record in found.values() if record.is_running()]
+
+    def forget(self) -> None:
+        """Removes the records of processes that no longer run."""
+        for path, record in [*read_records(self.run).items(), *self._provided().items()]:
+            if not record.is_running():
+                path.unlink(missing_ok=True)
+
+    def address_of(self, name: str) -> str:
+        """Where a service said that it listens, from its log; empty when it did not say."""
+        log = self.log / f"{name}.log"
+        for path in (log, *(rotated(log, number) for number in range(1, 100))):
+            try:
+                with path.open(errors="replace") as file:
+                    found = [match.group(1) for line in file if (match := re.search(r" is up at ([^\s\"]+)", line))]
+            except OSError:
+                break
+            if found:
+                return found[-1]
+        return ""
+
+    def _provided(self) -> dict[Path, ProcessRecord]:
+        if not (self.conf / "config.yaml").exists():
+            return {}
+        options = self.configuration()
+        temporary = options.string("io.tmp.dirs")
+        owner = configured_address(options, Role.RESOURCE_MANAGER)
+        records = read_records(Path(temporary) / "run") if temporary else {}
+        return {path: record for path, record in records.items() if record.details.get("owner") == owner}

@@ -1,0 +1,62 @@
+"""The ports of a local cluster: chosen where the configuration says 0, and held until the services listen on them.
+
+A port that was only found free is anybody's until its daemon has come up, some seconds later. So it stays bound, by a
+socket that never listens. Without SO_REUSEADDR it is bound only when nobody else has it bound, listening or not; with
+the option set afterwards, the daemon, whose server sets it as well, may bind the same port beside it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import random
+import socket
+from collections.abc import Iterator
+
+from millstream.core.errors import MillstreamError
+from millstream.core.settings.configuration import Configuration
+
+_LISTENING = (  # the port's option, the option of the address that is listened on
+    ("dispatcher.rpc.port", "dispatcher.rpc.address"),
+    ("jobmanager.rpc.port", "jobmanager.rpc.address"),
+    ("resourcemanager.rpc.port", "resourcemanager.rpc.address"),
+    ("rest.port", "rest.bind-address"),
+)
+_OWN_PORTS = range(12_000, 32_000)
+
+
+@contextlib.contextmanager
+def held_ports(configuration: Configuration) -> Iterator[Configuration]:
+    """The configuration with a free port in place of each 0: nobody else chooses one of them within.
+
+    Raises when a port that was named is taken.
+    """
+    chosen: dict[str, int] = {}
+    with contextlib.ExitStack() as held:
+        for port_key, host_key in _LISTENING:
+            host, port = configuration.string(host_key), configuration.integer(port_key)
+            holder = held.enter_context(socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET))
+            try:
+                if port:
+                    holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+                    holder.bind((host, port))
+                else:
+                    _bind_any(holder, host)
+            except OSError as error:
+                where = f"{host}:{port} ({port_key})"
+                raise MillstreamError(
+                    f"cannot listen on {where}: {error.strerror}; choose another port with -D {port_key}=..., 0 for any"
+                ) from error
+            if port == 0:
+                chosen[port_key] = holder.getsockname()[1]
+        yield configuration.merged(chosen)
+
+
+def _bind_any(holder: socket.socket, host: str) -> None:
+    """Binds a port that nobody has, below those that the system hands out for connections if there is one."""
+    for candidate in random.sample(_OWN_PORTS, 50):
+        with contextlib.suppress(OSError):
+            holder.bind((host, candidate))
+            break
+    else:
+        holder.bind((host, 0))
+    holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

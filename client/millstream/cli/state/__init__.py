@@ -1,0 +1,1 @@
+"""`millstream state`: looks into savepoints and checkpoints."""

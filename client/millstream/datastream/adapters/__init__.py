@@ -1,0 +1,1 @@
+"""What users write, made into what operators run."""

@@ -1,0 +1,1 @@
+"""How programs are executed, and how they get their results."""

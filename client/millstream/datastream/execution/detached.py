@@ -1,0 +1,113 @@
+"""What a program gets whose jobs are only submitted: `run -d`, and programs that are run over REST.
+
+Nobody waits for the end of such a job, so its result cannot be had: asking for it raises, and the job goes on. How such
+a program ends says nothing about its jobs, so whoever runs it has to know which it has submitted.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from typing import Any, NoReturn
+
+from millstream.core.errors import InvalidProgramError
+from millstream.core.jobs.states import JobStatus
+from millstream.core.settings.configuration import Configuration
+from millstream.datastream.execution.executor import JobClient, JobExecutionResult, SavepointFormatType
+
+SUBMITTED_FILE_VARIABLE = "MILLSTREAM_SUBMITTED_FILE"  # who runs the program finds there what it tried to submit
+_submitted: list[str] = []
+
+
+class DetachedResultError(InvalidProgramError):
+    """The program asked for the result of a job that it does not wait for."""
+
+    def __init__(self, job_id: str) -> None:
+        super().__init__(
+            f"job {job_id} was submitted detached: its result is not waited for. The job goes on; run the program "
+            "attached, with `millstream run` without -d, to have its result"
+        )
+
+
+def is_detached(configuration: Configuration) -> bool:
+    """Whether jobs are only submitted. A local cluster lives in the program, which therefore always waits."""
+    return configuration.string("execution.target") != "local" and not configuration.boolean("execution.attached")
+
+
+def detached_submissions() -> tuple[str, ...]:
+    """The ids of the jobs that this program has submitted and does not wait for."""
+    return tuple(_submitted)
+
+
+class DetachedJobExecutionResult(JobExecutionResult):
+    """Knows the job's id and nothing of its end."""
+
+    def __init__(self, job_id: str) -> None:
+        super().__init__(job_id, 0, {})
+
+    def _unknown(self) -> NoReturn:
+        raise DetachedResultError(self.get_job_id())
+
+    def get_net_runtime(self) -> int:
+        """Not known."""
+        self._unknown()
+
+    def get_accumulator_result(self, name: str) -> Any:
+        """Not known."""
+        self._unknown()
+
+    def get_all_accumulator_results(self) -> dict[str, Any]:
+        """Not known."""
+        self._unknown()
+
+    def __repr__(self) -> str:
+        return f"DetachedJobExecutionResult({self.get_job_id()})"
+
+
+class DetachedJobClient:
+    """A client of a job that is not waited for; everything else can be asked."""
+
+    def __init__(self, client: JobClient) -> None:
+        self._client = client
+        _submitted.append(client.get_job_id())
+
+    def get_job_id(self) -> str:
+        """The job's id."""
+        return self._client.get_job_id()
+
+    def get_job_status(self) -> JobStatus:
+        """The state at this moment."""
+        return self._client.get_job_status()
+
+    def cancel(self) -> None:
+        """Asks for the job to be cancelled."""
+        self._client.cancel()
+
+    def trigger_savepoint(
+        self,
+        savepoint_directory: str | os.PathLike[str] | None = None,
+        format_type: SavepointFormatType = SavepointFormatType.CANONICAL,
+    ) -> str:
+        """Takes a savepoint and waits for it."""
+        return self._client.trigger_savepoint(savepoint_directory, format_type)
+
+    def stop_with_savepoint(
+        self,
+        advance_to_end_of_event_time: bool,
+        savepoint_directory: str | os.PathLike[str] | None = None,
+        format_type: SavepointFormatType = SavepointFormatType.CANONICAL,
+    ) -> str:
+        """Stops the job with a savepoint and waits for that."""
+        return self._client.stop_with_savepoint(advance_to_end_of_event_time, savepoint_directory, format_type)
+
+    def get_job_execution_result(self) -> JobExecutionResult:
+        """Not known."""
+        raise DetachedResultError(self.get_job_id())
+
+    def collect(self, operator_id: str) -> Iterator[Any]:
+        """Not known."""
+        raise DetachedResultError(self.get_job_id())
+
+    def close(self) -> None:
+        """Releases what the client holds."""
+        self._client.close()

@@ -1,0 +1,127 @@
+"""What a program is made of while it is being written: operators, and the virtual nodes between them.
+
+A program's calls build a graph of transformations that point at their inputs. Operators become nodes of the stream
+graph; partitionings, unions and side outputs only say how an edge between operators looks. Operators are numbered in
+the order of their creation, which is a topological order because inputs exist before their consumers.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import assert_never
+
+from millstream.core.jobs.plan import OperatorSpec, Partitioner
+from millstream.core.records.types import TypeInformation
+from millstream.datastream.functions import OutputTag
+
+
+class ChainingStrategy(Enum):
+    """Whether an operator may share a task with its neighbours."""
+
+    ALWAYS = "always"
+    HEAD = "head"  # with what follows it, not with what comes before
+    NEVER = "never"
+
+
+@dataclass(slots=True, eq=False)
+class OperatorTransformation:
+    """An operator, and what the user set for it. None: as the environment or the inputs have it."""
+
+    number: int
+    name: str
+    input: Transformation | None
+    spec: OperatorSpec
+    output_type: TypeInformation
+    uid: str | None = None
+    parallelism: int | None = None
+    non_parallel: bool = False
+    max_parallelism: int | None = None
+    slot_sharing_group: str | None = None
+    chaining: ChainingStrategy = ChainingStrategy.ALWAYS
+    buffer_timeout: float | None = None  # seconds; negative: only when full
+    second_input: Transformation | None = None
+
+    @property
+    def full_name(self) -> str:
+        """The name as people see it, with Flink's prefixes for sources and sinks."""
+        return self.spec.prefix + self.name
+
+
+@dataclass(slots=True, eq=False)
+class PartitionTransformation:
+    """How the records of the input are spread over their consumer."""
+
+    input: Transformation
+    partitioner: Partitioner
+
+
+@dataclass(slots=True, eq=False)
+class UnionTransformation:
+    """Several streams as one."""
+
+    inputs: tuple[Transformation, ...]
+
+
+@dataclass(slots=True, eq=False)
+class SideOutputTransformation:
+    """A side output of an operator."""
+
+    input: OperatorTransformation
+    tag: OutputTag
+
+
+Transformation = OperatorTransformation | PartitionTransformation | UnionTransformation | SideOutputTransformation
+
+
+@dataclass(frozen=True, slots=True)
+class PhysicalInput:
+    """An operator that feeds another, once the virtual nodes between the two are resolved."""
+
+    operator: OperatorTransformation
+    partitioner: Partitioner | None
+    tag: OutputTag | None
+    input: int = 0  # which of the consumer's inputs it feeds: 0 or 1
+
+
+_Candidate = tuple[Transformation, Partitioner | None, OutputTag | None]
+
+
+def inputs_of(operator: OperatorTransformation) -> list[PhysicalInput]:
+    """The operators that feed this one: those of its first input, then those of its second."""
+    return [*physical_inputs(operator.input), *physical_inputs(operator.second_input, 1)]
+
+
+def physical_inputs(transformation: Transformation | None, input_: int = 0) -> list[PhysicalInput]:
+    """The operators behind a transformation, in the order of its unions.
+
+    Of several partitionings in a row the last one holds, as in Flink.
+    """
+    found: list[PhysicalInput] = []
+    pending: list[_Candidate] = [] if transformation is None else [(transformation, None, None)]
+    while pending:
+        current, partitioner, tag = pending.pop()
+        match current:
+            case OperatorTransformation():
+                found.append(PhysicalInput(current, partitioner, tag, input_))
+            case PartitionTransformation():
+                pending.append((current.input, current.partitioner if partitioner is None else partitioner, tag))
+            case SideOutputTransformation():
+                pending.append((current.input, partitioner, current.tag))
+            case UnionTransformation():
+                pending.extend((member, partitioner, tag) for member in reversed(current.inputs))
+            case _:
+                assert_never(current)
+    return found
+
+
+def reachable(ends: list[OperatorTransformation]) -> list[OperatorTransformation]:
+    """Every operator that the given ones depend on and themselves, each once, inputs before consumers."""
+    seen: dict[int, OperatorTransformation] = {}
+    pending = list(ends)
+    while pending:
+        operator = pending.pop()
+        if operator.number not in seen:
+            seen[operator.number] = operator
+            pending.extend(found.operator for found in inputs_of(operator))
+    return [seen[number] for number in sorted(seen)]

@@ -1,0 +1,1 @@
+"""What a job brings with it, and the environments that its processes run in."""

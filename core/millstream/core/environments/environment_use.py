@@ -1,0 +1,167 @@
+"""Which job environments are in use, and which of the others go when all together have become too large.
+
+A process that runs in an environment inherits a shared lock on the environment's lock file: the kernel holds it as long
+as the process and those that it forked live, however they end. The lock file goes with its environment: whoever has
+locked it looks whether it is still the one of that name. The time of an environment's marker says when it was last
+asked for; one that was asked for a moment ago may be about to be used, and stays.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import fcntl
+import os
+import shutil
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from millstream.core.files.directories import for_user_only, keep_private
+
+READY = ".ready"
+_EVICTED = ".evicted"
+_LOCK = ".lock"
+_ABOUT_TO_BE_USED = 600.0
+
+
+@contextlib.contextmanager
+def in_use(lock: str | None) -> Iterator[tuple[int, ...]]:
+    """Descriptors for a process to inherit that is started inside of the block, so that its environment stays."""
+    if lock is None:
+        yield ()
+        return
+    held = take_lock(Path(lock), fcntl.LOCK_SH)
+    try:
+        yield (held,)
+    finally:
+        os.close(held)
+
+
+def lock_of(folder: Path) -> Path:
+    """Where the lock of an environment is."""
+    return folder.parent / f"{folder.name}{_LOCK}"
+
+
+def take_lock(path: Path, operation: int) -> int:
+    """The descriptor of the lock file, locked as `flock` is told, and closed by the caller. Raises BlockingIOError."""
+    while True:
+        held = for_user_only(str(path), os.O_RDWR | os.O_CREAT)
+        try:
+            fcntl.flock(held, operation)
+            with contextlib.suppress(FileNotFoundError):
+                if os.path.samestat(os.fstat(held), os.stat(path)):
+                    return held
+        except BaseException:
+            os.close(held)
+            raise
+        os.close(held)  # it was removed while it was waited for
+
+
+@contextlib.contextmanager
+def if_nobody_has_it(folder: Path) -> Iterator[bool]:
+    """Whether the environment's lock is free; it is held inside of the block, and goes when the folder is gone."""
+    try:
+        held = take_lock(lock_of(folder), fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        yield False
+        return
+    try:
+        yield True
+    finally:
+        release_lock(held, folder)
+
+
+def release_lock(held: int, folder: Path) -> None:
+    """Gives back a lock that was taken exclusively. Of an environment that does not exist, no file stays."""
+    try:
+        if not folder.exists():
+            lock_of(folder).unlink(missing_ok=True)
+    finally:
+        os.close(held)
+
+
+def remove_partial(root: Path) -> None:
+    """Removes what is left of environments that nobody is making, and the locks of those that are gone."""
+    for path in root.iterdir():
+        folder = path.with_suffix("") if path.suffix == _LOCK else path
+        if (folder.exists() if folder != path else not path.is_dir()) or (folder / READY).exists():
+            continue
+        with if_nobody_has_it(folder) as free:
+            if free and not (folder / READY).exists():
+                shutil.rmtree(folder, ignore_errors=True)
+
+
+def mark_ready(folder: Path) -> None:
+    """Says that the environment is whole, and how large it is. It is for this user only, whoever wrote its files.
+
+    Durably, and after all else: a marker that outlives a power cut says that its environment did, too.
+    """
+    size = keep_private(folder)
+    _sync_file_system(folder)
+    with open(folder / READY, "w", opener=for_user_only) as marker:
+        marker.write(str(size))
+        marker.flush()
+        os.fsync(marker.fileno())
+    for changed in (folder, folder.parent):
+        descriptor = os.open(changed, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+
+def _sync_file_system(folder: Path) -> None:
+    """Everything that was written below the folder: pip writes thousands of files, too many to sync one by one."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        library = ctypes.CDLL(None, use_errno=True)
+        if not hasattr(library, "syncfs"):
+            os.sync()
+        elif library.syncfs(descriptor) != 0:
+            error = ctypes.get_errno()
+            raise OSError(error, os.strerror(error), str(folder))
+    finally:
+        os.close(descriptor)
+
+
+def asked_for(folder: Path) -> bool:
+    """Whether the environment is whole; then it is not removed before it can be used."""
+    try:
+        os.utime(folder / READY)
+    except FileNotFoundError:
+        return False
+    return True
+
+
+def remove_unused(root: Path, max_size: int) -> list[str]:
+    """Removes environments that nobody uses, the longest unused first, until the rest is no larger than that."""
+    found = []
+    for folder in root.iterdir():
+        with contextlib.suppress(OSError, ValueError):  # not made yet, or being removed by another process
+            size = int((folder / READY).read_text() or keep_private(folder))
+            found.append(((folder / READY).stat().st_mtime, size, folder))
+    total = sum(size for _, size, _ in found)
+    removed = []
+    for _, size, folder in sorted(found):
+        if total <= max_size:
+            break
+        if _remove(folder):
+            total -= size
+            removed.append(folder.name)
+    return removed
+
+
+def _remove(folder: Path) -> bool:
+    """Whether it could be removed: it was not asked for lately, and no process runs in it."""
+    with if_nobody_has_it(folder) as free, contextlib.suppress(OSError):
+        if not free:
+            return False
+        # Who asks for it from here on does not find the marker and waits for the lock; who did before has set its time.
+        evicted = (folder / READY).rename(folder / _EVICTED)
+        if time.time() - evicted.stat().st_mtime < _ABOUT_TO_BE_USED:
+            evicted.rename(folder / READY)
+            return False
+        shutil.rmtree(folder, ignore_errors=True)
+        return True
+    return False

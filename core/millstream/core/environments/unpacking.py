@@ -1,0 +1,161 @@
+"""How much an artifact may become when it is unpacked: bytes, entries, and bytes for each byte that it has itself.
+
+What is counted is what comes out. A zip file's directory is believed for its members' sizes, because `zipfile`, which
+pip uses as well, never gives more of a member than the directory says; and before the directory is read as a whole, its
+own size is looked at. Of a tar file the decompressed stream is counted, headers included.
+"""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import lzma
+import struct
+import tarfile
+import zipfile
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any
+
+from millstream.core.errors import InvalidProgramError
+from millstream.core.settings.configuration import Configuration
+from millstream.core.settings.options import OPTIONS
+
+_SIZE, _ENTRIES, _RATIO = (f"python.unpack.{name}" for name in ("max-size", "max-entries", "max-ratio"))
+_SMALL = 32 * 1024 * 1024  # text that repeats itself may be packed very well, and does no harm
+_DIRECTORY_ENTRY = 256  # what an entry with a long name takes in a zip file's directory
+_CHUNK = 1024 * 1024
+_END = struct.Struct("<4s4H2LH")
+_END64 = struct.Struct("<4sQ2H2L4Q")
+_LOCATOR_SIZE = 20
+_LONGEST_COMMENT = 65535
+
+
+class UnpackLimitError(InvalidProgramError):
+    """An artifact unpacks to more than is allowed."""
+
+
+@dataclass(frozen=True, slots=True)
+class UnpackLimits:
+    """The limits of the options `python.unpack.*`."""
+
+    size: int = OPTIONS[_SIZE].default
+    entries: int = OPTIONS[_ENTRIES].default
+    ratio: int = OPTIONS[_RATIO].default
+
+    @staticmethod
+    def of(configuration: Configuration) -> UnpackLimits:
+        """As they are configured."""
+        return UnpackLimits(*(configuration.integer(key) for key in (_SIZE, _ENTRIES, _RATIO)))
+
+
+class UnpackBudget:
+    """What is left of the limits for one artifact. Every method raises UnpackLimitError when it is used up."""
+
+    def __init__(self, name: str, packed: int, limits: UnpackLimits) -> None:
+        self._name, self._limits = name, limits
+        self._by_ratio = max(packed * limits.ratio, _SMALL)
+        self._size = self._entries = 0
+        self._stopped = False
+
+    def stop(self) -> None:
+        """What comes out is not needed any more: the next step raises. May be called from any thread."""
+        self._stopped = True
+
+    def check_stopped(self) -> None:
+        """Raises after `stop`."""
+        if self._stopped:
+            raise self._refusal("for nobody any more")
+
+    def take(self, size: int) -> None:
+        """So many bytes come out."""
+        self.check_stopped()
+        self._size += size
+        if self._size > self._limits.size:
+            raise self._refusal(f"to more than {self._limits.size} bytes ({_SIZE})")
+        if self._size > self._by_ratio:
+            raise self._refusal(f"to more than {self._limits.ratio} times its own size ({_RATIO})")
+
+    def entry(self, count: int = 1) -> None:
+        """So many entries come out."""
+        self._entries += count
+        if self._entries > self._limits.entries:
+            raise self._refusal(f"to more than {self._limits.entries} files and folders ({_ENTRIES})")
+
+    def _refusal(self, reason: str) -> UnpackLimitError:
+        return UnpackLimitError(f"{self._name} is refused: it unpacks {reason}")
+
+    def copy(self, source: IO[bytes], sink: IO[bytes]) -> None:
+        """Copies a member, counted as it comes out."""
+        while data := source.read(_CHUNK):
+            self.take(len(data))
+            sink.write(data)
+
+    def open_zip(self, path: Path) -> zipfile.ZipFile:
+        """A zip file whose directory is not too large to be read."""
+        if _directory_size(path) > self._limits.entries * _DIRECTORY_ENTRY:
+            raise self._refusal(f"to more than {self._limits.entries} files and folders ({_ENTRIES})")
+        return zipfile.ZipFile(path)
+
+    def take_zip(self, archive: zipfile.ZipFile) -> None:
+        """All that a zip file holds, before someone else unpacks it."""
+        members = archive.infolist()
+        self.entry(len(members))
+        for member in members:
+            self.take(member.file_size)
+
+    def extract_tar(self, path: Path, target: Path) -> None:
+        """Unpacks a tar file, compressed or not. What leads out of the target raises tarfile.FilterError."""
+        with _decompressed(path) as stream:
+            counted: Any = _Counted(stream, self)
+            with tarfile.open(fileobj=counted, mode="r|") as tar:
+                tar.extractall(target, members=self._each(tar), filter="data")
+
+    def _each(self, members: Iterable[tarfile.TarInfo]) -> Iterator[tarfile.TarInfo]:
+        for member in members:
+            self.entry()
+            if member.issparse():  # its holes are not in the archive, and so not counted as it is read
+                self.take(member.size)
+            yield member
+
+
+class _Counted:
+    """A stream, of which the budget is told what is read."""
+
+    def __init__(self, stream: IO[bytes], budget: UnpackBudget) -> None:
+        self._stream, self._budget = stream, budget
+
+    def read(self, size: int) -> bytes:
+        """Reads, and takes it from the budget."""
+        data = self._stream.read(size)
+        self._budget.take(len(data))
+        return data
+
+
+def _decompressed(path: Path) -> Any:
+    with path.open("rb") as file:
+        magic = file.read(6)
+    if magic.startswith(b"\x1f\x8b"):
+        return gzip.open(path)
+    if magic.startswith(b"BZh"):
+        return bz2.open(path)
+    if magic.startswith((b"\xfd7zXZ\0", b"\x5d\0\0")):
+        return lzma.open(path)
+    return path.open("rb")
+
+
+def _directory_size(path: Path) -> int:
+    """What the end of a zip file says of its directory's size; 0 when there is no such end."""
+    with path.open("rb") as file:
+        size = file.seek(0, 2)
+        file.seek(max(0, size - _LONGEST_COMMENT - _END.size - _LOCATOR_SIZE - _END64.size))
+        tail = file.read()
+    end = tail.rfind(b"PK\x05\x06")
+    if end < 0 or len(tail) < end + _END.size:
+        return 0
+    found = int(_END.unpack_from(tail, end)[5])
+    end64 = end - _LOCATOR_SIZE - _END64.size
+    if end64 >= 0 and tail[end - _LOCATOR_SIZE :].startswith(b"PK\x06\x07") and tail[end64:].startswith(b"PK\x06\x06"):
+        found = int(_END64.unpack_from(tail, end64)[8])
+    return found

@@ -1,0 +1,148 @@
+"""Where services keep what they write on this host, and that nobody else has a hand in it.
+
+Code is run from these folders (environments, wheels) and state is read back from them, so whoever can write to one can
+run code as its user. A folder is made for its user only, and used only when it belongs to this user and no one else may
+change what is in it. By default they are in the system's temporary folder, where anyone may have made one of the same
+name before: there a symbolic link is refused as well.
+
+No mode depends on the umask: `make_private` makes folders, `for_user_only` opens files, and `keep_private` takes from
+group and others what programs such as pip have written.
+
+What is opened is what is checked: a folder is opened without following links, and its open descriptor is asked.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import stat
+import tempfile
+from pathlib import Path
+
+from millstream.core.errors import ConfigurationError
+from millstream.core.settings.configuration import Configuration
+
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+_OTHERS = stat.S_IRWXG | stat.S_IRWXO
+_OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
+
+
+def work_directory(configuration: Configuration, *parts: str) -> Path:
+    """A folder below `io.tmp.dirs`, made private to this user when missing. Raises ConfigurationError."""
+    chosen = configuration.string("io.tmp.dirs")
+    if chosen:
+        return private_folder(Path(chosen), *parts, option="io.tmp.dirs")
+    temporary = Path(tempfile.gettempdir())
+    mode = temporary.stat().st_mode
+    if mode & stat.S_IWOTH and not mode & stat.S_ISVTX:
+        raise ConfigurationError(
+            f"refusing to keep anything in {temporary}: everyone may replace what is in it, as it has no sticky bit; "
+            "name another folder with the option 'io.tmp.dirs'"
+        )
+    return private_folder(temporary, f"millstream-{os.geteuid()}", *parts, option="io.tmp.dirs", is_shared=True)
+
+
+def private_folder(root: Path, *parts: str, option: str, is_shared: bool = False) -> Path:
+    """The folder `root/parts`, made when missing. Raises ConfigurationError, which names the option, unless it is ours.
+
+    `root` is what the user named: it may be a link of theirs, and a folder that all may use but in which each only
+    changes their own (as `/tmp`) when there are parts below it. What is below it is ours alone. `is_shared` says that
+    it is known to be such a folder.
+    """
+    path = root = root.absolute()
+    try:
+        make_private(root)
+        with contextlib.ExitStack() as opened:
+            descriptor = _open_named(root, opened, option)
+            if not is_shared and not (parts and _is_sticky(os.fstat(descriptor))):
+                _check(os.fstat(descriptor), root, option)
+            for part in parts:
+                path = path / part
+                inner = _open_inner(descriptor, part, opened)
+                if inner is None:
+                    raise _refusal(path, "it is a symbolic link or no folder", option)
+                descriptor = inner
+                _check(os.fstat(descriptor), path, option)
+    except OSError as error:
+        raise ConfigurationError(f"option '{option}': cannot use {path}: {error.strerror}") from error
+    return path
+
+
+def make_private(path: Path) -> None:
+    """Makes a folder and those above it that are missing, each for this user only. What is there is left as it is."""
+    if path.is_dir():
+        return
+    make_private(path.parent)
+    with contextlib.suppress(FileExistsError):
+        os.mkdir(path, 0o700)
+        os.chmod(path, 0o700)  # a mask may have taken from the user, too
+
+
+def for_user_only(path: str, flags: int) -> int:
+    """An `opener` of `open`: the file can be read by this user alone, whatever it was before."""
+    descriptor = os.open(path, flags | os.O_CLOEXEC, 0o600)
+    try:
+        os.fchmod(descriptor, 0o600)
+    except BaseException:
+        os.close(descriptor)
+        raise
+    return descriptor
+
+
+def keep_private(folder: Path) -> int:
+    """Takes every right on what is below a folder from group and others. Answers how large all of it is, in bytes."""
+    total = 0
+    for parent, folders, files in os.walk(folder):
+        for name in (*folders, *files):
+            path = os.path.join(parent, name)
+            with contextlib.suppress(FileNotFoundError):
+                found = os.lstat(path)
+                total += 0 if stat.S_ISDIR(found.st_mode) else found.st_size
+                if found.st_mode & _OTHERS and not stat.S_ISLNK(found.st_mode):
+                    os.chmod(path, stat.S_IMODE(found.st_mode) & ~_OTHERS)
+    return total
+
+
+def _open_named(root: Path, opened: contextlib.ExitStack, option: str) -> int:
+    named = os.lstat(root)
+    if stat.S_ISLNK(named.st_mode) and named.st_uid not in (0, os.geteuid()):
+        raise _refusal(root, f"it is a symbolic link that belongs to user {named.st_uid}", option)
+    descriptor = os.open(root, _FOLDER)
+    opened.callback(os.close, descriptor)
+    return descriptor
+
+
+def _open_inner(above: int, name: str, opened: contextlib.ExitStack) -> int | None:
+    """Opens a folder in an open one, made when missing. None when it is anything else."""
+    with contextlib.suppress(FileExistsError):
+        os.mkdir(name, 0o700, dir_fd=above)
+        os.chmod(name, 0o700, dir_fd=above)
+    try:
+        descriptor = os.open(name, _FOLDER | os.O_NOFOLLOW, dir_fd=above)
+    except OSError as error:
+        if error.errno in (errno.ENOTDIR, errno.ELOOP):
+            return None
+        raise
+    opened.callback(os.close, descriptor)
+    return descriptor
+
+
+def _is_sticky(found: os.stat_result) -> bool:
+    """Whether everyone only changes their own in it, by the word of someone whom we trust."""
+    return found.st_uid in (0, os.geteuid()) and bool(found.st_mode & stat.S_ISVTX)
+
+
+def _check(found: os.stat_result, path: Path, option: str) -> None:
+    if found.st_uid != os.geteuid():
+        raise _refusal(path, f"it belongs to user {found.st_uid}, and this is user {os.geteuid()}", option)
+    if found.st_mode & _OTHERS_WRITE:
+        mode = stat.S_IMODE(found.st_mode)
+        raise _refusal(path, f"others may write to it (its mode is {mode:o}; `chmod go-w` takes that away)", option)
+
+
+def _refusal(path: Path, reason: str, option: str) -> ConfigurationError:
+    return ConfigurationError(
+        f"refusing to use {path}, from which code is run: {reason}. Name another folder with the option '{option}', or "
+        "make sure that nobody else has put anything into this one, and that nobody else can"
+    )

@@ -1,0 +1,1 @@
+"""Jobs as all services see them: graph, plan, identifiers, states."""

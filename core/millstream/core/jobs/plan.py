@@ -1,0 +1,399 @@
+"""What the client hands to the tasks: operator specifications, chains of them, and how edges partition.
+
+These objects travel as cloudpickle inside the job graph and are loaded only in the job's own environment. A
+specification says what to run, and declares what that needs; the task manager decides how
+(`millstream.taskmanager.worker.operators`).
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from millstream.core.jobs.state_kinds import KEYED, OPERATOR, StateKind
+from millstream.core.records.types import PICKLED, TypeInformation
+
+
+@dataclass(frozen=True, slots=True)
+class KeySelector:
+    """How the key is taken from a record: by field names or positions (which also works on columns), or by a function.
+
+    Exactly one of `fields` and `function` is set. One field gives its bare value as the key, several a tuple.
+    """
+
+    fields: tuple[str | int, ...] = ()
+    function: Callable[[Any], Any] | None = None
+
+
+class OperatorSpec(ABC):
+    """Base of all specifications: what the others have to know of an operator, without knowing which it is.
+
+    A new operator is a class derived from this one, what makes it in the API, and its file in
+    `millstream.taskmanager.worker.operators`, which says with `builds` that it is for this class.
+    """
+
+    __slots__ = ()
+
+    inputs: ClassVar[int] = 1
+    """How many streams it takes: 0, 1 or 2."""
+    prefix: ClassVar[str] = ""
+    """What people see before its name."""
+    makes_columns: ClassVar[bool] = False
+    """Whether its function answers columns, which no declared type keeps from being changed."""
+
+    @property
+    @abstractmethod
+    def kind(self) -> str:
+        """What it does, in a word that never changes: ids of operators without a uid are made of it."""
+
+    @property
+    def has_side_outputs(self) -> bool:
+        """Whether it may emit to side outputs of any tag."""
+        return False
+
+    def keyed_by(self) -> tuple[KeySelector, ...]:
+        """The key selectors of its inputs, if it keeps state by key."""
+        return ()
+
+    def held_state(self) -> frozenset[StateKind]:
+        """The kinds of state that it can hold; those of a checkpointed function are added by the API."""
+        return KEYED if self.keyed_by() else frozenset()
+
+    def user_code(self) -> tuple[Any, ...]:
+        """What of it is the user's, to name what cannot be pickled."""
+        return tuple([selector.function for selector in self.keyed_by() if selector.function is not None])
+
+    def keeps_records(self) -> bool:
+        """Whether it may hold on to what it emitted: then records are copied as they are handed over."""
+        return True
+
+
+@dataclass(frozen=True, slots=True)
+class FunctionSpec(OperatorSpec):
+    """Base of operators around one function of the user's, which they open and close."""
+
+    function: Any
+
+    def user_code(self) -> tuple[Any, ...]:
+        """The function, and those that select keys."""
+        return (self.function, *OperatorSpec.user_code(self))
+
+
+@dataclass(frozen=True, slots=True)
+class SourceSpec(OperatorSpec):
+    """A split-based source; its readers run in the tasks."""
+
+    inputs = 0
+    prefix = "Source: "
+    kind = "source"
+    source: Any  # millstream.datastream.connectors.base.Source
+
+    def held_state(self) -> frozenset[StateKind]:
+        """Its splits."""
+        return frozenset({StateKind.SPLITS})
+
+    def user_code(self) -> tuple[Any, ...]:
+        """The source."""
+        return (self.source,)
+
+    def keeps_records(self) -> bool:
+        """As the source says."""
+        return bool(self.source.keeps_records())
+
+
+@dataclass(frozen=True, slots=True)
+class MapSpec(FunctionSpec):
+    """One record in, one out. `function` is a callable or a MapFunction."""
+
+    kind = "map"
+
+
+@dataclass(frozen=True, slots=True)
+class FlatMapSpec(FunctionSpec):
+    """One record in, any number out: an iterable or a generator."""
+
+    kind = "flat_map"
+
+
+@dataclass(frozen=True, slots=True)
+class FilterSpec(FunctionSpec):
+    """Keeps the records for which the function answers true."""
+
+    kind = "filter"
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessSpec(FunctionSpec):
+    """A ProcessFunction."""
+
+    kind = "process"
+    has_side_outputs = True
+
+
+@dataclass(frozen=True, slots=True)
+class KeyedProcessSpec(FunctionSpec):
+    """A KeyedProcessFunction on a keyed stream, also one that stands for an operator of another kind."""
+
+    key_selector: KeySelector
+    key_type: TypeInformation = PICKLED
+    stands_for: str = ""
+
+    @property
+    def kind(self) -> str:
+        """Its own, or that of the operator that the user asked for."""
+        return self.stands_for or "keyed_process"
+
+    @property
+    def has_side_outputs(self) -> bool:
+        """Unless it stands for an operator that has none."""
+        return not self.stands_for
+
+    def keyed_by(self) -> tuple[KeySelector, ...]:
+        """Its stream's."""
+        return (self.key_selector,)
+
+
+@dataclass(frozen=True, slots=True)
+class ReduceSpec(FunctionSpec):
+    """A rolling reduce per key: emits the new value for every record.
+
+    `function` is a callable `(old, new) -> value`, or a ReduceFunction.
+    """
+
+    kind = "reduce"
+    key_selector: KeySelector
+    key_type: TypeInformation = PICKLED
+    value_type: TypeInformation = PICKLED
+
+    def keyed_by(self) -> tuple[KeySelector, ...]:
+        """Its stream's."""
+        return (self.key_selector,)
+
+
+@dataclass(frozen=True, slots=True)
+class TwoInputKeys:
+    """The keys of two connected streams. The second is None when that stream is broadcast to every subtask."""
+
+    first: KeySelector
+    second: KeySelector | None
+    key_type: TypeInformation = PICKLED
+
+
+class _TwoInputs(OperatorSpec):
+    """What operators on two connected streams have in common; they are keyed when `keys` is set."""
+
+    __slots__ = ()
+    inputs = 2
+    keys: TwoInputKeys | None
+
+    def keyed_by(self) -> tuple[KeySelector, ...]:
+        """Of both streams, or of the one that is not broadcast."""
+        if self.keys is None:
+            return ()
+        return (self.keys.first,) if self.keys.second is None else (self.keys.first, self.keys.second)
+
+
+@dataclass(frozen=True, slots=True)
+class CoMapSpec(FunctionSpec, _TwoInputs):
+    """A CoMapFunction on two connected streams. `keys` is set when both are keyed."""
+
+    kind = "co_map"
+    keys: TwoInputKeys | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CoFlatMapSpec(FunctionSpec, _TwoInputs):
+    """A CoFlatMapFunction on two connected streams. `keys` is set when both are keyed."""
+
+    kind = "co_flat_map"
+    keys: TwoInputKeys | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CoProcessSpec(FunctionSpec, _TwoInputs):
+    """A CoProcessFunction or a KeyedCoProcessFunction on two connected streams. `keys` is set when both are keyed."""
+
+    has_side_outputs = True
+    keys: TwoInputKeys | None = None
+
+    @property
+    def kind(self) -> str:
+        """By whether it is keyed."""
+        return "co_process" if self.keys is None else "keyed_co_process"
+
+
+@dataclass(frozen=True, slots=True)
+class BroadcastProcessSpec(FunctionSpec, _TwoInputs):
+    """A (Keyed)BroadcastProcessFunction on a stream and a broadcast one, which alone writes the broadcast states."""
+
+    has_side_outputs = True
+    descriptors: tuple[Any, ...]  # millstream.datastream.state.MapStateDescriptor
+    keys: TwoInputKeys | None = None
+
+    @property
+    def kind(self) -> str:
+        """By whether the first stream is keyed."""
+        return "broadcast_process" if self.keys is None else "keyed_broadcast_process"
+
+    def held_state(self) -> frozenset[StateKind]:
+        """The broadcast states, and by key where it is keyed."""
+        return OperatorSpec.held_state(self) | OPERATOR
+
+
+@dataclass(frozen=True, slots=True)
+class MapBatchesSpec(FunctionSpec):
+    """A function over Arrow record batches or pandas data frames."""
+
+    kind = "map_batches"
+    makes_columns = True
+    batch_format: str  # "arrow" or "pandas": what the function takes
+
+
+@dataclass(frozen=True, slots=True)
+class SinkSpec(OperatorSpec):
+    """A sink; its writers run in the tasks."""
+
+    prefix = "Sink: "
+    kind = "sink"
+    sink: Any  # millstream.datastream.connectors.base.Sink
+
+    def held_state(self) -> frozenset[StateKind]:
+        """Of an exactly-once sink, its transactions."""
+        return frozenset({StateKind.SINK_TRANSACTIONS}) if self.sink.is_transactional else frozenset()
+
+    def user_code(self) -> tuple[Any, ...]:
+        """The sink."""
+        return (self.sink,)
+
+
+@dataclass(frozen=True, slots=True)
+class CollectSpec(OperatorSpec):
+    """Keeps results until the client pulls them."""
+
+    prefix = "Sink: "
+    kind = "collect"
+
+    def held_state(self) -> frozenset[StateKind]:
+        """What the client has not confirmed."""
+        return OPERATOR
+
+
+@dataclass(frozen=True, slots=True)
+class ChainedOutput:
+    """Where an operator's records go inside its chain: to another operator, or to an output of the task."""
+
+    operator: int | None = None  # index into Chain.operators
+    output: int | None = None  # index of the task's outputs
+    tag: str | None = None  # a side output's id; None: the main output
+    tag_type: TypeInformation = PICKLED  # of a side output's records
+    edge: str = ""  # to another operator: what the edge is named, as in EdgeSpec
+
+
+@dataclass(frozen=True, slots=True)
+class ChainedOperator:
+    """One operator of a chain. `output_type` is the type of what its main output emits."""
+
+    operator_id: str
+    name: str
+    spec: OperatorSpec
+    output_type: TypeInformation
+    outputs: tuple[ChainedOutput, ...]
+    uid: str = ""  # the user's, or empty
+
+    @property
+    def folder(self) -> str:
+        """What its state files lie under in a snapshot: its uid, or its id when it has none."""
+        return self.uid or self.operator_id
+
+    def type_of(self, output: ChainedOutput) -> TypeInformation:
+        """The type of what goes to one of its outputs."""
+        return self.output_type if output.tag is None else output.tag_type
+
+
+@dataclass(frozen=True, slots=True)
+class Chain:
+    """The operators of one vertex, in topological order: a tree whose head, index 0, takes the task's input."""
+
+    operators: tuple[ChainedOperator, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ForwardPartitioner:
+    """Subtask i to subtask i."""
+
+
+@dataclass(frozen=True, slots=True)
+class RebalancePartitioner:
+    """Round robin over all consumers."""
+
+
+@dataclass(frozen=True, slots=True)
+class RescalePartitioner:
+    """Round robin over the consumers of this producer's share."""
+
+
+@dataclass(frozen=True, slots=True)
+class ShufflePartitioner:
+    """A random consumer."""
+
+
+@dataclass(frozen=True, slots=True)
+class BroadcastPartitioner:
+    """Every consumer."""
+
+
+@dataclass(frozen=True, slots=True)
+class GlobalPartitioner:
+    """The first consumer."""
+
+
+@dataclass(frozen=True, slots=True)
+class HashPartitioner:
+    """The consumer that owns the key's group."""
+
+    key_selector: KeySelector
+
+
+@dataclass(frozen=True, slots=True)
+class CustomPartitioner:
+    """The consumer that the user's function names: `partitioner(key, number of consumers)`."""
+
+    partitioner: Any
+    key_selector: KeySelector
+
+
+Partitioner = (
+    ForwardPartitioner
+    | RebalancePartitioner
+    | RescalePartitioner
+    | ShufflePartitioner
+    | BroadcastPartitioner
+    | GlobalPartitioner
+    | HashPartitioner
+    | CustomPartitioner
+)
+
+STRATEGY_NAMES: dict[type, str] = {
+    ForwardPartitioner: "FORWARD",
+    RebalancePartitioner: "REBALANCE",
+    RescalePartitioner: "RESCALE",
+    ShufflePartitioner: "SHUFFLE",
+    BroadcastPartitioner: "BROADCAST",
+    GlobalPartitioner: "GLOBAL",
+    HashPartitioner: "HASH",
+    CustomPartitioner: "CUSTOM",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class EdgeSpec:
+    """An edge as its two ends see it: how records are spread, their type, and how long they may wait for company."""
+
+    partitioner: Partitioner
+    type: TypeInformation
+    max_parallelism: int  # of the consumer: the number of key groups
+    buffer_timeout: float | None = None  # seconds; None: as configured; negative: only when full
+    source: str = ""  # the id of the operator whose records these are
+    name: str = "0"  # the same for the same two operators, however they are chained with others

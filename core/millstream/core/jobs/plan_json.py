@@ -1,0 +1,68 @@
+"""A job's plan: its nodes, as services pass them on, and the JSON that Flink makes of them. All of it is built here.
+
+Two forms differ in the descriptions only. What people and programs ask for by themselves (`info`,
+`get_execution_plan()`) is plain text. What REST answers is HTML, as in Flink, since dashboards put it into the page as
+it is: a name that is a script must not become one.
+"""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from millstream.core.jobs.graph import JobGraph
+from millstream.proto import status_pb2 as pb
+
+_EXCHANGE = "pipelined_bounded"
+
+
+def plan_nodes(graph: JobGraph) -> list[pb.PlanNode]:
+    """The plan's nodes, in the graph's order. Names are as the user gave them."""
+    return [
+        pb.PlanNode(
+            id=vertex.id,
+            description=vertex.name,
+            parallelism=vertex.parallelism,
+            inputs=[
+                pb.PlanInput(id=edge.source, ship_strategy=edge.strategy)
+                for edge in graph.edges
+                if edge.target == vertex.id
+            ],
+        )
+        for vertex in graph.vertices
+    ]
+
+
+def plan_json(graph: JobGraph) -> dict[str, Any]:
+    """The plan with plain descriptions, ready for `json.dumps`."""
+    return _plan(graph.job_id, graph.name, plan_nodes(graph), str)
+
+
+def plan_for_rest(job_id: str, name: str, nodes: Iterable[pb.PlanNode]) -> dict[str, Any]:
+    """The plan with descriptions in HTML, as REST has it under `plan`."""
+    return _plan(job_id, name, nodes, _in_html)
+
+
+def _plan(job_id: str, name: str, nodes: Iterable[pb.PlanNode], describe: Callable[[str], str]) -> dict[str, Any]:
+    return {"jid": job_id, "name": name, "type": "STREAMING", "nodes": [_node(node, describe) for node in nodes]}
+
+
+def _node(node: pb.PlanNode, describe: Callable[[str], str]) -> dict[str, Any]:
+    inputs = [
+        {"num": number, "id": source.id, "ship_strategy": source.ship_strategy, "exchange": _EXCHANGE}
+        for number, source in enumerate(node.inputs)
+    ]
+    return {
+        "id": node.id,
+        "parallelism": node.parallelism,
+        "operator": "",
+        "operator_strategy": "",
+        "description": describe(node.description),
+        "optimizer_properties": {},
+        **({"inputs": inputs} if inputs else {}),
+    }
+
+
+def _in_html(text: str) -> str:
+    return html.escape(text).replace("\\", "&#92;").replace("\n", "<br/>")

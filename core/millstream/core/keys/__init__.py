@@ -1,0 +1,1 @@
+"""Keys, and the key groups that they belong to."""

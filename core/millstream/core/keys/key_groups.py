@@ -1,0 +1,135 @@
+"""Keys, key groups and subtasks.
+
+A key's hash is the same in every process, Python version and machine, and the same for a Python value and for that
+value in an Arrow column. Keys that are equal in Python (`1`, `1.0`, `True`) hash alike, so they are one key. Key group
+g of M belongs to subtask `g * parallelism // M`.
+
+The hash: integers (and floats with an integral value) are mixed by the finaliser of splitmix64; strings and bytes
+by CRC-32 of their bytes, then mixed; other floats by their bits; composites by folding their fields' hashes. Keys of
+all other types hash as the plain value that stands for them: see `key_values`.
+"""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from typing import TYPE_CHECKING, Any
+
+from millstream.core.keys.key_values import UnhashableKeyError, canonical_value
+from millstream.core.records.conversion import in_microseconds
+from millstream.core.row import Row
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+__all__ = ["UnhashableKeyError"]
+
+LOWEST_MAX_PARALLELISM = 128
+HIGHEST_MAX_PARALLELISM = 32768
+
+_MASK = (1 << 64) - 1
+_NULL = 0x9E3779B97F4A7C15
+_TEXT = 0x517CC1B727220A95
+_BINARY = 0x2545F4914F6CDD1D
+_FRACTION = 0x6A09E667F3BCC909
+_FOLD = 0x100000001B3
+
+
+def default_max_parallelism(parallelism: int) -> int:
+    """Flink's rule: one and a half times the parallelism, rounded up to a power of two, within the bounds."""
+    wanted = parallelism + parallelism // 2
+    return min(max(1 << max(wanted - 1, 0).bit_length(), LOWEST_MAX_PARALLELISM), HIGHEST_MAX_PARALLELISM)
+
+
+def _mix(value: int) -> int:
+    value = (value ^ (value >> 30)) * 0xBF58476D1CE4E5B9 & _MASK
+    value = (value ^ (value >> 27)) * 0x94D049BB133111EB & _MASK
+    return value ^ (value >> 31)
+
+
+def stable_hash(key: Any) -> int:
+    """An unsigned 64-bit hash of a key."""
+    kind = type(key)
+    if kind is int or kind is bool:
+        if -(1 << 63) <= key < 1 << 63:
+            return _mix(key & _MASK)
+        return _mix(zlib.crc32(str(key).encode()) ^ _BINARY)
+    if kind is str:
+        return _mix(zlib.crc32(key.encode("utf-8", "surrogatepass")) ^ _TEXT)
+    if kind is float:
+        if key.is_integer():
+            return stable_hash(int(key))
+        bits = struct.unpack("<Q", struct.pack("<d", key if key == key else float("nan")))[0]
+        return _mix(bits ^ _FRACTION)
+    if key is None:
+        return _NULL
+    if kind is bytes:
+        return _mix(zlib.crc32(key) ^ _BINARY)
+    if kind in (tuple, list, Row):
+        result = len(key)
+        for item in key:
+            result = _mix((result * _FOLD & _MASK) ^ stable_hash(item))
+        return result
+    return stable_hash(canonical_value(key))
+
+
+def key_group_of(key: Any, max_parallelism: int) -> int:
+    """The key group of a key."""
+    return stable_hash(key) % max_parallelism
+
+
+def subtask_of(key_group: int, max_parallelism: int, parallelism: int) -> int:
+    """The subtask that owns a key group."""
+    return key_group * parallelism // max_parallelism
+
+
+def key_group_range(subtask: int, max_parallelism: int, parallelism: int) -> range:
+    """The key groups that a subtask owns."""
+    start = -(-subtask * max_parallelism // parallelism)
+    end = -(-(subtask + 1) * max_parallelism // parallelism)
+    return range(start, end)
+
+
+def _mix_array(values: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
+    import numpy as np
+
+    with np.errstate(over="ignore"):
+        values = (values ^ (values >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+        values = (values ^ (values >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+        return values ^ (values >> np.uint64(31))
+
+
+def stable_hash_column(column: Any) -> npt.NDArray[np.uint64]:
+    """The hashes of an Arrow array's values: the same as `stable_hash` of each value."""
+    import numpy as np
+    import pyarrow as pa
+
+    kind = column.type
+    if pa.types.is_signed_integer(kind) and column.null_count == 0:
+        return _mix_array(column.to_numpy(zero_copy_only=False).astype(np.int64).view(np.uint64))
+    if pa.types.is_unsigned_integer(kind) and kind.bit_width < 64 and column.null_count == 0:
+        return _mix_array(column.to_numpy(zero_copy_only=False).astype(np.uint64))
+    if pa.types.is_struct(kind):
+        combined = combine_hashes([stable_hash_column(child) for child in column.flatten()])
+        return np.where(column.is_null().to_numpy(zero_copy_only=False), np.uint64(_NULL), combined)
+    encoded = column if pa.types.is_dictionary(kind) else in_microseconds(column).dictionary_encode()
+    unique = np.fromiter(map(stable_hash, encoded.dictionary.to_pylist()), np.uint64, len(encoded.dictionary))
+    if encoded.null_count == 0:
+        hashes: npt.NDArray[np.uint64] = unique[encoded.indices.to_numpy(zero_copy_only=False)]
+        return hashes
+    indices = encoded.indices.fill_null(0).to_numpy(zero_copy_only=False)
+    nulls = encoded.is_null().to_numpy(zero_copy_only=False)
+    hashes = unique[indices] if len(unique) else np.zeros(len(column), np.uint64)
+    return np.where(nulls, np.uint64(_NULL), hashes)
+
+
+def combine_hashes(columns: list[npt.NDArray[np.uint64]]) -> npt.NDArray[np.uint64]:
+    """The hashes of composite keys from those of their columns: the same as `stable_hash` of each tuple."""
+    import numpy as np
+
+    result = np.full(len(columns[0]), len(columns), np.uint64)
+    with np.errstate(over="ignore"):
+        for column in columns:
+            result = _mix_array((result * np.uint64(_FOLD)) ^ column)
+    return result

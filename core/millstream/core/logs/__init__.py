@@ -1,0 +1,1 @@
+"""Logs, prints, and how failures are told."""

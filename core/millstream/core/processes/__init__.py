@@ -1,0 +1,1 @@
+"""Processes: children, daemons, loops, and what is handed to them."""

@@ -1,0 +1,79 @@
+"""Runs one service as a daemon: starts it, waits for a signal or for its failure, stops it, answers an exit status.
+
+A service is started and stopped once. What keeps it from starting or going on is a `MillstreamError`, printed as one
+line.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import signal
+import sys
+from collections.abc import Callable
+from typing import Protocol
+
+from millstream.core.errors import MillstreamError
+from millstream.core.logs.log_files import bound_output
+from millstream.core.logs.logs import set_up_logging
+from millstream.core.processes.loops import end_tasks
+from millstream.core.settings.configuration import Configuration
+
+log = logging.getLogger(__name__)
+
+
+class ServiceDismissed(MillstreamError):
+    """The service is not needed any more: it ends, and that is no failure."""
+
+
+class Service(Protocol):
+    """What the dispatcher, the job manager, the resource manager and the task manager have in common."""
+
+    address: str  # host:port of its gRPC service, known once started
+
+    async def start(self) -> None:
+        """Listens, and begins to reach for its peers in the background. Raises MillstreamError when it cannot."""
+
+    async def stop(self) -> None:
+        """Ends everything that it started, processes included. May be called twice."""
+
+    async def failure(self) -> MillstreamError:
+        """Returns only when the service cannot go on, such as a peer unreachable after its timeout."""
+
+
+def run_service(name: str, make: Callable[[Configuration], Service], configuration: Configuration) -> int:
+    """The body of `millstream <service>`: 0 after SIGTERM or SIGINT, 1 after a failure."""
+    bound_output(configuration)
+    set_up_logging(name, configuration)
+    try:
+        asyncio.run(_run(name, make, configuration))
+    except ServiceDismissed as reason:
+        log.info("%s", reason)
+    except MillstreamError as error:
+        print(f"millstream {name}: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+async def _run(name: str, make: Callable[[Configuration], Service], configuration: Configuration) -> None:
+    loop = asyncio.get_running_loop()
+    stop_requested = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop_requested.set)
+    service = make(configuration)
+    waits: list[asyncio.Task[object]] = []
+    try:
+        await service.start()
+        log.info("%s is up at %s", name, service.address)
+        waits = [loop.create_task(stop_requested.wait()), loop.create_task(service.failure())]
+        await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+        if waits[1].done() and not stop_requested.is_set():
+            failure = waits[1].result()
+            assert isinstance(failure, MillstreamError)
+            raise failure
+        log.info("%s is stopping", name)
+    finally:
+        for wait in waits:
+            wait.cancel()
+        await service.stop()
+        await end_tasks()

@@ -1,0 +1,96 @@
+"""The whole life of a child: launched, spoken with, asked to stop, killed when it does not, waited for."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+from millstream.core.errors import MillstreamError, UnrecoverableError
+from millstream.core.processes.child import Child
+
+_NOT_NEEDED = "it was not needed any more"
+
+
+class SupervisedChild:
+    """Owned by one asyncio loop. `run` lives as long as the child does, and leaves nothing of it."""
+
+    def __init__(self, launch: Callable[[], Awaitable[Child]], stop_message: bytes, grace: float) -> None:
+        self._launch = launch
+        self._stop_message = stop_message
+        self._grace = grace
+        self._launching: asyncio.Future[Child] | None = None
+        self._child: Child | None = None
+        self._early: list[bytes] = []
+        self._killed_because = ""
+        self.is_stopping = False
+        self.is_impossible = False  # that it ended is nothing that another try would mend
+
+    @property
+    def crashed(self) -> bool:
+        """Whether it ended by itself, unasked, in whatever way."""
+        asked = self.is_stopping or self._killed_because
+        return not asked and self._child is not None and self._child.crashed
+
+    async def run(self, first_message: bytes, on_message: Callable[[bytes], None]) -> str:
+        """From the launch to the end; answers why it ended. The launch ends early when the child is not needed."""
+        if self.is_stopping:
+            return _NOT_NEEDED
+        self._launching = asyncio.ensure_future(self._launch())
+        try:
+            child = self._child = await self._launching
+        except asyncio.CancelledError:
+            task = asyncio.current_task()
+            if task is not None and task.cancelling():
+                raise
+            return self._killed_because or _NOT_NEEDED
+        except MillstreamError as error:
+            self.is_impossible = isinstance(error, UnrecoverableError)
+            return str(error)
+        except OSError as error:
+            return f"it could not be started: {error}"
+        try:
+            if not self.is_stopping:  # else it was asked to end in the moment in which it was started
+                for message in (first_message, *self._early):
+                    child.send(message)
+                await child.receive(on_message)
+                return self._killed_because or await child.wait()
+            return _NOT_NEEDED
+        finally:
+            child.kill()  # with everything that it started itself
+            await child.wait()
+
+    def send(self, message: bytes) -> None:
+        """Passes a message on; before the launch is over, it waits."""
+        if self._child is None:
+            self._early.append(message)
+        else:
+            self._child.send(message)
+
+    async def stop(self) -> None:
+        """Ends the child: in order while it can, else by force. Returns when it is gone."""
+        if self.is_stopping:
+            return
+        self.is_stopping = True
+        if self._child is None:
+            await self._stop_launching()
+            return
+        self._child.send(self._stop_message)
+        try:
+            await asyncio.wait_for(self._child.wait(), self._grace)
+        except TimeoutError:
+            self.kill("it did not stop in time")
+            await self._child.wait()
+
+    def kill(self, reason: str) -> None:
+        """Ends the child at once."""
+        self._killed_because = f"killed: {reason}"
+        if self._child is not None:
+            self._child.kill()
+        elif self._launching is not None:
+            self._launching.cancel()
+
+    async def _stop_launching(self) -> None:
+        """Ends what the launch waits for, such as an install. Whoever waits for the same environment makes it."""
+        if self._launching is not None:
+            self._launching.cancel()
+            await asyncio.wait([self._launching])

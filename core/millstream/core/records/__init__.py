@@ -1,0 +1,1 @@
+"""Records: their types, and how they are encoded, copied and handed over."""

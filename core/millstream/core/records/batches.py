@@ -1,0 +1,135 @@
+"""What flows through a channel: batches of records, and the signals between them. Order is never broken.
+
+A batch is a `RowBatch` (Python objects) or a `ColumnBatch` (an Arrow record batch), each with optional event
+timestamps beside the records. Batches are handed on by reference and never changed after they were emitted.
+
+Of the signals, the end of the input and barriers are the task's own business: it ends, and takes its snapshot, between
+two elements. All others are `StreamSignal`s: the task hands them to its operators in their turn. Channels and gates
+need to know none of these.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import chain
+from typing import TYPE_CHECKING, Any, cast
+
+from millstream.core.jobs.barriers import StopMode
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+class RowBatch:
+    """A list of records, and their timestamps when they have any.
+
+    It is `plain` if all of its records were seen to be values without parts, or tuples of such: nobody can change
+    them, so nobody has to look at them again.
+    """
+
+    __slots__ = ("plain", "rows", "timestamps")
+
+    def __init__(self, rows: list[Any], timestamps: list[int] | None = None, plain: bool = False) -> None:
+        self.rows = rows
+        self.timestamps = timestamps
+        self.plain = plain
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def slice(self, start: int, end: int) -> RowBatch:
+        """The records from one position up to another, or to the last."""
+        times = self.timestamps
+        return RowBatch(self.rows[start:end], times[start:end] if times is not None else None, self.plain)
+
+    def __repr__(self) -> str:
+        return f"RowBatch({len(self.rows)} rows)"
+
+
+class ColumnBatch:
+    """An Arrow record batch, and an int64 array of timestamps when the records have any."""
+
+    __slots__ = ("data", "timestamps")
+
+    def __init__(self, data: pa.RecordBatch, timestamps: Any | None = None) -> None:
+        self.data = data
+        self.timestamps = timestamps
+
+    def __len__(self) -> int:
+        return int(self.data.num_rows)
+
+    def slice(self, start: int, end: int) -> ColumnBatch:
+        """The records from one position up to another, or to the last; nothing is copied."""
+        times = self.timestamps
+        return ColumnBatch(self.data.slice(start, end - start), times[start:end] if times is not None else None)
+
+    def __repr__(self) -> str:
+        return f"ColumnBatch({self.data.num_rows} rows, {self.data.schema.names})"
+
+
+Batch = RowBatch | ColumnBatch
+
+
+def may_join(first: Batch, other: Batch) -> bool:
+    """Whether the records of two batches can be in one: both with timestamps or both without, of the same columns."""
+    if (first.timestamps is None) != (other.timestamps is None):
+        return False
+    if isinstance(first, RowBatch) or isinstance(other, RowBatch):
+        return isinstance(first, RowBatch) and isinstance(other, RowBatch)
+    return bool(first.data.schema.equals(other.data.schema, check_metadata=True))
+
+
+def joined(batches: list[Batch]) -> Batch:
+    """The records of batches that may join, in one."""
+    if len(batches) == 1:
+        return batches[0]
+    times = None if batches[0].timestamps is None else [cast(Any, b.timestamps) for b in batches]
+    if isinstance(batches[0], RowBatch):
+        parts = [b for b in batches if isinstance(b, RowBatch)]
+        rows = list(chain.from_iterable(b.rows for b in parts))
+        return RowBatch(rows, None if times is None else list(chain.from_iterable(times)), all(b.plain for b in parts))
+    import pyarrow as pa
+
+    data = pa.concat_batches([b.data for b in batches if isinstance(b, ColumnBatch)])
+    return ColumnBatch(data, None if times is None else pa.concat_arrays(map(pa.array, times)))
+
+
+@dataclass(frozen=True, slots=True)
+class EndOfInput:
+    """The producer finished: nothing follows on this channel."""
+
+
+@dataclass(frozen=True, slots=True)
+class Barrier:
+    """Divides the stream: records before it belong to the checkpoint, records after it do not.
+
+    It carries all that a task has to know of the checkpoint, because only sources are told by the coordinator.
+    """
+
+    checkpoint_id: int
+    timestamp: int  # when the coordinator triggered it, in milliseconds
+    is_savepoint: bool = False
+    location: str = ""  # the folder that the state files go to
+    aligned: bool = True  # exactly-once: channels that delivered it wait for the others
+    full: bool = False  # refers to no file of an earlier checkpoint
+    stop: StopMode = StopMode.NONE
+    unaligned: bool = False  # exactly-once without waiting: it overtakes records, which become part of the checkpoint
+    aligned_timeout_ms: int | None = None  # aligned until it is this old, then unaligned
+    native: bool = False  # a savepoint in the files of checkpoints
+    oldest_base: int = 0  # the oldest checkpoint whose files it may refer to; those of older ones may be gone
+
+    @property
+    def may_overtake(self) -> bool:
+        """Whether it overtakes records where it can, at once or when it is old enough."""
+        return self.unaligned or self.aligned_timeout_ms is not None
+
+
+class StreamSignal:
+    """Base of the signals that operators see and send on, in their place among the records."""
+
+    __slots__ = ()
+
+
+Signal = EndOfInput | Barrier | StreamSignal
+Element = Batch | Signal
+END_OF_INPUT = EndOfInput()

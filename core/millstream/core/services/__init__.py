@@ -1,0 +1,1 @@
+"""How services speak with each other."""

@@ -1,0 +1,78 @@
+"""Where a service of the cluster is reached now. Whoever talks to one asks here, each time anew.
+
+Today the configuration says it, once and for all. With several candidates for a role it is the one that leads, which
+changes while the cluster runs.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Protocol
+
+from millstream.core.settings.configuration import Configuration
+
+
+class Role(StrEnum):
+    """A service of which one leads. The values are the beginnings of its options' names."""
+
+    DISPATCHER = "dispatcher"
+    JOB_MANAGER = "jobmanager"
+    RESOURCE_MANAGER = "resourcemanager"
+
+
+class LeaderLookup(Protocol):
+    """Owned by one asyncio loop."""
+
+    async def address_of(self, role: Role) -> str:
+        """Where the service in this role is now, as `host:port`. Raises UnreachableError when nobody is known."""
+        ...
+
+    async def changed(self, role: Role, address: str) -> str:
+        """Returns when another address than this one is known, with the new one."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Leader:
+    """One role, and who says where it is."""
+
+    lookup: LeaderLookup
+    role: Role
+
+
+class ConfiguredLeaders:
+    """A `LeaderLookup` by `<role>.rpc.address` and `<role>.rpc.port`. What they say holds for good."""
+
+    def __init__(self, configuration: Configuration) -> None:
+        self._configuration = configuration
+
+    async def address_of(self, role: Role) -> str:
+        """As configured."""
+        return configured_address(self._configuration, role)
+
+    async def changed(self, role: Role, address: str) -> str:
+        """At once if it was another one from the beginning, else never."""
+        import asyncio  # here, since the command line starts with this module, and mostly needs no loop
+
+        configured = configured_address(self._configuration, role)
+        while configured == address:
+            await asyncio.Event().wait()  # until cancelled
+        return configured
+
+
+def configured_endpoint(configuration: Configuration, role: Role) -> tuple[str, int]:
+    """The host and the port that a service in this role listens on."""
+    return configuration.string(f"{role}.rpc.address"), configuration.integer(f"{role}.rpc.port")
+
+
+def configured_address(configuration: Configuration, role: Role) -> str:
+    """The same, as `host:port`."""
+    host, port = configured_endpoint(configuration, role)
+    return f"{host}:{port}"
+
+
+def address_options(role: Role, address: str) -> dict[str, str]:
+    """The options by which others find the service in this role at this address."""
+    host, _, port = address.rpartition(":")
+    return {f"{role}.rpc.address": host, f"{role}.rpc.port": port}

@@ -1,0 +1,138 @@
+"""gRPC plumbing: services and stubs bound from the contracts in `millstream.proto`, servers and channels.
+
+Servers and channels honour the security settings. Everything here runs on an asyncio loop.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import grpc
+from google.protobuf.descriptor import MethodDescriptor, ServiceDescriptor
+from google.protobuf.message_factory import GetMessageClass
+
+from millstream.core.errors import MillstreamError
+from millstream.core.processes.forking import keep_port_from_children
+from millstream.core.services.security import channel_credentials, check_listen, server_credentials
+from millstream.core.settings.configuration import Configuration
+
+MAX_SIZE = "rpc.message.max-size"
+_OPTIONS = [
+    ("grpc.so_reuseport", 0),
+    ("grpc.max_metadata_size", 1024 * 1024),
+    ("grpc.enable_retries", 0),
+    ("grpc.initial_reconnect_backoff_ms", 100),
+    ("grpc.max_reconnect_backoff_ms", 1000),
+    ("grpc.use_local_subchannel_pool", 1),
+    ("grpc.enable_http_proxy", 0),  # a proxy for the web does not lead to the services of a cluster
+]
+
+
+def _options(configuration: Configuration) -> list[tuple[str, int]]:
+    limit = configuration.integer(MAX_SIZE)
+    return [("grpc.max_receive_message_length", limit), ("grpc.max_send_message_length", limit), *_OPTIONS]
+
+
+def too_large(what: str, size: int, configuration: Configuration) -> str:
+    """Why something cannot be sent, and what to do; empty when it can."""
+    limit = configuration.integer(MAX_SIZE)
+    if size <= limit:
+        return ""
+    return (
+        f"{what} has {size / 2**20:.1f} MiB, more than {MAX_SIZE} allows ({limit / 2**20:g} MiB): keep large data out "
+        "of the program, in files that a source or a function reads, or raise the option for all services and programs"
+    )
+
+
+def _handler(method: MethodDescriptor, behaviour: Callable[..., Any]) -> grpc.RpcMethodHandler[Any, Any]:
+    makers = {
+        (False, False): grpc.unary_unary_rpc_method_handler,
+        (False, True): grpc.unary_stream_rpc_method_handler,
+        (True, False): grpc.stream_unary_rpc_method_handler,
+        (True, True): grpc.stream_stream_rpc_method_handler,
+    }
+    return makers[method.client_streaming, method.server_streaming](
+        behaviour,
+        request_deserializer=GetMessageClass(method.input_type).FromString,
+        response_serializer=GetMessageClass(method.output_type).SerializeToString,
+    )
+
+
+def service_handler(service: ServiceDescriptor, implementation: object) -> grpc.GenericRpcHandler:
+    """Binds each method of the contract to the implementation's method of the same name in snake_case."""
+    handlers = {m.name: _handler(m, getattr(implementation, _snake(m.name))) for m in service.methods}
+    return grpc.method_handlers_generic_handler(service.full_name, handlers)
+
+
+def _snake(name: str) -> str:
+    return "".join("_" + c.lower() if c.isupper() else c for c in name).lstrip("_")
+
+
+class Stub:
+    """A client of one service: each method of the contract, in snake_case, as an aio multi-callable."""
+
+    def __init__(self, channel: grpc.aio.Channel, service: ServiceDescriptor) -> None:
+        kinds: dict[tuple[bool, bool], Callable[..., Any]] = {
+            (False, False): channel.unary_unary,
+            (False, True): channel.unary_stream,
+            (True, False): channel.stream_unary,
+            (True, True): channel.stream_stream,
+        }
+        self._methods = {
+            _snake(m.name): kinds[m.client_streaming, m.server_streaming](
+                f"/{service.full_name}/{m.name}",
+                request_serializer=GetMessageClass(m.input_type).SerializeToString,
+                response_deserializer=GetMessageClass(m.output_type).FromString,
+            )
+            for m in service.methods
+        }
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        try:
+            return self._methods[name]  # type: ignore[no-any-return]  # grpc's multi-callables are untyped here
+        except KeyError:
+            raise AttributeError(name) from None
+
+
+async def serve(
+    host: str, port: int, handlers: list[grpc.GenericRpcHandler], configuration: Configuration, key: str
+) -> tuple[grpc.aio.Server, int]:
+    """Starts a server and answers it with its port. `key` names the option to blame when it cannot listen."""
+    check_listen(host, configuration, "security.ssl.internal.enabled", key)
+    server = grpc.aio.server(options=_options(configuration))
+    server.add_generic_rpc_handlers(tuple(handlers))
+    credentials = server_credentials(configuration)
+    try:
+        if credentials is None:
+            bound = server.add_insecure_port(f"{host}:{port}")
+        else:
+            bound = server.add_secure_port(f"{host}:{port}", credentials)
+    except RuntimeError as error:
+        raise MillstreamError(f"cannot listen on {host}:{port} ({key}): is the port taken?") from error
+    if bound == 0:
+        raise MillstreamError(f"cannot listen on {host}:{port} ({key}): is the port taken?")
+    keep_port_from_children(f"{host}:{bound}")
+    await server.start()
+    return server, bound
+
+
+def open_channel(address: str, configuration: Configuration) -> grpc.aio.Channel:
+    """A channel to a peer; nothing is sent until it is used."""
+    keep_port_from_children(address)
+    credentials = channel_credentials(configuration)
+    if credentials is None:
+        return grpc.aio.insecure_channel(address, options=_options(configuration))
+    return grpc.aio.secure_channel(address, credentials, options=_options(configuration))
+
+
+def explain(error: grpc.RpcError) -> str:
+    """The peer's words for why a call failed, on one line."""
+    details = getattr(error, "details", lambda: "")() or ""
+    code = getattr(error, "code", lambda: None)()
+    if code is grpc.StatusCode.RESOURCE_EXHAUSTED and "larger than max" in details:
+        return (
+            f"a message is larger than {MAX_SIZE} allows ({' '.join(str(details).split())}): keep large data out of "
+            "the program, in files that a source or a function reads, or raise the option for all services and programs"
+        )
+    return " ".join(str(details).split()) or (code.name if code is not None else type(error).__name__)

@@ -1,0 +1,1 @@
+"""Options and what was set of them."""

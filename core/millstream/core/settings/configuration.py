@@ -1,0 +1,232 @@
+"""A checked set of options: what was set, over the defaults of `millstream.core.settings.options`.
+
+Values are read with Flink's syntax (`10 s`, `64 mb`, `true`). An unknown key is an error that names the nearest one.
+"""
+
+from __future__ import annotations
+
+import difflib
+import math
+import os
+import re
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from millstream.core.errors import ConfigurationError
+from millstream.core.jobs.names import why_unwritable
+from millstream.core.settings.former_keys import FORMER_KEYS
+from millstream.core.settings.options import OPTIONS, JobMay, Option, OptionType
+from millstream.core.settings.secrets import shown_options
+
+_DURATION_UNITS = {
+    "ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "milli": 1e-3, "millis": 1e-3, "s": 1.0, "sec": 1.0, "second": 1.0,
+    "seconds": 1.0, "m": 60.0, "min": 60.0, "minute": 60.0, "minutes": 60.0, "h": 3600.0, "hour": 3600.0,
+    "hours": 3600.0, "d": 86400.0, "day": 86400.0, "days": 86400.0,
+}  # fmt: skip
+_MEMORY_UNITS = {
+    "": 1, "b": 1, "bytes": 1, "k": 1024, "kb": 1024, "m": 1024**2, "mb": 1024**2, "g": 1024**3, "gb": 1024**3,
+    "t": 1024**4, "tb": 1024**4,
+}  # fmt: skip
+_QUANTITY = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([a-zA-Zµ]*)\s*\Z")
+
+
+def parse_duration(text: str) -> float:
+    """Seconds from `10 s`, `100ms`, `1 min`; a bare number is milliseconds, as in Flink."""
+    match = _QUANTITY.match(text)
+    unit = match.group(2).lower() or "ms" if match else ""
+    if match is None or unit not in _DURATION_UNITS:
+        raise ValueError(f"'{text}' is not a duration; write it like '10 s' or '100 ms'")
+    return float(match.group(1)) * _DURATION_UNITS[unit]
+
+
+def parse_memory(text: str) -> int:
+    """Bytes from `64 mb`, `1g`, `1024`."""
+    match = _QUANTITY.match(text)
+    if match is None or match.group(2).lower() not in _MEMORY_UNITS:
+        raise ValueError(f"'{text}' is not a memory size; write it like '64 mb'")
+    number, unit = match.group(1), _MEMORY_UNITS[match.group(2).lower()]
+    return int(float(number) * unit) if "." in number else int(number) * unit
+
+
+def _parse(option: Option, raw: Any) -> Any:
+    text = str(raw).strip()
+    match option.type:
+        case OptionType.STRING:
+            return text
+        case OptionType.INT:
+            try:
+                return int(text)
+            except ValueError:
+                raise ValueError(f"'{text}' is not a whole number") from None
+        case OptionType.FLOAT:
+            try:
+                number = float(text)
+            except ValueError:
+                number = math.nan
+            if not math.isfinite(number):
+                raise ValueError(f"'{text}' is not a number")
+            return number
+        case OptionType.BOOL:
+            if text.lower() not in ("true", "false"):
+                raise ValueError(f"'{text}' is neither true nor false")
+            return text.lower() == "true"
+        case OptionType.DURATION:
+            return parse_duration(text)
+        case OptionType.MEMORY:
+            return parse_memory(text)
+        case OptionType.ENUM:
+            for choice in option.choices:
+                if choice.lower() == text.lower():
+                    return choice
+            raise ValueError(f"'{text}' is not one of {', '.join(option.choices)}")
+
+
+def _within_bounds(option: Option, value: Any) -> Any:
+    shown = {OptionType.DURATION: " s", OptionType.MEMORY: " bytes"}.get(option.type, "")
+    if option.at_least is not None and value < option.at_least:
+        raise ValueError(f"it has to be at least {option.at_least:g}{shown}")
+    if option.at_most is not None and value > option.at_most:
+        raise ValueError(f"it has to be at most {option.at_most:g}{shown}")
+    return value
+
+
+def _flatten(tree: Mapping[str, Any], prefix: str = "") -> Iterable[tuple[str, Any]]:
+    for key, value in tree.items():
+        if isinstance(value, Mapping):
+            yield from _flatten(value, f"{prefix}{key}.")
+        else:
+            yield f"{prefix}{key}", value
+
+
+class Configuration:
+    """Options that were set, checked when they are set. Immutable once shared; `merged` makes a new one."""
+
+    def __init__(self, values: Mapping[str, Any] | None = None) -> None:
+        self._raw: dict[str, str] = {}
+        self._parsed: dict[str, Any] = {}
+        for key, value in (values or {}).items():
+            self.set(key, value)
+
+    @staticmethod
+    def load(conf_dir: str | os.PathLike[str] | None = None, overrides: Iterable[str] = ()) -> Configuration:
+        """`config.yaml` of the directory (default `$MILLSTREAM_CONF_DIR`), then each `key=value`."""
+        directory = conf_dir or os.environ.get("MILLSTREAM_CONF_DIR")
+        configuration = Configuration()
+        if directory:
+            path = Path(directory) / "config.yaml"
+            if path.exists():
+                configuration = Configuration.from_yaml(path)
+            elif conf_dir or not Path(directory).is_dir():
+                raise ConfigurationError(f"no config.yaml in the configuration directory {directory}")
+        for item in overrides:
+            key, separator, value = item.partition("=")
+            if not separator:
+                raise ConfigurationError(f"-D {item}: write it as -D key=value")
+            configuration.set(key.strip(), value)
+        return configuration
+
+    @staticmethod
+    def from_yaml(path: Path) -> Configuration:
+        """Reads nested or dotted keys."""
+        import yaml
+
+        try:
+            tree = yaml.safe_load(path.read_text(encoding="utf-8")) or {}
+        except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+            raise ConfigurationError(f"{path}: {' '.join(str(error).split())}") from error
+        if not isinstance(tree, Mapping):
+            raise ConfigurationError(f"{path}: expected a mapping of options at the top")
+        configuration = Configuration()
+        for key, value in _flatten(tree):
+            try:
+                configuration.set(key, value)
+            except ConfigurationError as error:
+                raise ConfigurationError(f"{path}: {error}") from None
+        return configuration
+
+    def set(self, key: str, value: Any) -> None:
+        """Checks and stores one option."""
+        option = OPTIONS.get(key)
+        if option is None:
+            former = FORMER_KEYS.get(key)
+            near = [former] if former else difflib.get_close_matches(key, OPTIONS, n=1, cutoff=0.4)
+            hint = f"; did you mean '{near[0]}'?" if near else ""
+            raise ConfigurationError(f"unknown option '{key}'{hint}")
+        if isinstance(value, Mapping | list | tuple | set):
+            raise ConfigurationError(f"option '{key}': expected one value, not {value!r}")
+        text = str(value).lower() if isinstance(value, bool) else str(value if value is not None else "")
+        if why := why_unwritable(text):
+            raise ConfigurationError(f"option '{key}': {why}")
+        try:
+            self._parsed[key] = _within_bounds(option, _parse(option, text))
+        except ValueError as error:
+            raise ConfigurationError(f"option '{key}': {error}") from None
+        self._raw[key] = text
+
+    def get(self, key: str) -> Any:
+        """The value that was set, or the option's default."""
+        return self._parsed[key] if key in self._parsed else OPTIONS[key].default
+
+    def string(self, key: str) -> str:
+        """A string or enum option."""
+        value = self.get(key)
+        assert isinstance(value, str), key
+        return value
+
+    def integer(self, key: str) -> int:
+        """An int or memory option."""
+        value = self.get(key)
+        assert isinstance(value, int), key
+        return value
+
+    def boolean(self, key: str) -> bool:
+        """A bool option."""
+        value = self.get(key)
+        assert isinstance(value, bool), key
+        return value
+
+    def seconds(self, key: str) -> float:
+        """A duration option."""
+        value = self.get(key)
+        assert isinstance(value, float), key
+        return value
+
+    def is_set(self, key: str) -> bool:
+        """Whether the user set it."""
+        return key in self._raw
+
+    def merged(self, other: Configuration | Mapping[str, Any]) -> Configuration:
+        """A new configuration in which the other's options win."""
+        result = Configuration(self._raw)
+        for key, value in (other.to_dict() if isinstance(other, Configuration) else other).items():
+            result.set(key, value)
+        return result
+
+    def for_job(self, options: Mapping[str, str]) -> Configuration:
+        """A service's own configuration, with a job's options as far as they are the job's to decide (`JobMay`)."""
+        asked = Configuration(options)
+        result = Configuration(self._raw)
+        for key, value in options.items():
+            match OPTIONS[key].job_may:
+                case JobMay.SET:
+                    result.set(key, value)
+                case JobMay.LOWER:
+                    if (asked.get(key) or math.inf) < (self.get(key) or math.inf):
+                        result.set(key, value)
+                case JobMay.NOT:
+                    pass
+        return result
+
+    def to_dict(self) -> dict[str, str]:
+        """What was set, as text; `Configuration(c.to_dict())` equals `c`."""
+        return dict(self._raw)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Configuration) and self._raw == other._raw
+
+    def __hash__(self) -> int:
+        return hash(frozenset(self._raw.items()))
+
+    def __repr__(self) -> str:
+        return f"Configuration({shown_options(self._raw)!r})"

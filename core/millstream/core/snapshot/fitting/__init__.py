@@ -1,0 +1,1 @@
+"""Whether a program fits a snapshot."""

@@ -1,0 +1,1 @@
+"""The model of a snapshot, and its JSON."""

@@ -1,0 +1,1 @@
+"""Where snapshots are stored."""

@@ -1,0 +1,1 @@
+"""State as Arrow tables and files."""

@@ -1,0 +1,77 @@
+"""The REST API as a whole: its endpoints, their document, and the server they run on."""
+
+from __future__ import annotations
+
+from starlette.requests import Request
+
+from millstream.core.clock import Clock
+from millstream.core.environments.environments import EnvironmentCache
+from millstream.core.errors import MillstreamError
+from millstream.core.settings.configuration import Configuration
+from millstream.dispatcher.artifact_store import ArtifactStore
+from millstream.dispatcher.cluster_view import ClusterView
+from millstream.dispatcher.lifecycle import JobLifecycle
+from millstream.dispatcher.programs import ProgramRunner
+from millstream.dispatcher.rest.access import AccessPolicy, GuardedApp
+from millstream.dispatcher.rest.checkpoints import CheckpointEndpoints
+from millstream.dispatcher.rest.cluster import ClusterEndpoints, millstream_version
+from millstream.dispatcher.rest.disposal import DisposalEndpoints
+from millstream.dispatcher.rest.job_json import Json
+from millstream.dispatcher.rest.jobs import JobEndpoints
+from millstream.dispatcher.rest.logs import LogEndpoints
+from millstream.dispatcher.rest.operations import RestOperations
+from millstream.dispatcher.rest.schemas import ANYTHING
+from millstream.dispatcher.rest.server import RestServer
+from millstream.dispatcher.rest.snapshots import SnapshotEndpoints
+from millstream.dispatcher.rest.table import RestRoute, make_app, openapi
+from millstream.dispatcher.rest.wheels import WheelEndpoints
+from millstream.dispatcher.uploads import UploadedWheels
+
+
+class RestApi:
+    """Serves the API of one dispatcher, whose gRPC address the programs of wheels are given."""
+
+    def __init__(
+        self,
+        configuration: Configuration,
+        clock: Clock,
+        lifecycle: JobLifecycle,
+        artifacts: ArtifactStore,
+        dispatcher_address: str,
+    ) -> None:
+        self.address = ""
+        self._cluster = ClusterView(configuration)
+        self._server = RestServer(configuration)
+        self._access = AccessPolicy.of(configuration)
+        self._operations = RestOperations(configuration, clock)
+        environments = EnvironmentCache.of(configuration)
+        runner = ProgramRunner(configuration, artifacts, environments, dispatcher_address, lifecycle.knows)
+        wheels = WheelEndpoints(UploadedWheels(configuration), runner, lifecycle, artifacts, lambda: self._server.url)
+        self.routes = [
+            *ClusterEndpoints(lifecycle, self._cluster, dispatcher_address).routes(),
+            *LogEndpoints(self._cluster, configuration).routes(),
+            *JobEndpoints(lifecycle, clock).routes(),
+            *CheckpointEndpoints(lifecycle).routes(),  # before the snapshots': their trigger ids are on one level
+            *SnapshotEndpoints(lifecycle, self._operations).routes(),
+            *DisposalEndpoints(lifecycle, self._operations).routes(),
+            *wheels.routes(),
+        ]
+        self.routes.append(RestRoute("GET", "/openapi.json", self._document, "The API's own description.", ANYTHING))
+
+    async def _document(self, request: Request) -> Json:
+        return openapi(self.routes, millstream_version())
+
+    async def start(self) -> None:
+        """Listens. Raises MillstreamError when it cannot."""
+        await self._server.start(GuardedApp(make_app(self.routes), self._access))
+        self.address = self._server.address
+
+    async def failure(self) -> MillstreamError:
+        """Returns when the server ended by itself."""
+        return await self._server.failure()
+
+    async def stop(self) -> None:
+        """Ends the server and its connections."""
+        await self._server.stop()
+        await self._operations.close()
+        await self._cluster.close()

@@ -1,0 +1,141 @@
+"""REST endpoints of the cluster: overview, the dashboard's configuration, task managers."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from importlib.metadata import PackageNotFoundError, version
+
+from starlette.requests import Request
+
+from millstream.core.jobs.states import JobStatus
+from millstream.dispatcher.cluster_view import ClusterView
+from millstream.dispatcher.lifecycle import JobLifecycle
+from millstream.dispatcher.rest import schemas
+from millstream.dispatcher.rest.job_json import Json
+from millstream.dispatcher.rest.table import RestError, RestRoute
+from millstream.proto.resourcemanager_pb2 import SlotStatus, TaskManagerInfo
+
+_REFRESH_MS = 3000
+_MEMORY_POOLS = (
+    "frameworkHeap", "taskHeap", "frameworkOffHeap", "taskOffHeap", "networkMemory", "managedMemory", "jvmMetaspace",
+    "jvmOverhead", "totalFlinkMemory",
+)  # fmt: skip
+
+
+def millstream_version() -> str:
+    """The installed version."""
+    try:
+        return version("millstream")
+    except PackageNotFoundError:
+        return "unknown"
+
+
+class ClusterEndpoints:
+    """Shows the cluster."""
+
+    def __init__(self, lifecycle: JobLifecycle, cluster: ClusterView, rpc_address: str) -> None:
+        self._lifecycle = lifecycle
+        self._cluster = cluster
+        self._rpc_address = rpc_address
+
+    def routes(self) -> list[RestRoute]:
+        """The rows of the table for these endpoints."""
+        one = "/taskmanagers/{taskmanagerid}"
+        return [
+            RestRoute("GET", "/overview", self.overview, "Numbers of task managers, slots and jobs.", schemas.OVERVIEW),
+            RestRoute("GET", "/config", self.config, "What a dashboard has to know.", schemas.CONFIG),
+            RestRoute("GET", "/taskmanagers", self.task_managers, "All task managers.", schemas.TASK_MANAGERS),
+            RestRoute("GET", one, self.task_manager, "A task manager with its slots.", schemas.TASK_MANAGER),
+        ]
+
+    async def overview(self, request: Request) -> Json:
+        """`GET /overview`."""
+        cluster = await self._cluster.overview()
+        slots = [slot for manager in cluster.task_managers for slot in manager.slots]
+        states = Counter(JobStatus(details.state) for details in self._lifecycle.all())
+        ended = {state: states[state] for state in (JobStatus.FINISHED, JobStatus.CANCELED, JobStatus.FAILED)}
+        return {
+            "taskmanagers": len(cluster.task_managers),
+            "slots-total": len(slots),
+            "slots-available": sum(_is_free(slot) for slot in slots),
+            "jobs-running": states.total() - sum(ended.values()),
+            "jobs-finished": ended[JobStatus.FINISHED],
+            "jobs-cancelled": ended[JobStatus.CANCELED],
+            "jobs-failed": ended[JobStatus.FAILED],
+            "flink-version": millstream_version(),
+            "flink-commit": "unknown",
+        }
+
+    async def config(self, request: Request) -> Json:
+        """`GET /config`."""
+        now = time.localtime()
+        return {
+            "refresh-interval": _REFRESH_MS,
+            "timezone-name": now.tm_zone,
+            "timezone-offset": now.tm_gmtoff * 1000,
+            "flink-version": millstream_version(),
+            "flink-revision": "unknown",
+            "dispatcher-rpc-address": self._rpc_address,
+            "features": {"web-submit": True, "web-cancel": True, "web-rescale": False, "web-history": False},
+        }
+
+    async def task_managers(self, request: Request) -> Json:
+        """`GET /taskmanagers`."""
+        overview = await self._cluster.overview()
+        return {"taskmanagers": [_task_manager(manager) for manager in overview.task_managers]}
+
+    async def task_manager(self, request: Request) -> Json:
+        """`GET /taskmanagers/:taskmanagerid`."""
+        manager = await self._find(request)
+        slots = [
+            {"jobId": slot.job_id, "resource": _resource(manager, 1), "index": slot.index}
+            for slot in manager.slots
+            if not _is_free(slot)
+        ]
+        return {**_task_manager(manager), "allocatedSlots": slots, "metrics": {}}
+
+    async def _find(self, request: Request) -> TaskManagerInfo:
+        wanted = request.path_params["taskmanagerid"]
+        for manager in (await self._cluster.overview()).task_managers:
+            if manager.task_manager_id == wanted:
+                return manager
+        raise RestError(404, f"no task manager {wanted} is registered")
+
+
+def _is_free(slot: SlotStatus) -> bool:
+    return not slot.allocation_id
+
+
+def _task_manager(manager: TaskManagerInfo) -> Json:
+    free = sum(_is_free(slot) for slot in manager.slots)
+    return {
+        "id": manager.task_manager_id,
+        "path": manager.address,
+        "dataPort": int(manager.address.rpartition(":")[2] or -1),
+        "jmxPort": -1,
+        "timeSinceLastHeartbeat": manager.last_heartbeat,
+        "slotsNumber": len(manager.slots),
+        "freeSlots": free,
+        "totalResource": _resource(manager, len(manager.slots)),
+        "freeResource": _resource(manager, free),
+        "hardware": {
+            "cpuCores": manager.cpu_cores,
+            "physicalMemory": manager.memory_bytes,
+            "freeMemory": 0,
+            "managedMemory": 0,
+        },
+        "memoryConfiguration": {**dict.fromkeys(_MEMORY_POOLS, 0), "totalProcessMemory": manager.memory_bytes},
+    }
+
+
+def _resource(manager: TaskManagerInfo, slots: int) -> Json:
+    """The share of these slots in the host's processors; memory is not divided among slots."""
+    share = slots / len(manager.slots) if manager.slots else 0.0
+    return {
+        "cpuCores": manager.cpu_cores * share,
+        "taskHeapMemory": 0,
+        "taskOffHeapMemory": 0,
+        "managedMemory": 0,
+        "networkMemory": 0,
+    }

@@ -1,0 +1,280 @@
+"""Jobs in the JSON shapes of Flink's REST API. Pure functions of what a job manager reported."""
+
+from __future__ import annotations
+
+import base64
+import io
+import pickle
+from collections import Counter
+from collections.abc import Iterable
+from typing import Any
+
+from millstream.core.jobs.plan_json import plan_for_rest
+from millstream.core.jobs.states import ExecutionState, JobStatus
+from millstream.core.logs.failure_texts import cause_line
+from millstream.core.settings.secrets import shown_options
+from millstream.proto import status_pb2 as pb
+
+Json = dict[str, Any]
+_FLINK_ONLY_JOB_STATES = ("SUSPENDED", "RECONCILING")
+_FLINK_ONLY_TASK_STATES = ("RECONCILING",)
+
+
+def job_overview(details: pb.JobDetails, changed_ms: int, now_ms: int) -> Json:
+    """An item of `/jobs/overview`."""
+    states = Counter(subtask.state for vertex in details.vertices for subtask in vertex.subtasks)
+    tasks = {state.lower(): states.get(state, 0) for state in (*ExecutionState, *_FLINK_ONLY_TASK_STATES)}
+    return {
+        "jid": details.job_id,
+        "name": details.name,
+        "start-time": details.start_time,
+        "end-time": details.end_time or -1,
+        "duration": _duration(details.start_time, details.end_time, now_ms),
+        "state": details.state,
+        "last-modification": changed_ms,
+        "tasks": {**tasks, "total": states.total()},
+        "pending-operators": 0,
+        "message": details.message,
+        **_restarts(details),
+    }
+
+
+def _restarts(details: pb.JobDetails) -> Json:
+    """How often the job was restarted, and what for the last time, or why it failed."""
+    return {
+        "restarts": details.restarts,
+        "last-failure": cause_line(details.failures[0]) if details.failures else None,
+    }
+
+
+def job(details: pb.JobDetails, now_ms: int) -> Json:
+    """`/jobs/:jobid`."""
+    vertices = [_vertex_in_job(vertex, now_ms) for vertex in details.vertices]
+    return {
+        "jid": details.job_id,
+        "name": details.name,
+        "isStoppable": False,
+        "state": details.state,
+        "job-type": "STREAMING",
+        "start-time": details.start_time,
+        "end-time": details.end_time or -1,
+        "duration": _duration(details.start_time, details.end_time, now_ms),
+        "maxParallelism": _max_parallelism(details),
+        "now": now_ms,
+        "timestamps": {
+            state: details.state_times.get(state, 0) for state in (*map(str, JobStatus), *_FLINK_ONLY_JOB_STATES)
+        },
+        "vertices": vertices,
+        "status-counts": _counts(vertex["status"] for vertex in vertices),
+        "plan": plan_for_rest(details.job_id, details.name, details.plan),
+        "pending-operators": 0,
+        "message": details.message,
+        "slots-required": details.slots_required,
+        "slots-held": details.slots_held,
+        "slots-free": details.slots_free,
+        "slots-total": details.slots_total,
+        "slots-startable": details.slots_startable,
+        **_restarts(details),
+    }
+
+
+def _max_parallelism(details: pb.JobDetails) -> int:
+    return int(details.configuration.get("pipeline.max-parallelism", "-1"))
+
+
+def _vertex_in_job(vertex: pb.VertexStatus, now_ms: int) -> Json:
+    start = min((s.start_time for s in vertex.subtasks if s.start_time), default=0)
+    ended = all(s.end_time for s in vertex.subtasks)
+    end = max((s.end_time for s in vertex.subtasks), default=0) if ended else 0
+    return {
+        "id": vertex.id,
+        "slotSharingGroupId": vertex.slot_sharing_group,
+        "name": vertex.name,
+        "maxParallelism": vertex.max_parallelism,
+        "parallelism": vertex.parallelism,
+        "status": vertex_state([ExecutionState(s.state) for s in vertex.subtasks]),
+        "start-time": start or -1,
+        "end-time": end or -1,
+        "duration": _duration(start, end, now_ms),
+        "tasks": _counts(s.state for s in vertex.subtasks),
+        "metrics": _metrics([s.metrics for s in vertex.subtasks]),
+    }
+
+
+_BY_URGENCY = (
+    ExecutionState.FAILED, ExecutionState.CANCELING, ExecutionState.CANCELED, ExecutionState.INITIALIZING,
+    ExecutionState.RUNNING,
+)  # fmt: skip
+_BY_PROGRESS = (ExecutionState.CREATED, ExecutionState.SCHEDULED, ExecutionState.DEPLOYING)
+
+
+def vertex_state(states: list[ExecutionState]) -> ExecutionState:
+    """The state of a vertex whose subtasks have these states."""
+    for state in _BY_URGENCY:
+        if state in states:
+            return state
+    if states and all(state is ExecutionState.FINISHED for state in states):
+        return ExecutionState.FINISHED
+    if ExecutionState.FINISHED in states:
+        return ExecutionState.RUNNING
+    return max((s for s in states if s in _BY_PROGRESS), key=_BY_PROGRESS.index, default=ExecutionState.CREATED)
+
+
+def vertex(status: pb.VertexStatus, now_ms: int) -> Json:
+    """`/jobs/:jobid/vertices/:vertexid`."""
+    return {
+        "id": status.id,
+        "name": status.name,
+        "parallelism": status.parallelism,
+        "maxParallelism": status.max_parallelism,
+        "now": now_ms,
+        "aggregated": {"metrics": _metrics([subtask.metrics for subtask in status.subtasks])},
+        "subtasks": [
+            {
+                "subtask": subtask.index,
+                "status": subtask.state,
+                "attempt": subtask.attempt,
+                "endpoint": subtask.host or "(unassigned)",
+                "start-time": subtask.start_time or -1,
+                "end-time": subtask.end_time or -1,
+                "duration": _duration(subtask.start_time, subtask.end_time, now_ms),
+                "metrics": _metrics([subtask.metrics]),
+                "taskmanager-id": subtask.task_manager or "(unassigned)",
+                "status-duration": _state_durations(subtask, now_ms),
+                "other-concurrent-attempts": None,
+            }
+            for subtask in status.subtasks
+        ],
+    }
+
+
+def _state_durations(subtask: pb.Subtask, now_ms: int) -> dict[str, int]:
+    entered = sorted((time, state) for state, time in subtask.state_times.items() if time)
+    durations = {state.value: -1 for state in ExecutionState if not state.is_terminal}
+    ends = [time for time, _ in entered[1:]] + [now_ms]
+    for (time, state), end in zip(entered, ends, strict=True):
+        if state in durations:
+            durations[state] = max(end - time, 0)
+    return durations
+
+
+def exceptions(details: pb.JobDetails, limit: int) -> Json:
+    """`/jobs/:jobid/exceptions`: the root causes, newest first, each with what failed along with it."""
+    hosts = {(v.id, s.index): s.host for v in details.vertices for s in v.subtasks}
+    entries = [
+        {
+            **_failure(failure, hosts),
+            "restart": failure.restart or None,
+            "restartDelay": failure.restart_delay_ms if failure.restart else None,
+            "concurrentExceptions": [_failure(f, hosts) for f in failure.concurrent],
+        }
+        for failure in details.failures[:limit]
+    ]
+    return {
+        "exceptionHistory": {
+            "entries": entries,
+            "truncated": details.failures_truncated or len(details.failures) > limit,
+        }
+    }
+
+
+def _failure(failure: pb.TaskFailure, hosts: dict[tuple[str, int], str]) -> Json:
+    of_task = bool(failure.task_name)
+    return {
+        "exceptionName": _class_name(failure.exception),
+        "stacktrace": failure.traceback or failure.exception,
+        "timestamp": failure.timestamp,
+        "failureLabels": {},
+        "taskName": failure.task_name or None,
+        "endpoint": hosts.get((failure.vertex_id, failure.subtask)) or failure.task_manager or None,
+        "taskManagerId": failure.task_manager or None,
+        "operator": failure.operator_name or None,
+        "subtask": failure.subtask if of_task else None,
+        "attempt": failure.attempt if of_task else None,
+        "record": failure.record or None,
+        "exception": failure.exception,
+        "timesInARow": failure.times or None,
+    }
+
+
+def _class_name(exception: str) -> str:
+    """The class of `class: message`; what the services say of a job by themselves has none, and is its own name."""
+    name = exception.partition(":")[0]
+    return name if name.replace(".", "_").isidentifier() else exception
+
+
+def job_config(details: pb.JobDetails) -> Json:
+    """`/jobs/:jobid/config`."""
+    return {
+        "jid": details.job_id,
+        "name": details.name,
+        "execution-config": {
+            "restart-strategy": details.restart_strategy,
+            "job-parallelism": int(details.configuration.get("parallelism.default", "1")),
+            "object-reuse-mode": details.configuration.get("pipeline.object-reuse", "false").lower() == "true",
+            "user-config": shown_options(details.configuration),
+        },
+    }
+
+
+class _PlainUnpickler(pickle.Unpickler):
+    """Reads numbers, texts and containers of them, and refuses everything that would run code."""
+
+    def find_class(self, module: str, name: str) -> Any:
+        raise pickle.UnpicklingError(f"{module}.{name} is not plain data")
+
+
+def accumulators(details: pb.JobDetails) -> Json:
+    """`/jobs/:jobid/accumulators`, and the counters of its tasks so far.
+
+    Values that are not plain data are only given as they were serialized.
+    """
+    counted: dict[str, int] = {}
+    for vertex in details.vertices:
+        for subtask in vertex.subtasks:
+            for name, count in subtask.metrics.counters.items():
+                counted[name] = counted.get(name, 0) + count
+    return {
+        "job-accumulators": [],
+        "user-task-accumulators": [
+            *({"name": a.name, "type": a.kind, "value": _plain_value(a.value)} for a in details.accumulators),
+            *({"name": name, "type": "Counter", "value": str(count)} for name, count in counted.items()),
+        ],
+        "serialized-user-task-accumulators": {
+            a.name: base64.b64encode(a.value).decode() for a in details.accumulators
+        },
+    }
+
+
+def _plain_value(value: bytes) -> str:
+    try:
+        return str(_PlainUnpickler(io.BytesIO(value)).load())
+    except Exception:
+        return "(serialized)"
+
+
+def _counts(states: Iterable[str]) -> dict[str, int]:
+    found = Counter(states)
+    return {state: found.get(state, 0) for state in (*map(str, ExecutionState), *_FLINK_ONLY_TASK_STATES)}
+
+
+def _metrics(metrics: list[pb.TaskMetrics]) -> Json:
+    return {
+        "read-bytes": sum(m.bytes_in for m in metrics),
+        "read-bytes-complete": True,
+        "write-bytes": sum(m.bytes_out for m in metrics),
+        "write-bytes-complete": True,
+        "read-records": sum(m.records_in for m in metrics),
+        "read-records-complete": True,
+        "write-records": sum(m.records_out for m in metrics),
+        "write-records-complete": True,
+        "accumulated-backpressured-time": sum(m.backpressured_ms for m in metrics),
+        "accumulated-idle-time": sum(m.idle_ms for m in metrics),
+        "accumulated-busy-time": sum(m.busy_ms for m in metrics),
+    }
+
+
+def _duration(start: int, end: int, now_ms: int) -> int:
+    if not start:
+        return -1 if not end else 0
+    return max((end or now_ms) - start, 0)

@@ -1,0 +1,101 @@
+"""REST endpoints of jobs."""
+
+from __future__ import annotations
+
+from starlette.requests import Request
+
+from millstream.core.clock import Clock
+from millstream.core.jobs.plan_json import plan_for_rest
+from millstream.dispatcher.lifecycle import JobLifecycle
+from millstream.dispatcher.rest import job_json as shapes
+from millstream.dispatcher.rest import schemas
+from millstream.dispatcher.rest.job_json import Json
+from millstream.dispatcher.rest.requests import job_id_of
+from millstream.dispatcher.rest.table import Parameter, RestError, RestRoute
+from millstream.proto.status_pb2 import JobDetails
+
+_DEFAULT_EXCEPTIONS = 16
+
+
+class JobEndpoints:
+    """Shows and cancels jobs."""
+
+    def __init__(self, lifecycle: JobLifecycle, clock: Clock) -> None:
+        self._lifecycle = lifecycle
+        self._clock = clock
+
+    def routes(self) -> list[RestRoute]:
+        """The rows of the table for these endpoints."""
+        mode = Parameter("mode", {"type": "string", "enum": ["cancel"]}, "What to do; 'cancel' is the default.")
+        limit = Parameter("maxExceptions", {"type": "integer", "minimum": 0}, "The most exceptions to answer.")
+        job, vertex = "/jobs/{jobid}", "/jobs/{jobid}/vertices/{vertexid}"
+        return [
+            RestRoute("GET", "/jobs", self.ids, "The ids and states of all jobs.", schemas.JOBS),
+            RestRoute("GET", "/jobs/overview", self.overview, "An overview of all jobs.", schemas.JOBS_OVERVIEW),
+            RestRoute("GET", job, self.job, "A job in detail.", schemas.JOB),
+            RestRoute("PATCH", job, self.cancel, "Cancels a job.", schemas.EMPTY, status=202, parameters=(mode,)),
+            RestRoute("GET", f"{job}/plan", self.plan, "The dataflow of a job.", schemas.JOB_PLAN),
+            RestRoute("GET", f"{job}/config", self.config, "The options of a job.", schemas.JOB_CONFIG),
+            RestRoute(
+                "GET", f"{job}/exceptions", self.exceptions, "What failed in a job, the root cause first.",
+                schemas.EXCEPTIONS, parameters=(limit,),
+            ),
+            RestRoute(
+                "GET", f"{job}/accumulators", self.accumulators, "The accumulators of a job.", schemas.ACCUMULATORS
+            ),
+            RestRoute("GET", vertex, self.vertex, "A vertex of a job with its subtasks.", schemas.VERTEX),
+        ]  # fmt: skip
+
+    async def ids(self, request: Request) -> Json:
+        """`GET /jobs`."""
+        return {"jobs": [{"id": d.job_id, "status": d.state} for d in self._lifecycle.all()]}
+
+    async def overview(self, request: Request) -> Json:
+        """`GET /jobs/overview`."""
+        now = self._clock.now_ms()
+        jobs = self._lifecycle.all()
+        return {"jobs": [shapes.job_overview(d, self._lifecycle.changed_ms(d.job_id), now) for d in jobs]}
+
+    async def job(self, request: Request) -> Json:
+        """`GET /jobs/:jobid`."""
+        return shapes.job(self._details(request), self._clock.now_ms())
+
+    async def cancel(self, request: Request) -> Json:
+        """`PATCH /jobs/:jobid`."""
+        mode = request.query_params.get("mode", "cancel")
+        if mode != "cancel":
+            raise RestError(400, f"mode '{mode}' is not supported; use mode=cancel")
+        self._lifecycle.cancel(self._details(request).job_id)
+        return {}
+
+    async def plan(self, request: Request) -> Json:
+        """`GET /jobs/:jobid/plan`."""
+        details = self._details(request)
+        return {"plan": plan_for_rest(details.job_id, details.name, details.plan)}
+
+    async def config(self, request: Request) -> Json:
+        """`GET /jobs/:jobid/config`."""
+        return shapes.job_config(self._details(request))
+
+    async def exceptions(self, request: Request) -> Json:
+        """`GET /jobs/:jobid/exceptions`."""
+        wanted = request.query_params.get("maxExceptions", str(_DEFAULT_EXCEPTIONS))
+        if not wanted.isascii() or not wanted.isdigit():
+            raise RestError(400, f"maxExceptions: '{wanted}' is not a whole number")
+        return shapes.exceptions(self._details(request), int(wanted))
+
+    async def accumulators(self, request: Request) -> Json:
+        """`GET /jobs/:jobid/accumulators`."""
+        return shapes.accumulators(self._details(request))
+
+    async def vertex(self, request: Request) -> Json:
+        """`GET /jobs/:jobid/vertices/:vertexid`."""
+        details = self._details(request)
+        wanted = request.path_params["vertexid"]
+        for vertex in details.vertices:
+            if vertex.id == wanted:
+                return shapes.vertex(vertex, self._clock.now_ms())
+        raise RestError(404, f"job {details.job_id} has no vertex {wanted}")
+
+    def _details(self, request: Request) -> JobDetails:
+        return self._lifecycle.details(job_id_of(request))

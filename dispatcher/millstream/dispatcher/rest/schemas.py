@@ -1,0 +1,177 @@
+"""JSON Schemas of what the REST API answers and takes: Flink 2.x's shapes, with our additions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from millstream.core.jobs.states import ExecutionState, JobStatus
+
+Schema = dict[str, Any]
+
+STRING: Schema = {"type": "string"}
+INTEGER: Schema = {"type": "integer"}
+NUMBER: Schema = {"type": "number"}
+BOOLEAN: Schema = {"type": "boolean"}
+ID: Schema = {"type": "string", "pattern": "^[0-9a-f]{32}$"}
+JOB_STATUS: Schema = {"type": "string", "enum": [status.value for status in JobStatus]}
+EXECUTION_STATE: Schema = {"type": "string", "enum": [state.value for state in ExecutionState]}
+ANYTHING: Schema = {"type": "object"}
+
+
+def array(items: Schema) -> Schema:
+    """A list."""
+    return {"type": "array", "items": items}
+
+
+def mapping(values: Schema) -> Schema:
+    """An object whose keys are data."""
+    return {"type": "object", "additionalProperties": values}
+
+
+def nullable(schema: Schema) -> Schema:
+    """The schema, or null."""
+    return {"anyOf": [schema, {"type": "null"}]}
+
+
+def record(properties: dict[str, Schema], optional: tuple[str, ...] = ()) -> Schema:
+    """An object of which all properties but the optional ones are always there."""
+    required = [name for name in properties if name not in optional]
+    return {"type": "object", "properties": properties, "required": required, "additionalProperties": False}
+
+
+ERRORS = record({"errors": array(STRING)})
+EMPTY = record({})
+
+OVERVIEW = record({
+    "taskmanagers": INTEGER, "slots-total": INTEGER, "slots-available": INTEGER, "jobs-running": INTEGER,
+    "jobs-finished": INTEGER, "jobs-cancelled": INTEGER, "jobs-failed": INTEGER, "flink-version": STRING,
+    "flink-commit": STRING,
+})  # fmt: skip
+CONFIG = record({
+    "refresh-interval": INTEGER, "timezone-name": STRING, "timezone-offset": INTEGER, "flink-version": STRING,
+    "flink-revision": STRING, "dispatcher-rpc-address": STRING,
+    "features": record({
+        "web-submit": BOOLEAN, "web-cancel": BOOLEAN, "web-rescale": BOOLEAN, "web-history": BOOLEAN,
+    }),
+})  # fmt: skip
+
+JOBS = record({"jobs": array(record({"id": ID, "status": JOB_STATUS}))})
+JOBS_OVERVIEW = record({
+    "jobs": array(record({
+        "jid": ID, "name": STRING, "start-time": INTEGER, "end-time": INTEGER, "duration": INTEGER, "state": JOB_STATUS,
+        "last-modification": INTEGER, "tasks": mapping(INTEGER), "pending-operators": INTEGER, "message": STRING,
+        "restarts": INTEGER, "last-failure": nullable(STRING),
+    })),
+})  # fmt: skip
+
+METRICS = record({
+    "read-bytes": INTEGER, "read-bytes-complete": BOOLEAN, "write-bytes": INTEGER, "write-bytes-complete": BOOLEAN,
+    "read-records": INTEGER, "read-records-complete": BOOLEAN, "write-records": INTEGER,
+    "write-records-complete": BOOLEAN, "accumulated-backpressured-time": INTEGER, "accumulated-idle-time": INTEGER,
+    "accumulated-busy-time": INTEGER,
+})  # fmt: skip
+PLAN = record({
+    "jid": STRING, "name": STRING, "type": STRING,
+    "nodes": array(record({
+        "id": STRING, "parallelism": INTEGER, "operator": STRING, "operator_strategy": STRING,
+        "description": {**STRING, "description": "HTML, to be put into a page as it is."},
+        "inputs": array(record({"num": INTEGER, "id": STRING, "ship_strategy": STRING, "exchange": STRING})),
+        "optimizer_properties": ANYTHING,
+    }, optional=("inputs",))),
+})  # fmt: skip
+JOB = record({
+    "jid": ID, "name": STRING, "isStoppable": BOOLEAN, "state": JOB_STATUS, "job-type": STRING, "start-time": INTEGER,
+    "end-time": INTEGER, "duration": INTEGER, "maxParallelism": INTEGER, "now": INTEGER, "timestamps": mapping(INTEGER),
+    "vertices": array(record({
+        "id": STRING, "slotSharingGroupId": STRING, "name": STRING, "maxParallelism": INTEGER, "parallelism": INTEGER,
+        "status": EXECUTION_STATE, "start-time": INTEGER, "end-time": INTEGER, "duration": INTEGER,
+        "tasks": mapping(INTEGER), "metrics": METRICS,
+    })),
+    "status-counts": mapping(INTEGER), "plan": PLAN, "pending-operators": INTEGER, "message": STRING,
+    "slots-required": INTEGER, "slots-held": INTEGER, "slots-free": INTEGER, "slots-total": INTEGER,
+    "slots-startable": INTEGER, "restarts": INTEGER, "last-failure": nullable(STRING),
+})  # fmt: skip
+JOB_PLAN = record({"plan": PLAN})
+JOB_CONFIG = record({
+    "jid": ID, "name": STRING,
+    "execution-config": record({
+        "restart-strategy": STRING, "job-parallelism": INTEGER, "object-reuse-mode": BOOLEAN,
+        "user-config": mapping(STRING),
+    }),
+})  # fmt: skip
+_FAILURE = {
+    "exceptionName": STRING, "stacktrace": STRING, "timestamp": INTEGER, "failureLabels": mapping(STRING),
+    "taskName": nullable(STRING), "endpoint": nullable(STRING), "taskManagerId": nullable(STRING),
+    "operator": nullable(STRING), "subtask": nullable(INTEGER), "attempt": nullable(INTEGER),
+    "record": nullable(STRING), "exception": STRING, "timesInARow": nullable(INTEGER),
+}  # fmt: skip
+EXCEPTIONS = record({
+    "exceptionHistory": record({
+        "entries": array(record({
+            **_FAILURE, "restart": nullable(INTEGER), "restartDelay": nullable(INTEGER),
+            "concurrentExceptions": array(record(_FAILURE)),
+        })),
+        "truncated": BOOLEAN,
+    }),
+})  # fmt: skip
+ACCUMULATORS = record({
+    "job-accumulators": array(ANYTHING),
+    "user-task-accumulators": array(record({"name": STRING, "type": STRING, "value": STRING})),
+    "serialized-user-task-accumulators": mapping(STRING),
+})  # fmt: skip
+VERTEX = record({
+    "id": STRING, "name": STRING, "parallelism": INTEGER, "maxParallelism": INTEGER, "now": INTEGER,
+    "aggregated": record({"metrics": METRICS}),
+    "subtasks": array(record({
+        "subtask": INTEGER, "status": EXECUTION_STATE, "attempt": INTEGER, "endpoint": STRING, "start-time": INTEGER,
+        "end-time": INTEGER, "duration": INTEGER, "metrics": METRICS, "taskmanager-id": STRING,
+        "status-duration": mapping(INTEGER), "other-concurrent-attempts": {"type": "null"},
+    })),
+})  # fmt: skip
+
+_RESOURCE = record({
+    "cpuCores": NUMBER, "taskHeapMemory": INTEGER, "taskOffHeapMemory": INTEGER, "managedMemory": INTEGER,
+    "networkMemory": INTEGER,
+})  # fmt: skip
+_TASK_MANAGER: dict[str, Schema] = {
+    "id": STRING, "path": STRING, "dataPort": INTEGER, "jmxPort": INTEGER, "timeSinceLastHeartbeat": INTEGER,
+    "slotsNumber": INTEGER, "freeSlots": INTEGER, "totalResource": _RESOURCE, "freeResource": _RESOURCE,
+    "hardware": record({
+        "cpuCores": INTEGER, "physicalMemory": INTEGER, "freeMemory": INTEGER, "managedMemory": INTEGER,
+    }),
+    "memoryConfiguration": mapping(INTEGER),
+}  # fmt: skip
+LOGS = record({"logs": array(record({"name": STRING, "size": INTEGER, "mtime": INTEGER}))})
+TASK_MANAGERS = record({"taskmanagers": array(record(_TASK_MANAGER))})
+TASK_MANAGER = record({
+    **_TASK_MANAGER,
+    "allocatedSlots": array(record({"jobId": STRING, "resource": _RESOURCE, "index": INTEGER})),
+    "metrics": mapping(ANYTHING),
+})  # fmt: skip
+
+WHEELS = record({
+    "address": STRING,
+    "files": array(record({
+        "id": STRING, "name": STRING, "uploaded": INTEGER,
+        "entry": array(record({"name": STRING, "description": nullable(STRING)})),
+    })),
+})  # fmt: skip
+UPLOADED = record({"filename": STRING, "status": {"type": "string", "enum": ["success"]}})
+CLAIM_MODES = ("NO_CLAIM", "CLAIM")
+CLAIM_MODE: Schema = {"type": "string", "enum": list(CLAIM_MODES)}
+RUN_REQUEST: Schema = {
+    "type": "object",
+    "properties": {
+        "entryClass": {**STRING, "description": "The entry point: 'package.module:main', or its name in the wheel."},
+        "programArgs": {**STRING, "description": "Arguments in one string, split as a shell does."},
+        "programArgsList": {**array(STRING), "description": "Arguments, one an item."},
+        "parallelism": {"type": "integer", "minimum": 1},
+        "jobId": ID,
+        "savepointPath": {**STRING, "description": "The savepoint or retained checkpoint to start from."},
+        "allowNonRestoredState": {**BOOLEAN, "description": "Whether state that no operator claims is left out."},
+        "claimMode": {**CLAIM_MODE, "description": "Whether the job takes the snapshot over."},
+        "restoreMode": {**CLAIM_MODE, "description": "What Flink called claimMode before."},
+        "flinkConfiguration": {**mapping(STRING), "description": "Options of the job."},
+    },
+}
+RUN = record({"jobid": ID, "warnings": array(STRING)}, optional=("warnings",))

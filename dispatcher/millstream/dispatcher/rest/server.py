@@ -1,0 +1,128 @@
+"""The HTTP server of the REST API, on the dispatcher's own asyncio loop. Signals stay with the process's main."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import socket
+import ssl
+from collections.abc import Iterator
+from pathlib import Path
+
+import uvicorn
+from starlette.types import ASGIApp
+
+from millstream.core.errors import ConfigurationError, MillstreamError
+from millstream.core.services.security import check_listen
+from millstream.core.settings.configuration import Configuration
+from millstream.dispatcher.rest.connection import BoundedConnection
+
+_GRACE = 2
+
+
+class _Server(uvicorn.Server):
+    def __init__(self, config: uvicorn.Config) -> None:
+        super().__init__(config)
+        self.listening = asyncio.Event()
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        self.listening.set()
+
+
+class RestServer:
+    """Listens where the configuration says. Started and stopped once."""
+
+    def __init__(self, configuration: Configuration) -> None:
+        self.address = ""
+        self._configuration = configuration
+        self._server: _Server | None = None
+        self._task: asyncio.Task[None] | None = None
+
+    @property
+    def url(self) -> str:
+        """The API's base."""
+        scheme = "https" if self._configuration.boolean("security.ssl.rest.enabled") else "http"
+        return f"{scheme}://{self.address}"
+
+    async def start(self, app: ASGIApp) -> None:
+        """Listens and serves. Raises MillstreamError when the address cannot be had."""
+        host = self._configuration.string("rest.bind-address")
+        check_listen(host, self._configuration, "security.ssl.rest.enabled", "rest.bind-address")
+        certificate = self._certificate()
+        listener = self._listen(host, self._configuration.integer("rest.port"))
+        self.address = f"{self._reached_at(host)}:{listener.getsockname()[1]}"
+        config = uvicorn.Config(
+            app,
+            log_config=None,
+            access_log=False,
+            lifespan="off",
+            ws="none",
+            http=BoundedConnection,
+            proxy_headers=False,
+            server_header=False,
+            timeout_graceful_shutdown=_GRACE,
+            ssl_certfile=certificate[0],
+            ssl_keyfile=certificate[1],
+        )
+        logging.getLogger("uvicorn").setLevel(logging.WARNING)  # the dispatcher itself says where it listens
+        self._server = _Server(config)
+        self._task = asyncio.create_task(self._serve(self._server, listener))
+        listening = asyncio.create_task(self._server.listening.wait())
+        await asyncio.wait([self._task, listening], return_when=asyncio.FIRST_COMPLETED)
+        listening.cancel()
+        if self._task.done():
+            self._task.result()
+
+    async def _serve(self, server: _Server, listener: socket.socket) -> None:
+        try:
+            await server.serve(sockets=[listener])
+        except (ssl.SSLError, OSError) as error:
+            raise ConfigurationError(f"options 'security.ssl.rest.cert' and '.key' do not work: {error}") from error
+        finally:
+            listener.close()
+
+    def _listen(self, host: str, port: int) -> socket.socket:
+        try:
+            family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
+            return socket.create_server((host, port), family=family, backlog=1024)
+        except OSError as error:
+            reason = "is the port taken?" if error.errno is not None and port else str(error)
+            raise MillstreamError(f"cannot listen on {host}:{port} (rest.port): {reason}") from error
+
+    def _reached_at(self, host: str) -> str:
+        if self._configuration.is_set("rest.address") or host in ("0.0.0.0", "::", ""):
+            return self._configuration.string("rest.address")
+        return host
+
+    def _certificate(self) -> tuple[str | None, str | None]:
+        if not self._configuration.boolean("security.ssl.rest.enabled"):
+            return None, None
+        paths = []
+        for key in ("security.ssl.rest.cert", "security.ssl.rest.key"):
+            path = self._configuration.string(key)
+            if not path or not Path(path).is_file():
+                raise ConfigurationError(f"option '{key}': no file at '{path}'; it is needed for HTTPS")
+            paths.append(path)
+        return paths[0], paths[1]
+
+    async def failure(self) -> MillstreamError:
+        """Returns when the server ended by itself."""
+        if self._task is None:
+            await asyncio.get_running_loop().create_future()
+        assert self._task is not None
+        await asyncio.wait([self._task])
+        error = None if self._task.cancelled() else self._task.exception()
+        return MillstreamError(f"the REST server at {self.address} ended: {error or 'for no known reason'}")
+
+    async def stop(self) -> None:
+        """Lets answers finish for a moment, then closes everything."""
+        if self._server is not None and self._task is not None:
+            self._server.should_exit = True
+            await asyncio.wait([self._task])
+            self._server = None

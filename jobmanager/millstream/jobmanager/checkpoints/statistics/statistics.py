@@ -1,0 +1,254 @@
+"""What is known of a job's checkpoints, in Flink's terms: counts, a bounded history, details by task and subtask.
+
+The coordinator writes it, REST reads it (`statistics_json`). Details are kept for the checkpoints of the history and
+for the latest completed, failed and restored ones and the latest savepoint, even after the history has moved on.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from millstream.core.clock import Instant
+from millstream.core.jobs.barriers import Alignment
+from millstream.core.jobs.ids import VertexId
+from millstream.jobmanager.checkpoints.model import (
+    CheckpointId,
+    CompletedCheckpoint,
+    SnapshotMetrics,
+    SnapshotOptions,
+    TaskRef,
+)
+from millstream.jobmanager.failover.topology import Subtask
+
+
+class CheckpointStatus(StrEnum):
+    """How a checkpoint stands."""
+
+    IN_PROGRESS = "IN_PROGRESS"
+    COMPLETED = "COMPLETED"
+    FAILED = "FAILED"
+
+
+@dataclass(frozen=True, slots=True)
+class SubtaskStats:
+    """One acknowledgement."""
+
+    index: int
+    ack_timestamp_ms: int
+    end_to_end_ms: int
+    metrics: SnapshotMetrics
+
+
+@dataclass(slots=True)
+class VertexStats:
+    """The acknowledgements of one vertex. A subtask that has finished counts as one, with nothing measured."""
+
+    parallelism: int
+    subtasks: dict[int, SubtaskStats] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class CheckpointStats:
+    """One checkpoint or savepoint."""
+
+    id: CheckpointId
+    options: SnapshotOptions
+    triggered: Instant
+    vertices: dict[VertexId, VertexStats]
+    status: CheckpointStatus = CheckpointStatus.IN_PROGRESS
+    ended: Instant | None = None
+    external_path: str = ""
+    discarded: bool = False
+    failure_message: str = ""
+
+    @property
+    def checkpoint_type(self) -> str:
+        """As Flink names it."""
+        if self.options.is_savepoint:
+            return "SYNC_SAVEPOINT" if self.options.is_stop else "SAVEPOINT"
+        return "UNALIGNED_CHECKPOINT" if self.options.alignment is Alignment.UNALIGNED else "CHECKPOINT"
+
+    @property
+    def acknowledged(self) -> list[SubtaskStats]:
+        """All acknowledgements."""
+        return [s for vertex in self.vertices.values() for s in vertex.subtasks.values()]
+
+    @property
+    def num_subtasks(self) -> int:
+        """How many subtasks the job has."""
+        return sum(vertex.parallelism for vertex in self.vertices.values())
+
+    def end_to_end_ms(self, now: Instant) -> int:
+        """From the trigger to the end, or until now."""
+        return (self.ended or now).steady_ms - self.triggered.steady_ms
+
+
+@dataclass(frozen=True, slots=True)
+class RestoredStats:
+    """The last restore."""
+
+    id: CheckpointId
+    restore_timestamp_ms: int
+    is_savepoint: bool
+    external_path: str
+
+
+@dataclass(slots=True)
+class Counts:
+    """How many checkpoints there were, savepoints included."""
+
+    restored: int = 0
+    total: int = 0
+    in_progress: int = 0
+    completed: int = 0
+    failed: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Distribution:
+    """Minimum, maximum, average and percentiles of some values."""
+
+    min: int = 0
+    max: int = 0
+    avg: int = 0
+    p50: float = 0.0
+    p90: float = 0.0
+    p95: float = 0.0
+    p99: float = 0.0
+    p999: float = 0.0
+
+    @staticmethod
+    def of(values: Iterable[int]) -> Distribution:
+        """The distribution; all zero when there are no values."""
+        ordered = sorted(values)
+        if not ordered:
+            return Distribution()
+        return Distribution(
+            ordered[0],
+            ordered[-1],
+            sum(ordered) // len(ordered),
+            *(_quantile(ordered, q) for q in (0.5, 0.9, 0.95, 0.99, 0.999)),
+        )
+
+
+def _quantile(ordered: Sequence[int], q: float) -> float:
+    """Interpolated between the neighbours of rank q * (n + 1), as Flink's histograms do."""
+    position = q * (len(ordered) + 1)
+    if position < 1:
+        return float(ordered[0])
+    if position >= len(ordered):
+        return float(ordered[-1])
+    below = int(position)
+    return ordered[below - 1] + (position - below) * (ordered[below] - ordered[below - 1])
+
+
+class CheckpointStatistics:
+    """Owned by the coordinator; readers take what they need at once."""
+
+    SUMMARIZED = 10_000
+
+    def __init__(self, parallelism: dict[VertexId, int], history_size: int = 10) -> None:
+        self._parallelism = parallelism
+        self._in_progress: dict[CheckpointId, CheckpointStats] = {}
+        self._ended: deque[CheckpointStats] = deque(maxlen=history_size)
+        self._samples: deque[tuple[int, ...]] = deque(maxlen=self.SUMMARIZED)
+        self.counts = Counts()
+        self.latest_completed: CheckpointStats | None = None
+        self.latest_savepoint: CheckpointStats | None = None
+        self.latest_failed: CheckpointStats | None = None
+        self.latest_restored: RestoredStats | None = None
+
+    def triggered(self, checkpoint_id: CheckpointId, options: SnapshotOptions, now: Instant) -> None:
+        """A checkpoint was started."""
+        vertices = {vertex: VertexStats(parallelism) for vertex, parallelism in self._parallelism.items()}
+        self._in_progress[checkpoint_id] = CheckpointStats(checkpoint_id, options, now, vertices)
+        self.counts.total += 1
+        self.counts.in_progress += 1
+
+    def acknowledged(
+        self, checkpoint_id: CheckpointId, subtask: Subtask, metrics: SnapshotMetrics, now: Instant
+    ) -> None:
+        """A task acknowledged."""
+        stats = self._in_progress[checkpoint_id]
+        stats.vertices[subtask.vertex_id].subtasks[subtask.index] = SubtaskStats(
+            subtask.index, now.date_ms, stats.end_to_end_ms(now), metrics
+        )
+
+    def finished(self, checkpoint_id: CheckpointId, tasks: Iterable[TaskRef], now: Instant) -> None:
+        """Tasks have finished, and take part without doing anything."""
+        for task in tasks:
+            if task.subtask.index not in self._in_progress[checkpoint_id].vertices[task.subtask.vertex_id].subtasks:
+                self.acknowledged(checkpoint_id, task.subtask, SnapshotMetrics(), now)
+
+    def completed(self, checkpoint_id: CheckpointId, path: str, now: Instant) -> None:
+        """A checkpoint completed."""
+        stats = self._end(checkpoint_id, CheckpointStatus.COMPLETED, now)
+        stats.external_path = path
+        self.counts.completed += 1
+        if stats.options.is_savepoint:
+            self.latest_savepoint = stats
+        else:
+            self.latest_completed = stats
+        metrics = [s.metrics for s in stats.acknowledged]
+        self._samples.append(
+            (
+                sum(m.checkpointed_bytes for m in metrics),
+                sum(m.state_bytes for m in metrics),
+                stats.end_to_end_ms(now),
+                sum(m.processed_bytes for m in metrics),
+                sum(m.persisted_bytes for m in metrics),
+            )
+        )
+
+    def failed(self, checkpoint_id: CheckpointId, message: str, now: Instant) -> None:
+        """A checkpoint failed or was aborted."""
+        stats = self._end(checkpoint_id, CheckpointStatus.FAILED, now)
+        stats.failure_message = message
+        self.counts.failed += 1
+        self.latest_failed = stats
+
+    def discarded(self, checkpoint_id: CheckpointId) -> None:
+        """A completed checkpoint was deleted."""
+        stats = self.details(checkpoint_id)
+        if stats is not None:
+            stats.discarded = True
+
+    def restored(self, checkpoint: CompletedCheckpoint, now: Instant) -> None:
+        """Tasks were started from a checkpoint."""
+        self.counts.restored += 1
+        self.latest_restored = RestoredStats(
+            checkpoint.checkpoint_id, now.date_ms, checkpoint.content.options.is_savepoint, checkpoint.pointer
+        )
+
+    def history(self) -> list[CheckpointStats]:
+        """Those in progress and the last ended ones, newest first."""
+        entries = [*self._in_progress.values(), *self._ended]
+        return sorted(entries, key=lambda stats: stats.id, reverse=True)
+
+    def details(self, checkpoint_id: CheckpointId) -> CheckpointStats | None:
+        """One checkpoint, or None when it is not known any more."""
+        return next((stats for stats in self.known() if stats.id == checkpoint_id), None)
+
+    def known(self) -> list[CheckpointStats]:
+        """All whose details are kept, in no order; each once."""
+        latest = (self.latest_completed, self.latest_savepoint, self.latest_failed)
+        entries = (*self._in_progress.values(), *self._ended, *latest)
+        return list({stats.id: stats for stats in entries if stats is not None}.values())
+
+    def summary(self) -> tuple[Distribution, Distribution, Distribution, Distribution, Distribution]:
+        """Over completed ones: checkpointed size, state size, end to end duration, processed and persisted data."""
+        sizes, states, durations, processed, persisted = (
+            Distribution.of(sample[i] for sample in self._samples) for i in range(5)
+        )
+        return sizes, states, durations, processed, persisted
+
+    def _end(self, checkpoint_id: CheckpointId, status: CheckpointStatus, now: Instant) -> CheckpointStats:
+        stats = self._in_progress.pop(checkpoint_id)
+        stats.status = status
+        stats.ended = now
+        self.counts.in_progress -= 1
+        self._ended.append(stats)
+        return stats

@@ -1,0 +1,70 @@
+"""The snapshot that a job starts from: where it is, and whether it can be used.
+
+It is read and checked as a whole before anything of the job is deployed. Whatever is wrong with it, it stays as it is.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from millstream.core.jobs.graph import JobGraph
+from millstream.core.settings.configuration import Configuration
+from millstream.core.snapshot import FileSystemStorage, SnapshotKind, SnapshotMetadata, check_files, storage_at
+from millstream.jobmanager.checkpoints import model
+from millstream.jobmanager.checkpoints.model import (
+    CheckpointContent,
+    CheckpointId,
+    CompletedCheckpoint,
+    SnapshotOptions,
+)
+from millstream.jobmanager.restoring.snapshot_fit import fit_to_snapshot
+
+
+@dataclass(frozen=True, slots=True)
+class RecoverySettings:
+    """What a job starts from. With `claim`, the snapshot becomes the job's own, to be deleted like its checkpoints."""
+
+    path: str
+    claim: bool = False
+    ignore_unclaimed_state: bool = False
+
+    @staticmethod
+    def from_configuration(options: Configuration) -> RecoverySettings | None:
+        """The job's settings; None when it starts from nothing."""
+        path = options.string("execution.state-recovery.path")
+        if not path:
+            return None
+        return RecoverySettings(
+            path,
+            options.string("execution.state-recovery.claim-mode") == "CLAIM",
+            options.boolean("execution.state-recovery.ignore-unclaimed-state"),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class StartingSnapshot:
+    """A snapshot that was found good, and the job fitted to it."""
+
+    graph: JobGraph
+    metadata: SnapshotMetadata
+    location: str
+    storage: FileSystemStorage
+    claimed: bool
+
+    @property
+    def checkpoint(self) -> CompletedCheckpoint:
+        """The job's first restore point."""
+        is_savepoint = self.metadata.kind is SnapshotKind.SAVEPOINT
+        kind = model.SnapshotKind.SAVEPOINT if is_savepoint else model.SnapshotKind.CHECKPOINT
+        checkpoint_id = CheckpointId(self.metadata.checkpoint_id)
+        content = CheckpointContent(checkpoint_id, SnapshotOptions(kind), self.metadata.created_ms, ())
+        return CompletedCheckpoint(content, self.location, owned=self.claimed)
+
+
+def read_starting_snapshot(recovery: RecoverySettings, graph: JobGraph) -> StartingSnapshot:
+    """Reads and checks the snapshot, and fits the job to it. Blocks on storage; an error says what is wrong."""
+    storage, location = storage_at(recovery.path)
+    metadata = storage.read_metadata(location)
+    fitted = fit_to_snapshot(graph, metadata, location, recovery.ignore_unclaimed_state)
+    check_files(storage, location, metadata)
+    return StartingSnapshot(fitted, metadata, location, storage, recovery.claim)

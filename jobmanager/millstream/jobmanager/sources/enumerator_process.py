@@ -1,0 +1,109 @@
+"""A job's coordinator, as the job manager sees it: started in the job's environment, watched, ended."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+
+from millstream.core.clock import Clock
+from millstream.core.jobs.failure_kinds import FailureKind
+from millstream.core.jobs.graph import JobGraph
+from millstream.core.jobs.ids import VertexId
+from millstream.core.processes.child import Child, ChildThread
+from millstream.core.processes.job_process import start_job_process
+from millstream.core.processes.supervised_child import SupervisedChild
+from millstream.core.settings.configuration import Configuration
+from millstream.proto import status_pb2
+from millstream.proto import taskmanager_pb2 as pb
+
+_LOGGING = ("logging.", "env.log.", "execution.local.log-file")
+_STOP_GRACE = 2.0
+
+
+class CoordinatorProcess:
+    """Owned by the job manager's loop. `run` lives as long as the process does. `states` are the enumerators'."""
+
+    def __init__(
+        self,
+        graph: JobGraph,
+        configuration: Configuration,
+        artifact_address: str,
+        on_message: Callable[[pb.CoordinatorMessage], None],
+        on_progress: Callable[[str], None],
+        clock: Clock,
+        states: Mapping[VertexId, bytes] | None = None,
+    ) -> None:
+        self._graph = graph
+        self._configuration = configuration
+        self._artifact_address = artifact_address
+        self._on_message = on_message
+        self._on_progress = on_progress
+        self._clock = clock
+        self._states = states or {}
+        stop = pb.CoordinatorCommand()
+        stop.stop.SetInParent()
+        self._child = SupervisedChild(self._launch, stop.SerializeToString(), _STOP_GRACE)
+
+    async def run(self) -> None:
+        """From the environment to the process's end; an end that was not asked for fails the job."""
+        start = pb.StartCoordinator(
+            job_id=self._graph.job_id,
+            configuration=self._graph.configuration,
+            sources=[
+                pb.SourceToCoordinate(
+                    vertex_id=v.id,
+                    name=v.name,
+                    parallelism=v.parallelism,
+                    source=v.source,
+                    state=self._states.get(v.id, b""),
+                )
+                for v in self._graph.vertices
+                if v.source
+            ],
+        )
+        reason = await self._child.run(
+            pb.CoordinatorCommand(start=start).SerializeToString(),
+            lambda raw: self._on_message(pb.CoordinatorMessage.FromString(raw)),
+        )
+        if not self._child.is_stopping:
+            self._fail(f"coordinator: {reason}")
+
+    def send(self, command: pb.CoordinatorCommand) -> None:
+        """Passes an event to the enumerators."""
+        self._child.send(command.SerializeToString())
+
+    async def stop(self) -> None:
+        """Ends the process. Returns when it is gone."""
+        await self._child.stop()
+
+    def _fail(self, reason: str) -> None:
+        failure = status_pb2.TaskFailure(
+            job_id=self._graph.job_id,
+            task_name="coordinator",
+            exception=reason,
+            traceback=reason,
+            timestamp=self._clock.now_ms(),
+            final=self._child.is_impossible,
+            kind=FailureKind.CRASHED.value if self._child.crashed else FailureKind.ORDINARY.value,
+        )
+        self._on_message(pb.CoordinatorMessage(failure=failure))
+
+    def _logging_options(self) -> dict[str, str]:
+        """As this process logs; none of them is a secret, so they may be on a command line."""
+        options = self._configuration.to_dict()
+        return {key: value for key, value in options.items() if key.startswith(_LOGGING)}
+
+    async def _launch(self) -> Child:
+        if self._configuration.boolean("execution.local.in-process"):
+            from millstream.jobmanager.sources.enumerators import run_coordinator
+
+            return await ChildThread.start(run_coordinator, "coordinator")
+        return await start_job_process(
+            "millstream.jobmanager.sources.enumerators",
+            ["--job", f"{self._graph.name} ({self._graph.job_id})", "--logging", json.dumps(self._logging_options())],
+            self._graph.artifacts,
+            self._artifact_address,
+            self._graph.python_path,
+            self._configuration,
+            self._on_progress,
+        )

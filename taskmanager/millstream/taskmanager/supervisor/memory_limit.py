@@ -1,0 +1,99 @@
+"""The memory that the tasks of a slot may take: `taskmanager.memory.task.heap.size`, as a limit of its process.
+
+The kernel counts what a process may write to (RLIMIT_DATA); what the worker has of that before its first task is the
+runtime's own and is not counted, nor is a reserve for its threads. An allocation beyond the limit raises MemoryError
+inside the function that wanted it, so the failure has an operator and a record, and other slots do not suffer. While
+the failure is told, the limit is lifted: that takes memory, too.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import resource
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from millstream.core.processes.memory import amount
+from millstream.core.settings.configuration import Configuration
+
+OPTION = "taskmanager.memory.task.heap.size"
+_RESERVE = 64 * 1024 * 1024  # stacks of threads that start later: 8 MB each, used or not
+_NO_THREAD = "can't start new thread"  # all that CPython says, whatever the reason
+_STATUS = "/proc/self/status"
+
+VARIABLES = {"MIMALLOC_ARENA_EAGER_COMMIT": "0"}
+"""For the process: Arrow's allocator would take a gigabyte in advance, all of which counts."""
+
+
+def limit_of(configuration: Configuration) -> int:
+    """In bytes; 0 when there is none."""
+    return configuration.integer(OPTION)
+
+
+@dataclass(slots=True)
+class _Limit:
+    size: int = 0
+    in_force: int = 0
+
+
+_limit = _Limit()  # of the process, as the kernel's is
+
+
+def limit_memory(size: int) -> None:
+    """From now on, this process gets so much more than it has."""
+    if size > 0:
+        _limit.size = size
+        _limit.in_force = _writable() + _RESERVE + size
+        _set(_limit.in_force)
+
+
+@contextlib.contextmanager
+def lifted() -> Iterator[None]:
+    """Without the limit, meanwhile."""
+    if not _limit.size:
+        yield
+        return
+    _set(resource.RLIM_INFINITY)
+    try:
+        yield
+    finally:
+        _set(_limit.in_force)
+
+
+def blamed_for(error: BaseException) -> str:
+    """What to say about an error that is, or comes from, a lack of memory; empty for others, and without a limit."""
+    if not _limit.size or not any(map(_is_lack_of_memory, _with_causes(error))):
+        return ""
+    return (
+        f"the tasks of this slot may take {amount(_limit.size)} ({OPTION}): raise it, or let them hold less at a time"
+    )
+
+
+def _with_causes(error: BaseException) -> list[BaseException]:
+    """Each once: an error may be a cause of its own cause."""
+    found: dict[int, BaseException] = {}
+    cause: BaseException | None = error
+    while cause is not None and id(cause) not in found:
+        found[id(cause)] = cause
+        cause = cause.__cause__ or cause.__context__
+    return list(found.values())
+
+
+def _is_lack_of_memory(error: BaseException) -> bool:
+    """Not all that needs memory says so by its class: a thread needs its stack, a fork or a mapping has an errno."""
+    if isinstance(error, OSError):
+        return error.errno == errno.ENOMEM
+    return isinstance(error, MemoryError) or (isinstance(error, RuntimeError) and str(error) == _NO_THREAD)
+
+
+def _set(soft: int) -> None:
+    _, hard = resource.getrlimit(resource.RLIMIT_DATA)
+    if hard != resource.RLIM_INFINITY and (soft == resource.RLIM_INFINITY or soft > hard):
+        soft = hard
+    resource.setrlimit(resource.RLIMIT_DATA, (soft, hard))
+
+
+def _writable() -> int:
+    with open(_STATUS) as file:
+        return next(int(line.split()[1]) * 1024 for line in file if line.startswith("VmData:"))

@@ -1,0 +1,140 @@
+"""One slot worker, as its supervisor sees it: the environment is made, the worker started, watched and ended."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+
+from millstream.core.jobs.failure_kinds import WorkerEnd
+from millstream.core.jobs.graph import Artifact
+from millstream.core.jobs.states import ExecutionState
+from millstream.core.processes.child import Child, ChildThread
+from millstream.core.processes.job_process import start_job_process
+from millstream.core.processes.memory import amount
+from millstream.core.processes.supervised_child import SupervisedChild
+from millstream.core.settings.configuration import Configuration
+from millstream.proto import taskmanager_pb2 as pb
+from millstream.taskmanager.supervisor.memory_limit import OPTION, VARIABLES, limit_of
+
+log = logging.getLogger(__name__)
+_STOP_GRACE = 5.0
+
+
+class SupervisedWorker:
+    """Owned by the supervisor's loop. `run` lives as long as the worker does."""
+
+    def __init__(
+        self,
+        start: pb.StartWorker,
+        host: str,
+        configuration: Configuration,
+        on_message: Callable[[pb.WorkerMessage], None],
+        on_progress: Callable[[str], None],
+        outputs: Callable[[], tuple[int, int] | None] = lambda: None,
+    ) -> None:
+        self.allocation_id = start.allocation_id
+        self._start = start
+        self._host = host
+        self._configuration = configuration
+        self._on_message = on_message
+        self._on_progress = on_progress
+        self._outputs = outputs
+        self._was_put_down = False
+        self._running: set[str] = set()
+        self._ready = asyncio.Event()
+        self._watch: asyncio.Task[None] | None = None
+        stop = pb.WorkerCommand()
+        stop.stop.SetInParent()
+        self._child = SupervisedChild(self._launch, stop.SerializeToString(), _STOP_GRACE)
+
+    @property
+    def end(self) -> WorkerEnd:
+        """Of a worker that is gone: why. One that ended by itself did what its tasks did, as far as anyone knows."""
+        if self._was_put_down:
+            return WorkerEnd.PUT_DOWN
+        if self._child.is_impossible:
+            return WorkerEnd.IMPOSSIBLE
+        return WorkerEnd.CRASHED if self._child.crashed else WorkerEnd.LOST
+
+    async def run(self) -> str:
+        """From the environment to the worker's end; answers why it ended."""
+        start = pb.WorkerCommand(start=self._start).SerializeToString()
+        try:
+            return f"slot worker: {await self._child.run(start, self._received)}{self._about_memory()}"
+        finally:
+            if self._watch is not None:
+                self._watch.cancel()
+
+    def _about_memory(self) -> str:
+        """Native code does not always say that it got no memory: it crashes."""
+        limit = limit_of(self._configuration)
+        if not limit or self._child.is_stopping or self._child.is_impossible or self._was_put_down:
+            return ""
+        return f"; the tasks of its slot may take {amount(limit)} ({OPTION})"
+
+    def send(self, command: pb.WorkerCommand) -> None:
+        """Passes a command on."""
+        self._child.send(command.SerializeToString())
+
+    def deploy(self, deploy: pb.DeployTasks) -> None:
+        """Passes tasks on, and remembers them."""
+        self._running.update(task.attempt_id for task in deploy.tasks)
+        self.send(pb.WorkerCommand(deploy=deploy))
+
+    async def cancel(self, cancel: pb.CancelTasks) -> None:
+        """Has tasks cancelled, and puts the worker down when they do not end in time."""
+        self.send(pb.WorkerCommand(cancel=cancel))
+        timeout = self._configuration.seconds("task.cancellation.timeout")
+        await asyncio.sleep(timeout)
+        stuck = self._running & set(cancel.attempt_ids)
+        if stuck:
+            self._was_put_down = True
+            self.kill(f"{len(stuck)} tasks did not end within task.cancellation.timeout ({timeout:g} s)")
+
+    async def stop(self) -> None:
+        """Ends the worker: in order while it can, else by force."""
+        await self._child.stop()
+
+    def kill(self, reason: str) -> None:
+        """Ends the worker at once."""
+        log.warning("killing the slot worker of %s: %s", self.allocation_id, reason)
+        self._child.kill(reason)
+
+    def _received(self, raw: bytes) -> None:
+        message = pb.WorkerMessage.FromString(raw)
+        match message.WhichOneof("kind"):
+            case "ready":
+                self._ready.set()
+            case "task_update" if ExecutionState(message.task_update.state).is_terminal:
+                self._running.discard(message.task_update.attempt_id)
+        self._on_message(message)
+
+    async def _watch_start(self) -> None:
+        timeout = self._configuration.seconds("worker.start.timeout")
+        try:
+            await asyncio.wait_for(self._ready.wait(), timeout)
+        except TimeoutError:
+            self.kill(f"it was not ready within worker.start.timeout ({timeout:g} s)")
+
+    async def _launch(self) -> Child:
+        child = await self._start_child()
+        self._watch = asyncio.create_task(self._watch_start())
+        return child
+
+    async def _start_child(self) -> Child:
+        if self._configuration.boolean("execution.local.in-process"):
+            from millstream.taskmanager.worker.main import run_worker
+
+            return await ChildThread.start(lambda pipe: run_worker(pipe, self._host), "slot worker")
+        return await start_job_process(
+            "millstream.taskmanager.worker.main",
+            ["--host", self._host],
+            [Artifact.from_proto(a) for a in self._start.artifacts],
+            self._start.artifact_address,
+            list(self._start.python_path),
+            self._configuration,
+            self._on_progress,
+            self._outputs,
+            VARIABLES if limit_of(self._configuration) else None,
+        )

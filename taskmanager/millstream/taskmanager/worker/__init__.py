@@ -1,0 +1,1 @@
+"""The slot worker: the process that runs the tasks of a slot."""

@@ -1,0 +1,67 @@
+"""The short, synchronous half of a snapshot: everything a task's operators hold, as it is between two records.
+
+Called on the task's thread. What comes out is read on another one while the task goes on, and has to be released.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from millstream.core.jobs.state_kinds import StateKind
+from millstream.core.records.batches import Barrier
+from millstream.core.snapshot.tables.columns import dumps
+from millstream.taskmanager.worker.checkpointing.in_flight import CapturedInFlight
+from millstream.taskmanager.worker.state.captured import CapturedKeyedState, CapturedOperatorState
+
+if TYPE_CHECKING:
+    from millstream.taskmanager.worker.chain import OperatorChain
+
+
+@dataclass(frozen=True, slots=True)
+class CapturedOperator:
+    """One operator's state; `folder` is what its files lie under. What else would change is pickled."""
+
+    operator_id: str
+    folder: str
+    name: str
+    keyed: CapturedKeyedState | None = None
+    operator: CapturedOperatorState | None = None
+    elements: tuple[tuple[StateKind, tuple[bytes, ...]], ...] = ()
+    in_flight: tuple[CapturedInFlight, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class CapturedTask:
+    """All operators of a task, in the order of the chain."""
+
+    operators: tuple[CapturedOperator, ...]
+
+    def release(self) -> None:
+        """Lets go of everything; may be called twice, on any thread."""
+        for captured in self.operators:
+            if captured.keyed is not None:
+                captured.keyed.release()
+            if captured.operator is not None:
+                captured.operator.release()
+
+
+def capture_chain(chain: OperatorChain, barrier: Barrier, incremental: bool) -> CapturedTask:
+    """Captures every operator; when one cannot be, nothing stays captured."""
+    number = barrier.checkpoint_id
+    captured: list[CapturedOperator] = []
+    try:
+        for spec, operator in zip(chain.specs, chain.operators, strict=True):
+            named = (spec.operator_id, spec.folder, operator.name)
+            operator.prepare_snapshot(barrier)
+            own = operator.elements(number).items()
+            elements = tuple([(kind, tuple([dumps(element) for element in found])) for kind, found in own])
+            without_keys = None if operator.operator_state is None else operator.operator_state.capture(number)
+            captured.append(CapturedOperator(*named, None, without_keys, elements))
+            if operator.keyed_state is not None:
+                keyed = operator.keyed_state.capture(number, incremental)
+                captured[-1] = replace(captured[-1], keyed=keyed)
+    except BaseException:
+        CapturedTask(tuple(captured)).release()
+        raise
+    return CapturedTask(tuple(captured))

@@ -1,0 +1,229 @@
+"""The state that a task is restored from: its own part of a snapshot, read and checked before the task is opened.
+
+The job manager hands over the files that the subtask needs, by the rules of `core.snapshot.redistribution`. Of those
+it takes its own key groups, and its share of what is dealt out; a sink is also shown the transactions that others take.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from millstream.core.jobs.state_kinds import OPERATOR
+from millstream.core.keys.key_groups import key_group_range
+from millstream.core.snapshot.errors import IncompatibleStateError, SnapshotError, UnusableFileError
+from millstream.core.snapshot.fitting.compatibility import CompatibilityKind, compare_state
+from millstream.core.snapshot.metadata.model import StateFile, StateKind, StateSnapshot
+from millstream.core.snapshot.metadata.operator_json import operators_from_json
+from millstream.core.snapshot.storage.storage import FileSource, location_of
+from millstream.core.snapshot.tables.files import FileFormat, fetch, file_name, native_format, read_state
+from millstream.core.snapshot.tables.redistribution import dealt, is_dealt
+from millstream.core.snapshot.tables.restore import Rows, read_rows
+from millstream.core.snapshot.tables.table import StateTypes
+from millstream.proto import taskmanager_pb2 as pb
+from millstream.taskmanager.worker.checkpointing.local_copies import LocalCopies
+from millstream.taskmanager.worker.state.captured import RestoredFile, RestoredState, StateDeclaration
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+log = logging.getLogger(__name__)
+
+_READERS = 8
+
+
+@dataclass(frozen=True, slots=True)
+class ReadFile:
+    """One file's checked rows, still as columns."""
+
+    where: str
+    table: pa.Table
+
+
+@dataclass(frozen=True, slots=True)
+class StoredState:
+    """A state as this subtask gets it. `deal` is set when elements are dealt out: (this subtask, parallelism)."""
+
+    state: StateSnapshot
+    parts: tuple[ReadFile, ...]
+    deal: tuple[int, int] | None = None
+    native: tuple[RestoredFile, ...] = ()
+
+    @property
+    def declaration(self) -> StateDeclaration:
+        """As stored."""
+        return StateDeclaration(self.state.name, self.state.kind, StateTypes.of(self.state), self.state.ttl)
+
+    def rows(self, declared: StateTypes | None) -> Rows:
+        """All rows, as the declared types, which have to fit the stored ones; without any, pickles are not loaded.
+
+        Their classes may be gone with the code that used the state. Only keys are, for the sake of their key groups.
+        """
+        if declared is None:
+            return self._read(None, False)
+        verdict = compare_state(self.state, declared.snapshot(self.state.name, self.state.kind))
+        if not verdict.ok:
+            raise IncompatibleStateError(f"state '{self.state.name}'", f"cannot be restored: {verdict.message}")
+        for warning in verdict.warnings:
+            log.warning("state '%s': %s", self.state.name, warning)
+        return self._read(declared, True)
+
+    def native_files(self, declared: StateTypes | None) -> tuple[RestoredFile, ...]:
+        """What is in a backend's own format: nobody can make other types of that than it was stored with."""
+        if self.native and declared is not None:
+            now = declared.snapshot(self.state.name, self.state.kind)
+            if compare_state(self.state, now).kind is not CompatibilityKind.SAME:
+                raise IncompatibleStateError(
+                    f"state '{self.state.name}'",
+                    "cannot be restored from a checkpoint with another type than it has there: start from a savepoint",
+                )
+        return self.native
+
+    def elements(self) -> list[Any]:
+        """What is no program's state, such as splits."""
+        return self._read(None, True).content
+
+    def _read(self, declared: StateTypes | None, unpickle: bool) -> Rows:
+        read = [
+            read_rows(part.table, self.state, declared, where=part.where, unpickle=unpickle, unpickle_keys=True)
+            for part in self.parts
+        ]
+        if self.deal is not None:
+            return Rows(dealt([element for rows in read for element in rows.content], *self.deal))
+        return read[0] if len(read) == 1 else _joined(read)
+
+
+def _joined(read: Sequence[Rows]) -> Rows:
+    def column(name: str) -> list[Any]:
+        return [item for rows in read for item in getattr(rows, name)]
+
+    expires = None if any(rows.expires_at is None for rows in read) else column("expires_at")
+    return Rows(
+        column("content"), column("keys"), column("namespaces"), column("detail"), expires, column("key_groups")
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class StoredElements:
+    """State of one kind that an operator keeps by itself, such as splits and transactions."""
+
+    kind: StateKind
+    stored: tuple[StoredState, ...]
+
+    def own(self) -> list[Any]:
+        """What this subtask takes over."""
+        return [element for state in self.stored for element in state.elements()]
+
+    def everyones(self) -> list[Any]:
+        """Also what other subtasks take over, as far as this one may see it."""
+        return [element for state in self.stored for element in replace(state, deal=None).elements()]
+
+
+class RestoredTask:
+    """What the operators of one task get back, by operator id."""
+
+    def __init__(self, checkpoint_id: int, states: dict[str, list[StoredState]], finished: bool = False) -> None:
+        self.checkpoint_id = checkpoint_id
+        self._states = states
+        self.finished = finished
+        """Whether all subtasks of the task's vertex had finished: there is nothing left to run."""
+
+    def keyed_state(self, operator_id: str) -> list[RestoredState]:
+        """For the operator's keyed backend."""
+        return [stored for stored in self._states.get(operator_id, ()) if stored.state.kind.keyed]
+
+    def operator_state(self, operator_id: str) -> list[RestoredState]:
+        """For the operator's backend of operator state."""
+        return [stored for stored in self._states.get(operator_id, ()) if stored.state.kind in OPERATOR]
+
+    def in_flight(self) -> list[tuple[str, list[Any]]]:
+        """The records that were on their way from the task's operators, as far as they were handed over, by state."""
+        found = [stored for operator_id in self._states for stored in self._of(operator_id, StateKind.IN_FLIGHT)]
+        return [(stored.state.name, stored.elements()) for stored in found]
+
+    def elements(self, operator_id: str, kind: StateKind) -> StoredElements:
+        """For the operator itself, what it keeps in no backend."""
+        return StoredElements(kind, tuple(self._of(operator_id, kind)))
+
+    def _of(self, operator_id: str, kind: StateKind) -> list[StoredState]:
+        return [stored for stored in self._states.get(operator_id, ()) if stored.state.kind is kind]
+
+
+def restore_task(deployment: pb.TaskDeployment, storage: FileSource, copies: LocalCopies | None = None) -> RestoredTask:
+    """Reads and checks all files of a task, or local copies of them.
+
+    A bad file is an error that names it, and for good: falling back to an older checkpoint would write again what was
+    committed since.
+    """
+    location = location_of(deployment.restore_location)
+    operators = operators_from_json(deployment.restore, f"{location or 'the snapshot'}, for {deployment.task_name}")
+    states: dict[str, list[StoredState]] = {}
+    reader = _Reader(deployment, location, storage, copies)
+    readers = ThreadPoolExecutor(_READERS, thread_name_prefix="restore")
+    try:
+        reads = [
+            (operator, state, [readers.submit(reader.read, state, file) for file in state.files])
+            for operator in operators
+            for state in operator.states
+            if state.files
+        ]
+        for operator, state, tables in reads:
+            is_share = is_dealt(state.kind, operator.parallelism, deployment.parallelism)
+            deal = (deployment.subtask, deployment.parallelism) if is_share else None
+            parts = [read.result() for read in tables]
+            stored = StoredState(
+                state, tuple(part for part in parts if isinstance(part, ReadFile)), deal,
+                tuple(part for part in parts if isinstance(part, RestoredFile)),
+            )  # fmt: skip
+            states.setdefault(operator.operator_id, []).append(stored)
+    except UnusableFileError as error:
+        needed = f"; checkpoint {deployment.restored_checkpoint_id} at {location} cannot be restored without it"
+        raise UnusableFileError(error.path, error.reason + needed) from error
+    finally:
+        readers.shutdown(wait=False, cancel_futures=True)  # when one cannot be read, the others are not waited for
+    if copies is not None:
+        read = [file for _, state, _ in reads for file in state.files if file.inline is None]
+        log.info(
+            "%s: %d state files came from local copies, %d from %s",
+            deployment.task_name, len(reader.copied), len(read) - len(reader.copied), location,
+        )  # fmt: skip
+        copies.restored(deployment.restored_checkpoint_id, location, read)
+    finished = bool(operators) and all(operator.finished for operator in operators)
+    return RestoredTask(deployment.restored_checkpoint_id, states, finished)
+
+
+class _Reader:
+    """Reads files for one task, on many threads. `copied` are those of which a local copy was good."""
+
+    def __init__(
+        self, deployment: pb.TaskDeployment, location: str, storage: FileSource, copies: LocalCopies | None
+    ) -> None:
+        self._deployment, self._location = deployment, location
+        self._storage, self._copies = storage, copies
+        self.copied: list[StateFile] = []
+
+    def read(self, state: StateSnapshot, file: StateFile) -> ReadFile | RestoredFile:
+        if self._copies is not None and self._copies.has(self._location, file):
+            try:
+                read = self._read(self._copies, state, file)
+            except SnapshotError as error:
+                log.warning("a local copy is of no use: %s", error)
+            else:
+                self.copied.append(file)
+                return read
+        return self._read(self._storage, state, file)
+
+    def _read(self, source: FileSource, state: StateSnapshot, file: StateFile) -> ReadFile | RestoredFile:
+        where, native = file_name(self._location, file), native_format(file)
+        if native is not None:
+            return RestoredFile(where, native, fetch(source, self._location, file))
+        # Files of a savepoint may come from other tools, so each key is checked; checkpoints are only written here.
+        deployment = self._deployment
+        checked = deployment.max_parallelism if file.path.endswith(f".{FileFormat.PARQUET.value}") else None
+        owned = key_group_range(deployment.subtask, deployment.max_parallelism, deployment.parallelism)
+        groups = [owned] if state.kind.keyed else None
+        table = read_state(source, self._location, state, file, key_groups=groups, max_parallelism=checked)
+        return ReadFile(where, table)

@@ -1,0 +1,43 @@
+"""The storage that a location of the job manager's choice lies in, as seen from a slot worker."""
+
+from __future__ import annotations
+
+from millstream.core.jobs.ids import JobId
+from millstream.core.snapshot.storage.file_storage import FileSystemStorage
+from millstream.core.snapshot.storage.memory_storage import SCHEME, MemoryStorage
+from millstream.core.snapshot.storage.storage import CheckpointStorage
+from millstream.core.snapshot.storage.uri_files import has_options, plain_uri, root_of, with_options_of
+
+DIRECTORIES = (
+    "execution.checkpointing.dir", "execution.checkpointing.savepoint-dir", "execution.state-recovery.path"
+)  # fmt: skip
+"""The options whose URIs may have credentials and options in them. Other locations have none, but that of a savepoint
+may have those of the directory that it was asked for."""
+
+
+class Storages:
+    """Storages by location. `directories` are the configured ones, that of checkpoints first; empty when not set."""
+
+    def __init__(self, job_id: str, *directories: str) -> None:
+        self._job_id = JobId(job_id)
+        self._directories = [directory for directory in directories if directory]
+        self._memory = MemoryStorage(self._job_id)
+        self._files: dict[str, FileSystemStorage] = {}
+
+    def at(self, location: str) -> CheckpointStorage:
+        """The storage for a snapshot's folder. With the job manager's memory, all state goes into the metadata."""
+        if location.startswith(SCHEME):
+            return self._memory
+        if has_options(location):  # the same place is named without them later
+            directory = with_options_of(location, plain_uri(location).rpartition("/")[0])
+            if directory not in self._directories:
+                self._directories.append(directory)
+        root = root_of(location, self._directories)
+        if root not in self._files:
+            self._files[root] = FileSystemStorage(root, self._job_id)
+        return self._files[root]
+
+    def shares_files(self, location: str, checkpoint_id: int) -> bool:
+        """Whether files written here can serve later checkpoints: only in the job's own folder of checkpoints."""
+        storage = self.at(location)
+        return isinstance(storage, FileSystemStorage) and storage.checkpoint_location(checkpoint_id) == location

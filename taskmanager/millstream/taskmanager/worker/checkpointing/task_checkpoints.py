@@ -1,0 +1,356 @@
+"""The checkpoints of one task: from the trigger or the first barrier to the acknowledgement, and what came of them.
+
+Owned by the worker's loop. The capture and the barrier behind it happen between two elements; files are written on a
+thread of the worker's, whose result comes back as a mail. A checkpoint that cannot be taken is declined, and the task
+goes on.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING
+
+from millstream.core.jobs.barriers import StopMode
+from millstream.core.jobs.failure_kinds import DeclineReason
+from millstream.core.records.batches import Barrier
+from millstream.core.snapshot.storage.storage import FileTarget, location_of
+from millstream.core.snapshot.storage.uri_files import plain_uri
+from millstream.proto import taskmanager_pb2 as pb
+from millstream.proto.status_pb2 import TaskFailure
+from millstream.taskmanager.worker.checkpointing.alignment import (
+    COORDINATOR,
+    Abandon,
+    Action,
+    AllDelivered,
+    BarrierAligner,
+    Block,
+    TakeSnapshot,
+    Unblock,
+)
+from millstream.taskmanager.worker.checkpointing.capture import CapturedTask, capture_chain
+from millstream.taskmanager.worker.checkpointing.layout import TaskLayout
+from millstream.taskmanager.worker.checkpointing.unaligned import InFlightRecords
+from millstream.taskmanager.worker.checkpointing.writer_thread import (
+    CheckpointServices,
+    SnapshotWritten,
+    millis,
+    told,
+    write_caught,
+    write_states,
+)
+from millstream.taskmanager.worker.checkpointing.writing import SnapshotTarget
+from millstream.taskmanager.worker.failures import describe_failure
+from millstream.taskmanager.worker.interruption import TaskInterrupted
+from millstream.taskmanager.worker.task_life import Phase
+
+if TYPE_CHECKING:
+    from millstream.taskmanager.worker.task import Task
+
+log = logging.getLogger(__name__)
+
+_REMEMBERED = 64  # acknowledged checkpoints of which nothing was heard
+_COMMIT_ATTEMPTS = 5  # in a row; after that the task fails, and commits again when it is restored
+
+
+@dataclass(frozen=True, slots=True)
+class _Arrival:
+    """The first that a task saw of a checkpoint: when, how long after it was started, how much was taken in before."""
+
+    at: float
+    start_delay_ms: int
+    bytes_in: int
+
+
+class TaskCheckpoints:
+    """Made with its task; costs nothing until the first checkpoint."""
+
+    def __init__(self, task: Task, services: CheckpointServices) -> None:
+        self._task = task
+        self._services = services
+        self.copies = services.copies.of(task.deployment.vertex_id, task.deployment.subtask)
+        self._aligner: BarrierAligner | None = None
+        self._arrivals: dict[int, _Arrival] = {}
+        self._coordinator_ahead_ms = 0
+        self._in_flight = InFlightRecords(task)
+        self._targets: dict[int, SnapshotTarget] = {}
+        self._held: dict[int, SnapshotWritten] = {}
+        self._writing: dict[int, CapturedTask] = {}
+        self._given_up: set[int] = set()
+        self._acknowledged: dict[int, tuple[str, tuple[str, ...]]] = {}
+        self._layouts: dict[int, TaskLayout] = {}
+        self._full_under_way: set[int] = set()
+        self._newest = 0
+
+    @property
+    def is_writing(self) -> bool:
+        """Whether snapshots are being written: the task must not end before they are acknowledged."""
+        return bool(self._writing)
+
+    def trigger(self, barrier: Barrier) -> None:
+        """The coordinator asks: a source, a task that has ended, or one whose producers all have."""
+        if barrier.checkpoint_id <= self._newest or self._task.had_finished:
+            return
+        self._note_arrival(barrier)
+        if self._task.life.phase is Phase.ENDED or not self._task.gates:
+            self._snapshot(barrier)
+        else:
+            self._apply(self._alignment().received(COORDINATOR, barrier))
+
+    def arrived(self, channel_id: int, barrier: Barrier) -> None:
+        """A channel delivered a barrier."""
+        self._note_arrival(barrier)
+        self._apply(self._alignment().received(channel_id, barrier))
+
+    def barriers_due(self, now: float) -> float | None:
+        """Sees to barriers that wait behind records, here and in the outputs; answers when to look again, if at all."""
+        announced = [barrier for gate in self._task.gates for barrier in gate.take_announced()]
+        for barrier in announced:
+            self._note_arrival(barrier)
+            self._apply(self._alignment().announced(barrier))
+        aligner, in_flight, now_ms = self._aligner, self._in_flight, int(now * 1000) + self._coordinator_ahead_ms
+        if not in_flight.is_under_way and (aligner is None or not aligner.is_aligning):
+            return now if announced else None
+        if aligner is not None:
+            for number in in_flight.in_vain():
+                self._apply(aligner.aborted(number))
+                self._give_up(number)
+                self._decline(number, DeclineReason.SUBSUMED, "a barrier of a newer checkpoint came first")
+            for channel_id, number in in_flight.delivered():
+                self._apply(aligner.delivered(channel_id, number))
+            self._apply(aligner.tick(now_ms))
+        in_flight.tick(now_ms)
+        self._settle()
+        timeouts = (in_flight.next_timeout, None if aligner is None else aligner.next_timeout)
+        due = min((at for at in timeouts if at is not None), default=None)
+        if announced:
+            return now
+        return None if due is None else now + max(0, due - now_ms) / 1000
+
+    def channel_ended(self, channel_id: int) -> None:
+        """A channel delivered its end."""
+        if self._aligner is not None:
+            self._apply(self._aligner.ended(channel_id))
+
+    def input_ended(self) -> None:
+        """The task has sent its end on, and waits for a checkpoint that holds it."""
+        if not self._task.had_finished:
+            ended = pb.InputsEnded(allocation_id=self._services.allocation_id, attempt_id=self._task.attempt_id)
+            self._services.send(pb.WorkerMessage(inputs_ended=ended))
+
+    def completed(self, checkpoint_id: int) -> None:
+        """The checkpoint is durable: commits it. What fails is reported, so that it is told again."""
+        self._acknowledged.pop(checkpoint_id, None)
+        self._full_under_way.discard(checkpoint_id)
+        if self.copies is not None:
+            self._services.submit(partial(self.copies.completed, checkpoint_id))
+        if checkpoint_id in self._layouts:
+            self._layouts = {number: known for number, known in self._layouts.items() if number >= checkpoint_id}
+        failure: Exception | None = None
+        for operator in self._task.chain.operators:
+            if operator.keyed_state is not None:
+                operator.keyed_state.confirm(checkpoint_id)
+            try:
+                operator.notify_checkpoint_complete(checkpoint_id)
+            except Exception as error:
+                failure = failure or error
+        if failure is None:
+            self._task.life.committed(checkpoint_id)
+        elif self._task.life.commit_failed(checkpoint_id) >= _COMMIT_ATTEMPTS:
+            raise failure
+        else:
+            log.warning("%s cannot commit checkpoint %d: %s", self._task.deployment.task_name, checkpoint_id, failure)
+            failed = pb.CommitFailed(
+                allocation_id=self._services.allocation_id, attempt_id=self._task.attempt_id,
+                checkpoint_id=checkpoint_id, message=told(failure),
+            )  # fmt: skip
+            self._services.send(pb.WorkerMessage(commit_failed=failed))
+
+    def aborted(self, checkpoint_id: int) -> None:
+        """The checkpoint was given up: nothing of it is kept, and a task that it was to stop goes on."""
+        self._task.life.aborted(checkpoint_id)
+        self._full_under_way.discard(checkpoint_id)
+        self._layouts.pop(checkpoint_id, None)
+        if self._task.gates:
+            self._apply(self._alignment().aborted(checkpoint_id))
+        self._give_up(checkpoint_id)
+        location, files = self._acknowledged.pop(checkpoint_id, ("", ()))
+        self._discard(checkpoint_id, location, files)
+        for operator in self._task.chain.operators:
+            operator.notify_checkpoint_aborted(checkpoint_id)
+
+    def written(self, mail: SnapshotWritten) -> None:
+        """The thread is done: acknowledges or declines, unless the checkpoint was given up meanwhile.
+
+        A checkpoint that takes in records on their way is not acknowledged before the last of them is written.
+        """
+        number = mail.barrier.checkpoint_id
+        given_up = number in self._given_up
+        if number in self._in_flight and mail.written is not None:
+            self._held[number] = mail
+            self._settle()
+            return
+        del self._writing[number]
+        self._in_flight.drop(number)
+        self._targets.pop(number, None)
+        self._given_up.discard(number)
+        if mail.written is None:
+            self._full_under_way.discard(number)
+            self._discard(number)
+            if not given_up:
+                failure = self._described(mail.final) if mail.final is not None else None
+                self._decline(number, DeclineReason.NOT_WRITTEN, mail.error, failure)
+        elif given_up:
+            self._discard(number, mail.barrier.location, mail.written.new_files)
+        else:
+            if self.copies is not None and not mail.barrier.is_savepoint:
+                self.copies.written(number, mail.barrier.location, mail.written.files())
+            self._layouts[number] = mail.written.layout
+            self._acknowledged[number] = (mail.barrier.location, mail.written.new_files)
+            while len(self._acknowledged) > _REMEMBERED:
+                del self._acknowledged[min(self._acknowledged)]
+            self._services.send(pb.WorkerMessage(checkpoint_ack=mail.ack))
+
+    def _discard(self, checkpoint_id: int, location: str = "", files: tuple[str, ...] = ()) -> None:
+        self._services.discard(location, files)
+        if self.copies is not None:
+            self._services.submit(partial(self.copies.given_up, checkpoint_id))
+
+    def release(self) -> None:
+        """The task is over: lets go of what is being written."""
+        for captured in self._writing.values():
+            captured.release()
+        for mail in self._held.values():
+            if mail.written is not None:
+                self._services.discard(mail.barrier.location, mail.written.new_files)
+        self._held.clear()
+
+    def _alignment(self) -> BarrierAligner:
+        if self._aligner is None:
+            gates = [(gate, c.channel_id) for gate in self._task.gates for c in gate.channels if not c.ended]
+            overtakable = [channel_id for gate, channel_id in gates if gate.overtakable]
+            self._aligner = BarrierAligner([channel_id for _, channel_id in gates], overtakable)
+        return self._aligner
+
+    def _apply(self, actions: list[Action]) -> None:
+        for action in actions:
+            match action:
+                case Block(channel_id):
+                    self._set_blocked(True, channel_id)
+                case Unblock():
+                    self._set_blocked(False)
+                case TakeSnapshot(barrier, recorded):
+                    self._snapshot(barrier, recorded)
+                case AllDelivered(number):
+                    self._in_flight.inputs_delivered(number)
+                case Abandon(number, reason):
+                    self._arrivals.pop(number, None)
+                    if reason != "aborted":
+                        self._give_up(number)
+                        self._decline(number, DeclineReason.SUBSUMED, reason)
+
+    def _set_blocked(self, blocked: bool, channel_id: int | None = None) -> None:
+        for gate in self._task.gates:
+            for channel in gate.channels:
+                if channel_id is None or channel.channel_id == channel_id:
+                    channel.blocked = blocked
+
+    def _note_arrival(self, barrier: Barrier) -> None:
+        if barrier.checkpoint_id not in self._arrivals:
+            clock = self._services.clock
+            at, delay = clock.monotonic(), max(0, clock.now_ms() - barrier.timestamp)
+            self._arrivals[barrier.checkpoint_id] = _Arrival(at, delay, self._bytes_in())
+            # The wall clocks of two machines are compared this once; from here on, time passes on the monotonic one.
+            self._coordinator_ahead_ms = barrier.timestamp + delay - int(at * 1000)
+
+    def _bytes_in(self) -> int:
+        return sum(gate.bytes_in for gate in self._task.gates)
+
+    def _give_up(self, number: int) -> None:
+        self._in_flight.drop(number)
+        if number in self._writing:
+            self._given_up.add(number)
+            self._writing[number].release()
+            if number in self._held:
+                self.written(self._held.pop(number))
+
+    def _settle(self) -> None:
+        """Writes what checkpoints have caught once there is nothing more to come, and their states are written."""
+        for number in self._in_flight.settled() & self._held.keys():
+            mail, target = self._held.pop(number), self._targets.pop(number)
+            caught = self._in_flight.take(number)
+            if caught.operators:
+                self._services.submit(partial(write_caught, caught, target, mail, self._services))
+            else:
+                self.written(mail)
+
+    def _snapshot(self, barrier: Barrier, recorded: frozenset[int] = frozenset()) -> None:
+        services, number = self._services, barrier.checkpoint_id
+        self._newest = max(self._newest, number)
+        if barrier.stop is StopMode.DRAIN:
+            self._task.finish_operators()
+        began = services.clock.monotonic()
+        arrival = self._arrivals.pop(number)
+        ack = pb.CheckpointAck(
+            allocation_id=services.allocation_id, attempt_id=self._task.attempt_id, checkpoint_id=number,
+            alignment_ms=millis(began - arrival.at), start_delay_ms=arrival.start_delay_ms,
+            processed_bytes=self._bytes_in() - arrival.bytes_in, unaligned=barrier.unaligned,
+            ended=self._task.life.has_finished_operators, records=self._task.records_taken,
+        )  # fmt: skip
+        self._arrivals = {known: first for known, first in self._arrivals.items() if known > number}
+        self._task.life.captured(number, barrier.stop)
+        captured: CapturedTask | None = None
+        try:
+            target = self._target(barrier)
+            captured = capture_chain(self._task.chain, barrier, target.shared)
+        except TaskInterrupted:
+            raise
+        except BaseException as error:
+            self._decline(number, DeclineReason.RAISED, told(error), self._described(error))
+        try:
+            if captured is not None:
+                self._in_flight.record(barrier, recorded)
+            self._in_flight.sent_on(number, self._task.emit_barrier(barrier))
+        except BaseException:
+            if captured is not None:
+                captured.release()
+            raise
+        if captured is not None:
+            ended = services.clock.monotonic()
+            ack.sync_ms = millis(ended - began)
+            self._writing[number] = captured
+            self._targets[number] = target
+            services.submit(partial(write_states, captured, target, ack, ended, services))
+
+    def _target(self, barrier: Barrier) -> SnapshotTarget:
+        services = self._services
+        full = barrier.full or bool(self._full_under_way)
+        storage: FileTarget = services.storages.at(barrier.location)
+        barrier = replace(barrier, location=plain_uri(location_of(barrier.location)), full=full)
+        if self.copies is not None and not barrier.is_savepoint:
+            storage = self.copies.copying(storage, barrier.checkpoint_id)
+        shared = (
+            services.incremental
+            and not barrier.is_savepoint
+            and services.storages.shares_files(barrier.location, barrier.checkpoint_id)
+        )
+        if shared and barrier.full:
+            # Once it completes, the files of its predecessors may go: nothing that starts before may refer to them.
+            self._full_under_way.add(barrier.checkpoint_id)
+        bases = {number: known for number, known in self._layouts.items() if number >= barrier.oldest_base}
+        return SnapshotTarget(storage, barrier, self._task.deployment, shared, bases)
+
+    def _described(self, error: BaseException) -> TaskFailure:
+        now_ms = self._services.clock.now_ms()
+        return describe_failure(error, self._task.deployment, now_ms, self._task.records_taken)
+
+    def _decline(
+        self, checkpoint_id: int, reason: DeclineReason, message: str, failure: TaskFailure | None = None
+    ) -> None:
+        log.info("%s declines checkpoint %d: %s", self._task.deployment.task_name, checkpoint_id, message)
+        decline = pb.CheckpointDecline(
+            allocation_id=self._services.allocation_id, attempt_id=self._task.attempt_id, checkpoint_id=checkpoint_id,
+            reason=reason.value, message=message, failure=failure,
+        )  # fmt: skip
+        self._services.send(pb.WorkerMessage(checkpoint_decline=decline))

@@ -1,0 +1,121 @@
+"""The files of a task's checkpoint, written on another thread: the work there, and the mail that it ends with.
+
+A worker hands its tasks `CheckpointServices`. What runs on the thread owns the captured state that it was given, and
+touches nothing else of the task; its result goes to the worker's loop as a `SnapshotWritten`, also when it failed.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import partial
+
+from millstream.core.clock import Clock
+from millstream.core.errors import MillstreamError, UnrecoverableError
+from millstream.core.logs.tracebacks import encodable, one_line
+from millstream.core.records.batches import Barrier
+from millstream.core.snapshot.errors import SnapshotError
+from millstream.core.snapshot.metadata.operator_json import operators_to_json
+from millstream.proto import taskmanager_pb2 as pb
+from millstream.taskmanager.worker.checkpointing.capture import CapturedTask
+from millstream.taskmanager.worker.checkpointing.local_copies import SlotCopies
+from millstream.taskmanager.worker.checkpointing.storages import Storages
+from millstream.taskmanager.worker.checkpointing.writing import SnapshotTarget, WrittenSnapshot, joined, write_snapshot
+from millstream.taskmanager.worker.operators.base import OperatorError
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotWritten:
+    """A mail: the thread is done with a snapshot. Exactly one of `written` and `error` is set.
+
+    `final` is the error when there is no use in trying again.
+    """
+
+    attempt_id: str
+    barrier: Barrier
+    ack: pb.CheckpointAck
+    written: WrittenSnapshot | None = None
+    error: str = ""
+    final: UnrecoverableError | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CheckpointServices:
+    """What a worker gives its tasks for their checkpoints. `submit` runs something on another thread."""
+
+    allocation_id: str
+    clock: Clock
+    storages: Storages
+    incremental: bool
+    submit: Callable[[Callable[[], None]], object]
+    post: Callable[[SnapshotWritten], None]
+    send: Callable[[pb.WorkerMessage], None]
+    takes_final: bool
+    """Whether a bounded job ends with a last checkpoint."""
+    copies: SlotCopies
+
+    def discard(self, location: str, files: tuple[str, ...]) -> None:
+        """Deletes files of a snapshot that will not be; what cannot be deleted goes with the snapshot's folder."""
+        if files:
+            self.submit(partial(self._delete, location, files))
+
+    def _delete(self, location: str, files: tuple[str, ...]) -> None:
+        try:
+            self.storages.at(location).delete_files(files)
+        except SnapshotError as error:
+            log.warning("files of a checkpoint that was given up are left: %s", error)
+
+
+def write_states(
+    captured: CapturedTask, target: SnapshotTarget, ack: pb.CheckpointAck, began: float, services: CheckpointServices
+) -> None:
+    """On the writer's thread: the states that a task captured."""
+    try:
+        written = write_snapshot(captured, target)
+        ack.operators = operators_to_json(written.operators)
+        ack.bytes_written = written.bytes_written
+        ack.async_ms = millis(services.clock.monotonic() - began)
+        mail = SnapshotWritten(ack.attempt_id, target.barrier, ack, written)
+    except BaseException as error:
+        mail = SnapshotWritten(ack.attempt_id, target.barrier, ack, error=told(error), final=_final(error))
+    finally:
+        captured.release()
+    services.post(mail)
+
+
+def write_caught(
+    caught: CapturedTask, target: SnapshotTarget, mail: SnapshotWritten, services: CheckpointServices
+) -> None:
+    """On the writer's thread: what a checkpoint caught, behind its states."""
+    ack, states = mail.ack, mail.written
+    assert states is not None
+    try:
+        written = joined(states, write_snapshot(caught, target))
+        ack.operators = operators_to_json(written.operators)
+        ack.bytes_written = written.bytes_written
+        ack.persisted_bytes = sum(state.size for operator in caught.operators for state in operator.in_flight)
+        ack.unaligned = True
+        mail = replace(mail, written=written)
+    except BaseException as error:
+        services.discard(mail.barrier.location, states.new_files)
+        mail = replace(mail, written=None, error=told(error), final=_final(error))
+    services.post(mail)
+
+
+def _final(error: BaseException) -> UnrecoverableError | None:
+    return error if isinstance(error, UnrecoverableError) else None
+
+
+def millis(seconds: float) -> int:
+    """As checkpoints are measured."""
+    return max(0, round(seconds * 1000))
+
+
+def told(error: BaseException) -> str:
+    """What a task says about its error: one line, with the operator that it came from."""
+    if isinstance(error, OperatorError) and error.__cause__ is not None:
+        return f"{error.operator_name}: {one_line(error.__cause__)}"
+    return encodable(" ".join(str(error).splitlines())) if isinstance(error, MillstreamError) else one_line(error)

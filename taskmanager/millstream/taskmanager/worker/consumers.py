@@ -1,0 +1,67 @@
+"""The consumers of one output, and how they share its records.
+
+Whoever may change a record gets one of its own, and so does everyone else then. Copies are made here, before any
+consumer has seen the batch; consumers that only look at records, now or when they encode them, share theirs.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from millstream.core.records.batches import Batch, RowBatch
+from millstream.core.records.handover import Handover, RecordCopyError
+from millstream.taskmanager.worker.operators.base import OperatorError
+from millstream.taskmanager.worker.operators.output import Emit
+
+
+@dataclass(slots=True)
+class Consumers:
+    """Where the records of an operator go."""
+
+    operator_name: str
+    readers: list[Emit] = field(default_factory=list)
+    """They look at the records while they are called."""
+    encoders: list[Emit] = field(default_factory=list)
+    """They hold on to the records to encode them later, and do not change them."""
+    owners: list[Emit] = field(default_factory=list)
+    """They may do with the records what they like."""
+
+    def emit(self, copies: bool) -> Emit:
+        """Hands a batch to all of them. Without `copies`, as it is."""
+        everyone = [*self.readers, *self.encoders, *self.owners]
+        if len(everyone) == 1:
+            return everyone[0]
+        if not copies or not self.owners:
+            return _to_all(everyone)
+        if self.encoders:
+            return self._to_owners(self.owners, [*self.readers, *self.encoders])
+        return self._to_owners(self.owners[:-1], [*self.readers, self.owners[-1]])
+
+    def _to_owners(self, owners: list[Emit], others: list[Emit]) -> Emit:
+        """Copies for the owners first, as the last of the others may be one too."""
+        name = self.operator_name
+        handover = Handover()
+
+        def emit(batch: Batch) -> None:
+            if not isinstance(batch, RowBatch):
+                for target in (*owners, *others):
+                    target(batch)
+                return
+            try:
+                copies = [handover.to_another(batch) for _ in owners]
+            except RecordCopyError as error:
+                raise OperatorError(name, error.record, error) from error
+            for target, copied in zip(owners, copies, strict=True):
+                target(copied)
+            for target in others:
+                target(batch)
+
+        return emit
+
+
+def _to_all(targets: list[Emit]) -> Emit:
+    def emit(batch: Batch) -> None:
+        for target in targets:
+            target(batch)
+
+    return emit

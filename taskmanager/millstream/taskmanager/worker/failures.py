@@ -1,0 +1,86 @@
+"""How a failure is told: the user's frames first and alone, with the operator, the subtask and the record."""
+
+from __future__ import annotations
+
+import reprlib
+from typing import Any
+
+from millstream.core.errors import UnrecoverableError
+from millstream.core.jobs.failure_kinds import FailureKind
+from millstream.core.keys.key_groups import UnhashableKeyError
+from millstream.core.logs.tracebacks import encodable, error_signature, one_line, user_traceback
+from millstream.proto import status_pb2, taskmanager_pb2
+from millstream.taskmanager.supervisor.memory_limit import blamed_for
+from millstream.taskmanager.worker.operators.base import NO_RECORD, OperatorError
+from millstream.taskmanager.worker.partitioning import PartitioningError
+
+_RECORD_LENGTH = 1000
+_FINAL = (UnrecoverableError, ImportError, UnhashableKeyError)
+"""What is the same after any restart: what the job's environment lacks, and keys that can be none."""
+
+
+class PeerLostError(Exception):
+    """A task of another slot worker that this one exchanges data with is gone."""
+
+
+def _short(record: Any) -> str:
+    printer = reprlib.Repr()
+    printer.maxstring = printer.maxother = printer.maxlong = _RECORD_LENGTH
+    printer.maxtuple = printer.maxlist = printer.maxdict = 50
+    try:
+        text = printer.repr(record)
+    except BaseException as error:
+        text = f"<{type(record).__qualname__} whose repr failed: {one_line(error)}>"
+    return encodable(text[:_RECORD_LENGTH])
+
+
+def _explained(error: OperatorError | PartitioningError, where: str) -> BaseException:
+    """The cause; in plain words when it is a key that can be changed, which Python only calls unhashable."""
+    cause = error.__cause__ or error
+    if error.key_of is None or not isinstance(cause, TypeError) or "unhashable" not in str(cause):
+        return cause
+    try:
+        key = error.key_of(error.record)
+    except BaseException:
+        return cause
+    try:
+        hash(key)
+    except BaseException:
+        return UnhashableKeyError(
+            f"the key selector of '{where}' returned {_short(key)}, a {type(key).__qualname__}, which can be changed, "
+            "and a key must stay as it is: return a tuple of its values, a dataclass with frozen=True, or one field"
+        ).with_traceback(cause.__traceback__)
+    return cause
+
+
+def describe_failure(
+    error: BaseException, deployment: taskmanager_pb2.TaskDeployment, now_ms: int, records: int = 0
+) -> status_pb2.TaskFailure:
+    """The failure of a task that had taken so many records, ready to be reported."""
+    operator_name, record, cause = "", NO_RECORD, error
+    if isinstance(error, OperatorError):
+        operator_name, record = error.operator_name, error.record
+        cause = _explained(error, operator_name)
+    elif isinstance(error, PartitioningError):
+        operator_name, record = f"{deployment.task_name} (key selector or partitioner)", error.record
+        cause = _explained(error, deployment.task_name)
+    exception, memory = one_line(cause), blamed_for(cause)
+    if memory:
+        exception = f"{exception}: {memory}"
+        cause.add_note(memory)
+    return status_pb2.TaskFailure(
+        job_id=deployment.job_id,
+        vertex_id=deployment.vertex_id,
+        task_name=deployment.task_name,
+        operator_name=operator_name,
+        subtask=deployment.subtask,
+        attempt=deployment.attempt,
+        exception=exception,
+        traceback=user_traceback(cause),
+        record="" if record is NO_RECORD else _short(record),
+        timestamp=now_ms,
+        final=isinstance(cause, _FINAL),
+        signature=error_signature(cause),
+        records=records,
+        kind=FailureKind.PEER_LOST.value if isinstance(cause, PeerLostError) else FailureKind.ORDINARY.value,
+    )

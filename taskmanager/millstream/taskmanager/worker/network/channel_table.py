@@ -1,0 +1,95 @@
+"""All channels of one slot worker: where a frame belongs, and the hand-over between tasks of the same worker.
+
+Owned by the worker's loop. A frame that fits nowhere is the peer's fault, except on channels that are done: those may
+still see what was on its way when their task ended. A worker lives through many restarts of its tasks, with new
+channels each time, so only the most recent of those that are done, or not there yet, are remembered.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from millstream.proto import dataplane_pb2 as pb
+from millstream.taskmanager.worker.network.inputs import InputGate, LocalInputChannel, ProtocolError, RemoteInputChannel
+from millstream.taskmanager.worker.network.outputs import RemoteOutputChannel
+
+_REMEMBERED = 1 << 16
+
+
+def _drop_oldest(channels: dict[int, Any], limit: int) -> None:
+    while len(channels) > limit:
+        del channels[next(iter(channels))]
+
+
+class ChannelTable:
+    """Channels by id."""
+
+    def __init__(self, limit: int = 0) -> None:
+        self.limit = limit
+        """The most rows of a batch on a channel, until its consumer has said how many it wants; 0: no limit."""
+        self._inputs: dict[int, tuple[InputGate, RemoteInputChannel]] = {}
+        self._outputs: dict[int, RemoteOutputChannel] = {}
+        self._local: dict[int, LocalInputChannel] = {}
+        self._early_credit: dict[int, tuple[int, int]] = {}
+        self._done: dict[int, None] = {}
+
+    @property
+    def remembered(self) -> int:
+        """How many channels are remembered that are not there."""
+        return len(self._done) + len(self._early_credit)
+
+    def local(self, channel_id: int, name: str) -> LocalInputChannel:
+        """The channel between two tasks of this worker, made by whichever is deployed first."""
+        channel = self._local.setdefault(channel_id, LocalInputChannel(channel_id, name, self.limit))
+        channel.name = channel.name or name
+        return channel
+
+    def add_input(self, gate: InputGate, channel: RemoteInputChannel) -> None:
+        """From now on, data of this channel is the gate's."""
+        self._inputs[channel.channel_id] = (gate, channel)
+
+    def add_output(self, channel: RemoteOutputChannel) -> None:
+        """From now on, credit of this channel is its own; also what came before its task did."""
+        self._outputs[channel.channel_id] = channel
+        early = self._early_credit.pop(channel.channel_id, None)
+        if early is not None:
+            channel.granted(*early)
+
+    def forget(self, gates: list[InputGate], outputs: list[RemoteOutputChannel]) -> None:
+        """Their task has ended."""
+        remembered = max(_REMEMBERED, 4 * (len(self._inputs) + len(self._outputs) + len(self._local)))
+        for channel in (c for gate in gates for c in gate.channels):
+            self._inputs.pop(channel.channel_id, None)
+            self._local.pop(channel.channel_id, None)
+            self._done[channel.channel_id] = None
+        for output in outputs:
+            self._outputs.pop(output.channel_id, None)
+            self._done[output.channel_id] = None
+        _drop_oldest(self._done, remembered)
+        _drop_oldest(self._early_credit, remembered)
+
+    def arrived(self, peer: str, frame: pb.Frame) -> None:
+        """Hands a frame on. Raises ProtocolError when the peer had no right to send it."""
+        match frame.WhichOneof("kind"):
+            case "data":
+                entry = self._inputs.get(frame.data.channel)
+                if entry is not None and entry[1].peer == peer:
+                    entry[0].arrived(entry[1], frame.data)
+                elif frame.data.channel not in self._done:
+                    raise ProtocolError(f"data on channel {frame.data.channel}, which this worker does not have")
+            case "credit":
+                self._credit(peer, frame.credit)
+            case "backlog":
+                entry = self._inputs.get(frame.backlog.channel)
+                if entry is not None and entry[1].peer == peer and not entry[1].ended:
+                    entry[0].announced(entry[1], frame.backlog.buffers, frame.backlog.pressing)
+            case other:
+                raise ProtocolError(f"a frame of kind {other} has no place here")
+
+    def _credit(self, peer: str, credit: pb.Credit) -> None:
+        channel = self._outputs.get(credit.channel)
+        if channel is not None and channel.peer == peer:
+            channel.granted(credit.buffers, credit.rows)
+        elif credit.channel not in self._done:
+            before, _ = self._early_credit.get(credit.channel, (0, 0))
+            self._early_credit[credit.channel] = (before + credit.buffers, credit.rows)

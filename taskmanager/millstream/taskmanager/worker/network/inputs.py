@@ -1,0 +1,330 @@
+"""The receiving side of a task: channels, and the gate that takes their elements in turn.
+
+Owned by the worker's loop. A local channel holds elements by reference; a remote one holds buffers, decoded when the
+task takes them, so that credit returns only when there is room again. A barrier is announced when it arrives, and taken
+in its turn: its place in the queue divides the channel, whether or not the task waits until it gets there.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable
+from typing import Any, assert_never
+
+from millstream.core.records.batches import (
+    Barrier,
+    Batch,
+    ColumnBatch,
+    Element,
+    EndOfInput,
+    RowBatch,
+    Signal,
+    StreamSignal,
+)
+from millstream.proto import dataplane_pb2 as pb
+from millstream.taskmanager.worker.network.codecs import Codec, ElementCodec, decompress
+from millstream.taskmanager.worker.network.credit import CreditReceiver, CreditViolationError
+from millstream.taskmanager.worker.network.debloating import SENDING, Allowance, Debloater
+from millstream.taskmanager.worker.network.recording import Recording
+from millstream.taskmanager.worker.network.signals import UnknownSignalError, decode_signal, is_signal
+
+_CODECS = frozenset(Codec)
+
+
+class ProtocolError(Exception):
+    """A peer sent a frame that does not fit: its stream has to be closed."""
+
+
+class InputChannel:
+    """One producer's elements for one task."""
+
+    __slots__ = (
+        "announced", "blocked", "channel_id", "ended", "has_all", "name", "pressing", "producer_subtask", "queue",
+        "recording",
+    )  # fmt: skip
+
+    def __init__(self, channel_id: int, name: str) -> None:
+        self.channel_id = channel_id
+        self.name = name
+        self.queue: deque[Any] = deque()
+        self.ended = False
+        """Whether the end was taken."""
+        self.has_all = False
+        """Whether the end has arrived, taken or still waiting: the producer owes nothing more."""
+        self.blocked = False
+        """Whether the gate takes nothing from it for now; what arrives waits, and credit is granted as ever."""
+        self.producer_subtask = 0
+        self.recording: Recording | None = None
+        """Takes what arrives as well, while an unaligned checkpoint waits for the channel's barrier."""
+        self.announced: list[Barrier] = []
+        """Barriers that have arrived since the gate was asked; one list for all of its channels."""
+        self.pressing: set[int] = set()
+        """The checkpoints whose barriers wait here or at the sender, if others may have overtaken records elsewhere."""
+
+    def announce(self, signal: Signal) -> None:
+        """A signal has arrived, behind what waits."""
+        match signal:
+            case EndOfInput():
+                self.has_all = True
+            case Barrier():
+                self.announced.append(signal)
+                if signal.may_overtake:
+                    self.pressing.add(signal.checkpoint_id)
+            case StreamSignal():
+                pass  # nobody has to know before its turn
+            case _:
+                assert_never(signal)
+
+    def passed(self, barrier: Barrier) -> None:
+        """The barrier has been taken; those before it never will be."""
+        self.pressing = {number for number in self.pressing if number > barrier.checkpoint_id}
+
+
+class LocalInputChannel(InputChannel):
+    """Elements from a task of the same worker."""
+
+    __slots__ = ("limit",)
+    CAPACITY = 8  # elements; a batch is at most execution.batch.max-rows rows
+    PLACES = 2 + SENDING  # batches of `limit` rows
+
+    def __init__(self, channel_id: int, name: str, limit: int = 0) -> None:
+        super().__init__(channel_id, name)
+        self.limit = limit
+        """The most rows that a batch should have for now; 0: as many as it has."""
+
+    @property
+    def has_room(self) -> bool:
+        """Whether the producer may go on."""
+        if len(self.queue) >= self.CAPACITY:
+            return False
+        if not self.limit:
+            return True
+        return sum(len(e) for e in self.queue if not isinstance(e, Signal)) < self.limit * self.PLACES
+
+    def put(self, element: Element) -> None:
+        """From the producer; signals are announced."""
+        self.queue.append(element)
+        if self.recording is not None:
+            self.recording.add(element)
+        if not isinstance(element, RowBatch | ColumnBatch):
+            self.announce(element)
+
+
+class RemoteInputChannel(InputChannel):
+    """Buffers from a task of another worker."""
+
+    __slots__ = ("_incomplete", "_sequence", "peer")
+
+    def __init__(self, channel_id: int, name: str, peer: str) -> None:
+        super().__init__(channel_id, name)
+        self.peer = peer
+        self._sequence = 0
+        self._incomplete = 0
+
+    def arrived(self, data: pb.Data) -> None:
+        """Takes a buffer in. Raises ProtocolError when it is out of sequence."""
+        if data.sequence != self._sequence:
+            raise ProtocolError(
+                f"buffer {data.sequence} on channel {self.channel_id}, where {self._sequence} was to come"
+            )
+        self._sequence += 1
+        self.queue.append(data)
+        self._incomplete = self._incomplete + 1 if data.more else 0
+        if self.recording is not None:
+            self.recording.add(data)
+
+    @property
+    def is_in_batch(self) -> bool:
+        """Whether the last batch is still to be completed."""
+        return self._incomplete > 0
+
+    @property
+    def has_element(self) -> bool:
+        """Whether a whole element has arrived."""
+        return len(self.queue) > self._incomplete
+
+
+class InputGate:
+    """All channels of one edge into a task; `input_index` says which of the task's inputs the edge leads to.
+
+    `edge` is the operator whose records these are, and the edge's name. On an `overtakable` edge, an unaligned
+    checkpoint takes what is on its way as part of that operator's state.
+    """
+
+    def __init__(
+        self,
+        channels: list[InputChannel],
+        codec: ElementCodec,
+        credit: CreditReceiver,
+        grant: Callable[[RemoteInputChannel, int, int], None],
+        input_index: int = 0,
+        edge: tuple[str, str] = ("", "0"),
+        overtakable: bool = False,
+        debloater: Debloater | None = None,
+    ) -> None:
+        self.input_index = input_index
+        self.edge = edge
+        self.overtakable = overtakable
+        self._announced: list[Barrier] = []
+        for channel in channels:
+            self._announced += channel.announced  # a local producer may have been there before
+            channel.announced = self._announced
+        self._channels = channels
+        self._remote = {c.channel_id: c for c in channels if isinstance(c, RemoteInputChannel)}
+        self._codec = codec
+        self._credit = credit
+        self._grant = grant
+        self._debloater = debloater
+        self._limit = 0
+        self._turn = 0
+        self._open = len(channels)
+        self.bytes_in = 0
+
+    def start(self) -> None:
+        """Grants the first credit."""
+        if self._debloater is not None:
+            self._allow(self._debloater.allowance)
+        else:
+            self._send(self._credit.start())
+
+    @property
+    def channels(self) -> list[InputChannel]:
+        """In the order of the deployment."""
+        return self._channels
+
+    @property
+    def all_ended(self) -> bool:
+        """Whether every channel has ended."""
+        return self._open == 0
+
+    def arrived(self, channel: RemoteInputChannel, data: pb.Data) -> None:
+        """A buffer came over the network."""
+        if channel.has_all:
+            raise ProtocolError(f"a buffer after the end of channel {channel.channel_id}")
+        signal = _signal_of(channel, data)
+        if data.priority:
+            if not isinstance(signal, Barrier):
+                raise ProtocolError(f"priority on channel {channel.channel_id} for no barrier")
+            channel.arrived(data)
+        else:
+            try:
+                grants = self._credit.arrived(channel.channel_id, data.backlog)
+            except CreditViolationError as error:
+                raise ProtocolError(str(error)) from None
+            channel.arrived(data)
+            self._send(grants)
+        if signal is not None:
+            channel.announce(signal)
+        if data.more:
+            # A batch that is larger than the channel's credit must keep coming: its fragments do not wait for the task.
+            self._send(self._credit.consumed(channel.channel_id))
+
+    def announced(self, channel: RemoteInputChannel, backlog: int, pressing: int) -> None:
+        """A sender told its backlog, and the checkpoint of a barrier in it that presses."""
+        if pressing:
+            channel.pressing.add(pressing)
+        self._send(self._credit.announced(channel.channel_id, backlog))
+
+    def stepped(self, rows: int, seconds: float, wanted: int) -> None:
+        """The task has processed rows of this gate: see `Debloater.stepped`."""
+        allowance = self._debloater.stepped(rows, seconds, wanted) if self._debloater is not None else None
+        if allowance is not None:
+            self._allow(allowance)
+
+    def take_announced(self) -> list[Barrier]:
+        """The barriers that have arrived since the last time; some may have been taken already."""
+        announced = self._announced[:]
+        self._announced.clear()
+        return announced
+
+    def record(self, channel: InputChannel, checkpoint_id: int, begun: Batch | None) -> Recording:
+        """Records the channel up to the checkpoint's barrier: what the task has `begun`, what waits, what comes."""
+        recording = Recording(checkpoint_id, self._codec)
+        for item in [*([] if begun is None else [begun]), *channel.queue]:
+            recording.add(item)
+        channel.recording = None if recording.is_complete else recording
+        return recording
+
+    @property
+    def is_pressed(self) -> bool:
+        """Whether a barrier waits that keeps its place here, while others of its checkpoint may overtake records.
+
+        Those may hold up the very tasks that the consumer of this gate waits for: it must not wait for them.
+        """
+        return not self.overtakable and any(channel.pressing for channel in self._channels)
+
+    def poll(self, like: Batch | None = None, pressed: bool = False) -> tuple[InputChannel, Element] | None:
+        """The next element, channels taking turns; None when none is there, or none of the kind of batch asked for.
+
+        With `pressed`, only from the channels in which a barrier presses.
+        """
+        channels = self._channels
+        count = len(channels)
+        for offset in range(count):
+            channel = channels[(self._turn + offset) % count]
+            if channel.blocked or not channel.queue or (pressed and (self.overtakable or not channel.pressing)):
+                continue
+            if isinstance(channel, RemoteInputChannel):
+                if not channel.has_element or (like is not None and not _is_alike(like, channel.queue[0])):
+                    continue
+                self._turn = (self._turn + offset + 1) % count
+                return channel, self._take(channel)
+            if like is not None and type(channel.queue[0]) is not type(like):
+                continue
+            self._turn = (self._turn + offset + 1) % count
+            return channel, channel.queue.popleft()
+        return None
+
+    def end(self, channel: InputChannel) -> None:
+        """The channel's end of input was taken."""
+        channel.ended = channel.has_all = True
+        self._open -= 1
+        if channel.channel_id in self._remote:
+            self._send(self._credit.closed(channel.channel_id))
+
+    def _take(self, channel: RemoteInputChannel) -> Element:
+        data: pb.Data = channel.queue.popleft()
+        payload = data.payload
+        if data.more:
+            parts = [payload]
+            while data.more:
+                data = channel.queue.popleft()
+                parts.append(data.payload)
+            payload = b"".join(parts)
+        self.bytes_in += len(payload)
+        if not data.priority:
+            self._send(self._credit.consumed(channel.channel_id))
+        if data.compressed:
+            payload = decompress(payload)
+        return self._codec.decode(data.codec, payload)
+
+    def _allow(self, allowance: Allowance) -> None:
+        self._limit = allowance.rows
+        for channel in self._channels:
+            if isinstance(channel, LocalInputChannel):
+                channel.limit = allowance.rows
+        grants = dict(self._credit.resize(allowance.floating))
+        self._send([(number, grants.get(number, 0)) for number, channel in self._remote.items() if not channel.has_all])
+
+    def _send(self, grants: Iterable[tuple[int, int]]) -> None:
+        for channel_id, buffers in grants:
+            self._grant(self._remote[channel_id], buffers, self._limit)
+
+
+def _is_alike(batch: Batch, data: pb.Data) -> bool:
+    return not is_signal(data.codec) and (data.codec == Codec.ARROW) == isinstance(batch, ColumnBatch)
+
+
+def _signal_of(channel: RemoteInputChannel, data: pb.Data) -> Signal | None:
+    """The signal that a buffer is; None for a batch, or a part of one."""
+    if data.codec in _CODECS:
+        return None
+    number = channel.channel_id
+    if not is_signal(data.codec):
+        raise ProtocolError(f"a buffer of the unknown codec {data.codec} on channel {number}")
+    if data.more or data.compressed or channel.is_in_batch:
+        raise ProtocolError(f"a signal on channel {number} in parts, compressed, or within a batch")
+    try:
+        return decode_signal(data.codec, data.payload)
+    except UnknownSignalError as error:
+        raise ProtocolError(f"{error}, on channel {number}") from error

@@ -1,0 +1,402 @@
+"""The sending side of a task: one `ResultPartition` for each outgoing edge, one channel for each consumer.
+
+Owned by the worker's loop. Rows for a remote consumer are gathered until they fill a buffer or the buffer timeout has
+passed, then encoded and queued; queued buffers leave against credit, and a barrier with priority ahead of them without
+any. The partition has room while its queued buffers fit two for each channel plus a shared pool, so that a stuck
+channel can hold at most its two and the pool.
+
+A consumer may ask for buffers of fewer rows than fill one (see `debloating`). Then rows are encoded only when the
+buffer before them has left, so that they are cut as the consumer wants them by then, and there is room while they are
+fewer than a buffer's.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from dataclasses import replace
+
+from millstream.core.records.batches import (
+    Barrier,
+    Batch,
+    ColumnBatch,
+    Element,
+    EndOfInput,
+    RowBatch,
+    Signal,
+    StreamSignal,
+)
+from millstream.proto import dataplane_pb2 as pb
+from millstream.taskmanager.worker.network.codecs import ElementCodec, compress
+from millstream.taskmanager.worker.network.credit import CreditSender
+from millstream.taskmanager.worker.network.inputs import LocalInputChannel
+from millstream.taskmanager.worker.network.overtaking import Passage, overtake
+from millstream.taskmanager.worker.network.signals import is_signal
+from millstream.taskmanager.worker.partitioning import Router
+
+BUFFERS_PER_CHANNEL = 2
+
+
+class OutputChannel:
+    """To one consumer."""
+
+    __slots__ = ("name",)
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    @property
+    def limit(self) -> int:
+        """The most rows of a batch that the consumer wants for now; 0: as many as there are."""
+        raise NotImplementedError
+
+    def emit(self, batch: Batch) -> None:
+        """Takes a batch; never blocks."""
+        raise NotImplementedError
+
+    def signal(self, signal: Signal) -> None:
+        """Takes a signal, behind everything emitted before it."""
+        raise NotImplementedError
+
+
+class LocalOutputChannel(OutputChannel):
+    """Hands elements to a task of the same worker by reference."""
+
+    __slots__ = ("target",)
+
+    def __init__(self, name: str, target: LocalInputChannel) -> None:
+        super().__init__(name)
+        self.target = target
+
+    @property
+    def limit(self) -> int:
+        """As the consumer has set it."""
+        return self.target.limit
+
+    def emit(self, batch: Batch) -> None:
+        """At once: there is nothing to gain by waiting."""
+        self.target.put(batch)
+
+    def signal(self, signal: Signal) -> None:
+        """Behind the batches."""
+        self.target.put(signal)
+
+
+class RemoteOutputChannel(OutputChannel):
+    """Gathers, encodes and queues for a task of another worker."""
+
+    __slots__ = (
+        "_asked",
+        "_codec",
+        "_compress",
+        "_gathered",
+        "_in_batch",
+        "_limit",
+        "_row_bytes",
+        "_rows",
+        "_segment",
+        "_send",
+        "_sequence",
+        "_start",
+        "bytes_out",
+        "channel_id",
+        "credit",
+        "peer",
+        "queue",
+        "waiting_since",
+    )  # fmt: skip
+
+    def __init__(
+        self, channel_id: int, name: str, peer: str, codec: ElementCodec, segment: int, compressed: bool,
+        send: Callable[[str, bytes], None], limit: int = 0,
+    ) -> None:  # fmt: skip
+        super().__init__(name)
+        self.channel_id = channel_id
+        self.peer = peer
+        self.credit = CreditSender()
+        self.queue: deque[pb.Data] = deque()
+        self.waiting_since: float | None = None
+        self.bytes_out = 0
+        self._codec = codec
+        self._segment = segment
+        self._compress = compressed
+        self._send = send
+        self._sequence = 0
+        self._in_batch = False
+        self._gathered: deque[Batch] = deque()
+        self._start = 0  # of what is left of the first
+        self._rows = 0  # of them all
+        self._row_bytes = 64.0
+        self._asked = self._limit = limit
+
+    @property
+    def limit(self) -> int:
+        """What the consumer asked for, unless a buffer is full before it has so many rows."""
+        return self._limit
+
+    def emit(self, batch: Batch) -> None:
+        """Gathers rows; columns are a buffer of their own."""
+        rows = len(batch)
+        if not rows:
+            return
+        self._rows += rows
+        last = self._gathered[-1] if self._gathered else None
+        if isinstance(batch, ColumnBatch):
+            self._gathered.append(batch)
+        elif (
+            isinstance(last, RowBatch)
+            and (last.timestamps is None) == (batch.timestamps is None)
+            and not (self._start and len(self._gathered) == 1)  # it would grow at its end as it shrinks at its start
+        ):
+            last.rows += batch.rows
+            last.plain = last.plain and batch.plain
+            if last.timestamps is not None and batch.timestamps is not None:
+                last.timestamps += batch.timestamps
+        else:
+            times = list(batch.timestamps) if batch.timestamps is not None else None
+            self._gathered.append(RowBatch(list(batch.rows), times, batch.plain))
+        while not self._limit and self._encode_next():
+            self.pump()
+        if self._limit:
+            self.pump()
+
+    def signal(self, signal: Signal) -> None:
+        """Flushes first, so that order is kept."""
+        self.flush()
+        self._encode(signal)
+        self.pump()
+
+    def barrier(self, barrier: Barrier) -> pb.Data:
+        """Sends a barrier; answers its frame, which waits in the queue unless it has left."""
+        self.flush()
+        self._encode(barrier)
+        frame = self.queue[-1]
+        self.pump()
+        return frame
+
+    def press(self, checkpoint_id: int) -> None:
+        """Tells the consumer of a barrier that keeps its place in the queue: see `InputGate.is_pressed`."""
+        if self.queue:
+            backlog = pb.Backlog(channel=self.channel_id, buffers=self._backlog(), pressing=checkpoint_id)
+            self._send(self.peer, pb.Frame(backlog=backlog).SerializeToString())
+
+    def hurry(self, frame: pb.Data, barrier: Barrier) -> list[pb.Data]:
+        """Has a queued barrier overtake the buffers ahead of it; answers those."""
+        _, frame.payload = self._codec.encode(replace(barrier, unaligned=True))
+        passed = overtake(self.queue, frame, self._in_batch)
+        frame.priority = True
+        self.pump()
+        return passed
+
+    @property
+    def has_gathered(self) -> bool:
+        """Whether rows wait for their buffer to fill."""
+        return bool(self._gathered)
+
+    @property
+    def is_full(self) -> bool:
+        """Whether the consumer has asked for few rows at a time, and as many wait behind a buffer."""
+        return bool(self._limit and self.queue and self._rows >= self._limit)
+
+    def flush(self) -> None:
+        """Encodes what was gathered."""
+        self.waiting_since = None
+        if self._gathered:
+            while self._gathered:
+                self._encode_rows(self._rows)
+            self.pump()
+
+    def granted(self, buffers: int, limit: int = 0) -> None:
+        """The consumer has room, for buffers of so many rows."""
+        self.credit.granted(buffers)
+        self._asked = limit
+        self._set_limit()
+        self.pump()
+
+    def pump(self) -> None:
+        """Sends queued buffers while there is credit; a barrier with priority needs none."""
+        queue, credit = self.queue, self.credit
+        while True:
+            while queue and (credit.credit or queue[0].priority):
+                data = queue.popleft()
+                backlog = self._backlog()
+                data.backlog = backlog
+                data.sequence = self._sequence
+                self._sequence += 1
+                self._in_batch = data.more
+                if not data.priority:
+                    credit.spend(backlog)
+                self._send(self.peer, pb.Frame(data=data).SerializeToString())
+            if queue or not self._encode_next():
+                break
+        announced = credit.announcement(self._backlog())
+        if announced is not None:
+            frame = pb.Frame(backlog=pb.Backlog(channel=self.channel_id, buffers=announced))
+            self._send(self.peer, frame.SerializeToString())
+
+    def _backlog(self) -> int:
+        return len(self.queue) + (self._rows // self._limit if self._limit else 0)
+
+    def _set_limit(self) -> None:
+        self._limit = self._asked if self._asked * self._row_bytes < self._segment else 0
+
+    def _encode_next(self) -> bool:
+        """Encodes the next buffer, if what was gathered fills one."""
+        gathered, limit = self._gathered, self._limit
+        if not gathered:
+            return False
+        is_all = len(gathered) == 1 and isinstance(gathered[0], RowBatch)  # more rows may join it
+        if is_all and (self._rows < limit if limit else self._rows * self._row_bytes < self._segment):
+            return False
+        self._encode_rows(limit or self._rows)
+        return True
+
+    def _encode_rows(self, most: int) -> None:
+        """Encodes the first of what was gathered, up to so many rows of it."""
+        batch, start = self._gathered[0], self._start
+        end = min(start + most, len(batch))
+        if end == len(batch):
+            self._gathered.popleft()
+            self._start = 0
+        else:
+            self._start = end
+        self._rows -= end - start
+        size = self._encode(batch if end - start == len(batch) else batch.slice(start, end))
+        self._row_bytes = max(1.0, size / max(1, end - start))
+        self._set_limit()
+        self.waiting_since = None
+
+    def _encode(self, element: Element) -> int:
+        codec, payload = self._codec.encode(element)
+        whole = is_signal(codec)  # so that it is known when it arrives
+        compressed = self._compress and len(payload) > 512 and not whole
+        if compressed:
+            payload = compress(payload)
+        size = len(payload)
+        self.bytes_out += size
+        segment = max(size, 1) if whole else self._segment
+        for start in range(0, max(size, 1), segment):
+            part = payload if size <= segment else payload[start : start + segment]
+            self.queue.append(
+                pb.Data(
+                    channel=self.channel_id, codec=codec, compressed=compressed, payload=part,
+                    more=start + segment < size,
+                )
+            )  # fmt: skip
+        return size
+
+
+class ResultPartition:
+    """One outgoing edge of a task."""
+
+    def __init__(
+        self, router: Router, channels: list[OutputChannel], buffer_timeout: float, shared_buffers: int,
+        overtakable: bool = False, edge: tuple[str, str] = ("", "0"),
+    ) -> None:  # fmt: skip
+        self.edge = edge
+        """The operator whose records these are, and the edge's name."""
+        self._router = router
+        self._channels = channels
+        self._remote = [c for c in channels if isinstance(c, RemoteOutputChannel)]
+        self._local = [c.target for c in channels if isinstance(c, LocalOutputChannel)]
+        self._timeout = buffer_timeout
+        self._shared = shared_buffers
+        self._overtakable = overtakable
+        self.records_out = 0
+        self._crowding = 0.0
+
+    @property
+    def remote_channels(self) -> list[RemoteOutputChannel]:
+        """Those that go over the network."""
+        return self._remote
+
+    @property
+    def has_local_channels(self) -> bool:
+        """Whether records go to tasks of the same worker as they are: those may change them."""
+        return bool(self._local)
+
+    @property
+    def bytes_out(self) -> int:
+        """Encoded bytes so far."""
+        return sum(c.bytes_out for c in self._remote)
+
+    def emit(self, batch: Batch) -> None:
+        """Spreads a batch over the channels."""
+        self.records_out += len(batch)
+        channels = self._channels
+        most = 0.0
+        for index, part in self._router.route(batch):
+            channel = channels[index]
+            if (limit := channel.limit) and len(part) > most * limit:
+                most = len(part) / limit
+            channel.emit(part)
+        self._crowding += most
+
+    def take_crowding(self) -> float:
+        """How many times what it wants in one batch a consumer was given since this was last asked, at the most."""
+        crowding, self._crowding = self._crowding, 0.0
+        return crowding
+
+    def barrier(self, barrier: Barrier) -> list[Passage]:
+        """Sends a barrier to every consumer, behind the records emitted before it or, unaligned, past them.
+
+        Answers how it gets through the remote channels, if it overtakes records or may come to. Inside of a worker it
+        needs not pass them: the consumer is told of it, and finds them in its own queue.
+        """
+        passages: list[Passage] = []
+        may_overtake = self._overtakable and barrier.may_overtake
+        for index, channel in enumerate(self._channels):
+            if may_overtake and isinstance(channel, RemoteOutputChannel):
+                passage = Passage(channel, index, channel.barrier(barrier))
+                passages.append(passage)
+                if barrier.unaligned:
+                    passage.hurry(barrier)
+            else:
+                channel.signal(barrier)
+                if barrier.may_overtake and isinstance(channel, RemoteOutputChannel):
+                    channel.press(barrier.checkpoint_id)
+        return passages
+
+    def signal(self, signal: EndOfInput | StreamSignal) -> None:
+        """To every consumer, behind the records emitted before it. Barriers have a way of their own: `barrier`."""
+        for channel in self._channels:
+            channel.signal(signal)
+
+    def has_room(self) -> bool:
+        """Whether the task may produce more."""
+        for target in self._local:
+            if not target.has_room:
+                return False
+        over = 0
+        for channel in self._remote:
+            queued = len(channel.queue)
+            if queued and channel.is_full:
+                return False
+            if queued > BUFFERS_PER_CHANNEL:
+                over += queued - BUFFERS_PER_CHANNEL
+        return over < self._shared
+
+    def is_drained(self) -> bool:
+        """Whether everything has left for its consumers."""
+        return not any(c.queue or c.has_gathered for c in self._remote)
+
+    def flush_due(self, now: float) -> float | None:
+        """Flushes what waited for the buffer timeout; answers when to look again, or None."""
+        timeout = self._timeout
+        next_due: float | None = None
+        for channel in self._remote:
+            if not channel.has_gathered:
+                continue
+            if timeout < 0:
+                continue
+            if channel.queue:
+                channel.waiting_since = None  # it waits for credit anyway: let more rows join
+                continue
+            if channel.waiting_since is None:
+                channel.waiting_since = now
+            due = channel.waiting_since + timeout
+            if due <= now:
+                channel.flush()
+            elif next_due is None or due < next_due:
+                next_due = due
+        return next_due

@@ -1,0 +1,97 @@
+"""What is on its way on one input channel, recorded until the channel's barrier arrives.
+
+Owned by the worker's loop. Buffers are kept as they came. Batches handed over by reference are encoded at once: the
+task goes on with their records, and functions may change them.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple, assert_never
+
+from millstream.core.records.batches import (
+    Barrier,
+    Batch,
+    ColumnBatch,
+    Element,
+    EndOfInput,
+    RowBatch,
+    Signal,
+    StreamSignal,
+)
+from millstream.proto import dataplane_pb2 as pb
+from millstream.taskmanager.worker.interruption import TaskInterrupted
+from millstream.taskmanager.worker.network.codecs import ElementCodec
+from millstream.taskmanager.worker.network.signals import decode_signal, is_signal
+
+
+class Buffer(NamedTuple):
+    """An encoded batch, or with `more` the beginning of one."""
+
+    codec: int
+    payload: bytes
+    compressed: bool = False
+    more: bool = False
+
+
+class Recording:
+    """Of one channel for one checkpoint; complete with the checkpoint's barrier, or the end of the input.
+
+    When a newer barrier comes first, the awaited one never will: then the recording stays incomplete, and empty. When a
+    batch cannot be encoded, `error` says why, and the checkpoint cannot be taken.
+    """
+
+    __slots__ = ("_codec", "_stopped", "buffers", "checkpoint_id", "error", "is_complete")
+
+    def __init__(self, checkpoint_id: int, codec: ElementCodec) -> None:
+        self.checkpoint_id = checkpoint_id
+        self.buffers: list[Buffer] = []
+        self.is_complete = False
+        self.error: BaseException | None = None
+        self._stopped = False
+        self._codec = codec
+
+    @property
+    def is_in_vain(self) -> bool:
+        """Whether a newer barrier came first: whatever comes now, also the end, it never becomes complete."""
+        return self._stopped and not self.is_complete
+
+    def add(self, item: pb.Data | Element) -> None:
+        """Takes what arrived, a buffer or an element."""
+        if self._stopped:
+            return
+        if isinstance(item, pb.Data):
+            if is_signal(item.codec):
+                self._signal(decode_signal(item.codec, item.payload))
+            else:
+                self.buffers.append(buffer_of(item))
+        elif isinstance(item, RowBatch | ColumnBatch):
+            self._encode(item)
+        else:
+            self._signal(item)
+
+    def _encode(self, batch: Batch) -> None:
+        try:
+            self.buffers.append(Buffer(*self._codec.encode(batch)))
+        except TaskInterrupted:
+            raise
+        except BaseException as error:  # of the user's classes: the producer's records are as good without a copy
+            self.error, self.is_complete, self._stopped = error, True, True
+
+    def _signal(self, signal: Signal) -> None:
+        match signal:
+            case EndOfInput():
+                self.is_complete = self._stopped = True
+            case Barrier(number):
+                self.is_complete = number == self.checkpoint_id
+                self._stopped = number >= self.checkpoint_id
+                if number > self.checkpoint_id:
+                    self.buffers.clear()
+            case StreamSignal():
+                pass  # it says something of the records' surroundings, and comes again
+            case _:
+                assert_never(signal)
+
+
+def buffer_of(data: pb.Data) -> Buffer:
+    """A buffer of the wire, without what belongs to its channel."""
+    return Buffer(data.codec, data.payload, data.compressed, data.more)

@@ -1,0 +1,167 @@
+"""A stream, keyed or not, and a broadcast one, which alone writes the broadcast states."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, NoReturn, TypeVar
+
+from millstream.core.jobs import plan
+from millstream.core.records.batches import Batch
+from millstream.datastream.functions import (
+    BroadcastContext,
+    KeyedReadOnlyBroadcastContext,
+    ReadOnlyBroadcastContext,
+)
+from millstream.datastream.state import BroadcastState, MapStateDescriptor, ReadOnlyBroadcastState, StateAccessError
+from millstream.taskmanager.worker.interruption import TaskInterrupted
+from millstream.taskmanager.worker.operators.base import NO_RECORD, OperatorError
+from millstream.taskmanager.worker.operators.processing import ProcessingOperator
+from millstream.taskmanager.worker.operators.registry import builds
+from millstream.taskmanager.worker.operators.setup import OperatorSetup
+from millstream.taskmanager.worker.operators.two_input import TwoInputOperator
+
+S = TypeVar("S")
+
+
+class ReadOnlyView(ReadOnlyBroadcastState[Any, Any]):
+    """A broadcast state as the side that is not broadcast sees it. Writing raises a StateAccessError."""
+
+    def __init__(self, name: str, state: BroadcastState[Any, Any]) -> None:
+        self._name = name
+        self._state = state
+
+    def get(self, key: Any) -> Any:
+        """The key's value, or None."""
+        return self._state.get(key)
+
+    def contains(self, key: Any) -> bool:
+        """Whether the map has the key."""
+        return self._state.contains(key)
+
+    def items(self) -> Iterable[tuple[Any, Any]]:
+        """Keys with their values."""
+        return self._state.items()
+
+    def keys(self) -> Iterable[Any]:
+        """The keys."""
+        return self._state.keys()
+
+    def values(self) -> Iterable[Any]:
+        """The values."""
+        return self._state.values()
+
+    def is_empty(self) -> bool:
+        """Whether the map has no entries."""
+        return self._state.is_empty()
+
+    def clear(self) -> NoReturn:
+        """Refused."""
+        self._refuse()
+
+    def put(self, key: Any, value: Any) -> NoReturn:
+        """Refused."""
+        self._refuse()
+
+    def put_all(self, dict_value: Mapping[Any, Any]) -> NoReturn:
+        """Refused."""
+        self._refuse()
+
+    def remove(self, key: Any) -> NoReturn:
+        """Refused."""
+        self._refuse()
+
+    def __setitem__(self, key: Any, value: Any) -> NoReturn:
+        self._refuse()
+
+    def __delitem__(self, key: Any) -> NoReturn:
+        self._refuse()
+
+    def _refuse(self) -> NoReturn:
+        raise StateAccessError(
+            f"the broadcast state '{self._name}' is read-only in process_element; write it in "
+            "process_broadcast_element, which every subtask runs for every broadcast record"
+        )
+
+
+class _BroadcastContext(BroadcastContext):
+    current: int | None = None
+
+    def __init__(self, states: dict[str, BroadcastState[Any, Any]]) -> None:
+        self._states = states
+
+    def timestamp(self) -> int | None:
+        return self.current
+
+    def get_broadcast_state(self, state_descriptor: MapStateDescriptor) -> BroadcastState[Any, Any]:
+        return _of(self._states, state_descriptor)
+
+
+class _ReadOnlyContext(ReadOnlyBroadcastContext):
+    current: int | None = None
+
+    def __init__(self, views: dict[str, ReadOnlyView]) -> None:
+        self._views = views
+
+    def timestamp(self) -> int | None:
+        return self.current
+
+    def get_broadcast_state(self, state_descriptor: MapStateDescriptor) -> ReadOnlyBroadcastState[Any, Any]:
+        return _of(self._views, state_descriptor)
+
+
+class _KeyedReadOnlyContext(_ReadOnlyContext, KeyedReadOnlyBroadcastContext):
+    key: Any = None
+
+    def get_current_key(self) -> Any:
+        return self.key
+
+
+def _of(states: dict[str, S], descriptor: MapStateDescriptor) -> S:
+    if not isinstance(descriptor, MapStateDescriptor):
+        raise StateAccessError(f"get_broadcast_state: expected a MapStateDescriptor, not {descriptor!r}")
+    found = states.get(descriptor.name)
+    if found is None:
+        known = ", ".join(f"'{name}'" for name in states)
+        raise StateAccessError(
+            f"there is no broadcast state '{descriptor.name}' here, only {known}; pass its descriptor to broadcast(...)"
+        )
+    return found
+
+
+@builds(plan.BroadcastProcessSpec)
+class BroadcastProcessOperator(TwoInputOperator, ProcessingOperator):
+    """Runs a BroadcastProcessFunction, or a KeyedBroadcastProcessFunction when the first stream is keyed."""
+
+    def __init__(self, setup: OperatorSetup, spec: plan.BroadcastProcessSpec) -> None:
+        super().__init__(setup, spec)
+        self.operator_state = setup.operator_state()
+        self._store = self.operator_state.store
+        self._descriptors = spec.descriptors
+        self._states: dict[str, BroadcastState[Any, Any]] = {}
+        self._views: dict[str, ReadOnlyView] = {}
+        self._broadcast_context = _BroadcastContext(self._states)
+        made = _ReadOnlyContext if spec.keys is None else _KeyedReadOnlyContext
+        self._read_only_context = made(self._views)
+
+    def open(self) -> None:
+        """Gets the states, then opens the user's function."""
+        try:
+            for descriptor in self._descriptors:
+                state = self._store.get_broadcast_state(descriptor)
+                self._states[descriptor.name] = state
+                self._views[descriptor.name] = ReadOnlyView(descriptor.name, state)
+        except TaskInterrupted:
+            raise
+        except BaseException as error:
+            raise OperatorError(self.name, NO_RECORD, error) from error
+        super().open()
+
+    def process(self, batch: Batch) -> None:
+        """Each record that is not broadcast."""
+        call = self.function.process_element
+        self.run(self.rows_of(batch), self.timestamps_of(batch), call, self._read_only_context, self._first_key)
+
+    def process2(self, batch: Batch) -> None:
+        """Each broadcast record; it has no key."""
+        call = self.function.process_broadcast_element
+        self.run(self.second_rows_of(batch), self.timestamps_of(batch), call, self._broadcast_context, None)

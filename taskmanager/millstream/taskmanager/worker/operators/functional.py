@@ -1,0 +1,141 @@
+"""map, flat_map and filter. The loops are tight: over 2k-row batches they run at the speed of the function."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from itertools import chain, compress
+from typing import Any
+
+from millstream.core.jobs import plan
+from millstream.core.records.batches import Batch, ColumnBatch, RowBatch
+from millstream.datastream.functions import as_callable
+from millstream.taskmanager.worker.interruption import TaskInterrupted
+from millstream.taskmanager.worker.operators.base import FunctionOperator
+from millstream.taskmanager.worker.operators.registry import builds
+from millstream.taskmanager.worker.operators.setup import OperatorSetup
+
+
+@builds(plan.MapSpec)
+class MapOperator(FunctionOperator):
+    """One record in, one out."""
+
+    def __init__(self, setup: OperatorSetup, spec: plan.MapSpec) -> None:
+        super().__init__(setup, spec.function)
+        self._call = as_callable(spec.function, "map")
+
+    def process(self, batch: Batch) -> None:
+        """Maps each record."""
+        rows, call = self.rows_of(batch), self._call
+        source = iter(rows)
+        try:
+            mapped = self.handover.mapped(call, source, rows)
+        except TaskInterrupted:
+            raise
+        except BaseException as error:
+            raise self.failed(error, rows, source) from error
+        self.output.emit(RowBatch(mapped, self.timestamps_of(batch), self.handover.plain))
+
+
+@builds(plan.FlatMapSpec)
+class FlatMapOperator(FunctionOperator):
+    """One record in, any number out."""
+
+    def __init__(self, setup: OperatorSetup, spec: plan.FlatMapSpec) -> None:
+        super().__init__(setup, spec.function)
+        self._call = as_callable(spec.function, "flat_map")
+
+    def process(self, batch: Batch) -> None:
+        """Gathers what each record gives; None means nothing."""
+        rows, times, call = self.rows_of(batch), self.timestamps_of(batch), self._call
+        source = iter(rows)
+        out: list[Any] = []
+        out_times: list[int] | None = None if times is None else []
+        try:
+            if times is not None and out_times is not None:
+                out = self.handover.all(timed_results(call, source, times, out_times), rows)
+            elif self.handover.copies:
+                out = self.handover.all(chain.from_iterable(results_of(call, source)), rows)
+            else:
+                extend = out.extend  # not +=, which NumPy arrays take over
+                for row in source:
+                    result = call(row)
+                    if result is not None:
+                        extend(result)
+        except TaskInterrupted:
+            raise
+        except BaseException as error:
+            raise self.failed(error, rows, source) from error
+        if out:
+            self.output.emit(RowBatch(out, out_times, self.handover.plain))
+
+
+def results_of(call: Callable[[Any], Any], source: Iterable[Any]) -> Iterator[Any]:
+    """What the function answers to each record, but for None."""
+    for row in source:
+        result = call(row)
+        if result is not None:
+            yield result
+
+
+def timed_results(
+    call: Callable[[Any], Any], source: Iterable[Any], times: list[int], out_times: list[int]
+) -> Iterator[Any]:
+    """Whatever each record gives; each result's timestamp, its record's, is added to `out_times`."""
+    for row, timestamp in zip(source, times, strict=True):
+        results = call(row)
+        if results is not None:
+            for result in results:
+                out_times.append(timestamp)
+                yield result
+
+
+@builds(plan.FilterSpec)
+class FilterOperator(FunctionOperator):
+    """Keeps some records. Columns stay columns."""
+
+    def __init__(self, setup: OperatorSetup, spec: plan.FilterSpec) -> None:
+        super().__init__(setup, spec.function)
+        self._call = as_callable(spec.function, "filter")
+
+    def process(self, batch: Batch) -> None:
+        """Keeps the records for which the function answers true."""
+        rows, call = self.rows_of(batch), self._call
+        source = iter(rows)
+        kept: list[Any] = []
+        mask: list[bool] = []
+        try:
+            if isinstance(batch, ColumnBatch):
+                mask = [bool(call(row)) for row in source]
+            elif batch.timestamps is not None:
+                kept = self.handover.all(_judged(call, source, mask), rows)
+            elif batch.plain or not self.handover.copies:
+                kept = [row for row in source if call(row)]
+            else:
+                kept = self.handover.all((row for row in source if call(row)), rows)
+        except TaskInterrupted:
+            raise
+        except BaseException as error:
+            raise self.failed(error, rows, source) from error
+        if isinstance(batch, ColumnBatch):
+            self._emit_columns(batch, mask)
+        elif kept:
+            times = batch.timestamps
+            plain = batch.plain or self.handover.plain
+            self.output.emit(RowBatch(kept, list(compress(times, mask)) if times is not None else None, plain))
+
+    def _emit_columns(self, batch: ColumnBatch, mask: list[bool]) -> None:
+        if any(mask):
+            import pyarrow as pa
+
+            chosen = pa.array(mask)
+            times = batch.timestamps.filter(chosen) if batch.timestamps is not None else None
+            self.output.emit(ColumnBatch(batch.data.filter(chosen), times))
+
+
+def _judged(call: Callable[[Any], Any], source: Iterable[Any], mask: list[bool]) -> Iterator[Any]:
+    """The records that are kept; `mask` is told of each whether it is."""
+    for row in source:
+        keep = bool(call(row))
+        mask.append(keep)
+        if keep:
+            yield row

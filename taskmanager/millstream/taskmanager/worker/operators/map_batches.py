@@ -1,0 +1,51 @@
+"""Vectorised functions: one call a batch, over Arrow record batches or pandas data frames."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from millstream.core.jobs import plan
+from millstream.core.records.batches import Batch, ColumnBatch
+from millstream.core.records.conversion import rows_to_record_batch, to_record_batch
+from millstream.core.records.copying import private_columns
+from millstream.datastream.functions import as_callable
+from millstream.taskmanager.worker.interruption import TaskInterrupted
+from millstream.taskmanager.worker.operators.base import FunctionOperator, OperatorError, record_of
+from millstream.taskmanager.worker.operators.registry import builds
+from millstream.taskmanager.worker.operators.setup import OperatorSetup
+
+
+@builds(plan.MapBatchesSpec)
+class MapBatchesOperator(FunctionOperator):
+    """Columns in, columns out. Rows are turned into columns first, by their declared type."""
+
+    def __init__(self, setup: OperatorSetup, spec: plan.MapBatchesSpec) -> None:
+        super().__init__(setup, spec.function)
+        self._call = as_callable(spec.function, "map_batches")
+        self._pandas = spec.batch_format == "pandas"
+
+    def process(self, batch: Batch) -> None:
+        """Calls the function once. None means that nothing follows from the batch."""
+        try:
+            columns = (
+                batch.data if isinstance(batch, ColumnBatch) else rows_to_record_batch(batch.rows, self.input_type)
+            )
+            result = self._call(columns.to_pandas() if self._pandas else columns)
+            if result is None:
+                return
+            converted = to_record_batch(private_columns(result) if self.handover.copies else result)
+        except TaskInterrupted:
+            raise
+        except BaseException as error:
+            raise OperatorError(self.name, record_of(error), error) from error
+        if converted.num_rows:
+            same = converted.num_rows == len(batch)
+            self.output.emit(ColumnBatch(converted, _timestamp_column(batch) if same else None))
+
+
+def _timestamp_column(batch: Batch) -> Any | None:
+    if isinstance(batch, ColumnBatch) or batch.timestamps is None:
+        return batch.timestamps
+    import pyarrow as pa
+
+    return pa.array(batch.timestamps, pa.int64())

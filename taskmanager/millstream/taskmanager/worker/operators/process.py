@@ -1,0 +1,32 @@
+"""Process functions, keyed and not: per record, with a context and side outputs."""
+
+from __future__ import annotations
+
+from millstream.core.jobs import plan
+from millstream.core.records.batches import Batch
+from millstream.taskmanager.worker.operators.base import KeyOf
+from millstream.taskmanager.worker.operators.processing import ProcessingOperator
+from millstream.taskmanager.worker.operators.record_context import KeyedRecordContext, RecordContext
+from millstream.taskmanager.worker.operators.registry import builds
+from millstream.taskmanager.worker.operators.setup import OperatorSetup
+from millstream.taskmanager.worker.partitioning import key_function
+
+
+@builds(plan.ProcessSpec)
+@builds(plan.KeyedProcessSpec)
+class ProcessOperator(ProcessingOperator):
+    """Runs a ProcessFunction, or a KeyedProcessFunction on a keyed stream."""
+
+    def __init__(self, setup: OperatorSetup, spec: plan.ProcessSpec | plan.KeyedProcessSpec) -> None:
+        super().__init__(setup, spec.function)
+        self._key_of: KeyOf | None = None
+        self._context: RecordContext | KeyedRecordContext = RecordContext()
+        if isinstance(spec, plan.KeyedProcessSpec):
+            self.keyed_state = setup.keyed_state(spec.key_type)
+            self._key_of = key_function(spec.key_selector)
+            self._context = KeyedRecordContext()
+
+    def process(self, batch: Batch) -> None:
+        """Each record in turn."""
+        call = self.function.process_element
+        self.run(self.rows_of(batch), self.timestamps_of(batch), call, self._context, self._key_of)

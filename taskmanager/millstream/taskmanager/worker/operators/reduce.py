@@ -1,0 +1,83 @@
+"""The rolling reduce of a keyed stream: its value per key lives in the keyed state backend.
+
+A value is both kept and emitted, so a function that changes its first argument in place would change results that
+were emitted before, and a consumer that changes a result would change the state. Where values can be changed, copies
+are kept and emitted. That is told from the declared type, else from each value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+from millstream.core.jobs import plan
+from millstream.core.records.adoption import Adopt, adopter
+from millstream.core.records.batches import Batch, RowBatch
+from millstream.core.records.copying import is_immutable_type
+from millstream.datastream.adapters.aggregations import FieldAggregation, MaxBy, MinBy
+from millstream.datastream.checkpointed import CheckpointedFunction
+from millstream.datastream.functions import Function, as_callable
+from millstream.taskmanager.worker.interruption import TaskInterrupted
+from millstream.taskmanager.worker.operators.base import FunctionOperator
+from millstream.taskmanager.worker.operators.registry import builds
+from millstream.taskmanager.worker.operators.setup import OperatorSetup
+from millstream.taskmanager.worker.partitioning import key_function
+from millstream.taskmanager.worker.state.backend import KeyedStateBackend
+
+_CHANGING_NOTHING = (FieldAggregation, MinBy, MaxBy)
+
+
+@builds(plan.ReduceSpec)
+class ReduceOperator(FunctionOperator):
+    """Emits the key's new value for every record."""
+
+    def __init__(self, setup: OperatorSetup, spec: plan.ReduceSpec) -> None:
+        super().__init__(setup, spec.function)
+        backend = setup.keyed_state(spec.key_type)
+        self._reduce = _adopting(as_callable(spec.function, "reduce"), adopter(spec.value_type))
+        self._key_of = key_function(spec.key_selector)
+        self.keyed_state: KeyedStateBackend = backend
+        self._uses_keys = _may_ask_for_state(spec.function)
+        self._table = backend.table("reduce", spec.value_type)
+        self._never_changed = is_immutable_type(spec.value_type) or isinstance(spec.function, _CHANGING_NOTHING)
+
+    def process(self, batch: Batch) -> None:
+        """Folds the batch into the state."""
+        rows, key_of = self.rows_of(batch), self._key_of
+        source = iter(rows)
+        try:
+            keys = list(map(key_of, source))
+            if len(keys) < len(rows):  # map takes it for its own end; a comprehension costs half as much again
+                raise RuntimeError("the key selector raised StopIteration")
+            source = iter(rows)
+            records = _entering(source, keys, self.keyed_state.set_current_key) if self._uses_keys else source
+            if self._never_changed or not self.handover.copies:
+                results = self._table.fold(keys, records, self._reduce)
+            else:
+                results = self._table.fold(keys, records, self._reduce, self.handover)
+        except TaskInterrupted:
+            raise
+        except BaseException as error:
+            raise self.failed(error, rows, source, key_of) from error
+        finally:
+            if self._uses_keys:
+                self.leave_key()
+        self.output.emit(RowBatch(results, self.timestamps_of(batch), self.handover.plain))
+
+
+def _adopting(reduce: Callable[..., Any], adopt: Adopt | None) -> Callable[..., Any]:
+    """The function, with results that are what their declared type makes of them."""
+    return reduce if adopt is None else lambda old, new: adopt(reduce(old, new))
+
+
+def _may_ask_for_state(function: Any) -> bool:
+    """Whether a rich function has a method in which it could."""
+    opens = isinstance(function, Function) and type(function).open is not Function.open
+    return opens or isinstance(function, CheckpointedFunction)
+
+
+def _entering(records: Iterator[Any], keys: Iterable[Any], enter: Callable[[Any], None]) -> Iterator[Any]:
+    """The records, each handed out after its key was entered."""
+    for key, record in zip(keys, records, strict=True):
+        enter(key)
+        yield record

@@ -1,0 +1,70 @@
+"""What an operator is built with: its name, its outputs, and the places for what its specification declares."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from millstream.core.records.handover import Handover
+from millstream.core.records.types import TypeInformation
+from millstream.taskmanager.worker.operators.output import Output
+from millstream.taskmanager.worker.runtime_context import TaskRuntimeContext
+from millstream.taskmanager.worker.state.backend import KeyedStateBackend, OperatorStateBackend
+from millstream.taskmanager.worker.state.heap import HeapOperatorStateBackend
+
+if TYPE_CHECKING:
+    from millstream.taskmanager.worker.checkpointing.restoring import RestoredTask
+    from millstream.taskmanager.worker.operators.source import ReaderContext
+
+
+@dataclass(frozen=True, slots=True)
+class TaskServices:
+    """What a task offers to all of its operators."""
+
+    make_context: Callable[[str], TaskRuntimeContext]
+    make_reader_context: Callable[[TaskRuntimeContext], ReaderContext]
+    make_keyed_backend: Callable[[str, TypeInformation], KeyedStateBackend]
+    make_operator_backend: Callable[[str], OperatorStateBackend] = HeapOperatorStateBackend
+    post: Callable[[str, Any], None] = lambda operator_id, mail: None
+    """Sends a mail to an operator of the task, from any thread."""
+    max_rows: int = 2048
+    max_column_rows: int = 65536
+    restored: RestoredTask | None = None
+    failed_savepoints: Collection[int] = ()
+    """Those that came to nothing, and whose transactions no other snapshot holds."""
+
+
+@dataclass(slots=True)
+class OperatorSetup:
+    """Of one operator. State that is asked for comes as the snapshot holds it, if the task is restored from one."""
+
+    services: TaskServices
+    operator_id: str
+    name: str
+    context: TaskRuntimeContext
+    input_types: tuple[TypeInformation, ...]
+    output: Output
+    side_outputs: dict[str, Output] = field(default_factory=dict)
+    handover: Handover = field(default_factory=Handover)
+    _operator_state: OperatorStateBackend | None = None
+
+    def keyed_state(self, key_type: TypeInformation) -> KeyedStateBackend:
+        """The operator's state by key; asked for once. Its function finds it through the runtime context."""
+        backend = self.services.make_keyed_backend(self.name, key_type)
+        if self.services.restored is not None:
+            backend.restore(self.services.restored.keyed_state(self.operator_id))
+        self.context.keyed_backend = backend
+        return backend
+
+    def operator_state(self) -> OperatorStateBackend:
+        """The operator's state without keys."""
+        if self._operator_state is None:
+            self._operator_state = self.services.make_operator_backend(self.name)
+            if self.services.restored is not None:
+                self._operator_state.restore(self.services.restored.operator_state(self.operator_id))
+        return self._operator_state
+
+    def post(self, mail: Any) -> None:
+        """From any thread: has the operator's `on_mail` called on the task's, between two elements."""
+        self.services.post(self.operator_id, mail)

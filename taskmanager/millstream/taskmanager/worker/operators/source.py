@@ -1,0 +1,159 @@
+"""The source operator: polls a reader and speaks with its enumerator through the worker."""
+
+from __future__ import annotations
+
+import logging
+import pickle
+from collections.abc import Callable
+from typing import Any
+
+from millstream.core.jobs import plan
+from millstream.core.jobs.state_kinds import StateKind
+from millstream.core.records.batches import Batch, ColumnBatch, RowBatch
+from millstream.core.records.handover import RecordCopyError
+from millstream.datastream.connectors.base import PollStatus, Source, SourceReader, SourceReaderContext
+from millstream.datastream.functions import OutputTag, RuntimeContext
+from millstream.proto import taskmanager_pb2 as pb
+from millstream.taskmanager.worker.interruption import TaskInterrupted
+from millstream.taskmanager.worker.operators.base import NO_RECORD, Operator, OperatorError, RestoredElements, tell
+from millstream.taskmanager.worker.operators.registry import builds
+from millstream.taskmanager.worker.operators.setup import OperatorSetup
+
+log = logging.getLogger(__name__)
+
+
+class ReaderContext(SourceReaderContext):
+    """What the reader can do; the worker hands the ways in."""
+
+    def __init__(
+        self,
+        runtime_context: RuntimeContext,
+        send_event: Callable[[str, Any], None],
+        wake_up: Callable[[], None],
+        wake_up_in: Callable[[float], None],
+        object_reuse: bool = False,
+    ) -> None:
+        self.runtime_context = runtime_context
+        self.object_reuse = object_reuse
+        self._send_event = send_event
+        self._wake_up = wake_up
+        self._wake_up_in = wake_up_in
+        self._side: dict[str, list[Any]] = {}
+
+    def send_split_request(self) -> None:
+        """Through the task manager and the job manager to the coordinator."""
+        self._send_event("split_request", None)
+
+    def send_source_event(self, event: Any) -> None:
+        """The same way."""
+        self._send_event("custom", event)
+
+    def wake_up(self) -> None:
+        """From any thread."""
+        self._wake_up()
+
+    def poll_again_in(self, seconds: float) -> None:
+        """By a timer of the worker's loop."""
+        self._wake_up_in(seconds)
+
+    def output(self, tag: OutputTag, rows: list[Any]) -> None:
+        """Held until the poll is over."""
+        self._side.setdefault(tag.tag_id, []).extend(rows)
+
+    def take_side(self) -> dict[str, list[Any]]:
+        """What the reader sent to side outputs since the last call."""
+        if not self._side:
+            return self._side
+        taken, self._side = self._side, {}
+        return taken
+
+
+@builds(plan.SourceSpec)
+class SourceOperator(Operator):
+    """The head of a source task. `poll` replaces `process`; what the enumerator sends comes as mail."""
+
+    def __init__(self, setup: OperatorSetup, spec: plan.SourceSpec) -> None:
+        super().__init__(setup)
+        self._source: Source[Any] = spec.source
+        self.polls_columns = self._source.produces_columns()
+        self._reader_context = setup.services.make_reader_context(setup.context)
+        self._most = setup.services.max_column_rows if self.polls_columns else setup.services.max_rows
+        self._reader: SourceReader[Any] | None = None
+        self._restored_splits: list[Any] = []
+
+    def restore(self, restored: RestoredElements) -> None:
+        """What the reader goes on with."""
+        self._restored_splits = restored.own()
+
+    def open(self) -> None:
+        """Creates and starts the reader; restored splits come before any that the enumerator assigns."""
+        try:
+            self._reader = self._source.create_reader(self._reader_context)
+            self._reader.start()
+            if self._restored_splits:
+                self._reader.add_splits(self._restored_splits)
+        except TaskInterrupted:
+            raise
+        except BaseException as error:
+            raise OperatorError(self.name, NO_RECORD, error) from error
+
+    def poll(self, rows: int) -> Batch | PollStatus:
+        """The reader's next batch of at most so many rows and those configured, or why there is none."""
+        most = min(rows, self._most)
+        result = self._guarded(lambda reader: reader.poll_next(most))
+        if not isinstance(result, RowBatch | ColumnBatch | PollStatus):
+            message = f"poll_next must answer a RowBatch, a ColumnBatch or a PollStatus, not a {type(result).__name__}"
+            raise OperatorError(self.name, NO_RECORD, TypeError(message))
+        for tag, beside in self._reader_context.take_side().items():
+            output = self.side_outputs.get(tag)
+            if output is not None:
+                output.emit(self._handed_over(RowBatch(beside)))
+        return self._handed_over(result) if isinstance(result, RowBatch) else result
+
+    def _handed_over(self, batch: RowBatch) -> RowBatch:
+        if not self.handover.copies:
+            return batch
+        try:
+            return RowBatch(self.handover.all(batch.rows, batch.rows), batch.timestamps, self.handover.plain)
+        except RecordCopyError as error:
+            raise OperatorError(self.name, error.record, error) from error
+
+    def elements(self, checkpoint_id: int) -> dict[StateKind, list[Any]]:
+        """The splits that are not read to their end, each with its position."""
+        return {StateKind.SPLITS: self._guarded(lambda reader: reader.snapshot_state(checkpoint_id))}
+
+    def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
+        """Tells a reader that wants to know, such as one that commits its positions outside."""
+        tell(self.name, self._reader, "notify_checkpoint_complete", checkpoint_id)
+
+    def notify_checkpoint_aborted(self, checkpoint_id: int) -> None:
+        """Tells a reader that wants to know."""
+        tell(self.name, self._reader, "notify_checkpoint_aborted", checkpoint_id)
+
+    def on_mail(self, mail: Any) -> None:
+        """What the enumerator sent."""
+        if not isinstance(mail, pb.CoordinatorEvent):
+            return
+        match mail.WhichOneof("kind"):
+            case "splits":
+                splits = pickle.loads(mail.splits)
+                self._guarded(lambda reader: reader.add_splits(splits))
+            case "no_more_splits":
+                self._guarded(lambda reader: reader.notify_no_more_splits())
+            case _:
+                event = pickle.loads(mail.custom)
+                self._guarded(lambda reader: reader.handle_source_event(event))
+
+    def close(self) -> None:
+        """Closes the reader."""
+        if self._reader is not None:
+            self._guarded(lambda reader: reader.close())
+
+    def _guarded(self, call: Callable[[SourceReader[Any]], Any]) -> Any:
+        assert self._reader is not None, "the reader is created in open"
+        try:
+            return call(self._reader)
+        except TaskInterrupted:
+            raise
+        except BaseException as error:
+            raise OperatorError(self.name, NO_RECORD, error) from error

@@ -1,0 +1,158 @@
+"""Operators on two connected streams: `process` takes the batches of the first one, `process2` those of the second.
+
+The task hands over whole batches, its inputs taking turns; between the two streams there is no other order. When both
+streams are keyed, each record's key is entered before the user's function sees the record.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from itertools import chain
+from typing import Any, ClassVar
+
+from millstream.core.jobs import plan
+from millstream.core.records.batches import Batch, RowBatch
+from millstream.core.records.conversion import record_batch_to_rows
+from millstream.taskmanager.worker.interruption import TaskInterrupted
+from millstream.taskmanager.worker.operators.base import FunctionOperator, KeyOf
+from millstream.taskmanager.worker.operators.functional import results_of, timed_results
+from millstream.taskmanager.worker.operators.output import Emit
+from millstream.taskmanager.worker.operators.processing import ProcessingOperator
+from millstream.taskmanager.worker.operators.record_context import KeyedRecordContext, RecordContext
+from millstream.taskmanager.worker.operators.registry import builds
+from millstream.taskmanager.worker.operators.setup import OperatorSetup
+from millstream.taskmanager.worker.partitioning import key_function
+
+Gathered = tuple[list[Any], list[int] | None]
+TwoInputSpec = plan.CoMapSpec | plan.CoFlatMapSpec | plan.CoProcessSpec | plan.BroadcastProcessSpec
+
+
+class TwoInputOperator(FunctionOperator):
+    """Base of operators with a second input, which may be of another type than the first."""
+
+    def __init__(self, setup: OperatorSetup, spec: TwoInputSpec) -> None:
+        super().__init__(setup, spec.function)
+        keys = spec.keys
+        self.keyed_state = None if keys is None else setup.keyed_state(keys.key_type)
+        self._first_key: KeyOf | None = None if keys is None else key_function(keys.first)
+        self._second_key: KeyOf | None = (
+            None if keys is None or keys.second is None else key_function(keys.second)
+        )
+
+    def receivers(self) -> Sequence[Emit]:
+        """Of both inputs."""
+        return (self.process, self.process2)
+
+    def process2(self, batch: Batch) -> None:
+        """Each batch of the second input."""
+        raise NotImplementedError
+
+    def second_rows_of(self, batch: Batch) -> list[Any]:
+        """The records of a batch of the second input as Python objects."""
+        if isinstance(batch, RowBatch):
+            return batch.rows
+        return record_batch_to_rows(batch.data, self.input_types[1])
+
+    def entering(self, records: Iterator[Any], key_of: KeyOf | None) -> Iterator[Any]:
+        """The records, each handed out after its key was entered."""
+        if self.keyed_state is None or key_of is None:
+            return records
+        return _entering(records, key_of, self.keyed_state.set_current_key)
+
+
+def _entering(records: Iterator[Any], key_of: KeyOf, enter: Callable[[Any], None]) -> Iterator[Any]:
+    for record in records:
+        enter(key_of(record))
+        yield record
+
+
+class _GatheringOperator(TwoInputOperator):
+    """Base of operators whose function answers what each record gives, with a method for either input."""
+
+    methods: ClassVar[tuple[str, str]]
+
+    def process(self, batch: Batch) -> None:
+        """Each batch of the first input."""
+        self._run(self.rows_of(batch), self.timestamps_of(batch), self.methods[0], self._first_key)
+
+    def process2(self, batch: Batch) -> None:
+        """Each batch of the second input."""
+        self._run(self.second_rows_of(batch), self.timestamps_of(batch), self.methods[1], self._second_key)
+
+    def _run(self, rows: list[Any], times: list[int] | None, method: str, key_of: KeyOf | None) -> None:
+        source = iter(rows)
+        try:
+            out, out_times = self.gather(self.entering(source, key_of), times, getattr(self.function, method), rows)
+        except TaskInterrupted:
+            raise
+        except BaseException as error:
+            raise self.failed(error, rows, source, key_of) from error
+        finally:
+            self.leave_key()
+        if out:
+            self.output.emit(RowBatch(out, out_times, self.handover.plain))
+
+    def gather(
+        self, records: Iterator[Any], times: list[int] | None, call: Callable[[Any], Any], rows: list[Any]
+    ) -> Gathered:
+        """The results of the records, with their timestamps."""
+        raise NotImplementedError
+
+
+@builds(plan.CoMapSpec)
+class CoMapOperator(_GatheringOperator):
+    """At most one record out for each one in: None is dropped."""
+
+    methods = ("map1", "map2")
+
+    def gather(
+        self, records: Iterator[Any], times: list[int] | None, call: Callable[[Any], Any], rows: list[Any]
+    ) -> Gathered:
+        """One result of each record, or none."""
+        if times is None:
+            return self.handover.all(results_of(call, records), rows), None
+        out_times: list[int] = []
+        return self.handover.all(timed_results(_listing(call), records, times, out_times), rows), out_times
+
+
+def _listing(call: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    def listed(record: Any) -> tuple[Any, ...]:
+        result = call(record)
+        return () if result is None else (result,)
+
+    return listed
+
+
+@builds(plan.CoFlatMapSpec)
+class CoFlatMapOperator(_GatheringOperator):
+    """Any number of records out for each one in."""
+
+    methods = ("flat_map1", "flat_map2")
+
+    def gather(
+        self, records: Iterator[Any], times: list[int] | None, call: Callable[[Any], Any], rows: list[Any]
+    ) -> Gathered:
+        """Whatever each record gives; None means nothing."""
+        if times is None:
+            return self.handover.all(chain.from_iterable(results_of(call, records)), rows), None
+        out_times: list[int] = []
+        return self.handover.all(timed_results(call, records, times, out_times), rows), out_times
+
+
+@builds(plan.CoProcessSpec)
+class CoProcessOperator(TwoInputOperator, ProcessingOperator):
+    """Runs a CoProcessFunction, or a KeyedCoProcessFunction when both streams are keyed."""
+
+    def __init__(self, setup: OperatorSetup, spec: plan.CoProcessSpec) -> None:
+        super().__init__(setup, spec)
+        self._context = RecordContext() if spec.keys is None else KeyedRecordContext()
+
+    def process(self, batch: Batch) -> None:
+        """Each record of the first input."""
+        call = self.function.process_element1
+        self.run(self.rows_of(batch), self.timestamps_of(batch), call, self._context, self._first_key)
+
+    def process2(self, batch: Batch) -> None:
+        """Each record of the second input."""
+        call = self.function.process_element2
+        self.run(self.second_rows_of(batch), self.timestamps_of(batch), call, self._context, self._second_key)

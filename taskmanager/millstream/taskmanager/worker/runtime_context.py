@@ -1,0 +1,122 @@
+"""The runtime context of one operator in one subtask, with its metrics and accumulators."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from millstream.core.jobs.names import why_unwritable
+from millstream.core.settings.configuration import Configuration
+from millstream.datastream.functions import Accumulator, Counter, MetricGroup, RuntimeContext
+from millstream.datastream.state import State, StateAccessError
+from millstream.datastream.state_descriptors import StateDescriptor
+from millstream.proto import taskmanager_pb2 as pb
+from millstream.taskmanager.worker.state.adopting import adopting
+from millstream.taskmanager.worker.state.backend import KeyedStateBackend
+
+
+class TaskMetricGroup(MetricGroup):
+    """Counters by dotted name, shared by all groups of a task."""
+
+    def __init__(self, counters: dict[str, Counter], prefix: str = "") -> None:
+        self._counters = counters
+        self._prefix = prefix
+
+    def counter(self, name: str) -> Counter:
+        """The counter of this name below this group."""
+        path = self._prefix + name
+        if why := why_unwritable(path):
+            raise ValueError(f"the counter {why}")
+        return self._counters.setdefault(path, Counter())
+
+    def add_group(self, name: str, extra: str | None = None) -> MetricGroup:
+        """A group below this one."""
+        path = f"{name}." if extra is None else f"{name}.{extra}."
+        return TaskMetricGroup(self._counters, self._prefix + path)
+
+
+class TaskRuntimeContext(RuntimeContext):
+    """What a function can ask about its task."""
+
+    def __init__(
+        self,
+        deployment: pb.TaskDeployment,
+        operator_name: str,
+        configuration: dict[str, str],
+        counters: dict[str, Counter],
+        accumulators: dict[str, Accumulator[Any]],
+    ) -> None:
+        self._deployment = deployment
+        self._name = operator_name
+        self._configuration = configuration
+        self._metrics = TaskMetricGroup(counters, f"{operator_name}.")
+        self._accumulators = accumulators
+        self.operator_id = operator_name
+        """Unique in the job."""
+        self.keyed_backend: KeyedStateBackend | None = None
+        """The operator's keyed state; None on a stream without keys."""
+
+    def keyed_state(self, descriptor: StateDescriptor) -> State:
+        """The state of a descriptor, which belongs to the key of the record at hand."""
+        if self.keyed_backend is None:
+            raise StateAccessError(
+                f"{self._name}: state '{descriptor.name}' needs a keyed stream, and this operator's has no keys: "
+                "call key_by before it"
+            )
+        state: State = adopting(descriptor, self.keyed_backend.state)
+        return state
+
+    def get_job_id(self) -> str:
+        """The job's id."""
+        return self._deployment.job_id
+
+    def get_task_name(self) -> str:
+        """The operator's name."""
+        return self._name
+
+    def get_operator_unique_id(self) -> str:
+        """The operator's id."""
+        return self.operator_id
+
+    def is_checkpointing_enabled(self) -> bool:
+        """Whether they are taken at an interval."""
+        return Configuration(self._configuration).seconds("execution.checkpointing.interval") > 0
+
+    @property
+    def has_final_checkpoint(self) -> bool:
+        """Whether a checkpoint follows the end of the input."""
+        after_end = "execution.checkpointing.checkpoints-after-tasks-finish.enabled"
+        return self.is_checkpointing_enabled() and Configuration(self._configuration).boolean(after_end)
+
+    def get_number_of_parallel_subtasks(self) -> int:
+        """The operator's parallelism."""
+        return self._deployment.parallelism
+
+    def get_max_number_of_parallel_subtasks(self) -> int:
+        """The number of key groups."""
+        return self._deployment.max_parallelism
+
+    def get_index_of_this_subtask(self) -> int:
+        """From 0."""
+        return self._deployment.subtask
+
+    def get_attempt_number(self) -> int:
+        """0 for the first attempt."""
+        return self._deployment.attempt
+
+    def get_job_parameter(self, key: str, default_value: str | None = None) -> str | None:
+        """An option of the job's configuration."""
+        return self._configuration.get(key, default_value)
+
+    def get_metrics_group(self) -> MetricGroup:
+        """Where to register metrics."""
+        return self._metrics
+
+    def add_accumulator(self, name: str, accumulator: Accumulator[Any]) -> None:
+        """Registers an accumulator for this subtask."""
+        if name in self._accumulators:
+            raise ValueError(f"this task has an accumulator '{name}' already")
+        self._accumulators[name] = accumulator
+
+    def get_accumulator(self, name: str) -> Accumulator[Any]:
+        """The accumulator of this name."""
+        return self._accumulators[name]

@@ -1,0 +1,388 @@
+"""The slot worker's loop: one thread that runs all tasks of a slot.
+
+Each turn takes the mails that have come (commands, frames, wake-ups), fires what is due, and gives every task one
+bounded step; when no task can go on it sleeps on the mailbox. Everything that tasks, channels and operators do
+happens on this thread; other threads only put mails into the mailbox.
+"""
+
+from __future__ import annotations
+
+import heapq
+import logging
+import queue
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from millstream.core.clock import Clock
+from millstream.core.jobs.barriers import Alignment, StopMode
+from millstream.core.jobs.states import ExecutionState
+from millstream.core.logs.failure_texts import failure_lines
+from millstream.core.processes.forking import leave_if_forked, loops_start_here
+from millstream.core.records.batches import Barrier
+from millstream.core.settings.configuration import Configuration
+from millstream.proto import dispatcher_pb2
+from millstream.proto import taskmanager_pb2 as pb
+from millstream.taskmanager.supervisor.memory_limit import lifted, limit_memory
+from millstream.taskmanager.worker.checkpointing.local_copies import SlotCopies
+from millstream.taskmanager.worker.checkpointing.storages import DIRECTORIES, Storages
+from millstream.taskmanager.worker.checkpointing.writer_thread import CheckpointServices, SnapshotWritten
+from millstream.taskmanager.worker.checkpointing.writing import warm_up
+from millstream.taskmanager.worker.failures import PeerLostError, describe_failure
+from millstream.taskmanager.worker.interruption import TaskInterrupted
+from millstream.taskmanager.worker.network.channel_table import ChannelTable
+from millstream.taskmanager.worker.network.data_plane import DataPlane, FrameArrived, PeerLost
+from millstream.taskmanager.worker.network.debloating import FIRST_ROWS
+from millstream.taskmanager.worker.network.inputs import ProtocolError, RemoteInputChannel
+from millstream.taskmanager.worker.task import OperatorMail, Task
+from millstream.taskmanager.worker.task_factory import TaskFactory, is_debloating
+from millstream.taskmanager.worker.task_pacing import StepResult
+
+log = logging.getLogger(__name__)
+
+
+_WRITERS = 4  # snapshots that are written at the same time: they wait for storage more than for the processor
+_DRAIN = 0.005  # seconds that a task may go on consuming before its producers take their turn: full queues are latency
+
+
+@dataclass(frozen=True, slots=True)
+class WakeUp:
+    """A source reader has something."""
+
+    attempt_id: str
+
+
+Mail = pb.WorkerCommand | FrameArrived | PeerLost | WakeUp | OperatorMail | SnapshotWritten
+
+
+class SlotWorker:
+    """Runs the tasks of one slot."""
+
+    def __init__(
+        self, start: pb.StartWorker, host: str, clock: Clock, send: Callable[[pb.WorkerMessage], None]
+    ) -> None:
+        loops_start_here()
+        options = dict(start.configuration)
+        configuration = Configuration(options)
+        self._allocation = start.allocation_id
+        self._clock = clock
+        self._send = send
+        self.mailbox: queue.SimpleQueue[Mail] = queue.SimpleQueue()
+        self._data_plane = DataPlane(start.job_id, host, configuration, self.mailbox.put)
+        self._channels = ChannelTable(FIRST_ROWS if is_debloating(configuration) else 0)
+        self._writers = ThreadPoolExecutor(_WRITERS, thread_name_prefix="snapshots")
+        storages = Storages(start.job_id, *(configuration.string(option) for option in DIRECTORIES))
+        incremental = configuration.boolean("execution.checkpointing.incremental")
+        self._takes_checkpoints = configuration.seconds("execution.checkpointing.interval") > 0
+        takes_final = self._takes_checkpoints and configuration.boolean(
+            "execution.checkpointing.checkpoints-after-tasks-finish.enabled"
+        )
+        copies = SlotCopies(start.local_state_folder, configuration.boolean("execution.state-recovery.from-local"))
+        self._checkpoints = CheckpointServices(
+            start.allocation_id, clock, storages, incremental, self._writers.submit, self.mailbox.put, send,
+            takes_final, copies,
+        )  # fmt: skip
+        self._factory = TaskFactory(
+            host,
+            options,
+            self._data_plane,
+            self._channels,
+            lambda event: send(pb.WorkerMessage(reader_event=event)),
+            lambda attempt_id: self.mailbox.put(WakeUp(attempt_id)),
+            self._wake_up_in,
+            clock,
+            storages,
+            self.mailbox.put,
+        )
+        self._tasks: dict[str, Task] = {}
+        self._timers: list[tuple[float, str]] = []
+        self._stopped = False
+        self._metrics_due = 0.0
+        self._metrics_interval = configuration.seconds("metrics.fetcher.update-interval")
+        self.current: Task | None = None
+        self.cancelling: set[str] = set()
+
+    def run(self, memory: int = 0) -> None:
+        """Until a stop command. `memory` limits what the tasks may take, in bytes."""
+        self._data_plane.start()
+        limit_memory(memory)
+        if self._takes_checkpoints:
+            self._writers.submit(warm_up)
+        ready = pb.WorkerReady(allocation_id=self._allocation, data_address=self._data_plane.address)
+        self._send(pb.WorkerMessage(ready=ready))
+        try:
+            while not self._stopped:
+                self.turn()
+        finally:
+            for task in list(self._tasks.values()):
+                self._close(task)
+            self._writers.shutdown(wait=False, cancel_futures=True)
+            self._data_plane.stop()
+
+    def turn(self) -> None:
+        """One turn of the loop; sleeps when there is nothing to do."""
+        self._take_mails(None)
+        now = self._clock.monotonic()
+        worked = False
+        for task in reversed(list(self._tasks.values())):
+            worked |= self._step(task)
+            until = now + _DRAIN
+            while task.may_go_on and self._clock.monotonic() < until:
+                if not self._step(task):
+                    break
+        if not worked and not self._stopped:
+            self._sleep()
+        else:
+            self._flush_due(self._clock.monotonic())
+        if now >= self._metrics_due:
+            self._metrics_due = now + self._metrics_interval
+            self._report_metrics()
+
+    def _step(self, task: Task) -> bool:
+        if task.state is not ExecutionState.RUNNING:
+            return False
+        started = self._clock.monotonic()
+        task.pacing.waited_until(started, task.last_result)
+        if not self._in_task(task, task.step):
+            return True
+        task.pacing.worked_until(self._clock.monotonic())
+        if task.last_result is StepResult.ENDED:
+            self._end(task)
+            return True
+        return task.last_result is StepResult.WORKED
+
+    def _sleep(self) -> None:
+        now = self._clock.monotonic()
+        due = self._flush_due(now)
+        if self._timers and (due is None or self._timers[0][0] < due):
+            due = self._timers[0][0]
+        if due is None or due > self._metrics_due:
+            due = max(self._metrics_due, now + 0.001)
+        self._take_mails(max(0.0, due - now))
+
+    def _flush_due(self, now: float) -> float | None:
+        next_due: float | None = None
+        for task in list(self._tasks.values()):
+            if self._in_task(task, partial(task.flush_due, now)):
+                due = task.next_flush
+                if due is not None and (next_due is None or due < next_due):
+                    next_due = due
+        while self._timers and self._timers[0][0] <= now:
+            _, attempt_id = heapq.heappop(self._timers)
+            if attempt_id in self._tasks:
+                self._tasks[attempt_id].wake_up()
+                next_due = now
+        return next_due
+
+    def _take_mails(self, wait: float | None) -> None:
+        get = self.mailbox.get
+        try:
+            self._handle(get(timeout=wait) if wait is not None else get(block=False))
+            while True:
+                self._handle(get(block=False))
+        except queue.Empty:
+            pass
+
+    def _handle(self, mail: Mail) -> None:
+        if isinstance(mail, FrameArrived):
+            try:
+                self._channels.arrived(mail.peer, mail.frame)
+            except ProtocolError as error:
+                self._data_plane.refuse(mail.peer, str(error))
+        elif isinstance(mail, WakeUp):
+            if mail.attempt_id in self._tasks:
+                self._tasks[mail.attempt_id].wake_up()
+        elif isinstance(mail, OperatorMail):
+            self._deliver(mail)
+        elif isinstance(mail, PeerLost):
+            self._lose_peer(mail)
+        elif isinstance(mail, SnapshotWritten):
+            self._snapshot_written(mail)
+        else:
+            self._handle_command(mail)
+
+    def _handle_command(self, command: pb.WorkerCommand) -> None:
+        match command.WhichOneof("kind"):
+            case "deploy":
+                for deployment in command.deploy.tasks:
+                    self._factory.connect(deployment)
+                for deployment in command.deploy.tasks:
+                    self._deploy(deployment)
+            case "cancel":
+                for attempt_id in command.cancel.attempt_ids:
+                    if attempt_id in self._tasks:
+                        self._cancel(self._tasks[attempt_id])
+            case "coordinator_event":
+                self._handle_coordinator_event(command.coordinator_event)
+            case "collect":
+                self._collect(command.collect)
+            case "trigger_checkpoint":
+                self._trigger_checkpoint(command.trigger_checkpoint)
+            case "checkpoint_notice":
+                self._notify_of_checkpoint(command.checkpoint_notice)
+            case "stop":
+                self._stopped = True
+            case other:
+                log.error("unexpected command %s", other)
+
+    def _deploy(self, deployment: pb.TaskDeployment) -> None:
+        task = Task(deployment, self._factory.max_rows, self._factory.max_column_rows, self._checkpoints)
+        self._tasks[task.attempt_id] = task
+        self._update(task, ExecutionState.INITIALIZING)
+        if task.attempt_id in self.cancelling:  # since the deployment came; restoring it would take its time
+            self._cancel(task)
+            return
+        if not self._in_task(task, lambda: self._factory.build(task)) or not self._in_task(task, task.open):
+            return
+        self._update(task, ExecutionState.RUNNING)
+
+    def _in_task(self, task: Task, call: Callable[[], object]) -> bool:
+        """Runs something of a task's; answers whether the task survived it."""
+        self.current = task
+        try:
+            call()
+        except BaseException as error:  # also an interrupt: one that nobody asked for is the user's error
+            leave_if_forked(error)
+            self._fail(task, error)
+            return False
+        finally:
+            self.current = None
+        leave_if_forked()
+        return True
+
+    def _wake_up_in(self, attempt_id: str, seconds: float) -> None:
+        heapq.heappush(self._timers, (self._clock.monotonic() + seconds, attempt_id))
+
+    def _handle_coordinator_event(self, event: pb.CoordinatorEvent) -> None:
+        self._deliver(OperatorMail(event.attempt_id, None, event))
+
+    def _deliver(self, mail: OperatorMail) -> Any:
+        """Hands a mail to an operator; answers what that answers, or None when there is no such operator."""
+        task = self._tasks.get(mail.attempt_id)
+        answers: list[Any] = [None]
+        if task is not None and task.state is ExecutionState.RUNNING:
+            self._in_task(task, lambda: answers.append(task.deliver(mail)))
+        return answers[-1]
+
+    def _collect(self, command: pb.CollectFromTask) -> None:
+        request = command.request
+        answer = self._deliver(OperatorMail(command.attempt_id, request.operator_id, request))
+        if answer is None:
+            gone = "the collecting task is not running"
+            answer = dispatcher_pb2.CollectResponse(request_id=request.request_id, error=gone)
+        self._send(pb.WorkerMessage(collected=answer))
+
+    def _trigger_checkpoint(self, command: pb.TriggerCheckpoint) -> None:
+        options = command.options
+        barrier = Barrier(
+            options.checkpoint_id, options.timestamp, options.savepoint, options.location,
+            options.alignment != Alignment.AT_LEAST_ONCE, options.full, StopMode(options.stop or StopMode.NONE),
+            options.alignment == Alignment.UNALIGNED,
+            options.aligned_timeout_ms if options.HasField("aligned_timeout_ms") else None, options.native,
+            options.oldest_base,
+        )  # fmt: skip
+        for attempt_id in command.attempt_ids:
+            task = self._tasks.get(attempt_id)
+            if task is not None and task.state is ExecutionState.RUNNING:
+                self._in_task(task, partial(task.checkpoints.trigger, barrier))
+
+    def _notify_of_checkpoint(self, notice: pb.CheckpointNotice) -> None:
+        for attempt_id in notice.attempt_ids:
+            task = self._tasks.get(attempt_id)
+            if task is not None and task.state is ExecutionState.RUNNING:
+                tell = task.checkpoints.completed if notice.completed else task.checkpoints.aborted
+                self._in_task(task, partial(tell, notice.checkpoint_id))
+
+    def _snapshot_written(self, mail: SnapshotWritten) -> None:
+        task = self._tasks.get(mail.attempt_id)
+        if task is not None:
+            self._in_task(task, partial(task.checkpoints.written, mail))
+        elif mail.written is not None:
+            self._checkpoints.discard(mail.barrier.location, mail.written.new_files)
+
+    def _lose_peer(self, lost: PeerLost) -> None:
+        for task in list(self._tasks.values()):
+            self._fail_for_peer(task, lost.peer, lost.reason)
+
+    def _fail_for_peer(self, task: Task, peer: str, reason: str) -> None:
+        if task.state is not ExecutionState.RUNNING:
+            return
+        names = [
+            c.name for g in task.gates for c in g.channels
+            if isinstance(c, RemoteInputChannel) and c.peer == peer and not c.has_all
+        ]  # fmt: skip
+        kind = "producer"
+        if not names:
+            kind = "consumer"
+            names = [c.name for p in task.partitions for c in p.remote_channels if c.peer == peer]
+        if names:
+            others = f" and {len(names) - 1} more" if len(names) > 1 else ""
+            self._fail(task, PeerLostError(f"lost the {kind} {names[0]}{others} at {peer}: {reason}"))
+
+    def _end(self, task: Task) -> None:
+        errors = self._close(task)
+        if errors:
+            self._fail(task, errors[0])
+            return
+        update = pb.TaskUpdate()
+        if self._in_task(task, lambda: update.accumulators.extend(task.accumulated())):
+            task.move_to(ExecutionState.FINISHED)
+            self._report(task, update)
+            self._forget(task)
+
+    def _fail(self, task: Task, error: BaseException) -> None:
+        if task.attempt_id in self.cancelling:
+            self._cancel(task)
+            return
+        with lifted():
+            self._close(task)
+            task.move_to(ExecutionState.FAILED)
+            failure = describe_failure(error, task.deployment, self._clock.now_ms(), task.records_taken)
+            log.warning("task %s failed:\n%s", task.deployment.task_name, "\n".join(failure_lines(failure)))
+            self._report(task, pb.TaskUpdate(failure=failure))
+            self._forget(task)
+
+    def _cancel(self, task: Task) -> None:
+        self._close(task)
+        task.move_to(ExecutionState.CANCELED)
+        self._report(task, pb.TaskUpdate())
+        self._forget(task)
+
+    def _close(self, task: Task) -> list[BaseException]:
+        self.current = task
+        try:
+            errors = task.close()
+        except TaskInterrupted as interrupt:
+            errors = [] if task.attempt_id in self.cancelling else [interrupt]
+        finally:
+            self.current = None
+        for error in errors:
+            log.warning("closing %s: %s", task.deployment.task_name, error)
+        return errors
+
+    def _forget(self, task: Task) -> None:
+        del self._tasks[task.attempt_id]
+        self._channels.forget(task.gates, [c for p in task.partitions for c in p.remote_channels])
+
+    def _update(self, task: Task, state: ExecutionState) -> None:
+        task.move_to(state)
+        self._report(task, pb.TaskUpdate())
+
+    def _report(self, task: Task, update: pb.TaskUpdate) -> None:
+        update.allocation_id = self._allocation
+        update.attempt_id = task.attempt_id
+        update.state = task.state
+        if task.state.is_terminal:
+            update.metrics.CopyFrom(task.metrics())
+        self._send(pb.WorkerMessage(task_update=update))
+
+    def _report_metrics(self) -> None:
+        updates = [
+            pb.TaskUpdate(allocation_id=self._allocation, attempt_id=t.attempt_id, metrics=t.metrics())
+            for t in self._tasks.values()
+            if t.state is ExecutionState.RUNNING
+        ]
+        if updates:
+            self._send(pb.WorkerMessage(metrics=pb.TaskMetricsReport(tasks=updates)))

@@ -1,0 +1,190 @@
+"""State whose declared type makes something of the values that it gets: single precision, or rows with names.
+
+A value is what its type makes of it from the moment when the state takes it, so reading it answers the same before and
+after a restore. Other state has no such wrapper.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, TypeVar
+
+from millstream.core.records.adoption import Adopt, adopter
+from millstream.core.records.exact_values import InexactError
+from millstream.datastream.functions import AggregateFunction
+from millstream.datastream.state import BroadcastState, ListState, ReducingState, State, StateAccessError, ValueState
+from millstream.datastream.state_descriptors import (
+    AggregatingStateDescriptor,
+    ListStateDescriptor,
+    MapStateDescriptor,
+    ReducingStateDescriptor,
+    StateDescriptor,
+)
+
+D = TypeVar("D", bound=StateDescriptor)
+
+
+def adopting(descriptor: D, make: Callable[[D], Any]) -> Any:
+    """The state that is made of the descriptor, with values that are what their declared types make of them."""
+    found = [adopter(kind) for kind in descriptor.types]
+    if not any(found):
+        return make(descriptor)
+    found = [None if adopt is None else _telling(descriptor.name, adopt) for adopt in found]
+    value = found[-1] or _same
+    match descriptor:
+        case MapStateDescriptor():
+            return AdoptingMapState(make(descriptor), found[0] or _same, value)
+        case ListStateDescriptor():
+            return AdoptingListState(make(descriptor), value)
+        case ReducingStateDescriptor():
+            reducing, reduce = copy.copy(descriptor), descriptor.reduce
+            reducing.reduce = lambda old, new: value(reduce(old, new))
+            return AdoptingReducingState(make(reducing), value)
+        case AggregatingStateDescriptor():
+            aggregating = copy.copy(descriptor)
+            aggregating.agg_function = _AdoptingAggregate(descriptor.agg_function, value)
+            return make(aggregating)
+        case _:
+            return AdoptingValueState(make(descriptor), value)
+
+
+def _same(value: Any) -> Any:
+    return value
+
+
+def _telling(name: str, adopt: Adopt) -> Adopt:
+    def told(value: Any) -> Any:
+        try:
+            return adopt(value)
+        except InexactError as error:
+            raise StateAccessError(f"state '{name}' cannot hold {error}") from None
+
+    return told
+
+
+class _AdoptingState(State):
+    def __init__(self, state: Any, adopt: Adopt) -> None:
+        self._state = state
+        self._adopt = adopt
+
+    def set_namespace(self, namespace: Any) -> None:
+        """Which namespace is meant from now on."""
+        self._state.set_namespace(namespace)
+
+    def merge_namespaces(self, target: Any, sources: Iterable[Any]) -> None:
+        """Makes one of what several namespaces have, where the state can."""
+        self._state.merge_namespaces(target, sources)
+
+    def clear(self) -> None:
+        """Removes what is kept."""
+        self._state.clear()
+
+
+class AdoptingValueState(_AdoptingState, ValueState[Any]):
+    """One value."""
+
+    def value(self) -> Any:
+        """The value, or None."""
+        return self._state.value()
+
+    def update(self, value: Any) -> None:
+        """Replaces the value."""
+        self._state.update(self._adopt(value))
+
+
+class AdoptingReducingState(_AdoptingState, ReducingState[Any]):
+    """One value, combined with each that is added."""
+
+    def get(self) -> Any:
+        """The value, or None."""
+        return self._state.get()
+
+    def add(self, value: Any) -> None:
+        """Combines a value with the one so far."""
+        self._state.add(self._adopt(value))
+
+
+class AdoptingListState(_AdoptingState, ListState[Any]):
+    """A list."""
+
+    def get(self) -> list[Any]:
+        """A new list of the elements."""
+        elements: list[Any] = self._state.get()
+        return elements
+
+    def add(self, value: Any) -> None:
+        """Adds an element."""
+        self._state.add(self._adopt(value))
+
+    def add_all(self, values: Iterable[Any]) -> None:
+        """Adds elements."""
+        self._state.add_all(list(map(self._adopt, values)))
+
+    def update(self, values: Iterable[Any]) -> None:
+        """Replaces all elements."""
+        self._state.update(list(map(self._adopt, values)))
+
+
+class AdoptingMapState(_AdoptingState, BroadcastState[Any, Any]):
+    """A map, of keys or of a broadcast."""
+
+    def __init__(self, state: Any, key: Adopt, value: Adopt) -> None:
+        super().__init__(state, value)
+        self._key = key
+
+    def get(self, key: Any) -> Any:
+        """The key's value, or None."""
+        return self._state.get(self._key(key))
+
+    def contains(self, key: Any) -> bool:
+        """Whether the map has the key."""
+        return bool(self._state.contains(self._key(key)))
+
+    def items(self) -> Any:
+        """Keys with their values."""
+        return self._state.items()
+
+    def keys(self) -> Any:
+        """The keys."""
+        return self._state.keys()
+
+    def values(self) -> Any:
+        """The values."""
+        return self._state.values()
+
+    def is_empty(self) -> bool:
+        """Whether there are no entries."""
+        return bool(self._state.is_empty())
+
+    def put(self, key: Any, value: Any) -> None:
+        """Sets a key's value."""
+        self._state.put(self._key(key), self._adopt(value))
+
+    def put_all(self, dict_value: Mapping[Any, Any]) -> None:
+        """Sets the values of several keys."""
+        self._state.put_all({self._key(key): self._adopt(value) for key, value in dict_value.items()})
+
+    def remove(self, key: Any) -> None:
+        """Removes a key."""
+        self._state.remove(self._key(key))
+
+
+class _AdoptingAggregate(AggregateFunction):
+    """Of an accumulator whose type makes something of it."""
+
+    def __init__(self, function: AggregateFunction, adopt: Adopt) -> None:
+        self._function = function
+        self._adopt = adopt
+
+    def create_accumulator(self) -> Any:
+        return self._adopt(self._function.create_accumulator())
+
+    def add(self, value: Any, accumulator: Any) -> Any:
+        return self._adopt(self._function.add(value, accumulator))
+
+    def get_result(self, accumulator: Any) -> Any:
+        return self._function.get_result(accumulator)
+
+    def merge(self, acc1: Any, acc2: Any) -> Any:
+        return self._adopt(self._function.merge(acc1, acc2))

@@ -1,0 +1,28 @@
+"""What the state objects over a heap table have in common."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from millstream.taskmanager.worker.state.address import AnyAddress
+from millstream.taskmanager.worker.state.table_states import AddressedState
+
+if TYPE_CHECKING:
+    from millstream.taskmanager.worker.state.heap.table import HeapTable
+
+
+class HeapState(AddressedState):
+    """The table, and which of its entries is meant."""
+
+    def __init__(self, table: HeapTable, address: AnyAddress) -> None:
+        super().__init__(address)
+        self._table = table
+        self._dict = table.values
+
+    def clear(self) -> None:
+        """Removes the entry."""
+        self._table.remove(self._at.key)
+
+    def _changed(self, entry: Any) -> None:
+        if self._table.dirty is not None:
+            self._table.dirty.add(entry)

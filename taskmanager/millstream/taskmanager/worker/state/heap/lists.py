@@ -1,0 +1,54 @@
+"""List state over a heap table."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from millstream.taskmanager.worker.state.heap.addressed import HeapState
+from millstream.taskmanager.worker.state.table_states import MergingListState
+
+
+class HeapListState(HeapState, MergingListState):
+    """A list for each entry; an empty one is no entry."""
+
+    def get(self) -> list[Any]:
+        """A new list of the elements."""
+        entry = self._at.key
+        elements = self._dict.get(entry)
+        if elements is None:
+            return []
+        if self._table.watched:
+            elements = self._table.private(entry, elements)
+        return list(elements)
+
+    def add(self, value: Any) -> None:
+        """Adds an element."""
+        entry = self._at.key
+        elements = self._dict.get(entry)
+        if elements is None:
+            self._dict[entry] = [value]
+        else:
+            self._table.own(entry, elements).append(value)
+        self._changed(entry)
+
+    def add_all(self, values: Iterable[Any]) -> None:
+        """Adds elements."""
+        added = list(values)  # all of them or none: going through them may fail
+        entry = self._at.key
+        elements = self._dict.get(entry)
+        if elements is None:
+            self.update(added)
+            return
+        self._table.own(entry, elements).extend(added)
+        self._changed(entry)
+
+    def update(self, values: Iterable[Any]) -> None:
+        """Replaces all elements."""
+        elements = list(values)
+        if not elements:
+            self.clear()
+            return
+        entry = self._at.key
+        self._dict[entry] = elements
+        self._changed(entry)

@@ -1,0 +1,83 @@
+"""Map state over a heap table."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from millstream.datastream.state import BroadcastState, MapState
+from millstream.taskmanager.worker.state.heap.addressed import HeapState
+
+
+class HeapMapState(HeapState, MapState[Any, Any]):
+    """A map for each entry; an empty one is no entry."""
+
+    def _map(self) -> dict[Any, Any]:
+        """To read from."""
+        entry = self._at.key
+        found: dict[Any, Any] = self._dict.get(entry, {})
+        if found and self._table.watched:
+            found = self._table.private(entry, found)
+        return found
+
+    def get(self, key: Any) -> Any:
+        """The key's value, or None."""
+        return self._map().get(key)
+
+    def contains(self, key: Any) -> bool:
+        """Whether the map has the key."""
+        return key in self._dict.get(self._at.key, ())
+
+    def items(self) -> list[tuple[Any, Any]]:
+        """Keys with their values."""
+        return list(self._map().items())
+
+    def keys(self) -> list[Any]:
+        """The keys."""
+        return list(self._dict.get(self._at.key, ()))
+
+    def values(self) -> list[Any]:
+        """The values."""
+        return list(self._map().values())
+
+    def is_empty(self) -> bool:
+        """Whether there are no entries."""
+        return self._at.key not in self._dict
+
+    def put(self, key: Any, value: Any) -> None:
+        """Sets a key's value."""
+        entry = self._at.key
+        found = self._dict.get(entry)
+        if found is None:
+            self._dict[entry] = {key: value}
+        else:
+            self._table.own(entry, found)[key] = value
+        self._changed(entry)
+
+    def put_all(self, dict_value: Mapping[Any, Any]) -> None:
+        """Sets the values of several keys."""
+        if not dict_value:
+            return
+        entry = self._at.key
+        found = self._dict.get(entry)
+        if found is None:
+            self._dict[entry] = dict(dict_value)
+        else:
+            self._table.own(entry, found).update(dict_value)
+        self._changed(entry)
+
+    def remove(self, key: Any) -> None:
+        """Removes a key."""
+        entry = self._at.key
+        found = self._dict.get(entry)
+        if found is None or key not in found:
+            return
+        if len(found) == 1:
+            self._table.remove(entry)
+            return
+        del self._table.own(entry, found)[key]
+        self._changed(entry)
+
+
+class HeapBroadcastState(HeapMapState, BroadcastState[Any, Any]):
+    """The one map of a broadcast state."""

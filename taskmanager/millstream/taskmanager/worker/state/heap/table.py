@@ -1,0 +1,300 @@
+"""One state on the heap: a dictionary from entry (the key, or key and namespace) to what the state keeps of it.
+
+The dictionary is the same object for as long as the table lives, so state objects hold it directly. A capture takes a
+shallow copy of it. From then on until the capture is released, whatever both hold is copied before it is changed or
+handed out to someone who could change it; which is so exactly when the capture's entry is the same object. List and
+map state count as changeable as a whole: copying one copies its elements too, unless they cannot be changed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from itertools import islice, repeat
+from operator import is_, itemgetter
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from millstream.core.keys.key_values import PLAIN
+from millstream.core.records.copying import ATOMIC, is_immutable, is_immutable_type, private_copy
+from millstream.core.records.handover import Handover
+from millstream.core.snapshot.metadata.model import StateKind
+from millstream.core.snapshot.tables.restore import Rows
+from millstream.taskmanager.worker.state.address import AnyAddress
+from millstream.taskmanager.worker.state.captured import RestoredFile, StateDeclaration
+from millstream.taskmanager.worker.state.columns import ColumnAccess
+from millstream.taskmanager.worker.state.declarations import check_namespaces
+from millstream.taskmanager.worker.state.dirty import DirtyKeyGroups
+from millstream.taskmanager.worker.state.expiring import Expiry, unexpired
+from millstream.taskmanager.worker.state.heap.captured import GroupColumn, HeapCapture
+from millstream.taskmanager.worker.state.heap.lists import HeapListState
+from millstream.taskmanager.worker.state.heap.maps import HeapMapState
+from millstream.taskmanager.worker.state.key_group_index import KeyGroupIndex
+from millstream.taskmanager.worker.state.restored_rows import owned_rows, refuse_native
+from millstream.taskmanager.worker.state.table import MISSING
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+
+class HeapTable(ColumnAccess):
+    """The entries of one state. Owned by the task's thread."""
+
+    def __init__(
+        self, declaration: StateDeclaration, index: KeyGroupIndex, expiry: Expiry | None = None, tracked: bool = False
+    ) -> None:
+        self.declaration = declaration
+        self.values: dict[Any, Any] = {}
+        self.expiry = expiry
+        self.dirty = DirtyKeyGroups(index, itemgetter(0) if declaration.namespaced else None) if tracked else None
+        self.watched = False
+        self._index = index
+        self._captures: tuple[HeapCapture, ...] = ()
+        self._deletions = 0
+        self._groups = GroupColumn()
+        self._round: Iterator[Any] = iter(())
+        self._unexpired = unexpired(declaration.kind)
+        self._changeable = not is_immutable_type(declaration.kept_type)
+        self._watch()
+
+    def list_state(self, address: AnyAddress) -> HeapListState:
+        """The lists of the entries."""
+        return HeapListState(self, address)
+
+    def map_state(self, address: AnyAddress) -> HeapMapState:
+        """The maps of the entries."""
+        return HeapMapState(self, address)
+
+    # Single entries
+
+    def get(self, entry: Any) -> Any:
+        """The entry's value, or MISSING."""
+        value = self.values.get(entry, MISSING)
+        return value if not self.watched or value is MISSING else self.private(entry, value)
+
+    def put(self, entry: Any, value: Any) -> None:
+        """Sets the entry's value."""
+        self.values[entry] = value
+        if self.dirty is not None:
+            self.dirty.add(entry)
+
+    def remove(self, entry: Any) -> None:
+        """Removes an entry."""
+        if entry in self.values:  # not `pop`, which does not hash the entry when the dictionary is empty
+            del self.values[entry]
+            self._deletions += 1
+            if self.dirty is not None:
+                self.dirty.add(entry)
+
+    def private(self, entry: Any, value: Any) -> Any:
+        """An entry's value as it may be handed out: a copy, which is the value from now on, if a capture has it.
+
+        Call it only when `watched`.
+        """
+        if is_immutable(value):
+            return value
+        if self.dirty is not None:
+            self.dirty.add(entry)
+        return self.own(entry, value)
+
+    def own(self, entry: Any, value: Any) -> Any:
+        """What an entry has, to be changed: a copy, which is the entry's from now on, if a capture has it."""
+        if self._captures and self._is_captured(entry, value):
+            value = self.values[entry] = private_copy(value) if self._changeable else value.copy()
+        return value
+
+    def sweep(self, entries: int, now: int) -> None:
+        """Removes what has expired of the next few entries."""
+        values = self.values
+        looked_at = list(islice(self._round, entries))
+        if not looked_at:
+            self._round = iter(list(values))
+            looked_at = list(islice(self._round, entries))
+        alive_of = self._unexpired
+        for entry in looked_at:
+            value = values.get(entry)  # it may be gone by now
+            if value is not None and (alive := alive_of(value, now)) is not value:
+                if alive is None:
+                    self.remove(entry)
+                else:
+                    self.put(entry, alive)
+
+    # Batches
+
+    def get_all(self, keys: Collection[Any], namespaces: Iterable[Any] | None = None) -> list[Any]:
+        """The values of many entries, MISSING where there is none."""
+        if self.watched:
+            return list(map(self.get, self._entries(keys, namespaces)))
+        return list(map(self.values.get, self._entries(keys, namespaces), repeat(MISSING)))
+
+    def put_all(self, keys: Collection[Any], values: Iterable[Any], namespaces: Iterable[Any] | None = None) -> None:
+        """Sets the values of many entries; MISSING removes."""
+        entries = self._entries(keys, namespaces)
+        written = list(values)
+        self.values.update(zip(entries, written, strict=True))
+        if self.dirty is not None:
+            self.dirty.add_all(entries)
+        if any(map(is_, written, repeat(MISSING))):
+            for entry in entries:
+                if self.values.get(entry) is MISSING:
+                    self.remove(entry)
+
+    def _entries(self, keys: Collection[Any], namespaces: Iterable[Any] | None) -> list[Any]:
+        check_namespaces(self.declaration, namespaces is not None)
+        canonical = self._index.canonical_keys(keys if isinstance(keys, list) else list(keys))
+        return canonical if namespaces is None else list(zip(canonical, namespaces, strict=True))
+
+    def fold(
+        self, keys: Sequence[Any], records: Iterator[Any], reduce: Callable[[Any, Any], Any],
+        handover: Handover | None = None, *, namespaces: Iterable[Any] | None = None,
+        first: Callable[[Any], Any] | None = None,
+    ) -> list[Any]:  # fmt: skip
+        """Folds each record into its entry's value, in order; answers the new value after each record."""
+        canonical: Callable[[Any], Any] = self._index.canonical
+        if namespaces is not None or self.declaration.namespaced:
+            keys, canonical = self._entries(keys, namespaces), _itself
+        if self.dirty is not None:
+            self.dirty.add_all(keys)
+        self.forget_released()
+        if handover is not None:
+            return self._fold_apart(keys, records, reduce, canonical, first, handover)
+        if self._captures and self._changeable:
+            return self._fold_watched(keys, records, reduce, canonical, first)
+        values, plain = self.values, PLAIN
+        results: list[Any] = []
+        append = results.append
+        for key, record in zip(keys, records, strict=False):
+            if key in values or (type(key) not in plain and (key := canonical(key)) in values):
+                record = reduce(values[key], record)
+            elif first is not None:
+                record = first(record)
+            values[key] = record
+            append(record)
+        return results
+
+    def _fold_watched(
+        self, keys: Sequence[Any], records: Iterator[Any], reduce: Callable[[Any, Any], Any],
+        canonical: Callable[[Any], Any], first: Callable[[Any], Any] | None,
+    ) -> list[Any]:  # fmt: skip
+        """The same, with the test for tuples of plain values inside of the loop: it costs a third of the call."""
+        values, atomic, private = self.values, ATOMIC, self.private
+        results: list[Any] = []
+        append = results.append
+        for key, record in zip(keys, records, strict=False):
+            if key not in values and type(key) not in PLAIN:
+                key = canonical(key)
+            if key in values:
+                before = values[key]
+                for item in before if type(before) is tuple else (before,):
+                    if type(item) not in atomic:
+                        before = private(key, before)
+                        break
+                record = reduce(before, record)
+            elif first is not None:
+                record = first(record)
+            values[key] = record
+            append(record)
+        return results
+
+    def _fold_apart(
+        self, keys: Sequence[Any], records: Iterator[Any], reduce: Callable[[Any, Any], Any],
+        canonical: Callable[[Any], Any], first: Callable[[Any], Any] | None, handover: Handover,
+    ) -> list[Any]:  # fmt: skip
+        """The same for values that are copied, if they can be changed."""
+        handover.plain = True
+        values, atomic, plain, watched = self.values, ATOMIC, PLAIN, self.watched
+        results: list[Any] = []
+        append = results.append
+        for key, record in zip(keys, records, strict=False):
+            if key in values or (type(key) not in plain and (key := canonical(key)) in values):
+                record = reduce(self.private(key, values[key]) if watched else values[key], record)
+            elif first is not None:
+                record = first(record)
+            if type(record) is tuple:
+                if len(record) == 2:  # faster than the loop
+                    unchangeable = type(record[0]) in atomic and type(record[1]) in atomic
+                else:
+                    unchangeable = True
+                    for item in record:
+                        if type(item) not in atomic:
+                            unchangeable = False
+                            break
+            else:
+                unchangeable = type(record) in atomic
+            if unchangeable:
+                values[key] = record
+            else:
+                values[key] = handover.kept(record)
+                record = handover.kept(record)
+            append(record)
+        return results
+
+    # Captures
+
+    def capture(self, checkpoint_id: int, incremental: bool) -> HeapCapture:
+        """The entries as they are now. Incremental: together with what was touched since the last one completed."""
+        base: int | None = None
+        dirty_groups: frozenset[int] | None = None
+        if incremental and self.dirty is not None:
+            base, dirty_groups = self.dirty.close_interval(checkpoint_id)
+        deletions, groups, index = self._deletions, self._groups, self._index
+
+        def key_groups(keys: list[Any]) -> npt.NDArray[np.int32]:
+            return groups.of(keys, deletions, index)
+
+        captured = HeapCapture(
+            self.declaration,
+            self.values.copy(),
+            self._index,
+            key_groups,
+            base,
+            dirty_groups,
+            self.expiry.now() if self.expiry is not None and self.expiry.in_snapshots else None,
+        )
+        self._captures = (*self._captures, captured)
+        self.forget_released()
+        self._watch()
+        return captured
+
+    def confirm(self, checkpoint_id: int) -> None:
+        """The checkpoint is complete: incremental ones can build upon it."""
+        if self.dirty is not None:
+            self.dirty.confirm(checkpoint_id)
+
+    def load(self, rows: Rows) -> None:
+        """Takes over rows of a snapshot: those in the key groups owned here."""
+        chosen = owned_rows(rows, self._index)
+        entries = self._index.canonical_keys(rows.keys)
+        if self.declaration.namespaced:
+            entries = list(zip(entries, rows.namespaces, strict=True))
+        match self.declaration.kind:
+            case StateKind.LIST:
+                for row in sorted(chosen, key=rows.detail.__getitem__):
+                    self.values.setdefault(entries[row], []).append(rows.content[row])
+            case StateKind.MAP:
+                for row in chosen:
+                    self.values.setdefault(entries[row], {})[rows.detail[row]] = rows.content[row]
+            case _:
+                if isinstance(chosen, range):
+                    self.values.update(zip(entries, rows.content, strict=True))
+                else:
+                    self.values.update((entries[row], rows.content[row]) for row in chosen)
+
+    def load_native(self, files: Sequence[RestoredFile]) -> NoReturn:
+        """The heap has no format of its own."""
+        refuse_native(self.declaration, files)
+
+    def forget_released(self) -> None:
+        """Stops watching for captures that were released, on whatever thread; call it now and then."""
+        if self._captures and not all(captured.entries for captured in self._captures):
+            self._captures = tuple(captured for captured in self._captures if captured.entries)
+            self._watch()
+
+    def _is_captured(self, entry: Any, value: Any) -> bool:
+        return any(captured.entries.get(entry) is value for captured in self._captures)
+
+    def _watch(self) -> None:
+        self.watched = self._changeable and (bool(self._captures) or self.dirty is not None)
+
+
+def _itself(entry: Any) -> Any:
+    return entry

@@ -1,0 +1,266 @@
+"""Timers on the heap: for each timestamp the set of its keys, and the timestamps in a heap.
+
+Windows have many keys for one timestamp, and those are registered, deleted and taken at the price of a dictionary's
+operation each. A timestamp that lost its last timer stays in the heap until it comes up, or until there are more such
+than others. As in a table, what a capture holds is copied before it is changed. Owned by the task's thread.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import heapq
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextlib import nullcontext
+from itertools import chain, repeat
+from operator import itemgetter
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from millstream.core.snapshot.tables.restore import Rows
+from millstream.datastream.state import StateAccessError
+from millstream.taskmanager.worker.state.address import Address
+from millstream.taskmanager.worker.state.arrow_tables import StateRows, stepwise_table
+from millstream.taskmanager.worker.state.captured import RestoredFile, StateDeclaration, Work
+from millstream.taskmanager.worker.state.declarations import check_namespaces
+from millstream.taskmanager.worker.state.dirty import DirtyKeyGroups
+from millstream.taskmanager.worker.state.key_group_index import KeyGroupIndex
+from millstream.taskmanager.worker.state.owned_groups import check_owned
+from millstream.taskmanager.worker.state.restored_rows import owned_rows, refuse_native
+from millstream.taskmanager.worker.state.timers import DueTimers, TimeDomain, Timer
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+_FEW = 64  # timestamps that may be stale however few others there are
+
+Buckets = dict[int, dict[Any, None]]
+
+
+class HeapTimers:
+    """Both queues of one name."""
+
+    def __init__(
+        self, declaration: StateDeclaration, index: KeyGroupIndex, address: Address, tracked: bool = False
+    ) -> None:
+        self.declaration = declaration
+        self._index = index
+        self._dirty = DirtyKeyGroups(index, itemgetter(0) if declaration.namespaced else None) if tracked else None
+        self.event = HeapTimerQueue(declaration, index, address, self._dirty)
+        self.processing = HeapTimerQueue(declaration, index, address, self._dirty)
+        self._queues = {TimeDomain.EVENT: self.event, TimeDomain.PROCESSING: self.processing}
+
+    def capture(self, checkpoint_id: int, incremental: bool) -> HeapTimerCapture:
+        """The timers as they are now."""
+        base: int | None = None
+        dirty_groups: frozenset[int] | None = None
+        if incremental and self._dirty is not None:
+            base, dirty_groups = self._dirty.close_interval(checkpoint_id)
+        buckets = {domain: queue.buckets.copy() for domain, queue in self._queues.items()}
+        captured = HeapTimerCapture(self.declaration, self._index, buckets, base, dirty_groups)
+        for domain, queue in self._queues.items():
+            queue.watch(buckets[domain])
+        return captured
+
+    def confirm(self, checkpoint_id: int) -> None:
+        """The checkpoint is complete: incremental ones can build upon it."""
+        if self._dirty is not None:
+            self._dirty.confirm(checkpoint_id)
+
+    def forget_released(self) -> None:
+        """Stops watching for captures that were released, on whatever thread."""
+        for queue in self._queues.values():
+            queue.forget_released()
+
+    def load(self, rows: Rows) -> None:
+        """Takes over rows of a snapshot: those in the key groups owned here."""
+        chosen = owned_rows(rows, self._index)
+        for domain, queue in self._queues.items():
+            numbers = [row for row in chosen if rows.detail[row] == domain.value]
+            namespaces = [rows.namespaces[row] for row in numbers] if self.declaration.namespaced else None
+            queue.register_all([rows.content[row] for row in numbers], [rows.keys[row] for row in numbers], namespaces)
+        unknown = set(rows.detail) - {domain.value for domain in TimeDomain}
+        if unknown:
+            raise StateAccessError(
+                f"state '{self.declaration.name}' holds timers of the domain {unknown.pop()!r}, "
+                "and there are only 'event' and 'processing'"
+            )
+
+    def load_native(self, files: Sequence[RestoredFile]) -> NoReturn:
+        """The heap has no format of its own."""
+        refuse_native(self.declaration, files)
+
+
+class HeapTimerQueue:
+    """The timers of one domain."""
+
+    def __init__(
+        self, declaration: StateDeclaration, index: KeyGroupIndex, address: Address, dirty: DirtyKeyGroups | None
+    ) -> None:
+        self.buckets: Buckets = {}
+        self._order: list[int] = []  # the timestamps of all buckets, and stale ones
+        self._index = index
+        self._address = address
+        self._declaration = declaration
+        self._namespaced = declaration.namespaced
+        self._dirty = dirty
+        self._captured: tuple[Buckets, ...] = ()
+
+    def register(self, timestamp: int, namespace: Any = None) -> None:
+        """A timer of the key at hand."""
+        key = self._address.key
+        self._add(timestamp, (key, namespace) if self._namespaced else key)
+
+    def delete(self, timestamp: int, namespace: Any = None) -> None:
+        """Removes a timer of the key at hand."""
+        key = self._address.key
+        self._discard(timestamp, (key, namespace) if self._namespaced else key)
+
+    def register_all(
+        self, timestamps: Iterable[int], keys: Collection[Any], namespaces: Iterable[Any] | None = None
+    ) -> None:
+        """Timers of many keys."""
+        entries = self._entries(keys, namespaces)
+        for timestamp, entry in zip(timestamps, entries, strict=True):
+            bucket = self.buckets.get(timestamp)
+            if bucket is None or self._captured:
+                self._add(timestamp, entry)
+            else:
+                bucket[entry] = None
+        if self._dirty is not None:
+            self._dirty.add_all(entries)
+
+    def delete_all(
+        self, timestamps: Iterable[int], keys: Collection[Any], namespaces: Iterable[Any] | None = None
+    ) -> None:
+        """Removes timers of many keys."""
+        for timestamp, entry in zip(timestamps, self._entries(keys, namespaces), strict=True):
+            self._discard(timestamp, entry)
+
+    def next_timestamp(self) -> int | None:
+        """When the next one is due."""
+        order, buckets = self._order, self.buckets
+        while order and order[0] not in buckets:
+            heapq.heappop(order)
+        return order[0] if order else None
+
+    def due(self, until: int) -> Iterator[Timer]:
+        """Takes out one after the other, as long as they are due."""
+        prepared: dict[Any, None] | None = None
+        while (timestamp := self.next_timestamp()) is not None and timestamp <= until:
+            bucket = self.buckets[timestamp]
+            if len(bucket) == 1:
+                (entry,) = self.buckets.pop(timestamp)
+            else:
+                if bucket is not prepared:  # the last one can be taken quickly: so the first one becomes the last
+                    bucket = self.buckets[timestamp] = dict.fromkeys(reversed(bucket))
+                prepared = self._own(timestamp, bucket)
+                entry, _ = prepared.popitem()
+            if self._dirty is not None:
+                self._dirty.add(entry)
+            yield Timer(timestamp, *entry) if self._namespaced else Timer(timestamp, entry)
+
+    def take_due(self, until: int) -> DueTimers | None:
+        """Takes out all timers of the first timestamp, if that is due."""
+        timestamp = self.next_timestamp()
+        if timestamp is None or timestamp > until:
+            return None
+        entries = list(self.buckets.pop(timestamp))
+        heapq.heappop(self._order)
+        if self._dirty is not None:
+            self._dirty.add_all(entries)
+        if not self._namespaced:
+            return DueTimers(timestamp, entries, None)
+        return DueTimers(timestamp, list(map(itemgetter(0), entries)), list(map(itemgetter(1), entries)))
+
+    def watch(self, captured: Buckets) -> None:
+        """What these buckets hold is a capture's too, until they are empty."""
+        self.forget_released()
+        if captured:
+            self._captured = (*self._captured, captured)
+
+    def forget_released(self) -> None:
+        """Stops watching for captures that were released."""
+        if self._captured and not all(self._captured):
+            self._captured = tuple(filter(None, self._captured))
+
+    def _entries(self, keys: Collection[Any], namespaces: Iterable[Any] | None) -> list[Any]:
+        check_namespaces(self._declaration, namespaces is not None)
+        canonical = self._index.canonical_keys(keys if isinstance(keys, list) else list(keys))
+        return list(zip(canonical, namespaces, strict=True)) if namespaces is not None else canonical
+
+    def _add(self, timestamp: int, entry: Any) -> None:
+        bucket = self.buckets.get(timestamp)
+        if bucket is None:
+            self.buckets[timestamp] = {entry: None}
+            heapq.heappush(self._order, timestamp)
+        elif entry in bucket:
+            return
+        else:
+            self._own(timestamp, bucket)[entry] = None
+        if self._dirty is not None:
+            self._dirty.add(entry)
+
+    def _discard(self, timestamp: int, entry: Any) -> None:
+        hash(entry)  # an error without a key
+        bucket = self.buckets.get(timestamp)
+        if bucket is None or entry not in bucket:
+            return
+        if len(bucket) > 1:
+            del self._own(timestamp, bucket)[entry]
+        else:
+            del self.buckets[timestamp]
+            if len(self._order) > 2 * len(self.buckets) + _FEW:
+                self._order = list(self.buckets)
+                heapq.heapify(self._order)
+        if self._dirty is not None:
+            self._dirty.add(entry)
+
+    def _own(self, timestamp: int, bucket: dict[Any, None]) -> dict[Any, None]:
+        """The bucket, to be changed: a copy if a capture has it."""
+        if self._captured and any(captured.get(timestamp) is bucket for captured in self._captured):
+            bucket = self.buckets[timestamp] = bucket.copy()
+        return bucket
+
+
+class HeapTimerCapture:
+    """The timers of one name at the moment of the capture."""
+
+    def __init__(
+        self, declaration: StateDeclaration, index: KeyGroupIndex, buckets: dict[TimeDomain, Buckets],
+        base: int | None, dirty_groups: frozenset[int] | None,
+    ) -> None:  # fmt: skip
+        self.declaration = declaration
+        self.base = base
+        self.dirty_groups = dirty_groups
+        self._index = index
+        self._buckets = buckets
+
+    def table(self, key_groups: Collection[int] | None = None, work: Work = nullcontext) -> pa.Table:
+        """The timers of some key groups; without any given, of those to hand over."""
+        with work():
+            rows = self._rows()
+            wanted = self.dirty_groups if key_groups is None else key_groups
+            rows = rows if wanted is None else rows.of_groups(wanted)
+            check_owned(self._index.owned, rows.key_groups, rows.keys)
+        return stepwise_table(self.declaration, rows, self._index.max_parallelism, work)
+
+    def _rows(self) -> StateRows:
+        times: list[Any] = []
+        entries: list[Any] = []
+        for domain, buckets in self._buckets.items():
+            for timestamp, bucket in buckets.items():
+                times += repeat((timestamp, domain.value), len(bucket))
+            entries += chain.from_iterable(buckets.values())
+        namespaced = self.declaration.namespaced
+        keys = list(map(itemgetter(0), entries)) if namespaced else entries
+        namespaces = list(map(itemgetter(1), entries)) if namespaced else None
+        return StateRows(times, keys, namespaces, self._index.column(keys))
+
+    def native_files(self) -> None:
+        """There are none: what is kept are Python values."""
+
+    def release(self) -> None:
+        """Lets go of the timers, one timestamp after the other."""
+        for buckets in self._buckets.values():
+            with contextlib.suppress(KeyError):
+                while True:
+                    buckets.popitem()

@@ -1,0 +1,153 @@
+"""What keyed backends have in common: the key at hand, states and timers by name, and what is restored of them.
+
+A backend says how to make an empty table and empty timers, and how to capture them all.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable
+from typing import Any, Generic, Protocol, TypeVar, cast
+
+from millstream.core.clock import Clock
+from millstream.core.keys.key_values import PLAIN
+from millstream.core.records.types import TypeInformation
+from millstream.core.snapshot.metadata.model import StateKind
+from millstream.core.snapshot.tables.table import StateTypes
+from millstream.datastream.state import State
+from millstream.datastream.state_descriptors import StateDescriptor
+from millstream.datastream.state_ttl import StateTtlConfig
+from millstream.taskmanager.worker.state.address import NO_KEY, Address, AnyAddress, NamespacedAddress
+from millstream.taskmanager.worker.state.captured import CapturedKeyedState, RestoredState, StateDeclaration
+from millstream.taskmanager.worker.state.declarations import declare_keyed, ttl_settings
+from millstream.taskmanager.worker.state.expiring import ExpiringTable, Expiry, expiring_state
+from millstream.taskmanager.worker.state.key_group_index import KeyGroupIndex
+from millstream.taskmanager.worker.state.named_tables import LoadedTable, NamedTables
+from millstream.taskmanager.worker.state.table import StateTable, ValueTable
+from millstream.taskmanager.worker.state.table_states import state_object
+from millstream.taskmanager.worker.state.timers import Timers
+
+
+class BackendTable(StateTable, LoadedTable, Protocol):
+    """A table that a backend makes."""
+
+    @property
+    def expiry(self) -> Expiry | None:
+        """The time-to-live, if the state has one."""
+
+
+class BackendTimers(Timers, LoadedTable, Protocol):
+    """Timers that a backend makes."""
+
+
+T = TypeVar("T", bound=BackendTable)
+Q = TypeVar("Q", bound=BackendTimers)
+
+
+class KeyedTables(ABC, Generic[T, Q]):
+    """The keyed state of one operator in one subtask, but for where entries lie: see `backend.KeyedStateBackend`."""
+
+    def __init__(self, operator_name: str, key_type: TypeInformation, index: KeyGroupIndex, clock: Clock) -> None:
+        self._key_type = key_type
+        self._index = index
+        self._clock = clock
+        self._address = Address()
+        self._tables: NamedTables[T | Q] = NamedTables(operator_name, self._empty, clock)
+        self._swept_every_record: list[tuple[T, int]] = []
+
+    # What a backend does in its own way
+
+    @abstractmethod
+    def new_table(self, declaration: StateDeclaration, expiry: Expiry | None) -> T:
+        """An empty table."""
+
+    @abstractmethod
+    def new_timers(self, declaration: StateDeclaration) -> Q:
+        """No timers yet."""
+
+    @abstractmethod
+    def capture(self, checkpoint_id: int, incremental: bool = False) -> CapturedKeyedState:
+        """All state as it is now."""
+
+    @abstractmethod
+    def confirm(self, checkpoint_id: int) -> None:
+        """The checkpoint is complete: incremental ones can build upon it."""
+
+    def lasting_state(self, table: T, address: AnyAddress, descriptor: StateDescriptor) -> State:
+        """The object for a state without time-to-live; a backend may have a quicker one."""
+        return state_object(table, address, descriptor)
+
+    # What is the same for all
+
+    def set_current_key(self, key: Any) -> None:
+        """All keyed state is this key's from now on."""
+        kind = type(key)
+        if kind is not str and kind is not int and kind not in PLAIN:
+            if kind is tuple:
+                for part in key:
+                    if type(part) not in PLAIN:
+                        key = self._index.canonical(key)
+                        break
+            elif kind is not float or key != key:
+                key = self._index.canonical(key)
+        self._address.key = key
+        if self._swept_every_record:
+            for table, entries in self._swept_every_record:
+                table.sweep(entries, self._clock.now_ms())
+
+    def get_current_key(self) -> Any:
+        """The key that was set; an error when there is none."""
+        if self._address.key is NO_KEY:
+            hash(NO_KEY)
+        return self._address.key
+
+    def clear_current_key(self) -> None:
+        """There is no key: using keyed state is an error. Operators call it after each batch."""
+        self._address.key = NO_KEY
+
+    def state(self, descriptor: StateDescriptor, namespace_type: TypeInformation | None = None) -> State:
+        """The state of a descriptor; the same data each time."""
+        declaration = declare_keyed(descriptor, self._key_type, namespace_type)
+        table = self._table(declaration, descriptor.ttl, descriptor)
+        address: AnyAddress = self._address if namespace_type is None else NamespacedAddress(self._address)
+        if table.expiry is not None:
+            return expiring_state(table, address, descriptor, table.expiry)
+        return self.lasting_state(table, address, descriptor)
+
+    def table(
+        self, name: str, value_type: TypeInformation, kind: StateKind = StateKind.REDUCING,
+        namespace_type: TypeInformation | None = None, ttl: StateTtlConfig | None = None,
+    ) -> ValueTable:  # fmt: skip
+        """A state with one value for each entry, for operators that work in batches."""
+        types = StateTypes(self._key_type, value_type, namespace_type)
+        table = self._table(StateDeclaration(name, kind, types, ttl_settings(ttl)), ttl)
+        return table if table.expiry is None else ExpiringTable(table, table.expiry)
+
+    def timers(self, name: str, namespace_type: TypeInformation | None = None) -> Q:
+        """The timers of this name; the same ones each time."""
+        types = StateTypes(self._key_type, namespace=namespace_type)
+        return cast(Q, self._tables.declare(StateDeclaration(name, StateKind.TIMERS, types), None))
+
+    def restore(self, states: Iterable[RestoredState]) -> None:
+        """Takes over state; its rows are read when the program asks for it."""
+        self._tables.restore(states)
+
+    def close(self) -> None:
+        """Lets go of everything; captures hold what they share with it."""
+        self._address.key = NO_KEY
+        self._tables.clear()
+        self._swept_every_record.clear()
+
+    def _table(
+        self, declaration: StateDeclaration, ttl: StateTtlConfig | None, descriptor: StateDescriptor | None = None
+    ) -> T:
+        is_new = declaration.name not in self._tables.declared
+        table = cast(T, self._tables.declare(declaration, ttl, descriptor))
+        if is_new and table.expiry is not None and table.expiry.every_record:
+            self._swept_every_record.append((table, table.expiry.swept))
+        return table
+
+    def _empty(self, declaration: StateDeclaration, ttl: StateTtlConfig | None) -> T | Q:
+        if declaration.kind is StateKind.TIMERS:
+            return self.new_timers(declaration)
+        return self.new_table(declaration, None if ttl is None else Expiry(ttl, self._clock))

@@ -1,0 +1,110 @@
+"""The states of one operator by name: those that the program has declared, and those that it has not asked for yet.
+
+A restored state is read when the program declares it, as the types that it declares. Until then a capture holds it as
+it was stored, so that nothing is lost when a program asks for it later, or not at all. Owned by the task's thread.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Sequence
+from typing import Generic, Protocol, TypeVar
+
+from millstream.core.clock import Clock
+from millstream.core.snapshot.tables.restore import Rows
+from millstream.core.snapshot.tables.table import StateTypes
+from millstream.datastream.state_descriptors import StateDescriptor
+from millstream.datastream.state_ttl import StateTtlConfig
+from millstream.taskmanager.worker.state.captured import RestoredFile, RestoredState, StateDeclaration
+from millstream.taskmanager.worker.state.declarations import (
+    check_native,
+    check_restored,
+    check_same,
+    ttl_config,
+    undeclared_warning,
+)
+from millstream.taskmanager.worker.state.restored_rows import stamped
+
+log = logging.getLogger(__name__)
+
+
+class LoadedTable(Protocol):
+    """What a backend keeps of one state."""
+
+    @property
+    def declaration(self) -> StateDeclaration:
+        """What the state is."""
+
+    def load(self, rows: Rows) -> None:
+        """Takes over rows of a snapshot, stamped if the state has a time-to-live."""
+
+
+    def load_native(self, files: Sequence[RestoredFile]) -> None:
+        """Takes over files of the backend's own format; an error when they are in another."""
+
+
+T = TypeVar("T", bound=LoadedTable)
+
+
+class NamedTables(Generic[T]):
+    """A table for each name. `make` makes an empty one."""
+
+    def __init__(
+        self, operator_name: str, make: Callable[[StateDeclaration, StateTtlConfig | None], T], clock: Clock
+    ) -> None:
+        self._operator_name = operator_name
+        self._make = make
+        self._clock = clock
+        self._restored: dict[str, list[RestoredState]] = {}
+        self._kept: dict[str, T] = {}  # as stored: the program has not asked for them yet
+        self.declared: dict[str, T] = {}
+
+    def restore(self, states: Iterable[RestoredState]) -> None:
+        """Takes over parts of states, before any is declared."""
+        for part in states:
+            self._restored.setdefault(part.declaration.name, []).append(part)
+
+    def declare(
+        self, declaration: StateDeclaration, ttl: StateTtlConfig | None, descriptor: StateDescriptor | None = None
+    ) -> T:
+        """The table of a state; the same one each time. Warns once of a descriptor that does not declare its type."""
+        name = declaration.name
+        if name in self.declared:
+            check_same(self.declared[name].declaration, declaration)
+            return self.declared[name]
+        table = self.declared[name] = self._loaded(declaration, ttl, declaration.types)
+        self._restored.pop(name, None)
+        self._kept.pop(name, None)
+        if descriptor is not None and descriptor.undeclared:
+            log.warning("%s", undeclared_warning(self._operator_name, descriptor))
+        return table
+
+    def loaded(self) -> list[T]:
+        """All tables that there are by now."""
+        return [*self.declared.values(), *self._kept.values()]
+
+    def all(self) -> list[T]:
+        """All tables; states that nobody has asked for are read for this."""
+        for name, parts in self._restored.items():
+            if name not in self._kept:
+                stored = parts[0].declaration
+                self._kept[name] = self._loaded(stored, ttl_config(stored.ttl), None)
+        return self.loaded()
+
+    def clear(self) -> None:
+        """Forgets everything."""
+        for tables in (self.declared, self._kept, self._restored):
+            tables.clear()
+
+    def _loaded(self, declaration: StateDeclaration, ttl: StateTtlConfig | None, types: StateTypes | None) -> T:
+        table = self._make(declaration, ttl)
+        for part in self._restored.get(declaration.name, ()):
+            check_restored(part.declaration, declaration)
+            rows = part.rows(types)
+            if declaration.ttl is not None:
+                rows = stamped(rows, part.declaration.ttl, declaration.ttl.ttl_ms, self._clock.now_ms())
+            table.load(rows)
+            if files := part.native_files(types):
+                check_native(part.declaration, declaration)
+                table.load_native(files)
+        return table

@@ -1,0 +1,42 @@
+"""What a subtask takes of restored rows: those in its own key groups, and until when they live."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import NoReturn
+
+from millstream.core.snapshot.errors import IncompatibleStateError
+from millstream.core.snapshot.metadata.model import TtlSettings
+from millstream.core.snapshot.tables.restore import Rows
+from millstream.taskmanager.worker.state.captured import RestoredFile, StateDeclaration
+from millstream.taskmanager.worker.state.key_group_index import KeyGroupIndex
+
+
+def owned_rows(rows: Rows, index: KeyGroupIndex) -> Sequence[int]:
+    """The numbers of the rows in the key groups that the subtask owns; a range when that is all of them."""
+    groups = rows.key_groups or index.column(rows.keys).tolist()
+    owned = index.owned
+    if not groups or (min(groups) in owned and max(groups) in owned):
+        return range(len(rows.content))
+    return [row for row, group in enumerate(groups) if group in owned]
+
+
+def refuse_native(declaration: StateDeclaration, files: Sequence[RestoredFile]) -> NoReturn:
+    """For a backend that has no such format."""
+    first = files[0]
+    reason = f"holds state '{declaration.name}' in the format of the state backend {first.format}"
+    raise IncompatibleStateError(first.where, f"{reason}: start with that one, or from a savepoint, which all can read")
+
+
+def stamped(rows: Rows, stored_ttl: TtlSettings | None, ttl_ms: int, now: int) -> Rows:
+    """The rows as a state with a time-to-live keeps them, each value behind its deadline.
+
+    State that had no time-to-live begins to live now; another one than now counts from the last access.
+    """
+    fresh = now + ttl_ms
+    deadlines = [fresh] * len(rows.content)
+    if rows.expires_at is not None:
+        longer = 0 if stored_ttl is None else ttl_ms - stored_ttl.ttl_ms
+        deadlines = [fresh if deadline is None else deadline + longer for deadline in rows.expires_at]
+    return replace(rows, content=list(zip(deadlines, rows.content, strict=True)), expires_at=None)
