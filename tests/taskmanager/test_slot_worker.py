@@ -208,7 +208,7 @@ def test_a_failure_in_each_phase(rig: WorkerRig, step: str, states: list[str]) -
     [
         (b"no pickle", "invalid load key"),
         (b"cnowhere_to_be_found\nFunction\n.", "nowhere_to_be_found"),
-        (b"cmillstream.core.plan\nGone\n.", "Gone"),
+        (b"cmillstream.core.jobs.plan\nGone\n.", "Gone"),
     ],
 )
 def test_a_chain_that_cannot_be_loaded_fails_its_task_for_good(rig: WorkerRig, code: bytes, named: str) -> None:

@@ -28,9 +28,9 @@ from millstream.core.pickling import to_bytes
 from millstream.core.snapshot import StateSnapshot, read_rows, read_state
 from millstream.core.snapshot.metadata.operator_json import operators_from_json
 from millstream.datastream.functions import MapFunction
+from millstream.jobmanager.checkpoint_messages import declined
 from millstream.jobmanager.checkpoints import events as ev
 from millstream.jobmanager.checkpoints.coordinator import CheckpointCoordinator
-from millstream.jobmanager.checkpoints.failures import CheckpointFailureReason
 from millstream.jobmanager.checkpoints.model import (
     CheckpointContent,
     CheckpointId,
@@ -193,10 +193,7 @@ class Simulation:
                 number, attempt = CheckpointId(ack.checkpoint_id), AttemptId(ack.attempt_id)
                 self.tell(ev.Acknowledged(number, attempt, ack.operators, SnapshotMetrics()))
             case "checkpoint_decline":
-                decline = message.checkpoint_decline
-                reason = CheckpointFailureReason(decline.reason)
-                number, attempt = CheckpointId(decline.checkpoint_id), AttemptId(decline.attempt_id)
-                self.tell(ev.Declined(number, attempt, reason, decline.message))
+                self.tell(declined(message.checkpoint_decline))
 
     def tell(self, event: ev.Event) -> None:
         for effect in self.coordinator.handle(event, Instant.of(self.rig.clock)):

@@ -99,7 +99,7 @@ class Session(Generic[S, R]):
                     return
                 await self._stream.write(message)
         except (grpc.RpcError, asyncio.InvalidStateError) as error:
-            self.close(f"connection to {self.peer} lost: {_reason(error)}")
+            self.close(self._ending(error))
 
     async def _read(self, on_message: Callable[[R], None]) -> None:
         try:
@@ -115,13 +115,20 @@ class Session(Generic[S, R]):
                 elif kind is not None:
                     on_message(message)
         except (grpc.RpcError, asyncio.InvalidStateError) as error:
-            self.close(f"connection to {self.peer} lost: {_reason(error)}")
+            self.close(self._ending(error))
         except asyncio.CancelledError:
             self.close(f"connection to {self.peer} lost")
             raise
         except Exception as error:
             log.exception("handling a message from %s failed", self.peer)
             self.close(f"handling a message from {self.peer} failed: {error!r}")
+
+    def _ending(self, error: Exception) -> str:
+        reason = _reason(error)
+        # What gRPC answers to a message, and from then on to all else, after the peer has ended the call.
+        if reason == "Internal error from Core":
+            return f"{self.peer} closed the connection"
+        return f"connection to {self.peer} lost: {reason}"
 
     def _heartbeat(self, heartbeat: Heartbeat) -> None:
         if heartbeat.time:
