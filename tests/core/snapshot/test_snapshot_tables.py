@@ -81,7 +81,7 @@ LEAVES: list[tuple[t.TypeInformation, st.SearchStrategy[Any]]] = [
     (t.TIME, st.times().map(lambda at: at.replace(fold=0))),
     (t.TIMESTAMP, st.datetimes()),
     (t.INSTANT, st.datetimes(timezones=st.just(datetime.UTC))),
-    (t.PICKLED, st.sets(st.integers(), max_size=3) | st.none()),
+    (t.PICKLED, st.sets(st.integers(), max_size=1) | st.none()),
 ]
 
 
