@@ -29,7 +29,7 @@ lint: $(READY)
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-check: $(READY)  ## for every change: lint, types, and all tests that start no process; a minute or so
+check: $(READY)  ## for every change: lint, types, and all tests that start no process; about two minutes
 	$(MAKE) --jobs=2 --keep-going --output-sync=target lint tests-without-processes
 
 test: lint  ## everything that CI runs, to its end even if something fails
