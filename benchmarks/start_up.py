@@ -1,6 +1,6 @@
 """From `python job.py` to the first record in a user's function, the time to import the API, and idle memory.
 
-The first includes starting the interpreter, the embedded cluster, a coordinator process and a slot worker. Memory is
+The first includes starting the interpreter, the embedded cluster, a enumerator process and a slot worker. Memory is
 the resident memory of a slot worker whose tasks have been opened and have nothing to do, the larger of two.
 """
 

@@ -183,7 +183,7 @@ class Cluster:
         """The pids of the slot workers of this cluster."""
         return sorted(self._members() & set(processes_with("millstream.taskmanager.worker.main")))
 
-    def coordinators(self) -> list[int]:
+    def enumerators(self) -> list[int]:
         """The pids of the processes that run the enumerators of this cluster's jobs."""
         return sorted(self._members() & set(processes_with("millstream.jobmanager.sources.enumerators")))
 

@@ -98,15 +98,15 @@ def test_a_killed_slot_worker_loses_and_doubles_nothing(cluster: Cluster, tmp_pa
     wait_until(lambda: cluster.free_slots() == 4, "the slots to be free again")
 
 
-def test_a_killed_coordinator_loses_and_doubles_nothing(cluster: Cluster, tmp_path: Path) -> None:
+def test_a_killed_enumerator_process_loses_and_doubles_nothing(cluster: Cluster, tmp_path: Path) -> None:
     """Once while the job runs, and once more while the new one starts."""
-    others = set(cluster.coordinators())
+    others = set(cluster.enumerators())
     job_id, results, _ = submit(cluster, tmp_path)
     wait_for_state(cluster, job_id, results)
     for _ in range(2):
-        (coordinator,) = wait_until(lambda: set(cluster.coordinators()) - others, "a coordinator")
-        cluster.kill(coordinator)
-        others.add(coordinator)
+        (enumerators,) = wait_until(lambda: set(cluster.enumerators()) - others, "an enumerator process")
+        cluster.kill(enumerators)
+        others.add(enumerators)
     cluster.wait_for_restart(job_id)
     (tmp_path / "go").touch()
     cluster.wait_for(job_id, "FINISHED")

@@ -54,7 +54,7 @@ class JobDriver:
         self.addresses: set[AllocationId] = set()
         self.restores: list[ev.Restore] = []
         self.answered = True
-        self.coordinators = 0
+        self.enumerator_starts = 0
         self.ended = False
 
     @property
@@ -144,7 +144,7 @@ class JobDriver:
         if self.master.status is JobStatus.INITIALIZING:
             self.start()
         self.give_slots(task_managers)
-        self.tell(ev.CoordinatorReadied())
+        self.tell(ev.EnumeratorsReadied())
         for allocation in list(self.held):
             self.ready(allocation)
 
@@ -184,10 +184,10 @@ class JobDriver:
                     if accepted:
                         assert allocation not in self.freed, "a slot that was given back was taken again"
                         self.held.setdefault(allocation, task_manager)
-                case ev.StartCoordinator():
+                case ev.StartEnumerators():
                     assert event is None
-                    self.coordinators += 1
-                case ev.StopCoordinator():
+                    self.enumerator_starts += 1
+                case ev.StopEnumerators():
                     assert not self.master.slots, "the end of a job that is stopped at once"
                 case ev.StartWorker(allocation, task_manager):
                     assert self.held[allocation] == task_manager
@@ -212,12 +212,12 @@ class JobDriver:
                 case ev.RollBack(subtasks):
                     assert subtasks
                     assert self.master.status is JobStatus.RESTARTING
-                case ev.Restore(restart, subtasks, start_coordinator):
+                case ev.Restore(restart, subtasks, start_enumerators):
                     assert not self.restores or restart > self.restores[-1].restart
                     assert all(e.state is ExecutionState.SCHEDULED for e in self.master.execution_graph.of(subtasks))
                     self.restores.append(effect)
                     self.answered = False
-                    self.coordinators += start_coordinator
+                    self.enumerator_starts += start_enumerators
                 case ev.WakeUpAt(at_ms):
                     assert at_ms > self.now
                 case ev.ReportDetails():

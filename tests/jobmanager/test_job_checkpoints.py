@@ -1,4 +1,4 @@
-"""A job's checkpoints between the coordinator process and the readers: order, resets, and splits that come back."""
+"""A job's checkpoints between the enumerator process and the readers: order, resets, and splits that come back."""
 
 from __future__ import annotations
 
@@ -36,19 +36,19 @@ class FakeSurroundings:
     def __init__(self) -> None:
         self.said: list[tuple[str, Any]] = []
         self.events: asyncio.Queue[ev.Event] = asyncio.Queue()
-        self.to_coordinator: asyncio.Queue[pb.CoordinatorCommand] = asyncio.Queue()
+        self.to_enumerators: asyncio.Queue[pb.EnumeratorsCommand] = asyncio.Queue()
         self.completed: list[ev.CheckpointCompleted] = []
         self.may_complete = True
 
     def command(self, task_manager: TaskManagerId, command: pb.JobManagerCommand) -> None:
         self.said.append((task_manager, command))
 
-    def coordinator(self, command: pb.CoordinatorCommand) -> bool:
-        self.to_coordinator.put_nowait(command)
+    def enumerators(self, command: pb.EnumeratorsCommand) -> bool:
+        self.to_enumerators.put_nowait(command)
         return True
 
-    def start_coordinator(self, states: Mapping[VertexId, bytes]) -> None:
-        self.said.append(("coordinator", dict(states)))
+    def start_enumerators(self, states: Mapping[VertexId, bytes]) -> None:
+        self.said.append(("enumerators", dict(states)))
 
     def tell(self, event: ev.Event) -> None:
         if isinstance(event, ev.CheckpointCompleted):
@@ -74,7 +74,7 @@ class Rig:
         self.clock = SetClock()
         self.checkpoints = JobCheckpoints(self.master, settings, self.surroundings, self.background, self.clock)
         self.master.start(START)
-        self.master.handle(ev.CoordinatorReadied(), START)
+        self.master.handle(ev.EnumeratorsReadied(), START)
         for name in ("a0", "a1"):
             self.master.handle(ev.SlotOffered(AllocationId(name), TaskManagerId(f"tm-{name}"), "host"), START)
         for name in ("a0", "a1"):
@@ -84,21 +84,21 @@ class Rig:
             self.checkpoints.task_changed(execution)
 
     def assign(self, subtask: int, *splits: str) -> bool:
-        event = pb.CoordinatorEvent(vertex_id="s", subtask=subtask, splits=pickle.dumps(list(splits)))
+        event = pb.EnumeratorEvent(vertex_id="s", subtask=subtask, splits=pickle.dumps(list(splits)))
         return self.checkpoints.sources.to_reader(event)
 
-    async def told(self) -> pb.CoordinatorCommand:
-        """What the coordinator process is told next, apart from snapshots: another one may be due at any time."""
-        while (command := await self.surroundings.to_coordinator.get()).WhichOneof("kind") == "snapshot":
+    async def told(self) -> pb.EnumeratorsCommand:
+        """What the enumerator process is told next, apart from snapshots: another one may be due at any time."""
+        while (command := await self.surroundings.to_enumerators.get()).WhichOneof("kind") == "snapshot":
             pass
         return command
 
     async def snapshot(self, state: bytes) -> int:
-        """The coordinator process answers the next snapshot."""
-        while (command := await self.surroundings.to_coordinator.get()).WhichOneof("kind") != "snapshot":
+        """The enumerator process answers the next snapshot."""
+        while (command := await self.surroundings.to_enumerators.get()).WhichOneof("kind") != "snapshot":
             pass
         checkpoint_id = command.snapshot.checkpoint_id
-        answer = pb.CoordinatorSnapshot(checkpoint_id=checkpoint_id)
+        answer = pb.EnumeratorsSnapshot(checkpoint_id=checkpoint_id)
         answer.states["s"] = state
         self.checkpoints.snapshotted(answer)
         return int(checkpoint_id)
@@ -107,13 +107,13 @@ class Rig:
         for execution in self.master.execution_graph.executions:
             ack = pb.CheckpointAck(attempt_id=execution.attempt_id, checkpoint_id=checkpoint_id)
             self.checkpoints.acknowledged(ack)
-        while (command := await self.surroundings.to_coordinator.get()).WhichOneof("kind") != "checkpoint_notice":
+        while (command := await self.surroundings.to_enumerators.get()).WhichOneof("kind") != "checkpoint_notice":
             pass
         assert command.checkpoint_notice.checkpoint_id == checkpoint_id
 
-    def roll_back(self, restart: int, subtasks: frozenset[Subtask], start_coordinator: bool = False) -> None:
+    def roll_back(self, restart: int, subtasks: frozenset[Subtask], start_enumerators: bool = False) -> None:
         self.checkpoints.rolled_back(ev.RollBack(subtasks, "it failed"))
-        self.checkpoints.restore(ev.Restore(restart, subtasks, start_coordinator))
+        self.checkpoints.restore(ev.Restore(restart, subtasks, start_enumerators))
 
 
 def run(scenario: Callable[[Rig], Coroutine[Any, Any, None]], settings: CheckpointSettings = PLAIN) -> None:
@@ -140,7 +140,7 @@ class SetClock(SystemClock):
         return super().now_ms() + self.hours * 3_600_000
 
 
-def returned(command: pb.CoordinatorCommand) -> tuple[int, list[str]]:
+def returned(command: pb.EnumeratorsCommand) -> tuple[int, list[str]]:
     return command.reader_event.subtask, pickle.loads(command.reader_event.splits_returned)
 
 
@@ -236,12 +236,12 @@ def test_a_source_that_restarts_as_a_whole_is_reset_and_what_it_sent_before_is_d
     run(scenario)
 
 
-def test_a_new_coordinator_starts_from_the_checkpoint() -> None:
+def test_a_new_enumerator_process_starts_from_the_checkpoint() -> None:
     async def scenario(rig: Rig) -> None:
         await rig.complete(await rig.snapshot(b"state"))
-        rig.roll_back(1, frozenset(rig.master.topology.subtasks()), start_coordinator=True)
+        rig.roll_back(1, frozenset(rig.master.topology.subtasks()), start_enumerators=True)
         assert isinstance(await rig.surroundings.events.get(), ev.Restored)
-        assert rig.surroundings.said[-1] == ("coordinator", {"s": b"state"})
+        assert rig.surroundings.said[-1] == ("enumerators", {"s": b"state"})
 
     run(scenario)
 
@@ -252,7 +252,7 @@ def test_restarted_tasks_are_told_of_savepoints_that_failed(tmp_path: Path) -> N
         rig.checkpoints.snapshot(request)
         number = await rig.snapshot(b"state")
         everything = frozenset(rig.master.topology.subtasks())
-        rig.roll_back(1, everything, start_coordinator=True)
+        rig.roll_back(1, everything, start_enumerators=True)
         restored = await rig.surroundings.events.get()
         assert isinstance(restored, ev.Restored)
         assert {place: r.failed_savepoints for place, r in restored.restores.items()} == dict.fromkeys(
@@ -288,7 +288,7 @@ def test_a_later_restart_overtakes_one_that_is_under_way() -> None:
         rig.roll_back(1, frozenset({READERS[0], Subtask(VertexId("b"), 0)}))
         await rig.told()
         rig.roll_back(2, frozenset(rig.master.topology.subtasks()))
-        while (await rig.surroundings.to_coordinator.get()).WhichOneof("kind") != "reset":
+        while (await rig.surroundings.to_enumerators.get()).WhichOneof("kind") != "reset":
             pass
         rig.checkpoints.sources.confirmed()
         rig.checkpoints.sources.confirmed()
@@ -308,7 +308,7 @@ def test_splits_are_remembered_only_where_some_readers_may_restart_without_the_o
         graph = job([vertex("s", 2, source=True), vertex("b", 2)], [edge("s", "b", strategy)])
         master, background = JobMaster(graph, 10.0, START), BackgroundTasks()
         checkpoints = JobCheckpoints(master, PLAIN, FakeSurroundings(), background, SetClock())
-        event = pb.CoordinatorEvent(vertex_id="s", subtask=1, splits=b"7 bytes")
+        event = pb.EnumeratorEvent(vertex_id="s", subtask=1, splits=b"7 bytes")
         assert checkpoints.sources.to_reader(event)
         assert checkpoints.sources.assignments.size == remembered
         assert checkpoints.sources.assignments.take_back(Subtask(VertexId("s"), 1)) == [b"7 bytes"] * (remembered // 7)

@@ -39,10 +39,10 @@ def test_a_job_begins_by_asking_for_its_slots() -> None:
     assert driver.master.message == "waiting for slots: 0 of 3"
 
 
-def test_a_job_with_a_source_has_its_coordinator_started() -> None:
+def test_a_job_with_a_source_has_its_enumerators_started() -> None:
     assert JobDriver(pipeline(1, source=True)).start() == [
         ev.DeclareSlots(1),
-        ev.StartCoordinator(),
+        ev.StartEnumerators(),
         ev.ReportDetails(),
     ]
 
@@ -193,24 +193,24 @@ def test_tasks_are_deployed_when_every_worker_is_ready() -> None:
     assert deployed == {"a0": ["v0 (1/2)", "v1 (1/2)"], "a1": ["v0 (2/2)", "v1 (2/2)"]}
 
 
-@pytest.mark.parametrize("coordinator_first", [True, False])
-def test_deployment_waits_for_the_coordinator(coordinator_first: bool) -> None:
+@pytest.mark.parametrize("enumerators_first", [True, False])
+def test_deployment_waits_for_the_enumerators(enumerators_first: bool) -> None:
     driver = JobDriver(pipeline(1, source=True))
     driver.start()
     driver.give_slots()
     steps: list[Callable[[], list[ev.Effect]]] = [
-        lambda: driver.tell(ev.CoordinatorReadied()),
+        lambda: driver.tell(ev.EnumeratorsReadied()),
         lambda: driver.ready("a0"),
     ]
-    first, second = steps if coordinator_first else reversed(steps)
+    first, second = steps if enumerators_first else reversed(steps)
     assert first() == []
     assert len(of_type(second(), ev.Deploy)) == 1
 
 
-def test_a_coordinator_that_is_ready_before_the_slots_deploys_nothing() -> None:
+def test_enumerators_that_are_ready_before_the_slots_deploy_nothing() -> None:
     driver = JobDriver(pipeline(1, source=True))
     driver.start()
-    assert driver.tell(ev.CoordinatorReadied()) == []
+    assert driver.tell(ev.EnumeratorsReadied()) == []
 
 
 def test_a_worker_that_says_ready_twice_is_deployed_to_once() -> None:
@@ -303,9 +303,9 @@ def test_an_echo_never_displaces_the_root_cause(root: str, later: str) -> None:
 
 
 @pytest.mark.parametrize("stage", ["created", "slots", "workers", "deployed", "running", "failing"])
-def test_a_coordinator_that_fails_fails_the_job(stage: str) -> None:
+def test_an_enumerator_that_fails_fails_the_job(stage: str) -> None:
     driver = _at(stage, pipeline(2, source=True))
-    driver.tell(ev.CoordinatorFailed(status_pb2.TaskFailure(exception="OSError: no such file")))
+    driver.tell(ev.EnumeratorsFailed(status_pb2.TaskFailure(exception="OSError: no such file")))
     _answer_cancels(driver)
     assert driver.master.status is JobStatus.FAILED
     (failure,) = driver.master.failures
@@ -489,8 +489,8 @@ def test_after_the_end_only_offers_are_answered(end: str) -> None:
         ev.NotEnoughSlots(0),
         ev.WorkerProgressed(AllocationId("a0"), "x"),
         ev.WorkerReadied(AllocationId("a0"), "x"),
-        ev.CoordinatorReadied(),
-        ev.CoordinatorFailed(status_pb2.TaskFailure(exception="late")),
+        ev.EnumeratorsReadied(),
+        ev.EnumeratorsFailed(status_pb2.TaskFailure(exception="late")),
         ev.CancelRequested(),
         ev.Tick(),
         ev.MetricsReported(pb.TaskMetricsReport()),

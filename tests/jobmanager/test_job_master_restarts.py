@@ -383,17 +383,17 @@ def test_the_worker_of_tasks_that_have_finished_may_go() -> None:
 # Sources and state
 
 
-def test_a_coordinator_that_fails_restarts_everything_and_is_started_again() -> None:
+def test_an_enumerator_process_that_fails_restarts_everything_and_is_started_again() -> None:
     driver = running(forward(2, source=True))
-    driver.tell(ev.CoordinatorFailed(status_pb2.TaskFailure(exception="OSError: gone")))
-    driver.tell(ev.CoordinatorFailed(status_pb2.TaskFailure(exception="coordinator: exited")))
+    driver.tell(ev.EnumeratorsFailed(status_pb2.TaskFailure(exception="OSError: gone")))
+    driver.tell(ev.EnumeratorsFailed(status_pb2.TaskFailure(exception="split enumerators: exited")))
     answer_cancels(driver)
     (restore,) = of_type(driver.tick(1), ev.Restore)
-    assert restore.start_coordinator
+    assert restore.start_enumerators
     assert len(restore.subtasks) == 4
     driver.restored()
     assert driver.master.status is JobStatus.RESTARTING
-    driver.tell(ev.CoordinatorReadied())
+    driver.tell(ev.EnumeratorsReadied())
     assert driver.master.status is JobStatus.RUNNING
 
 
@@ -460,14 +460,14 @@ def test_a_job_that_starts_from_a_snapshot_is_deployed_when_that_is_read() -> No
     effects = driver.start()
     everything = frozenset(driver.master.topology.subtasks())
     assert of_type(effects, ev.Restore) == [ev.Restore(0, everything, True)]
-    assert not of_type(effects, ev.StartCoordinator)
+    assert not of_type(effects, ev.StartEnumerators)
     assert driver.master.message == "restoring state"
     driver.give_slots()
     for allocation in list(driver.held):
         driver.ready(allocation)
     assert (driver.master.status, driver.master.message) == (JobStatus.CREATED, "restoring state")
     assert not of_type(driver.restored({Subtask(VertexId("v1"), 1): TaskRestore(b"[1]", "file:///s")}), ev.Deploy)
-    deployed = [t for e in of_type(driver.tell(ev.CoordinatorReadied()), ev.Deploy) for t in e.tasks]
+    deployed = [t for e in of_type(driver.tell(ev.EnumeratorsReadied()), ev.Deploy) for t in e.tasks]
     assert {t.task_name: t.restore for t in deployed} == {
         "v0 (1/2)": b"", "v0 (2/2)": b"", "v1 (1/2)": b"", "v1 (2/2)": b"[1]",
     }  # fmt: skip
@@ -497,17 +497,17 @@ def test_the_job_takes_over_what_the_snapshot_says_of_its_vertices() -> None:
     assert {v.max_parallelism for v in job_details(driver.master).vertices} == {64}
 
 
-def test_a_restore_that_was_overtaken_before_it_started_the_coordinator_is_made_up_for() -> None:
+def test_a_restore_that_was_overtaken_before_it_started_the_enumerators_is_made_up_for() -> None:
     driver = JobDriver(pipeline(1, source=True), restart=FixedDelay(100, 0), restoring=True)
     driver.start()
     driver.give_slots()
     effects = driver.lose_worker("a0")
     assert of_type(effects, ev.Restore) == [ev.Restore(1, frozenset(driver.master.topology.subtasks()), True)]
     driver.restored()
-    driver.tell(ev.CoordinatorReadied())
+    driver.tell(ev.EnumeratorsReadied())
     assert of_type(driver.ready("a0"), ev.Deploy)
     (again,) = of_type(driver.lose_worker("a0"), ev.Restore)
-    assert not again.start_coordinator
+    assert not again.start_enumerators
 
 
 def test_a_failure_that_trying_again_would_not_mend_is_final() -> None:

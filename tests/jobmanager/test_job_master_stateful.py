@@ -151,12 +151,12 @@ class JobMasterMachine(RuleBasedStateMachine):
         assert self.driver.tell(ev.MetricsReported(pb.TaskMetricsReport(tasks=updates))) == []
 
     @rule()
-    def the_coordinator_is_ready(self) -> None:
-        self.driver.tell(ev.CoordinatorReadied())
+    def the_enumerators_are_ready(self) -> None:
+        self.driver.tell(ev.EnumeratorsReadied())
 
     @rule()
-    def the_coordinator_fails(self) -> None:
-        self.driver.tell(ev.CoordinatorFailed(status_pb2.TaskFailure(exception="OSError: source")))
+    def the_enumerators_fail(self) -> None:
+        self.driver.tell(ev.EnumeratorsFailed(status_pb2.TaskFailure(exception="OSError: source")))
 
     @rule(seconds=st.sampled_from([0.2, 3.0]))
     def time_passes(self, seconds: float) -> None:

@@ -40,12 +40,12 @@ class NoLinks:
 class JobWithoutProcess(RunningJob):
     """Its enumerators only listen."""
 
-    heard: list[pb.CoordinatorCommand]
+    heard: list[pb.EnumeratorsCommand]
 
-    def start_coordinator(self, states: Any) -> None:
+    def start_enumerators(self, states: Any) -> None:
         self.heard = []
 
-    def coordinator(self, command: pb.CoordinatorCommand) -> bool:
+    def enumerators(self, command: pb.EnumeratorsCommand) -> bool:
         self.heard.append(command)
         return True
 
@@ -62,7 +62,7 @@ def test_events_of_readers_of_earlier_attempts_do_not_reach_the_enumerators() ->
         job.start()
         job.tell(ev.SlotOffered(AllocationId("a0"), TaskManagerId("tm"), "host"))
         job.tell(ev.WorkerReadied(AllocationId("a0"), "address"))
-        job.tell(ev.CoordinatorReadied())
+        job.tell(ev.EnumeratorsReadied())
         (execution,) = job.master.execution_graph.executions
 
         def says(attempt_id: str, vertex_id: str = "v0", subtask: int = 0) -> int:

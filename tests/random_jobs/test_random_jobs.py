@@ -159,7 +159,7 @@ class RandomJob:
             case "kill all":
                 self._kill(workers)
             case "kill enumerators":
-                self._kill(self._cluster.coordinators())
+                self._kill(self._cluster.enumerators())
             case "freeze":
                 with contextlib.suppress(ProcessLookupError, IndexError):
                     os.kill(workers[0], signal.SIGSTOP)

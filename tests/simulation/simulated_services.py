@@ -134,7 +134,7 @@ class ResourceManager:
 
 
 class JobManager:
-    """As `millstream.jobmanager.service`; jobs have no coordinator process here."""
+    """As `millstream.jobmanager.service`; jobs have no enumerator process here."""
 
     def __init__(self, world: World, name: str, resource_manager: Callable[[], ResourceManager]) -> None:
         self.world = world
@@ -292,7 +292,7 @@ class JobManager:
                     self._restore_later(job_id, restart)
                 case ev.ReportDetails() | ev.JobEnded() | ev.RollBack() | ev.WakeUpAt():
                     pass
-                case ev.StartCoordinator() | ev.StopCoordinator():
+                case ev.StartEnumerators() | ev.StopEnumerators():
                     raise AssertionError("the jobs of a simulation have no sources")
                 case _:
                     assert_never(effect)

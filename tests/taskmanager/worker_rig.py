@@ -185,7 +185,7 @@ class WorkerRig:
 
     def tell(self, task: pb.TaskDeployment, **kind: Any) -> None:
         """An event of the task's enumerator."""
-        self.post(pb.WorkerCommand(coordinator_event=pb.CoordinatorEvent(attempt_id=task.attempt_id, **kind)))
+        self.post(pb.WorkerCommand(enumerator_event=pb.EnumeratorEvent(attempt_id=task.attempt_id, **kind)))
 
     def running(self, task: pb.TaskDeployment) -> Task:
         """The attempt, while it is there."""

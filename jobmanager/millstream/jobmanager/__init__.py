@@ -1,1 +1,1 @@
-"""The job manager: one JobMaster for each job, and the coordinator processes that run the jobs' own code."""
+"""The job manager: one JobMaster for each job, and the enumerator processes that run the jobs' own code."""

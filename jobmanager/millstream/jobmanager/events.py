@@ -70,7 +70,7 @@ class Abandoned:
 
 @dataclass(frozen=True, slots=True)
 class WorkerProgressed:
-    """An environment is being made: a slot worker's, or with an empty allocation, the coordinator's."""
+    """An environment is being made: a slot worker's, or with an empty allocation, the enumerator process's."""
 
     allocation_id: AllocationId
     message: str
@@ -121,13 +121,13 @@ class CancelRequested:
 
 
 @dataclass(frozen=True, slots=True)
-class CoordinatorReadied:
-    """The coordinator process runs the sources' enumerators."""
+class EnumeratorsReadied:
+    """The enumerator process runs the sources' enumerators."""
 
 
 @dataclass(frozen=True, slots=True)
-class CoordinatorFailed:
-    """An enumerator raised, or the coordinator process died."""
+class EnumeratorsFailed:
+    """An enumerator raised, or the enumerator process died."""
 
     failure: status_pb2.TaskFailure
 
@@ -183,8 +183,8 @@ Event = (
     | TaskChanged
     | MetricsReported
     | CancelRequested
-    | CoordinatorReadied
-    | CoordinatorFailed
+    | EnumeratorsReadied
+    | EnumeratorsFailed
     | JobFailed
     | Restored
     | RestoreFailed
@@ -210,12 +210,12 @@ class AnswerOffer:
 
 
 @dataclass(frozen=True, slots=True)
-class StopCoordinator:
-    """End the coordinator process; another will be wanted before anything runs again."""
+class StopEnumerators:
+    """End the enumerator process; another will be wanted before anything runs again."""
 
 
 @dataclass(frozen=True, slots=True)
-class StartCoordinator:
+class StartEnumerators:
     """Start the process for the sources' enumerators."""
 
 
@@ -266,14 +266,14 @@ class RollBack:
 class Restore:
     """Bring the sources' enumerators back to the last checkpoint, and find what these subtasks restore from.
 
-    None of the subtasks runs. With `start_coordinator`, there is no coordinator process, or it failed: a new one is
-    needed, which reports with `CoordinatorReadied`. Answered by `Restored` or `RestoreFailed` with the same number; an
+    None of the subtasks runs. With `start_enumerators`, there is no enumerator process, or it failed: a new one is
+    needed, which reports with `EnumeratorsReadied`. Answered by `Restored` or `RestoreFailed` with the same number; an
     effect with a higher number replaces this one.
     """
 
     restart: int
     subtasks: frozenset[Subtask]
-    start_coordinator: bool
+    start_enumerators: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -296,8 +296,8 @@ class JobEnded:
 Effect = (
     DeclareSlots
     | AnswerOffer
-    | StartCoordinator
-    | StopCoordinator
+    | StartEnumerators
+    | StopEnumerators
     | StartWorker
     | Deploy
     | CancelTasks

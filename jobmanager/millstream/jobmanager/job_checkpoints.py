@@ -1,7 +1,7 @@
 """The checkpoints of one job: carries out what the pure `CheckpointCoordinator` wants, and restores from its result.
 
 Owned by the job manager's loop. Order is what makes a checkpoint consistent with the splits that are being assigned:
-the coordinator process answers its snapshot on the same pipe as its assignments, the answer is handled here at once,
+the enumerator process answers its snapshot on the same pipe as its assignments, the answer is handled here at once,
 and the barriers leave on the same streams as the assignments. So a reader gets what was assigned before the snapshot
 before the barrier, and everything else after it.
 
@@ -58,12 +58,12 @@ class Surroundings(Protocol):
         """Tells a task manager something."""
         ...
 
-    def coordinator(self, command: pb.CoordinatorCommand) -> bool:
-        """Tells the coordinator process something; false when there is none."""
+    def enumerators(self, command: pb.EnumeratorsCommand) -> bool:
+        """Tells the enumerator process something; false when there is none."""
         ...
 
-    def start_coordinator(self, states: Mapping[VertexId, bytes]) -> None:
-        """Starts a new coordinator process, with the enumerators in these states, in place of one that failed."""
+    def start_enumerators(self, states: Mapping[VertexId, bytes]) -> None:
+        """Starts a new enumerator process, with the enumerators in these states, in place of one that failed."""
         ...
 
     def tell(self, event: job_ev.Event) -> None:
@@ -121,7 +121,7 @@ class JobCheckpoints:
         storage = storage_of(self._graph.job_id, settings)
         self._files = CheckpointFiles(self._graph.job_id, storage, background, directories)
         apart = _restarting_apart(master.topology, self._graph) if restarts else ()
-        self.sources = SourceRollback(self._graph, surroundings.coordinator, apart)
+        self.sources = SourceRollback(self._graph, surroundings.enumerators, apart)
         self._first_id = 1
         self._prepared = asyncio.Event()
         self.coordinator = self._coordinator()
@@ -192,10 +192,10 @@ class JobCheckpoints:
 
     def _carry_out(self, effect: ev.Effect) -> None:
         match effect:
-            case ev.SnapshotCoordinators(checkpoint_id):
-                wanted = pb.SnapshotCoordinator(checkpoint_id=checkpoint_id)
-                if not self._surroundings.coordinator(pb.CoordinatorCommand(snapshot=wanted)):
-                    self._events.append(ev.CoordinatorsFailed(checkpoint_id, "the coordinator process is not running"))
+            case ev.SnapshotEnumerators(checkpoint_id):
+                wanted = pb.SnapshotEnumerators(checkpoint_id=checkpoint_id)
+                if not self._surroundings.enumerators(pb.EnumeratorsCommand(snapshot=wanted)):
+                    self._events.append(ev.EnumeratorsFailed(checkpoint_id, "the enumerator process is not running"))
             case ev.TriggerBarrier():
                 self._trigger(effect)
             case ev.WriteMetadata(content):
@@ -283,7 +283,7 @@ class JobCheckpoints:
         self.sources.assignments.completed(checkpoint_id)
         self._events.appendleft(ev.PointerStored(checkpoint_id))
         notice = pb.CheckpointNotice(checkpoint_id=checkpoint_id, completed=True)
-        self._surroundings.coordinator(pb.CoordinatorCommand(checkpoint_notice=notice))
+        self._surroundings.enumerators(pb.EnumeratorsCommand(checkpoint_notice=notice))
 
     def _store_again(self, checkpoint_id: CheckpointId) -> None:
         if self._not_stored == checkpoint_id:
@@ -350,15 +350,15 @@ class JobCheckpoints:
         checkpoint_id, attempt = CheckpointId(failed.checkpoint_id), AttemptId(failed.attempt_id)
         self.handle(ev.NotifyFailed(checkpoint_id, attempt, failed.message))
 
-    def snapshotted(self, snapshot: pb.CoordinatorSnapshot) -> None:
+    def snapshotted(self, snapshot: pb.EnumeratorsSnapshot) -> None:
         """The enumerators' states; handled at once, see the head of this file."""
         checkpoint_id = CheckpointId(snapshot.checkpoint_id)
         if snapshot.error:
             cause = snapshot.failure if snapshot.HasField("failure") else None
-            self.handle(ev.CoordinatorsFailed(checkpoint_id, snapshot.error, cause))
+            self.handle(ev.EnumeratorsFailed(checkpoint_id, snapshot.error, cause))
         else:
             self.sources.assignments.captured(checkpoint_id)
-            self.handle(ev.CoordinatorsSnapshotted(checkpoint_id, dict(snapshot.states)))
+            self.handle(ev.EnumeratorsSnapshotted(checkpoint_id, dict(snapshot.states)))
 
     def rolled_back(self, effect: job_ev.RollBack) -> None:
         """Tasks are being cancelled for a restart."""
@@ -416,9 +416,9 @@ class JobCheckpoints:
             return
         if self._restart != effect.restart:
             return
-        if effect.start_coordinator:
+        if effect.start_enumerators:
             self.sources.forget()
-            self._surroundings.start_coordinator(states)
+            self._surroundings.start_enumerators(states)
         else:
             self.sources.begin(effect.subtasks, states)
             await self.sources.all_confirmed(lambda: self._restart == effect.restart)

@@ -71,9 +71,9 @@ class JobMaster:
         self._slots = JobSlots(self.execution_graph.slot_keys())
         self._slot_timeout_ms = slot_timeout * 1000
         self._waiting_since = now.steady_ms
-        self._needs_coordinator = any(v.source for v in graph.vertices)
-        self._coordinator_ready = not self._needs_coordinator
-        self._needs_new_coordinator = restoring and self._needs_coordinator
+        self._needs_enumerators = any(v.source for v in graph.vertices)
+        self._enumerators_ready = not self._needs_enumerators
+        self._needs_new_enumerators = restoring and self._needs_enumerators
         self._to_deploy: frozenset[Subtask] = frozenset()
         self._restores: Mapping[Subtask, TaskRestore] | None = None if restoring else {}
         self._suspended = False
@@ -136,9 +136,9 @@ class JobMaster:
         effects: list[ev.Effect] = [ev.DeclareSlots(self.slots_required)]
         if self._restores is None:
             self.message = _RESTORING
-            effects.append(ev.Restore(self.restarts, self._all, self._needs_new_coordinator))
-        elif self._needs_coordinator:
-            effects.append(ev.StartCoordinator())
+            effects.append(ev.Restore(self.restarts, self._all, self._needs_new_enumerators))
+        elif self._needs_enumerators:
+            effects.append(ev.StartEnumerators())
         return [*effects, ev.ReportDetails()]
 
     def handle(self, event: ev.Event, now: Instant) -> list[ev.Effect]:
@@ -178,11 +178,11 @@ class JobMaster:
                 return []
             case ev.CancelRequested():
                 return self._cancel(now)
-            case ev.CoordinatorReadied():
-                self._coordinator_ready = True
+            case ev.EnumeratorsReadied():
+                self._enumerators_ready = True
                 return self._deploy_when_ready(now)
-            case ev.CoordinatorFailed(failure):
-                return self._coordinator_lost(failure, now)
+            case ev.EnumeratorsFailed(failure):
+                return self._enumerators_lost(failure, now)
             case ev.JobFailed(failure):
                 return self._fail(failure, now, self._all)
             case ev.Restored(restart):
@@ -254,7 +254,7 @@ class JobMaster:
         if restores is None and self.message != _RESTORING:
             self.message = _RESTORING
             return [ev.ReportDetails()]
-        if restores is None or not self._coordinator_ready:
+        if restores is None or not self._enumerators_ready:
             return []
         self._move_to(JobStatus.RUNNING, now)
         self.message = ""
@@ -267,7 +267,7 @@ class JobMaster:
 
     def _restored(self, event: ev.Restored, now: Instant) -> list[ev.Effect]:
         self._restores = event.restores
-        self._needs_new_coordinator = False
+        self._needs_new_enumerators = False
         if event.graph is not None and event.graph is not self.graph:
             self.graph = event.graph
             self.execution_graph.fit(event.graph)
@@ -361,11 +361,11 @@ class JobMaster:
 
     # Failures
 
-    def _coordinator_lost(self, failure: status_pb2.TaskFailure, now: Instant) -> list[ev.Effect]:
-        if self._needs_new_coordinator and self.status in _HOLDING:
+    def _enumerators_lost(self, failure: status_pb2.TaskFailure, now: Instant) -> list[ev.Effect]:
+        if self._needs_new_enumerators and self.status in _HOLDING:
             self._restarts.remember(failure)
             return [ev.ReportDetails()]
-        self._needs_new_coordinator, self._coordinator_ready = True, False
+        self._needs_new_enumerators, self._enumerators_ready = True, False
         return self._fail(failure, now, self._all)
 
     def _fail(self, failure: status_pb2.TaskFailure, now: Instant, failed: Collection[Subtask]) -> list[ev.Effect]:
@@ -402,7 +402,7 @@ class JobMaster:
         self.execution_graph.try_again(subtasks, now.date_ms)
         self._to_deploy, self._restores = subtasks, None
         self._waiting_since = now.steady_ms
-        effects: list[ev.Effect] = [ev.Restore(self.restarts, subtasks, self._needs_new_coordinator)]
+        effects: list[ev.Effect] = [ev.Restore(self.restarts, subtasks, self._needs_new_enumerators)]
         self.message = _RESTORING
         return [*effects, ev.ReportDetails(), *self._start_workers()]
 
@@ -420,7 +420,7 @@ class JobMaster:
         if self.status is not JobStatus.RESTARTING:
             self._move_to(JobStatus.RESTARTING, now)
         self._suspended, self.message = True, f"suspended: {reason}"
-        self._needs_new_coordinator, self._coordinator_ready = self._needs_coordinator, not self._needs_coordinator
+        self._needs_new_enumerators, self._enumerators_ready = self._needs_enumerators, not self._needs_enumerators
         stopped = self._stop_at_once(reason, now)
         return [ev.RollBack(self._all, reason), *stopped, ev.ReportDetails()]
 
@@ -433,7 +433,7 @@ class JobMaster:
         self._to_deploy, self._restores = self._all, None
         self._waiting_since = now.steady_ms
         self.message = _RESTORING
-        restore = ev.Restore(self.restarts, self._all, self._needs_new_coordinator)
+        restore = ev.Restore(self.restarts, self._all, self._needs_new_enumerators)
         return [ev.DeclareSlots(self.slots_required), restore, ev.ReportDetails()]
 
     def _abandon(self, reason: str, now: Instant) -> list[ev.Effect]:
@@ -452,7 +452,7 @@ class JobMaster:
         for execution in self.execution_graph.executions:
             if not execution.state.is_terminal:
                 execution.move_to(ExecutionState.CANCELED, now.date_ms)
-        return [ev.DeclareSlots(0), *self._slots.give_back(reason), ev.StopCoordinator()]
+        return [ev.DeclareSlots(0), *self._slots.give_back(reason), ev.StopEnumerators()]
 
     # Ends
 

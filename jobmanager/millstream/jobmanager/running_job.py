@@ -1,4 +1,4 @@
-"""One job in the job manager: its JobMaster, its checkpoints and its coordinator process, tied together.
+"""One job in the job manager: its JobMaster, its checkpoints and its enumerator process, tied together.
 
 Owned by the job manager's loop. It carries out what the JobMaster decides; sessions with other services are the
 service's, reached through `Links`.
@@ -32,7 +32,7 @@ from millstream.jobmanager.failure_messages import job_failure
 from millstream.jobmanager.job_checkpoints import JobCheckpoints
 from millstream.jobmanager.job_master import JobMaster
 from millstream.jobmanager.restoring.starting_snapshot import RecoverySettings
-from millstream.jobmanager.sources.enumerator_process import CoordinatorProcess
+from millstream.jobmanager.sources.enumerator_process import EnumeratorProcess
 from millstream.proto import dispatcher_pb2 as dp
 from millstream.proto import status_pb2
 from millstream.proto import taskmanager_pb2 as pb
@@ -80,8 +80,8 @@ class RunningJob:
         self._links = links
         self._background = background
         self._clock = clock
-        self._coordinator: CoordinatorProcess | None = None
-        self._coordinator_ready = False
+        self._enumerators: EnumeratorProcess | None = None
+        self._enumerators_ready = False
         self._wake_ups: set[asyncio.TimerHandle] = set()
         self._logged_restart = 0
         now = Instant.of(clock)
@@ -115,7 +115,7 @@ class RunningJob:
             self.tell(ev.JobFailed(job_failure(self.graph.job_id, self._refused, self._clock.now_ms())))
 
     async def stop(self) -> None:
-        """The job manager ends: so does the job's coordinator process."""
+        """The job manager ends: so does the job's enumerator process."""
         for wake_up in self._wake_ups:
             wake_up.cancel()
         if self.checkpoints is not None:
@@ -124,8 +124,8 @@ class RunningJob:
                 what = f"its last checkpoint is {latest}" if latest else "it has completed no checkpoint"
                 log.warning("job %s ends with its job manager; %s; %s stays", self.graph.job_id, what, folder)
             self.checkpoints.suspend()
-        if self._coordinator is not None:
-            await self._coordinator.stop()
+        if self._enumerators is not None:
+            await self._enumerators.stop()
 
     def tell(self, event: ev.Event) -> None:
         """Something happened to the job."""
@@ -211,7 +211,7 @@ class RunningJob:
         execution = self.master.execution_graph.by_attempt(event.attempt_id)
         current = execution is not None and execution.is_deployed
         if current and execution is not None and execution.place == Subtask(VertexId(event.vertex_id), event.subtask):
-            self.coordinator(pb.CoordinatorCommand(reader_event=event))
+            self.enumerators(pb.EnumeratorsCommand(reader_event=event))
         else:
             log.debug("job %s: an event of attempt %s came too late", self.graph.job_id, event.attempt_id)
 
@@ -224,10 +224,10 @@ class RunningJob:
                 case ev.AnswerOffer(allocation_id, task_manager, accepted):
                     answer = pb.OfferAnswer(allocation_id=allocation_id, accepted=accepted)
                     self.command(task_manager, pb.JobManagerCommand(offer_answer=answer))
-                case ev.StartCoordinator():
-                    self.start_coordinator({})
-                case ev.StopCoordinator():
-                    self._stop_coordinator()
+                case ev.StartEnumerators():
+                    self.start_enumerators({})
+                case ev.StopEnumerators():
+                    self._stop_enumerators()
                 case ev.StartWorker(allocation_id, task_manager):
                     start = pb.StartWorker(
                         job_name=self.graph.name,
@@ -286,12 +286,12 @@ class RunningJob:
             log.warning("%s ended: %s%s: %s%s%s", name, status, again, cause_line(cause), why, told)
         if self.checkpoints is not None:
             self.checkpoints.job_ended(self.master.status, self.master.keeps_checkpoints)
-        self._stop_coordinator()
+        self._stop_enumerators()
 
-    def _stop_coordinator(self) -> None:
-        if self._coordinator is not None:
-            self._background.spawn(self._coordinator.stop())
-            self._coordinator = None
+    def _stop_enumerators(self) -> None:
+        if self._enumerators is not None:
+            self._background.spawn(self._enumerators.stop())
+            self._enumerators = None
 
     def _wake_up_at(self, at_ms: int) -> None:
         def wake_up() -> None:
@@ -316,24 +316,24 @@ class RunningJob:
         """Whether checkpoints may be completed."""
         return self._links.in_charge()
 
-    def coordinator(self, command: pb.CoordinatorCommand) -> bool:
-        """Tells the coordinator process something; false when there is none."""
-        if self._coordinator is None:
+    def enumerators(self, command: pb.EnumeratorsCommand) -> bool:
+        """Tells the enumerator process something; false when there is none."""
+        if self._enumerators is None:
             return False
-        self._coordinator.send(command)
+        self._enumerators.send(command)
         return True
 
-    def start_coordinator(self, states: Mapping[VertexId, bytes]) -> None:
-        """Starts the coordinator process, in place of one that failed."""
-        if self._coordinator is not None:
-            self._background.spawn(self._coordinator.stop())
-        self._coordinator_ready = False
+    def start_enumerators(self, states: Mapping[VertexId, bytes]) -> None:
+        """Starts the enumerator process, in place of one that failed."""
+        if self._enumerators is not None:
+            self._background.spawn(self._enumerators.stop())
+        self._enumerators_ready = False
 
-        def on_message(message: pb.CoordinatorMessage) -> None:
-            if self._coordinator is coordinator:  # an older one has nothing to say any more
-                self._coordinator_message(message)
+        def on_message(message: pb.EnumeratorsMessage) -> None:
+            if self._enumerators is enumerators:  # an older one has nothing to say any more
+                self._enumerators_message(message)
 
-        coordinator = self._coordinator = CoordinatorProcess(
+        enumerators = self._enumerators = EnumeratorProcess(
             self.graph,
             self._configuration,
             self._links.artifact_address,
@@ -342,27 +342,27 @@ class RunningJob:
             self._clock,
             states,
         )
-        self._background.spawn(coordinator.run())
+        self._background.spawn(enumerators.run())
 
-    def _coordinator_message(self, message: pb.CoordinatorMessage) -> None:
+    def _enumerators_message(self, message: pb.EnumeratorsMessage) -> None:
         match message.WhichOneof("kind"):
-            case "ready" if not self._coordinator_ready:
-                self._coordinator_ready = True
-                self.tell(ev.CoordinatorReadied())
+            case "ready" if not self._enumerators_ready:
+                self._enumerators_ready = True
+                self.tell(ev.EnumeratorsReadied())
             case "ready" if self.checkpoints is not None:
                 self.checkpoints.sources.confirmed()
             case "failure":
-                self.tell(ev.CoordinatorFailed(message.failure))
+                self.tell(ev.EnumeratorsFailed(message.failure))
             case "snapshotted" if self.checkpoints is not None:
                 self.checkpoints.snapshotted(message.snapshotted)
             case "event":
                 self._to_reader(message.event)
 
-    def _to_reader(self, event: pb.CoordinatorEvent) -> None:
+    def _to_reader(self, event: pb.EnumeratorEvent) -> None:
         if self.checkpoints is not None and not self.checkpoints.sources.to_reader(event):
             return
         place = self.master.place_of(event.vertex_id, event.subtask)
         if place is not None:
             task_manager, allocation_id, execution = place
             event.allocation_id, event.attempt_id = allocation_id, execution.attempt_id
-            self.command(task_manager, pb.JobManagerCommand(coordinator_event=event))
+            self.command(task_manager, pb.JobManagerCommand(enumerator_event=event))

@@ -97,7 +97,7 @@ class JobManagerService:
         self._background.spawn(self._tick())
 
     async def stop(self) -> None:
-        """Ends the coordinators and all sessions; task managers free the jobs' slots when this one stays away."""
+        """Ends enumerator processes and sessions; task managers free the jobs' slots when this one stays away."""
         if self._stopped:
             return
         self._stopped = True

@@ -43,7 +43,7 @@ def snapshot_metadata(graph: JobGraph, content: CheckpointContent, created_ms: i
                 by_operator.setdefault(operator.operator_id, []).append(operator)
     finished = frozenset(content.finished)
     kind = SnapshotKind.SAVEPOINT if content.options.is_savepoint else SnapshotKind.CHECKPOINT
-    states = content.coordinator_state
+    states = content.enumerator_states
     return SnapshotMetadata(
         FORMAT_VERSION,
         graph.job_id,

@@ -159,7 +159,7 @@ class CheckpointDriver:
         """From wherever it is to its end."""
         effects: list[ev.Effect] = []
         if checkpoint_id in self.preparing:
-            effects += self.tell(ev.CoordinatorsSnapshotted(CheckpointId(checkpoint_id), "splits"))
+            effects += self.tell(ev.EnumeratorsSnapshotted(CheckpointId(checkpoint_id), "splits"))
         if all(p.id != checkpoint_id for p in self.coordinator.pending):
             return effects
         effects += self.ack_all(checkpoint_id)
@@ -219,7 +219,7 @@ class CheckpointDriver:
                 assert set(attempts) <= self.active
                 assert all(map(self.is_starting_point, attempts))
                 self.options[checkpoint_id] = options
-            case ev.SnapshotCoordinators(checkpoint_id):
+            case ev.SnapshotEnumerators(checkpoint_id):
                 assert checkpoint_id in self.preparing
             case ev.WriteMetadata(content):
                 self.writing[content.checkpoint_id] = effect

@@ -869,27 +869,27 @@ def test_a_partial_failure_before_the_stop_savepoint_restarts_only_what_was_drai
 
 def test_the_sources_coordinators_come_before_the_barriers() -> None:
     driver = started(PERIODIC, coordinated=True)
-    assert driver.pass_time(1000) == [ev.SnapshotCoordinators(CheckpointId(1))]
-    (barrier,) = driver.tell(ev.CoordinatorsSnapshotted(CheckpointId(1), "splits"))
+    assert driver.pass_time(1000) == [ev.SnapshotEnumerators(CheckpointId(1))]
+    (barrier,) = driver.tell(ev.EnumeratorsSnapshotted(CheckpointId(1), "splits"))
     assert isinstance(barrier, ev.TriggerBarrier)
     (write,) = driver.ack_all(1)
     assert isinstance(write, ev.WriteMetadata)
-    assert write.content.coordinator_state == "splits"
+    assert write.content.enumerator_states == "splits"
 
 
 def test_a_coordinator_that_fails_fails_the_checkpoint() -> None:
     driver = started(PERIODIC, coordinated=True)
     driver.pass_time(1000)
-    effects = driver.tell(ev.CoordinatorsFailed(CheckpointId(1), "it raised"))
+    effects = driver.tell(ev.EnumeratorsFailed(CheckpointId(1), "it raised"))
     assert effects == []
     assert driver.coordinator.statistics.counts.failed == 1
-    assert driver.tell(ev.CoordinatorsSnapshotted(CheckpointId(1), "splits")) == []
+    assert driver.tell(ev.EnumeratorsSnapshotted(CheckpointId(1), "splits")) == []
 
 
 def test_a_job_that_does_not_tolerate_it_fails_with_what_the_coordinator_raised() -> None:
     driver = started(replace(PERIODIC, tolerable_failures=0), coordinated=True)
     driver.pass_time(1000)
-    (fail,) = driver.tell(ev.CoordinatorsFailed(CheckpointId(1), "it raised", cause="the traceback"))
+    (fail,) = driver.tell(ev.EnumeratorsFailed(CheckpointId(1), "it raised", cause="the traceback"))
     assert isinstance(fail, ev.FailJob)
     assert fail.cause == "the traceback"
 

@@ -99,9 +99,9 @@ class CheckpointMachine(RuleBasedStateMachine):
     def the_coordinators_answer(self, data: st.DataObject, succeeds: bool) -> None:
         checkpoint_id = CheckpointId(data.draw(st.sampled_from(sorted(self.driver.preparing))))
         if succeeds:
-            self.driver.tell(ev.CoordinatorsSnapshotted(checkpoint_id, "splits"))
+            self.driver.tell(ev.EnumeratorsSnapshotted(checkpoint_id, "splits"))
         else:
-            self.driver.tell(ev.CoordinatorsFailed(checkpoint_id, "it raised"))
+            self.driver.tell(ev.EnumeratorsFailed(checkpoint_id, "it raised"))
 
     @precondition(lambda self: self.driver.writing)
     @rule(data=st.data(), succeeds=st.sampled_from([True, True, False]))
@@ -133,7 +133,7 @@ class CheckpointMachine(RuleBasedStateMachine):
     def all_are_written(self) -> None:
         """Several at once, the newest first; the pointer of one is being stored then."""
         for checkpoint_id in sorted(self.driver.preparing):
-            self.driver.tell(ev.CoordinatorsSnapshotted(CheckpointId(checkpoint_id), "splits"))
+            self.driver.tell(ev.EnumeratorsSnapshotted(CheckpointId(checkpoint_id), "splits"))
         for pending in reversed(self.driver.coordinator.pending):
             if any(p.id == pending.id for p in self.driver.coordinator.pending):
                 self.driver.ack_all(pending.id)

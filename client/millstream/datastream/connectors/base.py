@@ -1,6 +1,6 @@
 """The interfaces that every connector implements.
 
-A source is made of splits. Its `SplitEnumerator` runs once per job, in the job's coordinator process, and hands splits
+A source is made of splits. Its `SplitEnumerator` runs once per job, in the job's enumerator process, and hands splits
 to the `SourceReader`s, one in each subtask of the source. Readers are polled by the slot worker's loop and must not
 block: one that waits for something outside uses a thread of its own and calls `context.wake_up()` when it has records.
 A sink makes one `SinkWriter` in each subtask.
@@ -94,7 +94,7 @@ class SourceReader(ABC, Generic[SplitT]):
 
 
 class SplitEnumeratorContext(ABC, Generic[SplitT]):
-    """What an enumerator can do. All calls come from, and are made on, the coordinator's one thread.
+    """What an enumerator can do. All calls come from, and are made on, the enumerators' one thread.
 
     What is for a reader needs one that is registered: anything else is an error, for it would be lost.
     """
@@ -121,7 +121,7 @@ class SplitEnumeratorContext(ABC, Generic[SplitT]):
 
     @abstractmethod
     def call_async(self, work: Callable[[], Any], then: Callable[[Any, BaseException | None], None]) -> None:
-        """Runs blocking `work` on another thread, then `then(result, error)` on the coordinator's."""
+        """Runs blocking `work` on another thread, then `then(result, error)` on the enumerators'."""
 
 
 class SplitEnumerator(ABC, Generic[SplitT]):
@@ -153,7 +153,7 @@ class SplitEnumerator(ABC, Generic[SplitT]):
 
 
 class Source(ABC, Generic[SplitT]):
-    """A source. Picklable; shared by the coordinator and the readers, which get a copy each."""
+    """A source. Picklable; shared by the enumerator process and the readers, which get a copy each."""
 
     @abstractmethod
     def get_boundedness(self) -> Boundedness:
@@ -161,11 +161,11 @@ class Source(ABC, Generic[SplitT]):
 
     @abstractmethod
     def create_enumerator(self, context: SplitEnumeratorContext[SplitT]) -> SplitEnumerator[SplitT]:
-        """Called in the coordinator for a fresh start."""
+        """Called in the enumerator process for a fresh start."""
 
     @abstractmethod
     def restore_enumerator(self, context: SplitEnumeratorContext[SplitT], state: Any) -> SplitEnumerator[SplitT]:
-        """Called in the coordinator with what `snapshot_state` answered."""
+        """Called in the enumerator process with what `snapshot_state` answered."""
 
     @abstractmethod
     def create_reader(self, context: SourceReaderContext) -> SourceReader[SplitT]:

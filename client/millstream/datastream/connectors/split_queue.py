@@ -1,4 +1,4 @@
-"""The usual way to hand out splits: a queue in the coordinator, and readers that ask for one split at a time.
+"""The usual way to hand out splits: a queue in the enumerator process, and readers that ask for one split at a time.
 
 A reader asks for its next split when it has none left; each request is answered with a split or with the news that
 there are no more. A split is in exactly one place at any time: in the queue, on its way, or in a reader.
@@ -60,7 +60,7 @@ class QueueEnumerator(SplitEnumerator[SplitT]):
 
 
 class DiscoveringEnumerator(QueueEnumerator[SplitT]):
-    """Finds its splits with blocking work off the coordinator's thread; requests wait until they are found.
+    """Finds its splits with blocking work off the enumerators' thread; requests wait until they are found.
 
     Its state is None until then, so that a restored enumerator searches again.
     """

@@ -1,6 +1,6 @@
 """Child processes that start in a job's own environment, and the pipe to them.
 
-Slot workers, coordinators and nothing else are started this way: in a session of their own, so that a signal reaches
+Slot workers, enumerators and nothing else are started this way: in a session of their own, so that a signal reaches
 them and what they started together, and connected by a socket pair that carries length-prefixed messages. When the
 parent dies, however it dies, the child reads the end of the pipe and takes its whole session with it.
 """

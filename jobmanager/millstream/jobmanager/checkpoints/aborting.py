@@ -16,7 +16,7 @@ def abort(
     reason: Reason,
     message: str,
     now: Instant,
-    answer: ev.Declined | ev.CoordinatorsFailed | None = None,
+    answer: ev.Declined | ev.EnumeratorsFailed | None = None,
 ) -> list[ev.Effect]:
     """Ends a checkpoint that will not be, because of an answer or not.
 
@@ -41,7 +41,7 @@ def _consequences(
     reason: Reason,
     message: str,
     now: Instant,
-    answer: ev.Declined | ev.CoordinatorsFailed | None,
+    answer: ev.Declined | ev.EnumeratorsFailed | None,
 ) -> list[ev.Effect]:
     """What a failed checkpoint means for the job."""
     if state.stopped is not None or not state.running:

@@ -1,6 +1,6 @@
 """The checkpoint coordinator of one job. Pure: events and time in, effects out.
 
-A checkpoint passes through phases (`Phase`): the sources' coordinators are asked, barriers flow and tasks acknowledge,
+A checkpoint passes through phases (`Phase`): the sources' enumerators are asked, barriers flow and tasks acknowledge,
 the metadata is written, the pointer is stored. It is complete when the pointer is stored, and not before.
 
 Why a crash at any point loses and duplicates nothing. The pointers in the HA store alone say what a job is restored
@@ -56,7 +56,7 @@ class CheckpointCoordinator:
     """Owned by the JobMaster's loop. `handle` is its only way in; `next_wake_up` says when a `Tick` is due.
 
     `retained` is what the HA store points to, with the restore point last; `next_id` is the lowest id that no earlier
-    coordinator of the job has used. `coordinated` says that the sources' coordinators have state of their own.
+    coordinator of the job has used. `coordinated` says that the sources' enumerators have state of their own.
     """
 
     def __init__(
@@ -142,9 +142,9 @@ class CheckpointCoordinator:
                 return self._savepoint_requested(event, now)
             case ev.CheckpointRequested(trigger_id, full):
                 return self._request(Request(Origin.USER, checkpoint_options(self._state.settings, full), trigger_id))
-            case ev.CoordinatorsSnapshotted(checkpoint_id, state):
-                return self._coordinators_snapshotted(checkpoint_id, state, now)
-            case ev.CoordinatorsFailed(checkpoint_id, message):
+            case ev.EnumeratorsSnapshotted(checkpoint_id, state):
+                return self._enumerators_snapshotted(checkpoint_id, state, now)
+            case ev.EnumeratorsFailed(checkpoint_id, message):
                 pending = self._state.pending.in_phase(checkpoint_id, Phase.PREPARING)
                 reason = Reason.TRIGGER_CHECKPOINT_FAILURE
                 return abort(self._state, pending, reason, message, now, event) if pending else []
@@ -279,17 +279,17 @@ class CheckpointCoordinator:
         self._state.pending.add(pending)
         self.statistics.triggered(checkpoint_id, options, now)
         if self._coordinated:
-            return [ev.SnapshotCoordinators(checkpoint_id)]
+            return [ev.SnapshotEnumerators(checkpoint_id)]
         return self._begin(pending, now)
 
-    def _coordinators_snapshotted(self, checkpoint_id: CheckpointId, state: object, now: Instant) -> list[ev.Effect]:
+    def _enumerators_snapshotted(self, checkpoint_id: CheckpointId, state: object, now: Instant) -> list[ev.Effect]:
         pending = self._state.pending.in_phase(checkpoint_id, Phase.PREPARING)
         if pending is None:
             return []
         active, finished = self._state.tasks.active(), self._state.tasks.finished()
         if not active or (finished and not self._state.settings.after_tasks_finish):
             return abort(self._state, pending, Reason.NOT_ALL_REQUIRED_TASKS_RUNNING, "tasks have finished", now)
-        pending.coordinator_state = state
+        pending.enumerator_states = state
         return self._begin(pending, now)
 
     def _begin(self, pending: PendingCheckpoint, now: Instant) -> list[ev.Effect]:

@@ -89,16 +89,16 @@ class CheckpointRequested:
 
 
 @dataclass(frozen=True, slots=True)
-class CoordinatorsSnapshotted:
-    """Answers `SnapshotCoordinators`: the state of the sources' coordinators."""
+class EnumeratorsSnapshotted:
+    """Answers `SnapshotEnumerators`: the state of the sources' enumerators."""
 
     checkpoint_id: CheckpointId
     state: object
 
 
 @dataclass(frozen=True, slots=True)
-class CoordinatorsFailed:
-    """Answers `SnapshotCoordinators`: there is no state of the sources' coordinators. `cause` is as in `Declined`."""
+class EnumeratorsFailed:
+    """Answers `SnapshotEnumerators`: there is no state of the sources' enumerators. `cause` is as in `Declined`."""
 
     checkpoint_id: CheckpointId
     message: str
@@ -188,8 +188,8 @@ Event = (
     | JobRestored
     | SavepointRequested
     | CheckpointRequested
-    | CoordinatorsSnapshotted
-    | CoordinatorsFailed
+    | EnumeratorsSnapshotted
+    | EnumeratorsFailed
     | Acknowledged
     | Declined
     | MetadataWritten
@@ -203,8 +203,8 @@ Event = (
 
 
 @dataclass(frozen=True, slots=True)
-class SnapshotCoordinators:
-    """Take the state of the sources' coordinators; answered by `CoordinatorsSnapshotted` or `CoordinatorsFailed`.
+class SnapshotEnumerators:
+    """Take the state of the sources' enumerators; answered by `EnumeratorsSnapshotted` or `EnumeratorsFailed`.
 
     The answer is handled before anything that they send to readers after it, so that barriers reach those first.
     """
@@ -287,7 +287,7 @@ class ReleasePointer:
 class FailJob:
     """Fail the running tasks, so that the job restarts from its last checkpoint if it may.
 
-    `cause` is that of the `Declined` or `CoordinatorsFailed` which led to it.
+    `cause` is that of the `Declined` or `EnumeratorsFailed` which led to it.
     """
 
     message: str
@@ -331,7 +331,7 @@ class CheckpointFailed:
 
 
 Effect = (
-    SnapshotCoordinators
+    SnapshotEnumerators
     | TriggerBarrier
     | WriteMetadata
     | StorePointer

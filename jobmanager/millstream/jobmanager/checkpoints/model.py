@@ -101,14 +101,14 @@ class TaskSnapshot:
 
 @dataclass(frozen=True, slots=True)
 class CheckpointContent:
-    """All that a checkpoint holds: the snapshots, the tasks that had finished, the sources' coordinators."""
+    """All that a checkpoint holds: the snapshots, the tasks that had finished, the sources' enumerators."""
 
     checkpoint_id: CheckpointId
     options: SnapshotOptions
     timestamp_ms: int
     snapshots: tuple[TaskSnapshot, ...]
     finished: tuple[Subtask, ...] = ()
-    coordinator_state: object | None = None
+    enumerator_states: object | None = None
 
 
 @dataclass(frozen=True, slots=True)

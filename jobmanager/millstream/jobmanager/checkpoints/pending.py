@@ -22,7 +22,7 @@ from millstream.jobmanager.checkpoints.requests import Request
 class Phase(Enum):
     """How far a checkpoint has come. Only one is in STORING at a time, and it cannot be aborted there."""
 
-    PREPARING = auto()  # the sources' coordinators are asked
+    PREPARING = auto()  # the sources' enumerators are asked
     COLLECTING = auto()  # barriers flow, tasks acknowledge
     WRITING = auto()  # the metadata is being written
     WRITTEN = auto()  # the metadata is durable; waits to be stored
@@ -44,7 +44,7 @@ class PendingCheckpoint:
     finished: dict[AttemptId, TaskRef] = field(default_factory=dict)
     triggered: set[AttemptId] = field(default_factory=set)
     strangers: set[AttemptId] = field(default_factory=set)
-    coordinator_state: object | None = None
+    enumerator_states: object | None = None
     pointer: str | None = None
 
     @property
@@ -61,7 +61,7 @@ class PendingCheckpoint:
         """What is missing, for people."""
         match self.phase:
             case Phase.PREPARING:
-                return "the coordinators of the sources"
+                return "the enumerators of the sources"
             case Phase.COLLECTING:
                 missing = len(self.expected) - len(self.snapshots) - len(self.finished)
                 return f"{missing} of {len(self.expected)} tasks"
@@ -119,7 +119,7 @@ class PendingCheckpoint:
             self.started_ms,
             self.collected(),
             tuple(sorted(task.subtask for task in self.finished.values())),
-            self.coordinator_state,
+            self.enumerator_states,
         )
 
 

@@ -1,4 +1,4 @@
-"""A job's coordinator, as the job manager sees it: started in the job's environment, watched, ended."""
+"""A job's enumerator process, as the job manager sees it: started in the job's environment, watched, ended."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _LOGGING = ("logging.", "env.log.", "execution.local.log-file")
 _STOP_GRACE = 2.0
 
 
-class CoordinatorProcess:
+class EnumeratorProcess:
     """Owned by the job manager's loop. `run` lives as long as the process does. `states` are the enumerators'."""
 
     def __init__(
@@ -28,7 +28,7 @@ class CoordinatorProcess:
         graph: JobGraph,
         configuration: Configuration,
         artifact_address: str,
-        on_message: Callable[[pb.CoordinatorMessage], None],
+        on_message: Callable[[pb.EnumeratorsMessage], None],
         on_progress: Callable[[str], None],
         clock: Clock,
         states: Mapping[VertexId, bytes] | None = None,
@@ -40,17 +40,17 @@ class CoordinatorProcess:
         self._on_progress = on_progress
         self._clock = clock
         self._states = states or {}
-        stop = pb.CoordinatorCommand()
+        stop = pb.EnumeratorsCommand()
         stop.stop.SetInParent()
         self._child = SupervisedChild(self._launch, stop.SerializeToString(), _STOP_GRACE)
 
     async def run(self) -> None:
         """From the environment to the process's end; an end that was not asked for fails the job."""
-        start = pb.StartCoordinator(
+        start = pb.StartEnumerators(
             job_id=self._graph.job_id,
             configuration=self._graph.configuration,
             sources=[
-                pb.SourceToCoordinate(
+                pb.SourceToEnumerate(
                     vertex_id=v.id,
                     name=v.name,
                     parallelism=v.parallelism,
@@ -62,13 +62,13 @@ class CoordinatorProcess:
             ],
         )
         reason = await self._child.run(
-            pb.CoordinatorCommand(start=start).SerializeToString(),
-            lambda raw: self._on_message(pb.CoordinatorMessage.FromString(raw)),
+            pb.EnumeratorsCommand(start=start).SerializeToString(),
+            lambda raw: self._on_message(pb.EnumeratorsMessage.FromString(raw)),
         )
         if not self._child.is_stopping:
-            self._fail(f"coordinator: {reason}")
+            self._fail(f"split enumerators: {reason}")
 
-    def send(self, command: pb.CoordinatorCommand) -> None:
+    def send(self, command: pb.EnumeratorsCommand) -> None:
         """Passes an event to the enumerators."""
         self._child.send(command.SerializeToString())
 
@@ -79,14 +79,14 @@ class CoordinatorProcess:
     def _fail(self, reason: str) -> None:
         failure = status_pb2.TaskFailure(
             job_id=self._graph.job_id,
-            task_name="coordinator",
+            task_name="split enumerators",
             exception=reason,
             traceback=reason,
             timestamp=self._clock.now_ms(),
             final=self._child.is_impossible,
             kind=FailureKind.CRASHED.value if self._child.crashed else FailureKind.ORDINARY.value,
         )
-        self._on_message(pb.CoordinatorMessage(failure=failure))
+        self._on_message(pb.EnumeratorsMessage(failure=failure))
 
     def _logging_options(self) -> dict[str, str]:
         """As this process logs; none of them is a secret, so they may be on a command line."""
@@ -95,9 +95,9 @@ class CoordinatorProcess:
 
     async def _launch(self) -> Child:
         if self._configuration.boolean("execution.local.in-process"):
-            from millstream.jobmanager.sources.enumerators import run_coordinator
+            from millstream.jobmanager.sources.enumerators import run_enumerators
 
-            return await ChildThread.start(run_coordinator, "coordinator")
+            return await ChildThread.start(run_enumerators, "enumerators")
         return await start_job_process(
             "millstream.jobmanager.sources.enumerators",
             ["--job", f"{self._graph.name} ({self._graph.job_id})", "--logging", json.dumps(self._logging_options())],

@@ -1,4 +1,4 @@
-"""The main of a job's coordinator process: `python -m millstream.jobmanager.sources.enumerators --control-fd N`.
+"""The main of a job's enumerator process: `python -m millstream.jobmanager.sources.enumerators --control-fd N`.
 
 It runs the split enumerators of the job's sources, in the job's own environment and on one thread, and exchanges events
 with their readers through the job manager. Nothing of the user's runs in the job manager itself.
@@ -42,8 +42,8 @@ log = logging.getLogger(__name__)
 class EnumeratorContext(SplitEnumeratorContext[Any]):
     """One enumerator's way out."""
 
-    def __init__(self, coordinator: Coordinator, job_id: str, source: pb.SourceToCoordinate) -> None:
-        self._coordinator = coordinator
+    def __init__(self, enumerators: Enumerators, job_id: str, source: pb.SourceToEnumerate) -> None:
+        self._enumerators = enumerators
         self._job_id = job_id
         self._vertex_id = source.vertex_id
         self._parallelism = source.parallelism
@@ -73,24 +73,24 @@ class EnumeratorContext(SplitEnumeratorContext[Any]):
         self._send(subtask, custom=to_bytes(event))
 
     def call_async(self, work: Callable[[], Any], then: Callable[[Any, BaseException | None], None]) -> None:
-        """Runs blocking work on another thread, and its continuation on the coordinator's."""
+        """Runs blocking work on another thread, and its continuation on the enumerators'."""
 
         def run() -> None:
             try:
                 result, error = work(), None
             except BaseException as raised:  # whatever it is, the enumerator waits for an answer
                 result, error = None, raised
-            self._coordinator.later(self._vertex_id, lambda: None if self.is_over else then(result, error))
+            self._enumerators.later(self._vertex_id, lambda: None if self.is_over else then(result, error))
 
         threading.Thread(target=run, daemon=True).start()
 
-    def _event(self, subtask: int) -> pb.CoordinatorEvent:
+    def _event(self, subtask: int) -> pb.EnumeratorEvent:
         if subtask not in self.readers and not self.is_over:
             raise ConnectorError(
                 f"there is no reader {subtask}: splits and events reach only those that have registered, of "
                 f"{self._parallelism} now {sorted(self.readers)}; see registered_readers() and add_reader()"
             )
-        return pb.CoordinatorEvent(job_id=self._job_id, vertex_id=self._vertex_id, subtask=subtask)
+        return pb.EnumeratorEvent(job_id=self._job_id, vertex_id=self._vertex_id, subtask=subtask)
 
     def _send(self, subtask: int, **content: bytes) -> None:
         event = self._event(subtask)
@@ -98,21 +98,21 @@ class EnumeratorContext(SplitEnumeratorContext[Any]):
             setattr(event, name, value)
         self._pass_on(event)
 
-    def _pass_on(self, event: pb.CoordinatorEvent) -> None:
+    def _pass_on(self, event: pb.EnumeratorEvent) -> None:
         if not self.is_over:  # an enumerator that was reset has no readers any more
-            self._coordinator.send(pb.CoordinatorMessage(event=event))
+            self._enumerators.send(pb.EnumeratorsMessage(event=event))
 
 
-class Coordinator:
+class Enumerators:
     """All enumerators of a job, on one thread."""
 
-    def __init__(self, send: Callable[[pb.CoordinatorMessage], None], clock: Clock) -> None:
+    def __init__(self, send: Callable[[pb.EnumeratorsMessage], None], clock: Clock) -> None:
         loops_start_here()
         self.send = send
         self._clock = clock
         self._work: queue.SimpleQueue[tuple[str, Callable[[], None]] | None] = queue.SimpleQueue()
         self._enumerators: dict[str, tuple[SplitEnumerator[Any], EnumeratorContext]] = {}
-        self._sources: dict[str, pb.SourceToCoordinate] = {}
+        self._sources: dict[str, pb.SourceToEnumerate] = {}
         self._started: set[str] = set()
         self._names: dict[str, str] = {}
         self._job_id = ""
@@ -121,7 +121,7 @@ class Coordinator:
         """Queues work of one enumerator; from any thread."""
         self._work.put((vertex_id, work))
 
-    def command(self, command: pb.CoordinatorCommand) -> None:
+    def command(self, command: pb.EnumeratorsCommand) -> None:
         """Queues what the job manager wants; from any thread."""
         match command.WhichOneof("kind"):
             case "start":
@@ -166,7 +166,7 @@ class Coordinator:
                 log.exception("closing the enumerator of %s failed", self._names.get(vertex_id, vertex_id))
             leave_if_forked()
 
-    def _start(self, job_id: str, source: pb.SourceToCoordinate) -> None:
+    def _start(self, job_id: str, source: pb.SourceToEnumerate) -> None:
         context = EnumeratorContext(self, job_id, source)
         loaded: Source[Any] = load_program(source.source, f"the source '{source.name}'")
         if source.state:
@@ -178,7 +178,7 @@ class Coordinator:
         self._started.add(source.vertex_id)
 
     def _report_started(self) -> None:
-        """Not when one could not be started: the job restarts with another coordinator, and waits for that one."""
+        """Not when one could not be started: the job restarts with another enumerator process, and waits for that."""
         if self._started == self._sources.keys():
             self.send(_ready())
 
@@ -205,7 +205,7 @@ class Coordinator:
 
     def _snapshot(self, checkpoint_id: int) -> None:
         """All enumerators at one moment; what cannot be captured fails the checkpoint, not the job."""
-        answer = pb.CoordinatorSnapshot(checkpoint_id=checkpoint_id)
+        answer = pb.EnumeratorsSnapshot(checkpoint_id=checkpoint_id)
         for vertex_id, (enumerator, _) in self._enumerators.items():
             try:
                 answer.states[vertex_id] = to_bytes(enumerator.snapshot_state(checkpoint_id))
@@ -215,7 +215,7 @@ class Coordinator:
                 answer.error = f"{self._names[vertex_id]} (split enumerator): {one_line(error)}"
                 answer.failure.CopyFrom(self._described(vertex_id, error))
             leave_if_forked()
-        self.send(pb.CoordinatorMessage(snapshotted=answer))
+        self.send(pb.EnumeratorsMessage(snapshotted=answer))
 
     def _notify(self, vertex_id: str, notice: pb.CheckpointNotice) -> None:
         enumerator, _ = self._enumerators.get(vertex_id, (None, None))
@@ -229,14 +229,14 @@ class Coordinator:
         if enumerator is not None and context is not None:
             context.is_over = True
             enumerator.close()
-        source = pb.SourceToCoordinate()
+        source = pb.SourceToEnumerate()
         source.CopyFrom(self._sources[reset.vertex_id])
         source.state = reset.state
         self._start(self._job_id, source)
         self.send(_ready())
 
     def _fail(self, vertex_id: str, error: BaseException) -> None:
-        self.send(pb.CoordinatorMessage(failure=self._described(vertex_id, error)))
+        self.send(pb.EnumeratorsMessage(failure=self._described(vertex_id, error)))
 
     def _described(self, vertex_id: str, error: BaseException) -> status_pb2.TaskFailure:
         return status_pb2.TaskFailure(
@@ -252,20 +252,20 @@ class Coordinator:
         )
 
 
-def _ready() -> pb.CoordinatorMessage:
-    message = pb.CoordinatorMessage()
+def _ready() -> pb.EnumeratorsMessage:
+    message = pb.EnumeratorsMessage()
     message.ready.SetInParent()
     return message
 
 
-def run_coordinator(pipe: ControlPipe) -> None:
+def run_enumerators(pipe: ControlPipe) -> None:
     """Works until told to stop, or until the job manager is gone."""
-    coordinator = Coordinator(lambda message: pipe.send(message.SerializeToString()), SystemClock())
+    enumerators = Enumerators(lambda message: pipe.send(message.SerializeToString()), SystemClock())
     pipe.start(
-        lambda raw: coordinator.command(pb.CoordinatorCommand.FromString(raw)),
-        lambda: coordinator.command(pb.CoordinatorCommand()),
+        lambda raw: enumerators.command(pb.EnumeratorsCommand.FromString(raw)),
+        lambda: enumerators.command(pb.EnumeratorsCommand()),
     )
-    coordinator.run()
+    enumerators.run()
 
 
 def main() -> int:
@@ -279,11 +279,11 @@ def main() -> int:
     faulthandler.enable(all_threads=False)  # a crash of native code tells where in Python it was
     configuration = Configuration(json.loads(arguments.logging))
     bound_output(configuration, owner=False)
-    set_up_logging("coordinator", configuration, lambda: arguments.job)
+    set_up_logging("enumerators", configuration, lambda: arguments.job)
     pipe = ControlPipe(socket.socket(fileno=arguments.control_fd))
-    coordinator = Coordinator(lambda message: pipe.send(message.SerializeToString()), SystemClock())
-    pipe.start(lambda raw: coordinator.command(pb.CoordinatorCommand.FromString(raw)), end_with_parent)
-    coordinator.run()
+    enumerators = Enumerators(lambda message: pipe.send(message.SerializeToString()), SystemClock())
+    pipe.start(lambda raw: enumerators.command(pb.EnumeratorsCommand.FromString(raw)), end_with_parent)
+    enumerators.run()
     return 0
 
 

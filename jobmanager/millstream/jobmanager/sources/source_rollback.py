@@ -1,7 +1,7 @@
 """The sources of a job between their enumerators and their readers, and how they are brought back for a restore.
 
 Owned by the job manager's loop. A source that restarts as a whole gets its enumerator reset; of one that restarts in
-part, the splits that its lost readers were given since the checkpoint go back to the enumerator. Until the coordinator
+part, the splits that its lost readers were given since the checkpoint go back to the enumerator. Until the enumerator
 process has confirmed that, what it sends to those readers is from before, and does not reach them.
 """
 
@@ -24,14 +24,14 @@ _MUCH = 64 << 20  # bytes of splits that a job should not have to remember
 
 
 class SourceRollback:
-    """`send` tells the coordinator process something; it is false when there is none.
+    """`send` tells the enumerator process something; it is false when there is none.
 
     Splits are remembered only for sources in `apart`, whose readers may restart one without the other: where all
     readers restart together, the enumerator's state has everything.
     """
 
     def __init__(
-        self, graph: JobGraph, send: Callable[[pb.CoordinatorCommand], bool], apart: Collection[VertexId]
+        self, graph: JobGraph, send: Callable[[pb.EnumeratorsCommand], bool], apart: Collection[VertexId]
     ) -> None:
         self._job_id = graph.job_id
         self._sources = {v.id: v.parallelism for v in graph.vertices if v.source}
@@ -46,10 +46,10 @@ class SourceRollback:
 
     @property
     def any_sources(self) -> bool:
-        """Whether the job has sources, and so a coordinator process."""
+        """Whether the job has sources, and so a enumerator process."""
         return bool(self._sources)
 
-    def to_reader(self, event: pb.CoordinatorEvent) -> bool:
+    def to_reader(self, event: pb.EnumeratorEvent) -> bool:
         """Whether what an enumerator sent may go to its reader; splits are remembered until a checkpoint has them."""
         vertex = VertexId(event.vertex_id)
         if vertex in self._resetting:
@@ -74,7 +74,7 @@ class SourceRollback:
             )
 
     def forget(self) -> None:
-        """A new coordinator process takes the place of the one that all this was about."""
+        """A new enumerator process takes the place of the one that all this was about."""
         self.assignments = SplitAssignments()
         self._unconfirmed = 0
 
@@ -86,7 +86,7 @@ class SourceRollback:
             if len(readers) == parallelism:
                 self._resetting.add(vertex)
                 reset = pb.ResetSource(vertex_id=vertex, state=states.get(vertex, b""))
-                self._tell(pb.CoordinatorCommand(reset=reset))
+                self._tell(pb.EnumeratorsCommand(reset=reset))
                 continue
             for reader, given in taken.items():
                 self._returning.add(reader)
@@ -94,7 +94,7 @@ class SourceRollback:
                     self._give_back(reader, splits)
 
     def confirmed(self) -> None:
-        """The coordinator process has done one thing that it had to confirm."""
+        """The enumerator process has done one thing that it had to confirm."""
         self._unconfirmed -= 1
         if self._unconfirmed <= 0:
             self._unconfirmed = 0
@@ -119,9 +119,9 @@ class SourceRollback:
         event = pb.ReaderEvent(
             job_id=self._job_id, vertex_id=reader.vertex_id, subtask=reader.index, splits_returned=splits
         )
-        self._tell(pb.CoordinatorCommand(reader_event=event))
+        self._tell(pb.EnumeratorsCommand(reader_event=event))
 
-    def _tell(self, command: pb.CoordinatorCommand) -> None:
+    def _tell(self, command: pb.EnumeratorsCommand) -> None:
         if self._send(command):
             self._unconfirmed += 1
             self._confirmed.clear()

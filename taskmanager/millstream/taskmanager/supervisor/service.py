@@ -245,7 +245,7 @@ class TaskManagerService:
                 worker = self._workers.get(AllocationId(command.cancel.allocation_id))
                 if worker is not None:
                     self._background.spawn(worker.cancel(command.cancel))
-            case "coordinator_event" | "collect" | "trigger_checkpoint" | "checkpoint_notice" as kind:
+            case "enumerator_event" | "collect" | "trigger_checkpoint" | "checkpoint_notice" as kind:
                 content = getattr(command, kind)
                 self._to_worker(content.allocation_id, pb.WorkerCommand(**{kind: content}))
 

@@ -214,8 +214,8 @@ class SlotWorker:
                 for attempt_id in command.cancel.attempt_ids:
                     if attempt_id in self._tasks:
                         self._cancel(self._tasks[attempt_id])
-            case "coordinator_event":
-                self._handle_coordinator_event(command.coordinator_event)
+            case "enumerator_event":
+                self._handle_enumerator_event(command.enumerator_event)
             case "collect":
                 self._collect(command.collect)
             case "trigger_checkpoint":
@@ -255,7 +255,7 @@ class SlotWorker:
     def _wake_up_in(self, attempt_id: str, seconds: float) -> None:
         heapq.heappush(self._timers, (self._clock.monotonic() + seconds, attempt_id))
 
-    def _handle_coordinator_event(self, event: pb.CoordinatorEvent) -> None:
+    def _handle_enumerator_event(self, event: pb.EnumeratorEvent) -> None:
         self._deliver(OperatorMail(event.attempt_id, None, event))
 
     def _deliver(self, mail: OperatorMail) -> Any:

@@ -41,7 +41,7 @@ class ReaderContext(SourceReaderContext):
         self._side: dict[str, list[Any]] = {}
 
     def send_split_request(self) -> None:
-        """Through the task manager and the job manager to the coordinator."""
+        """Through the task manager and the job manager to the enumerator."""
         self._send_event("split_request", None)
 
     def send_source_event(self, event: Any) -> None:
@@ -132,7 +132,7 @@ class SourceOperator(Operator):
 
     def on_mail(self, mail: Any) -> None:
         """What the enumerator sent."""
-        if not isinstance(mail, pb.CoordinatorEvent):
+        if not isinstance(mail, pb.EnumeratorEvent):
             return
         match mail.WhichOneof("kind"):
             case "splits":

@@ -1,4 +1,4 @@
-"""Split enumerators on the coordinator's thread, with sources that do what the test says."""
+"""Split enumerators on the enumerators's thread, with sources that do what the test says."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from waiting import DEADLINE
 from millstream.core.clock import ManualClock
 from millstream.core.pickling import to_bytes
 from millstream.datastream.connectors.base import Boundedness, Source, SplitEnumerator, SplitEnumeratorContext
-from millstream.jobmanager.sources.enumerators import Coordinator
+from millstream.jobmanager.sources.enumerators import Enumerators
 from millstream.proto import taskmanager_pb2 as pb
 from millstream.proto.session_pb2 import Empty
 
@@ -116,29 +116,29 @@ class LeavingSource(FakeSource):
         raise self.error
 
 
-class RunningCoordinator:
-    """A coordinator on a thread of its own, and what it sent."""
+class RunningEnumerators:
+    """A enumerators on a thread of its own, and what it sent."""
 
     def __init__(self, **sources: bytes) -> None:
-        self.sent: queue.SimpleQueue[pb.CoordinatorMessage] = queue.SimpleQueue()
-        self.coordinator = Coordinator(self.sent.put, ManualClock(1_000))
-        start = pb.StartCoordinator(job_id="job")
+        self.sent: queue.SimpleQueue[pb.EnumeratorsMessage] = queue.SimpleQueue()
+        self.enumerators = Enumerators(self.sent.put, ManualClock(1_000))
+        start = pb.StartEnumerators(job_id="job")
         for vertex_id, source in sources.items():
             start.sources.add(vertex_id=vertex_id, name=f"source {vertex_id}", parallelism=3, source=source)
-        self.coordinator.command(pb.CoordinatorCommand(start=start))
-        self.thread = threading.Thread(target=self.coordinator.run, name="coordinator of the test", daemon=True)
+        self.enumerators.command(pb.EnumeratorsCommand(start=start))
+        self.thread = threading.Thread(target=self.enumerators.run, name="enumerators of the test", daemon=True)
         self.thread.start()
 
     def reader(self, vertex_id: str = "v", subtask: int = 0, **kind: Any) -> None:
         event = pb.ReaderEvent(job_id="job", vertex_id=vertex_id, subtask=subtask, **kind)
-        self.coordinator.command(pb.CoordinatorCommand(reader_event=event))
+        self.enumerators.command(pb.EnumeratorsCommand(reader_event=event))
 
     def register(self, *subtasks: int, vertex_id: str = "v") -> None:
         for subtask in subtasks:
             self.reader(vertex_id, subtask, registered=Empty())
             self.custom()
 
-    def next(self) -> pb.CoordinatorMessage:
+    def next(self) -> pb.EnumeratorsMessage:
         return self.sent.get(timeout=DEADLINE)
 
     def ready(self) -> None:
@@ -152,88 +152,88 @@ class RunningCoordinator:
         return pickle.loads(self.next().event.custom)
 
     def stop(self) -> None:
-        self.coordinator.command(pb.CoordinatorCommand(stop=Empty()))
+        self.enumerators.command(pb.EnumeratorsCommand(stop=Empty()))
         self.thread.join(DEADLINE)
         assert not self.thread.is_alive()
 
 
 @pytest.fixture
-def running(request: pytest.FixtureRequest) -> Callable[..., RunningCoordinator]:
+def running(request: pytest.FixtureRequest) -> Callable[..., RunningEnumerators]:
     CLOSED.clear()
 
-    def start(*splits: str, **more: bytes) -> RunningCoordinator:
-        coordinator = RunningCoordinator(**{"v": to_bytes(FakeSource(*splits)), **more})
-        request.addfinalizer(coordinator.stop)
-        return coordinator
+    def start(*splits: str, **more: bytes) -> RunningEnumerators:
+        enumerators = RunningEnumerators(**{"v": to_bytes(FakeSource(*splits)), **more})
+        request.addfinalizer(enumerators.stop)
+        return enumerators
 
     return start
 
 
 def test_readers_ask_for_splits_until_there_are_none(running: Any) -> None:
-    coordinator = running("a", "b")
-    coordinator.ready()
-    coordinator.register(0, 1, 2)
+    enumerators = running("a", "b")
+    enumerators.ready()
+    enumerators.register(0, 1, 2)
     for subtask in range(2):
-        coordinator.reader(subtask=subtask, split_request=f"host {subtask}")
-    assert coordinator.splits() == (0, ["a for host 0"])
-    assert coordinator.splits() == (1, ["b for host 1"])
-    coordinator.reader(subtask=2, split_request="host 2")
-    message = coordinator.next()
+        enumerators.reader(subtask=subtask, split_request=f"host {subtask}")
+    assert enumerators.splits() == (0, ["a for host 0"])
+    assert enumerators.splits() == (1, ["b for host 1"])
+    enumerators.reader(subtask=2, split_request="host 2")
+    message = enumerators.next()
     assert message.event.WhichOneof("kind") == "no_more_splits"
     assert (message.event.job_id, message.event.vertex_id, message.event.subtask) == ("job", "v", 2)
 
 
 def test_readers_register_send_events_and_give_splits_back(running: Any) -> None:
-    coordinator = running()
-    coordinator.ready()
-    coordinator.reader(subtask=2, registered=Empty())
-    assert coordinator.custom() == ([2], 3)
-    coordinator.reader(subtask=0, registered=Empty())
-    assert coordinator.custom() == ([0, 2], 3)
-    coordinator.reader(subtask=2, custom=to_bytes(("at", 5)))
-    assert coordinator.custom() == ("echo", ("at", 5))
-    coordinator.reader(subtask=1, splits_returned=to_bytes(["x"]))
-    coordinator.ready()
-    coordinator.reader(subtask=0, split_request="h")
-    assert coordinator.splits() == (0, ["x for h"])
+    enumerators = running()
+    enumerators.ready()
+    enumerators.reader(subtask=2, registered=Empty())
+    assert enumerators.custom() == ([2], 3)
+    enumerators.reader(subtask=0, registered=Empty())
+    assert enumerators.custom() == ([0, 2], 3)
+    enumerators.reader(subtask=2, custom=to_bytes(("at", 5)))
+    assert enumerators.custom() == ("echo", ("at", 5))
+    enumerators.reader(subtask=1, splits_returned=to_bytes(["x"]))
+    enumerators.ready()
+    enumerators.reader(subtask=0, split_request="h")
+    assert enumerators.splits() == (0, ["x for h"])
 
 
 @pytest.mark.parametrize("order", ["assign", "no more"])
 def test_what_is_given_to_a_reader_that_is_not_there_is_an_error(running: Any, order: str) -> None:
     """Before it has registered, and after it was lost: nobody would get it."""
-    coordinator = running("x")
-    coordinator.ready()
-    coordinator.reader(subtask=2, registered=Empty())
-    coordinator.custom()
+    enumerators = running("x")
+    enumerators.ready()
+    enumerators.reader(subtask=2, registered=Empty())
+    enumerators.custom()
     for lost in (True, False):
         if lost:
-            coordinator.register(1)
-            coordinator.reader(subtask=1, split_request="h")
-            assert coordinator.splits() == (1, ["x for h"])
-            coordinator.reader(subtask=1, splits_returned=to_bytes([]))
-            coordinator.ready()
-        coordinator.reader(subtask=2, custom=to_bytes((order, 1 if lost else 0)))
-        failure = coordinator.next().failure
+            enumerators.register(1)
+            enumerators.reader(subtask=1, split_request="h")
+            assert enumerators.splits() == (1, ["x for h"])
+            enumerators.reader(subtask=1, splits_returned=to_bytes([]))
+            enumerators.ready()
+        enumerators.reader(subtask=2, custom=to_bytes((order, 1 if lost else 0)))
+        failure = enumerators.next().failure
         assert f"ConnectorError: there is no reader {1 if lost else 0}" in failure.exception
 
 
 def test_each_source_has_an_enumerator_of_its_own(running: Any) -> None:
-    coordinator = running("a", w=to_bytes(FakeSource("b")))
-    coordinator.ready()
-    coordinator.register(0)
-    coordinator.register(0, vertex_id="w")
-    coordinator.reader("w", 0, split_request="h")
-    coordinator.reader("v", 0, split_request="h")
-    assert coordinator.splits() == (0, ["b for h"])
-    assert coordinator.splits() == (0, ["a for h"])
+    enumerators = running("a", w=to_bytes(FakeSource("b")))
+    enumerators.ready()
+    enumerators.register(0)
+    enumerators.register(0, vertex_id="w")
+    enumerators.reader("w", 0, split_request="h")
+    enumerators.reader("v", 0, split_request="h")
+    assert enumerators.splits() == (0, ["b for h"])
+    assert enumerators.splits() == (0, ["a for h"])
 
 
 def test_what_an_enumerator_raises_is_told_as_the_users_traceback(running: Any) -> None:
-    coordinator = running("raise", "a")
-    coordinator.ready()
-    coordinator.register(0)
-    coordinator.reader(split_request="h")
-    failure = coordinator.next().failure
+    enumerators = running("raise", "a")
+    enumerators.ready()
+    enumerators.register(0)
+    enumerators.reader(split_request="h")
+    failure = enumerators.next().failure
     assert failure.exception == "ValueError: bad split"
     assert (failure.job_id, failure.vertex_id, failure.operator_name) == ("job", "v", "source v")
     assert failure.task_name == "source v (split enumerator)"
@@ -243,34 +243,34 @@ def test_what_an_enumerator_raises_is_told_as_the_users_traceback(running: Any) 
     assert "in handle_split_request" in frames[0]
     assert "millstream/jobmanager" not in failure.traceback
     assert frames[-1] == "ValueError: bad split"
-    coordinator.reader(split_request="h")
-    assert coordinator.splits() == (0, ["a for h"])
+    enumerators.reader(split_request="h")
+    assert enumerators.splits() == (0, ["a for h"])
 
 
 def test_a_source_that_cannot_start_fails_the_job_and_its_readers_are_not_answered(running: Any) -> None:
-    coordinator = running("fail on start", w=to_bytes(FakeSource("second")))
-    assert coordinator.next().failure.exception == "OSError: no such folder"
-    coordinator.stop()
-    assert coordinator.sent.empty(), "it is not ready"
+    enumerators = running("fail on start", w=to_bytes(FakeSource("second")))
+    assert enumerators.next().failure.exception == "OSError: no such folder"
+    enumerators.stop()
+    assert enumerators.sent.empty(), "it is not ready"
 
 
 def test_a_source_that_cannot_be_loaded_fails_the_job() -> None:
-    coordinator = RunningCoordinator(v=b"cnowhere_to_be_found\nSource\n.")
-    failure = coordinator.next().failure
+    enumerators = RunningEnumerators(v=b"cnowhere_to_be_found\nSource\n.")
+    failure = enumerators.next().failure
     assert "the source 'source v' cannot be loaded: No module named 'nowhere_to_be_found'" in failure.exception
     assert failure.final
-    coordinator.reader(split_request="h")
-    coordinator.stop()
-    assert coordinator.sent.empty()
+    enumerators.reader(split_request="h")
+    enumerators.stop()
+    assert enumerators.sent.empty()
 
 
-def test_async_work_continues_on_the_coordinators_thread(running: Any) -> None:
-    coordinator = running("discover")
-    coordinator.ready()
-    coordinator.register(0)
-    assert coordinator.custom() == {"on": "coordinator of the test"}
-    coordinator.reader(split_request="h")
-    assert coordinator.splits() == (0, ["found 1 for h"])
+def test_async_work_continues_on_the_enumerators_thread(running: Any) -> None:
+    enumerators = running("discover")
+    enumerators.ready()
+    enumerators.register(0)
+    assert enumerators.custom() == {"on": "enumerators of the test"}
+    enumerators.reader(split_request="h")
+    assert enumerators.splits() == (0, ["found 1 for h"])
 
 
 @pytest.mark.parametrize(
@@ -279,8 +279,8 @@ def test_async_work_continues_on_the_coordinators_thread(running: Any) -> None:
 def test_an_error_of_async_work_reaches_its_continuation_and_one_there_the_job(
     running: Any, order: str, error: str
 ) -> None:
-    coordinator = running(order)
-    messages = [coordinator.next(), coordinator.next()]
+    enumerators = running(order)
+    messages = [enumerators.next(), enumerators.next()]
     (failure,) = [m.failure for m in messages if m.WhichOneof("kind") == "failure"]
     assert failure.exception == f"RuntimeError: discovery failed: {error}"
     assert failure.vertex_id == "v"
@@ -289,97 +289,97 @@ def test_an_error_of_async_work_reaches_its_continuation_and_one_there_the_job(
 
 @pytest.mark.parametrize("error", [SystemExit(3), KeyboardInterrupt(), GeneratorExit()])
 def test_an_enumerator_that_wants_to_leave_fails_the_job_and_nothing_else(running: Any, error: BaseException) -> None:
-    coordinator = running("a", w=to_bytes(LeavingSource(error)))
-    failure = coordinator.next().failure
+    enumerators = running("a", w=to_bytes(LeavingSource(error)))
+    failure = enumerators.next().failure
     assert (failure.vertex_id, failure.operator_name) == ("w", "source w")
     assert failure.exception.startswith(type(error).__name__)
-    coordinator.register(0)
-    coordinator.reader(split_request="h")
-    assert coordinator.splits() == (0, ["a for h"])
+    enumerators.register(0)
+    enumerators.reader(split_request="h")
+    assert enumerators.splits() == (0, ["a for h"])
 
 
 def test_stopping_closes_every_enumerator_even_when_one_cannot_close(
     running: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
-    coordinator = running("fail on close", w=to_bytes(FakeSource("second")))
-    coordinator.ready()
-    coordinator.stop()
+    enumerators = running("fail on close", w=to_bytes(FakeSource("second")))
+    enumerators.ready()
+    enumerators.stop()
     assert CLOSED == ["fail on close", "second"]
     assert "closing the enumerator of source v failed" in caplog.text
 
 
 def test_an_enumerator_that_failed_is_closed_too(running: Any) -> None:
-    coordinator = running("fail on start")
-    coordinator.next()
-    coordinator.stop()
+    enumerators = running("fail on start")
+    enumerators.next()
+    enumerators.stop()
     assert CLOSED == ["fail on start"]
 
 
 # Checkpoints
 
 
-def _snapshot(coordinator: Any, checkpoint_id: int) -> pb.CoordinatorSnapshot:
-    wanted = pb.SnapshotCoordinator(checkpoint_id=checkpoint_id)
-    coordinator.coordinator.command(pb.CoordinatorCommand(snapshot=wanted))
-    answer = coordinator.next()
+def _snapshot(enumerators: Any, checkpoint_id: int) -> pb.EnumeratorsSnapshot:
+    wanted = pb.SnapshotEnumerators(checkpoint_id=checkpoint_id)
+    enumerators.enumerators.command(pb.EnumeratorsCommand(snapshot=wanted))
+    answer = enumerators.next()
     assert answer.WhichOneof("kind") == "snapshotted"
     return answer.snapshotted
 
 
 def test_a_snapshot_comes_after_what_was_assigned_before_it(running: Any) -> None:
-    coordinator = running("a", "b")
-    coordinator.ready()
-    coordinator.register(0)
-    coordinator.reader(split_request="h")
-    wanted = pb.CoordinatorCommand(snapshot=pb.SnapshotCoordinator(checkpoint_id=7))
-    coordinator.coordinator.command(wanted)
-    coordinator.reader(split_request="h")
-    assert coordinator.splits() == (0, ["a for h"])
-    snapshot = coordinator.next().snapshotted
+    enumerators = running("a", "b")
+    enumerators.ready()
+    enumerators.register(0)
+    enumerators.reader(split_request="h")
+    wanted = pb.EnumeratorsCommand(snapshot=pb.SnapshotEnumerators(checkpoint_id=7))
+    enumerators.enumerators.command(wanted)
+    enumerators.reader(split_request="h")
+    assert enumerators.splits() == (0, ["a for h"])
+    snapshot = enumerators.next().snapshotted
     assert (snapshot.checkpoint_id, snapshot.error) == (7, "")
     assert pickle.loads(snapshot.states["v"]) == ["b"]
-    assert coordinator.splits() == (0, ["b for h"])
+    assert enumerators.splits() == (0, ["b for h"])
 
 
 def test_a_source_that_is_reset_goes_on_from_its_state(running: Any) -> None:
-    coordinator = running("a", "b")
-    coordinator.ready()
-    coordinator.register(0)
-    state = _snapshot(coordinator, 1).states["v"]
-    coordinator.reader(split_request="h")
-    assert coordinator.splits() == (0, ["a for h"])
-    coordinator.reader(subtask=1, registered=Empty())
-    assert coordinator.custom() == ([0, 1], 3)
+    enumerators = running("a", "b")
+    enumerators.ready()
+    enumerators.register(0)
+    state = _snapshot(enumerators, 1).states["v"]
+    enumerators.reader(split_request="h")
+    assert enumerators.splits() == (0, ["a for h"])
+    enumerators.reader(subtask=1, registered=Empty())
+    assert enumerators.custom() == ([0, 1], 3)
     reset = pb.ResetSource(vertex_id="v", state=state)
-    coordinator.coordinator.command(pb.CoordinatorCommand(reset=reset))
-    coordinator.ready()
-    coordinator.reader(split_request="of the reader before it")
-    coordinator.reader(subtask=2, registered=Empty())
-    assert coordinator.custom() == ([2], 3)
-    coordinator.register(0)
-    coordinator.reader(split_request="h")
-    assert coordinator.splits() == (0, ["a for h"])
-    coordinator.coordinator.command(pb.CoordinatorCommand(reset=pb.ResetSource(vertex_id="v")))
-    coordinator.ready()
-    assert pickle.loads(_snapshot(coordinator, 2).states["v"]) == ["a", "b"]
+    enumerators.enumerators.command(pb.EnumeratorsCommand(reset=reset))
+    enumerators.ready()
+    enumerators.reader(split_request="of the reader before it")
+    enumerators.reader(subtask=2, registered=Empty())
+    assert enumerators.custom() == ([2], 3)
+    enumerators.register(0)
+    enumerators.reader(split_request="h")
+    assert enumerators.splits() == (0, ["a for h"])
+    enumerators.enumerators.command(pb.EnumeratorsCommand(reset=pb.ResetSource(vertex_id="v")))
+    enumerators.ready()
+    assert pickle.loads(_snapshot(enumerators, 2).states["v"]) == ["a", "b"]
 
 
 def test_readers_that_are_gone_are_not_registered(running: Any) -> None:
-    coordinator = running()
-    coordinator.ready()
-    coordinator.reader(subtask=1, registered=Empty())
-    assert coordinator.custom() == ([1], 3)
-    coordinator.reader(subtask=1, splits_returned=to_bytes([]))
-    coordinator.ready()
-    coordinator.reader(subtask=0, registered=Empty())
-    assert coordinator.custom() == ([0], 3)
+    enumerators = running()
+    enumerators.ready()
+    enumerators.reader(subtask=1, registered=Empty())
+    assert enumerators.custom() == ([1], 3)
+    enumerators.reader(subtask=1, splits_returned=to_bytes([]))
+    enumerators.ready()
+    enumerators.reader(subtask=0, registered=Empty())
+    assert enumerators.custom() == ([0], 3)
 
 
 def test_splits_for_a_reader_that_is_not_there_fail_the_job(running: Any) -> None:
-    coordinator = running("assign to another")
-    coordinator.ready()
-    coordinator.register(1)
-    failure = coordinator.next().failure
+    enumerators = running("assign to another")
+    enumerators.ready()
+    enumerators.register(1)
+    failure = enumerators.next().failure
     assert "there is no reader 2: splits and events reach only those that have registered, of 3 now [1]" in (
         failure.exception
     )
@@ -399,14 +399,14 @@ class NotifiedSource(FakeSource):
 
 
 def test_enumerators_hear_of_completed_checkpoints_and_may_fail_to_be_captured(running: Any) -> None:
-    coordinator = running(v=to_bytes(NotifiedSource("a")))
-    coordinator.ready()
-    coordinator.register(0)
+    enumerators = running(v=to_bytes(NotifiedSource("a")))
+    enumerators.ready()
+    enumerators.register(0)
     for completed in (False, True):
         notice = pb.CheckpointNotice(checkpoint_id=3, completed=completed)
-        coordinator.coordinator.command(pb.CoordinatorCommand(checkpoint_notice=notice))
-    assert coordinator.custom() == ("complete", 3)
-    answer = _snapshot(coordinator, 4)
+        enumerators.enumerators.command(pb.EnumeratorsCommand(checkpoint_notice=notice))
+    assert enumerators.custom() == ("complete", 3)
+    answer = _snapshot(enumerators, 4)
     assert answer.error == "source v (split enumerator): OSError: no state"
     assert "snapshot_state" in answer.failure.traceback
-    assert answer.failure.signature == _snapshot(coordinator, 5).failure.signature != ""
+    assert answer.failure.signature == _snapshot(enumerators, 5).failure.signature != ""
