@@ -14,31 +14,38 @@ from ports import free_port
 from waiting import run
 
 from millstream.core.errors import UnreachableError
-from millstream.core.services.leader_lookup import ConfiguredLeaders, Leader, Role, address_options
-from millstream.core.services.rpc import Stub, open_channel, serve, service_handler
+from millstream.core.jobs.ids import ANY_EPOCH, JobId, LeaderEpoch
+from millstream.core.messages.resource_manager import NotEnoughSlots, Overview, Requirement
+from millstream.core.messages.session import Empty, Heartbeat, Hello
+from millstream.core.services.leader_lookup import ConfiguredLeaders, KnownLeader, Leader, Role, address_options
+from millstream.core.services.rpc import open_channel, serve, service_handler, session_call
 from millstream.core.services.session import Dialer, Session, serve_session
 from millstream.core.settings.configuration import Configuration
-from millstream.proto import resourcemanager_pb2 as pb
-from millstream.proto.session_pb2 import Empty, Heartbeat
+from millstream.core.wire.contracts import (
+    JOB_MANAGER_AT_RESOURCE_MANAGER,
+    RESOURCE_MANAGER,
+    TASK_MANAGER_AT_RESOURCE_MANAGER,
+    SessionContract,
+)
 
-SERVICE = pb.DESCRIPTOR.services_by_name["ResourceManager"]
-METHOD = "connect_job_manager"
+SESSION = JOB_MANAGER_AT_RESOURCE_MANAGER
 CALM = Configuration({"heartbeat.interval": "10 s", "heartbeat.timeout": "50 s"})
 HASTY = Configuration({"heartbeat.interval": "50 ms", "heartbeat.timeout": "1 s"})
 
 
-def report(number: int, job_id: str = "job") -> pb.JobManagerReport:
-    return pb.JobManagerReport(requirement=pb.Requirement(job_id=job_id, slots=number))
+def report(number: int, job_id: str = "job") -> Requirement:
+    return Requirement(JobId(job_id), number)
 
 
-def notice(number: int) -> pb.JobManagerNotice:
-    return pb.JobManagerNotice(not_enough=pb.NotEnoughSlots(available=number))
+def notice(number: int) -> NotEnoughSlots:
+    return NotEnoughSlots(JobId("job"), number, 0, 0, 0, 0)
 
 
 class Server:
     """Serves sessions; `handle` is what the test does with each message."""
 
-    def __init__(self, configuration: Configuration, handle: Callable[[Any, Any], None]) -> None:
+    def __init__(self, configuration: Configuration, handle: Callable[[Any, Any], None], epoch: int) -> None:
+        self.epoch = LeaderEpoch(epoch)
         self.configuration = configuration
         self.handle = handle
         self.sessions: asyncio.Queue[Session[Any, Any]] = asyncio.Queue()
@@ -51,7 +58,8 @@ class Server:
             self.sessions.put_nowait(session)
             return lambda message: self.handle(session, message)
 
-        self.ends.put_nowait(await serve_session(context, pb.JobManagerNotice, "client", self.configuration, started))
+        reason = await serve_session(context, SESSION, "client", self.configuration, self.epoch, started)
+        self.ends.put_nowait(reason)
 
     async def connect_task_manager(self, _requests: Any, context: Any) -> None:
         """A peer that accepts a session and then says nothing at all."""
@@ -60,8 +68,8 @@ class Server:
             while await context.read() is not grpc.aio.EOF:
                 pass
 
-    async def get_overview(self, _request: Empty, _context: Any) -> pb.Overview:
-        return pb.Overview(pending_slots=7)
+    async def get_overview(self, _request: Empty, _context: Any) -> Overview:
+        return Overview(pending_slots=7)
 
     async def stop(self) -> None:
         if self.grpc_server is not None:
@@ -74,9 +82,10 @@ async def serving(
     configuration: Configuration = CALM,
     handle: Callable[[Any, Any], None] = lambda session, message: None,
     port: int = 0,
+    epoch: int = 1,
 ) -> AsyncIterator[Server]:
-    server = Server(configuration, handle)
-    handlers = [service_handler(SERVICE, server)]
+    server = Server(configuration, handle, epoch)
+    handlers = [service_handler(RESOURCE_MANAGER, server)]
     server.grpc_server, bound = await serve("127.0.0.1", port, handlers, configuration, "resourcemanager.rpc.port")
     server.address = f"127.0.0.1:{bound}"
     try:
@@ -88,12 +97,13 @@ async def serving(
 class Client:
     """One dialled session."""
 
-    def __init__(self, server: Server, configuration: Configuration = CALM, method: str = METHOD) -> None:
+    def __init__(
+        self, server: Server, configuration: Configuration = CALM, contract: SessionContract[Any, Any] = SESSION
+    ) -> None:
         self.received: asyncio.Queue[Any] = asyncio.Queue()
         self.started: asyncio.Future[Session[Any, Any]] = asyncio.get_running_loop().create_future()
-        message_type = pb.JobManagerReport if method == METHOD else pb.TaskManagerReport
-        dialer = Dialer(server.address, SERVICE, method, configuration)
-        self.end = asyncio.get_running_loop().create_task(dialer.dial_once(message_type, "the server", self._start))
+        dialer = Dialer(server.address, contract, configuration)
+        self.end = asyncio.get_running_loop().create_task(dialer.dial_once("the server", self._start))
 
     def _start(self, session: Session[Any, Any]) -> Callable[[Any], None]:
         self.started.set_result(session)
@@ -111,14 +121,14 @@ class Client:
 def test_messages_arrive_both_ways_in_order() -> None:
     async def scenario() -> None:
         def answer(session: Any, message: Any) -> None:
-            session.send(notice(message.requirement.slots))
+            session.send(notice(message.slots))
 
         async with serving(handle=answer) as server:
             client = Client(server)
             session = await client.session()
             for number in range(500):
                 session.send(report(number))
-            answers = [(await client.received.get()).not_enough.available for _ in range(500)]
+            answers = [(await client.received.get()).available for _ in range(500)]
             assert answers == list(range(500))
             await client.close()
             assert await server.ends.get() == "connection to client lost"
@@ -146,12 +156,12 @@ def test_a_proxy_for_the_web_is_not_for_services(monkeypatch: pytest.MonkeyPatch
 def test_large_messages_pass() -> None:
     async def scenario() -> None:
         def measure(session: Any, message: Any) -> None:
-            session.send(notice(len(message.requirement.job_id)))
+            session.send(notice(len(message.job_id)))
 
         async with serving(handle=measure) as server:
             client = Client(server)
             (await client.session()).send(report(1, "x" * (8 << 20)))
-            assert (await client.received.get()).not_enough.available == 8 << 20
+            assert (await client.received.get()).available == 8 << 20
             await client.close()
 
     run(scenario)
@@ -181,7 +191,7 @@ def test_two_ends_whose_process_was_frozen_keep_their_session() -> None:
             session = await client.session()
             threading.Event().wait(1.5)  # the loop of both ends stands still
             session.send(report(1))
-            assert (await client.received.get()).not_enough.available == 7
+            assert (await client.received.get()).available == 7
             assert session.is_open
             await client.close()
 
@@ -194,10 +204,9 @@ def test_a_message_that_is_too_large_ends_the_session_with_what_it_was_and_what_
         async with serving() as server:
             client = Client(server, small)
             session = await client.session()
-            large = pb.Requirement(job_id="x" * (1 << 20))
-            session.send(pb.JobManagerReport(requirement=large))
+            session.send(report(1, "x" * (1 << 20)))
             _, reason = await client.end
-            assert reason.startswith(f"'requirement' to the server at {server.address} has 1.0 MiB, more than ")
+            assert reason.startswith(f"'Requirement' to the server at {server.address} has 1.0 MiB, more than ")
             assert "rpc.message.max-size allows (1 MiB)" in reason
 
     run(scenario)
@@ -220,9 +229,9 @@ def test_each_end_learns_when_the_other_surely_was_there() -> None:
 def test_a_silent_peer_is_given_up_after_the_heartbeat_timeout() -> None:
     async def scenario() -> None:
         async with serving(CALM) as server:
-            client = Client(server, HASTY, "connect_task_manager")
+            client = Client(server, HASTY, TASK_MANAGER_AT_RESOURCE_MANAGER)
             connected, reason = await client.end
-            assert connected
+            assert not connected
             assert reason == f"no heartbeat from the server at {server.address} for 1 s"
 
     run(scenario)
@@ -231,9 +240,9 @@ def test_a_silent_peer_is_given_up_after_the_heartbeat_timeout() -> None:
 def test_the_serving_end_gives_a_silent_client_up_too() -> None:
     async def scenario() -> None:
         async with serving(HASTY) as server, open_channel(server.address, CALM) as channel:
-            call = getattr(Stub(channel, SERVICE), METHOD)()
+            call = session_call(channel, SESSION)
             await call.wait_for_connection()
-            await call.write(pb.JobManagerReport(heartbeat=Heartbeat()))
+            await call.write(SESSION.up.to_bytes(Heartbeat()))
             assert await server.ends.get() == "no heartbeat from client for 1 s"
             call.cancel()
 
@@ -246,16 +255,17 @@ def test_any_message_is_a_sign_of_life() -> None:
         numbers: list[int] = []
 
         def note(_session: Any, message: Any) -> None:
-            numbers.append(message.requirement.slots)
+            numbers.append(message.slots)
             if len(numbers) == 12:
                 enough.set()
 
         async with serving(HASTY, note) as server, open_channel(server.address, CALM) as channel:
-            call = getattr(Stub(channel, SERVICE), METHOD)()
+            call = session_call(channel, SESSION)
             await call.wait_for_connection()
+            await call.write(SESSION.up.to_bytes(Hello(ANY_EPOCH)))
             ended = asyncio.get_running_loop().create_task(server.ends.get())
             for number in range(12):
-                await call.write(report(number))
+                await call.write(SESSION.up.to_bytes(report(number)))
                 await asyncio.wait({ended}, timeout=0.15)
             await enough.wait()
             assert numbers == list(range(12))
@@ -309,9 +319,9 @@ def test_closing_from_the_serving_end_reaches_the_client() -> None:
 def test_a_handler_that_raises_closes_its_session_and_no_other(caplog: pytest.LogCaptureFixture) -> None:
     async def scenario() -> None:
         def handle(session: Any, message: Any) -> None:
-            if message.requirement.job_id == "bad":
+            if message.job_id == "bad":
                 raise KeyError("a bug")
-            session.send(notice(message.requirement.slots))
+            session.send(notice(message.slots))
 
         async with serving(handle=handle) as server:
             good, bad = Client(server), Client(server)
@@ -319,7 +329,7 @@ def test_a_handler_that_raises_closes_its_session_and_no_other(caplog: pytest.Lo
             assert (await server.ends.get()) == "handling a message from client failed: KeyError('a bug')"
             await bad.end
             (await good.session()).send(report(5))
-            assert (await good.received.get()).not_enough.available == 5
+            assert (await good.received.get()).available == 5
             await good.close()
 
     run(scenario)
@@ -341,12 +351,12 @@ def test_a_session_ends_once_and_keeps_its_first_reason() -> None:
 def test_dialling_gives_up_after_its_time_and_says_how_long_it_tried() -> None:
     async def scenario() -> None:
         address = "127.0.0.1:1"
-        dialer = Dialer(address, SERVICE, METHOD, CALM)
+        dialer = Dialer(address, SESSION, CALM)
 
         def never(_session: Session[Any, Any]) -> Callable[[Any], None]:
             raise AssertionError("nobody listens there")
 
-        reason = await dialer.keep_connected(pb.JobManagerReport, "the server", never, lambda _: None, 0.3)
+        reason = await dialer.keep_connected("the server", never, lambda _: None, 0.3)
         assert reason.startswith(f"the server at {address} is unreachable: ")
         assert reason.endswith("(tried for 0.3 s)")
         assert "\n" not in reason
@@ -367,13 +377,13 @@ def test_a_server_that_comes_back_is_dialled_again() -> None:
         registrations: asyncio.Queue[str] = asyncio.Queue()
 
         def note(_session: Any, message: Any) -> None:
-            registrations.put_nowait(message.requirement.job_id)
+            registrations.put_nowait(message.job_id)
 
         port = free_port()
         async with serving(handle=note, port=port) as first:
-            dialer = Dialer(first.address, SERVICE, METHOD, CALM)
+            dialer = Dialer(first.address, SESSION, CALM)
             keeping = asyncio.get_running_loop().create_task(
-                dialer.keep_connected(pb.JobManagerReport, "the server", started, ends.put_nowait, None)
+                dialer.keep_connected("the server", started, ends.put_nowait, None)
             )
             assert await registrations.get() == "registration"
         assert first.address in await ends.get()
@@ -390,23 +400,24 @@ class MovingLeader:
     """A `LeaderLookup` whose leader is set by the test; nobody leads at first."""
 
     def __init__(self) -> None:
-        self._address = ""
+        self._leader: KnownLeader | None = None
         self._moved = asyncio.Event()
 
-    def move_to(self, address: str) -> None:
-        self._address = address
+    def move_to(self, address: str, epoch: int = 0) -> None:
+        self._leader = KnownLeader(address, LeaderEpoch(epoch))
         self._moved.set()
         self._moved = asyncio.Event()
 
-    async def address_of(self, role: Role) -> str:
-        if not self._address:
+    async def leader_of(self, role: Role) -> KnownLeader:
+        if self._leader is None:
             raise UnreachableError(f"there is no {role}")
-        return self._address
+        return self._leader
 
-    async def changed(self, role: Role, address: str) -> str:
-        while self._address in ("", address):
+    async def changed(self, role: Role, leader: KnownLeader) -> KnownLeader:
+        while self._leader in (None, leader):
             await self._moved.wait()
-        return self._address
+        assert self._leader is not None
+        return self._leader
 
 
 def test_a_leader_is_dialled_where_it_is_now() -> None:
@@ -419,14 +430,14 @@ def test_a_leader_is_dialled_where_it_is_now() -> None:
             return lambda message: None
 
         leaders = MovingLeader()
-        dialer = Dialer(Leader(leaders, Role.RESOURCE_MANAGER), SERVICE, METHOD, CALM)
-        assert await dialer.dial_once(pb.JobManagerReport, "the leader", started) == (
+        dialer = Dialer(Leader(leaders, Role.RESOURCE_MANAGER), SESSION, CALM)
+        assert await dialer.dial_once("the leader", started) == (
             False, "the leader is unreachable: there is no resourcemanager"
         )  # fmt: skip
         async with serving() as first, serving() as second:
             leaders.move_to(first.address)
             keeping = asyncio.get_running_loop().create_task(
-                dialer.keep_connected(pb.JobManagerReport, "the leader", started, ends.put_nowait, None)
+                dialer.keep_connected("the leader", started, ends.put_nowait, None)
             )
             assert await dialled.get() == first.address
             leaders.move_to(second.address)
@@ -438,13 +449,77 @@ def test_a_leader_is_dialled_where_it_is_now() -> None:
     run(scenario)
 
 
+def test_ends_that_mean_different_leaders_have_no_session() -> None:
+    """Each of them, so that neither acts on what a leader says that another has followed."""
+
+    async def scenario() -> None:
+        def never(_session: Session[Any, Any]) -> Callable[[Any], None]:
+            raise AssertionError("nothing was agreed on")
+
+        leaders = MovingLeader()
+        dialer = Dialer(Leader(leaders, Role.RESOURCE_MANAGER), SESSION, CALM)
+        async with serving(epoch=4) as server:
+            leaders.move_to(server.address, epoch=5)
+            begun, reason = await dialer.dial_once("the leader", never)
+            assert not begun
+            assert reason.endswith("the leader of epoch 5 was looked for, and that of epoch 4 found")
+            assert await server.ends.get() in (
+                "client: the leader of epoch 5 was looked for, and that of epoch 4 found",
+                "connection to client lost",  # who dialled was faster
+            )
+            assert server.sessions.empty()
+
+    run(scenario)
+
+
+def test_a_leader_that_was_followed_is_not_gone_back_to() -> None:
+    async def scenario() -> None:
+        leaders = MovingLeader()
+        dialer = Dialer(Leader(leaders, Role.RESOURCE_MANAGER), SESSION, CALM)
+
+        def close(session: Session[Any, Any]) -> Callable[[Any], None]:
+            session.close("seen")
+            return lambda message: None
+
+        async with serving(epoch=4) as old, serving(epoch=5) as new:
+            leaders.move_to(new.address, epoch=5)
+            assert await dialer.dial_once("the leader", close) == (True, "seen")
+            leaders.move_to(old.address, epoch=4)
+            begun, reason = await dialer.dial_once("the leader", close)
+            assert not begun
+            assert reason.endswith("the leader of epoch 4 was found, which that of epoch 5 has followed")
+
+    run(scenario)
+
+
+@pytest.mark.parametrize(
+    ("first", "reason"),
+    [
+        (SESSION.up.to_bytes(report(1)), "client began with Requirement, without saying which leader it means"),
+        (b"\xff", "client sent what cannot be read: this is no millstream.resourcemanager.JobManagerReport"),
+    ],
+)
+def test_a_peer_that_does_not_greet_is_cut_off(first: bytes, reason: str) -> None:
+    async def scenario() -> None:
+        async with serving() as server, open_channel(server.address, CALM) as channel:
+            call = session_call(channel, SESSION)
+            await call.wait_for_connection()
+            await call.write(first)
+            assert (await server.ends.get()).startswith(reason)
+            assert server.sessions.empty()
+            call.cancel()
+
+    run(scenario)
+
+
 def test_the_configuration_says_where_leaders_are_for_good() -> None:
     async def scenario() -> None:
         options = address_options(Role.DISPATCHER, "[::1]:7")
         leaders = ConfiguredLeaders(Configuration(options))
-        assert await leaders.address_of(Role.DISPATCHER) == "[::1]:7"
-        assert await leaders.changed(Role.DISPATCHER, "127.0.0.1:6122") == "[::1]:7"
-        forever = asyncio.ensure_future(leaders.changed(Role.DISPATCHER, "[::1]:7"))
+        configured = KnownLeader("[::1]:7")
+        assert await leaders.leader_of(Role.DISPATCHER) == configured
+        assert await leaders.changed(Role.DISPATCHER, KnownLeader("127.0.0.1:6122")) == configured
+        forever = asyncio.ensure_future(leaders.changed(Role.DISPATCHER, configured))
         await asyncio.wait([forever], timeout=0)
         assert not forever.done()
         forever.cancel()

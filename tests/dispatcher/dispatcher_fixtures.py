@@ -21,6 +21,7 @@ from millstream.core.jobs.ids import JobId, OperatorId, VertexId, new_id
 from millstream.core.services.rpc import Stub, open_channel
 from millstream.core.services.session import Dialer, Session
 from millstream.core.settings.configuration import Configuration
+from millstream.core.wire.raw import raw_contract
 from millstream.dispatcher.service import DispatcherService
 from millstream.proto import dispatcher_pb2 as pb
 from millstream.proto import status_pb2 as status_pb
@@ -92,8 +93,8 @@ class FakeJobManager:
             connected.set()
             return self.told.put_nowait
 
-        dialer = Dialer(address, DISPATCHER, "connect_job_manager", self._options)
-        self._task = asyncio.create_task(dialer.dial_once(pb.JobManagerMessage, "dispatcher", started))
+        dialer = Dialer(address, raw_contract(DISPATCHER, "ConnectJobManager"), self._options)
+        self._task = asyncio.create_task(dialer.dial_once("dispatcher", started))
         await asyncio.wait_for(connected.wait(), DEADLINE)
 
     async def next(self, kind: str) -> Any:

@@ -16,9 +16,13 @@ from dispatcher_fixtures import DEADLINE, client, configuration, eventually, gra
 
 from millstream.core.environments.artifacts import ArtifactError, download_artifact, upload_artifact
 from millstream.core.errors import MillstreamError
+from millstream.core.jobs.details import JobDetails
 from millstream.core.jobs.graph import Artifact, ArtifactKind, JobGraph
-from millstream.core.jobs.ids import JobId, new_id
+from millstream.core.jobs.ids import ANY_EPOCH, JobId, new_id
+from millstream.core.jobs.states import JobStatus
+from millstream.core.messages.session import Heartbeat, Hello
 from millstream.core.services.rpc import Stub, open_channel
+from millstream.core.wire.contracts import JOB_MANAGER_AT_DISPATCHER
 from millstream.dispatcher import lifecycle
 from millstream.dispatcher.artifact_store import ArtifactStore
 from millstream.dispatcher.service import DispatcherService
@@ -234,10 +238,12 @@ def test_a_session_that_does_not_register_first_is_closed(tmp_path: Path) -> Non
     async def scenario() -> None:
         async with running(options, with_rest=False) as service, client(service, options) as stub:
             call = stub.connect_job_manager()
-            await call.write(pb.JobManagerMessage(job_details=status_pb.JobDetails(job_id=new_id(), state="RUNNING")))
+            first = JobDetails(JobId(new_id()), "a job", JobStatus.RUNNING)
+            for said in (Hello(ANY_EPOCH), first):
+                await call.write(JOB_MANAGER_AT_DISPATCHER.up.to_bytes(said))
             async with asyncio.timeout(DEADLINE):
-                while (message := await call.read()) is not grpc.aio.EOF:
-                    assert message.WhichOneof("kind") == "heartbeat"
+                while (raw := await call.read()) is not grpc.aio.EOF:
+                    assert isinstance(JOB_MANAGER_AT_DISPATCHER.down.from_bytes(raw), Hello | Heartbeat)
             assert not (await stub.list_jobs(Empty())).jobs
 
     asyncio.run(scenario())

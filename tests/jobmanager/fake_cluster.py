@@ -13,9 +13,11 @@ from ports import free_port
 from waiting import DEADLINE
 
 from millstream.core.jobs.graph import JobGraph
+from millstream.core.jobs.ids import LeaderEpoch
 from millstream.core.services.rpc import serve, service_handler
 from millstream.core.services.session import Dialer, Session, serve_session
 from millstream.core.settings.configuration import Configuration
+from millstream.core.wire.raw import raw_contract
 from millstream.jobmanager.service import JobManagerService
 from millstream.proto import dispatcher_pb2 as dp
 from millstream.proto import resourcemanager_pb2 as rm
@@ -23,6 +25,7 @@ from millstream.proto import status_pb2
 from millstream.proto import taskmanager_pb2 as pb
 
 PLAIN = Configuration()
+EPOCH = LeaderEpoch(1)
 
 
 class FakeServer:
@@ -33,6 +36,7 @@ class FakeServer:
         self.port = free_port()
         self._contract = descriptor.services_by_name[service]
         self._message_type = message_type
+        self._sessions = raw_contract(self._contract, "ConnectJobManager")
         self._session: Session[Any, Any] | None = None
         self._server: grpc.aio.Server | None = None
 
@@ -46,7 +50,7 @@ class FakeServer:
             self._session = session
             return self.received.put_nowait
 
-        await serve_session(context, self._message_type, "job manager", PLAIN, started)
+        await serve_session(context, self._sessions, "job manager", PLAIN, EPOCH, started)
 
     async def start(self) -> None:
         handlers = [service_handler(self._contract, self)]
@@ -75,10 +79,9 @@ class FakeTaskManager:
         self.received: asyncio.Queue[pb.JobManagerCommand] = asyncio.Queue()
         self.session: asyncio.Future[Session[Any, Any]] = asyncio.get_running_loop().create_future()
         self._ident = ident
-        dialer = Dialer(address, pb.DESCRIPTOR.services_by_name["JobManager"], "connect_task_manager", PLAIN)
-        self.ended = asyncio.get_running_loop().create_task(
-            dialer.dial_once(pb.TaskManagerMessage, "job manager", self._started)
-        )
+        contract = raw_contract(pb.DESCRIPTOR.services_by_name["JobManager"], "ConnectTaskManager")
+        dialer = Dialer(address, contract, PLAIN)
+        self.ended = asyncio.get_running_loop().create_task(dialer.dial_once("job manager", self._started))
 
     def _started(self, session: Session[Any, Any]) -> Callable[[Any], None]:
         register = pb.RegisterAtJobManager(task_manager_id=self._ident, host="127.0.0.1", address="127.0.0.1:1")

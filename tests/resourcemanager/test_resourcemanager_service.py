@@ -14,6 +14,7 @@ from millstream.core.errors import MillstreamError
 from millstream.core.services.rpc import Stub, open_channel
 from millstream.core.services.session import Dialer, Session
 from millstream.core.settings.configuration import Configuration
+from millstream.core.wire.raw import raw_contract
 from millstream.proto import resourcemanager_pb2 as pb
 from millstream.proto.session_pb2 import Empty
 from millstream.resourcemanager.service import ResourceManagerService
@@ -28,10 +29,8 @@ class Peer:
     def __init__(self, address: str, method: str, message_type: Any, configuration: Configuration) -> None:
         self.received: asyncio.Queue[Any] = asyncio.Queue()
         self.session: asyncio.Future[Session[Any, Any]] = asyncio.get_running_loop().create_future()
-        dialer = Dialer(address, SERVICE, method, configuration)
-        self.task = asyncio.get_running_loop().create_task(
-            dialer.dial_once(message_type, "the resource manager", self._started)
-        )
+        dialer = Dialer(address, raw_contract(SERVICE, method), configuration)
+        self.task = asyncio.get_running_loop().create_task(dialer.dial_once("the resource manager", self._started))
 
     def _started(self, session: Session[Any, Any]) -> Callable[[Any], None]:
         self.session.set_result(session)
@@ -59,7 +58,7 @@ class Cluster:
         self.peers: list[Peer] = []
 
     async def task_manager(self, ident: str, slots: int) -> Peer:
-        peer = Peer(self.service.address, "connect_task_manager", pb.TaskManagerReport, self.configuration)
+        peer = Peer(self.service.address, "ConnectTaskManager", pb.TaskManagerReport, self.configuration)
         self.peers.append(peer)
         register = pb.RegisterTaskManager(
             task_manager_id=ident, host="127.0.0.1", address="127.0.0.1:1", cpu_cores=2, memory_bytes=7,
@@ -69,7 +68,7 @@ class Cluster:
         return peer
 
     async def job_manager(self, ident: str, **requirements: int) -> Peer:
-        peer = Peer(self.service.address, "connect_job_manager", pb.JobManagerReport, self.configuration)
+        peer = Peer(self.service.address, "ConnectJobManager", pb.JobManagerReport, self.configuration)
         self.peers.append(peer)
         register = pb.RegisterJobManager(
             job_manager_id=ident, address="127.0.0.1:2",
@@ -185,12 +184,12 @@ def test_a_job_manager_declares_more_and_then_nothing() -> None:
     asyncio.run(scenario())
 
 
-@pytest.mark.parametrize("method", ["connect_task_manager", "connect_job_manager"])
+@pytest.mark.parametrize("method", ["ConnectTaskManager", "ConnectJobManager"])
 def test_a_session_that_does_not_begin_with_a_registration_is_closed(method: str) -> None:
     async def scenario() -> None:
         async with running() as cluster:
             first: pb.TaskManagerReport | pb.JobManagerReport
-            if method == "connect_task_manager":
+            if method == "ConnectTaskManager":
                 first = pb.TaskManagerReport(slots=pb.SlotReport())
             else:
                 first = pb.JobManagerReport(requirement=pb.Requirement())

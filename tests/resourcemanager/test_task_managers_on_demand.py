@@ -11,6 +11,7 @@ from waiting import DEADLINE
 from millstream.core.services.rpc import Stub, open_channel
 from millstream.core.services.session import Dialer
 from millstream.core.settings.configuration import Configuration
+from millstream.core.wire.raw import raw_contract
 from millstream.proto import resourcemanager_pb2 as pb
 from millstream.proto.session_pb2 import Empty
 from millstream.resourcemanager.process_records import read_records
@@ -46,8 +47,8 @@ async def scenario(folder: Path) -> None:
         connected.set_result(session)
         return notices.put_nowait
 
-    dialer = Dialer(service.address, SERVICE, "connect_job_manager", configuration)
-    dialling = loop.create_task(dialer.dial_once(pb.JobManagerReport, "rm", started))  # type: ignore[arg-type]
+    dialer = Dialer(service.address, raw_contract(SERVICE, "ConnectJobManager"), configuration)
+    dialling = loop.create_task(dialer.dial_once("rm", started))  # type: ignore[arg-type]
     try:
         async with asyncio.timeout(DEADLINE), open_channel(service.address, configuration) as channel:
             stub = Stub(channel, SERVICE)

@@ -204,7 +204,7 @@ async def _submit_artifacts(
     from millstream.core.services.rpc import open_channel
 
     if source.files:
-        dispatcher = await ConfiguredLeaders(configuration).address_of(Role.DISPATCHER)
+        dispatcher = (await ConfiguredLeaders(configuration).leader_of(Role.DISPATCHER)).address
         async with open_channel(dispatcher, configuration) as channel:
             for file in source.files:
                 progress(f"uploading {file.name}")

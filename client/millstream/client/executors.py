@@ -59,7 +59,7 @@ class RemoteExecutor:
             QUIET.end()
 
         try:
-            address = loop.call(self._leaders.address_of(Role.DISPATCHER))
+            address = loop.call(self._leaders.leader_of(Role.DISPATCHER)).address
             with with_job_folder(graph, artifact_paths or {}, self._configuration) as (whole, paths):
                 client = _submit(loop, address, whole, paths, self._configuration, release, JobStory(everything=True))
         except BaseException:

@@ -50,7 +50,7 @@ class ClusterView:
         return overview
 
     async def _to_leader(self) -> grpc.aio.Channel:
-        address = await self._leaders.address_of(Role.RESOURCE_MANAGER)
+        address = (await self._leaders.leader_of(Role.RESOURCE_MANAGER)).address
         if self._channel is None or address != self._address:
             await self.close()
             self._address, self._channel = address, open_channel(address, self._configuration)

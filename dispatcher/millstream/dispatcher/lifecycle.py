@@ -20,6 +20,7 @@ from millstream.core.jobs.graph import JobGraph
 from millstream.core.jobs.ids import JobId, JobManagerId, new_id
 from millstream.core.jobs.states import JobStatus
 from millstream.core.logs.printable import printable
+from millstream.core.services.handshake import epoch_of_start
 from millstream.core.services.session import Session
 from millstream.core.settings.configuration import Configuration
 from millstream.dispatcher import jobs
@@ -59,6 +60,8 @@ class JobLifecycle:
 
     def __init__(self, configuration: Configuration, clock: Clock) -> None:
         self._clock = clock
+        self.epoch = epoch_of_start(clock)
+        """Under which the dispatcher leads."""
         capacity = configuration.integer("jobstore.max-capacity")
         self._table = JobTable(configuration.seconds("heartbeat.timeout"), capacity)
         self._records: dict[JobId, _Record] = {}

@@ -13,6 +13,7 @@ from millstream.core.jobs.graph import Artifact, JobGraph
 from millstream.core.services.rpc import too_large
 from millstream.core.services.session import serve_session
 from millstream.core.settings.configuration import Configuration
+from millstream.core.wire.raw import raw_contract
 from millstream.dispatcher.admission import check_graph
 from millstream.dispatcher.artifact_store import ArtifactStore
 from millstream.dispatcher.claims import check_start
@@ -25,6 +26,8 @@ from millstream.dispatcher.lifecycle import (
 )
 from millstream.proto import dispatcher_pb2 as pb
 from millstream.proto import graph_pb2, session_pb2, status_pb2
+
+_JOB_MANAGERS = raw_contract(pb.DESCRIPTOR.services_by_name["Dispatcher"], "ConnectJobManager")
 
 Context = grpc.aio.ServicerContext[object, object]
 _ENVELOPE = 64 * 1024  # what services add to a job when they hand it on
@@ -138,7 +141,9 @@ class DispatcherRpc:
         reason = "the session was cancelled"
         peer = f"job manager ({context.peer()})"
         try:
-            reason = await serve_session(context, pb.DispatcherMessage, peer, self._configuration, started)
+            reason = await serve_session(
+                context, _JOB_MANAGERS, peer, self._configuration, self._lifecycle.epoch, started
+            )
         finally:
             if connection is not None:
                 connection.ended(reason)

@@ -21,11 +21,14 @@ from millstream.core.jobs.graph import JobGraph
 from millstream.core.jobs.ids import AllocationId, JobId, JobManagerId, TaskManagerId, new_id
 from millstream.core.logs.printable import printable
 from millstream.core.processes.background import BackgroundTasks
+from millstream.core.services.handshake import epoch_of_start
 from millstream.core.services.leader_lookup import ConfiguredLeaders, Leader, LeaderLookup, Role, configured_endpoint
 from millstream.core.services.lease import Lease, lease_seconds
 from millstream.core.services.rpc import serve, service_handler
 from millstream.core.services.session import Dialer, Session, serve_session
 from millstream.core.settings.configuration import Configuration
+from millstream.core.wire.contracts import SessionContract
+from millstream.core.wire.raw import raw_contract
 from millstream.jobmanager import events as ev
 from millstream.jobmanager.running_job import RunningJob
 from millstream.jobmanager.snapshot_requests import SnapshotResults
@@ -37,6 +40,7 @@ log = logging.getLogger(__name__)
 
 TaskManagerSession = Session[pb.JobManagerCommand, pb.TaskManagerMessage]
 _TICK = 0.2
+_TASK_MANAGERS = raw_contract(pb.DESCRIPTOR.services_by_name["JobManager"], "ConnectTaskManager")
 _NOT_COLLECTING = "the collecting task is not running"
 
 
@@ -60,6 +64,7 @@ class JobManagerService:
         self._id = JobManagerId(new_id())
         self._configuration = configuration
         self._clock = clock or SystemClock()
+        self._epoch = epoch_of_start(self._clock)
         self._leaders = leaders or ConfiguredLeaders(configuration)
         self._server: grpc.aio.Server | None = None
         self._failed: asyncio.Future[MillstreamError] | None = None
@@ -85,12 +90,12 @@ class JobManagerService:
         host, port = configured_endpoint(self._configuration, Role.JOB_MANAGER)
         self._server, bound = await serve(host, port, [handler], self._configuration, "jobmanager.rpc.port")
         self.address = f"{host}:{bound}"
-        dispatcher = (dp.DESCRIPTOR.services_by_name["Dispatcher"], dp.JobManagerMessage)
-        resource_manager = (rm.DESCRIPTOR.services_by_name["ResourceManager"], rm.JobManagerReport)
+        dispatcher = raw_contract(dp.DESCRIPTOR.services_by_name["Dispatcher"], "ConnectJobManager")
+        resource_manager = raw_contract(rm.DESCRIPTOR.services_by_name["ResourceManager"], "ConnectJobManager")
         for keeping in (
-            self._keep_connected(Role.DISPATCHER, *dispatcher, self._dispatcher_connected, self._dispatcher_lost),
+            self._keep_connected(Role.DISPATCHER, dispatcher, self._dispatcher_connected, self._dispatcher_lost),
             self._keep_connected(
-                Role.RESOURCE_MANAGER, *resource_manager, self._resource_manager_connected, self._resource_manager_lost
+                Role.RESOURCE_MANAGER, resource_manager, self._resource_manager_connected, self._resource_manager_lost
             ),
         ):
             self._background.spawn(keeping)
@@ -114,14 +119,13 @@ class JobManagerService:
     async def _keep_connected(
         self,
         peer: Role,
-        contract: Any,
-        message_type: Callable[..., Any],
+        contract: SessionContract[Any, Any],
         started: Callable[[Any], Callable[[Any], None]],
         ended: Callable[[str], None],
     ) -> None:
-        dialer = Dialer(Leader(self._leaders, peer), contract, "connect_job_manager", self._configuration)
+        dialer = Dialer(Leader(self._leaders, peer), contract, self._configuration)
         timeout = self._configuration.seconds("registration.timeout")
-        reason = await dialer.keep_connected(message_type, peer, started, ended, timeout)
+        reason = await dialer.keep_connected(peer, started, ended, timeout)
         if self._failed is not None and not self._failed.done():
             self._failed.set_result(UnreachableError(reason))
 
@@ -332,7 +336,9 @@ class JobManagerService:
 
             return on_message
 
-        reason = await serve_session(context, pb.JobManagerCommand, context.peer(), self._configuration, started)
+        reason = await serve_session(
+            context, _TASK_MANAGERS, context.peer(), self._configuration, self._epoch, started
+        )
         for task_manager in connected:
             self._task_manager_gone(task_manager, reason)
 

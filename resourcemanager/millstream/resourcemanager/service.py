@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, assert_never
 
@@ -16,13 +16,19 @@ import grpc
 
 from millstream.core.clock import Clock, SystemClock
 from millstream.core.errors import MillstreamError
-from millstream.core.jobs.ids import AllocationId, JobId, JobManagerId, TaskManagerId, new_id
+from millstream.core.jobs.ids import NO_ALLOCATION, NO_JOB, AllocationId, JobManagerId, TaskManagerId, new_id
+from millstream.core.messages import resource_manager as msg
+from millstream.core.messages.session import Empty
+from millstream.core.services.handshake import epoch_of_start
 from millstream.core.services.leader_lookup import Role, configured_endpoint
 from millstream.core.services.rpc import serve, service_handler
 from millstream.core.services.session import Session, serve_session
 from millstream.core.settings.configuration import Configuration
-from millstream.proto import resourcemanager_pb2 as pb
-from millstream.proto.session_pb2 import Empty
+from millstream.core.wire.contracts import (
+    JOB_MANAGER_AT_RESOURCE_MANAGER,
+    RESOURCE_MANAGER,
+    TASK_MANAGER_AT_RESOURCE_MANAGER,
+)
 from millstream.resourcemanager.process_provider import ProcessProvider
 from millstream.resourcemanager.providers import ResourceProvider, StandaloneProvider
 from millstream.resourcemanager.slot_events import (
@@ -49,8 +55,8 @@ TICK = 0.25
 _STOPPING = "the resource manager is stopping"
 log = logging.getLogger(__name__)
 
-TaskManagerSession = Session[pb.TaskManagerCommand, pb.TaskManagerReport]
-JobManagerSession = Session[pb.JobManagerNotice, pb.JobManagerReport]
+TaskManagerSession = Session[msg.TaskManagerCommand, msg.TaskManagerReport]
+JobManagerSession = Session[msg.JobManagerNotice, msg.JobManagerReport]
 
 
 class _HeardStream:
@@ -77,7 +83,7 @@ class _HeardStream:
 class _TaskManager:
     session: TaskManagerSession
     stream: _HeardStream
-    registration: pb.RegisterTaskManager
+    registration: msg.RegisterTaskManager
 
 
 class ResourceManagerService:
@@ -89,6 +95,7 @@ class ResourceManagerService:
         self.address = ""
         self._configuration = configuration
         self._clock = clock or SystemClock()
+        self._epoch = epoch_of_start(self._clock)
         on_demand = configuration.string("resourcemanager.provider") == "process"
         self._provider = provider or (ProcessProvider(configuration) if on_demand else StandaloneProvider())
         self._slots = SlotManager(lambda: AllocationId(new_id()), _provisioning(configuration) if on_demand else None)
@@ -99,7 +106,7 @@ class ResourceManagerService:
 
     async def start(self) -> None:
         """Listens, then lets the provider begin."""
-        handler = service_handler(pb.DESCRIPTOR.services_by_name["ResourceManager"], self)
+        handler = service_handler(RESOURCE_MANAGER, self)
         host, port = configured_endpoint(self._configuration, Role.RESOURCE_MANAGER)
         self._server, bound = await serve(host, port, [handler], self._configuration, "resourcemanager.rpc.port")
         self.address = f"{host}:{bound}"
@@ -138,13 +145,14 @@ class ResourceManagerService:
         identity: list[TaskManagerId] = []
         current: list[TaskManagerSession] = []
 
-        def started(session: TaskManagerSession) -> Callable[[pb.TaskManagerReport], None]:
+        def started(session: TaskManagerSession) -> Callable[[msg.TaskManagerReport], None]:
             current.append(session)
             return lambda message: self._on_task_manager_message(message, session, stream, identity)
 
         reason = "the connection broke"
         try:
-            reason = await serve_session(stream, pb.TaskManagerCommand, "a task manager", self._configuration, started)
+            contract, peer = TASK_MANAGER_AT_RESOURCE_MANAGER, "a task manager"
+            reason = await serve_session(stream, contract, peer, self._configuration, self._epoch, started)
         finally:
             if identity and current:
                 self._on_task_manager_end(identity[0], current[0], reason)
@@ -154,68 +162,65 @@ class ResourceManagerService:
         identity: list[JobManagerId] = []
         current: list[JobManagerSession] = []
 
-        def started(session: JobManagerSession) -> Callable[[pb.JobManagerReport], None]:
+        def started(session: JobManagerSession) -> Callable[[msg.JobManagerReport], None]:
             current.append(session)
             return lambda message: self._on_job_manager_message(message, session, identity)
 
         reason = "the connection broke"
         try:
-            reason = await serve_session(context, pb.JobManagerNotice, "a job manager", self._configuration, started)
+            contract, peer = JOB_MANAGER_AT_RESOURCE_MANAGER, "a job manager"
+            reason = await serve_session(context, contract, peer, self._configuration, self._epoch, started)
         finally:
             if identity and current and self._job_managers.get(identity[0]) is current[0]:
                 del self._job_managers[identity[0]]
                 log.warning("lost job manager %s: %s", identity[0], reason)
                 self._handle(JobManagerLost(identity[0]))
 
-    async def get_overview(self, request: Empty, context: Any) -> pb.Overview:
+    async def get_overview(self, request: Empty, context: Any) -> msg.Overview:
         """Task managers in the order in which they registered; a slot that is on its way to a job counts as taken."""
-        return pb.Overview(
-            task_managers=[
-                pb.TaskManagerInfo(
-                    task_manager_id=task_manager_id,
-                    host=entry.registration.host,
-                    address=entry.registration.address,
-                    last_heartbeat=entry.stream.heard_at,
-                    cpu_cores=entry.registration.cpu_cores,
-                    memory_bytes=entry.registration.memory_bytes,
-                    slots=[
-                        pb.SlotStatus(index=s.index, allocation_id=s.allocation_id or "", job_id=s.job_id or "")
-                        for s in self._slots.slots_of(task_manager_id)
-                    ],
-                )
-                for task_manager_id, entry in self._task_managers.items()
-            ],
-            pending_slots=self._slots.missing_slots(),
+        known = tuple(self._info(ident, entry) for ident, entry in self._task_managers.items())
+        return msg.Overview(known, self._slots.missing_slots())
+
+    def _info(self, ident: TaskManagerId, entry: _TaskManager) -> msg.TaskManagerInfo:
+        told = entry.registration
+        slots = tuple(
+            msg.SlotStatus(slot.index, slot.allocation_id or NO_ALLOCATION, slot.job_id or NO_JOB)
+            for slot in self._slots.slots_of(ident)
+        )
+        return msg.TaskManagerInfo(
+            ident, told.host, told.address, entry.stream.heard_at, told.cpu_cores, told.memory_bytes, slots
         )
 
     def _on_task_manager_message(
         self,
-        message: pb.TaskManagerReport,
+        message: msg.TaskManagerReport,
         session: TaskManagerSession,
         stream: _HeardStream,
         identity: list[TaskManagerId],
     ) -> None:
-        kind = message.WhichOneof("kind")
-        if kind == "register":
-            if identity or not message.register.task_manager_id:
-                _refuse(session, "a registration needs a task manager id, once in a session")
-                return
-            identity.append(TaskManagerId(message.register.task_manager_id))
-            self._register_task_manager(identity[0], message.register, session, stream)
-        elif not identity:
-            _refuse(session, f"the first message has to be a registration, not '{kind}'")
-        elif self._is_current(identity[0], session):
-            if kind == "slots":
-                self._handle(SlotsReported(identity[0], _reports(message.slots.slots)))
-            elif kind == "refused":
-                refused = message.refused
-                log.info("%s refused allocation %s: %s", session.peer, refused.allocation_id, refused.reason)
-                self._handle(SlotRefused(identity[0], AllocationId(refused.allocation_id)))
+        match message:
+            case msg.RegisterTaskManager(ident):
+                if identity or not ident:
+                    _refuse(session, "a registration needs a task manager id, once in a session")
+                    return
+                identity.append(ident)
+                self._register_task_manager(ident, message, session, stream)
+            case _ if not identity:
+                _refuse(session, _not_registered(message))
+            case _ if not self._is_current(identity[0], session):
+                pass  # another session has taken its place
+            case msg.SlotReport(slots):
+                self._handle(SlotsReported(identity[0], _reports(slots)))
+            case msg.SlotRefused(allocation_id, reason):
+                log.info("%s refused allocation %s: %s", session.peer, allocation_id, reason)
+                self._handle(SlotRefused(identity[0], allocation_id))
+            case _:
+                assert_never(message)
 
     def _register_task_manager(
         self,
         ident: TaskManagerId,
-        registration: pb.RegisterTaskManager,
+        registration: msg.RegisterTaskManager,
         session: TaskManagerSession,
         stream: _HeardStream,
     ) -> None:
@@ -240,58 +245,49 @@ class ResourceManagerService:
             self._handle(TaskManagerLost(ident))
 
     def _on_job_manager_message(
-        self, message: pb.JobManagerReport, session: JobManagerSession, identity: list[JobManagerId]
+        self, message: msg.JobManagerReport, session: JobManagerSession, identity: list[JobManagerId]
     ) -> None:
-        kind = message.WhichOneof("kind")
-        if kind == "register":
-            if identity or not message.register.job_manager_id:
-                _refuse(session, "a registration needs a job manager id, once in a session")
-                return
-            ident = JobManagerId(message.register.job_manager_id)
-            identity.append(ident)
-            session.peer = f"job manager {ident} at {message.register.address}"
-            older = self._job_managers.get(ident)
-            self._job_managers[ident] = session
-            if older is not None:
-                older.close("the job manager registered again")
-            log.info("registered %s", session.peer)
-            requirements = tuple(_requirement(r) for r in message.register.requirements)
-            self._handle(JobManagerRegistered(ident, message.register.address, requirements))
-        elif not identity:
-            _refuse(session, f"the first message has to be a registration, not '{kind}'")
-        elif kind == "requirement" and self._job_managers.get(identity[0]) is session:
-            self._handle(RequirementDeclared(identity[0], _requirement(message.requirement)))
+        match message:
+            case msg.RegisterJobManager(ident, address, requirements):
+                if identity or not ident:
+                    _refuse(session, "a registration needs a job manager id, once in a session")
+                    return
+                identity.append(ident)
+                session.peer = f"job manager {ident} at {address}"
+                older = self._job_managers.get(ident)
+                self._job_managers[ident] = session
+                if older is not None:
+                    older.close("the job manager registered again")
+                log.info("registered %s", session.peer)
+                self._handle(JobManagerRegistered(ident, address, tuple(map(_requirement, requirements))))
+            case _ if not identity:
+                _refuse(session, _not_registered(message))
+            case msg.Requirement():
+                if self._job_managers.get(identity[0]) is session:
+                    self._handle(RequirementDeclared(identity[0], _requirement(message)))
+            case _:
+                assert_never(message)
 
     def _handle(self, event: Event) -> None:
         for effect in self._slots.handle(event, self._clock.monotonic()):
             match effect:
                 case AllocateSlot(task_manager_id, index, allocation_id, job_id, address):
                     log.info("allocating slot %d of task manager %s to job %s", index, task_manager_id, job_id)
-                    command = pb.AllocateSlot(
-                        slot_index=index, allocation_id=allocation_id, job_id=job_id, job_manager_address=address
-                    )
-                    self._task_managers[task_manager_id].session.send(pb.TaskManagerCommand(allocate=command))
+                    command = msg.AllocateSlot(index, allocation_id, job_id, address)
+                    self._task_managers[task_manager_id].session.send(command)
                 case NotifyNotEnoughSlots(job_manager_id, job_id, available, required, free, total, startable):
                     log.info("job %s has %d of %d slots, %d of %d are free", job_id, available, required, free, total)
-                    notice = pb.NotEnoughSlots(
-                        job_id=job_id,
-                        available=available,
-                        required=required,
-                        free=free,
-                        total=total,
-                        startable=startable,
-                    )
-                    self._job_managers[job_manager_id].send(pb.JobManagerNotice(not_enough=notice))
+                    notice = msg.NotEnoughSlots(job_id, available, required, free, total, startable)
+                    self._job_managers[job_manager_id].send(notice)
                 case ReclaimSlots(job_manager_id, job_id):
                     log.info("job %s is asked for slots that are not enough for it, but for another job", job_id)
-                    give_back = pb.GiveSlotsBack(job_id=job_id)
-                    self._job_managers[job_manager_id].send(pb.JobManagerNotice(give_back=give_back))
+                    self._job_managers[job_manager_id].send(msg.GiveSlotsBack(job_id))
                 case RequestTaskManagers(number):
                     self._provider.request(number)
                 case ReleaseTaskManager(task_manager_id):
                     entry = self._task_managers[task_manager_id]
                     log.info("releasing idle %s", entry.session.peer)
-                    entry.session.send(pb.TaskManagerCommand(shut_down=Empty()))
+                    entry.session.send(msg.ShutDown())
                     self._provider.release(entry.registration.provider_token)
                 case _:
                     assert_never(effect)
@@ -315,12 +311,15 @@ def _refuse(session: Session[Any, Any], reason: str) -> None:
     session.close(reason)
 
 
-def _reports(slots: Any) -> tuple[SlotReport, ...]:
+def _not_registered(message: object) -> str:
+    return f"the first message has to be a registration, not '{type(message).__name__}'"
+
+
+def _reports(slots: Iterable[msg.SlotStatus]) -> tuple[SlotReport, ...]:
     return tuple(
-        SlotReport(s.index, AllocationId(s.allocation_id), JobId(s.job_id)) if s.allocation_id else SlotReport(s.index)
-        for s in slots
+        SlotReport(s.index, s.allocation_id, s.job_id) if s.allocation_id else SlotReport(s.index) for s in slots
     )
 
 
-def _requirement(message: pb.Requirement) -> SlotRequirement:
-    return SlotRequirement(JobId(message.job_id), message.slots)
+def _requirement(message: msg.Requirement) -> SlotRequirement:
+    return SlotRequirement(message.job_id, message.slots)

@@ -14,6 +14,14 @@ AllocationId = NewType("AllocationId", str)
 TaskManagerId = NewType("TaskManagerId", str)
 JobManagerId = NewType("JobManagerId", str)
 ChannelId = NewType("ChannelId", int)
+LeaderEpoch = NewType("LeaderEpoch", int)
+"""Grows with each change of a leader."""
+
+# Where there is none, on the wire and in messages.
+NO_JOB = JobId("")
+NO_ALLOCATION = AllocationId("")
+NO_ATTEMPT = AttemptId("")
+ANY_EPOCH = LeaderEpoch(0)
 
 
 def new_id() -> str:

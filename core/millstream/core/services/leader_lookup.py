@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol
 
+from millstream.core.jobs.ids import ANY_EPOCH, LeaderEpoch
 from millstream.core.settings.configuration import Configuration
 
 
@@ -21,15 +22,23 @@ class Role(StrEnum):
     RESOURCE_MANAGER = "resourcemanager"
 
 
+@dataclass(frozen=True, slots=True)
+class KnownLeader:
+    """Who leads: where, as `host:port`, and under which epoch, or 0 when only the address is known."""
+
+    address: str
+    epoch: LeaderEpoch = ANY_EPOCH
+
+
 class LeaderLookup(Protocol):
     """Owned by one asyncio loop."""
 
-    async def address_of(self, role: Role) -> str:
-        """Where the service in this role is now, as `host:port`. Raises UnreachableError when nobody is known."""
+    async def leader_of(self, role: Role) -> KnownLeader:
+        """Who leads in this role now. Raises UnreachableError when nobody is known."""
         ...
 
-    async def changed(self, role: Role, address: str) -> str:
-        """Returns when another address than this one is known, with the new one."""
+    async def changed(self, role: Role, leader: KnownLeader) -> KnownLeader:
+        """Returns when another leader than this one is known, with the new one."""
         ...
 
 
@@ -47,16 +56,16 @@ class ConfiguredLeaders:
     def __init__(self, configuration: Configuration) -> None:
         self._configuration = configuration
 
-    async def address_of(self, role: Role) -> str:
+    async def leader_of(self, role: Role) -> KnownLeader:
         """As configured."""
-        return configured_address(self._configuration, role)
+        return KnownLeader(configured_address(self._configuration, role))
 
-    async def changed(self, role: Role, address: str) -> str:
+    async def changed(self, role: Role, leader: KnownLeader) -> KnownLeader:
         """At once if it was another one from the beginning, else never."""
         import asyncio  # here, since the command line starts with this module, and mostly needs no loop
 
-        configured = configured_address(self._configuration, role)
-        while configured == address:
+        configured = await self.leader_of(role)
+        while configured == leader:
             await asyncio.Event().wait()  # until cancelled
         return configured
 

@@ -16,6 +16,8 @@ from millstream.core.errors import MillstreamError
 from millstream.core.processes.forking import keep_port_from_children
 from millstream.core.services.security import channel_credentials, check_listen, server_credentials
 from millstream.core.settings.configuration import Configuration
+from millstream.core.wire.contracts import ServiceContract, SessionContract
+from millstream.core.wire.wire import Wire
 
 MAX_SIZE = "rpc.message.max-size"
 _OPTIONS = [
@@ -45,23 +47,26 @@ def too_large(what: str, size: int, configuration: Configuration) -> str:
     )
 
 
-def _handler(method: MethodDescriptor, behaviour: Callable[..., Any]) -> grpc.RpcMethodHandler[Any, Any]:
+def service_handler(contract: ServiceContract | ServiceDescriptor, implementation: object) -> grpc.GenericRpcHandler:
+    """Binds each method of the contract to the implementation's method of the same name in snake_case.
+
+    Calls get and answer the contract's messages; a session's method gets a stream of bytes (`serve_session`).
+    """
+    service = contract if isinstance(contract, ServiceDescriptor) else contract.service
     makers = {
         (False, False): grpc.unary_unary_rpc_method_handler,
         (False, True): grpc.unary_stream_rpc_method_handler,
         (True, False): grpc.stream_unary_rpc_method_handler,
         (True, True): grpc.stream_stream_rpc_method_handler,
     }
-    return makers[method.client_streaming, method.server_streaming](
-        behaviour,
-        request_deserializer=GetMessageClass(method.input_type).FromString,
-        response_serializer=GetMessageClass(method.output_type).SerializeToString,
-    )
-
-
-def service_handler(service: ServiceDescriptor, implementation: object) -> grpc.GenericRpcHandler:
-    """Binds each method of the contract to the implementation's method of the same name in snake_case."""
-    handlers = {m.name: _handler(m, getattr(implementation, _snake(m.name))) for m in service.methods}
+    handlers = {}
+    for method in service.methods:
+        request, response = _wires(contract, method)
+        handlers[method.name] = makers[method.client_streaming, method.server_streaming](
+            getattr(implementation, _snake(method.name)),
+            request_deserializer=request.from_bytes if request else None,
+            response_serializer=response.to_bytes if response else None,
+        )
     return grpc.method_handlers_generic_handler(service.full_name, handlers)
 
 
@@ -69,30 +74,52 @@ def _snake(name: str) -> str:
     return "".join("_" + c.lower() if c.isupper() else c for c in name).lstrip("_")
 
 
-class Stub:
-    """A client of one service: each method of the contract, in snake_case, as an aio multi-callable."""
+def _wires(contract: ServiceContract | ServiceDescriptor, method: MethodDescriptor) -> tuple[Any, Any]:
+    """Of what is asked and what is answered; none for a session, whose ends convert by themselves."""
+    if method.client_streaming and method.server_streaming:
+        return None, None
+    if isinstance(contract, ServiceDescriptor):
+        return _ProtoWire(method.input_type), _ProtoWire(method.output_type)
+    asked, answered = contract.calls[method.name]
+    return Wire(asked, GetMessageClass(method.input_type)), Wire(answered, GetMessageClass(method.output_type))
 
-    def __init__(self, channel: grpc.aio.Channel, service: ServiceDescriptor) -> None:
+
+class _ProtoWire:
+    def __init__(self, descriptor: Any) -> None:
+        self.from_bytes = GetMessageClass(descriptor).FromString
+        self.to_bytes = GetMessageClass(descriptor).SerializeToString
+
+
+class Stub:
+    """A client of one service: each call of the contract, in snake_case, as an aio multi-callable."""
+
+    def __init__(self, channel: grpc.aio.Channel, contract: ServiceContract | ServiceDescriptor) -> None:
+        service = contract if isinstance(contract, ServiceDescriptor) else contract.service
         kinds: dict[tuple[bool, bool], Callable[..., Any]] = {
             (False, False): channel.unary_unary,
             (False, True): channel.unary_stream,
             (True, False): channel.stream_unary,
             (True, True): channel.stream_stream,
         }
-        self._methods = {
-            _snake(m.name): kinds[m.client_streaming, m.server_streaming](
-                f"/{service.full_name}/{m.name}",
-                request_serializer=GetMessageClass(m.input_type).SerializeToString,
-                response_deserializer=GetMessageClass(m.output_type).FromString,
+        self._methods: dict[str, Callable[..., Any]] = {}
+        for method in service.methods:
+            request, response = _wires(contract, method)
+            self._methods[_snake(method.name)] = kinds[method.client_streaming, method.server_streaming](
+                f"/{service.full_name}/{method.name}",
+                request_serializer=request.to_bytes if request else None,
+                response_deserializer=response.from_bytes if response else None,
             )
-            for m in service.methods
-        }
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
         try:
-            return self._methods[name]  # type: ignore[no-any-return]  # grpc's multi-callables are untyped here
+            return self._methods[name]
         except KeyError:
             raise AttributeError(name) from None
+
+
+def session_call(channel: grpc.aio.Channel, contract: SessionContract[Any, Any]) -> Any:
+    """Dials a session: a stream of bytes both ways."""
+    return channel.stream_stream(f"/{contract.service.full_name}/{contract.method}")(wait_for_ready=False)
 
 
 async def serve(

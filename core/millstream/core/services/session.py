@@ -1,8 +1,10 @@
 """A session: one long-lived bidirectional gRPC stream between two services, with heartbeats both ways.
 
-Both ends only exchange messages: what arrives is handed to `on_message` in order, what is sent never blocks the
-sender. A session ends once, with a reason: the peer closed it, the stream broke (at once when a process dies), or the
-peer was silent for `heartbeat.timeout`. The end that dials (`Dialer`) tries again for as long as it is asked to.
+It begins with a handshake, in which both ends agree under which leader's epoch it is held
+(`millstream.core.services.handshake`). From then on both ends only exchange messages: what arrives is handed on in
+order, what is sent never blocks the sender. A session ends once, with a reason: the ends did not agree, the peer closed
+it, the stream broke (at once when a process dies), or the peer was silent for `heartbeat.timeout`. The end that dials
+(`Dialer`) tries again for as long as it is asked to.
 """
 
 from __future__ import annotations
@@ -16,11 +18,15 @@ from typing import Any, Generic, Protocol, TypeVar
 import grpc
 
 from millstream.core.errors import UnreachableError
-from millstream.core.services.leader_lookup import Leader
+from millstream.core.jobs.ids import LeaderEpoch
+from millstream.core.messages.session import Heartbeat, Hello, SessionSignal
+from millstream.core.services.handshake import EpochsSeen, disagreement
+from millstream.core.services.leader_lookup import KnownLeader, Leader
 from millstream.core.services.liveness import Liveness
-from millstream.core.services.rpc import Stub, explain, open_channel, too_large
+from millstream.core.services.rpc import explain, open_channel, session_call, too_large
 from millstream.core.settings.configuration import Configuration
-from millstream.proto.session_pb2 import Heartbeat
+from millstream.core.wire.contracts import SessionContract
+from millstream.core.wire.wire import Wire, WireError
 
 S = TypeVar("S")
 R = TypeVar("R")
@@ -28,9 +34,11 @@ log = logging.getLogger(__name__)
 
 
 class _Stream(Protocol):
+    """Of bytes, each a message."""
+
     async def read(self) -> Any: ...
 
-    async def write(self, message: Any) -> None: ...
+    async def write(self, message: bytes) -> None: ...
 
 
 class Session(Generic[S, R]):
@@ -39,7 +47,8 @@ class Session(Generic[S, R]):
     def __init__(
         self,
         stream: _Stream,
-        message_type: Callable[..., S],
+        outgoing: Wire[S | SessionSignal],
+        incoming: Wire[R | SessionSignal],
         peer: str,
         configuration: Configuration,
         address: str = "",
@@ -48,11 +57,13 @@ class Session(Generic[S, R]):
         self.address = address
         """Where the peer was dialled; empty at the end that was."""
         self._stream = stream
+        self._outgoing = outgoing
+        self._incoming = incoming
         self._configuration = configuration
-        self._message_type = message_type
-        self._outbox: asyncio.Queue[S] = asyncio.Queue()
+        self._outbox: asyncio.Queue[S | SessionSignal] = asyncio.Queue()
         self._ended: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         self._liveness = Liveness(configuration, asyncio.get_running_loop().time())
+        self._on_message: Callable[[R], None] | None = None
         self.confirmed_at = -math.inf
         """The latest time of this loop at which the peer surely was there, and had all that was sent before it."""
 
@@ -61,7 +72,12 @@ class Session(Generic[S, R]):
         """When the peer was last heard, as far as this end did not stand still since."""
         return self._liveness.heard_at
 
-    def send(self, message: S) -> None:
+    @property
+    def has_begun(self) -> bool:
+        """Whether both ends agreed."""
+        return self._on_message is not None
+
+    def send(self, message: S | SessionSignal) -> None:
         """Queues a message; after the end it goes nowhere."""
         if not self._ended.done():
             self._outbox.put_nowait(message)
@@ -76,10 +92,26 @@ class Session(Generic[S, R]):
         """Whether messages can still arrive."""
         return not self._ended.done()
 
-    async def run(self, on_message: Callable[[R], None]) -> str:
-        """Delivers messages until the session ends; answers why it ended."""
+    async def run(
+        self,
+        epoch: LeaderEpoch,
+        refusal: Callable[[LeaderEpoch], str],
+        started: Callable[[Session[S, R]], Callable[[R], None]],
+    ) -> str:
+        """Says `epoch`, and goes on unless what the peer says is a `refusal`; answers why the session ended.
+
+        `started` is called then, and answers the handler of the peer's messages.
+        """
+
+        def greeted(hello: Hello) -> None:
+            if refused := refusal(hello.epoch):
+                self.close(f"{self.peer}: {refused}")
+            else:
+                self._on_message = started(self)
+
+        self.send(Hello(epoch))
         loop = asyncio.get_running_loop()
-        tasks = [loop.create_task(step) for step in (self._write(), self._read(on_message), self._beat())]
+        tasks = [loop.create_task(step) for step in (self._write(), self._read(greeted), self._beat())]
         try:
             return await self._ended
         finally:
@@ -91,37 +123,46 @@ class Session(Generic[S, R]):
     async def _write(self) -> None:
         try:
             while True:
-                message: Any = await self._outbox.get()
-                kind = message.WhichOneof("kind")
-                if refused := too_large(f"'{kind}' to {self.peer}", message.ByteSize(), self._configuration):
+                message = await self._outbox.get()
+                raw = self._outgoing.to_bytes(message)
+                what = f"'{type(message).__name__}' to {self.peer}"
+                if refused := too_large(what, len(raw), self._configuration):
                     log.error("%s", refused)
                     self.close(refused)
                     return
-                await self._stream.write(message)
+                await self._stream.write(raw)
         except (grpc.RpcError, asyncio.InvalidStateError) as error:
             self.close(self._ending(error))
 
-    async def _read(self, on_message: Callable[[R], None]) -> None:
+    async def _read(self, greeted: Callable[[Hello], None]) -> None:
         try:
             while True:
-                message = await self._stream.read()
-                if message is grpc.aio.EOF:
+                raw = await self._stream.read()
+                if raw is grpc.aio.EOF:
                     self.close(f"{self.peer} closed the connection")
                     return
                 self._liveness.heard(asyncio.get_running_loop().time())
-                kind = message.WhichOneof("kind")
-                if kind == "heartbeat":
-                    self._heartbeat(message.heartbeat)
-                elif kind is not None:
-                    on_message(message)
+                self._take(self._incoming.from_bytes(raw), greeted)
         except (grpc.RpcError, asyncio.InvalidStateError) as error:
             self.close(self._ending(error))
+        except WireError as error:
+            self.close(f"{self.peer} sent what cannot be read: {error}")
         except asyncio.CancelledError:
             self.close(f"connection to {self.peer} lost")
             raise
         except Exception as error:
             log.exception("handling a message from %s failed", self.peer)
             self.close(f"handling a message from {self.peer} failed: {error!r}")
+
+    def _take(self, message: Any, greeted: Callable[[Hello], None]) -> None:
+        if isinstance(message, Heartbeat):
+            self._heartbeat(message)
+        elif isinstance(message, Hello):
+            greeted(message)
+        elif self._on_message is not None:
+            self._on_message(message)
+        else:
+            self.close(f"{self.peer} began with {type(message).__name__}, without saying which leader it means")
 
     def _ending(self, error: Exception) -> str:
         reason = _reason(error)
@@ -132,14 +173,14 @@ class Session(Generic[S, R]):
 
     def _heartbeat(self, heartbeat: Heartbeat) -> None:
         if heartbeat.time:
-            self.send(self._message_type(heartbeat=Heartbeat(echo=heartbeat.time)))
+            self.send(Heartbeat(echo=heartbeat.time))
         if heartbeat.echo:
             self.confirmed_at = max(self.confirmed_at, heartbeat.echo)
 
     async def _beat(self) -> None:
         loop = asyncio.get_running_loop()
         while True:
-            self.send(self._message_type(heartbeat=Heartbeat(time=loop.time())))
+            self.send(Heartbeat(time=loop.time()))
             await asyncio.sleep(self._liveness.interval)
             if self._liveness.is_lost(loop.time()):
                 self.close(f"no heartbeat from {self.peer} for {self._liveness.timeout:g} s")
@@ -151,27 +192,28 @@ def _reason(error: Exception) -> str:
 
 async def serve_session(
     context: Any,
-    message_type: Callable[..., S],
+    contract: SessionContract[R, S],
     peer: str,
     configuration: Configuration,
+    epoch: LeaderEpoch,
     started: Callable[[Session[S, R]], Callable[[R], None]],
 ) -> str:
-    """The serving end, awaited by a stream-stream method. `started` gets the session and answers its handler.
+    """The end that leads under `epoch`, awaited by a stream-stream method. `started` is as in `Session.run`.
 
     gRPC cancels the method when the client's end breaks or the server stops. That is an end like any other here: the
     answer is its reason, so what the caller does after a session's end is done on every end.
     """
-    session: Session[S, R] = Session(context, message_type, peer, configuration)
+    session: Session[S, R] = Session(context, contract.down, contract.up, peer, configuration)
     await context.send_initial_metadata(())  # what the dialling end waits for
     try:
-        reason = await session.run(started(session))
+        reason = await session.run(epoch, lambda looked_for: disagreement(looked_for, epoch), started)
     except asyncio.CancelledError:
         reason = f"connection to {session.peer} lost"
     log.debug("session with %s ended: %s", session.peer, reason)
     return reason
 
 
-class Dialer:
+class Dialer(Generic[S, R]):
     """Keeps a session to one peer alive: dials, runs, and dials again until stopped.
 
     A leader is dialled where it is then; a session with one that is followed by another ends.
@@ -179,42 +221,49 @@ class Dialer:
 
     RETRY_AFTER = 0.2
 
-    def __init__(self, peer: str | Leader, service: Any, method: str, configuration: Configuration) -> None:
+    def __init__(self, peer: str | Leader, contract: SessionContract[S, R], configuration: Configuration) -> None:
         self._peer = peer
-        self._service = service
-        self._method = method
+        self._contract = contract
         self._configuration = configuration
+        self._epochs = EpochsSeen()
 
-    async def dial_once(
-        self, message_type: Callable[..., S], peer: str, started: Callable[[Session[S, R]], Callable[[R], None]]
-    ) -> tuple[bool, str]:
-        """One session from start to end: whether it ever connected, and why it ended."""
+    async def dial_once(self, peer: str, started: Callable[[Session[S, R]], Callable[[R], None]]) -> tuple[bool, str]:
+        """One session from start to end: whether it ever began, and why it ended."""
         try:
-            address = self._peer if isinstance(self._peer, str) else await self._peer.lookup.address_of(self._peer.role)
+            leader = await self._leader()
         except UnreachableError as error:
             return False, f"{peer} is unreachable: {error}"
+        address = leader.address
         async with open_channel(address, self._configuration) as channel:
-            call = getattr(Stub(channel, self._service), self._method)(wait_for_ready=False)
+            call = session_call(channel, self._contract)
             try:
                 await call.wait_for_connection()
             except (grpc.RpcError, asyncio.InvalidStateError) as error:
                 return False, f"{peer} at {address} is unreachable: {_reason(error)}"
-            session: Session[S, R] = Session(call, message_type, f"{peer} at {address}", self._configuration, address)
-            following = asyncio.create_task(self._follow(session, peer))
+            contract, name = self._contract, f"{peer} at {address}"
+            session: Session[S, R] = Session(call, contract.up, contract.down, name, self._configuration, address)
+            following = asyncio.create_task(self._follow(session, leader, peer))
             try:
-                return True, await session.run(started(session))
+                reason = await session.run(
+                    leader.epoch, lambda leads: self._epochs.refusal(leader.epoch, leads), started
+                )
+                return session.has_begun, reason
             finally:
                 following.cancel()
                 call.cancel()
 
-    async def _follow(self, session: Session[S, R], peer: str) -> None:
+    async def _leader(self) -> KnownLeader:
+        if isinstance(self._peer, str):
+            return KnownLeader(self._peer)
+        return await self._peer.lookup.leader_of(self._peer.role)
+
+    async def _follow(self, session: Session[S, R], leader: KnownLeader, peer: str) -> None:
         if not isinstance(self._peer, str):
-            address = await self._peer.lookup.changed(self._peer.role, session.address)
-            session.close(f"{peer} is now at {address}")
+            new = await self._peer.lookup.changed(self._peer.role, leader)
+            session.close(f"{peer} is now at {new.address}")
 
     async def keep_connected(
         self,
-        message_type: Callable[..., S],
         peer: str,
         started: Callable[[Session[S, R]], Callable[[R], None]],
         ended: Callable[[str], None],
@@ -222,12 +271,12 @@ class Dialer:
     ) -> str:
         """Dials until the peer stays unreachable for `give_up_after` seconds; answers the last reason.
 
-        `ended` is called after each session that had connected.
+        `ended` is called after each session that had begun.
         """
         loop = asyncio.get_running_loop()
         reachable_at = loop.time()
         while True:
-            connected, reason = await self.dial_once(message_type, peer, started)
+            connected, reason = await self.dial_once(peer, started)
             if connected:
                 reachable_at = loop.time()
                 ended(reason)

@@ -25,6 +25,7 @@ from millstream.core.services.lease import lease_seconds
 from millstream.core.services.rpc import serve, service_handler
 from millstream.core.services.session import Dialer, Session
 from millstream.core.settings.configuration import Configuration
+from millstream.core.wire.raw import raw_contract
 from millstream.proto import resourcemanager_pb2 as rm
 from millstream.proto import taskmanager_pb2 as pb
 from millstream.proto.session_pb2 import Empty
@@ -109,9 +110,8 @@ class TaskManagerService:
     async def _keep_registered(self) -> None:
         leader = Leader(self._leaders, Role.RESOURCE_MANAGER)
         service = rm.DESCRIPTOR.services_by_name["ResourceManager"]
-        dialer = Dialer(leader, service, "connect_task_manager", self._configuration)
+        dialer = Dialer(leader, raw_contract(service, "ConnectTaskManager"), self._configuration)
         reason = await dialer.keep_connected(
-            rm.TaskManagerReport,
             "resource manager",
             self._registering,
             self._resource_manager_lost,
@@ -190,16 +190,13 @@ class TaskManagerService:
 
         That is before the dispatcher reports the jobs of a job manager that it lost at the same time as failed.
         """
-        dialer = Dialer(
-            address, pb.DESCRIPTOR.services_by_name["JobManager"], "connect_task_manager", self._configuration
-        )
+        contract = raw_contract(pb.DESCRIPTOR.services_by_name["JobManager"], "ConnectTaskManager")
+        dialer = Dialer(address, contract, self._configuration)
         timeout = lease_seconds(self._configuration)
         loop = asyncio.get_running_loop()
         reachable = loop.time()
         while self._table.of_job_manager(address) and loop.time() - reachable < timeout:
-            _, reason = await dialer.dial_once(
-                pb.TaskManagerMessage, "job manager", lambda s: self._job_manager_connected(address, s)
-            )
+            _, reason = await dialer.dial_once("job manager", lambda s: self._job_manager_connected(address, s))
             session = self._job_managers.pop(address, None)
             if session is not None:
                 reachable = session.heard_at

@@ -1,0 +1,122 @@
+"""The state of a job as the job manager reports it and the dispatcher shows it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from millstream.core.jobs.failures import TaskFailure
+from millstream.core.jobs.ids import JobId, VertexId
+from millstream.core.jobs.states import ExecutionState, JobStatus
+
+
+@dataclass(frozen=True, slots=True)
+class TaskMetrics:
+    """What a task has done so far, and where its time went."""
+
+    records_in: int = 0
+    records_out: int = 0
+    bytes_in: int = 0
+    bytes_out: int = 0
+    busy_ms: int = 0
+    backpressured_ms: int = 0
+    idle_ms: int = 0
+    counters: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Accumulator:
+    """A user's, as one attempt left it. The value is pickled, and merged by the client."""
+
+    name: str
+    kind: str
+    """The accumulator's class, such as `IntCounter`."""
+    value: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class SubtaskStatus:
+    """The current attempt of one subtask."""
+
+    index: int
+    state: ExecutionState
+    attempt: int = 0
+    task_manager: str = ""
+    host: str = ""
+    start_time: int = 0
+    end_time: int = 0
+    """0 while it has not ended."""
+    state_times: Mapping[str, int] = field(default_factory=dict)
+    metrics: TaskMetrics = TaskMetrics()
+
+
+@dataclass(frozen=True, slots=True)
+class VertexStatus:
+    """One task of the job, in all its subtasks."""
+
+    id: VertexId
+    name: str
+    parallelism: int
+    max_parallelism: int
+    slot_sharing_group: str = ""
+    subtasks: tuple[SubtaskStatus, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class PlanInput:
+    """Where a task of the plan gets records from."""
+
+    id: str
+    ship_strategy: str
+
+
+@dataclass(frozen=True, slots=True)
+class PlanNode:
+    """A task of the plan; the description is plain text."""
+
+    id: str
+    description: str
+    parallelism: int
+    inputs: tuple[PlanInput, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class JobDetails:
+    """Everything that is shown of a job."""
+
+    job_id: JobId
+    name: str
+    state: JobStatus
+    start_time: int = 0
+    end_time: int = 0
+    """0 while it has not ended."""
+    state_times: Mapping[str, int] = field(default_factory=dict)
+    vertices: tuple[VertexStatus, ...] = ()
+    plan: tuple[PlanNode, ...] = ()
+    failures: tuple[TaskFailure, ...] = ()
+    """The root causes, newest first."""
+    message: str = ""
+    """What the job is waiting for: slots, an install; empty when nothing."""
+    accumulators: tuple[Accumulator, ...] = ()
+    configuration: Mapping[str, str] = field(default_factory=dict)
+    slots_required: int = 0
+    slots_held: int = 0
+    checkpoints: bytes = b""
+    """Only of a job that has ended: JSON, all that was known of its checkpoints."""
+    failures_truncated: bool = False
+    """Older root causes were forgotten."""
+    restart_strategy: str = ""
+    """For people."""
+    artifacts: tuple[str, ...] = ()
+    """The sha256 of each: kept while the job has not ended."""
+    slots_free: int = 0
+    """Of the whole cluster, as last heard while the job waited for slots, as the next two: held by no job."""
+    slots_total: int = 0
+    slots_startable: int = 0
+    """That a resource provider may still add."""
+    restarts: int = 0
+    """Decided on so far, with one that is waiting."""
+    latest_checkpoint: str = ""
+    """Where the last completed one is, when it is in files."""
+    checkpoint_directory: str = ""
+    """Where the job's checkpoints go, when they go into files."""

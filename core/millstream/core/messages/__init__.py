@@ -1,0 +1,1 @@
+"""What processes tell each other, as frozen dataclasses. How they travel is `millstream.core.wire`."""

@@ -1,0 +1,87 @@
+"""What a task needs to run: its code, its channels, and where it restores from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from millstream.core.jobs.ids import AllocationId, AttemptId, ChannelId, JobId, VertexId
+
+
+@dataclass(frozen=True, slots=True)
+class InputChannel:
+    """From one subtask that produces."""
+
+    channel_id: ChannelId
+    producer_address: str
+    producer_name: str
+    producer_subtask: int
+
+
+@dataclass(frozen=True, slots=True)
+class OutputChannel:
+    """To one subtask that consumes."""
+
+    channel_id: ChannelId
+    consumer_address: str
+    consumer_name: str
+
+
+@dataclass(frozen=True, slots=True)
+class InputGate:
+    """All channels of one edge into the task."""
+
+    input: int
+    spec: bytes
+    channels: tuple[InputChannel, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ResultPartition:
+    """All channels of one edge out of the task."""
+
+    output: int
+    spec: bytes
+    channels: tuple[OutputChannel, ...]
+    max_parallelism: int
+    """Of the consumer; the spec's is only what the program wanted."""
+
+
+@dataclass(frozen=True, slots=True)
+class TaskDeployment:
+    """One attempt of one subtask."""
+
+    attempt_id: AttemptId
+    job_id: JobId
+    vertex_id: VertexId
+    task_name: str
+    subtask: int
+    parallelism: int
+    max_parallelism: int
+    attempt: int
+    chain: bytes
+    inputs: tuple[InputGate, ...] = ()
+    outputs: tuple[ResultPartition, ...] = ()
+    job_name: str = ""
+    restore: bytes = b""
+    """JSON: the operators' states that this subtask restores from, only its own files."""
+    restore_location: str = ""
+    """The folder of the snapshot that those files lie in."""
+    restored_checkpoint_id: int = 0
+    failed_savepoints: tuple[int, ...] = ()
+    """Whose transactions no snapshot holds: leftovers of dead attempts."""
+
+
+@dataclass(frozen=True, slots=True)
+class DeployTasks:
+    """Has tasks run in a slot."""
+
+    allocation_id: AllocationId
+    tasks: tuple[TaskDeployment, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class CancelTasks:
+    """Has attempts cancelled."""
+
+    allocation_id: AllocationId
+    attempt_ids: tuple[AttemptId, ...]

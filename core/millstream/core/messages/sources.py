@@ -1,0 +1,142 @@
+"""What source readers and split enumerators tell each other, and the job manager tells the enumerator process."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from millstream.core.jobs.failures import TaskFailure
+from millstream.core.jobs.ids import NO_ALLOCATION, NO_ATTEMPT, AllocationId, AttemptId, JobId, VertexId
+from millstream.core.messages.checkpoints import CheckpointNotice
+
+# From a reader to its enumerator
+
+
+@dataclass(frozen=True, slots=True)
+class Registered:
+    """The reader has started."""
+
+
+@dataclass(frozen=True, slots=True)
+class SplitRequest:
+    """The reader, on this host, wants another split."""
+
+    host: str
+
+
+@dataclass(frozen=True, slots=True)
+class Custom:
+    """Something of the connector's own, pickled."""
+
+    event: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class SplitsReturned:
+    """A pickled list of splits that a lost reader had been given."""
+
+    splits: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class ReaderEvent:
+    """The job manager passes on only what comes of the current attempt."""
+
+    job_id: JobId
+    vertex_id: VertexId
+    subtask: int
+    kind: Registered | SplitRequest | Custom | SplitsReturned
+    attempt_id: AttemptId = NO_ATTEMPT
+
+
+# From an enumerator to one reader
+
+
+@dataclass(frozen=True, slots=True)
+class Splits:
+    """A pickled list of splits."""
+
+    splits: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class NoMoreSplits:
+    """The reader has all its splits."""
+
+
+@dataclass(frozen=True, slots=True)
+class EnumeratorEvent:
+    """The job manager adds where the reader runs."""
+
+    job_id: JobId
+    vertex_id: VertexId
+    subtask: int
+    kind: Splits | NoMoreSplits | Custom
+    allocation_id: AllocationId = NO_ALLOCATION
+    attempt_id: AttemptId = NO_ATTEMPT
+
+
+# The job manager and the enumerator process
+
+
+@dataclass(frozen=True, slots=True)
+class SourceToEnumerate:
+    """A source whose enumerator is wanted; with a state, it goes on from there."""
+
+    vertex_id: VertexId
+    name: str
+    parallelism: int
+    source: bytes
+    state: bytes = b""
+
+
+@dataclass(frozen=True, slots=True)
+class StartEnumerators:
+    """The first command."""
+
+    job_id: JobId
+    sources: tuple[SourceToEnumerate, ...]
+    configuration: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotEnumerators:
+    """The states of all enumerators are wanted, for this checkpoint."""
+
+    checkpoint_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class ResetSource:
+    """The source starts again: from this state of its enumerator, or from nothing when it is empty."""
+
+    vertex_id: VertexId
+    state: bytes = b""
+
+
+@dataclass(frozen=True, slots=True)
+class Stop:
+    """The last command."""
+
+
+EnumeratorsCommand = StartEnumerators | ReaderEvent | SnapshotEnumerators | CheckpointNotice | ResetSource | Stop
+"""From the job manager to the enumerator process."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ready:
+    """All enumerators have started; later: one reset or one return of splits is done."""
+
+
+@dataclass(frozen=True, slots=True)
+class EnumeratorsSnapshot:
+    """The states of all enumerators by vertex, or what could not be captured."""
+
+    checkpoint_id: int
+    states: Mapping[str, bytes] = field(default_factory=dict)
+    error: str = ""
+    failure: TaskFailure | None = None
+
+
+EnumeratorsMessage = Ready | EnumeratorEvent | TaskFailure | EnumeratorsSnapshot
+"""From the enumerator process to the job manager."""

@@ -1,0 +1,252 @@
+"""Frozen dataclasses inside a process, protobuf between processes: the one place that turns one into the other.
+
+A class is paired with the message of its contract by the names of the fields. The pairing is checked as a whole when a
+`Wire` is first used: a field that only one side has, or has in another shape, is an error there and then.
+
+| in Python | in the contract |
+|---|---|
+| `int`, `str`, `bytes`, `bool`, `float`, a `NewType` of them | the same |
+| a `StrEnum`, an `IntEnum` | a string, an enum or an integer |
+| `X | None` | `optional`, or a message that may be missing |
+| `tuple[X, ...]`, `frozenset[X]` (sorted) | `repeated` |
+| `Mapping[K, V]` | `map` |
+| a dataclass | a message |
+| a union of dataclasses, as a whole message or as the field `kind` | a `oneof kind` |
+
+The members of a `oneof` are found by name: `cancel_job` is `CancelJob`, else it is the class that is called like the
+member's message. A member without fields may be `session.Empty`, one with a single field may be just that value.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import types
+import typing
+from collections.abc import Callable, Mapping
+from enum import Enum
+from operator import attrgetter, methodcaller
+from typing import Any, Generic, TypeVar
+
+from google.protobuf.descriptor import Descriptor, FieldDescriptor
+from google.protobuf.message import DecodeError, Message
+from google.protobuf.message_factory import GetMessageClass
+
+from millstream.core.errors import MillstreamError
+
+M = TypeVar("M")
+Convert = Callable[[Any], Any]
+_PLAIN = (int, str, bytes, bool, float)
+
+
+class WireError(MillstreamError):
+    """Bytes that are no message of their contract, or hold values that this process does not know."""
+
+
+class ContractError(TypeError):
+    """A class and its message do not belong together: a mistake in the program."""
+
+
+class Wire(Generic[M]):
+    """One kind of message, both ways. Used from any thread."""
+
+    def __init__(self, python_type: Any, message_type: type[Message]) -> None:
+        self.python_type = python_type
+        self._message_type: Any = message_type
+
+    @functools.cached_property
+    def _converter(self) -> _Converter:
+        """Made when it is needed: a process uses few of all messages."""
+        return _Converters().of(self.python_type, self._message_type.DESCRIPTOR)
+
+    def to_bytes(self, value: M) -> bytes:
+        """On the way out."""
+        return self._converter.encode(value).SerializeToString()  # type: ignore[no-any-return]  # protobuf is untyped
+
+    def from_bytes(self, raw: bytes) -> M:
+        """On the way in. Raises WireError."""
+        try:
+            return self._converter.decode(self._message_type.FromString(raw))  # type: ignore[no-any-return]  # as above
+        except (DecodeError, ValueError) as error:
+            name = self._message_type.DESCRIPTOR.full_name
+            raise WireError(f"this is no {name} that is known here: {error}") from error
+
+
+@dataclasses.dataclass(slots=True)
+class _Converter:
+    """Of one class and one message. Filled in after it is made, so that a class may contain itself."""
+
+    encode: Convert
+    decode: Convert
+
+
+class _Converters:
+    """Of all classes that one message leads to."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[Any, str], _Converter] = {}
+
+    def of(self, python_type: Any, descriptor: Descriptor) -> _Converter:
+        known = self._known.get((python_type, descriptor.full_name))
+        if known is None:
+            known = self._known[python_type, descriptor.full_name] = _Converter(_not_made, _not_made)
+            make = self._envelope if _is_union(python_type) else self._dataclass
+            known.encode, known.decode = make(python_type, descriptor)
+        return known
+
+    # Messages
+
+    def _envelope(self, union: Any, descriptor: Descriptor) -> tuple[Convert, Convert]:
+        """A message that is one of several."""
+        if any(field.containing_oneof is None for field in descriptor.fields):
+            raise ContractError(f"{descriptor.full_name} has more than its oneof: it is no union, but has a `kind`")
+        new = GetMessageClass(descriptor)
+        encode_kind, decode_kind = self._kind(union, descriptor)
+        return lambda value: new(**encode_kind(value)), decode_kind
+
+    def _dataclass(self, cls: Any, descriptor: Descriptor) -> tuple[Convert, Convert]:
+        hints = typing.get_type_hints(cls)
+        names = [field.name for field in dataclasses.fields(cls)]
+        plain = {field.name: field for field in descriptor.fields if _oneof_of(field) is None}
+        wanted = {*plain, "kind"} if descriptor.oneofs_by_name.get("kind") else set(plain)
+        if set(names) != wanted:
+            raise ContractError(f"{cls.__name__} and {descriptor.full_name} differ in {sorted(set(names) ^ wanted)}")
+        fields = {name: self._field(hints[name], field) for name, field in plain.items()}
+        encode_kind, decode_kind = (
+            self._kind(hints["kind"], descriptor) if "kind" in wanted and "kind" not in plain else (None, None)
+        )
+        encoders = [(name, attrgetter(name), encode) for name, (encode, _) in fields.items()]
+        decoders = [fields[name][1] if name in fields else decode_kind for name in names]
+        new = GetMessageClass(descriptor)
+
+        def encode(value: Any) -> Any:
+            content = {name: convert(get(value)) for name, get, convert in encoders}
+            if encode_kind is not None:
+                content |= encode_kind(value.kind)
+            return new(**content)
+
+        def decode(message: Any) -> Any:
+            return cls(*[convert(message) for convert in decoders if convert is not None])
+
+        return encode, decode
+
+    def _kind(self, union: Any, descriptor: Descriptor) -> tuple[Convert, Convert]:
+        """The content of a `oneof kind`: as a keyword for the message's constructor, and back."""
+        classes = typing.get_args(union) if _is_union(union) else (union,)
+        members = descriptor.oneofs_by_name["kind"].fields
+        found = {member.name: _member_class(member, classes) for member in members}
+        if left := set(classes) - set(found.values()):
+            raise ContractError(f"{descriptor.full_name} has no member for {sorted(c.__name__ for c in left)}")
+        encoders: dict[Any, tuple[str, Convert]] = {}
+        decoders: dict[str, Convert] = {}
+        for member in members:
+            cls = found[member.name]
+            encode, decode = self._member(cls, member)
+            encoders[cls] = (member.name, encode)
+            decoders[member.name] = decode
+
+        def encode_kind(value: Any) -> dict[str, Any]:
+            name, encode = encoders[type(value)]
+            return {name: encode(value)}
+
+        def decode_kind(message: Any) -> Any:
+            name = message.WhichOneof("kind")
+            if name is None:
+                raise ValueError("it has no content, or of a kind that is new")
+            return decoders[name](getattr(message, name))
+
+        return encode_kind, decode_kind
+
+    def _member(self, cls: Any, member: FieldDescriptor) -> tuple[Convert, Convert]:
+        if member.message_type is not None:
+            converter = self.of(cls, member.message_type)
+            return (lambda value: converter.encode(value)), (lambda message: converter.decode(message))
+        (field,) = dataclasses.fields(cls)
+        into, out_of = _scalar(typing.get_type_hints(cls)[field.name])
+        get = attrgetter(field.name)
+        return (lambda value: into(get(value))), (lambda value: cls(out_of(value)))
+
+    # Fields
+
+    def _field(self, hint: Any, field: FieldDescriptor) -> tuple[Convert, Convert]:
+        """From a value to what the message's constructor takes, and from the message to the value."""
+        get = attrgetter(field.name)
+        if field.message_type is not None and field.message_type.GetOptions().map_entry:
+            _check(typing.get_origin(hint) is Mapping or typing.get_origin(hint) is dict, hint, field)
+            into, out_of = self._element(typing.get_args(hint)[1], field.message_type.fields_by_name["value"])
+            return (
+                lambda value: {key: into(item) for key, item in value.items()},
+                lambda message: {key: out_of(item) for key, item in get(message).items()},
+            )
+        if field.is_repeated:
+            collection = typing.get_origin(hint)
+            _check(collection in (tuple, frozenset), hint, field)
+            into, out_of = self._element(typing.get_args(hint)[0], field)
+            order: Convert = sorted if collection is frozenset else list
+            return (
+                lambda value: order(map(into, value)),
+                lambda message: collection(map(out_of, get(message))),
+            )
+        if _is_union(hint):
+            present, (inner, nothing) = methodcaller("HasField", field.name), _optional(hint, field)
+            _check(field.has_presence and nothing is type(None), hint, field)
+            into, out_of = self._element(inner, field)
+            return (
+                lambda value: None if value is None else into(value),
+                lambda message: out_of(get(message)) if present(message) else None,
+            )
+        into, out_of = self._element(hint, field)
+        return into, lambda message: out_of(get(message))
+
+    def _element(self, hint: Any, field: FieldDescriptor) -> tuple[Convert, Convert]:
+        if field.message_type is None:
+            return _scalar(hint)
+        _check(dataclasses.is_dataclass(hint), hint, field)
+        converter = self.of(hint, field.message_type)
+        return (lambda value: converter.encode(value)), (lambda message: converter.decode(message))
+
+
+def _scalar(hint: Any) -> tuple[Convert, Convert]:
+    while isinstance(hint, typing.NewType):
+        hint = hint.__supertype__
+    if isinstance(hint, type) and issubclass(hint, Enum):
+        return attrgetter("value"), hint
+    if hint not in _PLAIN:
+        raise ContractError(f"{hint} has no form on the wire")
+    return (lambda value: value), (lambda value: value)
+
+
+def _is_union(hint: Any) -> bool:
+    return typing.get_origin(hint) in (typing.Union, types.UnionType)
+
+
+def _optional(hint: Any, field: FieldDescriptor) -> tuple[Any, Any]:
+    inner, *rest = typing.get_args(hint)
+    _check(len(rest) == 1, hint, field)
+    return inner, rest[0]
+
+
+def _oneof_of(field: FieldDescriptor) -> str | None:
+    """The `kind` that the field is a member of; `optional` makes a oneof of its own, which does not count."""
+    oneof = field.containing_oneof
+    return oneof.name if oneof is not None and not oneof.name.startswith("_") else None
+
+
+def _member_class(member: FieldDescriptor, classes: tuple[Any, ...]) -> Any:
+    called = member.name.replace("_", "")
+    for cls in classes:
+        if cls.__name__.lower() == called:
+            return cls
+    for cls in classes:
+        if member.message_type is not None and cls.__name__ == member.message_type.name:
+            return cls
+    raise ContractError(f"no class of {[c.__name__ for c in classes]} is the member {member.full_name}")
+
+
+def _check(fits: bool, hint: Any, field: FieldDescriptor) -> None:
+    if not fits:
+        raise ContractError(f"{hint} is not the type of {field.full_name}")
+
+
+def _not_made(_value: Any) -> Any:
+    raise ContractError("a message contains itself without an end")
