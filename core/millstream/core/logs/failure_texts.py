@@ -5,7 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from millstream.core.jobs.failures import TaskFailure
     from millstream.proto import status_pb2 as pb
+
+    Failure = TaskFailure | pb.TaskFailure
 
 _RECORD_IN_LINE = 100
 _MESSAGE_IN_LINE = 300
@@ -23,7 +26,7 @@ def shortened(text: str, length: int) -> str:
     return line if len(line) <= length else f"{line[: length - 3]}..."
 
 
-def cause_line(failure: pb.TaskFailure) -> str:
+def cause_line(failure: Failure) -> str:
     """What was raised, where, and at which record."""
     parts = [shortened(failure.exception, _MESSAGE_IN_LINE)]
     if failure.operator_name:
@@ -35,19 +38,19 @@ def cause_line(failure: pb.TaskFailure) -> str:
     return ", ".join(parts)
 
 
-def repetition(failure: pb.TaskFailure) -> str:
+def repetition(failure: Failure) -> str:
     """`the same error, 3rd time`; empty for the first time."""
     return f"the same error, {ordinal(failure.times)} time" if failure.times > 1 else ""
 
 
-def restart_line(failure: pb.TaskFailure) -> str:
+def restart_line(failure: Failure) -> str:
     """What a root cause led to."""
     again = repetition(failure)
     told = f"{again}: {cause_line(failure)}" if again else cause_line(failure)
     return f"restart {failure.restart} in {failure.restart_delay_ms / 1000:.1f} s: {told}"
 
 
-def location_lines(failure: pb.TaskFailure) -> list[str]:
+def location_lines(failure: Failure) -> list[str]:
     """Where it happened and at which record, below a traceback."""
     lines = []
     if failure.operator_name:
@@ -60,11 +63,11 @@ def location_lines(failure: pb.TaskFailure) -> list[str]:
     return lines
 
 
-def failure_lines(failure: pb.TaskFailure) -> list[str]:
+def failure_lines(failure: Failure) -> list[str]:
     """All of it: the traceback, an empty line, then where it happened."""
     return [failure.traceback.rstrip() or failure.exception, "", *location_lines(failure)]
 
 
-def has_traceback(failure: pb.TaskFailure) -> bool:
+def has_traceback(failure: Failure) -> bool:
     """Whether there is more to show than what the one line says."""
     return bool(failure.traceback.strip()) and failure.traceback.strip() != failure.exception.strip()
