@@ -15,6 +15,12 @@ from millstream.common.restart_strategy import RestartStrategies
 from millstream.common.serialization import Encoder
 from millstream.common.time import Duration, Time
 from millstream.common.typeinfo import TypeInformation, Types
+from millstream.common.watermark_strategy import (
+    TimestampAssigner,
+    WatermarkGenerator,
+    WatermarkOutput,
+    WatermarkStrategy,
+)
 from millstream.core.errors import (
     ConfigurationError,
     InvalidProgramError,
@@ -22,6 +28,7 @@ from millstream.core.errors import (
     MillstreamError,
 )
 from millstream.core.jobs.states import JobStatus
+from millstream.core.records.batches import Watermark
 from millstream.core.row import Row
 
 __all__ = [
@@ -41,8 +48,13 @@ __all__ = [
     "SavepointError",
     "SavepointFormatType",
     "Time",
+    "TimestampAssigner",
     "TypeInformation",
     "Types",
+    "Watermark",
+    "WatermarkGenerator",
+    "WatermarkOutput",
+    "WatermarkStrategy",
 ]
 
 _EXECUTION = ("JobClient", "JobExecutionResult", "SavepointError", "SavepointFormatType")

@@ -55,6 +55,8 @@ from millstream.datastream.keyed_stream import KeyedStream
 from millstream.datastream.runtime_execution_mode import RuntimeExecutionMode
 from millstream.datastream.state_backend import HashMapStateBackend, StateBackend
 from millstream.datastream.stream_execution_environment import StreamExecutionEnvironment
+from millstream.datastream.time_domain import TimeDomain
+from millstream.datastream.timerservice import TimerService
 
 __all__ = [
     "Accumulator",
@@ -104,4 +106,6 @@ __all__ = [
     "RuntimeExecutionMode",
     "StateBackend",
     "StreamExecutionEnvironment",
+    "TimeDomain",
+    "TimerService",
 ]

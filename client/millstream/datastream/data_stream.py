@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Self, overload
 
+from millstream.common.watermark_strategy import WatermarkStrategy
 from millstream.core.errors import InvalidProgramError
 from millstream.core.jobs.plan import (
     BroadcastPartitioner,
@@ -28,6 +29,7 @@ from millstream.core.jobs.plan import (
     ShufflePartitioner,
     SinkSpec,
     SourceSpec,
+    TimestampsSpec,
 )
 from millstream.core.records.types import PICKLED, TypeInformation
 from millstream.datastream.adapters.fields import checked_field
@@ -159,6 +161,17 @@ class DataStream(OperatorSettings):
 
         selector, kind = key_selector_of("key_by", key_selector, self._type, key_type)
         return KeyedStream(self, selector, kind)
+
+    def assign_timestamps_and_watermarks(self, watermark_strategy: WatermarkStrategy) -> DataStream:
+        """From here on, event time is what this strategy makes of the records."""
+        if not isinstance(watermark_strategy, WatermarkStrategy):
+            raise InvalidProgramError(
+                f"assign_timestamps_and_watermarks: expected a WatermarkStrategy, got {watermark_strategy!r}"
+            )
+        field = watermark_strategy.timestamp_field
+        if field is not None:
+            checked_field("with_timestamp_field", field, self._type)
+        return self._then("Timestamps/Watermarks", TimestampsSpec(watermark_strategy), self._type)
 
     def union(self, *streams: DataStream) -> DataStream:
         """One stream of this one's and the others' records."""

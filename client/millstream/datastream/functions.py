@@ -13,6 +13,8 @@ from typing import Any, Generic, TypeAlias, TypeVar
 
 from millstream.core.records.types import PICKLED, TypeInformation, from_hint
 from millstream.datastream.state import BroadcastState, KeyedStateStore, MapStateDescriptor, ReadOnlyBroadcastState
+from millstream.datastream.time_domain import TimeDomain
+from millstream.datastream.timerservice import TimerService
 
 T = TypeVar("T")
 
@@ -299,6 +301,10 @@ class Context(ABC):
     def timestamp(self) -> int | None:
         """The record's event timestamp, or None."""
 
+    @abstractmethod
+    def timer_service(self) -> TimerService:
+        """The clocks; on keyed streams also timers."""
+
 
 class KeyedContext(Context):
     """The same on a keyed stream."""
@@ -306,6 +312,17 @@ class KeyedContext(Context):
     @abstractmethod
     def get_current_key(self) -> Any:
         """The key of the record at hand."""
+
+
+class OnTimerContext(KeyedContext):
+    """What `on_timer` can ask. The key is the timer's, and the timestamp its time."""
+
+    @abstractmethod
+    def time_domain(self) -> TimeDomain:
+        """Whose clock has come to the timer's time."""
+
+
+_TimerContext = OnTimerContext  # its name where `OnTimerContext` is a member of functions
 
 
 _ProcessContext = Context  # its name inside ProcessFunction, where `Context` is PyFlink's name for it
@@ -322,13 +339,17 @@ class ProcessFunction(Function, ABC):
 
 
 class KeyedProcessFunction(Function, ABC):
-    """The same on a keyed stream."""
+    """The same on a keyed stream, with timers."""
 
     Context: TypeAlias = KeyedContext
+    OnTimerContext: TypeAlias = _TimerContext
 
     @abstractmethod
     def process_element(self, value: Any, ctx: KeyedContext) -> Iterable[Any] | None:
         """Called for each record; yields results, or `(tag, result)` for a side output."""
+
+    def on_timer(self, timestamp: int, ctx: _TimerContext) -> Iterable[Any] | None:
+        """Called when a timer that the function registered has come to its time; yields as `process_element`."""
 
 
 def as_callable(function: Any, method: str) -> Callable[..., Any]:
@@ -383,6 +404,10 @@ class KeyedCoProcessFunction(Function, ABC):
     """The same on two streams that are keyed alike: records of one key meet in one subtask and share its state."""
 
     Context: TypeAlias = KeyedContext
+    OnTimerContext: TypeAlias = _TimerContext
+
+    def on_timer(self, timestamp: int, ctx: _TimerContext) -> Iterable[Any] | None:
+        """Called when a timer that the function registered has come to its time; yields as `process_element1`."""
 
     @abstractmethod
     def process_element1(self, value: Any, ctx: KeyedContext) -> Iterable[Any] | None:
@@ -413,6 +438,10 @@ class KeyedReadOnlyBroadcastContext(ReadOnlyBroadcastContext, KeyedContext):
     """The same when that side is keyed."""
 
 
+class BroadcastTimerContext(KeyedReadOnlyBroadcastContext, OnTimerContext):
+    """What `on_timer` can ask beside a broadcast stream."""
+
+
 class BaseBroadcastProcessFunction(Function, ABC):
     """What the two functions for a stream and a broadcast one share."""
 
@@ -437,6 +466,10 @@ class KeyedBroadcastProcessFunction(BaseBroadcastProcessFunction, ABC):
     """The same for a keyed stream. Keyed state belongs to `process_element`: a broadcast record has no key."""
 
     ReadOnlyContext: TypeAlias = KeyedReadOnlyBroadcastContext
+    OnTimerContext: TypeAlias = BroadcastTimerContext
+
+    def on_timer(self, timestamp: int, ctx: BroadcastTimerContext) -> Iterable[Any] | None:
+        """Called when a timer that the function registered has come to its time; yields as `process_element`."""
 
     @abstractmethod
     def process_element(self, value: Any, ctx: KeyedReadOnlyBroadcastContext) -> Iterable[Any] | None:

@@ -15,6 +15,7 @@ from typing import Any
 
 from millstream.common.configuration import Configuration
 from millstream.common.execution_config import ExecutionConfig
+from millstream.common.watermark_strategy import WatermarkStrategy
 from millstream.core.errors import InvalidProgramError
 from millstream.core.jobs.graph import ArtifactKind, JobGraph
 from millstream.core.jobs.names import why_unwritable
@@ -22,6 +23,7 @@ from millstream.core.jobs.plan import OperatorSpec, SourceSpec
 from millstream.core.jobs.plan_json import plan_json
 from millstream.core.records.types import PICKLED, TypeInformation
 from millstream.core.settings import configuration as core
+from millstream.datastream.adapters.fields import checked_field
 from millstream.datastream.adapters.signatures import declared_type
 from millstream.datastream.connectors.base import Source
 from millstream.datastream.connectors.malformed import OnError
@@ -171,16 +173,22 @@ class StreamExecutionEnvironment(FaultToleranceSettings):
         return self.from_source(source, None, "Collection Source", kind).set_parallelism(1)
 
     def from_source(
-        self, source: Source[Any], watermark_strategy: Any = None, source_name: str | None = None, type_info: Any = None
+        self,
+        source: Source[Any],
+        watermark_strategy: WatermarkStrategy | None = None,
+        source_name: str | None = None,
+        type_info: Any = None,
     ) -> DataStream:
-        """A stream of what a source reads."""
+        """A stream of what a source reads; with a strategy it has event time, split by split."""
         if not isinstance(source, Source):
             raise InvalidProgramError(f"from_source: expected a Source, got {type(source).__qualname__}")
-        if watermark_strategy is not None:
-            raise InvalidProgramError("from_source: event time is not available; pass None as the watermark strategy")
+        if watermark_strategy is not None and not isinstance(watermark_strategy, WatermarkStrategy):
+            raise InvalidProgramError(f"from_source: expected a WatermarkStrategy or None, got {watermark_strategy!r}")
         kind = source.get_produced_type() if type_info is None else declared_type(type_info)
+        if watermark_strategy is not None and watermark_strategy.timestamp_field is not None:
+            checked_field("with_timestamp_field", watermark_strategy.timestamp_field, kind)
         name = source_name or type(source).__name__
-        operator = self.add_operator(name, None, SourceSpec(source), kind)
+        operator = self.add_operator(name, None, SourceSpec(source, watermark_strategy), kind)
         return DataStream(self, operator, kind)
 
     def from_sequence(self, start: int, end: int) -> DataStream:

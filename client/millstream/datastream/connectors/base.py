@@ -59,6 +59,9 @@ class SourceReaderContext(ABC):
     def poll_again_in(self, seconds: float) -> None:
         """Has the reader polled again after this time, for readers that keep to a rate."""
 
+    def split_finished(self, split_id: str) -> None:  # noqa: B027  # a hook: few contexts have to know
+        """Tells that a split was read to its end, so that event time does not wait for it."""
+
     def output(self, tag: OutputTag, rows: list[Any]) -> None:
         """Sends records to a side output of the source; only from `poll_next`, with whose batch they leave."""
         raise NotImplementedError("this context has no side outputs")
@@ -85,6 +88,13 @@ class SourceReader(ABC, Generic[SplitT]):
     @abstractmethod
     def snapshot_state(self, checkpoint_id: int) -> list[SplitT]:
         """The splits that are not read to their end, each with its position."""
+
+    def current_split_id(self) -> str | None:  # a hook
+        """Which split the batch is from that was answered last, for readers that answer batches of one split each.
+
+        Such a source has event time split by split, and calls `context.split_finished` at the end of each.
+        """
+        return None
 
     def handle_source_event(self, event: Any) -> None:  # a hook
         """Called with what the enumerator sent."""

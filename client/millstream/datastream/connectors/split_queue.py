@@ -114,6 +114,7 @@ class OneSplitReader(SourceReader[SplitT]):
         self._is_open = False
         self._requested = False
         self._no_more = False
+        self._read_from: str | None = None
 
     @abstractmethod
     def open_split(self, split: SplitT) -> None:
@@ -156,12 +157,18 @@ class OneSplitReader(SourceReader[SplitT]):
                     return PollStatus.END_OF_INPUT if self._no_more else PollStatus.NOTHING_AVAILABLE
                 self.open_split(self._queue.popleft())
                 self._is_open = True
+            self._read_from = getattr(self.current_split(), "split_id", None)
             result = self.read(max_rows)
-            if result is None:
-                self._is_open = False
-                self.close_split()
-            else:
+            if result is not None:
                 return result
+            self._is_open = False
+            self.close_split()
+            if self._read_from is not None:
+                self.context.split_finished(self._read_from)
+
+    def current_split_id(self) -> str | None:
+        """The split that was read from last."""
+        return self._read_from
 
     def add_splits(self, splits: list[SplitT]) -> None:
         """Queues them."""

@@ -89,18 +89,35 @@ class SourceSpec(OperatorSpec):
     prefix = "Source: "
     kind = "source"
     source: Any  # millstream.datastream.connectors.base.Source
+    strategy: Any = None  # millstream.common.WatermarkStrategy
 
     def held_state(self) -> frozenset[StateKind]:
         """Its splits."""
         return frozenset({StateKind.SPLITS})
 
     def user_code(self) -> tuple[Any, ...]:
-        """The source."""
-        return (self.source,)
+        """The source, and where its event time comes from."""
+        return (self.source,) if self.strategy is None else (self.source, self.strategy)
 
     def keeps_records(self) -> bool:
         """As the source says."""
         return bool(self.source.keeps_records())
+
+
+@dataclass(frozen=True, slots=True)
+class TimestampsSpec(OperatorSpec):
+    """Event time from here on is what the strategy makes of the records."""
+
+    kind = "timestamps"
+    strategy: Any  # millstream.common.WatermarkStrategy
+
+    def user_code(self) -> tuple[Any, ...]:
+        """The strategy."""
+        return (self.strategy,)
+
+    def keeps_records(self) -> bool:
+        """It only looks at them."""
+        return False
 
 
 @dataclass(frozen=True, slots=True)

@@ -130,6 +130,27 @@ class StreamSignal:
     __slots__ = ()
 
 
+MIN_TIMESTAMP = -(2**63)
+"""Before every record: where event time begins."""
+MAX_TIMESTAMP = 2**63 - 1
+"""Behind every record: where event time ends."""
+
+
+@dataclass(frozen=True, slots=True)
+class Watermark(StreamSignal):
+    """Event time has come to here: records that follow with a timestamp up to this one are late."""
+
+    timestamp: int
+
+
+@dataclass(frozen=True, slots=True)
+class WatermarkStatus(StreamSignal):
+    """Whether watermarks are to be waited for on this channel; those of an idle one hold nobody back."""
+
+    is_idle: bool
+
+
+LAST_WATERMARK = Watermark(MAX_TIMESTAMP)
 Signal = EndOfInput | Barrier | StreamSignal
 Element = Batch | Signal
 END_OF_INPUT = EndOfInput()

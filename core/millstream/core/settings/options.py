@@ -241,6 +241,12 @@ _ROWS = [
         -1,
         "The number of key groups; -1: derived from the parallelism as Flink does.",
     ),
+    Option(
+        "pipeline.auto-watermark-interval",
+        _T.DURATION,
+        0.2,
+        "How often watermark generators are asked how far event time has come; 0 never.",
+    ),
     Option("pipeline.name", _T.STRING, "", "The job's name when the program gives none."),
     Option(
         "pipeline.object-reuse",

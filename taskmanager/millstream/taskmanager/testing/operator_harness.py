@@ -126,6 +126,8 @@ class OperatorHarness:
             keyed,
             lambda name: operator_backend or backend.operator_backend(name),
             lambda operator_id, mail: self.mails.append(mail),
+            options=dict(options or {}),
+            clock=self.clock,
             restored=self._restored(restored) if isinstance(restored, Snapshot) else restored,
             failed_savepoints=failed_savepoints,
         )

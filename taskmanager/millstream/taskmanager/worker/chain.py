@@ -128,7 +128,7 @@ class ChainBuilder:
         return OperatorSetup(
             self._services, chained.operator_id, chained.name, context, input_types,
             self._output(chained, None, built), {tag: self._output(chained, tag, built) for tag in tags},
-            Handover(self._copies(chained)),
+            Handover(self._copies(chained)), chained.output_type,
         )  # fmt: skip
 
     def _input_types(self, chain: plan.Chain) -> list[tuple[TypeInformation, ...]]:

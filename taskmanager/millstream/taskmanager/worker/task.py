@@ -14,6 +14,7 @@ from millstream.core.jobs.states import ExecutionState, check_task_transition
 from millstream.core.pickling import to_bytes
 from millstream.core.records.batches import (
     END_OF_INPUT,
+    LAST_WATERMARK,
     Barrier,
     Batch,
     ColumnBatch,
@@ -21,6 +22,8 @@ from millstream.core.records.batches import (
     RowBatch,
     Signal,
     StreamSignal,
+    Watermark,
+    WatermarkStatus,
 )
 from millstream.datastream.connectors.base import PollStatus
 from millstream.datastream.functions import Accumulator, Counter
@@ -39,6 +42,7 @@ from millstream.taskmanager.worker.state.backend import KeyedStateBackend
 from millstream.taskmanager.worker.task_input import TaskInput
 from millstream.taskmanager.worker.task_life import Phase, TaskLife
 from millstream.taskmanager.worker.task_pacing import StepResult, TaskPacing
+from millstream.taskmanager.worker.watermark_valve import WatermarkValve
 
 _LARGEST_COUNT = (1 << 63) - 1
 
@@ -92,6 +96,7 @@ class Task:
         self._timed: list[Operator] = []
         self._ready = True
         self._has_more = False
+        self._event_time = WatermarkValve()
 
     def attach(self, chain: OperatorChain, outlet: Outlet) -> None:
         """Gives the task its operators, before it is opened."""
@@ -103,6 +108,7 @@ class Task:
         self._timed = chain.overriding(Operator.on_time)
         receivers = chain.head.receivers()
         self._receivers = {gate: receivers[gate.input_index] for gate in self.gates}
+        self._event_time = WatermarkValve(c.channel_id for gate in self.gates for c in gate.channels)
 
     def attach_finished(self) -> None:
         """In place of operators, when the snapshot holds the task as finished: it only passes the end on."""
@@ -299,15 +305,27 @@ class Task:
             case Barrier():
                 channel.passed(signal)
                 self.checkpoints.arrived(channel.channel_id, signal)
+            case Watermark(timestamp):
+                self._send_on(self._event_time.watermark(channel.channel_id, timestamp))
+            case WatermarkStatus(is_idle):
+                self._send_on(self._event_time.status(channel.channel_id, is_idle))
             case StreamSignal():
                 self.chain.signal(signal, gate.input_index)
             case _:
                 assert_never(signal)
 
+    def _send_on(self, signals: list[StreamSignal]) -> None:
+        """What all channels together say of event time."""
+        for signal in signals:
+            self.chain.signal(signal, 0)
+
     def _end(self) -> None:
         """Sends the end on. A task that a savepoint stopped goes on elsewhere, so its operators are not finished."""
         is_stopped = self.life.phase is Phase.STOPPED
-        if not is_stopped:
+        if self.had_finished:
+            for partition in self.partitions:
+                partition.signal(LAST_WATERMARK)
+        elif not is_stopped:
             self.finish_operators()
         for partition in self.partitions:
             partition.signal(END_OF_INPUT)

@@ -132,6 +132,8 @@ class TaskFactory:
             post=lambda operator_id, mail: self._post(OperatorMail(attempt_id, operator_id, mail)),
             max_rows=self.max_rows,
             max_column_rows=self.max_column_rows,
+            options=self._options,
+            clock=self._clock,
             restored=restored,
             failed_savepoints=frozenset(task.deployment.failed_savepoints),
         )

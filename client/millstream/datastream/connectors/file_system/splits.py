@@ -26,6 +26,11 @@ class FileSplit:
     end: int
     position: int | None = None
 
+    @property
+    def split_id(self) -> str:
+        """The same at every position."""
+        return f"{self.path}:{self.start}"
+
 
 class FormatReader(ABC):
     """Reads one split."""

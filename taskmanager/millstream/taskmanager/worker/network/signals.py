@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import msgspec
 
-from millstream.core.records.batches import Barrier, EndOfInput, Signal
+from millstream.core.records.batches import Barrier, EndOfInput, Signal, Watermark, WatermarkStatus
 
 FIRST_TAG = 16
-TAGS: dict[type[Signal], int] = {EndOfInput: FIRST_TAG, Barrier: 17}
+TAGS: dict[type[Signal], int] = {EndOfInput: FIRST_TAG, Barrier: 17, Watermark: 18, WatermarkStatus: 19}
 """A tag stays its signal's for good: two ends of a channel may be of different versions."""
 
 

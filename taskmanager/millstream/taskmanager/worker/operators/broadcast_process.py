@@ -9,15 +9,22 @@ from millstream.core.jobs import plan
 from millstream.core.records.batches import Batch
 from millstream.datastream.functions import (
     BroadcastContext,
+    BroadcastTimerContext,
     KeyedReadOnlyBroadcastContext,
     ReadOnlyBroadcastContext,
 )
 from millstream.datastream.state import BroadcastState, MapStateDescriptor, ReadOnlyBroadcastState, StateAccessError
 from millstream.taskmanager.worker.interruption import TaskInterrupted
 from millstream.taskmanager.worker.operators.base import NO_RECORD, OperatorError
-from millstream.taskmanager.worker.operators.processing import ProcessingOperator
+from millstream.taskmanager.worker.operators.record_context import (
+    Clocks,
+    KeyedRecordContext,
+    RecordContext,
+    TimerContext,
+)
 from millstream.taskmanager.worker.operators.registry import builds
 from millstream.taskmanager.worker.operators.setup import OperatorSetup
+from millstream.taskmanager.worker.operators.timing import TimingOperator
 from millstream.taskmanager.worker.operators.two_input import TwoInputOperator
 
 S = TypeVar("S")
@@ -83,37 +90,30 @@ class ReadOnlyView(ReadOnlyBroadcastState[Any, Any]):
         )
 
 
-class _BroadcastContext(BroadcastContext):
-    current: int | None = None
-
-    def __init__(self, states: dict[str, BroadcastState[Any, Any]]) -> None:
+class _BroadcastContext(RecordContext, BroadcastContext):
+    def __init__(self, clocks: Clocks, states: dict[str, BroadcastState[Any, Any]]) -> None:
+        super().__init__(clocks)
         self._states = states
-
-    def timestamp(self) -> int | None:
-        return self.current
 
     def get_broadcast_state(self, state_descriptor: MapStateDescriptor) -> BroadcastState[Any, Any]:
         return _of(self._states, state_descriptor)
 
 
-class _ReadOnlyContext(ReadOnlyBroadcastContext):
-    current: int | None = None
-
-    def __init__(self, views: dict[str, ReadOnlyView]) -> None:
+class _ReadOnlyContext(RecordContext, ReadOnlyBroadcastContext):
+    def __init__(self, clocks: Clocks, views: dict[str, ReadOnlyView]) -> None:
+        super().__init__(clocks)
         self._views = views
-
-    def timestamp(self) -> int | None:
-        return self.current
 
     def get_broadcast_state(self, state_descriptor: MapStateDescriptor) -> ReadOnlyBroadcastState[Any, Any]:
         return _of(self._views, state_descriptor)
 
 
-class _KeyedReadOnlyContext(_ReadOnlyContext, KeyedReadOnlyBroadcastContext):
-    key: Any = None
+class _KeyedReadOnlyContext(_ReadOnlyContext, KeyedRecordContext, KeyedReadOnlyBroadcastContext):
+    pass
 
-    def get_current_key(self) -> Any:
-        return self.key
+
+class _TimerContext(_KeyedReadOnlyContext, TimerContext, BroadcastTimerContext):
+    pass
 
 
 def _of(states: dict[str, S], descriptor: MapStateDescriptor) -> S:
@@ -129,7 +129,7 @@ def _of(states: dict[str, S], descriptor: MapStateDescriptor) -> S:
 
 
 @builds(plan.BroadcastProcessSpec)
-class BroadcastProcessOperator(TwoInputOperator, ProcessingOperator):
+class BroadcastProcessOperator(TwoInputOperator, TimingOperator):
     """Runs a BroadcastProcessFunction, or a KeyedBroadcastProcessFunction when the first stream is keyed."""
 
     def __init__(self, setup: OperatorSetup, spec: plan.BroadcastProcessSpec) -> None:
@@ -139,9 +139,11 @@ class BroadcastProcessOperator(TwoInputOperator, ProcessingOperator):
         self._descriptors = spec.descriptors
         self._states: dict[str, BroadcastState[Any, Any]] = {}
         self._views: dict[str, ReadOnlyView] = {}
-        self._broadcast_context = _BroadcastContext(self._states)
+        self._broadcast_context = _BroadcastContext(self.clocks, self._states)
         made = _ReadOnlyContext if spec.keys is None else _KeyedReadOnlyContext
-        self._read_only_context = made(self._views)
+        self._read_only_context = made(self.clocks, self._views)
+        if spec.keys is not None:
+            self.set_up_timers(_TimerContext(self.clocks, self._views))
 
     def open(self) -> None:
         """Gets the states, then opens the user's function."""

@@ -1,10 +1,18 @@
-"""What a process function can ask about the record at hand, with and without a key. One object serves all records."""
+"""What a process function can ask about the record or timer at hand, with and without a key.
+
+One object serves all records. Who makes one says where it finds the operator's clocks and timers.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
-from millstream.datastream.functions import Context, KeyedContext
+from millstream.datastream.functions import Context, KeyedContext, OnTimerContext
+from millstream.datastream.time_domain import TimeDomain
+from millstream.datastream.timerservice import TimerService
+
+Clocks = Callable[[], TimerService]
 
 
 class RecordContext(Context):
@@ -12,21 +20,33 @@ class RecordContext(Context):
 
     current: int | None = None
 
+    def __init__(self, clocks: Clocks) -> None:
+        self._clocks = clocks
+
     def timestamp(self) -> int | None:
         """The record's event timestamp, or None."""
         return self.current
 
+    def timer_service(self) -> TimerService:
+        """The operator's clocks."""
+        return self._clocks()
 
-class KeyedRecordContext(KeyedContext):
+
+class KeyedRecordContext(RecordContext, KeyedContext):
     """The context of a record with a key."""
 
-    current: int | None = None
     key: Any = None
-
-    def timestamp(self) -> int | None:
-        """The record's event timestamp, or None."""
-        return self.current
 
     def get_current_key(self) -> Any:
         """The record's key."""
         return self.key
+
+
+class TimerContext(KeyedRecordContext, OnTimerContext):
+    """The context of a timer, whose time is its timestamp."""
+
+    domain = TimeDomain.EVENT_TIME
+
+    def time_domain(self) -> TimeDomain:
+        """Whose clock made it due."""
+        return self.domain

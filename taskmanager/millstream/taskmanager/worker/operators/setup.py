@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from millstream.core.clock import Clock, SystemClock
 from millstream.core.records.handover import Handover
-from millstream.core.records.types import TypeInformation
+from millstream.core.records.types import PICKLED, TypeInformation
 from millstream.taskmanager.worker.operators.output import Output
 from millstream.taskmanager.worker.runtime_context import TaskRuntimeContext
 from millstream.taskmanager.worker.state.backend import KeyedStateBackend, OperatorStateBackend
@@ -30,6 +31,9 @@ class TaskServices:
     """Sends a mail to an operator of the task, from any thread."""
     max_rows: int = 2048
     max_column_rows: int = 65536
+    options: Mapping[str, str] = field(default_factory=dict)
+    """The job's."""
+    clock: Clock = field(default_factory=SystemClock)
     restored: RestoredTask | None = None
     failed_savepoints: Collection[int] = ()
     """Those that came to nothing, and whose transactions no other snapshot holds."""
@@ -47,6 +51,7 @@ class OperatorSetup:
     output: Output
     side_outputs: dict[str, Output] = field(default_factory=dict)
     handover: Handover = field(default_factory=Handover)
+    output_type: TypeInformation = PICKLED
     _operator_state: OperatorStateBackend | None = None
 
     def keyed_state(self, key_type: TypeInformation) -> KeyedStateBackend:

@@ -9,15 +9,18 @@ from typing import Any
 
 from millstream.core.jobs import plan
 from millstream.core.jobs.state_kinds import StateKind
-from millstream.core.records.batches import Batch, ColumnBatch, RowBatch
+from millstream.core.records.batches import LAST_WATERMARK, Batch, ColumnBatch, RowBatch
 from millstream.core.records.handover import RecordCopyError
+from millstream.core.settings.configuration import Configuration
 from millstream.datastream.connectors.base import PollStatus, Source, SourceReader, SourceReaderContext
 from millstream.datastream.functions import OutputTag, RuntimeContext
 from millstream.proto import taskmanager_pb2 as pb
 from millstream.taskmanager.worker.interruption import TaskInterrupted
 from millstream.taskmanager.worker.operators.base import NO_RECORD, Operator, OperatorError, RestoredElements, tell
+from millstream.taskmanager.worker.operators.event_time import INTERVAL, Rhythm
 from millstream.taskmanager.worker.operators.registry import builds
 from millstream.taskmanager.worker.operators.setup import OperatorSetup
+from millstream.taskmanager.worker.operators.source_time import SourceTime
 
 log = logging.getLogger(__name__)
 
@@ -39,6 +42,11 @@ class ReaderContext(SourceReaderContext):
         self._wake_up = wake_up
         self._wake_up_in = wake_up_in
         self._side: dict[str, list[Any]] = {}
+        self.split_ended: Callable[[str], None] = lambda split_id: None
+
+    def split_finished(self, split_id: str) -> None:
+        """Nobody waits for its watermark any more."""
+        self.split_ended(split_id)
 
     def send_split_request(self) -> None:
         """Through the task manager and the job manager to the enumerator."""
@@ -80,6 +88,11 @@ class SourceOperator(Operator):
         self._most = setup.services.max_column_rows if self.polls_columns else setup.services.max_rows
         self._reader: SourceReader[Any] | None = None
         self._restored_splits: list[Any] = []
+        self._time: SourceTime | None = None
+        if spec.strategy is not None:
+            self._time = SourceTime(spec.strategy, setup.output_type, self.name, setup.context, super().on_signal)
+            self._reader_context.split_ended = self._time.ended
+        self._rhythm = Rhythm(Configuration(setup.services.options).seconds(INTERVAL) if self._time else 0)
 
     def restore(self, restored: RestoredElements) -> None:
         """What the reader goes on with."""
@@ -89,9 +102,11 @@ class SourceOperator(Operator):
         """Creates and starts the reader; restored splits come before any that the enumerator assigns."""
         try:
             self._reader = self._source.create_reader(self._reader_context)
+            if self._time is not None:
+                self._time.open(self._reader)
             self._reader.start()
             if self._restored_splits:
-                self._reader.add_splits(self._restored_splits)
+                self._add_splits(self._reader, self._restored_splits)
         except TaskInterrupted:
             raise
         except BaseException as error:
@@ -99,6 +114,9 @@ class SourceOperator(Operator):
 
     def poll(self, rows: int) -> Batch | PollStatus:
         """The reader's next batch of at most so many rows and those configured, or why there is none."""
+        time = self._time
+        if time is not None:
+            self._guarded(lambda _: time.follow())
         most = min(rows, self._most)
         result = self._guarded(lambda reader: reader.poll_next(most))
         if not isinstance(result, RowBatch | ColumnBatch | PollStatus):
@@ -108,7 +126,26 @@ class SourceOperator(Operator):
             output = self.side_outputs.get(tag)
             if output is not None:
                 output.emit(self._handed_over(RowBatch(beside)))
-        return self._handed_over(result) if isinstance(result, RowBatch) else result
+        if isinstance(result, PollStatus):
+            return result
+        batch = self._handed_over(result) if isinstance(result, RowBatch) else result
+        return batch if self._time is None else self._time.stamped(batch)
+
+    def on_time(self, now: float) -> float | None:
+        """Looks whether event time has moved, every interval."""
+        time = self._time
+        if time is not None and self._rhythm.is_due(now):
+            self._guarded(lambda _: time.look(now))
+        return self._rhythm.next
+
+    def finish(self) -> None:
+        """Event time has come to its end, for whoever waits for it."""
+        super().on_signal(LAST_WATERMARK)
+
+    def _add_splits(self, reader: SourceReader[Any], splits: list[Any]) -> None:
+        if self._time is not None:
+            self._time.begun(splits)
+        reader.add_splits(splits)
 
     def _handed_over(self, batch: RowBatch) -> RowBatch:
         if not self.handover.copies:
@@ -137,7 +174,7 @@ class SourceOperator(Operator):
         match mail.WhichOneof("kind"):
             case "splits":
                 splits = pickle.loads(mail.splits)
-                self._guarded(lambda reader: reader.add_splits(splits))
+                self._guarded(lambda reader: self._add_splits(reader, splits))
             case "no_more_splits":
                 self._guarded(lambda reader: reader.notify_no_more_splits())
             case _:

@@ -17,10 +17,10 @@ from millstream.taskmanager.worker.interruption import TaskInterrupted
 from millstream.taskmanager.worker.operators.base import FunctionOperator, KeyOf
 from millstream.taskmanager.worker.operators.functional import results_of, timed_results
 from millstream.taskmanager.worker.operators.output import Emit
-from millstream.taskmanager.worker.operators.processing import ProcessingOperator
-from millstream.taskmanager.worker.operators.record_context import KeyedRecordContext, RecordContext
+from millstream.taskmanager.worker.operators.record_context import KeyedRecordContext, RecordContext, TimerContext
 from millstream.taskmanager.worker.operators.registry import builds
 from millstream.taskmanager.worker.operators.setup import OperatorSetup
+from millstream.taskmanager.worker.operators.timing import TimingOperator
 from millstream.taskmanager.worker.partitioning import key_function
 
 Gathered = tuple[list[Any], list[int] | None]
@@ -140,12 +140,15 @@ class CoFlatMapOperator(_GatheringOperator):
 
 
 @builds(plan.CoProcessSpec)
-class CoProcessOperator(TwoInputOperator, ProcessingOperator):
+class CoProcessOperator(TwoInputOperator, TimingOperator):
     """Runs a CoProcessFunction, or a KeyedCoProcessFunction when both streams are keyed."""
 
     def __init__(self, setup: OperatorSetup, spec: plan.CoProcessSpec) -> None:
         super().__init__(setup, spec)
-        self._context = RecordContext() if spec.keys is None else KeyedRecordContext()
+        self._context = RecordContext(self.clocks)
+        if spec.keys is not None:
+            self._context = KeyedRecordContext(self.clocks)
+            self.set_up_timers(TimerContext(self.clocks))
 
     def process(self, batch: Batch) -> None:
         """Each record of the first input."""

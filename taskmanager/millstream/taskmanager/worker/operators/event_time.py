@@ -1,0 +1,259 @@
+"""Where event time comes from: records get their timestamps, and what they say of the time becomes watermarks.
+
+`Timestamps` stamps batches. `GeneratedWatermarks` runs a user's generator over one stream, or over one split of a
+source; `SplitWatermarks` makes one stream of those of several splits. All of them belong to one operator, on its task's
+thread. Nothing here is done for each record, but where a function of the user's has to be called.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Callable, Hashable
+from operator import attrgetter, itemgetter
+from typing import Any
+
+from millstream.common.watermark_strategy import (
+    GeneratorContext,
+    TimestampAssigner,
+    WatermarkOutput,
+    WatermarkStrategy,
+)
+from millstream.core.errors import InvalidProgramError
+from millstream.core.records.batches import (
+    MIN_TIMESTAMP,
+    Batch,
+    ColumnBatch,
+    RowBatch,
+    StreamSignal,
+    Watermark,
+    WatermarkStatus,
+)
+from millstream.core.records.conversion import record_batch_to_rows
+from millstream.core.records.types import DataclassType, TupleType, TypeInformation
+from millstream.datastream.adapters.fields import checked_field, get_field
+from millstream.datastream.functions import RuntimeContext
+from millstream.taskmanager.worker.interruption import TaskInterrupted
+from millstream.taskmanager.worker.operators.base import NO_RECORD, OperatorError
+from millstream.taskmanager.worker.operators.output import Send
+from millstream.taskmanager.worker.watermark_valve import WatermarkValve
+
+INTERVAL = "pipeline.auto-watermark-interval"
+_EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
+_MILLISECOND = dt.timedelta(milliseconds=1)
+
+
+def milliseconds(moment: Any) -> int:
+    """A point in time as event time has it. One without a zone is in UTC, as in Arrow."""
+    if type(moment) is int:
+        return moment
+    if isinstance(moment, dt.datetime):
+        return ((moment if moment.tzinfo is not None else moment.replace(tzinfo=dt.UTC)) - _EPOCH) // _MILLISECOND
+    if isinstance(moment, int) and not isinstance(moment, bool):
+        return int(moment)
+    raise InvalidProgramError(
+        f"an event time is a whole number of milliseconds or a datetime, not {moment!r:.200} "
+        f"({type(moment).__qualname__})"
+    )
+
+
+class Timestamps:
+    """Puts the timestamps that a strategy wants beside the records of batches."""
+
+    def __init__(self, strategy: WatermarkStrategy, record_type: TypeInformation, operator_name: str) -> None:
+        self._record_type = record_type
+        self._name = operator_name
+        self._field = strategy.timestamp_field
+        if self._field is not None:
+            self._field = checked_field("with_timestamp_field", self._field, record_type)
+        self._take = self._getter()
+        assigner = strategy.timestamp_assigner
+        self._assign = assigner.extract_timestamp if isinstance(assigner, TimestampAssigner) else assigner
+
+    def of(self, batch: Batch) -> Batch:
+        """The batch with its timestamps; as it is where the strategy leaves them to the source."""
+        if self._field is not None:
+            return self._columns(batch) if isinstance(batch, ColumnBatch) else self._rows(batch)
+        return batch if self._assign is None else self._assigned(batch)
+
+    def _getter(self) -> Callable[[Any], Any]:
+        field = self._field
+        match self._record_type:
+            case TupleType() if isinstance(field, int):
+                return itemgetter(field)
+            case DataclassType() if isinstance(field, str):
+                return attrgetter(field)
+        return lambda record: get_field(record, field)  # type: ignore[arg-type]  # called only when there is one
+
+    def _rows(self, batch: RowBatch) -> RowBatch:
+        source = iter(batch.rows)
+        try:
+            times = list(map(self._take, source))
+            if set(map(type, times)) - {int}:
+                source = iter(batch.rows)
+                times = [milliseconds(self._take(record)) for record in source]
+        except TaskInterrupted:
+            raise
+        except BaseException as error:
+            raise self._failed(batch.rows, source, error) from error
+        return RowBatch(batch.rows, times, batch.plain)
+
+    def _columns(self, batch: ColumnBatch) -> ColumnBatch:
+        import pyarrow as pa
+
+        column = batch.data.column(self._field)
+        if column.null_count:
+            record = record_batch_to_rows(batch.data.filter(column.is_null()).slice(0, 1), self._record_type)[0]
+            cause = InvalidProgramError(f"the event time in field {self._field!r} is missing")
+            raise OperatorError(self._name, record, cause)
+        if pa.types.is_timestamp(column.type):
+            column = column.cast(pa.timestamp("ms", column.type.tz), safe=False)
+        elif not pa.types.is_integer(column.type):
+            cause = InvalidProgramError(f"field {self._field!r} of type {column.type} is no event time")
+            raise OperatorError(self._name, NO_RECORD, cause)
+        return ColumnBatch(batch.data, column.cast(pa.int64()))
+
+    def _assigned(self, batch: Batch) -> Batch:
+        assign: Any = self._assign
+        if isinstance(batch, ColumnBatch):
+            rows = record_batch_to_rows(batch.data, self._record_type)
+            given = None if batch.timestamps is None else batch.timestamps.to_pylist()
+        else:
+            rows, given = batch.rows, batch.timestamps
+        source = iter(rows)
+        try:
+            if given is None:
+                times = [assign(record, MIN_TIMESTAMP) for record in source]
+            else:
+                times = [assign(record, time) for record, time in zip(source, given, strict=True)]
+            if set(map(type, times)) - {int}:
+                source = iter(rows)
+                times = [milliseconds(time) for _, time in zip(source, times, strict=True)]
+        except TaskInterrupted:
+            raise
+        except BaseException as error:
+            raise self._failed(rows, source, error) from error
+        if isinstance(batch, RowBatch):
+            return RowBatch(rows, times, batch.plain)
+        import pyarrow as pa
+
+        return ColumnBatch(batch.data, pa.array(times, pa.int64()))
+
+    def _failed(self, rows: list[Any], source: Any, error: BaseException) -> OperatorError:
+        return OperatorError(self._name, rows[len(rows) - source.__length_hint__() - 1], error)
+
+
+class GeneratedWatermarks(WatermarkOutput):
+    """What a strategy's generator makes of the batches of one stream. Sends only what is news."""
+
+    def __init__(self, strategy: WatermarkStrategy, context: RuntimeContext, send: Send) -> None:
+        self._generator = strategy.generator(GeneratorContext(context.get_metrics_group()))
+        self._idle_after = None if strategy.idle_timeout_ms is None else strategy.idle_timeout_ms / 1000
+        self._send = send
+        self._last = MIN_TIMESTAMP
+        self._is_idle = False
+        self._is_quiet = False  # nothing came since the last look
+        self._quiet_since: float | None = None
+
+    @property
+    def reads_events(self) -> bool:
+        """Whether the generator needs the records themselves."""
+        return self._generator.reads_events
+
+    def follow(self, events: list[Any], timestamps: Any) -> None:
+        """A batch that has been sent on."""
+        self._is_quiet = False
+        self.mark_active()
+        self._generator.on_batch(events, timestamps, self)
+
+    def look(self, now: float) -> None:
+        """The interval has passed."""
+        if self._idle_after is not None:
+            if not self._is_quiet or self._quiet_since is None:
+                self._is_quiet, self._quiet_since = True, now
+            elif now - self._quiet_since >= self._idle_after:
+                self.mark_idle()
+                return
+        self._generator.on_periodic_emit(self)
+
+    def emit_watermark(self, watermark: Watermark) -> None:
+        """Sends it on if time goes forward."""
+        if watermark.timestamp > self._last:
+            self.mark_active()
+            self._last = watermark.timestamp
+            self._send(watermark)
+
+    def mark_idle(self) -> None:
+        """Says so once."""
+        if not self._is_idle:
+            self._is_idle = True
+            self._send(WatermarkStatus(True))
+
+    def mark_active(self) -> None:
+        """Says so once."""
+        if self._is_idle:
+            self._is_idle = False
+            self._send(WatermarkStatus(False))
+
+
+class SplitWatermarks:
+    """A generator for each split of a source: the slowest of those that are not idle says what time it is."""
+
+    def __init__(self, strategy: WatermarkStrategy, context: RuntimeContext, send: Send) -> None:
+        self._strategy = strategy
+        self._context = context
+        self._send = send
+        self._valve = WatermarkValve(waits=True)
+        self._splits: dict[Hashable, GeneratedWatermarks] = {}
+
+    def begun(self, split: Hashable) -> GeneratedWatermarks:
+        """A split that is going to be read, if it is new; its watermarks."""
+        known = self._splits.get(split)
+        if known is None:
+            self._tell(self._valve.begun(split))
+
+            def send(signal: StreamSignal) -> None:
+                match signal:
+                    case Watermark(timestamp):
+                        self._tell(self._valve.watermark(split, timestamp))
+                    case WatermarkStatus(is_idle):
+                        self._tell(self._valve.status(split, is_idle))
+
+            known = self._splits[split] = GeneratedWatermarks(self._strategy, self._context, send)
+        return known
+
+    def ended(self, split: Hashable) -> None:
+        """A split was read to its end."""
+        if self._splits.pop(split, None) is not None:
+            self._tell(self._valve.ended(split))
+
+    def look(self, now: float) -> None:
+        """The interval has passed."""
+        for watermarks in list(self._splits.values()):
+            watermarks.look(now)
+
+    def _tell(self, signals: list[StreamSignal]) -> None:
+        for signal in signals:
+            self._send(signal)
+
+
+class Rhythm:
+    """When to look next: every interval, or never."""
+
+    def __init__(self, interval: float) -> None:
+        self._interval = interval
+        self._next: float | None = None
+
+    def is_due(self, now: float) -> bool:
+        """Whether the interval has passed; the first time is one interval after the first call."""
+        if self._interval <= 0:
+            return False
+        if self._next is None or now < self._next:
+            self._next = self._next if self._next is not None else now + self._interval
+            return False
+        self._next = now + self._interval
+        return True
+
+    @property
+    def next(self) -> float | None:
+        """When it is due again."""
+        return self._next

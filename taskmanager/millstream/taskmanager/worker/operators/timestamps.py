@@ -1,0 +1,76 @@
+"""`assign_timestamps_and_watermarks`: event time from here on is what this strategy makes of the records."""
+
+from __future__ import annotations
+
+from millstream.core.jobs import plan
+from millstream.core.records.batches import LAST_WATERMARK, Batch, StreamSignal, Watermark, WatermarkStatus
+from millstream.core.settings.configuration import Configuration
+from millstream.taskmanager.worker.interruption import TaskInterrupted
+from millstream.taskmanager.worker.operators.base import NO_RECORD, Operator, OperatorError
+from millstream.taskmanager.worker.operators.event_time import INTERVAL, GeneratedWatermarks, Rhythm, Timestamps
+from millstream.taskmanager.worker.operators.registry import builds
+from millstream.taskmanager.worker.operators.setup import OperatorSetup
+
+
+@builds(plan.TimestampsSpec)
+class TimestampsOperator(Operator):
+    """Stamps batches and sends watermarks behind them. Those of its input end here, but for the last."""
+
+    only_reads = True
+
+    def __init__(self, setup: OperatorSetup, spec: plan.TimestampsSpec) -> None:
+        super().__init__(setup)
+        self._timestamps = Timestamps(spec.strategy, self.input_type, self.name)
+        self._strategy = spec.strategy
+        self._rhythm = Rhythm(Configuration(setup.services.options).seconds(INTERVAL))
+        self._watermarks: GeneratedWatermarks | None = None
+
+    def open(self) -> None:
+        """Makes the generator."""
+        try:
+            self._watermarks = GeneratedWatermarks(self._strategy, self.context, super().on_signal)
+        except TaskInterrupted:
+            raise
+        except BaseException as error:
+            raise OperatorError(self.name, NO_RECORD, error) from error
+
+    def process(self, batch: Batch) -> None:
+        """Each batch leaves before what it says of the time."""
+        stamped = self._timestamps.of(batch)
+        watermarks = self._watermarks
+        assert watermarks is not None, "open comes first"
+        self.output.emit(stamped)
+        follow(self, watermarks, stamped)
+
+    def on_signal(self, signal: StreamSignal, input_index: int = 0) -> None:
+        """What the input says of event time does not count here, except that it has come to its end."""
+        if signal == LAST_WATERMARK or not isinstance(signal, Watermark | WatermarkStatus):
+            super().on_signal(signal, input_index)
+
+    def on_time(self, now: float) -> float | None:
+        """Looks whether time has moved, every interval."""
+        if self._rhythm.is_due(now) and self._watermarks is not None:
+            guarded_look(self, self._watermarks, now)
+        return self._rhythm.next
+
+
+def follow(operator: Operator, watermarks: GeneratedWatermarks, batch: Batch) -> None:
+    """Tells a generator of a batch; what it raises is the operator's error."""
+    if batch.timestamps is None:
+        return
+    try:
+        watermarks.follow(operator.rows_of(batch) if watermarks.reads_events else [], batch.timestamps)
+    except TaskInterrupted:
+        raise
+    except BaseException as error:
+        raise OperatorError(operator.name, NO_RECORD, error) from error
+
+
+def guarded_look(operator: Operator, watermarks: GeneratedWatermarks, now: float) -> None:
+    """Has a generator emit, if it wants; what it raises is the operator's error."""
+    try:
+        watermarks.look(now)
+    except (TaskInterrupted, OperatorError):
+        raise
+    except BaseException as error:
+        raise OperatorError(operator.name, NO_RECORD, error) from error

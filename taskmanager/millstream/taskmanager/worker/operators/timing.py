@@ -1,0 +1,142 @@
+"""Operators whose function is called back: when the watermark, or the machine's clock, has come to a timer's time.
+
+Timers are keyed state. Those that are due fire in the order of their timestamps, before the watermark that made them
+due is sent on; timers that a call registers or deletes count at once. One that is overdue, because the job was not
+running at its time, fires once.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from millstream.core.records.batches import RowBatch, StreamSignal, Watermark
+from millstream.datastream.functions import Function, OutputTag
+from millstream.datastream.time_domain import TimeDomain
+from millstream.taskmanager.worker.interruption import TaskInterrupted
+from millstream.taskmanager.worker.operators.base import NO_RECORD, OperatorError
+from millstream.taskmanager.worker.operators.processing import ProcessingOperator
+from millstream.taskmanager.worker.operators.record_context import TimerContext
+from millstream.taskmanager.worker.operators.setup import OperatorSetup
+from millstream.taskmanager.worker.operators.timer_service import OperatorTimers
+from millstream.taskmanager.worker.state.timers import Timer, TimerQueue, Timers
+
+NAME = "user-timers"
+_LONGEST_WAIT = 1.0  # seconds: the machine's clock may be set, so it is looked at again after this
+_AT_ONCE = 2048  # results, before they are emitted
+
+
+class TimingOperator(ProcessingOperator):
+    """Base of operators around process functions. `on_timer` of a function without keys is never called."""
+
+    def __init__(self, setup: OperatorSetup, function: Any) -> None:
+        super().__init__(setup, function)
+        self._clock = setup.services.clock
+        self._timers: Timers | None = None
+        self.timer_service = OperatorTimers(self._clock, None, "timers can be set on keyed streams only: call key_by")
+
+    def clocks(self) -> OperatorTimers:
+        """What the function is shown of them."""
+        return self.timer_service
+
+    def set_up_timers(self, context: TimerContext) -> None:
+        """Called by the constructors of operators on keyed streams, whose state is there by then."""
+        if not _has_on_timer(self.function):
+            why = f"{type(self.function).__qualname__} has no method on_timer that a timer could call"
+            self.timer_service = OperatorTimers(self._clock, None, why)
+            return
+        assert self.keyed_state is not None, "timers are keyed state"
+        self._timers = self.keyed_state.timers(NAME)
+        self._timer_context = context
+        self.timer_service = OperatorTimers(self._clock, self._timers, "")
+
+    def on_signal(self, signal: StreamSignal, input_index: int = 0) -> None:
+        """A watermark is sent on when all timers that it makes due have fired."""
+        if isinstance(signal, Watermark):
+            self.timer_service.watermark = signal.timestamp
+            if self._timers is not None:
+                self._fire(self._timers.event, signal.timestamp, TimeDomain.EVENT_TIME)
+        super().on_signal(signal, input_index)
+
+    def on_time(self, now: float) -> float | None:
+        """Fires what the machine's clock has come to."""
+        if self._timers is None:
+            return None
+        queue = self._timers.processing
+        upcoming = queue.next_timestamp()
+        if upcoming is not None and upcoming <= self._clock.now_ms():
+            self._fire(queue, self._clock.now_ms(), TimeDomain.PROCESSING_TIME)
+            upcoming = queue.next_timestamp()
+        if upcoming is None:
+            return None
+        return now + min(max(0, upcoming - self._clock.now_ms()) / 1000, _LONGEST_WAIT)
+
+    def _fire(self, queue: TimerQueue, until: int, domain: TimeDomain) -> None:
+        assert self.keyed_state is not None, "timers are keyed state"
+        results = _Results(self, stamped=domain is TimeDomain.EVENT_TIME)
+        ctx, call, set_key = self._timer_context, self.function.on_timer, self.keyed_state.set_current_key
+        ctx.domain = domain
+        timer: Timer | None = None
+        try:
+            for timer in queue.due(until):
+                set_key(timer.key)
+                ctx.key, ctx.current = timer.key, timer.timestamp
+                answered = call(timer.timestamp, ctx)
+                if answered is not None:
+                    results.add(answered, timer.timestamp)
+        except (TaskInterrupted, OperatorError):
+            raise
+        except BaseException as error:
+            raise OperatorError(self.name, NO_RECORD if timer is None else timer, error) from error
+        finally:
+            self.leave_key()
+        results.emit()
+
+
+class _Results:
+    """What timers gave, until it is emitted."""
+
+    def __init__(self, operator: ProcessingOperator, stamped: bool) -> None:
+        self._operator = operator
+        self._stamped = stamped
+        self._main = self._empty()
+        self._side: dict[str, RowBatch] = {}
+
+    def _empty(self) -> RowBatch:
+        return RowBatch([], [] if self._stamped else None)
+
+    def add(self, results: Any, timestamp: int) -> None:
+        """The results of one timer."""
+        hand_over = self._operator.handover.one
+        for result in results:
+            batch = self._main
+            if type(result) is tuple and len(result) == 2 and isinstance(result[0], OutputTag):
+                tag, result = result
+                batch = self._side.setdefault(tag.tag_id, self._empty())
+            batch.rows.append(hand_over(result))
+            if batch.timestamps is not None:
+                batch.timestamps.append(timestamp)
+        if len(self._main) >= _AT_ONCE:
+            self.emit()
+
+    def emit(self) -> None:
+        """Sends on what there is."""
+        main, self._main = self._main, self._empty()
+        side, self._side = self._side, {}
+        if len(main):
+            self._operator.output.emit(main)
+        for tag, batch in side.items():
+            output = self._operator.side_outputs.get(tag)
+            if output is not None:
+                output.emit(batch)
+
+
+def _has_on_timer(function: Any) -> bool:
+    """Whether the class has one of its own."""
+    method = getattr(type(function), "on_timer", None)
+    return method is not None and not any(vars(base).get("on_timer") is method for base in _bases(function))
+
+
+def _bases(function: Any) -> list[type]:
+    """The classes of the API that it derives from."""
+    module = Function.__module__
+    return [base for base in type(function).__mro__ if base.__module__ == module]

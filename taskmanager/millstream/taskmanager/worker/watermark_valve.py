@@ -1,0 +1,89 @@
+"""Event time of a task, made of the watermarks of its channels, or of a source, made of those of its splits. Pure.
+
+The clock is the lowest watermark over the channels that are not idle, and never goes back. When all channels are idle,
+so is the whole; whatever the others held back until then is let go first. A channel that comes behind the clock, as it
+wakes up or is new, is a different matter for the two: a task goes on without it until it has caught up, since the
+records that it brings are late already; a source waits for it, since nobody has seen what its splits will bring.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable
+from dataclasses import dataclass
+
+from millstream.core.records.batches import MIN_TIMESTAMP, StreamSignal, Watermark, WatermarkStatus
+
+
+@dataclass(slots=True)
+class _Channel:
+    timestamp: int = MIN_TIMESTAMP
+    is_idle: bool = False
+    counts: bool = True  # not idle, and not behind the clock if that goes on without it
+
+
+class WatermarkValve:
+    """Each method answers what is to be sent on, in order. With `waits`, the clock waits for what comes behind it."""
+
+    def __init__(self, channels: Iterable[Hashable] = (), waits: bool = False) -> None:
+        self._channels: dict[Hashable, _Channel] = {channel: _Channel() for channel in channels}
+        self._waits = waits
+        self.timestamp = MIN_TIMESTAMP
+        """The clock."""
+        self.is_idle = False
+
+    def begun(self, channel: Hashable) -> list[StreamSignal]:
+        """A new channel, of which no watermark is known."""
+        self._channels.setdefault(channel, _Channel(counts=self._waits or self.timestamp == MIN_TIMESTAMP))
+        return self._wake()
+
+    def watermark(self, channel: Hashable, timestamp: int) -> list[StreamSignal]:
+        """A channel's watermark; one of an idle channel says nothing."""
+        known = self._channels[channel]
+        if known.is_idle or timestamp <= known.timestamp:
+            return []
+        known.timestamp = timestamp
+        if not known.counts:
+            if timestamp < self.timestamp:
+                return []
+            known.counts = True
+        return self._advance()
+
+    def status(self, channel: Hashable, is_idle: bool) -> list[StreamSignal]:
+        """A channel becomes idle, or wakes up."""
+        known = self._channels[channel]
+        if known.is_idle == is_idle:
+            return []
+        known.is_idle = is_idle
+        known.counts = not is_idle and (self._waits or known.timestamp >= self.timestamp)
+        return self._settle() if is_idle else self._wake()
+
+    def ended(self, channel: Hashable) -> list[StreamSignal]:
+        """Nothing more comes on a channel, so nobody waits for it."""
+        if self._channels.pop(channel, None) is None or not self._channels:
+            return []
+        return self._settle()
+
+    def _wake(self) -> list[StreamSignal]:
+        if not self.is_idle:
+            return []
+        self.is_idle = False
+        return [WatermarkStatus(False)]
+
+    def _settle(self) -> list[StreamSignal]:
+        """After a channel stopped counting."""
+        if not all(known.is_idle for known in self._channels.values()):
+            return self._advance()
+        if self.is_idle:
+            return []
+        self.is_idle = True
+        return [*self._move_to(max(known.timestamp for known in self._channels.values())), WatermarkStatus(True)]
+
+    def _advance(self) -> list[StreamSignal]:
+        lowest = min((known.timestamp for known in self._channels.values() if known.counts), default=MIN_TIMESTAMP)
+        return self._move_to(lowest)
+
+    def _move_to(self, timestamp: int) -> list[StreamSignal]:
+        if timestamp <= self.timestamp:
+            return []
+        self.timestamp = timestamp
+        return [Watermark(timestamp)]
