@@ -13,6 +13,7 @@ from millstream.common.configuration import Configuration
 from millstream.common.execution_config import ExecutionConfig
 from millstream.common.restart_strategy import RestartStrategies
 from millstream.common.serialization import Encoder
+from millstream.common.serializer import TypeSerializer
 from millstream.common.time import Duration, Time
 from millstream.common.typeinfo import TypeInformation, Types
 from millstream.common.watermark_strategy import (
@@ -50,6 +51,7 @@ __all__ = [
     "Time",
     "TimestampAssigner",
     "TypeInformation",
+    "TypeSerializer",
     "Types",
     "Watermark",
     "WatermarkGenerator",

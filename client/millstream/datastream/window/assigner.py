@@ -1,0 +1,80 @@
+"""`WindowAssigner`: says which windows a record is in, and `MergingWindowAssigner`, whose windows grow together."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Collection, Iterable
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+from millstream.common.serializer import TypeSerializer
+from millstream.core.errors import UnrecoverableError
+from millstream.datastream.functions import RuntimeContext
+from millstream.datastream.window.trigger import Trigger
+
+if TYPE_CHECKING:
+    from millstream.datastream.stream_execution_environment import StreamExecutionEnvironment
+
+T = TypeVar("T")
+W = TypeVar("W")
+W2 = TypeVar("W2")
+
+
+class MissingTimestampError(UnrecoverableError):
+    """A record without an event time came to windows of event time."""
+
+
+def missing_timestamp(assigner: object) -> MissingTimestampError:
+    """What an assigner raises for such a record."""
+    return MissingTimestampError(
+        f"Record has Long.MIN_VALUE timestamp (= no timestamp marker), but {type(assigner).__qualname__} puts records "
+        "into windows by their timestamps. Assign them before the window: stream.assign_timestamps_and_watermarks("
+        "WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner(...)); or use windows of processing time"
+    )
+
+
+class WindowAssigner(ABC, Generic[T, W]):
+    """Base of all assigners. It is asked for each record, in the task; a key's state is its only memory."""
+
+    class WindowAssignerContext(ABC):
+        """What an assigner can ask. Valid only during the call."""
+
+        @abstractmethod
+        def get_current_processing_time(self) -> int:
+            """The machine's time, in milliseconds since 1970 began in UTC."""
+
+        @abstractmethod
+        def get_runtime_context(self) -> RuntimeContext:
+            """The operator's context, with the state of the record's key."""
+
+    @abstractmethod
+    def assign_windows(
+        self, element: T, timestamp: int, context: WindowAssigner.WindowAssignerContext
+    ) -> Collection[W]:
+        """The windows of a record: none, one or several. The timestamp is the lowest number if it has none."""
+
+    @abstractmethod
+    def get_default_trigger(self, env: StreamExecutionEnvironment) -> Trigger[T, W]:
+        """What decides when the windows are evaluated, unless the program sets a trigger."""
+
+    @abstractmethod
+    def get_window_serializer(self) -> TypeSerializer[W]:
+        """Turns the windows into bytes, for checkpoints."""
+
+    @abstractmethod
+    def is_event_time(self) -> bool:
+        """Whether windows end by event time: only then can a record come too late for its window."""
+
+
+class MergingWindowAssigner(WindowAssigner[T, W]):
+    """Gives each record a window of its own, and then says which windows of a key are one."""
+
+    class MergeCallback(ABC, Generic[W2]):
+        """Is told which windows are to be merged."""
+
+        @abstractmethod
+        def merge(self, to_be_merged: Iterable[W2], merge_result: W2) -> None:
+            """These windows, of which none is told twice, are one from now on."""
+
+    @abstractmethod
+    def merge_windows(self, windows: Iterable[W], callback: MergingWindowAssigner.MergeCallback[W]) -> None:
+        """Called with the open windows of a key and a new one; calls back for each group that becomes one."""

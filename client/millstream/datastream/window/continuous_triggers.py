@@ -1,0 +1,158 @@
+"""The triggers that evaluate a window again and again, at every multiple of an interval, on either clock.
+
+When the next evaluation is due is state, the lowest of several when windows merge: so there is one timer for it,
+however many records come.
+"""
+
+from __future__ import annotations
+
+from typing import Any, TypeVar
+
+from millstream.common.time import Interval
+from millstream.common.typeinfo import Types
+from millstream.datastream.state import ReducingState, ReducingStateDescriptor
+from millstream.datastream.window.lengths import positive_milliseconds
+from millstream.datastream.window.trigger import Trigger, TriggerResult
+from millstream.datastream.window.windows import TimeWindow
+
+T = TypeVar("T")
+
+
+class ContinuousEventTimeTrigger(Trigger[T, TimeWindow]):
+    """Fires whenever the watermark has come one interval further, at the window's end, and for each late record."""
+
+    def __init__(self, interval: Interval) -> None:
+        self.interval = positive_milliseconds("ContinuousEventTimeTrigger", "interval", interval)
+        self.state_desc = ReducingStateDescriptor("fire-time", min, Types.LONG())
+
+    @staticmethod
+    def of(interval: Interval) -> ContinuousEventTimeTrigger[Any]:
+        """Fires at every multiple of the interval."""
+        return ContinuousEventTimeTrigger(interval)
+
+    def on_element(self, element: T, timestamp: int, window: TimeWindow, ctx: Trigger.TriggerContext) -> TriggerResult:
+        """Fires for a late record; otherwise sets the timers of the window's end and of the next evaluation."""
+        end = window.max_timestamp()
+        if end <= ctx.get_current_watermark():
+            return TriggerResult.FIRE
+        ctx.register_event_time_timer(end)
+        due = ctx.get_partitioned_state(self.state_desc)
+        if due.get() is None:
+            self.register_next_fire_timestamp(timestamp - timestamp % self.interval, window, ctx, due)
+        return TriggerResult.CONTINUE
+
+    def on_processing_time(self, time: int, window: TimeWindow, ctx: Trigger.TriggerContext) -> TriggerResult:
+        """Nothing."""
+        return TriggerResult.CONTINUE
+
+    def on_event_time(self, time: int, window: TimeWindow, ctx: Trigger.TriggerContext) -> TriggerResult:
+        """Fires if an evaluation is due, or the window at its end."""
+        if time == window.max_timestamp():
+            return TriggerResult.FIRE
+        due = ctx.get_partitioned_state(self.state_desc)
+        if due.get() != time:
+            return TriggerResult.CONTINUE
+        due.clear()
+        self.register_next_fire_timestamp(time, window, ctx, due)
+        return TriggerResult.FIRE
+
+    def on_merge(self, window: TimeWindow, ctx: Trigger.OnMergeContext) -> None:
+        """The next evaluation of the new window is the first that was due in a former one."""
+        ctx.merge_partitioned_state(self.state_desc)
+        next_time = ctx.get_partitioned_state(self.state_desc).get()
+        if next_time is not None:
+            ctx.register_event_time_timer(next_time)
+
+    def clear(self, window: TimeWindow, ctx: Trigger.TriggerContext) -> None:
+        """Takes the timers back, and forgets the next evaluation."""
+        due = ctx.get_partitioned_state(self.state_desc)
+        next_time = due.get()
+        if next_time is not None:
+            ctx.delete_event_time_timer(next_time)
+            due.clear()
+        ctx.delete_event_time_timer(window.max_timestamp())
+
+    def can_merge(self) -> bool:
+        """It can."""
+        return True
+
+    def register_next_fire_timestamp(
+        self, time: int, window: TimeWindow, ctx: Trigger.TriggerContext, fire_timestamp_state: ReducingState[int]
+    ) -> None:
+        """The next evaluation is one interval after `time`, and not after the window's end."""
+        next_time = min(time + self.interval, window.max_timestamp())
+        fire_timestamp_state.add(next_time)
+        ctx.register_event_time_timer(next_time)
+
+    def __repr__(self) -> str:
+        return f"ContinuousEventTimeTrigger({self.interval})"
+
+
+class ContinuousProcessingTimeTrigger(Trigger[T, TimeWindow]):
+    """Fires whenever the machine's time has come one interval further, and at the window's end on that clock."""
+
+    def __init__(self, interval: Interval) -> None:
+        self.interval = positive_milliseconds("ContinuousProcessingTimeTrigger", "interval", interval)
+        self.state_desc = ReducingStateDescriptor("fire-time", min, Types.LONG())
+
+    @staticmethod
+    def of(interval: Interval) -> ContinuousProcessingTimeTrigger[Any]:
+        """Fires at every multiple of the interval."""
+        return ContinuousProcessingTimeTrigger(interval)
+
+    def on_element(self, element: T, timestamp: int, window: TimeWindow, ctx: Trigger.TriggerContext) -> TriggerResult:
+        """Sets the timer of the next evaluation, if there is none."""
+        due = ctx.get_partitioned_state(self.state_desc)
+        if due.get() is None:
+            now = ctx.get_current_processing_time()
+            self.register_next_fire_timestamp(now - now % self.interval, window, ctx, due)
+        return TriggerResult.CONTINUE
+
+    def on_processing_time(self, time: int, window: TimeWindow, ctx: Trigger.TriggerContext) -> TriggerResult:
+        """Fires if an evaluation is due."""
+        due = ctx.get_partitioned_state(self.state_desc)
+        if due.get() != time:
+            return TriggerResult.CONTINUE
+        due.clear()
+        self.register_next_fire_timestamp(time, window, ctx, due)
+        return TriggerResult.FIRE
+
+    def on_event_time(self, time: int, window: TimeWindow, ctx: Trigger.TriggerContext) -> TriggerResult:
+        """Nothing."""
+        return TriggerResult.CONTINUE
+
+    def on_merge(self, window: TimeWindow, ctx: Trigger.OnMergeContext) -> None:
+        """The next evaluation of the new window is the first that was due in a former one."""
+        ctx.merge_partitioned_state(self.state_desc)
+        next_time = ctx.get_partitioned_state(self.state_desc).get()
+        if next_time is not None:
+            ctx.register_processing_time_timer(next_time)
+
+    def clear(self, window: TimeWindow, ctx: Trigger.TriggerContext) -> None:
+        """Takes the timer back, and forgets the next evaluation."""
+        due = ctx.get_partitioned_state(self.state_desc)
+        next_time = due.get()
+        if next_time is not None:
+            ctx.delete_processing_time_timer(next_time)
+            due.clear()
+
+    def can_merge(self) -> bool:
+        """It can."""
+        return True
+
+    def register_next_fire_timestamp(
+        self, time: int, window: TimeWindow, ctx: Trigger.TriggerContext, fire_timestamp_state: ReducingState[int]
+    ) -> None:
+        """The next evaluation is one interval after `time`, and not after the window's end if that is still to come.
+
+        The end of a window of event time may be long past on the machine's clock: a timer there would fire at once,
+        and set itself anew, for ever.
+        """
+        next_time = time + self.interval
+        if time < window.max_timestamp():
+            next_time = min(next_time, window.max_timestamp())
+        fire_timestamp_state.add(next_time)
+        ctx.register_processing_time_timer(next_time)
+
+    def __repr__(self) -> str:
+        return f"ContinuousProcessingTimeTrigger({self.interval})"

@@ -1,0 +1,110 @@
+"""Windows of so many records of a key, whatever their time. How many a key has had is state of the key."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from millstream.common.serializer import TypeSerializer
+from millstream.common.typeinfo import Types
+from millstream.datastream.state import ValueStateDescriptor
+from millstream.datastream.window.assigner import WindowAssigner
+from millstream.datastream.window.count_trigger import CountTrigger
+from millstream.datastream.window.lengths import positive_count
+from millstream.datastream.window.serializers import CountWindowSerializer
+from millstream.datastream.window.trigger import Trigger, TriggerResult
+from millstream.datastream.window.windows import CountWindow
+
+if TYPE_CHECKING:
+    from millstream.datastream.stream_execution_environment import StreamExecutionEnvironment
+
+T = TypeVar("T")
+
+
+class FullWindowTrigger(CountTrigger[T, CountWindow]):
+    """Fires when a window is full, and drops its records: no more can come, and no time will ever end it."""
+
+    def on_element(self, element: T, timestamp: int, window: CountWindow, ctx: Trigger.TriggerContext) -> TriggerResult:
+        """Fires and purges with the last record."""
+        result = super().on_element(element, timestamp, window, ctx)
+        return TriggerResult.FIRE_AND_PURGE if result.is_fire() else result
+
+
+class CountTumblingWindowAssigner(WindowAssigner[T, CountWindow]):
+    """Each record is in one window: the first so many of its key, the next so many, and so on."""
+
+    def __init__(self, window_size: int) -> None:
+        self.window_size = positive_count("CountTumblingWindowAssigner", "window_size", window_size)
+        self._count = ValueStateDescriptor("tumble-count-assigner", Types.LONG())
+
+    @staticmethod
+    def of(window_size: int) -> CountTumblingWindowAssigner[Any]:
+        """Windows of so many records."""
+        return CountTumblingWindowAssigner(window_size)
+
+    def assign_windows(
+        self, element: T, timestamp: int, context: WindowAssigner.WindowAssignerContext
+    ) -> Collection[CountWindow]:
+        """The window that is being filled."""
+        return [CountWindow(_counted(context, self._count) // self.window_size)]
+
+    def get_default_trigger(self, env: StreamExecutionEnvironment) -> Trigger[T, CountWindow]:
+        """Fires when a window is full, and only then."""
+        return FullWindowTrigger(self.window_size)
+
+    def get_window_serializer(self) -> TypeSerializer[CountWindow]:
+        """Of count windows."""
+        return CountWindowSerializer()
+
+    def is_event_time(self) -> bool:
+        """No."""
+        return False
+
+    def __repr__(self) -> str:
+        return f"CountTumblingWindowAssigner({self.window_size})"
+
+
+class CountSlidingWindowAssigner(WindowAssigner[T, CountWindow]):
+    """A window begins with every `window_slide`-th record of a key, the first with the first, and has so many."""
+
+    def __init__(self, window_size: int, window_slide: int) -> None:
+        self.window_size = positive_count("CountSlidingWindowAssigner", "window_size", window_size)
+        self.window_slide = positive_count("CountSlidingWindowAssigner", "window_slide", window_slide)
+        self._count = ValueStateDescriptor("slide-count-assigner", Types.LONG())
+
+    @staticmethod
+    def of(window_size: int, window_slide: int) -> CountSlidingWindowAssigner[Any]:
+        """Windows of so many records, a new one with every so many."""
+        return CountSlidingWindowAssigner(window_size, window_slide)
+
+    def assign_windows(
+        self, element: T, timestamp: int, context: WindowAssigner.WindowAssignerContext
+    ) -> Collection[CountWindow]:
+        """The windows that are being filled, the latest first; none between two when they do not touch."""
+        count = _counted(context, self._count)
+        latest = count // self.window_slide
+        full = max(-1, (count - self.window_size) // self.window_slide)  # the latest that the record comes too late for
+        return [CountWindow(number) for number in range(latest, full, -1)]
+
+    def get_default_trigger(self, env: StreamExecutionEnvironment) -> Trigger[T, CountWindow]:
+        """Fires when a window is full, and only then."""
+        return FullWindowTrigger(self.window_size)
+
+    def get_window_serializer(self) -> TypeSerializer[CountWindow]:
+        """Of count windows."""
+        return CountWindowSerializer()
+
+    def is_event_time(self) -> bool:
+        """No."""
+        return False
+
+    def __repr__(self) -> str:
+        return f"CountSlidingWindowAssigner({self.window_size}, {self.window_slide})"
+
+
+def _counted(context: WindowAssigner.WindowAssignerContext, descriptor: ValueStateDescriptor) -> int:
+    """How many records the key had before this one, which is counted."""
+    state = context.get_runtime_context().get_state(descriptor)
+    count = int(state.value() or 0)
+    state.update(count + 1)
+    return count

@@ -1,0 +1,71 @@
+"""`Evictor`: takes records out of a window when it is evaluated, as in Flink's Java API; PyFlink has none.
+
+A window with an evictor keeps all of its records, also for `reduce` and `aggregate`. It is called by the window's
+operator each time a trigger fires: `evict_before`, then the window function with what is left, then `evict_after`;
+what both took out is gone from the window.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Generic, TypeVar
+
+import msgspec
+
+from millstream.datastream.functions import MetricGroup
+
+T = TypeVar("T")
+W = TypeVar("W")
+
+
+class TimestampedValue(msgspec.Struct, Generic[T], frozen=True):
+    """A record of a window, and its event time when it has any."""
+
+    value: T
+    timestamp: int | None = None
+
+    def get_value(self) -> T:
+        """The record."""
+        return self.value
+
+    def has_timestamp(self) -> bool:
+        """Whether it has an event time."""
+        return self.timestamp is not None
+
+    def get_timestamp(self) -> int | None:
+        """Its event time in milliseconds, or None."""
+        return self.timestamp
+
+
+class Evictor(ABC, Generic[T, W]):
+    """Base of all evictors. One is used for all keys and windows: it keeps nothing in itself."""
+
+    class EvictorContext(ABC):
+        """What an evictor can ask. Valid only during the call."""
+
+        @abstractmethod
+        def get_current_processing_time(self) -> int:
+            """The machine's time, in milliseconds since 1970 began in UTC."""
+
+        @abstractmethod
+        def get_metric_group(self) -> MetricGroup:
+            """Where the evictor may register metrics: the operator's group."""
+
+        @abstractmethod
+        def get_current_watermark(self) -> int:
+            """How far event time has come; the lowest number there is before the first watermark."""
+
+    @abstractmethod
+    def evict_before(
+        self, elements: list[TimestampedValue[T]], size: int, window: W, evictor_context: Evictor.EvictorContext
+    ) -> None:
+        """Called before the window function; takes what it evicts out of the list, as `del elements[0]`.
+
+        The list has the window's records in the order in which they came, and `size` is how many.
+        """
+
+    @abstractmethod
+    def evict_after(
+        self, elements: list[TimestampedValue[T]], size: int, window: W, evictor_context: Evictor.EvictorContext
+    ) -> None:
+        """Called after the window function; takes what it evicts out of the list."""

@@ -1,0 +1,49 @@
+"""`GlobalWindows`: all records of a key are in one window, which only a trigger of one's own evaluates."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from millstream.common.serializer import TypeSerializer
+from millstream.datastream.window.assigner import WindowAssigner
+from millstream.datastream.window.never_trigger import NeverTrigger
+from millstream.datastream.window.serializers import GlobalWindowSerializer
+from millstream.datastream.window.trigger import Trigger
+from millstream.datastream.window.windows import GlobalWindow
+
+if TYPE_CHECKING:
+    from millstream.datastream.stream_execution_environment import StreamExecutionEnvironment
+
+T = TypeVar("T")
+_THE_ONE = (GlobalWindow.get(),)
+
+
+class GlobalWindows(WindowAssigner[T, GlobalWindow]):
+    """Puts every record into the global window."""
+
+    @staticmethod
+    def create() -> GlobalWindows[Any]:
+        """The assigner."""
+        return GlobalWindows()
+
+    def assign_windows(
+        self, element: T, timestamp: int, context: WindowAssigner.WindowAssignerContext
+    ) -> Collection[GlobalWindow]:
+        """The global window."""
+        return _THE_ONE
+
+    def get_default_trigger(self, env: StreamExecutionEnvironment) -> Trigger[T, GlobalWindow]:
+        """Never fires: set a trigger, as `.trigger(CountTrigger.of(100))`."""
+        return NeverTrigger()
+
+    def get_window_serializer(self) -> TypeSerializer[GlobalWindow]:
+        """Of the global window."""
+        return GlobalWindowSerializer()
+
+    def is_event_time(self) -> bool:
+        """No."""
+        return False
+
+    def __repr__(self) -> str:
+        return "GlobalWindows()"

@@ -1,0 +1,34 @@
+"""Checks of the lengths that windows are declared with: of time, or as a number of records."""
+
+from __future__ import annotations
+
+from millstream.common.time import Interval, plain_milliseconds
+from millstream.core.errors import InvalidProgramError
+
+
+def milliseconds(call: str, name: str, length: Interval) -> int:
+    """The milliseconds of an argument, which may be negative; an error tells the call and the argument."""
+    value = plain_milliseconds(length)
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise InvalidProgramError(
+            f"{call}: {name} must be a length of time, as Time.seconds(5), a Duration, a datetime.timedelta or "
+            f"whole milliseconds, not {length!r}"
+        )
+    return value
+
+
+def positive_milliseconds(call: str, name: str, length: Interval) -> int:
+    """The same for a length that must be above 0."""
+    value = milliseconds(call, name, length)
+    if value <= 0:
+        raise InvalidProgramError(f"{call}: {name} must be longer than 0, not {value} ms")
+    return value
+
+
+def positive_count(call: str, name: str, count: int) -> int:
+    """A number of records, at least 1."""
+    if isinstance(count, bool) or not isinstance(count, int):
+        raise InvalidProgramError(f"{call}: {name} must be a number of records, not {count!r}")
+    if count <= 0:
+        raise InvalidProgramError(f"{call}: {name} must be at least 1, not {count}")
+    return count

@@ -1,0 +1,37 @@
+"""`NeverTrigger`: leaves a window open for ever; what global windows have unless another trigger is set."""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+from millstream.datastream.window.trigger import Trigger, TriggerResult
+from millstream.datastream.window.windows import GlobalWindow
+
+T = TypeVar("T")
+
+
+class NeverTrigger(Trigger[T, GlobalWindow]):
+    """Never fires."""
+
+    def on_element(
+        self, element: T, timestamp: int, window: GlobalWindow, ctx: Trigger.TriggerContext
+    ) -> TriggerResult:
+        """Nothing."""
+        return TriggerResult.CONTINUE
+
+    def on_processing_time(self, time: int, window: GlobalWindow, ctx: Trigger.TriggerContext) -> TriggerResult:
+        """Nothing."""
+        return TriggerResult.CONTINUE
+
+    def on_event_time(self, time: int, window: GlobalWindow, ctx: Trigger.TriggerContext) -> TriggerResult:
+        """Nothing."""
+        return TriggerResult.CONTINUE
+
+    def on_merge(self, window: GlobalWindow, ctx: Trigger.OnMergeContext) -> None:
+        """Nothing."""
+
+    def clear(self, window: GlobalWindow, ctx: Trigger.TriggerContext) -> None:
+        """Nothing."""
+
+    def __repr__(self) -> str:
+        return "NeverTrigger()"

@@ -1,0 +1,58 @@
+"""`PurgingTrigger`: drops a window's records whenever another trigger evaluates it."""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+from millstream.core.errors import InvalidProgramError
+from millstream.datastream.window.trigger import Trigger, TriggerResult
+
+T = TypeVar("T")
+W = TypeVar("W")
+
+
+class PurgingTrigger(Trigger[T, W]):
+    """Does as the trigger inside it, but fires and purges where that one only fires."""
+
+    def __init__(self, nested_trigger: Trigger[T, W]) -> None:
+        if not isinstance(nested_trigger, Trigger):
+            raise InvalidProgramError(
+                f"PurgingTrigger: expected the trigger whose windows it purges, got {nested_trigger!r}"
+            )
+        self.nested_trigger = nested_trigger
+
+    @staticmethod
+    def of(nested_trigger: Trigger[T, W]) -> PurgingTrigger[T, W]:
+        """Purges what the trigger evaluates."""
+        return PurgingTrigger(nested_trigger)
+
+    def on_element(self, element: T, timestamp: int, window: W, ctx: Trigger.TriggerContext) -> TriggerResult:
+        """As the trigger inside, purging."""
+        return _purging(self.nested_trigger.on_element(element, timestamp, window, ctx))
+
+    def on_event_time(self, time: int, window: W, ctx: Trigger.TriggerContext) -> TriggerResult:
+        """As the trigger inside, purging."""
+        return _purging(self.nested_trigger.on_event_time(time, window, ctx))
+
+    def on_processing_time(self, time: int, window: W, ctx: Trigger.TriggerContext) -> TriggerResult:
+        """As the trigger inside, purging."""
+        return _purging(self.nested_trigger.on_processing_time(time, window, ctx))
+
+    def clear(self, window: W, ctx: Trigger.TriggerContext) -> None:
+        """As the trigger inside."""
+        self.nested_trigger.clear(window, ctx)
+
+    def can_merge(self) -> bool:
+        """If the trigger inside can."""
+        return self.nested_trigger.can_merge()
+
+    def on_merge(self, window: W, ctx: Trigger.OnMergeContext) -> None:
+        """As the trigger inside."""
+        self.nested_trigger.on_merge(window, ctx)
+
+    def __repr__(self) -> str:
+        return f"PurgingTrigger({self.nested_trigger!r})"
+
+
+def _purging(result: TriggerResult) -> TriggerResult:
+    return TriggerResult.FIRE_AND_PURGE if result.is_fire() else result

@@ -1,0 +1,77 @@
+"""What all session windows share: each record begins one, and those that overlap or touch are one session."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Collection, Iterable
+from typing import TYPE_CHECKING, TypeVar
+
+from millstream.common.serializer import TypeSerializer
+from millstream.core.records.batches import MIN_TIMESTAMP
+from millstream.datastream.window.assigner import MergingWindowAssigner, WindowAssigner, missing_timestamp
+from millstream.datastream.window.serializers import TimeWindowSerializer
+from millstream.datastream.window.time_triggers import EventTimeTrigger, ProcessingTimeTrigger
+from millstream.datastream.window.trigger import Trigger
+from millstream.datastream.window.windows import TimeWindow
+
+if TYPE_CHECKING:
+    from millstream.datastream.stream_execution_environment import StreamExecutionEnvironment
+
+T = TypeVar("T")
+
+
+class SessionWindows(MergingWindowAssigner[T, TimeWindow]):
+    """Base of the assigners of sessions."""
+
+    @abstractmethod
+    def gap_of(self, element: T) -> int:
+        """For how many milliseconds after this record the session waits for another."""
+
+    def merge_windows(
+        self, windows: Iterable[TimeWindow], callback: MergingWindowAssigner.MergeCallback[TimeWindow]
+    ) -> None:
+        """Windows that overlap or touch become one."""
+        TimeWindow.merge_windows(windows, callback)
+
+    def get_window_serializer(self) -> TypeSerializer[TimeWindow]:
+        """Of time windows."""
+        return TimeWindowSerializer()
+
+
+class EventTimeSessions(SessionWindows[T]):
+    """Sessions by the records' timestamps."""
+
+    def assign_windows(
+        self, element: T, timestamp: int, context: WindowAssigner.WindowAssignerContext
+    ) -> Collection[TimeWindow]:
+        """From the timestamp, as long as the gap."""
+        if timestamp is None or timestamp == MIN_TIMESTAMP:
+            raise missing_timestamp(self)
+        return [TimeWindow(timestamp, timestamp + self.gap_of(element))]
+
+    def get_default_trigger(self, env: StreamExecutionEnvironment) -> Trigger[T, TimeWindow]:
+        """Fires when the watermark has come to the session's end."""
+        return EventTimeTrigger()
+
+    def is_event_time(self) -> bool:
+        """Yes."""
+        return True
+
+
+class ProcessingTimeSessions(SessionWindows[T]):
+    """Sessions by the machine's time when a record comes."""
+
+    def assign_windows(
+        self, element: T, timestamp: int, context: WindowAssigner.WindowAssignerContext
+    ) -> Collection[TimeWindow]:
+        """From this moment, as long as the gap."""
+        now = context.get_current_processing_time()
+        return [TimeWindow(now, now + self.gap_of(element))]
+
+    def get_default_trigger(self, env: StreamExecutionEnvironment) -> Trigger[T, TimeWindow]:
+        """Fires when the machine's time has come to the session's end."""
+        return ProcessingTimeTrigger()
+
+    def is_event_time(self) -> bool:
+        """No."""
+        return False

@@ -1,0 +1,69 @@
+"""Session windows with one gap for all records: a session ends when no record came for so long."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from millstream.common.time import Interval
+from millstream.datastream.window.dynamic_sessions import (
+    DynamicEventTimeSessionWindows,
+    DynamicProcessingTimeSessionWindows,
+    SessionWindowTimeGapExtractor,
+)
+from millstream.datastream.window.lengths import positive_milliseconds
+from millstream.datastream.window.session_assigner import EventTimeSessions, ProcessingTimeSessions
+
+T = TypeVar("T")
+
+
+class EventTimeSessionWindows(EventTimeSessions[T]):
+    """By the records' timestamps: `EventTimeSessionWindows.with_gap(Time.minutes(10))`."""
+
+    def __init__(self, session_gap: Interval) -> None:
+        self.session_gap = positive_milliseconds("EventTimeSessionWindows", "the gap", session_gap)
+
+    @staticmethod
+    def with_gap(size: Interval) -> EventTimeSessionWindows[Any]:
+        """A session ends when no record came for so long."""
+        return EventTimeSessionWindows(size)
+
+    @staticmethod
+    def with_dynamic_gap(
+        extractor: SessionWindowTimeGapExtractor | Callable[[Any], Interval],
+    ) -> DynamicEventTimeSessionWindows[Any]:
+        """A session ends when no record came for as long as its records say."""
+        return DynamicEventTimeSessionWindows(extractor)
+
+    def gap_of(self, element: T) -> int:
+        """The same for all."""
+        return self.session_gap
+
+    def __repr__(self) -> str:
+        return f"EventTimeSessionWindows({self.session_gap})"
+
+
+class ProcessingTimeSessionWindows(ProcessingTimeSessions[T]):
+    """By the machine's time when a record comes: `ProcessingTimeSessionWindows.with_gap(Time.minutes(10))`."""
+
+    def __init__(self, session_gap: Interval) -> None:
+        self.session_gap = positive_milliseconds("ProcessingTimeSessionWindows", "the gap", session_gap)
+
+    @staticmethod
+    def with_gap(size: Interval) -> ProcessingTimeSessionWindows[Any]:
+        """A session ends when no record came for so long."""
+        return ProcessingTimeSessionWindows(size)
+
+    @staticmethod
+    def with_dynamic_gap(
+        extractor: SessionWindowTimeGapExtractor | Callable[[Any], Interval],
+    ) -> DynamicProcessingTimeSessionWindows[Any]:
+        """A session ends when no record came for as long as its records say."""
+        return DynamicProcessingTimeSessionWindows(extractor)
+
+    def gap_of(self, element: T) -> int:
+        """The same for all."""
+        return self.session_gap
+
+    def __repr__(self) -> str:
+        return f"ProcessingTimeSessionWindows({self.session_gap})"
