@@ -63,6 +63,8 @@ if TYPE_CHECKING:
     from millstream.datastream.keyed_stream import KeyedStream
     from millstream.datastream.state import MapStateDescriptor
     from millstream.datastream.stream_execution_environment import StreamExecutionEnvironment
+    from millstream.datastream.window import WindowAssigner
+    from millstream.datastream.windowed_stream import AllWindowedStream
 
 
 class DataStream(OperatorSettings):
@@ -172,6 +174,19 @@ class DataStream(OperatorSettings):
         if field is not None:
             checked_field("with_timestamp_field", field, self._type)
         return self._then("Timestamps/Watermarks", TimestampsSpec(watermark_strategy), self._type)
+
+    def window_all(self, window_assigner: WindowAssigner[Any, Any]) -> AllWindowedStream:
+        """Groups all records into windows, in one subtask."""
+        from millstream.datastream.windowed_stream import AllWindowedStream
+
+        return AllWindowedStream(self.key_by(_no_key, int), window_assigner)
+
+    def count_window_all(self, size: int, slide: int = 0) -> AllWindowedStream:
+        """Windows of so many records; with a slide, one for each so many records."""
+        from millstream.datastream.window import CountSlidingWindowAssigner, CountTumblingWindowAssigner
+
+        tumbling = CountTumblingWindowAssigner.of(size) if slide == 0 else CountSlidingWindowAssigner.of(size, slide)
+        return self.window_all(tumbling)
 
     def union(self, *streams: DataStream) -> DataStream:
         """One stream of this one's and the others' records."""
@@ -303,3 +318,8 @@ class DataStream(OperatorSettings):
 
     def _partitioned(self, partitioner: Partitioner) -> DataStream:
         return self._virtual(PartitionTransformation(self._transformation, partitioner), self._type)
+
+
+def _no_key(record: Any) -> int:
+    """All records are of one key."""
+    return 0

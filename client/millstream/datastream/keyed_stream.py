@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from millstream.core.errors import InvalidProgramError
 from millstream.core.jobs.plan import (
@@ -21,6 +21,11 @@ from millstream.datastream.adapters.signatures import checked_callable, element_
 from millstream.datastream.data_stream import DataStream
 from millstream.datastream.functions import KeyedProcessFunction, ProcessFunction
 from millstream.datastream.graph.transformations import PartitionTransformation
+
+if TYPE_CHECKING:
+    from millstream.core.jobs.window_plan import WindowSpec
+    from millstream.datastream.window import WindowAssigner
+    from millstream.datastream.windowed_stream import WindowedStream
 
 
 class KeyedStream(DataStream):
@@ -85,6 +90,23 @@ class KeyedStream(DataStream):
         function = func if isinstance(func, KeyedProcessFunction) else CallableKeyedProcessFunction(func)
         spec = KeyedProcessSpec(function, self._key_selector, self._key_type)
         return self._then("KeyedProcess", spec, element_type(target, output_type))
+
+    def window(self, window_assigner: WindowAssigner[Any, Any]) -> WindowedStream:
+        """Groups the records of each key into windows."""
+        from millstream.datastream.windowed_stream import WindowedStream
+
+        return WindowedStream(self, window_assigner)
+
+    def count_window(self, size: int, slide: int = 0) -> WindowedStream:
+        """Windows of so many records of each key; with a slide, one for each so many records."""
+        from millstream.datastream.window import CountSlidingWindowAssigner, CountTumblingWindowAssigner
+
+        tumbling = CountTumblingWindowAssigner.of(size) if slide == 0 else CountSlidingWindowAssigner.of(size, slide)
+        return self.window(tumbling)
+
+    def windowed(self, name: str, spec: WindowSpec, record_type: TypeInformation) -> DataStream:
+        """Adds an operator over windows; called by windowed streams."""
+        return super()._then(name, spec, record_type)
 
     def _reduce(self, name: str, function: Any) -> DataStream:
         spec = ReduceSpec(function, self._key_selector, self._key_type, self._type)

@@ -1,11 +1,20 @@
-"""Plain callables `(value, ctx)` where a process function is wanted."""
+"""Plain callables where a process function is wanted, `(value, ctx)`, or a window function, `(key, window, inputs)`."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from millstream.datastream.functions import Context, KeyedContext, KeyedProcessFunction, ProcessFunction
+from millstream.datastream.functions import (
+    Context,
+    KeyedContext,
+    KeyedProcessFunction,
+    ProcessFunction,
+)
+from millstream.datastream.window_functions import (
+    AllWindowFunction,
+    WindowFunction,
+)
 
 
 class CallableProcessFunction(ProcessFunction):
@@ -28,3 +37,25 @@ class CallableKeyedProcessFunction(KeyedProcessFunction):
     def process_element(self, value: Any, ctx: KeyedContext) -> Iterable[Any] | None:
         """Whatever the function answers or yields."""
         return self.function(value, ctx)
+
+
+class CallableWindowFunction(WindowFunction):
+    """Calls the user's function for each window that fires."""
+
+    def __init__(self, function: Callable[[Any, Any, Iterable[Any]], Iterable[Any] | None]) -> None:
+        self.function = function
+
+    def apply(self, key: Any, window: Any, inputs: Iterable[Any]) -> Iterable[Any] | None:
+        """Whatever the function answers or yields."""
+        return self.function(key, window, inputs)
+
+
+class CallableAllWindowFunction(AllWindowFunction):
+    """The same without keys."""
+
+    def __init__(self, function: Callable[[Any, Iterable[Any]], Iterable[Any] | None]) -> None:
+        self.function = function
+
+    def apply(self, window: Any, inputs: Iterable[Any]) -> Iterable[Any] | None:
+        """Whatever the function answers or yields."""
+        return self.function(window, inputs)

@@ -85,9 +85,10 @@ class PickledType(TypeInformation):
 
 @dataclass(frozen=True, repr=False)
 class TupleType(TypeInformation):
-    """A tuple of known types."""
+    """A tuple of known types. Its fields have names only for those who read columns."""
 
     fields: tuple[TypeInformation, ...]
+    names: tuple[str, ...] | None = None
 
     def wire_type(self) -> Any | None:
         """A fixed tuple."""
@@ -95,12 +96,12 @@ class TupleType(TypeInformation):
         return None if any(t is None for t in inner) else tuple[tuple(inner)]  # type: ignore[misc]  # built at run time
 
     def arrow_type(self) -> Any | None:
-        """A struct of f0, f1, ..."""
-        return _struct([f"f{i}" for i in range(len(self.fields))], self.fields)
+        """A struct of its fields."""
+        return _struct(self.field_names(), self.fields)
 
-    def field_names(self) -> list[str] | None:
-        """Flink's names for tuple fields."""
-        return [f"f{i}" for i in range(len(self.fields))]
+    def field_names(self) -> list[str]:
+        """Its names, else Flink's for tuple fields."""
+        return list(self.names) if self.names is not None else [f"f{i}" for i in range(len(self.fields))]
 
     def describe(self) -> str:
         """As Flink writes it."""

@@ -4,7 +4,7 @@
 |---|---|
 | a primitive | `{"type": "basic", "name": "Long"}` |
 | undeclared | `{"type": "pickled"}` |
-| a tuple | `{"type": "tuple", "fields": [...]}` |
+| a tuple | `{"type": "tuple", "fields": [...]}`, where its fields have names with `"names": [...]` |
 | a `Row` | `{"type": "row", "names": [...] or null, "fields": [...]}` |
 | a list | `{"type": "list", "element": ...}` |
 | a dict | `{"type": "map", "key": ..., "value": ...}` |
@@ -70,7 +70,8 @@ def _to_json(type: t.TypeInformation) -> dict[str, Any]:
     if isinstance(type, t.BasicType):
         return {"type": "basic", "name": type.name}
     if isinstance(type, t.TupleType):
-        return {"type": "tuple", "fields": [_to_json(f) for f in type.fields]}
+        named = {} if type.names is None else {"names": list(type.names)}
+        return {"type": "tuple", **named, "fields": [_to_json(f) for f in type.fields]}
     if isinstance(type, t.RowType):
         names = list(type.names) if type.names is not None else None
         return {"type": "row", "names": names, "fields": [_to_json(f) for f in type.fields]}
@@ -102,7 +103,9 @@ def type_from_json(document: TypeJson) -> t.TypeInformation:
         case "basic":
             return _BASIC[document["name"]]
         case "tuple":
-            return t.TupleType(tuple(type_from_json(f) for f in document["fields"]))
+            names = document.get("names")
+            fields = tuple(type_from_json(f) for f in document["fields"])
+            return t.TupleType(fields, tuple(names) if names is not None else None)
         case "row":
             names = document["names"]
             fields = tuple(type_from_json(f) for f in document["fields"])
@@ -186,11 +189,11 @@ def check_type_json(node: JsonNode) -> None:
                 raise node.field("name").error(f"is '{name:.100}', and must be one of {', '.join(_BASIC)}")
         case "pickled":
             node.fields("type")
-        case "tuple":
-            node.fields("type", "fields")
-            _check_fields(node)
-        case "row":
-            node.fields("type", "names", "fields")
+        case "tuple" | "row" as kind:
+            if kind == "row":
+                node.fields("type", "names", "fields")
+            else:
+                node.fields("type", "fields", optional=("names",))
             count = _check_fields(node)
             if not node.field("names").is_null():
                 names = [item.text() for item in node.field("names").items()]

@@ -1,7 +1,7 @@
 """From a specification to the operator that runs it.
 
-Each file of this folder says for which specifications it has the operators, with `builds`. They are found by looking
-through the folder, so that a new operator is a new file and no other.
+Each file of this folder, and of those in it, says for which specifications it has the operators, with `builds`. They
+are found by looking through the folder, so that a new operator is a new file and no other.
 """
 
 from __future__ import annotations
@@ -47,5 +47,5 @@ def build_operator(setup: OperatorSetup, spec: OperatorSpec) -> Operator:
 
 @cache
 def _load() -> None:
-    for module in pkgutil.iter_modules(operators.__path__):
-        import_module(f"{operators.__name__}.{module.name}")
+    for module in pkgutil.walk_packages(operators.__path__, f"{operators.__name__}."):
+        import_module(module.name)

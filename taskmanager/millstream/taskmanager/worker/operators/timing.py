@@ -9,20 +9,20 @@ from __future__ import annotations
 
 from typing import Any
 
-from millstream.core.records.batches import RowBatch, StreamSignal, Watermark
-from millstream.datastream.functions import Function, OutputTag
+from millstream.core.records.batches import StreamSignal, Watermark
+from millstream.datastream.functions import Function
 from millstream.datastream.time_domain import TimeDomain
 from millstream.taskmanager.worker.interruption import TaskInterrupted
 from millstream.taskmanager.worker.operators.base import NO_RECORD, OperatorError
 from millstream.taskmanager.worker.operators.processing import ProcessingOperator
 from millstream.taskmanager.worker.operators.record_context import TimerContext
+from millstream.taskmanager.worker.operators.results import Results
 from millstream.taskmanager.worker.operators.setup import OperatorSetup
 from millstream.taskmanager.worker.operators.timer_service import OperatorTimers
 from millstream.taskmanager.worker.state.timers import Timer, TimerQueue, Timers
 
 NAME = "user-timers"
 _LONGEST_WAIT = 1.0  # seconds: the machine's clock may be set, so it is looked at again after this
-_AT_ONCE = 2048  # results, before they are emitted
 
 
 class TimingOperator(ProcessingOperator):
@@ -72,7 +72,7 @@ class TimingOperator(ProcessingOperator):
 
     def _fire(self, queue: TimerQueue, until: int, domain: TimeDomain) -> None:
         assert self.keyed_state is not None, "timers are keyed state"
-        results = _Results(self, stamped=domain is TimeDomain.EVENT_TIME)
+        results = Results(self, stamped=domain is TimeDomain.EVENT_TIME)
         ctx, call, set_key = self._timer_context, self.function.on_timer, self.keyed_state.set_current_key
         ctx.domain = domain
         timer: Timer | None = None
@@ -90,44 +90,6 @@ class TimingOperator(ProcessingOperator):
         finally:
             self.leave_key()
         results.emit()
-
-
-class _Results:
-    """What timers gave, until it is emitted."""
-
-    def __init__(self, operator: ProcessingOperator, stamped: bool) -> None:
-        self._operator = operator
-        self._stamped = stamped
-        self._main = self._empty()
-        self._side: dict[str, RowBatch] = {}
-
-    def _empty(self) -> RowBatch:
-        return RowBatch([], [] if self._stamped else None)
-
-    def add(self, results: Any, timestamp: int) -> None:
-        """The results of one timer."""
-        hand_over = self._operator.handover.one
-        for result in results:
-            batch = self._main
-            if type(result) is tuple and len(result) == 2 and isinstance(result[0], OutputTag):
-                tag, result = result
-                batch = self._side.setdefault(tag.tag_id, self._empty())
-            batch.rows.append(hand_over(result))
-            if batch.timestamps is not None:
-                batch.timestamps.append(timestamp)
-        if len(self._main) >= _AT_ONCE:
-            self.emit()
-
-    def emit(self) -> None:
-        """Sends on what there is."""
-        main, self._main = self._main, self._empty()
-        side, self._side = self._side, {}
-        if len(main):
-            self._operator.output.emit(main)
-        for tag, batch in side.items():
-            output = self._operator.side_outputs.get(tag)
-            if output is not None:
-                output.emit(batch)
 
 
 def _has_on_timer(function: Any) -> bool:

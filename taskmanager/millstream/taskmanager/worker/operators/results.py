@@ -1,0 +1,58 @@
+"""What an operator gathers of several calls of its function, each with a timestamp of its own."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from millstream.core.records.batches import RowBatch
+from millstream.datastream.functions import OutputTag
+from millstream.taskmanager.worker.operators.base import Operator
+
+_AT_ONCE = 2048  # results, before they are emitted
+
+
+class Results:
+    """What comes at different times, until it is emitted. Each result goes through the operator's handover."""
+
+    def __init__(self, operator: Operator, stamped: bool) -> None:
+        self._operator = operator
+        self._stamped = stamped
+        self._main = self._empty()
+        self._side: dict[str, RowBatch] = {}
+
+    def _empty(self) -> RowBatch:
+        return RowBatch([], [] if self._stamped else None)
+
+    def add(self, results: Any, timestamp: int) -> None:
+        """All that one call gave, with its timestamp; `(tag, result)` is for a side output."""
+        hand_over = self._operator.handover.one
+        for result in results:
+            batch = self._main
+            if type(result) is tuple and len(result) == 2 and isinstance(result[0], OutputTag):
+                tag, result = result
+                batch = self._side.setdefault(tag.tag_id, self._empty())
+            batch.rows.append(hand_over(result))
+            if batch.timestamps is not None:
+                batch.timestamps.append(timestamp)
+        if len(self._main) >= _AT_ONCE:
+            self.emit()
+
+    def add_all(self, results: list[Any], timestamp: int) -> None:
+        """The results of many calls for the main output, all with the same timestamp."""
+        handover = self._operator.handover
+        self._main.rows.extend(map(handover.one, results) if handover.copies else results)
+        if self._main.timestamps is not None:
+            self._main.timestamps.extend([timestamp] * len(results))
+        if len(self._main) >= _AT_ONCE:
+            self.emit()
+
+    def emit(self) -> None:
+        """Sends on what there is."""
+        main, self._main = self._main, self._empty()
+        side, self._side = self._side, {}
+        if len(main):
+            self._operator.output.emit(main)
+        for tag, batch in side.items():
+            output = self._operator.side_outputs.get(tag)
+            if output is not None:
+                output.emit(batch)

@@ -1,0 +1,1 @@
+"""Windows over rows: which records come together, and when."""

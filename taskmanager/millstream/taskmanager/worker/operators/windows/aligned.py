@@ -1,0 +1,135 @@
+"""Tumbling and sliding windows of event time that fire once at their end: whole batches and whole windows at a time.
+
+Each window has one value for each key (a reduce or an aggregate). A batch is folded into the windows of its records in
+one pass; only an entry that is new sets a timer. When the watermark passes the end of a window, all its keys are read
+and removed together. Nothing is called for a record but the user's own function.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import repeat
+from operator import length_hint
+from typing import Any, NamedTuple
+
+from millstream.core.jobs.window_plan import WindowSpec
+from millstream.datastream.window import EventTimeTrigger, SlidingEventTimeWindows, TumblingEventTimeWindows
+from millstream.taskmanager.worker.operators.windows.contents import SingleContents, WindowContents
+from millstream.taskmanager.worker.state.table import MISSING
+from millstream.taskmanager.worker.state.timers import TimerQueue
+
+
+class Fired(NamedTuple):
+    """A window that has ended: what each of its keys has come to."""
+
+    window: Any
+    keys: list[Any]
+    results: list[Any]
+    is_removed: bool
+
+
+class _Windows(dict[int, tuple[int, int]]):
+    """Windows by their start, each made once."""
+
+    def __init__(self, size: int) -> None:
+        super().__init__()
+        self._size = size
+
+    def __missing__(self, start: int) -> tuple[int, int]:
+        window = self[start] = (start, start + self._size)
+        return window
+
+
+class AlignedWindows:
+    """Of one operator; the windows are tuples of start and end, as the state has them."""
+
+    def __init__(
+        self, size: int, slide: int, offset: int, lateness: int, contents: SingleContents, timers: TimerQueue
+    ) -> None:
+        self._size = size
+        self._slide = slide
+        self._offset = offset
+        self._lateness = lateness
+        self._contents = contents
+        self._timers = timers
+        self._windows = _Windows(size)
+
+    def take(
+        self, keys: list[Any], rows: list[Any], times: list[int], source: Iterator[Any], watermark: int
+    ) -> list[int]:
+        """Folds all records in; `source` iterates over the rows. Answers those that are to be taken singly.
+
+        These are the ones of which a window has ended: it is gone, or fires again at once.
+        """
+        slide, offset = self._slide, self._offset
+        starts = [time - (time - offset) % slide for time in times]  # of the last window of each record
+        earliest = min(starts, default=0) - (self._size - slide) + self._size - 1
+        if earliest > watermark:
+            self._fold(keys, starts, rows, source)
+            return []
+        ended = [start - (self._size - slide) + self._size - 1 <= watermark for start in starts]
+        late = [i for i, is_late in enumerate(ended) if is_late]
+        on_time = [i for i, is_late in enumerate(ended) if not is_late]
+        if on_time:
+            chosen = [rows[i] for i in on_time]
+            self._fold([keys[i] for i in on_time], [starts[i] for i in on_time], chosen, iter(chosen))
+        return late
+
+    def _fold(self, keys: list[Any], starts: list[int], rows: list[Any], source: Iterator[Any]) -> None:
+        for back in range(0, self._size, self._slide):
+            if back:
+                starts = [start - self._slide for start in starts]
+                source = iter(rows)
+            self._fold_once(keys, starts, source)
+
+    def _fold_once(self, keys: list[Any], starts: list[int], source: Iterator[Any]) -> None:
+        contents, count = self._contents, len(keys)
+        windows = list(map(self._windows.__getitem__, starts))
+        new: list[int] = []
+
+        def first(record: Any) -> Any:
+            new.append(count - length_hint(source) - 1)
+            return contents.first(record)
+
+        contents.table.fold(keys, source, contents.fold, namespaces=windows, first=first)
+        if new:
+            named = [windows[i] for i in new]
+            owners = [keys[i] for i in new]
+            self._timers.register_all([end - 1 for _, end in named], owners, named)
+            if self._lateness:
+                self._timers.register_all([end - 1 + self._lateness for _, end in named], owners, named)
+
+    def fire(self, until: int) -> Iterator[Fired]:
+        """The windows that have ended by then, in the order of their ends; what is to be kept of them is."""
+        table, result = self._contents.table, self._contents.result
+        while (due := self._timers.take_due(until)) is not None:
+            by_window: dict[Any, list[Any]] = {}
+            for key, window in zip(due.keys, due.namespaces or (), strict=True):
+                by_window.setdefault(window, []).append(key)
+            for window, keys in by_window.items():
+                ends, is_removed = window[1] - 1 == due.timestamp, window[1] - 1 + self._lateness == due.timestamp
+                if ends:
+                    values = table.get_all(keys, repeat(window, len(keys)))
+                    found = [(k, v) for k, v in zip(keys, values, strict=True) if v is not MISSING]
+                    owners = [k for k, _ in found]
+                    results = [v if result is None else result(v) for _, v in found]
+                    yield Fired(window, owners, results, is_removed)
+                if is_removed:
+                    table.put_all(keys, repeat(MISSING, len(keys)), repeat(window, len(keys)))
+                    self._windows.pop(window[0], None)
+
+
+def aligned_windows(spec: WindowSpec, contents: WindowContents, timers: TimerQueue) -> AlignedWindows | None:
+    """If the windows are of this kind. Classes derived from these may do otherwise."""
+    if type(spec.trigger) is not EventTimeTrigger or not isinstance(contents, SingleContents):
+        return None
+    assigner = spec.assigner
+    if type(assigner) is TumblingEventTimeWindows:
+        return AlignedWindows(
+            assigner.size, assigner.size, assigner.offset, spec.allowed_lateness, contents, timers
+        )
+    if type(assigner) is SlidingEventTimeWindows and assigner.size % assigner.slide == 0:
+        return AlignedWindows(
+            assigner.size, assigner.slide, assigner.offset, spec.allowed_lateness, contents, timers
+        )
+    return None

@@ -1,0 +1,104 @@
+"""What triggers, assigners and window functions can ask. One object each serves all windows of an operator."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+from millstream.datastream.functions import MetricGroup, RuntimeContext
+from millstream.datastream.state import KeyedStateStore, State
+from millstream.datastream.state_descriptors import StateDescriptor
+from millstream.datastream.window import Trigger, WindowAssigner
+from millstream.taskmanager.worker.operators.timer_service import OperatorTimers
+from millstream.taskmanager.worker.operators.windows.spaces import WindowSpace
+from millstream.taskmanager.worker.state.adopting import adopting
+from millstream.taskmanager.worker.state.backend import KeyedStateBackend
+from millstream.taskmanager.worker.state.timers import Timers
+
+
+class WindowStates(KeyedStateStore):
+    """State that belongs to the key at hand and to `namespace`; its names begin with the prefix."""
+
+    def __init__(self, backend: KeyedStateBackend, space: WindowSpace, prefix: str) -> None:
+        self._backend = backend
+        self._space = space
+        self._prefix = prefix
+        self._states: dict[str, Any] = {}
+        self.namespace: Any = None
+
+    def keyed_state(self, descriptor: StateDescriptor) -> State:
+        """The state of a descriptor in this window."""
+        state = self._states.get(descriptor.name)
+        if state is None:
+            named = copy.copy(descriptor)
+            named.name = f"{self._prefix}{descriptor.name}"
+            state = adopting(named, lambda d: self._backend.state(d, self._space.type))
+            self._states[descriptor.name] = state
+        state.set_namespace(self.namespace)
+        return state  # type: ignore[no-any-return]  # as its descriptor says
+
+
+class AssignerContext(WindowAssigner.WindowAssignerContext):
+    """Of one operator."""
+
+    def __init__(self, clocks: OperatorTimers, context: RuntimeContext) -> None:
+        self._clocks = clocks
+        self._context = context
+
+    def get_current_processing_time(self) -> int:
+        """The machine's time."""
+        return self._clocks.current_processing_time()
+
+    def get_runtime_context(self) -> RuntimeContext:
+        """Of the operator."""
+        return self._context
+
+
+class WindowTriggerContext(Trigger.OnMergeContext):
+    """For the window whose namespace is set; while windows merge, `merged` are the namespaces of its parts."""
+
+    def __init__(self, clocks: OperatorTimers, timers: Timers, states: WindowStates, context: RuntimeContext) -> None:
+        self._clocks = clocks
+        self._timers = timers
+        self._states = states
+        self._context = context
+        self.namespace: Any = None
+        self.merged: list[Any] = []
+
+    def get_current_processing_time(self) -> int:
+        """The machine's time."""
+        return self._clocks.current_processing_time()
+
+    def get_current_watermark(self) -> int:
+        """How far event time has come."""
+        return self._clocks.watermark
+
+    def get_metric_group(self) -> MetricGroup:
+        """The operator's."""
+        return self._context.get_metrics_group()
+
+    def register_processing_time_timer(self, time: int) -> None:
+        """Has `on_processing_time` called for this window."""
+        self._timers.processing.register(time, self.namespace)
+
+    def register_event_time_timer(self, time: int) -> None:
+        """Has `on_event_time` called for this window."""
+        self._timers.event.register(time, self.namespace)
+
+    def delete_processing_time_timer(self, time: int) -> None:
+        """Takes it back."""
+        self._timers.processing.delete(time, self.namespace)
+
+    def delete_event_time_timer(self, time: int) -> None:
+        """Takes it back."""
+        self._timers.event.delete(time, self.namespace)
+
+    def get_partitioned_state(self, state_descriptor: StateDescriptor) -> State:
+        """State of the trigger's own, for this key and window."""
+        self._states.namespace = self.namespace
+        return self._states.keyed_state(state_descriptor)
+
+    def merge_partitioned_state(self, state_descriptor: StateDescriptor) -> None:
+        """Makes one of the states of the merged windows."""
+        state: Any = self.get_partitioned_state(state_descriptor)
+        state.merge_namespaces(self.namespace, self.merged)

@@ -1,0 +1,78 @@
+"""What a window's function makes of the window, when it fires and when it is gone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from millstream.datastream.functions import (
+    RuntimeContext,
+)
+from millstream.datastream.state import KeyedStateStore
+from millstream.datastream.window_functions import (
+    AllWindowFunction,
+    ProcessAllWindowFunction,
+    ProcessWindowFunction,
+    WindowContext,
+    WindowFunction,
+)
+from millstream.taskmanager.worker.operators.timer_service import OperatorTimers
+from millstream.taskmanager.worker.operators.windows.contexts import WindowStates
+
+Fire = Callable[[Any, Any, list[Any]], Iterable[Any] | None]
+"""Key, window and what it holds: the results."""
+
+
+class ProcessContext(WindowContext):
+    """For the window that is set."""
+
+    def __init__(self, clocks: OperatorTimers, states: WindowStates, context: RuntimeContext) -> None:
+        self._clocks = clocks
+        self._states = states
+        self._context = context
+        self._window: Any = None
+
+    def enter(self, window: Any, namespace: Any) -> None:
+        """Which window is meant from now on."""
+        self._window = window
+        self._states.namespace = namespace
+
+    def window(self) -> Any:
+        """The window."""
+        return self._window
+
+    def current_processing_time(self) -> int:
+        """The machine's time."""
+        return self._clocks.current_processing_time()
+
+    def current_watermark(self) -> int:
+        """How far event time has come."""
+        return self._clocks.watermark
+
+    def window_state(self) -> KeyedStateStore:
+        """State of this key in this window; `clear` has to remove it."""
+        return self._states
+
+    def global_state(self) -> KeyedStateStore:
+        """State of this key, in all windows."""
+        return self._context
+
+
+def firing(function: Any, context: ProcessContext) -> tuple[Fire, Callable[[], None] | None]:
+    """How to call a window's function, and what to call when a window is gone."""
+
+    def clear() -> None:
+        function.clear(context)
+
+    match function:
+        case None:
+            return (lambda key, window, elements: elements), None
+        case ProcessWindowFunction():
+            return (lambda key, window, elements: function.process(key, context, elements)), clear
+        case ProcessAllWindowFunction():
+            return (lambda key, window, elements: function.process(context, elements)), clear
+        case WindowFunction():
+            return function.apply, None
+        case AllWindowFunction():
+            return (lambda key, window, elements: function.apply(window, elements)), None
+    raise AssertionError(f"{function!r} is no function of windows")

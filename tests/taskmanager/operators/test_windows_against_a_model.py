@@ -1,0 +1,246 @@
+"""Windows of event time against a model that keeps all records and looks at everything each time.
+
+Random records, watermarks, lateness and kinds of windows; with a snapshot at any point, from which the operator goes on
+at another parallelism.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from millstream.common import Watermark
+from millstream.core.jobs.plan import KeySelector
+from millstream.core.jobs.window_plan import Aggregated, Buffered, Contents, Reduced, WindowSpec
+from millstream.core.keys.key_groups import key_group_of, subtask_of
+from millstream.core.records.batches import MIN_TIMESTAMP, RowBatch
+from millstream.core.records.types import PICKLED, from_hint
+from millstream.datastream.functions import AggregateFunction
+from millstream.datastream.window import (
+    EventTimeSessionWindows,
+    SlidingEventTimeWindows,
+    TimeWindow,
+    TumblingEventTimeWindows,
+)
+from millstream.datastream.window_functions import ProcessWindowFunction
+from millstream.taskmanager.testing import OperatorHarness
+from millstream.taskmanager.testing.operator_harness import DEPLOYMENT
+
+Record = tuple[str, int, int]  # key, timestamp, value
+RECORD = from_hint(tuple[str, int, int])
+GROUPS = 128
+
+
+class Total(AggregateFunction):
+    def create_accumulator(self) -> tuple[int, int]:
+        return 0, 0
+
+    def add(self, value: Record, accumulator: tuple[int, int]) -> tuple[int, int]:
+        return accumulator[0] + value[2], accumulator[1] + 1
+
+    def get_result(self, accumulator: tuple[int, int]) -> tuple[int, int]:
+        return accumulator
+
+    def merge(self, acc1: tuple[int, int], acc2: tuple[int, int]) -> tuple[int, int]:
+        return acc1[0] + acc2[0], acc1[1] + acc2[1]
+
+
+class Show(ProcessWindowFunction):
+    """`(key, start, end, what the window holds)`."""
+
+    def process(self, key: Any, context: Any, elements: Any) -> Iterator[Any]:
+        window = context.window()
+        yield key, window.start, window.end, sorted(elements)
+
+    def clear(self, context: Any) -> None:
+        pass
+
+
+def added(first: Record, second: Record) -> Record:
+    return first[0], max(first[1], second[1]), first[2] + second[2]
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A kind of windows, what it keeps of them, and how the model has it."""
+
+    size: int
+    slide: int | None = None
+    gap: int | None = None
+    offset: int = 0
+
+    def assigner(self) -> Any:
+        if self.gap is not None:
+            return EventTimeSessionWindows.with_gap(self.gap)
+        if self.slide is not None:
+            return SlidingEventTimeWindows.of(self.size, self.slide, self.offset)
+        return TumblingEventTimeWindows.of(self.size, self.offset)
+
+    def windows(self, timestamp: int) -> list[tuple[int, int]]:
+        if self.gap is not None:
+            return [(timestamp, timestamp + self.gap)]
+        step = self.slide or self.size
+        last = timestamp - (timestamp - self.offset) % step
+        return [(start, start + self.size) for start in range(last, timestamp - self.size, -step)]
+
+
+@dataclass
+class Model:
+    kind: Kind
+    lateness: int
+    watermark: int = MIN_TIMESTAMP
+    held: dict[tuple[str, tuple[int, int]], list[Record]] = field(default_factory=dict)
+    dropped: int = 0
+
+    def gone(self, window: tuple[int, int]) -> bool:
+        return window[1] - 1 + self.lateness <= self.watermark
+
+    def take(self, record: Record) -> list[Any]:
+        key, timestamp, _ = record
+        fired: list[Any] = []
+        late = True
+        for window in self.kind.windows(timestamp):
+            content: list[Record] = []
+            if self.kind.gap is not None:
+                touching = [w for k, w in self.held if k == key and w[0] <= window[1] and window[0] <= w[1]]
+                merged = min([window, *touching])[0], max(w[1] for w in [window, *touching])
+                if self.gone(merged):
+                    continue
+                for w in touching:
+                    content += self.held.pop((key, w))
+                window = merged
+            elif self.gone(window):
+                continue
+            late = False
+            self.held[key, window] = [*self.held.get((key, window), []), *content, record]
+            if window[1] - 1 <= self.watermark:
+                fired.append((key, *window, sorted(self.held[key, window])))
+        self.dropped += late and timestamp + self.lateness <= self.watermark
+        return fired
+
+    def advance(self, watermark: int) -> list[Any]:
+        if watermark <= self.watermark:
+            return []
+        due = [e for e in self.held if self.watermark < e[1][1] - 1 <= watermark]
+        self.watermark = watermark
+        fired = [(key, *window, sorted(self.held[key, window])) for key, window in due]
+        self.held = {e: content for e, content in self.held.items() if not self.gone(e[1])}
+        return fired
+
+
+KINDS = st.one_of(
+    st.builds(Kind, st.integers(1, 12), offset=st.sampled_from([0])),
+    st.builds(lambda slide, times: Kind(slide * times, slide), st.integers(1, 5), st.integers(1, 4)),
+    st.just(Kind(7, 3)),
+    st.builds(lambda gap: Kind(0, gap=gap), st.integers(1, 8)),
+)
+EVENTS = st.lists(
+    st.one_of(
+        st.tuples(st.sampled_from("abc"), st.integers(-20, 60), st.integers(0, 9)),
+        st.integers(-25, 70).map(Watermark),
+    ),
+    max_size=40,
+)
+
+
+def _deployment(subtask: int, parallelism: int) -> Any:
+    made = type(DEPLOYMENT)()
+    made.CopyFrom(DEPLOYMENT)
+    made.subtask, made.parallelism, made.max_parallelism = subtask, parallelism, GROUPS
+    return made
+
+
+class Subtasks:
+    """The operator at some parallelism."""
+
+    def __init__(self, spec: WindowSpec, parallelism: int, restored: list[Any] | None = None) -> None:
+        self.parallelism = parallelism
+        self.harnesses = [
+            OperatorHarness(
+                spec,
+                RECORD,
+                deployment=_deployment(subtask, parallelism),
+                restored=restored[0] if restored else None,
+            ).open()
+            for subtask in range(parallelism)
+        ]
+
+    def take(self, records: list[Record]) -> list[Any]:
+        out: list[Any] = []
+        for subtask, harness in enumerate(self.harnesses):
+            mine = [r for r in records if subtask_of(key_group_of(r[0], GROUPS), GROUPS, self.parallelism) == subtask]
+            if mine:
+                out += harness.process(RowBatch(mine, [r[1] for r in mine]))
+        return out
+
+    def advance(self, watermark: Watermark) -> list[Any]:
+        out: list[Any] = []
+        for harness in self.harnesses:
+            before = len(harness.out.rows)
+            harness.signal(watermark)
+            out += harness.out.rows[before:]
+        return out
+
+
+def shown(contents: Contents, model: list[Any]) -> Counter[Any]:
+    """What the operator shows of what the model has fired."""
+    match contents:
+        case Reduced():
+            results = [(k, s, e, [(k, max(r[1] for r in c), sum(r[2] for r in c))]) for k, s, e, c in model]
+        case Aggregated():
+            results = [(k, s, e, [(sum(r[2] for r in c), len(c))]) for k, s, e, c in model]
+        case Buffered():
+            results = model
+    return Counter(map(repr, results))
+
+
+@pytest.mark.parametrize("contents", [Buffered(RECORD), Reduced(added, RECORD), Aggregated(Total(), PICKLED)], ids=repr)
+@settings(deadline=None)
+@given(kind=KINDS, lateness=st.sampled_from([0, 0, 5, 30]), events=EVENTS, cut=st.integers(0, 40), data=st.data())
+def test_windows_are_those_of_the_model(
+    contents: Contents, kind: Kind, lateness: int, events: list[Any], cut: int, data: st.DataObject
+) -> None:
+    assigner = kind.assigner()
+    selector = KeySelector(fields=(0,))
+    spec = WindowSpec(
+        assigner, assigner.get_default_trigger(None), contents, Show(), selector, from_hint(str),
+        allowed_lateness=lateness,
+    )  # fmt: skip
+    model = Model(kind, lateness)
+    subtasks = Subtasks(spec, 1)
+    for position, event in enumerate(events):
+        if position == cut:
+            snapshot = subtasks.harnesses[0].snapshot()
+            subtasks = Subtasks(spec, data.draw(st.sampled_from([1, 2, 3])), [snapshot])
+            subtasks.advance(Watermark(model.watermark))
+        if isinstance(event, Watermark):
+            if event.timestamp > model.watermark:
+                assert shown(contents, model.advance(event.timestamp)) == Counter(map(repr, subtasks.advance(event)))
+        else:
+            assert shown(contents, model.take(event)) == Counter(map(repr, subtasks.take([event])))
+    assert shown(contents, model.advance(2**62)) == Counter(map(repr, subtasks.advance(Watermark(2**62))))
+
+
+def test_a_batch_is_taken_as_its_records_are() -> None:
+    """Late ones among those in time, several of one key and window, in one batch."""
+    kind = Kind(10)
+    assigner = kind.assigner()
+    contents = Reduced(added, RECORD)
+    spec = WindowSpec(
+        assigner, assigner.get_default_trigger(None), contents, Show(), KeySelector(fields=(0,)), from_hint(str),
+        allowed_lateness=5,
+    )  # fmt: skip
+    records = [("a", 3, 1), ("b", 12, 1), ("a", 7, 2), ("a", 13, 3), ("b", 2, 4), ("a", 25, 5)]
+    model, subtasks = Model(kind, 5), Subtasks(spec, 1)
+    for watermark in (MIN_TIMESTAMP + 1, 9, 13, 20, 60):
+        expected = model.advance(watermark)
+        assert shown(contents, expected) == Counter(map(repr, subtasks.advance(Watermark(watermark))))
+        expected = [fired for record in records for fired in model.take(record)]
+        assert shown(contents, expected) == Counter(map(repr, subtasks.take(records)))
+    assert TimeWindow(0, 10).max_timestamp() == 9
