@@ -189,7 +189,8 @@ class Task:
         That is barriers behind records, and operators that look at the time. `next_flush` says when again, if at all.
         """
         dues = [self.checkpoints.barriers_due(now), *[partition.flush_due(now) for partition in self.partitions]]
-        dues += [operator.on_time(now) for operator in self._timed]
+        if self.life.phase is Phase.RUNNING:  # nothing may follow the end, nor a savepoint that stops the job
+            dues += [operator.on_time(now) for operator in self._timed]
         self.next_flush = min([due for due in dues if due is not None], default=None)
 
     def finish_operators(self) -> None:
