@@ -26,6 +26,7 @@ from millstream.datastream.execution.collecting import CloseableIterator
 from millstream.datastream.functions import (
     Accumulator,
     AggregateFunction,
+    AllWindowFunction,
     BaseBroadcastProcessFunction,
     BroadcastProcessFunction,
     CoFlatMapFunction,
@@ -47,9 +48,12 @@ from millstream.datastream.functions import (
     MetricGroup,
     OutputTag,
     Partitioner,
+    ProcessAllWindowFunction,
     ProcessFunction,
+    ProcessWindowFunction,
     ReduceFunction,
     RuntimeContext,
+    WindowFunction,
 )
 from millstream.datastream.keyed_stream import KeyedStream
 from millstream.datastream.runtime_execution_mode import RuntimeExecutionMode
@@ -57,10 +61,21 @@ from millstream.datastream.state_backend import HashMapStateBackend, StateBacken
 from millstream.datastream.stream_execution_environment import StreamExecutionEnvironment
 from millstream.datastream.time_domain import TimeDomain
 from millstream.datastream.timerservice import TimerService
+from millstream.datastream.window import (
+    CountWindow,
+    GlobalWindow,
+    MergingWindowAssigner,
+    TimeWindow,
+    Trigger,
+    TriggerResult,
+    Window,
+    WindowAssigner,
+)
 
 __all__ = [
     "Accumulator",
     "AggregateFunction",
+    "AllWindowFunction",
     "BaseBroadcastProcessFunction",
     "BroadcastConnectedStream",
     "BroadcastProcessFunction",
@@ -74,6 +89,7 @@ __all__ = [
     "CoMapFunction",
     "CoProcessFunction",
     "ConnectedStreams",
+    "CountWindow",
     "Counter",
     "DataStream",
     "DataStreamSink",
@@ -86,6 +102,7 @@ __all__ = [
     "Function",
     "FunctionInitializationContext",
     "FunctionSnapshotContext",
+    "GlobalWindow",
     "HashMapStateBackend",
     "Histogram",
     "IntCounter",
@@ -97,15 +114,24 @@ __all__ = [
     "KeyedStream",
     "ListAccumulator",
     "MapFunction",
+    "MergingWindowAssigner",
     "MetricGroup",
     "OutputTag",
     "Partitioner",
+    "ProcessAllWindowFunction",
     "ProcessFunction",
+    "ProcessWindowFunction",
     "ReduceFunction",
     "RuntimeContext",
     "RuntimeExecutionMode",
     "StateBackend",
     "StreamExecutionEnvironment",
     "TimeDomain",
+    "TimeWindow",
     "TimerService",
+    "Trigger",
+    "TriggerResult",
+    "Window",
+    "WindowAssigner",
+    "WindowFunction",
 ]

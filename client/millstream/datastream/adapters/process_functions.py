@@ -39,7 +39,7 @@ class CallableKeyedProcessFunction(KeyedProcessFunction):
         return self.function(value, ctx)
 
 
-class CallableWindowFunction(WindowFunction):
+class CallableWindowFunction(WindowFunction[Any, Any, Any, Any]):
     """Calls the user's function for each window that fires."""
 
     def __init__(self, function: Callable[[Any, Any, Iterable[Any]], Iterable[Any] | None]) -> None:
@@ -50,7 +50,7 @@ class CallableWindowFunction(WindowFunction):
         return self.function(key, window, inputs)
 
 
-class CallableAllWindowFunction(AllWindowFunction):
+class CallableAllWindowFunction(AllWindowFunction[Any, Any, Any]):
     """The same without keys."""
 
     def __init__(self, function: Callable[[Any, Iterable[Any]], Iterable[Any] | None]) -> None:

@@ -1,0 +1,95 @@
+"""The functions that users write, with PyFlink's names: rich functions, their context, metrics and accumulators.
+
+Call order of a rich function in its task: `open` once before the first record, then its method for each record, then
+`close` exactly once, also when the task failed or was cancelled. All calls come from the slot worker's one thread.
+"""
+
+from __future__ import annotations
+
+from millstream.datastream.functions.accumulators import (
+    Accumulator,
+    DoubleCounter,
+    Histogram,
+    IntCounter,
+    ListAccumulator,
+)
+from millstream.datastream.functions.broadcast_functions import (
+    BaseBroadcastProcessFunction,
+    BroadcastContext,
+    BroadcastProcessFunction,
+    BroadcastTimerContext,
+    KeyedBroadcastProcessFunction,
+    KeyedReadOnlyBroadcastContext,
+    ReadOnlyBroadcastContext,
+)
+from millstream.datastream.functions.co_functions import (
+    CoFlatMapFunction,
+    CoMapFunction,
+    CoProcessFunction,
+    KeyedCoProcessFunction,
+)
+from millstream.datastream.functions.contexts import Context, KeyedContext, OnTimerContext
+from millstream.datastream.functions.function import Function, RuntimeContext, TimedFunction
+from millstream.datastream.functions.metrics import Counter, MetricGroup
+from millstream.datastream.functions.output_tag import OutputTag
+from millstream.datastream.functions.process_functions import KeyedProcessFunction, ProcessFunction
+from millstream.datastream.functions.record_functions import (
+    AggregateFunction,
+    FilterFunction,
+    FlatMapFunction,
+    KeySelector,
+    MapFunction,
+    Partitioner,
+    ReduceFunction,
+    as_callable,
+)
+from millstream.datastream.functions.window_functions import (
+    AllWindowFunction,
+    ProcessAllWindowFunction,
+    ProcessWindowFunction,
+    WindowContext,
+    WindowFunction,
+)
+
+__all__ = [
+    "Accumulator",
+    "AggregateFunction",
+    "AllWindowFunction",
+    "BaseBroadcastProcessFunction",
+    "BroadcastContext",
+    "BroadcastProcessFunction",
+    "BroadcastTimerContext",
+    "CoFlatMapFunction",
+    "CoMapFunction",
+    "CoProcessFunction",
+    "Context",
+    "Counter",
+    "DoubleCounter",
+    "FilterFunction",
+    "FlatMapFunction",
+    "Function",
+    "Histogram",
+    "IntCounter",
+    "KeySelector",
+    "KeyedBroadcastProcessFunction",
+    "KeyedCoProcessFunction",
+    "KeyedContext",
+    "KeyedProcessFunction",
+    "KeyedReadOnlyBroadcastContext",
+    "ListAccumulator",
+    "MapFunction",
+    "MetricGroup",
+    "OnTimerContext",
+    "OutputTag",
+    "Partitioner",
+    "ProcessAllWindowFunction",
+    "ProcessFunction",
+    "ProcessWindowFunction",
+    "ReadOnlyBroadcastContext",
+    "ReduceFunction",
+    "RuntimeContext",
+    "TimedFunction",
+    "WindowContext",
+    "WindowFunction",
+    "as_callable",
+]

@@ -1,0 +1,101 @@
+"""Accumulators: values that subtasks add to and that the job's result holds."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Any, Generic, TypeVar
+
+T = TypeVar("T")
+
+
+class Accumulator(ABC, Generic[T]):
+    """A value that each subtask adds to and that the job's result holds, merged over all subtasks."""
+
+    @abstractmethod
+    def add(self, value: Any) -> None:
+        """Adds a value, in the task."""
+
+    @abstractmethod
+    def get_local_value(self) -> T:
+        """What this subtask accumulated, or what was merged."""
+
+    @abstractmethod
+    def merge(self, other: Accumulator[T]) -> None:
+        """Takes another subtask's value in, on the client."""
+
+
+class IntCounter(Accumulator[int]):
+    """Sums whole numbers."""
+
+    def __init__(self, value: int = 0) -> None:
+        self._value = value
+
+    def add(self, value: int) -> None:
+        """Adds a number."""
+        self._value += value
+
+    def get_local_value(self) -> int:
+        """The sum."""
+        return self._value
+
+    def merge(self, other: Accumulator[int]) -> None:
+        """Adds the other's sum."""
+        self._value += other.get_local_value()
+
+
+class DoubleCounter(Accumulator[float]):
+    """Sums floating-point numbers."""
+
+    def __init__(self, value: float = 0.0) -> None:
+        self._value = value
+
+    def add(self, value: float) -> None:
+        """Adds a number."""
+        self._value += value
+
+    def get_local_value(self) -> float:
+        """The sum."""
+        return self._value
+
+    def merge(self, other: Accumulator[float]) -> None:
+        """Adds the other's sum."""
+        self._value += other.get_local_value()
+
+
+class ListAccumulator(Accumulator[list[Any]]):
+    """Gathers values, in no particular order over subtasks."""
+
+    def __init__(self) -> None:
+        self._values: list[Any] = []
+
+    def add(self, value: Any) -> None:
+        """Appends a value."""
+        self._values.append(value)
+
+    def get_local_value(self) -> list[Any]:
+        """The values."""
+        return self._values
+
+    def merge(self, other: Accumulator[list[Any]]) -> None:
+        """Appends the other's values."""
+        self._values.extend(other.get_local_value())
+
+
+class Histogram(Accumulator[dict[int, int]]):
+    """Counts how often each whole number occurs."""
+
+    def __init__(self) -> None:
+        self._counts: dict[int, int] = {}
+
+    def add(self, value: int) -> None:
+        """Counts one occurrence."""
+        self._counts[value] = self._counts.get(value, 0) + 1
+
+    def get_local_value(self) -> dict[int, int]:
+        """Occurrences by number, sorted."""
+        return dict(sorted(self._counts.items()))
+
+    def merge(self, other: Accumulator[dict[int, int]]) -> None:
+        """Adds the other's counts."""
+        for value, count in other.get_local_value().items():
+            self._counts[value] = self._counts.get(value, 0) + count

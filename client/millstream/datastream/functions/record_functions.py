@@ -1,0 +1,87 @@
+"""Functions of one record, or of the values of one key."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from millstream.datastream.functions.function import Function
+
+
+class MapFunction(Function, ABC):
+    """One record in, one out."""
+
+    @abstractmethod
+    def map(self, value: Any) -> Any:
+        """Called for each record."""
+
+
+class FlatMapFunction(Function, ABC):
+    """One record in, any number out."""
+
+    @abstractmethod
+    def flat_map(self, value: Any) -> Iterable[Any]:
+        """Called for each record; answers or yields what follows from it."""
+
+
+class FilterFunction(Function, ABC):
+    """Keeps some records."""
+
+    @abstractmethod
+    def filter(self, value: Any) -> bool:
+        """Called for each record; true keeps it."""
+
+
+class ReduceFunction(Function, ABC):
+    """Combines two values of one key into one of the same type."""
+
+    @abstractmethod
+    def reduce(self, value1: Any, value2: Any) -> Any:
+        """Called with the value so far and a new record."""
+
+
+class AggregateFunction(Function, ABC):
+    """Adds values to an accumulator, of which the result is taken; the three may have different types."""
+
+    @abstractmethod
+    def create_accumulator(self) -> Any:
+        """A new accumulator, to which nothing was added."""
+
+    @abstractmethod
+    def add(self, value: Any, accumulator: Any) -> Any:
+        """The accumulator with the value added: a new one, or the same one changed."""
+
+    @abstractmethod
+    def get_result(self, accumulator: Any) -> Any:
+        """The result of what was added."""
+
+    @abstractmethod
+    def merge(self, acc1: Any, acc2: Any) -> Any:
+        """One accumulator of two; either may be changed and answered."""
+
+
+class KeySelector(ABC):
+    """Takes the key from a record; must answer the same key for the same record every time."""
+
+    @abstractmethod
+    def get_key(self, value: Any) -> Any:
+        """Called for each record, on both sides of the shuffle."""
+
+
+class Partitioner(ABC):
+    """Chooses the consumer for a key."""
+
+    @abstractmethod
+    def partition(self, key: Any, num_partitions: int) -> int:
+        """Answers a number from 0 to num_partitions - 1."""
+
+
+def as_callable(function: Any, method: str) -> Callable[..., Any]:
+    """The bound method of a rich function, or the plain callable as it is."""
+    bound = getattr(function, method, None)
+    if isinstance(function, Function | KeySelector | Partitioner) and bound is not None:
+        return bound  # type: ignore[no-any-return]  # a bound method of a user's class
+    if not callable(function):
+        raise TypeError(f"expected a callable or an object with a method '{method}', got {type(function).__qualname__}")
+    return function  # type: ignore[no-any-return]  # checked to be callable
