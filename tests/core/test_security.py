@@ -12,13 +12,13 @@ import pytest
 from waiting import DEADLINE, run
 
 from millstream.core.errors import ConfigurationError, MillstreamError
+from millstream.core.messages import resource_manager as msg
+from millstream.core.messages.session import Empty
 from millstream.core.services.rpc import Stub, explain, open_channel, serve, service_handler
 from millstream.core.services.security import check_listen, is_loopback, server_credentials
 from millstream.core.settings.configuration import Configuration
-from millstream.proto import resourcemanager_pb2 as pb
-from millstream.proto.session_pb2 import Empty
+from millstream.core.wire.contracts import RESOURCE_MANAGER
 
-SERVICE = pb.DESCRIPTOR.services_by_name["ResourceManager"]
 TLS = "security.ssl.internal.enabled"
 
 
@@ -46,19 +46,19 @@ class Overview:
 
     async def connect_job_manager(self, _requests: Any, _context: Any) -> None: ...
 
-    async def get_overview(self, _request: Empty, _context: Any) -> pb.Overview:
-        return pb.Overview(pending_slots=7)
+    async def get_overview(self, _request: Empty, _context: Any) -> msg.Overview:
+        return msg.Overview(pending_slots=7)
 
 
 async def start(configuration: Configuration, host: str = "127.0.0.1", port: int = 0) -> tuple[grpc.aio.Server, int]:
-    handlers = [service_handler(SERVICE, Overview())]
+    handlers = [service_handler(RESOURCE_MANAGER, Overview())]
     return await serve(host, port, handlers, configuration, "resourcemanager.rpc.port")
 
 
 async def ask(port: int, configuration: Configuration) -> int:
     async with open_channel(f"127.0.0.1:{port}", configuration) as channel:
-        overview = await Stub(channel, SERVICE).get_overview(Empty(), timeout=DEADLINE)
-        assert isinstance(overview, pb.Overview)
+        overview = await Stub(channel, RESOURCE_MANAGER).get_overview(Empty(), timeout=DEADLINE)
+        assert isinstance(overview, msg.Overview)
         return overview.pending_slots
 
 
@@ -86,7 +86,7 @@ def test_a_stub_has_the_methods_of_its_contract_only() -> None:
     async def scenario() -> None:
         async with open_channel("127.0.0.1:1", Configuration()) as channel:
             with pytest.raises(AttributeError, match="get_everything"):
-                _ = Stub(channel, SERVICE).get_everything
+                _ = Stub(channel, RESOURCE_MANAGER).get_everything
 
     run(scenario)
 
@@ -163,7 +163,7 @@ def test_a_client_without_a_certificate_of_the_authority_is_refused(certificates
                 channel = open_channel(f"127.0.0.1:{port}", secured(certificates, "stranger"))
             async with channel:
                 with pytest.raises(grpc.RpcError) as caught:
-                    await Stub(channel, SERVICE).get_overview(Empty(), timeout=DEADLINE)
+                    await Stub(channel, RESOURCE_MANAGER).get_overview(Empty(), timeout=DEADLINE)
                 assert "\n" not in explain(caught.value)
             assert await ask(port, secured(certificates)) == 7
         finally:

@@ -11,22 +11,22 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import jsonschema
 from waiting import DEADLINE
 
+from millstream.core.jobs.details import JobDetails
 from millstream.core.jobs.graph import JobEdge, JobGraph, JobVertex, OperatorInfo
-from millstream.core.jobs.ids import JobId, OperatorId, VertexId, new_id
+from millstream.core.jobs.ids import JobId, JobManagerId, OperatorId, VertexId, new_id
+from millstream.core.messages.dispatcher import DispatcherMessage, JobManagerMessage, RegisterJobManager
 from millstream.core.services.rpc import Stub, open_channel
 from millstream.core.services.session import Dialer, Session
 from millstream.core.settings.configuration import Configuration
-from millstream.core.wire.raw import raw_contract
+from millstream.core.wire.contracts import DISPATCHER, JOB_MANAGER_AT_DISPATCHER
 from millstream.dispatcher.service import DispatcherService
-from millstream.proto import dispatcher_pb2 as pb
-from millstream.proto import status_pb2 as status_pb
 
-DISPATCHER = pb.DESCRIPTOR.services_by_name["Dispatcher"]
+Told = TypeVar("Told")
 
 
 def configuration(tmp_path: Path, **options: str) -> Configuration:
@@ -76,37 +76,36 @@ class FakeJobManager:
     """Dials the dispatcher as a job manager does; tests read what it was told and say what it reports."""
 
     def __init__(self, options: Configuration, name: str = "jm-1") -> None:
-        self.name = name
-        self.jobs: dict[str, status_pb.JobDetails] = {}
-        self.told: asyncio.Queue[pb.DispatcherMessage] = asyncio.Queue()
+        self.id = JobManagerId(name)
+        self.jobs: dict[JobId, JobDetails] = {}
+        self.told: asyncio.Queue[DispatcherMessage] = asyncio.Queue()
         self._options = options
-        self._session: Session[pb.JobManagerMessage, pb.DispatcherMessage] | None = None
+        self._session: Session[JobManagerMessage, DispatcherMessage] | None = None
         self._task: asyncio.Task[object] | None = None
 
     async def connect(self, address: str) -> None:
         connected = asyncio.Event()
 
-        def started(session: Session[Any, Any]) -> Callable[[pb.DispatcherMessage], None]:
+        def started(session: Session[JobManagerMessage, DispatcherMessage]) -> Callable[[DispatcherMessage], None]:
             self._session = session
-            register = pb.RegisterJobManager(job_manager_id=self.name, address="x:1", jobs=self.jobs.values())
-            session.send(pb.JobManagerMessage(register=register))
+            session.send(RegisterJobManager(self.id, "x:1", tuple(self.jobs.values())))
             connected.set()
             return self.told.put_nowait
 
-        dialer = Dialer(address, raw_contract(DISPATCHER, "ConnectJobManager"), self._options)
+        dialer = Dialer(address, JOB_MANAGER_AT_DISPATCHER, self._options)
         self._task = asyncio.create_task(dialer.dial_once("dispatcher", started))
         await asyncio.wait_for(connected.wait(), DEADLINE)
 
-    async def next(self, kind: str) -> Any:
+    async def next(self, kind: type[Told]) -> Told:
         message = await asyncio.wait_for(self.told.get(), DEADLINE)
-        assert message.WhichOneof("kind") == kind, message
-        return getattr(message, kind)
+        assert isinstance(message, kind)
+        return message
 
-    def report(self, details: status_pb.JobDetails) -> None:
+    def report(self, details: JobDetails) -> None:
         self.jobs[details.job_id] = details
-        self.send(pb.JobManagerMessage(job_details=details))
+        self.send(details)
 
-    def send(self, message: pb.JobManagerMessage) -> None:
+    def send(self, message: JobManagerMessage) -> None:
         assert self._session is not None
         self._session.send(message)
 

@@ -29,62 +29,67 @@ from dispatcher_fixtures import (
 
 from millstream.cli.rest import RestClient
 from millstream.core.errors import MillstreamError
+from millstream.core.jobs.details import (
+    Accumulator,
+    JobDetails,
+    PlanInput,
+    PlanNode,
+    SubtaskStatus,
+    TaskMetrics,
+    VertexStatus,
+)
+from millstream.core.jobs.failures import TaskFailure
 from millstream.core.jobs.graph import JobGraph
-from millstream.core.jobs.ids import new_id
+from millstream.core.jobs.ids import AllocationId, JobId, TaskManagerId, new_id
+from millstream.core.jobs.states import ExecutionState, JobStatus
+from millstream.core.messages import resource_manager as rm
+from millstream.core.messages import task_manager as tm
+from millstream.core.messages.dispatcher import CancelJob, StartJob, SubmitJobRequest
 from millstream.core.services.rpc import serve, service_handler
 from millstream.core.settings.configuration import Configuration
+from millstream.core.wire.contracts import RESOURCE_MANAGER, TASK_MANAGER
 from millstream.dispatcher.service import DispatcherService
-from millstream.proto import dispatcher_pb2 as pb
-from millstream.proto import resourcemanager_pb2 as rm
-from millstream.proto import status_pb2 as status_pb
-from millstream.proto import taskmanager_pb2 as tm
 
 
-def details(job: JobGraph) -> status_pb.JobDetails:
+def details(job: JobGraph) -> JobDetails:
     """A job that runs, with a failure behind it."""
     first, second = job.vertices
-    subtasks = [
-        status_pb.Subtask(
-            index=i, state="RUNNING", attempt=1, task_manager="tm-1", host="127.0.0.1", start_time=1000,
+    subtasks = tuple(
+        SubtaskStatus(
+            i, ExecutionState.RUNNING, attempt=1, task_manager="tm-1", host="127.0.0.1", start_time=1000,
             state_times={"CREATED": 900, "RUNNING": 1000},
-            metrics=status_pb.TaskMetrics(
+            metrics=TaskMetrics(
                 records_in=10, records_out=5, bytes_in=100, bytes_out=50, busy_ms=7,
                 counters={"Source: in.numRecordsInErrors": 2 + i},
             ),
         )
         for i in range(2)
-    ]  # fmt: skip
-    return status_pb.JobDetails(
-        job_id=job.job_id,
-        name=job.name,
-        state="RUNNING",
+    )  # fmt: skip
+    return JobDetails(
+        job.job_id,
+        job.name,
+        JobStatus.RUNNING,
         start_time=500,
         state_times={"CREATED": 500, "RUNNING": 1000},
-        vertices=[
-            status_pb.VertexStatus(id=first.id, name="Source", parallelism=1, max_parallelism=9, subtasks=subtasks[:1]),
-            status_pb.VertexStatus(id=second.id, name="Sink", parallelism=2, max_parallelism=9, subtasks=subtasks),
-        ],
-        plan=[
-            status_pb.PlanNode(id=first.id, description=first.name, parallelism=1),
-            status_pb.PlanNode(
-                id=second.id, description="Sink", parallelism=2,
-                inputs=[status_pb.PlanInput(id=first.id, ship_strategy="HASH")],
-            ),
-        ],
+        vertices=(
+            VertexStatus(first.id, "Source", parallelism=1, max_parallelism=9, subtasks=subtasks[:1]),
+            VertexStatus(second.id, "Sink", parallelism=2, max_parallelism=9, subtasks=subtasks),
+        ),
+        plan=(PlanNode(first.id, first.name, 1), PlanNode(second.id, "Sink", 2, (PlanInput(first.id, "HASH"),))),
         restarts=4,
-        failures=[
-            status_pb.TaskFailure(
+        failures=(
+            TaskFailure(
                 job_id=job.job_id, vertex_id=second.id, task_name="Sink", operator_name="my map", subtask=1, attempt=1,
                 task_manager="tm-1", exception="ValueError: bad", traceback="Traceback ...\nValueError: bad",
                 record="{'a': 1}", timestamp=1234, times=2, restart=4, restart_delay_ms=1500,
-                concurrent=[status_pb.TaskFailure(exception="PeerLostError: lost", timestamp=1236)],
+                concurrent=(TaskFailure(exception="PeerLostError: lost", timestamp=1236),),
             ),
-            status_pb.TaskFailure(exception="s3://key:verysecret@bucket is lost", timestamp=1235),
-        ],
-        accumulators=[
-            status_pb.Accumulator(name="count", kind="IntCounter", value=pickle.dumps(42)),
-            status_pb.Accumulator(name="odd", kind="Custom", value=pickle.dumps(Path("x"))),
-        ],
+            TaskFailure(exception="s3://key:verysecret@bucket is lost", timestamp=1235),
+        ),
+        accumulators=(
+            Accumulator("count", "IntCounter", pickle.dumps(42)),
+            Accumulator("odd", "Custom", pickle.dumps(Path("x"))),
+        ),
         configuration={"parallelism.default": "2", "execution.checkpointing.dir": "s3://key:verysecret@bucket/c"},
         restart_strategy="no restarts",
         slots_required=2,
@@ -106,8 +111,8 @@ def test_jobs_in_flinks_shapes(tmp_path: Path) -> None:
             get = Checked(http, document)
             plain = graph()
             job = replace(plain, vertices=(replace(plain.vertices[0], name="<script>\nx\\y"), plain.vertices[1]))
-            await stub.submit_job(pb.SubmitJobRequest(graph=job.to_proto()))
-            await manager.next("start_job")
+            await stub.submit_job(SubmitJobRequest(job))
+            await manager.next(StartJob)
             waiting = await get("GET", "/jobs/{jobid}", job.job_id)
             assert waiting["state"] == "INITIALIZING"
             assert waiting["plan"]["nodes"][0]["description"] == "&lt;script&gt;<br/>x&#92;y"
@@ -166,7 +171,7 @@ def test_jobs_in_flinks_shapes(tmp_path: Path) -> None:
                 assert (await get("GET", listing))["files"] == []
 
             await get("PATCH", "/jobs/{jobid}", job.job_id, status=202)
-            assert (await manager.next("cancel_job")).job_id == job.job_id
+            assert (await manager.next(CancelJob)).job_id == job.job_id
 
     asyncio.run(scenario())
 
@@ -237,7 +242,7 @@ def test_odd_requests_about_a_job(tmp_path: Path) -> None:
         async with running(options) as service, client(service, options) as stub:
             http = Http(service.rest_address)
             job = graph()
-            await stub.submit_job(pb.SubmitJobRequest(graph=job.to_proto()))
+            await stub.submit_job(SubmitJobRequest(job))
             path = f"/jobs/{job.job_id}"
             assert "mode 'stop'" in (await http("PATCH", f"{path}?mode=stop", status=400)).json["errors"][0]
             assert "not a whole number" in (
@@ -260,12 +265,12 @@ class FakeCluster:
         self.log_address = ""
 
     async def get_overview(self, request: Any, context: Any) -> rm.Overview:
-        slots = [rm.SlotStatus(index=0), rm.SlotStatus(index=1, allocation_id="x", job_id="y" * 32)]
+        slots = (rm.SlotStatus(0), rm.SlotStatus(1, AllocationId("x"), JobId("y" * 32)))
         manager = rm.TaskManagerInfo(
-            task_manager_id="tm-1", host="127.0.0.1", address=self.log_address, last_heartbeat=77, cpu_cores=4,
+            TaskManagerId("tm-1"), host="127.0.0.1", address=self.log_address, last_heartbeat=77, cpu_cores=4,
             memory_bytes=1 << 30, slots=slots,
         )  # fmt: skip
-        return rm.Overview(task_managers=[manager])
+        return rm.Overview((manager,))
 
     async def connect_task_manager(self, request: Any, context: Any) -> None: ...
 
@@ -275,11 +280,12 @@ class FakeCluster:
         if request.name == "none.log":
             await context.abort(grpc.StatusCode.NOT_FOUND, "no such log")
         content = f"the {request.name} of tm-1\n".encode()
-        start = request.offset if request.offset >= 0 else len(content) + request.offset
-        return tm.LogContent(content=content[start : start + request.length], start=start, size=len(content))
+        offset = request.offset or 0
+        start = offset if offset >= 0 else len(content) + offset
+        return tm.LogContent(content[start : start + request.length], start, len(content))
 
     async def list_logs(self, request: Any, context: Any) -> tm.LogList:
-        return tm.LogList(files=[tm.LogFile(name="a.log", size=7, modified=1000)])
+        return tm.LogList((tm.LogFile("a.log", 7, 1000),))
 
 
 def test_task_managers_and_their_logs(tmp_path: Path) -> None:
@@ -287,10 +293,7 @@ def test_task_managers_and_their_logs(tmp_path: Path) -> None:
 
     async def scenario() -> None:
         fake = FakeCluster()
-        handlers = [
-            service_handler(rm.DESCRIPTOR.services_by_name["ResourceManager"], fake),
-            service_handler(tm.DESCRIPTOR.services_by_name["TaskManager"], fake),
-        ]
+        handlers = [service_handler(RESOURCE_MANAGER, fake), service_handler(TASK_MANAGER, fake)]
         server, port = await serve("127.0.0.1", 0, handlers, plain, "test")
         fake.log_address = f"127.0.0.1:{port}"
         try:

@@ -12,6 +12,7 @@ import pytest
 from dispatcher_fixtures import Checked, Http, client, configuration, eventually, graph, running
 
 from millstream.core.jobs.ids import JobId, OperatorId, new_id
+from millstream.core.messages.dispatcher import JobRequest, SubmitJobRequest
 from millstream.core.snapshot import (
     FileSystemStorage,
     OperatorSnapshot,
@@ -21,7 +22,6 @@ from millstream.core.snapshot import (
     StateKind,
     StateSnapshot,
 )
-from millstream.proto import dispatcher_pb2 as pb
 
 
 def snapshot(root: Path, job_id: str, kind: SnapshotKind, shared: bool = False) -> Path:
@@ -73,7 +73,7 @@ def test_disposal(tmp_path: Path) -> None:
             assert not await asyncio.to_thread(retained.exists)
 
             job = graph()
-            await stub.submit_job(pb.SubmitJobRequest(graph=job.to_proto()))
+            await stub.submit_job(SubmitJobRequest(job))
             used = await asyncio.to_thread(snapshot, root, job.job_id, SnapshotKind.CHECKPOINT)
             refused = {
                 str(savepoint): "is no snapshot: there is no _metadata.json in it",
@@ -86,7 +86,7 @@ def test_disposal(tmp_path: Path) -> None:
             for kept in (sharing, used):
                 assert await asyncio.to_thread((kept / "_metadata.json").exists)
             assert len(await asyncio.to_thread(lambda: list(used.rglob("part-*")))) == 1
-            await stub.cancel_job(pb.JobRequest(job_id=job.job_id))
+            await stub.cancel_job(JobRequest(job.job_id))
             assert await disposed(rest, str(used)) == {}, "its job has ended"
 
             for wrong in ({}, {"savepoint-path": ""}):
@@ -101,11 +101,11 @@ def test_a_snapshot_of_a_running_job_is_that_jobs_alone(tmp_path: Path) -> None:
     options = configuration(tmp_path)
     savepoint = snapshot(tmp_path / "snapshots", new_id(), SnapshotKind.SAVEPOINT)
 
-    def starting(path: str, mode: str) -> pb.SubmitJobRequest:
+    def starting(path: str, mode: str) -> SubmitJobRequest:
         prefix = "execution.state-recovery."
         job = graph()
         recovery = {f"{prefix}path": path, f"{prefix}claim-mode": mode}
-        return pb.SubmitJobRequest(graph=replace(job, configuration={**job.configuration, **recovery}).to_proto())
+        return SubmitJobRequest(replace(job, configuration={**job.configuration, **recovery}))
 
     async def scenario() -> None:
         async with running(options) as service, client(service, options) as stub:
@@ -125,7 +125,7 @@ def test_a_snapshot_of_a_running_job_is_that_jobs_alone(tmp_path: Path) -> None:
                 await stub.submit_job(starting(checkpoint, "CLAIM"))
             assert f"{checkpoint}: is a checkpoint of job {owner}, which is" in str(refused.value.details())
             await stub.submit_job(starting(checkpoint, "NO_CLAIM"))
-            await stub.cancel_job(pb.JobRequest(job_id=owner))
+            await stub.cancel_job(JobRequest(owner))
             await stub.submit_job(starting(checkpoint, "CLAIM"))
             await stub.submit_job(starting(str(savepoint), "NO_CLAIM"))
             assert await disposed(rest, str(savepoint)) == {}, "its owner has ended, and the others do not own it"

@@ -28,7 +28,8 @@ from millstream.core.jobs.graph import Artifact, ArtifactKind, JobGraph, JobVert
 from millstream.core.jobs.ids import new_id
 from millstream.core.services.rpc import Stub, open_channel
 from millstream.datastream.graph.planning import ProgramPlanned
-from millstream.proto import dispatcher_pb2 as pb
+from millstream.core.messages.dispatcher import SubmitJobRequest
+from millstream.core.wire.contracts import DISPATCHER, JOB_GRAPH
 
 
 def job():
@@ -45,7 +46,7 @@ def execute():
     graph = job()
     if "MILLSTREAM_PLAN_FILE" in os.environ:
         with open(os.environ["MILLSTREAM_PLAN_FILE"], "wb") as file:
-            file.write(graph.to_proto().SerializeToString())
+            file.write(JOB_GRAPH.to_bytes(graph))
         raise ProgramPlanned()
     configuration = Configuration(graph.configuration)
     assert configuration.string("execution.target") == "remote" and not configuration.boolean("execution.attached")
@@ -53,8 +54,8 @@ def execute():
 
     async def submit():
         async with open_channel(address, configuration) as channel:
-            stub = Stub(channel, pb.DESCRIPTOR.services_by_name["Dispatcher"])
-            await stub.submit_job(pb.SubmitJobRequest(graph=graph.to_proto()))
+            stub = Stub(channel, DISPATCHER)
+            await stub.submit_job(SubmitJobRequest(graph))
 
     asyncio.run(submit())
     with open(os.environ["MILLSTREAM_SUBMITTED_FILE"], "a") as file:

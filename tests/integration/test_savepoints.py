@@ -18,9 +18,12 @@ import pandas as pd
 import pytest
 from system import DEADLINE, Cluster, files_in, wait_until, write_job
 
+from millstream.core.jobs.ids import JobId
+from millstream.core.messages.dispatcher import JobRequest
+from millstream.core.messages.snapshots import SnapshotKind, SnapshotRequest
 from millstream.core.services.rpc import Stub, open_channel
 from millstream.core.settings.configuration import Configuration
-from millstream.proto import dispatcher_pb2 as pb
+from millstream.core.wire.contracts import DISPATCHER
 
 pytestmark = pytest.mark.process
 
@@ -112,14 +115,14 @@ def call(cluster: Cluster, method: str, request: Any) -> Any:
 
     async def ask() -> Any:
         async with open_channel(f"127.0.0.1:{port}", Configuration()) as channel:
-            stub = Stub(channel, pb.DESCRIPTOR.services_by_name["Dispatcher"])
+            stub = Stub(channel, DISPATCHER)
             return await getattr(stub, method)(request, timeout=DEADLINE)
 
     return asyncio.run(ask())
 
 
 def snapshot(cluster: Cluster, job_id: str, **wanted: Any) -> Any:
-    return call(cluster, "trigger_snapshot", pb.SnapshotRequest(job_id=job_id, **wanted))
+    return call(cluster, "trigger_snapshot", SnapshotRequest(JobId(job_id), **wanted))
 
 
 def last_lines(results: Path, prefix: str) -> dict[str, str]:
@@ -373,7 +376,7 @@ def test_a_retained_checkpoint_is_taken_over_and_goes_when_it_is_no_longer_neede
     old = cluster.submit(make_job(tmp_path, first, DAWDLING), *options(settings), parallelism=2)
     cluster.wait_for(old, "RUNNING")
     wait_for_state(first)
-    result = snapshot(cluster, old, kind=pb.SnapshotRequest.CHECKPOINT)
+    result = snapshot(cluster, old, kind=SnapshotKind.CHECKPOINT)
     assert not result.error
     cluster.cli("cancel", "-m", cluster.rest, old)
     cluster.wait_for(old, "CANCELED")
@@ -420,7 +423,7 @@ def test_a_failure_before_the_first_checkpoint_starts_from_the_savepoint_again(
     stored = counted_in(savepoint)
     for key, count in stored.items():
         assert (results / f"key-{key}").read_text().split().count(str(count + 1)) == 2
-    query = call(cluster, "get_job", pb.JobRequest(job_id=job_id))
+    query = call(cluster, "get_job", JobRequest(JobId(job_id)))
     checkpoints = json.loads(query.checkpoints)
     assert checkpoints["overview"]["counts"]["restored"] == 2
     restored = checkpoints["overview"]["latest"]["restored"]

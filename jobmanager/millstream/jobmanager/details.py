@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from millstream.core.jobs.details import PlanNode
 from millstream.core.jobs.plan_json import plan_nodes
 from millstream.core.jobs.states import ExecutionState
 from millstream.jobmanager.execution_graph import Execution
@@ -32,7 +33,7 @@ def job_details(master: JobMaster) -> pb.JobDetails:
             )
             for vertex in graph.vertices
         ],
-        plan=plan_nodes(graph),
+        plan=[_plan_node(node) for node in plan_nodes(graph)],
         failures=master.failures,
         failures_truncated=master.history.truncated,
         restart_strategy=str(master.restart_strategy),
@@ -47,6 +48,11 @@ def job_details(master: JobMaster) -> pb.JobDetails:
         slots_startable=supply.startable if supply is not None else 0,
         restarts=master.restarts_decided,
     )
+
+
+def _plan_node(node: PlanNode) -> pb.PlanNode:
+    inputs = [pb.PlanInput(id=i.id, ship_strategy=i.ship_strategy) for i in node.inputs]
+    return pb.PlanNode(id=node.id, description=node.description, parallelism=node.parallelism, inputs=inputs)
 
 
 def _subtask(execution: Execution) -> pb.Subtask:

@@ -131,6 +131,7 @@ class Session(Generic[S, R]):
                     self.close(refused)
                     return
                 await self._stream.write(raw)
+                del message, raw  # it may hold a whole job, and the next one may be long in coming
         except (grpc.RpcError, asyncio.InvalidStateError) as error:
             self.close(self._ending(error))
 

@@ -14,13 +14,13 @@ from google.protobuf.descriptor import MethodDescriptor, ServiceDescriptor
 from google.protobuf.message_factory import GetMessageClass
 
 from millstream.core.jobs.details import JobDetails
-from millstream.core.jobs.graph import Artifact
+from millstream.core.jobs.graph import Artifact, JobGraph
 from millstream.core.messages import dispatcher, resource_manager, sources, task_manager
 from millstream.core.messages.results import CollectRequest, CollectResponse
 from millstream.core.messages.session import Empty, SessionSignal
 from millstream.core.messages.snapshots import SnapshotRequest, SnapshotResult
 from millstream.core.wire.wire import Wire
-from millstream.proto import dispatcher_pb2, resourcemanager_pb2, taskmanager_pb2
+from millstream.proto import dispatcher_pb2, graph_pb2, resourcemanager_pb2, taskmanager_pb2
 
 Up = TypeVar("Up")
 Down = TypeVar("Down")
@@ -115,3 +115,6 @@ ENUMERATORS_COMMAND: Wire[sources.EnumeratorsCommand] = Wire(
 ENUMERATORS_MESSAGE: Wire[sources.EnumeratorsMessage] = Wire(
     sources.EnumeratorsMessage, taskmanager_pb2.EnumeratorsMessage
 )
+
+JOB_GRAPH: Wire[JobGraph] = Wire(JobGraph, graph_pb2.JobGraph)
+"""Also the form of a plan that one process leaves in a file for another."""
