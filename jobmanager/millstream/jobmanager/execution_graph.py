@@ -172,19 +172,19 @@ class ExecutionGraph:
         chosen = self.executions if subtasks is None else self.of(subtasks)
         inputs: dict[AttemptId, list[InputGate]] = {e.attempt_id: [] for e in chosen}
         outputs: dict[AttemptId, list[ResultPartition]] = {e.attempt_id: [] for e in chosen}
+        addresses = {key: slot.data_address for key, slot in slots.items()}
         for edge in self.graph.edges:
             producers = [e for e in self.executions if e.vertex.id == edge.source]
             consumers = [e for e in self.executions if e.vertex.id == edge.target]
+            ends = [(addresses[e.slot_key], e.name) for e in consumers]  # once, not for each of very many channels
             into: list[list[InputChannel]] = [[] for _ in consumers]
             for producer in (e for e in producers if e.attempt_id in outputs):
-                out_of: list[OutputChannel] = []
+                address, name, out_of = addresses[producer.slot_key], producer.name, []
                 for index in consumers_of(edge.strategy, producer.subtask, len(producers), len(consumers)):
                     self._channels += 1
-                    channel_id, consumer = ChannelId(self._channels), consumers[index]
-                    address = slots[consumer.slot_key].data_address
-                    out_of.append(OutputChannel(channel_id, address, consumer.name))
-                    address = slots[producer.slot_key].data_address
-                    into[index].append(InputChannel(channel_id, address, producer.name, producer.subtask))
+                    channel = ChannelId(self._channels)
+                    out_of.append(OutputChannel(channel, *ends[index]))
+                    into[index].append(InputChannel(channel, address, name, producer.subtask))
                 partition = ResultPartition(edge.output, edge.spec, tuple(out_of), consumers[0].vertex.max_parallelism)
                 outputs[producer.attempt_id].append(partition)
             for consumer, channels in zip(consumers, into, strict=True):
