@@ -17,8 +17,8 @@ from google.protobuf.message_factory import GetMessageClass
 from millstream.core.jobs.failures import TaskFailure
 from millstream.core.messages.resource_manager import Requirement, ShutDown, TaskManagerCommand
 from millstream.core.messages.session import Heartbeat, Hello
-from millstream.core.wire import contracts
-from millstream.core.wire.contracts import ServiceContract, SessionContract
+from millstream.core.wire import contracts, pipes
+from millstream.core.wire.contract import ServiceContract, SessionContract
 from millstream.core.wire.wire import ContractError, Wire, WireError
 from millstream.proto import resourcemanager_pb2, session_pb2, status_pb2
 
@@ -58,7 +58,7 @@ def any_value(hint: Any, random: Random, depth: int = 0) -> Any:
 def wires() -> dict[str, tuple[Any, Wire[Any]]]:
     """Every message of every contract, with its Python type."""
     found: dict[str, tuple[Any, Wire[Any]]] = {}
-    for name, value in vars(contracts).items():
+    for name, value in [*vars(contracts).items(), *vars(pipes).items()]:
         match value:
             case SessionContract():
                 found[f"{name}.up"] = (value.up_type | Hello | Heartbeat, value.up)

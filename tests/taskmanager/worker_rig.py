@@ -29,7 +29,7 @@ from millstream.core.pickling import to_bytes
 from millstream.core.records import types as t
 from millstream.core.records.batches import Batch, RowBatch
 from millstream.core.records.conversion import record_batch_to_rows
-from millstream.core.wire.contracts import WORKER_MESSAGE
+from millstream.core.wire.pipes import WORKER_MESSAGE
 from millstream.datastream.connectors.base import (
     Boundedness,
     PollStatus,

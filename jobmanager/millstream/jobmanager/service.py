@@ -27,7 +27,7 @@ from millstream.core.services.lease import Lease, lease_seconds
 from millstream.core.services.rpc import serve, service_handler
 from millstream.core.services.session import Dialer, Session, serve_session
 from millstream.core.settings.configuration import Configuration
-from millstream.core.wire.contracts import SessionContract
+from millstream.core.wire.contract import SessionContract
 from millstream.core.wire.raw import raw_contract
 from millstream.jobmanager import events as ev
 from millstream.jobmanager.running_job import RunningJob

@@ -16,7 +16,7 @@ from millstream.core.errors import MillstreamError
 from millstream.core.processes.forking import keep_port_from_children
 from millstream.core.services.security import channel_credentials, check_listen, server_credentials
 from millstream.core.settings.configuration import Configuration
-from millstream.core.wire.contracts import ServiceContract, SessionContract
+from millstream.core.wire.contract import ServiceContract, SessionContract
 from millstream.core.wire.wire import Wire
 
 MAX_SIZE = "rpc.message.max-size"

@@ -9,7 +9,7 @@ from google.protobuf.message_factory import GetMessageClass
 
 from millstream.core.jobs.ids import LeaderEpoch
 from millstream.core.messages.session import Heartbeat, Hello
-from millstream.core.wire.contracts import SessionContract
+from millstream.core.wire.contract import SessionContract
 from millstream.proto import session_pb2
 
 

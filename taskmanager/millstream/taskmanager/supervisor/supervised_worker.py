@@ -16,7 +16,7 @@ from millstream.core.processes.job_process import start_job_process
 from millstream.core.processes.memory import amount
 from millstream.core.processes.supervised_child import SupervisedChild
 from millstream.core.settings.configuration import Configuration
-from millstream.core.wire.contracts import WORKER_COMMAND, WORKER_MESSAGE
+from millstream.core.wire.pipes import WORKER_COMMAND, WORKER_MESSAGE
 from millstream.taskmanager.supervisor.memory_limit import OPTION, VARIABLES, limit_of
 
 log = logging.getLogger(__name__)

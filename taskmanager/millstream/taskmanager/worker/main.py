@@ -32,7 +32,7 @@ from millstream.core.messages.sources import Stop
 from millstream.core.messages.task_manager import StartWorker, WorkerCommand
 from millstream.core.processes.control_pipe import ControlPipe, end_with_parent
 from millstream.core.settings.configuration import Configuration
-from millstream.core.wire.contracts import WORKER_COMMAND, WORKER_MESSAGE
+from millstream.core.wire.pipes import WORKER_COMMAND, WORKER_MESSAGE
 from millstream.taskmanager.supervisor.memory_limit import limit_of
 from millstream.taskmanager.worker.interruption import TaskInterrupted
 from millstream.taskmanager.worker.network.data_plane import DataPlane
