@@ -21,11 +21,11 @@ from millstream.core.services.leader_lookup import ConfiguredLeaders, KnownLeade
 from millstream.core.services.rpc import open_channel, serve, service_handler, session_call
 from millstream.core.services.session import Dialer, Session, serve_session
 from millstream.core.settings.configuration import Configuration
+from millstream.core.wire.contract import SessionContract
 from millstream.core.wire.contracts import (
     JOB_MANAGER_AT_RESOURCE_MANAGER,
     RESOURCE_MANAGER,
     TASK_MANAGER_AT_RESOURCE_MANAGER,
-    SessionContract,
 )
 
 SESSION = JOB_MANAGER_AT_RESOURCE_MANAGER

@@ -24,14 +24,13 @@ from millstream.core.messages.deployment import DeployTasks
 from millstream.core.services.rpc import serve, service_handler
 from millstream.core.services.session import Dialer, Session, serve_session
 from millstream.core.settings.configuration import Configuration
+from millstream.core.wire.contract import ServiceContract, SessionContract
 from millstream.core.wire.contracts import (
     DISPATCHER,
     JOB_MANAGER_AT_DISPATCHER,
     JOB_MANAGER_AT_RESOURCE_MANAGER,
     RESOURCE_MANAGER,
     TASK_MANAGER_AT_JOB_MANAGER,
-    ServiceContract,
-    SessionContract,
 )
 from millstream.jobmanager.service import JobManagerService
 

@@ -17,11 +17,11 @@ from millstream.core.messages.session import Empty
 from millstream.core.services.rpc import Stub, open_channel
 from millstream.core.services.session import Dialer, Session
 from millstream.core.settings.configuration import Configuration
+from millstream.core.wire.contract import SessionContract
 from millstream.core.wire.contracts import (
     JOB_MANAGER_AT_RESOURCE_MANAGER,
     RESOURCE_MANAGER,
     TASK_MANAGER_AT_RESOURCE_MANAGER,
-    SessionContract,
 )
 from millstream.resourcemanager.service import ResourceManagerService
 

@@ -33,12 +33,12 @@ from millstream.core.services.lease import Lease, lease_seconds
 from millstream.core.services.rpc import serve, service_handler
 from millstream.core.services.session import Dialer, Session, serve_session
 from millstream.core.settings.configuration import Configuration
+from millstream.core.wire.contract import SessionContract
 from millstream.core.wire.contracts import (
     JOB_MANAGER,
     JOB_MANAGER_AT_DISPATCHER,
     JOB_MANAGER_AT_RESOURCE_MANAGER,
     TASK_MANAGER_AT_JOB_MANAGER,
-    SessionContract,
 )
 from millstream.jobmanager import events as ev
 from millstream.jobmanager.running_job import ForTheJob, RunningJob

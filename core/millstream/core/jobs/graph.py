@@ -7,13 +7,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import IntEnum
-from typing import TYPE_CHECKING
 
 from millstream.core.jobs.ids import JobId, OperatorId, VertexId
 from millstream.core.jobs.state_kinds import StateKind
-
-if TYPE_CHECKING:
-    from millstream.proto import graph_pb2 as pb
 
 
 class ArtifactKind(IntEnum):
@@ -34,18 +30,6 @@ class Artifact:
     sha256: str
     name: str
     kind: ArtifactKind
-
-    def to_proto(self) -> pb.Artifact:
-        """On the way out."""
-        from millstream.proto import graph_pb2
-
-        kind = graph_pb2.Artifact.Kind.Name(self.kind)
-        return graph_pb2.Artifact(sha256=self.sha256, name=self.name, kind=kind)
-
-    @staticmethod
-    def from_proto(message: pb.Artifact) -> Artifact:
-        """On the way in."""
-        return Artifact(message.sha256, message.name, ArtifactKind(message.kind))
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,17 +92,3 @@ class JobGraph:
             group = vertex.slot_sharing_group
             widest[group] = max(widest.get(group, 0), vertex.parallelism)
         return sum(widest.values())
-
-    def to_proto(self) -> pb.JobGraph:
-        """On the way out."""
-        from millstream.core.wire.contracts import JOB_GRAPH
-        from millstream.proto import graph_pb2
-
-        return graph_pb2.JobGraph.FromString(JOB_GRAPH.to_bytes(self))
-
-    @staticmethod
-    def from_proto(message: pb.JobGraph) -> JobGraph:
-        """On the way in."""
-        from millstream.core.wire.contracts import JOB_GRAPH
-
-        return JOB_GRAPH.from_bytes(message.SerializeToString())

@@ -25,7 +25,7 @@ from millstream.core.services.leader_lookup import KnownLeader, Leader
 from millstream.core.services.liveness import Liveness
 from millstream.core.services.rpc import explain, open_channel, session_call, too_large
 from millstream.core.settings.configuration import Configuration
-from millstream.core.wire.contracts import SessionContract
+from millstream.core.wire.contract import SessionContract
 from millstream.core.wire.wire import Wire, WireError
 
 S = TypeVar("S")

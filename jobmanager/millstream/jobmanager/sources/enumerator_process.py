@@ -21,7 +21,7 @@ from millstream.core.processes.child import Child, ChildThread
 from millstream.core.processes.job_process import start_job_process
 from millstream.core.processes.supervised_child import SupervisedChild
 from millstream.core.settings.configuration import Configuration
-from millstream.core.wire.contracts import ENUMERATORS_COMMAND, ENUMERATORS_MESSAGE
+from millstream.core.wire.pipes import ENUMERATORS_COMMAND, ENUMERATORS_MESSAGE
 
 _LOGGING = ("logging.", "env.log.", "execution.local.log-file")
 _STOP_GRACE = 2.0

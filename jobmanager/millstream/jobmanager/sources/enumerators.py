@@ -55,7 +55,7 @@ from millstream.core.pickling import load_program, to_bytes
 from millstream.core.processes.control_pipe import ControlPipe, end_with_parent
 from millstream.core.processes.forking import leave_if_forked, loops_start_here
 from millstream.core.settings.configuration import Configuration
-from millstream.core.wire.contracts import ENUMERATORS_COMMAND, ENUMERATORS_MESSAGE
+from millstream.core.wire.pipes import ENUMERATORS_COMMAND, ENUMERATORS_MESSAGE
 from millstream.datastream.connectors.base import Source, SplitEnumerator, SplitEnumeratorContext
 from millstream.datastream.connectors.errors import ConnectorError
 
