@@ -212,6 +212,17 @@ def test_a_message_that_is_too_large_ends_the_session_with_what_it_was_and_what_
     run(scenario)
 
 
+def test_a_message_that_cannot_be_written_ends_the_session_rather_than_silencing_it() -> None:
+    async def scenario() -> None:
+        async with serving() as server:
+            client = Client(server)
+            (await client.session()).send(report(1, "half a pair: \udc80"))
+            _, reason = await client.end
+            assert reason.startswith(f"a message to the server at {server.address} cannot be sent: Unicode")
+
+    run(scenario)
+
+
 def test_each_end_learns_when_the_other_surely_was_there() -> None:
     async def scenario() -> None:
         async with serving(HASTY) as server:

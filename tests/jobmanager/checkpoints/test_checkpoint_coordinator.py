@@ -12,7 +12,6 @@ from millstream.core.jobs.barriers import Alignment, StopMode
 from millstream.core.jobs.failures import TaskFailure
 from millstream.core.jobs.ids import AttemptId, VertexId
 from millstream.jobmanager.checkpoints import events as ev
-from millstream.jobmanager.checkpoints.commits import RETRY_MS
 from millstream.jobmanager.checkpoints.coordinator import UnsettledError
 from millstream.jobmanager.checkpoints.failures import CheckpointFailureReason as Reason
 from millstream.jobmanager.checkpoints.model import (
@@ -22,7 +21,8 @@ from millstream.jobmanager.checkpoints.model import (
     SnapshotOptions,
     TriggerId,
 )
-from millstream.jobmanager.checkpoints.requests import FINAL_RETRY_MS
+from millstream.jobmanager.checkpoints.policies.commits import RETRY_MS
+from millstream.jobmanager.checkpoints.policies.requests import FINAL_RETRY_MS
 from millstream.jobmanager.checkpoints.settings import CheckpointingMode, CheckpointSettings, Retention
 from millstream.jobmanager.failover.topology import Subtask
 

@@ -134,6 +134,9 @@ class Session(Generic[S, R]):
                 del message, raw  # it may hold a whole job, and the next one may be long in coming
         except (grpc.RpcError, asyncio.InvalidStateError) as error:
             self.close(self._ending(error))
+        except Exception as error:
+            log.exception("a message to %s cannot be sent", self.peer)
+            self.close(f"a message to {self.peer} cannot be sent: {error!r}")
 
     async def _read(self, greeted: Callable[[Hello], None]) -> None:
         try:
