@@ -240,6 +240,19 @@ def test_a_buffer_is_taken_in_the_parts_that_it_was_encoded_in() -> None:
     assert [row for batch in taken for row in batch.rows] == rows
 
 
+def test_rows_that_cannot_share_a_buffer_let_it_leave_at_once() -> None:
+    link = Link(segment=50_000)
+    link.gate.start()
+    link.partitions[0].emit(RowBatch([(n, n) for n in range(700)], plain=True))
+    link.carry()
+    assert link.data == []
+    link.partitions[0].emit(RowBatch([[n] for n in range(700)]))
+    link.carry()
+    assert len(link.data) == 1
+    link.partitions[0].signal(END_OF_INPUT)
+    assert rows_in(link.take_all()) == [*[(n, n) for n in range(700)], *[[n] for n in range(700)]]
+
+
 def test_a_recording_has_what_is_left_of_a_buffer_that_was_begun() -> None:
     link = Link(segment=200_000, kind=t.LONG)
     link.gate.start()

@@ -296,19 +296,20 @@ class RemoteOutputChannel(OutputChannel):
         is_ready = self._written.size + expected > self._segment and self._end_written()
         if expected * _PARTS < self._segment:
             return is_ready
-        self._write()
+        is_ready |= self._write()
         if max(expected, self._written.size) >= self._segment:
             is_ready = self._end_written()
         return is_ready
 
-    def _write(self) -> None:
+    def _write(self) -> bool:
+        """Encodes all that was gathered; answers whether what was encoded before is of another kind, and ready."""
         batch = self._cut(self._rows)
         codec, payload = self._codec.encode(batch)
         kind = (codec, batch.timestamps is not None)
-        if kind != self._written.kind:
-            self._end_written()
+        is_ready = kind != self._written.kind and self._end_written()
         self._written.add(kind, payload)
         self._learn(len(payload), len(batch))
+        return is_ready
 
     def _end_written(self) -> bool:
         """Queues the rows that were encoded as one buffer, if there are any: nothing more joins them."""
