@@ -12,6 +12,7 @@ from typing import Any
 
 import grpc
 
+from millstream.client.collect_pace import CollectPace
 from millstream.client.failure_text import failure_text
 from millstream.client.job_story import JobStory
 from millstream.client.loop_thread import LoopThread
@@ -32,7 +33,6 @@ from millstream.datastream.functions import Accumulator
 
 _WORTH_TELLING_AFTER = 1.0
 _RETRY_AFTER = 0.2
-_COLLECT_AGAIN_AFTER = 0.02
 
 
 class ClusterJobClient:
@@ -117,9 +117,9 @@ class ClusterJobClient:
             self._release()
 
     def _collect(self, operator_id: str) -> Iterator[Any]:
-        results = ResultBuffer()
+        results, pace = ResultBuffer(), CollectPace()
         while True:
-            response = self._loop.call(self._ask(results, operator_id))
+            response = self._loop.call(self._ask(results, pace, operator_id))
             if isinstance(response, JobStatus):
                 if response is JobStatus.FINISHED:  # which it does only when the client has everything
                     yield from results.rest()
@@ -128,20 +128,22 @@ class ClusterJobClient:
             if response.finished:
                 return
 
-    async def _ask(self, results: ResultBuffer, operator_id: str) -> CollectResponse | JobStatus:
+    async def _ask(self, results: ResultBuffer, pace: CollectPace, operator_id: str) -> CollectResponse | JobStatus:
         """Waits for something new: results, or word that some are final; or how the job has ended."""
         while True:
+            await asyncio.sleep(pace.pause)
             try:
                 response: CollectResponse = await self._stub.collect(results.request(self._job_id, operator_id))
             except grpc.RpcError as error:
                 response = CollectResponse(error=explain(error))
-            if not response.error and results.is_news(response):
+            is_news = not response.error and results.is_news(response)
+            pace.answered(is_news, sum(map(len, response.batches)))
+            if is_news:
                 return response
             if response.error:
                 status = (await self._details()).state
                 if status.is_terminal:
                     return status
-            await asyncio.sleep(_COLLECT_AGAIN_AFTER)
 
     def _savepoint(
         self,

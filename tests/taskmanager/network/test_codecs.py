@@ -31,6 +31,7 @@ from millstream.core.row import Row
 from millstream.taskmanager.worker.network.codecs import (
     Codec,
     ElementCodec,
+    PickledRows,
     UnsendableRecordError,
     compress,
     decompress,
@@ -678,3 +679,26 @@ def test_cloudpickle_of_decoded_dataclasses_works() -> None:
 def test_decimals_keep_their_digits() -> None:
     _, back = through(t.BIG_DEC, RowBatch([decimal.Decimal("1.10"), decimal.Decimal("NaN")]))
     assert [str(d) for d in back.rows] == ["1.10", "NaN"]
+
+
+@pytest.mark.parametrize("size", [0, 1, 2048, 2049, 10_000])
+@pytest.mark.parametrize("timed", [False, True])
+def test_pickled_rows_can_be_read_in_parts_and_put_together(size: int, timed: bool) -> None:
+    codec = ElementCodec(t.LONG)
+    rows = list(range(size))
+    times = rows[::-1] if timed else None
+    number, payload = codec.encode(RowBatch(rows, times))
+    assert Codec(number) is Codec.PICKLE
+    twice = codec.decode(number, payload + payload)
+    assert isinstance(twice, RowBatch)
+    assert twice.rows == rows + rows
+    assert twice.timestamps == (times + times if times is not None else None)
+    reading = PickledRows(number, payload)
+    parts = [reading.next()]
+    while not reading.is_over:
+        rest = codec.decode(number, reading.rest)
+        assert isinstance(rest, RowBatch)
+        assert [row for part in parts for row in part.rows] + rest.rows == rows
+        parts.append(reading.next())
+    assert len(parts) == max(1, -(-size // 2048))
+    assert [row for part in parts for row in part.rows] == rows
