@@ -7,15 +7,10 @@ import signal
 from collections.abc import Generator, Iterator
 
 import pytest
-from hypothesis import HealthCheck, settings
 from process_marks import ProcessMarks
+from thoroughness import register_profiles
 
-# On a busy machine any example may take its time, above all the first one, which loads what it needs; so may making it.
-# In CI the examples are the same each time, as Hypothesis has it by default there: chance is for the daily runs.
-settings.register_profile(
-    "any-pace", deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize="CI" in os.environ
-)
-settings.load_profile("any-pace")
+register_profiles()
 
 # A shell that runs the tests in the background has them ignore SIGINT, and so every process that they start: the tests
 # of Ctrl-C would wait for ever. With a handler of its own in this process, children start with the default again.

@@ -19,6 +19,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from thoroughness import cases
 from waiting import DEADLINE, run
 
 from millstream.core.environments.environments import Environment
@@ -329,7 +330,7 @@ def test_killing_a_thread_closes_its_pipe_and_does_not_wait() -> None:
 # The pipe itself
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=cases(30))
 @given(st.lists(st.binary(max_size=2000), max_size=20))
 def test_the_pipe_keeps_message_boundaries(messages: list[bytes]) -> None:
     ours, theirs = socket.socketpair()

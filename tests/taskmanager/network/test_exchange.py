@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from thoroughness import cases
 
 from millstream.core.jobs import plan
 from millstream.core.records import types as t
@@ -97,7 +98,7 @@ def rows_in(elements: list[tuple[int, Any]]) -> list[Any]:
 
 
 @pytest.mark.parametrize("compressed", [False, True])
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=cases(30))
 @given(
     batches=st.lists(st.lists(st.text(max_size=300), max_size=20), max_size=10),
     segment=st.sampled_from([64, 1000, 100_000]),
