@@ -10,15 +10,12 @@ import json
 import os
 import random
 import signal
-import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parent.parent / "integration"))
 from system import ENDED, Cluster, running_cluster, wait_until, write_job
 
 pytestmark = pytest.mark.process

@@ -11,7 +11,6 @@ from __future__ import annotations
 import json
 import os
 import random
-import sys
 from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import suppress
@@ -19,8 +18,7 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parent.parent / "integration"))
+from processes import frozen
 from system import Cluster, running_cluster, wait_until, write_job
 
 pytestmark = pytest.mark.process
@@ -94,7 +92,7 @@ class Chaos:
         def noticed() -> bool:
             return self.cluster.state(self.job_id) == "RESTARTING" or self.cluster.attempts(self.job_id) != before
 
-        with suppress(ProcessLookupError), self.cluster.frozen(worker):
+        with suppress(ProcessLookupError), frozen(worker):
             wait_until(noticed, "the frozen worker to be noticed")
         return "frozen slot worker"
 

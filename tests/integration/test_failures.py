@@ -6,7 +6,8 @@ import signal
 from pathlib import Path
 
 import pytest
-from system import Cluster, is_alive, parent_of, wait_until, write_job
+from processes import frozen, is_alive, parent_of
+from system import Cluster, wait_until, write_job
 
 pytestmark = pytest.mark.process
 
@@ -108,7 +109,7 @@ def test_a_frozen_task_manager_is_given_up_after_the_heartbeat_timeout(own_clust
     job_id = own_cluster.submit(write_job(tmp_path, "busy", BUSY), parallelism=4)
     own_cluster.wait_for(job_id, "RUNNING")
     victim = own_cluster.service_pids("taskmanager")[0]
-    with own_cluster.frozen(victim):
+    with frozen(victim):
         own_cluster.wait_for(job_id, "FAILED")
         assert "heartbeat" in str(exceptions(own_cluster, job_id))
     wait_until(lambda: own_cluster.free_slots() == 4, "the thawed task manager to be back with free slots")
@@ -118,7 +119,7 @@ def test_a_frozen_slot_worker_is_noticed_by_its_peers(cluster: Cluster, tmp_path
     job_id = cluster.submit(write_job(tmp_path, "busy", BUSY), "-D", "heartbeat.timeout=5s", parallelism=4)
     cluster.wait_for(job_id, "RUNNING")
     wait_until(lambda: cluster.records(job_id) > 0, "records to flow")
-    with cluster.frozen(cluster.workers()[0]):
+    with frozen(cluster.workers()[0]):
         cluster.wait_for(job_id, "FAILED")
         assert "lost the" in str(exceptions(cluster, job_id)[0]["stacktrace"])
         wait_until(lambda: cluster.free_slots() == 4 and not cluster.workers(), "the frozen worker to be killed")

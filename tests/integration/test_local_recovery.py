@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from processes import frozen
 from system import Cluster, files_in, running_cluster, wait_until, write_job
 
 pytestmark = pytest.mark.process
@@ -75,7 +76,7 @@ def lose_the_files_and_a_worker(cluster: Cluster, checkpoints: Path) -> None:
     """While no worker can complete another checkpoint, all state files go; then one of the workers is killed."""
     wait_until(lambda: subtasks_with_files(checkpoints) == {0, 1}, "a complete checkpoint with all state in files")
     workers = cluster.workers()
-    with cluster.frozen(*workers):
+    with frozen(*workers):
         for file in files_in(checkpoints, "*.arrow"):
             file.unlink(missing_ok=True)  # the job manager still removes what is subsumed
         cluster.kill(workers[0])

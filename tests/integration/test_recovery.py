@@ -8,7 +8,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from system import Cluster, completed, parent_of, wait_until, write_job
+from processes import frozen, parent_of
+from system import Cluster, completed, wait_until, write_job
 
 pytestmark = pytest.mark.process
 
@@ -130,7 +131,7 @@ def test_workers_that_lost_sight_of_each_other_go_on_together(cluster: Cluster, 
     job_id, results, _ = submit(cluster, tmp_path, *lost_after)
     wait_for_state(cluster, job_id, results)
     before = cluster.workers()
-    with cluster.frozen(before[0]):
+    with frozen(before[0]):
         cluster.wait_for(job_id, "RESTARTING")  # and it stays so: the frozen tasks cannot end
     cluster.wait_for_restart(job_id)
     cluster.wait_for(job_id, "RUNNING")
@@ -222,11 +223,11 @@ def test_a_job_stops_before_it_may_be_reported_as_failed_and_keeps_its_checkpoin
     cluster = own_cluster
     job_id, results, _ = submit(cluster, tmp_path)
     wait_for_state(cluster, job_id, results)
-    with cluster.frozen(*cluster.service_pids("dispatcher")):
+    with frozen(*cluster.service_pids("dispatcher")):
         wait_until(lambda: not cluster.workers(), "the job manager to stop the job by itself")
     cluster.wait_for_restart(job_id)
     assert beginnings(results) == {1}
-    with cluster.frozen(*cluster.service_pids("jobmanager")):
+    with frozen(*cluster.service_pids("jobmanager")):
         wait_until(lambda: not cluster.workers(), "the task managers to stop the job of a job manager that is away")
         cluster.wait_for(job_id, "FAILED")
     told = cluster.get(f"/jobs/{job_id}/exceptions")["exceptionHistory"]["entries"][0]["stacktrace"]

@@ -15,7 +15,6 @@ import os
 import random
 import shutil
 import signal
-import sys
 import threading
 import time
 from collections import Counter
@@ -28,13 +27,12 @@ from typing import Any
 import cloudpickle
 import pyarrow.parquet as pq
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parent.parent / "integration"))
 import random_oracle
 import random_plans
 import random_program
+from processes import processes_with
 from random_runs import Event, Leg, legs
-from system import DEADLINE, Cluster, processes_with, wait_until
+from system import DEADLINE, Cluster, wait_until
 
 from millstream.common import Configuration
 from millstream.core.errors import MillstreamError
