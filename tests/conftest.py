@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 import signal
 from collections.abc import Generator, Iterator
@@ -9,6 +10,7 @@ from collections.abc import Generator, Iterator
 import pytest
 from process_marks import ProcessMarks
 from thoroughness import register_profiles
+from waiting import run
 
 register_profiles()
 
@@ -22,6 +24,16 @@ os.environ["no_proxy"] = ",".join(filter(None, (os.environ.get("no_proxy"), "127
 
 def pytest_configure(config: pytest.Config) -> None:
     config.pluginmanager.register(ProcessMarks())
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
+    """A test that is a coroutine runs on a loop of its own, within the deadline."""
+    if not inspect.iscoroutinefunction(pyfuncitem.obj):
+        return None
+    names = inspect.signature(pyfuncitem.obj).parameters
+    run(lambda: pyfuncitem.obj(**{name: pyfuncitem.funcargs[name] for name in names}))
+    return True
 
 
 @pytest.hookimpl(wrapper=True)

@@ -19,7 +19,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 from processes import frozen
-from system import Cluster, running_cluster, wait_until, write_job
+from system import Cluster, given, running_cluster, wait_until, write_job
 
 pytestmark = pytest.mark.process
 
@@ -135,10 +135,8 @@ def test_no_record_is_lost_and_none_counts_twice(chaos_cluster: Cluster, tmp_pat
         "restart-strategy.fixed-delay.delay=50ms",
     ]
     print(options)
-    arguments = [argument for option in options for argument in ("-D", option)]
     output = tmp_path / "output"
-    done = chaos_cluster.run("-d", "-p", str(LANES), *arguments, str(script), str(output))
-    job_id = done.stdout.split("JobID", 1)[1].split()[0]
+    job_id = chaos_cluster.submit(script, *given(*options), parallelism=LANES, arguments=(str(output),))
     chaos_cluster.wait_for(job_id, "RUNNING")
     chaos = Chaos(chaos_cluster, job_id, tmp_path / "checkpoints", chance)
     for number in range(kills):

@@ -9,7 +9,7 @@ from typing import Any
 
 import grpc
 import pytest
-from waiting import DEADLINE, run
+from waiting import DEADLINE
 
 from millstream.core.errors import ConfigurationError, MillstreamError
 from millstream.core.messages import resource_manager as msg
@@ -62,33 +62,24 @@ async def ask(port: int, configuration: Configuration) -> int:
         return overview.pending_slots
 
 
-def test_a_server_refuses_to_listen_for_everyone() -> None:
-    async def scenario() -> None:
-        with pytest.raises(ConfigurationError, match=r"resourcemanager\.rpc\.port: refusing to listen on 0\.0\.0\.0"):
-            await start(Configuration(), "0.0.0.0")
-
-    run(scenario)
+async def test_a_server_refuses_to_listen_for_everyone() -> None:
+    with pytest.raises(ConfigurationError, match=r"resourcemanager\.rpc\.port: refusing to listen on 0\.0\.0\.0"):
+        await start(Configuration(), "0.0.0.0")
 
 
-def test_a_port_that_is_taken_is_named() -> None:
-    async def scenario() -> None:
-        server, port = await start(Configuration())
-        try:
-            with pytest.raises(MillstreamError, match=rf"127\.0\.0\.1:{port} \(resourcemanager\.rpc\.port\)"):
-                await start(Configuration(), port=port)
-        finally:
-            await server.stop(0)
-
-    run(scenario)
+async def test_a_port_that_is_taken_is_named() -> None:
+    server, port = await start(Configuration())
+    try:
+        with pytest.raises(MillstreamError, match=rf"127\.0\.0\.1:{port} \(resourcemanager\.rpc\.port\)"):
+            await start(Configuration(), port=port)
+    finally:
+        await server.stop(0)
 
 
-def test_a_stub_has_the_methods_of_its_contract_only() -> None:
-    async def scenario() -> None:
-        async with open_channel("127.0.0.1:1", Configuration()) as channel:
-            with pytest.raises(AttributeError, match="get_everything"):
-                _ = Stub(channel, RESOURCE_MANAGER).get_everything
-
-    run(scenario)
+async def test_a_stub_has_the_methods_of_its_contract_only() -> None:
+    async with open_channel("127.0.0.1:1", Configuration()) as channel:
+        with pytest.raises(AttributeError, match="get_everything"):
+            _ = Stub(channel, RESOURCE_MANAGER).get_everything
 
 
 def _openssl(folder: Path, *arguments: str) -> None:
@@ -136,53 +127,44 @@ def secured(folder: Path, certificate: str = "service", authority: str = "ours")
 
 
 @pytest.mark.process
-def test_services_of_one_authority_talk(certificates: Path) -> None:
-    async def scenario() -> None:
-        configuration = secured(certificates)
-        server, port = await start(configuration)
-        try:
-            assert await ask(port, configuration) == 7
-        finally:
-            await server.stop(0)
-
-    run(scenario)
+async def test_services_of_one_authority_talk(certificates: Path) -> None:
+    configuration = secured(certificates)
+    server, port = await start(configuration)
+    try:
+        assert await ask(port, configuration) == 7
+    finally:
+        await server.stop(0)
 
 
 @pytest.mark.process
 @pytest.mark.parametrize("who", ["plain text", "no certificate", "another authority's certificate"])
-def test_a_client_without_a_certificate_of_the_authority_is_refused(certificates: Path, who: str) -> None:
-    async def scenario() -> None:
-        server, port = await start(secured(certificates))
-        try:
-            if who == "no certificate":
-                anonymous = grpc.ssl_channel_credentials((certificates / "ours.pem").read_bytes())
-                channel = grpc.aio.secure_channel(f"127.0.0.1:{port}", anonymous)
-            elif who == "plain text":
-                channel = open_channel(f"127.0.0.1:{port}", Configuration())
-            else:
-                channel = open_channel(f"127.0.0.1:{port}", secured(certificates, "stranger"))
-            async with channel:
-                with pytest.raises(grpc.RpcError) as caught:
-                    await Stub(channel, RESOURCE_MANAGER).get_overview(Empty(), timeout=DEADLINE)
-                assert "\n" not in explain(caught.value)
-            assert await ask(port, secured(certificates)) == 7
-        finally:
-            await server.stop(0)
-
-    run(scenario)
+async def test_a_client_without_a_certificate_of_the_authority_is_refused(certificates: Path, who: str) -> None:
+    server, port = await start(secured(certificates))
+    try:
+        if who == "no certificate":
+            anonymous = grpc.ssl_channel_credentials((certificates / "ours.pem").read_bytes())
+            channel = grpc.aio.secure_channel(f"127.0.0.1:{port}", anonymous)
+        elif who == "plain text":
+            channel = open_channel(f"127.0.0.1:{port}", Configuration())
+        else:
+            channel = open_channel(f"127.0.0.1:{port}", secured(certificates, "stranger"))
+        async with channel:
+            with pytest.raises(grpc.RpcError) as caught:
+                await Stub(channel, RESOURCE_MANAGER).get_overview(Empty(), timeout=DEADLINE)
+            assert "\n" not in explain(caught.value)
+        assert await ask(port, secured(certificates)) == 7
+    finally:
+        await server.stop(0)
 
 
 @pytest.mark.process
-def test_a_server_of_another_authority_is_not_trusted(certificates: Path) -> None:
-    async def scenario() -> None:
-        server, port = await start(secured(certificates, "stranger", "ours"))
-        try:
-            with pytest.raises(grpc.RpcError):
-                await ask(port, secured(certificates))
-        finally:
-            await server.stop(0)
-
-    run(scenario)
+async def test_a_server_of_another_authority_is_not_trusted(certificates: Path) -> None:
+    server, port = await start(secured(certificates, "stranger", "ours"))
+    try:
+        with pytest.raises(grpc.RpcError):
+            await ask(port, secured(certificates))
+    finally:
+        await server.stop(0)
 
 
 @pytest.mark.process

@@ -34,6 +34,22 @@ def completed(checkpoints: Path) -> set[str]:
     return {file.parent.name for file in files_in(checkpoints, "_metadata.json")}
 
 
+def given(*options: str) -> list[str]:
+    """Options as the command line takes them."""
+    return [argument for option in options for argument in ("-D", option)]
+
+
+def recovering(checkpoints: Path | str, interval: str = "200ms", attempts: int = 20) -> tuple[str, ...]:
+    """The options of a job that takes checkpoints, and soon goes on from them when something of it is lost."""
+    return (
+        f"execution.checkpointing.interval={interval}",
+        f"execution.checkpointing.dir={checkpoints}",
+        "restart-strategy.type=fixed-delay",
+        f"restart-strategy.fixed-delay.attempts={attempts}",
+        "restart-strategy.fixed-delay.delay=100ms",
+    )
+
+
 class Cluster:
     """Started and stopped with the command line, as a user would."""
 
@@ -43,11 +59,10 @@ class Cluster:
         self._restarted: list[subprocess.Popen[bytes]] = []
 
     def start(self, task_managers: int, slots: int, **options: str) -> None:
-        arguments = ["--taskmanagers", str(task_managers), "--slots", str(slots), "--timeout", str(DEADLINE / 2)]
+        size = ["--taskmanagers", str(task_managers), "--slots", str(slots), "--timeout", str(DEADLINE / 2)]
         ports = free_ports()
-        for key, value in {**ports, **options}.items():
-            arguments += ["-D", f"{key}={value}"]
-        self.cli("cluster", "start", "--dir", str(self.directory), *arguments)
+        wanted = given(*(f"{key}={value}" for key, value in {**ports, **options}.items()))
+        self.cli("cluster", "start", "--dir", str(self.directory), *size, *wanted)
         self.rest = f"127.0.0.1:{ports['rest.port']}"
 
     def stop(self) -> None:
@@ -68,9 +83,9 @@ class Cluster:
     def run(self, *arguments: str, **more: Any) -> subprocess.CompletedProcess[str]:
         return self.cli("run", "-m", self.rest, *arguments, **more)
 
-    def submit(self, job: Path, *arguments: str, parallelism: int = 1) -> str:
-        """Submits detached; answers the job's id."""
-        done = self.run("-d", "-p", str(parallelism), *arguments, str(job))
+    def submit(self, job: Path, *flags: str, parallelism: int = 1, arguments: tuple[str, ...] = ()) -> str:
+        """Submits detached, with arguments for the program; answers the job's id."""
+        done = self.run("-d", "-p", str(parallelism), *flags, str(job), *arguments)
         return done.stdout.split("JobID", 1)[1].split()[0]
 
     def get(self, path: str) -> Any:

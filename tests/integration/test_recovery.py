@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from processes import frozen, parent_of
-from system import Cluster, completed, wait_until, write_job
+from system import Cluster, completed, given, recovering, wait_until, write_job
 
 pytestmark = pytest.mark.process
 
@@ -66,17 +66,7 @@ def submit(cluster: Cluster, tmp_path: Path, *options: str) -> tuple[str, Path, 
     results, checkpoints = tmp_path / "results", tmp_path / "checkpoints"
     results.mkdir()
     job = write_job(tmp_path, "counts", JOB.format(keys=KEYS, records=RECORDS, folder=results, go=tmp_path / "go"))
-    wanted = [
-        "execution.checkpointing.interval=200ms",
-        f"execution.checkpointing.dir={checkpoints}",
-        "restart-strategy.type=fixed-delay",
-        "restart-strategy.fixed-delay.attempts=20",
-        "restart-strategy.fixed-delay.delay=100ms",
-        *options,
-    ]
-    arguments = [argument for option in wanted for argument in ("-D", option)]
-    job_id = cluster.submit(job, *arguments, parallelism=2)
-    return job_id, results, checkpoints
+    return cluster.submit(job, *given(*recovering(checkpoints), *options), parallelism=2), results, checkpoints
 
 
 def wait_for_state(cluster: Cluster, job_id: str, results: Path) -> None:
@@ -146,7 +136,7 @@ def test_a_damaged_checkpoint_ends_the_job_with_its_name(cluster: Cluster, tmp_p
     """Restarts would find it damaged each time, and an older one would repeat what was committed since."""
     job = write_job(tmp_path, "large", LARGE)
     options = ("execution.checkpointing.interval=1h", f"execution.checkpointing.dir={tmp_path / 'checkpoints'}")
-    job_id = cluster.submit(job, *(argument for option in options for argument in ("-D", option)))
+    job_id = cluster.submit(job, *given(*options))
     cluster.wait_for(job_id, "RUNNING")
     wait_until(lambda: cluster.records(job_id) > 0, "state")
     cluster.cli("checkpoint", "-m", cluster.rest, job_id)
@@ -173,8 +163,8 @@ def test_a_function_that_fails_now_and_then_is_no_end(cluster: Cluster, tmp_path
         "    return (number",
     ).format(keys=KEYS, records=RECORDS, folder=results, go=marker)
     job = write_job(tmp_path, "shaky", body)
-    interval = ("-D", "execution.checkpointing.interval=200ms")
-    job_id = cluster.submit(job, *interval, "-D", f"execution.checkpointing.dir={tmp_path / 'chk'}", parallelism=2)
+    options = ("execution.checkpointing.interval=200ms", f"execution.checkpointing.dir={tmp_path / 'chk'}")
+    job_id = cluster.submit(job, *given(*options), parallelism=2)
     cluster.wait_for(job_id, "FINISHED")
     assert counts(results) == expected()
     (entry,) = cluster.get(f"/jobs/{job_id}/exceptions")["exceptionHistory"]["entries"]
@@ -204,7 +194,7 @@ def test_only_the_failed_pipeline_restarts_and_its_splits_are_read_again(cluster
         """,
     )
     options = ("execution.checkpointing.interval=200ms", f"execution.checkpointing.dir={checkpoints}")
-    job_id = cluster.submit(job, *(a for option in options for a in ("-D", option)), parallelism=2)
+    job_id = cluster.submit(job, *given(*options), parallelism=2)
     cluster.wait_for_checkpoint(job_id)
     cluster.kill(cluster.workers()[0])
     wait_until(lambda: max(cluster.attempts(job_id)) == 1, "a new attempt")

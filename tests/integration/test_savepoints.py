@@ -16,7 +16,7 @@ from typing import Any
 import duckdb
 import pandas as pd
 import pytest
-from system import DEADLINE, Cluster, files_in, wait_until, write_job
+from system import DEADLINE, Cluster, files_in, given, wait_until, write_job
 
 from millstream.core.jobs.ids import JobId
 from millstream.core.messages.dispatcher import JobRequest
@@ -101,7 +101,7 @@ def make_job(folder: Path, results: Path, pause: float, **changes: Any) -> Path:
 
 
 def options(values: dict[str, Any]) -> list[str]:
-    return [part for key, value in values.items() for part in ("-D", f"{key}={value}")]
+    return given(*(f"{key}={value}" for key, value in values.items()))
 
 
 def starting_from(snapshot: str, **more: Any) -> list[str]:

@@ -6,7 +6,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from system import running_cluster, write_job
+from system import given, running_cluster, write_job
 
 pytestmark = pytest.mark.process
 
@@ -35,7 +35,7 @@ def test_a_job_runs_under_mutual_tls(tmp_path: Path) -> None:
         print(sorted(env.from_sequence(1, 6).key_by(lambda x: x).map(lambda x: x * x).execute_and_collect()))
         """
         script = write_job(tmp_path, "squares", body)
-        given = [part for key, value in options.items() for part in ("-D", f"{key}={value}")]
-        assert "[1, 4, 9, 16, 25, 36]" in cluster.run("-p", "2", *given, str(script)).stdout
+        secured = given(*(f"{key}={value}" for key, value in options.items()))
+        assert "[1, 4, 9, 16, 25, 36]" in cluster.run("-p", "2", *secured, str(script)).stdout
         refused = cluster.run("-p", "2", str(script), check=False)
         assert refused.returncode == 1, "a client without a certificate was let in"
