@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 from system import ENDED, Cluster, running_cluster, wait_until, write_job
 
-pytestmark = pytest.mark.process
+pytestmark = [pytest.mark.process, pytest.mark.alone]
 
 BODY = """
 import sys

@@ -21,7 +21,7 @@ import pytest
 from processes import frozen
 from system import Cluster, given, running_cluster, wait_until, write_job
 
-pytestmark = pytest.mark.process
+pytestmark = [pytest.mark.process, pytest.mark.alone]
 
 KEYS, LANES = 31, 2
 POLICIES = ("on_checkpoint_rolling_policy()", "default_rolling_policy(part_size=2048)")

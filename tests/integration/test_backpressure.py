@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from system import Cluster, wait_until, write_job
 
-pytestmark = pytest.mark.process
+pytestmark = [pytest.mark.process, pytest.mark.alone]
 
 
 def resident_mb(pid: int) -> float:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from system import Cluster, given, wait_until, write_job
 
-pytestmark = pytest.mark.process
+pytestmark = [pytest.mark.process, pytest.mark.alone]
 
 SECONDS = 0.02  # for each record
 

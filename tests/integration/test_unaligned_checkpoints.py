@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from system import Cluster, files_in, given, recovering, wait_until, write_job
 
-pytestmark = pytest.mark.process
+pytestmark = [pytest.mark.process, pytest.mark.alone]
 
 RECORDS, KEYS = 20_000, 7
 

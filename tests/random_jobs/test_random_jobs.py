@@ -38,7 +38,7 @@ from millstream.common import Configuration
 from millstream.core.errors import MillstreamError
 from millstream.datastream import StreamExecutionEnvironment
 
-pytestmark = pytest.mark.process
+pytestmark = [pytest.mark.process, pytest.mark.alone]
 
 ENDED = ("FINISHED", "FAILED", "CANCELED")
 
