@@ -53,7 +53,7 @@ env.execute("under fire")
 
 @pytest.fixture
 def chaos_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    options = {"heartbeat.interval": "500 ms", "heartbeat.timeout": "20 s"}
+    options = {"heartbeat.interval": "500 ms", "heartbeat.timeout": "8 s"}
     with running_cluster(tmp_path_factory.mktemp("chaos"), 2, 2, **options) as made:
         yield made
 
@@ -128,8 +128,6 @@ def test_no_record_is_lost_and_none_counts_twice(chaos_cluster: Cluster, tmp_pat
         "execution.checkpointing.tolerable-failed-checkpoints=1000000",
         f"execution.checkpointing.incremental={str(chance.random() < 0.5).lower()}",
         f"execution.checkpointing.unaligned.enabled={str(chance.random() < 0.5).lower()}",
-        "heartbeat.interval=500ms",
-        "heartbeat.timeout=4s",
         "restart-strategy.type=fixed-delay",
         "restart-strategy.fixed-delay.attempts=1000000",
         "restart-strategy.fixed-delay.delay=50ms",

@@ -115,14 +115,15 @@ def test_a_frozen_task_manager_is_given_up_after_the_heartbeat_timeout(own_clust
     wait_until(lambda: own_cluster.free_slots() == 4, "the thawed task manager to be back with free slots")
 
 
-def test_a_frozen_slot_worker_is_noticed_by_its_peers(cluster: Cluster, tmp_path: Path) -> None:
-    job_id = cluster.submit(write_job(tmp_path, "busy", BUSY), "-D", "heartbeat.timeout=5s", parallelism=4)
-    cluster.wait_for(job_id, "RUNNING")
-    wait_until(lambda: cluster.records(job_id) > 0, "records to flow")
-    with frozen(cluster.workers()[0]):
-        cluster.wait_for(job_id, "FAILED")
-        assert "lost the" in str(exceptions(cluster, job_id)[0]["stacktrace"])
-        wait_until(lambda: cluster.free_slots() == 4 and not cluster.workers(), "the frozen worker to be killed")
+def test_a_frozen_slot_worker_is_noticed_by_its_peers(own_cluster: Cluster, tmp_path: Path) -> None:
+    job_id = own_cluster.submit(write_job(tmp_path, "busy", BUSY), parallelism=4)
+    own_cluster.wait_for(job_id, "RUNNING")
+    wait_until(lambda: own_cluster.records(job_id) > 0, "records to flow")
+    with frozen(own_cluster.workers()[0]):
+        own_cluster.wait_for(job_id, "FAILED")
+        assert "lost the" in str(exceptions(own_cluster, job_id)[0]["stacktrace"])
+        wait_until(lambda: not own_cluster.workers(), "the frozen worker to be killed")
+        wait_until(lambda: own_cluster.free_slots() == 4, "its slot to be free")
 
 
 def test_too_few_slots_says_how_many_it_has_and_needs(cluster: Cluster, tmp_path: Path) -> None:

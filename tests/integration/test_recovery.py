@@ -116,18 +116,17 @@ def test_a_killed_task_manager_is_replaced_and_nothing_is_lost(own_cluster: Clus
     assert beginnings(results) == {1}
 
 
-def test_workers_that_lost_sight_of_each_other_go_on_together(cluster: Cluster, tmp_path: Path) -> None:
-    lost_after = ("heartbeat.interval=500ms", "heartbeat.timeout=6s", "task.cancellation.timeout=1h")
-    job_id, results, _ = submit(cluster, tmp_path, *lost_after)
-    wait_for_state(cluster, job_id, results)
-    before = cluster.workers()
+def test_workers_that_lost_sight_of_each_other_go_on_together(own_cluster: Cluster, tmp_path: Path) -> None:
+    job_id, results, _ = submit(own_cluster, tmp_path, "task.cancellation.timeout=1h")
+    wait_for_state(own_cluster, job_id, results)
+    before = own_cluster.workers()
     with frozen(before[0]):
-        cluster.wait_for(job_id, "RESTARTING")  # and it stays so: the frozen tasks cannot end
-    cluster.wait_for_restart(job_id)
-    cluster.wait_for(job_id, "RUNNING")
-    assert cluster.workers() == before
+        own_cluster.wait_for(job_id, "RESTARTING")  # and it stays so: the frozen tasks cannot end
+    own_cluster.wait_for_restart(job_id)
+    own_cluster.wait_for(job_id, "RUNNING")
+    assert own_cluster.workers() == before
     (tmp_path / "go").touch()
-    cluster.wait_for(job_id, "FINISHED")
+    own_cluster.wait_for(job_id, "FINISHED")
     assert counts(results) == expected()
     assert beginnings(results) == {1}
 
