@@ -523,7 +523,7 @@ class TestChannelTable:
 
     def test_what_is_remembered_of_channels_that_are_done_is_bounded(self) -> None:
         table = ChannelTable()
-        for restart in range(100):
+        for restart in range(70):
             numbers = range(restart * 1000, restart * 1000 + 1000)
             channels = [RemoteInputChannel(number, "source", PRODUCER) for number in numbers]
             gate = InputGate(channels, ElementCodec(t.LONG), CreditReceiver(numbers, 3, 0), lambda *_: None)
@@ -531,7 +531,7 @@ class TestChannelTable:
                 table.add_input(gate, channel)
             table.forget([gate], [])
         assert table.remembered <= 1 << 16
-        table.arrived(PRODUCER, pb.Frame(data=data(0, ROWS, 99_999)))
+        table.arrived(PRODUCER, pb.Frame(data=data(0, ROWS, 69_999)))
 
     def test_credit_that_comes_before_its_task_is_kept(self) -> None:
         table, link = ChannelTable(), Link()
