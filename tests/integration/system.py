@@ -88,6 +88,11 @@ class Cluster:
         done = self.run("-d", "-p", str(parallelism), *flags, str(job), *arguments)
         return done.stdout.split("JobID", 1)[1].split()[0]
 
+    def cancel(self, job_id: str) -> None:
+        """As a user does; returns when it is so."""
+        self.cli("cancel", "-m", self.rest, job_id)
+        self.wait_for(job_id, "CANCELED")
+
     def get(self, path: str) -> Any:
         with urllib.request.urlopen(f"http://{self.rest}{path}", timeout=DEADLINE) as answer:
             return json.load(answer)

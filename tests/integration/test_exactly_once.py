@@ -57,8 +57,7 @@ def cancelled_after(cluster: Cluster, job_id: str) -> Iterator[None]:
     try:
         yield
     finally:
-        cluster.cli("cancel", "-m", cluster.rest, job_id)
-        cluster.wait_for(job_id, "CANCELED")
+        cluster.cancel(job_id)
 
 
 def visible(folder: Path) -> Counter[tuple[int, int]]:

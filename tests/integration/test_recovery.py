@@ -75,16 +75,21 @@ def wait_for_state(cluster: Cluster, job_id: str, results: Path) -> None:
     cluster.wait_for_checkpoint(job_id)
 
 
+def ends_exactly(cluster: Cluster, job_id: str, results: Path) -> None:
+    """Lets the job go: it counts every record once, and has not begun anew."""
+    (results.parent / "go").touch()
+    cluster.wait_for(job_id, "FINISHED")
+    assert counts(results) == expected()
+    assert beginnings(results) == {1}
+
+
 @pytest.mark.parametrize("storage", ["filesystem", "jobmanager"])
 def test_a_killed_slot_worker_loses_and_doubles_nothing(cluster: Cluster, tmp_path: Path, storage: str) -> None:
     job_id, results, checkpoints = submit(cluster, tmp_path, f"execution.checkpointing.storage={storage}")
     for _ in range(2):
         wait_for_state(cluster, job_id, results)
         cluster.lose_a_worker(job_id)
-    (tmp_path / "go").touch()
-    cluster.wait_for(job_id, "FINISHED")
-    assert counts(results) == expected()
-    assert beginnings(results) == {1}
+    ends_exactly(cluster, job_id, results)
     wait_until(lambda: not completed(checkpoints), "the checkpoints of the finished job to be gone")
     wait_until(lambda: cluster.free_slots() == 4, "the slots to be free again")
 
@@ -99,10 +104,7 @@ def test_a_killed_enumerator_process_loses_and_doubles_nothing(cluster: Cluster,
         cluster.kill(enumerators)
         others.add(enumerators)
     cluster.wait_for_restart(job_id)
-    (tmp_path / "go").touch()
-    cluster.wait_for(job_id, "FINISHED")
-    assert counts(results) == expected()
-    assert beginnings(results) == {1}
+    ends_exactly(cluster, job_id, results)
 
 
 def test_a_killed_task_manager_is_replaced_and_nothing_is_lost(own_cluster: Cluster, tmp_path: Path) -> None:
@@ -110,10 +112,7 @@ def test_a_killed_task_manager_is_replaced_and_nothing_is_lost(own_cluster: Clus
     wait_for_state(own_cluster, job_id, results)
     own_cluster.kill(parent_of(own_cluster.workers()[0]))
     own_cluster.wait_for_restart(job_id)
-    (tmp_path / "go").touch()
-    own_cluster.wait_for(job_id, "FINISHED")
-    assert counts(results) == expected()
-    assert beginnings(results) == {1}
+    ends_exactly(own_cluster, job_id, results)
 
 
 def test_workers_that_lost_sight_of_each_other_go_on_together(own_cluster: Cluster, tmp_path: Path) -> None:
@@ -125,10 +124,7 @@ def test_workers_that_lost_sight_of_each_other_go_on_together(own_cluster: Clust
     own_cluster.wait_for_restart(job_id)
     own_cluster.wait_for(job_id, "RUNNING")
     assert own_cluster.workers() == before
-    (tmp_path / "go").touch()
-    own_cluster.wait_for(job_id, "FINISHED")
-    assert counts(results) == expected()
-    assert beginnings(results) == {1}
+    ends_exactly(own_cluster, job_id, results)
 
 
 def test_a_damaged_checkpoint_ends_the_job_with_its_name(cluster: Cluster, tmp_path: Path) -> None:

@@ -176,8 +176,7 @@ def savepoint(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Pat
     wait_for_state(folder / "first")
     result = snapshot(cluster, job_id, target_directory=str(folder))
     assert not result.error
-    cluster.cli("cancel", "-m", cluster.rest, job_id)
-    cluster.wait_for(job_id, "CANCELED")
+    cluster.cancel(job_id)
     return local(result.location)
 
 
@@ -378,8 +377,7 @@ def test_a_retained_checkpoint_is_taken_over_and_goes_when_it_is_no_longer_neede
     wait_for_state(first)
     result = snapshot(cluster, old, kind=SnapshotKind.CHECKPOINT)
     assert not result.error
-    cluster.cli("cancel", "-m", cluster.rest, old)
-    cluster.wait_for(old, "CANCELED")
+    cluster.cancel(old)
 
     def kept() -> list[Path]:
         return [file.parent for file in files_in(checkpoints, "_metadata.json")]
@@ -441,6 +439,5 @@ def test_what_cannot_be_taken_is_answered_with_the_reason(cluster: Cluster, tmp_
     (tmp_path / "file").touch()
     assert str(tmp_path / "file") in snapshot(cluster, job_id, target_directory=str(tmp_path / "file")).error
     assert cluster.state(job_id) == "RUNNING"
-    cluster.cli("cancel", "-m", cluster.rest, job_id)
-    cluster.wait_for(job_id, "CANCELED")
+    cluster.cancel(job_id)
     assert "CANCELED" in snapshot(cluster, job_id, target_directory=str(tmp_path)).error

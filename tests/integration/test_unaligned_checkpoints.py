@@ -82,8 +82,7 @@ def test_a_backpressured_job_is_checkpointed_quickly_and_goes_on_exactly(
         lambda: len(quick.completed()) >= 2 * len(patient.completed()) + 4,
         "many more checkpoints than aligned ones, each of which waits for all that is queued",
     )
-    cluster.cli("cancel", "-m", cluster.rest, patient.job_id)
-    cluster.wait_for(patient.job_id, "CANCELED")
+    cluster.cancel(patient.job_id)
     wait_until(lambda: len(cluster.workers()) == 2, "the cancelled job's workers to be gone")
     cluster.lose_a_worker(quick.job_id)
     quick.slow.unlink()
