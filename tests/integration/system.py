@@ -56,14 +56,15 @@ class Cluster:
     def __init__(self, directory: Path) -> None:
         self.directory = directory
         self.rest = ""
+        self.ports: dict[str, int] = {}
         self._restarted: list[subprocess.Popen[bytes]] = []
 
     def start(self, task_managers: int, slots: int, **options: str) -> None:
         size = ["--taskmanagers", str(task_managers), "--slots", str(slots), "--timeout", str(DEADLINE / 2)]
-        ports = free_ports()
-        wanted = given(*(f"{key}={value}" for key, value in {**ports, **options}.items()))
+        self.ports = free_ports()
+        wanted = given(*(f"{key}={value}" for key, value in {**self.ports, **options}.items()))
         self.cli("cluster", "start", "--dir", str(self.directory), *size, *wanted)
-        self.rest = f"127.0.0.1:{ports['rest.port']}"
+        self.rest = f"127.0.0.1:{self.ports['rest.port']}"
 
     def stop(self) -> None:
         try:

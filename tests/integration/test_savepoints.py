@@ -110,11 +110,10 @@ def starting_from(snapshot: str, **more: Any) -> list[str]:
 
 def call(cluster: Cluster, method: str, request: Any) -> Any:
     """Asks the dispatcher directly."""
-    lines = (cluster.directory / "conf" / "config.yaml").read_text().splitlines()
-    port = next(line.split(":")[-1].strip(" \"'") for line in lines if line.startswith("dispatcher.rpc.port"))
+    address = f"127.0.0.1:{cluster.ports['dispatcher.rpc.port']}"
 
     async def ask() -> Any:
-        async with open_channel(f"127.0.0.1:{port}", Configuration()) as channel:
+        async with open_channel(address, Configuration()) as channel:
             stub = Stub(channel, DISPATCHER)
             return await getattr(stub, method)(request, timeout=DEADLINE)
 

@@ -30,9 +30,8 @@ import pytest
 import random_oracle
 import random_plans
 import random_program
-from processes import processes_with
 from random_runs import Event, Leg, legs
-from system import DEADLINE, Cluster, wait_until
+from system import DEADLINE, ENDED, Cluster, running_cluster, wait_until
 
 from millstream.common import Configuration
 from millstream.core.errors import MillstreamError
@@ -40,29 +39,21 @@ from millstream.datastream import StreamExecutionEnvironment
 
 pytestmark = [pytest.mark.process, pytest.mark.alone]
 
-ENDED = ("FINISHED", "FAILED", "CANCELED")
-
 for module in (random_oracle, random_plans, random_program):
     cloudpickle.register_pickle_by_value(module)
 
 
 @pytest.fixture(scope="module")
 def job_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    made = Cluster(tmp_path_factory.mktemp("jobs"))
-    made.start(
-        2, 2,
-        **{
-            "heartbeat.interval": "500 ms",
-            "heartbeat.timeout": "10 s",
-            "slot.request.timeout": "60 s",
-            "execution.checkpointing.local-backup.dirs": str(made.directory / "local"),
-        },
-    )  # fmt: skip
-    try:
+    directory = tmp_path_factory.mktemp("jobs")
+    options = {
+        "heartbeat.interval": "500 ms",
+        "heartbeat.timeout": "10 s",
+        "slot.request.timeout": "60 s",
+        "execution.checkpointing.local-backup.dirs": str(directory / "local"),
+    }
+    with running_cluster(directory, 2, 2, **options) as made:
         yield made
-    finally:
-        made.stop()
-    wait_until(lambda: not processes_with(str(made.directory)), "every process of the cluster to be gone")
 
 
 class RandomJob:
@@ -98,7 +89,7 @@ class RandomJob:
         options = {
             **leg.options,
             "execution.target": "remote",
-            "dispatcher.rpc.port": dispatcher_port(self._cluster),
+            "dispatcher.rpc.port": str(self._cluster.ports["dispatcher.rpc.port"]),
             "execution.state-recovery.path": self._snapshot,
         }
         if "execution.checkpointing.storage" not in options:
@@ -304,11 +295,6 @@ class Running:
     def newest_checkpoint(self) -> str:
         newest = self._cluster.get(f"/jobs/{self._id}/checkpoints")["latest"]["completed"]
         return str(newest["external_path"]) if newest else ""
-
-
-def dispatcher_port(cluster: Cluster) -> str:
-    lines = (cluster.directory / "conf" / "config.yaml").read_text().splitlines()
-    return next(line.split(":")[-1].strip(" \"'") for line in lines if line.startswith("dispatcher.rpc.port"))
 
 
 def written(folder: Path, form: str) -> Counter[Any]:
