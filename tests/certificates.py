@@ -6,6 +6,7 @@ import subprocess
 from pathlib import Path
 
 _KEY = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes")
+_LOOPBACK = "subjectAltName=IP:127.0.0.1,DNS:localhost"
 
 
 def openssl(folder: Path, *arguments: str) -> None:
@@ -14,9 +15,9 @@ def openssl(folder: Path, *arguments: str) -> None:
 
 
 def make_authority(folder: Path, name: str) -> None:
-    """As `name.pem` and `name.key`."""
+    """As `name.pem` and `name.key`; it may also serve with it."""
     openssl(
-        folder, "req", "-x509", *_KEY, "-days", "2", "-subj", f"/CN={name}",
+        folder, "req", "-x509", *_KEY, "-days", "2", "-subj", f"/CN={name}", "-addext", _LOOPBACK,
         "-keyout", f"{name}.key", "-out", f"{name}.pem",
     )  # fmt: skip
 
@@ -24,7 +25,7 @@ def make_authority(folder: Path, name: str) -> None:
 def make_certificate(folder: Path, name: str, authority: str) -> None:
     """One that the authority signed, as `name.pem` and `name.key`."""
     openssl(folder, "req", *_KEY, "-subj", f"/CN={name}", "-keyout", f"{name}.key", "-out", f"{name}.csr")
-    (folder / f"{name}.ext").write_text("subjectAltName=IP:127.0.0.1,DNS:localhost\n")
+    (folder / f"{name}.ext").write_text(_LOOPBACK)
     openssl(
         folder, "x509", "-req", "-in", f"{name}.csr", "-CA", f"{authority}.pem", "-CAkey", f"{authority}.key",
         "-CAcreateserial", "-days", "2", "-extfile", f"{name}.ext", "-out", f"{name}.pem",
