@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
-import os
 import subprocess
 import sys
 import threading
@@ -15,6 +14,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from processes import fresh_environment
+from waiting import DEADLINE
 
 from millstream.core.jobs.graph import Artifact
 from millstream.core.messages.dispatcher import ArtifactChunk, ArtifactRequest, ArtifactStatus
@@ -23,7 +24,6 @@ from millstream.core.settings.configuration import Configuration
 from millstream.core.wire.contracts import DISPATCHER
 
 Answer = tuple[int, Any] | Callable[[], tuple[int, Any]]
-DEADLINE = 200.0
 
 
 class FakeCluster:
@@ -130,11 +130,7 @@ class Cli:
 
     def __init__(self, home: Path) -> None:
         self.home = home
-        dropped = ("MILLSTREAM_CONF_DIR", "MILLSTREAM_CLUSTER_DIR", "PYTHONPATH")
-        self.environment = {k: v for k, v in os.environ.items() if k not in dropped} | {
-            "HOME": str(home),
-            "TMPDIR": str(home),
-        }
+        self.environment = fresh_environment(HOME=str(home), TMPDIR=str(home))
 
     def command(self, *arguments: str) -> list[str]:
         return [sys.executable, "-m", "millstream.cli.main", *arguments]

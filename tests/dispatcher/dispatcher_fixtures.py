@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import http.client
-import io
 import json
-import zipfile
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -15,6 +13,7 @@ from typing import Any, TypeVar
 
 import jsonschema
 from waiting import DEADLINE
+from wheels import wheel_bytes
 
 from millstream.core.jobs.details import JobDetails
 from millstream.core.jobs.graph import JobEdge, JobGraph, JobVertex, OperatorInfo
@@ -194,20 +193,7 @@ class Checked:
 
 def wheel(files: dict[str, str], name: str = "tinyjob", entry: str | None = "tinyjob:main") -> bytes:
     """A wheel with these modules. Its entry point is in the group for jobs."""
-    info = f"{name}-1.0.dist-info"
-    members = {
-        **files,
-        f"{info}/METADATA": f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n",
-        f"{info}/WHEEL": "Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
-    }
-    if entry is not None:
-        members[f"{info}/entry_points.txt"] = f"[millstream.jobs]\nmain = {entry}\n"
-    members[f"{info}/RECORD"] = "".join(f"{path},,\n" for path in [*members, f"{info}/RECORD"])
-    buffer = io.BytesIO()
-    with zipfile.ZipFile(buffer, "w") as archive:
-        for path, content in members.items():
-            archive.writestr(path, content)
-    return buffer.getvalue()
+    return wheel_bytes(files, name, entry=entry)
 
 
 async def eventually(check: Callable[[], Awaitable[bool]]) -> None:

@@ -7,7 +7,6 @@ import http.client
 import pickle
 import shutil
 import ssl
-import subprocess
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,6 +14,7 @@ from typing import Any
 import grpc
 import jsonschema
 import pytest
+from certificates import make_authority
 from dispatcher_fixtures import (
     DEADLINE,
     Checked,
@@ -176,35 +176,32 @@ def test_jobs_in_flinks_shapes(tmp_path: Path) -> None:
     asyncio.run(scenario())
 
 
-def test_every_route_is_documented(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        async with running(configuration(tmp_path)) as service:
-            document = (await Http(service.rest_address)("GET", "/openapi.json", status=200)).json
-            assert document["openapi"].startswith("3.")
-            expected = {
-                "/overview", "/config", "/jobs", "/jobs/overview", "/jobs/{jobid}", "/jobs/{jobid}/plan",
-                "/jobs/{jobid}/config", "/jobs/{jobid}/exceptions", "/jobs/{jobid}/accumulators",
-                "/jobs/{jobid}/vertices/{vertexid}", "/taskmanagers", "/taskmanagers/{taskmanagerid}",
-                "/taskmanagers/{taskmanagerid}/log", "/taskmanagers/{taskmanagerid}/stdout", "/jars", "/jars/upload",
-                "/taskmanagers/{taskmanagerid}/logs", "/taskmanagers/{taskmanagerid}/logs/{name}",
-                "/jobmanager/log", "/jobmanager/logs", "/jobmanager/logs/{name}", "/jobmanager/stdout",
-                "/jars/{jarid}", "/jars/{jarid}/run", "/jars/{jarid}/plan", "/wheels", "/wheels/upload",
-                "/wheels/{wheelid}", "/wheels/{wheelid}/run", "/wheels/{wheelid}/plan", "/openapi.json",
-                "/jobs/{jobid}/checkpoints", "/jobs/{jobid}/checkpoints/config",
-                "/jobs/{jobid}/checkpoints/details/{checkpointid}",
-                "/jobs/{jobid}/checkpoints/details/{checkpointid}/subtasks/{vertexid}",
-                "/jobs/{jobid}/checkpoints/{triggerid}", "/jobs/{jobid}/savepoints",
-                "/jobs/{jobid}/savepoints/{triggerid}", "/jobs/{jobid}/stop", "/savepoint-disposal",
-                "/savepoint-disposal/{triggerid}",
-            }  # fmt: skip
-            assert set(document["paths"]) == expected
-            for operations in document["paths"].values():
-                for operation in operations.values():
-                    for response in operation["responses"].values():
-                        for content in response["content"].values():
-                            jsonschema.Draft202012Validator.check_schema(content["schema"])
-
-    asyncio.run(scenario())
+async def test_every_route_is_documented(tmp_path: Path) -> None:
+    async with running(configuration(tmp_path)) as service:
+        document = (await Http(service.rest_address)("GET", "/openapi.json", status=200)).json
+        assert document["openapi"].startswith("3.")
+        expected = {
+            "/overview", "/config", "/jobs", "/jobs/overview", "/jobs/{jobid}", "/jobs/{jobid}/plan",
+            "/jobs/{jobid}/config", "/jobs/{jobid}/exceptions", "/jobs/{jobid}/accumulators",
+            "/jobs/{jobid}/vertices/{vertexid}", "/taskmanagers", "/taskmanagers/{taskmanagerid}",
+            "/taskmanagers/{taskmanagerid}/log", "/taskmanagers/{taskmanagerid}/stdout", "/jars", "/jars/upload",
+            "/taskmanagers/{taskmanagerid}/logs", "/taskmanagers/{taskmanagerid}/logs/{name}",
+            "/jobmanager/log", "/jobmanager/logs", "/jobmanager/logs/{name}", "/jobmanager/stdout",
+            "/jars/{jarid}", "/jars/{jarid}/run", "/jars/{jarid}/plan", "/wheels", "/wheels/upload",
+            "/wheels/{wheelid}", "/wheels/{wheelid}/run", "/wheels/{wheelid}/plan", "/openapi.json",
+            "/jobs/{jobid}/checkpoints", "/jobs/{jobid}/checkpoints/config",
+            "/jobs/{jobid}/checkpoints/details/{checkpointid}",
+            "/jobs/{jobid}/checkpoints/details/{checkpointid}/subtasks/{vertexid}",
+            "/jobs/{jobid}/checkpoints/{triggerid}", "/jobs/{jobid}/savepoints",
+            "/jobs/{jobid}/savepoints/{triggerid}", "/jobs/{jobid}/stop", "/savepoint-disposal",
+            "/savepoint-disposal/{triggerid}",
+        }  # fmt: skip
+        assert set(document["paths"]) == expected
+        for operations in document["paths"].values():
+            for operation in operations.values():
+                for response in operation["responses"].values():
+                    for content in response["content"].values():
+                        jsonschema.Draft202012Validator.check_schema(content["schema"])
 
 
 @pytest.mark.parametrize(
@@ -224,38 +221,31 @@ def test_every_route_is_documented(tmp_path: Path) -> None:
         ("POST", "/jars/upload", 400, "expected a multipart form"),
     ],
 )
-def test_errors_are_one_line_of_json(tmp_path: Path, method: str, path: str, status: int, reason: str) -> None:
-    async def scenario() -> None:
-        async with running(configuration(tmp_path)) as service:
-            answer = await Http(service.rest_address)(method, path, status=status)
-            (error,) = answer.json["errors"]
-            assert reason in error
-            assert "\n" not in error
-
-    asyncio.run(scenario())
+async def test_errors_are_one_line_of_json(tmp_path: Path, method: str, path: str, status: int, reason: str) -> None:
+    async with running(configuration(tmp_path)) as service:
+        answer = await Http(service.rest_address)(method, path, status=status)
+        (error,) = answer.json["errors"]
+        assert reason in error
+        assert "\n" not in error
 
 
-def test_odd_requests_about_a_job(tmp_path: Path) -> None:
+async def test_odd_requests_about_a_job(tmp_path: Path) -> None:
     options = configuration(tmp_path)
-
-    async def scenario() -> None:
-        async with running(options) as service, client(service, options) as stub:
-            http = Http(service.rest_address)
-            job = graph()
-            await stub.submit_job(SubmitJobRequest(job))
-            path = f"/jobs/{job.job_id}"
-            assert "mode 'stop'" in (await http("PATCH", f"{path}?mode=stop", status=400)).json["errors"][0]
-            assert "not a whole number" in (
-                await http("GET", f"{path}/exceptions?maxExceptions=x", status=400)
-            ).json["errors"][0]
-            assert "no vertex" in (await http("GET", f"{path}/vertices/{new_id()}", status=404)).json["errors"][0]
-            other_site = {"Sec-Fetch-Site": "cross-site"}
-            assert (await http("PATCH", path, headers=other_site)).status == 403
-            await http("PATCH", path, status=202)
-            assert (await http("GET", path)).json["state"] == "CANCELED"
-            await http("PATCH", path, status=202)
-
-    asyncio.run(scenario())
+    async with running(options) as service, client(service, options) as stub:
+        http = Http(service.rest_address)
+        job = graph()
+        await stub.submit_job(SubmitJobRequest(job))
+        path = f"/jobs/{job.job_id}"
+        assert "mode 'stop'" in (await http("PATCH", f"{path}?mode=stop", status=400)).json["errors"][0]
+        assert "not a whole number" in (
+            await http("GET", f"{path}/exceptions?maxExceptions=x", status=400)
+        ).json["errors"][0]
+        assert "no vertex" in (await http("GET", f"{path}/vertices/{new_id()}", status=404)).json["errors"][0]
+        other_site = {"Sec-Fetch-Site": "cross-site"}
+        assert (await http("PATCH", path, headers=other_site)).status == 403
+        await http("PATCH", path, status=202)
+        assert (await http("GET", path)).json["state"] == "CANCELED"
+        await http("PATCH", path, status=202)
 
 
 class FakeCluster:
@@ -288,91 +278,78 @@ class FakeCluster:
         return tm.LogList((tm.LogFile("a.log", 7, 1000),))
 
 
-def test_task_managers_and_their_logs(tmp_path: Path) -> None:
+async def test_task_managers_and_their_logs(tmp_path: Path) -> None:
     plain = configuration(tmp_path)
-
-    async def scenario() -> None:
-        fake = FakeCluster()
-        handlers = [service_handler(RESOURCE_MANAGER, fake), service_handler(TASK_MANAGER, fake)]
-        server, port = await serve("127.0.0.1", 0, handlers, plain, "test")
-        fake.log_address = f"127.0.0.1:{port}"
-        try:
-            async with running(plain.merged({"resourcemanager.rpc.port": port})) as service:
-                http = Http(service.rest_address)
-                get = Checked(http, (await http("GET", "/openapi.json")).json)
-                overview = await get("GET", "/overview")
-                assert (overview["taskmanagers"], overview["slots-total"], overview["slots-available"]) == (1, 2, 1)
-                (listed,) = (await get("GET", "/taskmanagers"))["taskmanagers"]
-                assert (listed["slotsNumber"], listed["freeSlots"], listed["hardware"]["cpuCores"]) == (2, 1, 4)
-                shown = await get("GET", "/taskmanagers/{taskmanagerid}", "tm-1")
-                assert [slot["jobId"] for slot in shown["allocatedSlots"]] == ["y" * 32]
-                for name in ("log", "stdout"):
-                    answer = await http("GET", f"/taskmanagers/tm-1/{name}", status=200)
-                    assert answer.body == f"the {name} of tm-1\n".encode()
-                    assert answer.headers["content-type"].startswith("text/plain")
-                listing = await get("GET", "/taskmanagers/{taskmanagerid}/logs", "tm-1")
-                assert listing == {"logs": [{"name": "a.log", "size": 7, "mtime": 1000}]}
-                for part, content, given in (
-                    ("bytes=4-8", b"a.log", "bytes 4-8/18"),
-                    ("bytes=13-", b"tm-1\n", "bytes 13-17/18"),
-                    ("bytes=-2", b"1\n", "bytes 16-17/18"),
-                    ("bytes=18-", b"", "bytes */18"),
-                ):
-                    headers = {"Range": part}
-                    answer = await http("GET", "/taskmanagers/tm-1/logs/a.log", headers=headers, status=206)
-                    assert (answer.body, answer.headers["content-range"]) == (content, given)
-                await http("GET", "/taskmanagers/tm-1/logs/none.log", status=404)
-                fake.log_address = "127.0.0.1:1"
-                answer = await http("GET", "/taskmanagers/tm-1/log", status=500)
-                assert "does not answer" in answer.json["errors"][0]
-        finally:
-            await server.stop(None)
-
-    asyncio.run(scenario())
+    fake = FakeCluster()
+    handlers = [service_handler(RESOURCE_MANAGER, fake), service_handler(TASK_MANAGER, fake)]
+    server, port = await serve("127.0.0.1", 0, handlers, plain, "test")
+    fake.log_address = f"127.0.0.1:{port}"
+    try:
+        async with running(plain.merged({"resourcemanager.rpc.port": port})) as service:
+            http = Http(service.rest_address)
+            get = Checked(http, (await http("GET", "/openapi.json")).json)
+            overview = await get("GET", "/overview")
+            assert (overview["taskmanagers"], overview["slots-total"], overview["slots-available"]) == (1, 2, 1)
+            (listed,) = (await get("GET", "/taskmanagers"))["taskmanagers"]
+            assert (listed["slotsNumber"], listed["freeSlots"], listed["hardware"]["cpuCores"]) == (2, 1, 4)
+            shown = await get("GET", "/taskmanagers/{taskmanagerid}", "tm-1")
+            assert [slot["jobId"] for slot in shown["allocatedSlots"]] == ["y" * 32]
+            for name in ("log", "stdout"):
+                answer = await http("GET", f"/taskmanagers/tm-1/{name}", status=200)
+                assert answer.body == f"the {name} of tm-1\n".encode()
+                assert answer.headers["content-type"].startswith("text/plain")
+            listing = await get("GET", "/taskmanagers/{taskmanagerid}/logs", "tm-1")
+            assert listing == {"logs": [{"name": "a.log", "size": 7, "mtime": 1000}]}
+            for part, content, given in (
+                ("bytes=4-8", b"a.log", "bytes 4-8/18"),
+                ("bytes=13-", b"tm-1\n", "bytes 13-17/18"),
+                ("bytes=-2", b"1\n", "bytes 16-17/18"),
+                ("bytes=18-", b"", "bytes */18"),
+            ):
+                headers = {"Range": part}
+                answer = await http("GET", "/taskmanagers/tm-1/logs/a.log", headers=headers, status=206)
+                assert (answer.body, answer.headers["content-range"]) == (content, given)
+            await http("GET", "/taskmanagers/tm-1/logs/none.log", status=404)
+            fake.log_address = "127.0.0.1:1"
+            answer = await http("GET", "/taskmanagers/tm-1/log", status=500)
+            assert "does not answer" in answer.json["errors"][0]
+    finally:
+        await server.stop(None)
 
 
-def test_the_logs_of_the_services(tmp_path: Path) -> None:
+async def test_the_logs_of_the_services(tmp_path: Path) -> None:
     folder = tmp_path / "log"
     folder.mkdir()
     (folder / "jobmanager-1.log").write_text("job manager\n")
     (folder / "jobmanager-1.out").write_text("printed\n")
     (folder / "secret.txt").write_text("secret\n")
-
-    async def scenario() -> None:
-        async with running(configuration(tmp_path).merged({"env.log.dir": str(folder)})) as service:
-            http = Http(service.rest_address)
-            get = Checked(http, (await http("GET", "/openapi.json")).json)
-            listed = (await get("GET", "/jobmanager/logs"))["logs"]
-            assert [file["name"] for file in listed] == ["jobmanager-1.log", "jobmanager-1.out"]
-            assert (await http("GET", "/jobmanager/log", status=200)).body == b"job manager\n"
-            assert (await http("GET", "/jobmanager/stdout", status=200)).body == b"printed\n"
-            assert (await http("GET", "/jobmanager/logs/jobmanager-1.out", status=200)).body == b"printed\n"
-            for name in ("secret.txt", "..%2Fsecret.txt", "none.log"):
-                await http("GET", f"/jobmanager/logs/{name}", status=404)
-
-    asyncio.run(scenario())
+    async with running(configuration(tmp_path).merged({"env.log.dir": str(folder)})) as service:
+        http = Http(service.rest_address)
+        get = Checked(http, (await http("GET", "/openapi.json")).json)
+        listed = (await get("GET", "/jobmanager/logs"))["logs"]
+        assert [file["name"] for file in listed] == ["jobmanager-1.log", "jobmanager-1.out"]
+        assert (await http("GET", "/jobmanager/log", status=200)).body == b"job manager\n"
+        assert (await http("GET", "/jobmanager/stdout", status=200)).body == b"printed\n"
+        assert (await http("GET", "/jobmanager/logs/jobmanager-1.out", status=200)).body == b"printed\n"
+        for name in ("secret.txt", "..%2Fsecret.txt", "none.log"):
+            await http("GET", f"/jobmanager/logs/{name}", status=404)
 
 
-def test_the_service_reports_nothing_while_it_works_and_stops_twice(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        async with running(configuration(tmp_path)) as service:
-            failure = asyncio.ensure_future(service.failure())
-            await Http(service.rest_address)("GET", "/overview", status=200)
-            assert not failure.done()
-            failure.cancel()
-            await asyncio.wait_for(service.stop(), DEADLINE)
-        await service.stop()
-
-    asyncio.run(scenario())
+async def test_the_service_reports_nothing_while_it_works_and_stops_twice(tmp_path: Path) -> None:
+    async with running(configuration(tmp_path)) as service:
+        failure = asyncio.ensure_future(service.failure())
+        await Http(service.rest_address)("GET", "/overview", status=200)
+        assert not failure.done()
+        failure.cancel()
+        await asyncio.wait_for(service.stop(), DEADLINE)
+    await service.stop()
 
 
 @pytest.mark.process
 @pytest.mark.skipif(shutil.which("openssl") is None, reason="needs openssl to make a certificate")
-def test_https(tmp_path: Path) -> None:
-    cert, key = tmp_path / "cert.pem", tmp_path / "key.pem"
-    command = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=localhost"]
-    command += ["-addext", "subjectAltName=IP:127.0.0.1", "-out", str(cert), "-keyout", str(key)]
-    subprocess.run(command, check=True, capture_output=True)
+async def test_https(tmp_path: Path) -> None:
+    make_authority(tmp_path, "rest")
+    cert, key = tmp_path / "rest.pem", tmp_path / "rest.key"
     tls = {"security.ssl.rest.enabled": "true", "security.ssl.rest.cert": str(cert), "security.ssl.rest.key": str(key)}
 
     def rest_client(service: DispatcherService, options: dict[str, str]) -> RestClient:
@@ -388,23 +365,20 @@ def test_https(tmp_path: Path) -> None:
         finally:
             connection.close()
 
-    async def scenario() -> None:
-        async with running(configuration(tmp_path, **tls)) as service:
-            assert await asyncio.to_thread(request, service.rest_address) == 200
-            for options, advice in (
-                ({}, r"It speaks HTTPS: set 'security\.ssl\.rest\.enabled'"),
-                ({"security.ssl.rest.enabled": "true"}, r"Name a file with its certificate in 'security\.ssl\.rest\.c"),
-            ):
-                with pytest.raises(MillstreamError, match=advice):
-                    await asyncio.to_thread(rest_client(service, options).get, "/overview")
-            assert await asyncio.to_thread(rest_client(service, tls).get, "/overview")
-        async with running(configuration(tmp_path)) as service:
-            with pytest.raises(MillstreamError, match=r"does not speak HTTPS, but 'security\.ssl\.rest\.enabled'"):
-                await asyncio.to_thread(rest_client(service, tls).get, "/overview")
-        for wrong in ({"security.ssl.rest.key": ""}, {"security.ssl.rest.key": str(cert)}):
-            broken = DispatcherService(configuration(tmp_path, **{**tls, **wrong}))
-            with pytest.raises(MillstreamError, match=r"security\.ssl\.rest"):
-                await broken.start()
-            await broken.stop()
-
-    asyncio.run(scenario())
+    async with running(configuration(tmp_path, **tls)) as service:
+        assert await asyncio.to_thread(request, service.rest_address) == 200
+        for options, advice in (
+            ({}, r"It speaks HTTPS: set 'security\.ssl\.rest\.enabled'"),
+            ({"security.ssl.rest.enabled": "true"}, r"Name a file with its certificate in 'security\.ssl\.rest\.c"),
+        ):
+            with pytest.raises(MillstreamError, match=advice):
+                await asyncio.to_thread(rest_client(service, options).get, "/overview")
+        assert await asyncio.to_thread(rest_client(service, tls).get, "/overview")
+    async with running(configuration(tmp_path)) as service:
+        with pytest.raises(MillstreamError, match=r"does not speak HTTPS, but 'security\.ssl\.rest\.enabled'"):
+            await asyncio.to_thread(rest_client(service, tls).get, "/overview")
+    for wrong in ({"security.ssl.rest.key": ""}, {"security.ssl.rest.key": str(cert)}):
+        broken = DispatcherService(configuration(tmp_path, **{**tls, **wrong}))
+        with pytest.raises(MillstreamError, match=r"security\.ssl\.rest"):
+            await broken.start()
+        await broken.stop()

@@ -78,36 +78,32 @@ def test_of_a_running_job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     asyncio.run(scenario())
 
 
-def test_of_a_job_that_has_ended(tmp_path: Path) -> None:
+async def test_of_a_job_that_has_ended(tmp_path: Path) -> None:
     options = configuration(tmp_path)
-
-    async def scenario() -> None:
-        async with (
-            running(options) as service,
-            client(service, options) as stub,
-            job_manager(service, options) as manager,
-        ):
-            http, job, silent = Http(service.rest_address), graph(), graph()
-            for each, left in ((job, json.dumps(LEFT).encode()), (silent, b"")):
-                await stub.submit_job(SubmitJobRequest(each))
-                await manager.next(StartJob)
-                manager.report(JobDetails(each.job_id, "j", JobStatus.FINISHED, checkpoints=left))
-                await manager.next(ForgetJob)
-            root = f"/jobs/{job.job_id}/checkpoints"
-            expected = (LEFT["overview"], LEFT["config"], {"id": 7}, {"subtasks": []})
-            for path, shown in zip(PATHS, expected, strict=True):
-                assert (await http("GET", root + path, status=200)).json == shown
-            missing = {
-                "/details/9": "has no checkpoint 9",
-                "/details/8/subtasks/x": "has no vertex x",
-                "/details/9/subtasks/x": "has no checkpoint 9",
-            }
-            for path, reason in missing.items():
-                assert reason in (await http("GET", root + path, status=404)).json["errors"][0]
-            for path in PATHS:
-                answer = await http("GET", f"/jobs/{silent.job_id}/checkpoints{path}", status=404)
-                assert "nothing is known of the checkpoints" in answer.json["errors"][0]
-            await http("GET", f"/jobs/{'0' * 32}/checkpoints", status=404)
-            assert manager.told.empty(), "the job manager may have forgotten the job"
-
-    asyncio.run(scenario())
+    async with (
+        running(options) as service,
+        client(service, options) as stub,
+        job_manager(service, options) as manager,
+    ):
+        http, job, silent = Http(service.rest_address), graph(), graph()
+        for each, left in ((job, json.dumps(LEFT).encode()), (silent, b"")):
+            await stub.submit_job(SubmitJobRequest(each))
+            await manager.next(StartJob)
+            manager.report(JobDetails(each.job_id, "j", JobStatus.FINISHED, checkpoints=left))
+            await manager.next(ForgetJob)
+        root = f"/jobs/{job.job_id}/checkpoints"
+        expected = (LEFT["overview"], LEFT["config"], {"id": 7}, {"subtasks": []})
+        for path, shown in zip(PATHS, expected, strict=True):
+            assert (await http("GET", root + path, status=200)).json == shown
+        missing = {
+            "/details/9": "has no checkpoint 9",
+            "/details/8/subtasks/x": "has no vertex x",
+            "/details/9/subtasks/x": "has no checkpoint 9",
+        }
+        for path, reason in missing.items():
+            assert reason in (await http("GET", root + path, status=404)).json["errors"][0]
+        for path in PATHS:
+            answer = await http("GET", f"/jobs/{silent.job_id}/checkpoints{path}", status=404)
+            assert "nothing is known of the checkpoints" in answer.json["errors"][0]
+        await http("GET", f"/jobs/{'0' * 32}/checkpoints", status=404)
+        assert manager.told.empty(), "the job manager may have forgotten the job"

@@ -16,7 +16,7 @@ from typing import Any
 import duckdb
 import pandas as pd
 import pytest
-from system import DEADLINE, Cluster, files_in, wait_until, write_job
+from system import DEADLINE, Cluster, files_in, given, wait_until, write_job
 
 from millstream.core.jobs.ids import JobId
 from millstream.core.messages.dispatcher import JobRequest
@@ -101,7 +101,7 @@ def make_job(folder: Path, results: Path, pause: float, **changes: Any) -> Path:
 
 
 def options(values: dict[str, Any]) -> list[str]:
-    return [part for key, value in values.items() for part in ("-D", f"{key}={value}")]
+    return given(*(f"{key}={value}" for key, value in values.items()))
 
 
 def starting_from(snapshot: str, **more: Any) -> list[str]:
@@ -110,11 +110,10 @@ def starting_from(snapshot: str, **more: Any) -> list[str]:
 
 def call(cluster: Cluster, method: str, request: Any) -> Any:
     """Asks the dispatcher directly."""
-    lines = (cluster.directory / "conf" / "config.yaml").read_text().splitlines()
-    port = next(line.split(":")[-1].strip(" \"'") for line in lines if line.startswith("dispatcher.rpc.port"))
+    address = f"127.0.0.1:{cluster.ports['dispatcher.rpc.port']}"
 
     async def ask() -> Any:
-        async with open_channel(f"127.0.0.1:{port}", Configuration()) as channel:
+        async with open_channel(address, Configuration()) as channel:
             stub = Stub(channel, DISPATCHER)
             return await getattr(stub, method)(request, timeout=DEADLINE)
 
@@ -176,8 +175,7 @@ def savepoint(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Pat
     wait_for_state(folder / "first")
     result = snapshot(cluster, job_id, target_directory=str(folder))
     assert not result.error
-    cluster.cli("cancel", "-m", cluster.rest, job_id)
-    cluster.wait_for(job_id, "CANCELED")
+    cluster.cancel(job_id)
     return local(result.location)
 
 
@@ -378,8 +376,7 @@ def test_a_retained_checkpoint_is_taken_over_and_goes_when_it_is_no_longer_neede
     wait_for_state(first)
     result = snapshot(cluster, old, kind=SnapshotKind.CHECKPOINT)
     assert not result.error
-    cluster.cli("cancel", "-m", cluster.rest, old)
-    cluster.wait_for(old, "CANCELED")
+    cluster.cancel(old)
 
     def kept() -> list[Path]:
         return [file.parent for file in files_in(checkpoints, "_metadata.json")]
@@ -441,6 +438,5 @@ def test_what_cannot_be_taken_is_answered_with_the_reason(cluster: Cluster, tmp_
     (tmp_path / "file").touch()
     assert str(tmp_path / "file") in snapshot(cluster, job_id, target_directory=str(tmp_path / "file")).error
     assert cluster.state(job_id) == "RUNNING"
-    cluster.cli("cancel", "-m", cluster.rest, job_id)
-    cluster.wait_for(job_id, "CANCELED")
+    cluster.cancel(job_id)
     assert "CANCELED" in snapshot(cluster, job_id, target_directory=str(tmp_path)).error

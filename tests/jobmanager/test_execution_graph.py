@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from job_graphs import edge, job, pipeline, vertex
+from thoroughness import cases
 
 from millstream.core.jobs.graph import Artifact, ArtifactKind, JobGraph
 from millstream.core.jobs.ids import AllocationId, TaskManagerId
@@ -62,7 +63,7 @@ def graphs(draw: st.DrawFn) -> JobGraph:
     return job(vertices, draw(st.permutations(edges)))
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=cases(200))
 @given(graphs())
 def test_every_channel_has_two_ends_that_agree(graph: JobGraph) -> None:
     by_slot = deployed(graph)
@@ -84,7 +85,7 @@ def test_every_channel_has_two_ends_that_agree(graph: JobGraph) -> None:
     assert outgoing == incoming
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=cases(100))
 @given(graphs())
 def test_every_task_is_deployed_once_in_its_slice_with_all_its_inputs_and_outputs(graph: JobGraph) -> None:
     by_slot = deployed(graph)

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 from job_driver import JobDriver
 from job_graphs import edge, job, pipeline, vertex
+from thoroughness import cases
 
 from millstream.core.jobs.failure_kinds import FailureKind
 from millstream.core.jobs.failures import TaskFailure
@@ -190,4 +191,4 @@ class JobMasterMachine(RuleBasedStateMachine):
 
 
 TestJobMasterMachine = JobMasterMachine.TestCase
-TestJobMasterMachine.settings = settings(max_examples=150, stateful_step_count=40, deadline=None)
+TestJobMasterMachine.settings = settings(max_examples=cases(150), stateful_step_count=40)

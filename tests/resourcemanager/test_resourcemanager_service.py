@@ -104,81 +104,66 @@ async def running() -> AsyncIterator[Cluster]:
         await service.stop()
 
 
-def test_slots_reach_the_job_that_wants_them() -> None:
-    async def scenario() -> None:
-        async with running() as cluster:
-            job_manager = await cluster.job_manager("jm", job=2)
-            notice = await job_manager.next()
-            assert (notice.job_id, notice.available, notice.required) == ("job", 0, 2)
-            task_manager = await cluster.task_manager("tm", 3)
-            orders = [await task_manager.next() for _ in range(2)]
-            assert [(o.slot_index, o.job_id, o.job_manager_address) for o in orders] == [
-                (0, "job", "127.0.0.1:2"),
-                (1, "job", "127.0.0.1:2"),
-            ]
-            overview = await cluster.overview()
-            (info,) = overview.task_managers
-            assert (info.task_manager_id, info.cpu_cores, info.memory_bytes) == ("tm", 2, 7)
-            assert info.last_heartbeat > 0
-            assert [s.job_id for s in info.slots] == ["job", "job", ""]
-            assert overview.pending_slots == 0
-
-    asyncio.run(scenario())
+async def test_slots_reach_the_job_that_wants_them() -> None:
+    async with running() as cluster:
+        job_manager = await cluster.job_manager("jm", job=2)
+        notice = await job_manager.next()
+        assert (notice.job_id, notice.available, notice.required) == ("job", 0, 2)
+        task_manager = await cluster.task_manager("tm", 3)
+        orders = [await task_manager.next() for _ in range(2)]
+        assert [(o.slot_index, o.job_id, o.job_manager_address) for o in orders] == [
+            (0, "job", "127.0.0.1:2"),
+            (1, "job", "127.0.0.1:2"),
+        ]
+        overview = await cluster.overview()
+        (info,) = overview.task_managers
+        assert (info.task_manager_id, info.cpu_cores, info.memory_bytes) == ("tm", 2, 7)
+        assert info.last_heartbeat > 0
+        assert [s.job_id for s in info.slots] == ["job", "job", ""]
+        assert overview.pending_slots == 0
 
 
-def test_a_refused_slot_is_tried_again() -> None:
-    async def scenario() -> None:
-        async with running() as cluster:
-            task_manager = await cluster.task_manager("tm", 1)
-            await cluster.job_manager("jm", job=1)
-            first = await task_manager.next()
-            await task_manager.send(msg.SlotRefused(first.allocation_id, "busy"))
-            second = await task_manager.next()
-            assert second.slot_index == 0
-            assert second.allocation_id != first.allocation_id
-
-    asyncio.run(scenario())
+async def test_a_refused_slot_is_tried_again() -> None:
+    async with running() as cluster:
+        task_manager = await cluster.task_manager("tm", 1)
+        await cluster.job_manager("jm", job=1)
+        first = await task_manager.next()
+        await task_manager.send(msg.SlotRefused(first.allocation_id, "busy"))
+        second = await task_manager.next()
+        assert second.slot_index == 0
+        assert second.allocation_id != first.allocation_id
 
 
-def test_a_broken_session_loses_the_task_manager_and_says_what_is_missing() -> None:
-    async def scenario() -> None:
-        async with running() as cluster:
-            task_manager = await cluster.task_manager("tm", 1)
-            job_manager = await cluster.job_manager("jm", job=1)
-            await task_manager.next()
-            await task_manager.close()
-            notice = await job_manager.next()
-            assert (notice.available, notice.required) == (0, 1)
-            await cluster.overview_when(lambda o: not o.task_managers and o.pending_slots == 1)
-
-    asyncio.run(scenario())
+async def test_a_broken_session_loses_the_task_manager_and_says_what_is_missing() -> None:
+    async with running() as cluster:
+        task_manager = await cluster.task_manager("tm", 1)
+        job_manager = await cluster.job_manager("jm", job=1)
+        await task_manager.next()
+        await task_manager.close()
+        notice = await job_manager.next()
+        assert (notice.available, notice.required) == (0, 1)
+        await cluster.overview_when(lambda o: not o.task_managers and o.pending_slots == 1)
 
 
-def test_a_task_manager_that_registers_again_replaces_its_older_session() -> None:
-    async def scenario() -> None:
-        async with running() as cluster:
-            older = await cluster.task_manager("tm", 1)
-            await cluster.overview_when(lambda o: len(o.task_managers) == 1)
-            newer = await cluster.task_manager("tm", 2)
-            assert "closed the connection" in await older.ended()
-            overview = await cluster.overview_when(lambda o: [len(t.slots) for t in o.task_managers] == [2])
-            assert len(overview.task_managers) == 1
-            await cluster.job_manager("jm", job=1)
-            assert (await newer.next()).job_id == "job"
-
-    asyncio.run(scenario())
+async def test_a_task_manager_that_registers_again_replaces_its_older_session() -> None:
+    async with running() as cluster:
+        older = await cluster.task_manager("tm", 1)
+        await cluster.overview_when(lambda o: len(o.task_managers) == 1)
+        newer = await cluster.task_manager("tm", 2)
+        assert "closed the connection" in await older.ended()
+        overview = await cluster.overview_when(lambda o: [len(t.slots) for t in o.task_managers] == [2])
+        assert len(overview.task_managers) == 1
+        await cluster.job_manager("jm", job=1)
+        assert (await newer.next()).job_id == "job"
 
 
-def test_a_job_manager_declares_more_and_then_nothing() -> None:
-    async def scenario() -> None:
-        async with running() as cluster:
-            job_manager = await cluster.job_manager("jm")
-            await job_manager.send(msg.Requirement(JobId("job"), 2))
-            assert (await job_manager.next()).required == 2
-            await job_manager.send(msg.Requirement(JobId("job"), 0))
-            await cluster.overview_when(lambda o: o.pending_slots == 0)
-
-    asyncio.run(scenario())
+async def test_a_job_manager_declares_more_and_then_nothing() -> None:
+    async with running() as cluster:
+        job_manager = await cluster.job_manager("jm")
+        await job_manager.send(msg.Requirement(JobId("job"), 2))
+        assert (await job_manager.next()).required == 2
+        await job_manager.send(msg.Requirement(JobId("job"), 0))
+        await cluster.overview_when(lambda o: o.pending_slots == 0)
 
 
 @pytest.mark.parametrize(
@@ -188,26 +173,20 @@ def test_a_job_manager_declares_more_and_then_nothing() -> None:
         (JOB_MANAGER_AT_RESOURCE_MANAGER, msg.Requirement(JobId("job"), 1)),
     ],
 )
-def test_a_session_that_does_not_begin_with_a_registration_is_closed(
+async def test_a_session_that_does_not_begin_with_a_registration_is_closed(
     contract: SessionContract[Any, Any], first: msg.SlotReport | msg.Requirement
 ) -> None:
-    async def scenario() -> None:
-        async with running() as cluster:
-            peer = Peer(cluster.service.address, contract, cluster.configuration)
-            cluster.peers.append(peer)
-            await peer.send(first)
-            assert "closed the connection" in await peer.ended()
-
-    asyncio.run(scenario())
+    async with running() as cluster:
+        peer = Peer(cluster.service.address, contract, cluster.configuration)
+        cluster.peers.append(peer)
+        await peer.send(first)
+        assert "closed the connection" in await peer.ended()
 
 
-def test_a_port_that_is_taken_is_named() -> None:
-    async def scenario() -> None:
-        async with running() as cluster:
-            port = cluster.service.address.rpartition(":")[2]
-            second = ResourceManagerService(Configuration({**BASE, "resourcemanager.rpc.port": port}))
-            with pytest.raises(MillstreamError, match=rf"127\.0\.0\.1:{port} \(resourcemanager\.rpc\.port\)"):
-                await second.start()
-            await second.stop()
-
-    asyncio.run(scenario())
+async def test_a_port_that_is_taken_is_named() -> None:
+    async with running() as cluster:
+        port = cluster.service.address.rpartition(":")[2]
+        second = ResourceManagerService(Configuration({**BASE, "resourcemanager.rpc.port": port}))
+        with pytest.raises(MillstreamError, match=rf"127\.0\.0\.1:{port} \(resourcemanager\.rpc\.port\)"):
+            await second.start()
+        await second.stop()

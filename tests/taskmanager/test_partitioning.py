@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from thoroughness import cases
 
 from millstream.core.jobs import plan
 from millstream.core.jobs.plan import EdgeSpec, KeySelector
@@ -90,7 +91,7 @@ sizes = st.lists(st.integers(1, 30), min_size=1, max_size=4)
 
 @pytest.mark.parametrize("partitioner", PARTITIONERS, ids=lambda p: type(p).__name__)
 @pytest.mark.parametrize("columns", [False, True])
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=cases(15))
 @given(sizes=sizes, channels=st.integers(1, 5), timed=st.booleans())
 def test_nothing_is_lost_and_order_is_kept(
     partitioner: plan.Partitioner, columns: bool, sizes: list[int], channels: int, timed: bool
@@ -179,7 +180,7 @@ def test_rows_and_columns_take_the_same_way(
 ) -> None:
     selector = KeySelector(tuple(f"f{i}" if by_name else i for i in range(len(kinds))))
 
-    @settings(max_examples=25, deadline=None)
+    @settings(max_examples=cases(25))
     @given(st.lists(keys, min_size=1, max_size=20), st.sampled_from([(2, 128), (3, 128), (7, 7), (5, 256), (128, 128)]))
     def check(values: list[tuple[Any, ...]], scale: tuple[int, int]) -> None:
         channels, max_parallelism = scale

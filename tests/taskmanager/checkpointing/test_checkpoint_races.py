@@ -18,6 +18,7 @@ from typing import Any
 from checkpoint_rig import COUNTED, CheckpointRig, PositionedSource, chain_of
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
+from thoroughness import cases
 from worker_rig import WRITTEN, NamedSink, edge
 
 from millstream.core.clock import Instant
@@ -266,7 +267,7 @@ def written() -> Counter[str]:
     return Counter(row[0] for row in WRITTEN["races"] if isinstance(row, tuple))
 
 
-@settings(max_examples=40, deadline=None, phases=PHASES)
+@settings(max_examples=cases(40), phases=PHASES)
 @given(seed=st.integers(0, 2**32), options=SETTINGS)
 def test_a_bounded_job_ends_with_consistent_checkpoints(seed: int, options: CheckpointSettings) -> None:
     simulation = Simulation(seed, options)
@@ -282,7 +283,7 @@ def test_a_bounded_job_ends_with_consistent_checkpoints(seed: int, options: Chec
         simulation.rig.close()
 
 
-@settings(max_examples=40, deadline=None, phases=PHASES)
+@settings(max_examples=cases(40), phases=PHASES)
 @given(seed=st.integers(0, 2**32), options=SETTINGS, drain=st.booleans(), after=st.integers(0, 600))
 def test_a_stopped_job_ends_where_its_savepoint_is(
     seed: int, options: CheckpointSettings, drain: bool, after: int

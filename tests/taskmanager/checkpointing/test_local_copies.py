@@ -15,6 +15,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 from pyarrow import fs
+from thoroughness import cases
 from worker_rig import WRITTEN, NamedSink
 
 from millstream.core.jobs import plan
@@ -238,7 +239,7 @@ def test_copies_are_those_that_are_referred_to(tmp_path: Path) -> None:
         folder = tmp_path
 
     case: Any = Model.TestCase
-    case.settings = settings(max_examples=60, stateful_step_count=25, deadline=None)
+    case.settings = settings(max_examples=cases(60), stateful_step_count=25)
     case("runTest").runTest()
 
 

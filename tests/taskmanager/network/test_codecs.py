@@ -23,6 +23,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from thoroughness import cases
 
 from millstream.core.pickling import to_bytes
 from millstream.core.records import types as t
@@ -198,7 +199,7 @@ def typed(depth: int) -> st.SearchStrategy[tuple[t.TypeInformation, st.SearchStr
     )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=cases(150))
 @given(typed(2), st.data())
 def test_records_of_every_declared_type_come_back(
     pair: tuple[t.TypeInformation, st.SearchStrategy[Any]], data: st.DataObject
@@ -213,7 +214,7 @@ def test_records_of_every_declared_type_come_back(
 def test_times_and_decimals_travel_as_message_pack(
     record_type: t.TypeInformation, values: st.SearchStrategy[Any]
 ) -> None:
-    @settings(max_examples=20)
+    @settings(max_examples=cases(20))
     @given(st.lists(st.none() | values))
     def check(rows: list[Any]) -> None:
         codec = check_round_trip(record_type, rows, None)
@@ -238,7 +239,7 @@ undeclared = st.recursive(
 )  # fmt: skip
 
 
-@settings(max_examples=60)
+@settings(max_examples=cases(60))
 @given(st.lists(undeclared, max_size=5))
 def test_undeclared_records_are_pickled(rows: list[Any]) -> None:
     assert check_round_trip(t.PICKLED, rows, None) is Codec.PICKLE
@@ -467,7 +468,7 @@ def _is_utf8(text: str) -> bool:
     return not any(0xD800 <= ord(c) < 0xE000 for c in text)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=cases(200))
 @given(st.data())
 def test_a_field_that_is_not_what_was_declared_arrives_as_it_was(data: st.DataObject) -> None:
     cls = data.draw(st.sampled_from([Everything, AlmostEverything]))
@@ -479,7 +480,7 @@ def test_a_field_that_is_not_what_was_declared_arrives_as_it_was(data: st.DataOb
     check_round_trip(t.DataclassType(cls), rows, None)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=cases(200))
 @given(typed(2), st.data())
 def test_records_that_are_not_of_the_declared_type_arrive_as_they_were(
     pair: tuple[t.TypeInformation, st.SearchStrategy[Any]], data: st.DataObject

@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from thoroughness import cases
 
 from millstream.core.jobs import plan
 from millstream.core.records import types as t
@@ -97,7 +98,7 @@ def rows_in(elements: list[tuple[int, Any]]) -> list[Any]:
 
 
 @pytest.mark.parametrize("compressed", [False, True])
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=cases(30))
 @given(
     batches=st.lists(st.lists(st.text(max_size=300), max_size=20), max_size=10),
     segment=st.sampled_from([64, 1000, 100_000]),
@@ -562,7 +563,7 @@ class TestChannelTable:
 
     def test_what_is_remembered_of_channels_that_are_done_is_bounded(self) -> None:
         table = ChannelTable()
-        for restart in range(100):
+        for restart in range(70):
             numbers = range(restart * 1000, restart * 1000 + 1000)
             channels = [RemoteInputChannel(number, "source", PRODUCER) for number in numbers]
             gate = InputGate(channels, ElementCodec(t.LONG), CreditReceiver(numbers, 3, 0), lambda *_: None)
@@ -570,7 +571,7 @@ class TestChannelTable:
                 table.add_input(gate, channel)
             table.forget([gate], [])
         assert table.remembered <= 1 << 16
-        table.arrived(PRODUCER, pb.Frame(data=data(0, ROWS, 99_999)))
+        table.arrived(PRODUCER, pb.Frame(data=data(0, ROWS, 69_999)))
 
     def test_credit_that_comes_before_its_task_is_kept(self) -> None:
         table, link = ChannelTable(), Link()

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+from thoroughness import cases
 
 from millstream.client.result_buffer import ResultBuffer
 from millstream.core.errors import JobExecutionError
@@ -160,7 +161,7 @@ def test_a_result_that_cannot_be_pickled_is_blamed() -> None:
     assert caught.value.record is lock
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=cases(50))
 @given(st.lists(st.tuples(st.integers(0, 5), st.booleans(), st.booleans()), max_size=30))
 def test_a_client_that_repeats_itself_gets_everything_once(steps: list[tuple[int, bool, bool]]) -> None:
     """Answers may be lost on their way; the client asks again from where it is."""
@@ -315,4 +316,4 @@ class CollectModel(RuleBasedStateMachine):
 
 
 TestCollectModel = CollectModel.TestCase
-TestCollectModel.settings = settings(max_examples=100, stateful_step_count=30, deadline=None)
+TestCollectModel.settings = settings(max_examples=cases(100), stateful_step_count=30)

@@ -132,7 +132,9 @@ class Session(Generic[S, R]):
                     return
                 await self._stream.write(raw)
                 del message, raw  # it may hold a whole job, and the next one may be long in coming
-        except (grpc.RpcError, asyncio.InvalidStateError) as error:
+        except asyncio.InvalidStateError:
+            return  # the call is over: reading from it tells how it ended
+        except grpc.RpcError as error:
             self.close(self._ending(error))
         except Exception as error:
             log.exception("a message to %s cannot be sent", self.peer)
