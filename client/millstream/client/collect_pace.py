@@ -1,7 +1,7 @@
 """When a client asks for results again. Pure.
 
 Each request passes through the dispatcher, the job manager and the task manager to the slot worker and back, which
-takes some 4 ms of processor time from a job on the same machine. So a client asks at once only where many results wait,
+takes some 5 ms of processor time from a job on the same machine. So a client asks at once only where many results wait,
 and after the first results, which may be all. While some come with every answer it waits longer and longer, and while
 none come it looks again soon.
 """

@@ -8,7 +8,7 @@ travels with each buffer, so a channel may mix them. Signals have tags in its pl
 
 A payload of pickled rows is one pickle or more, one behind the other, each of a batch. A buffer of small records holds
 tens of thousands, whose objects fit into no processor's cache: they are written as they come and read when their turn
-comes, some thousand at a time. For pairs of numbers that makes up a sixth of all that a pipeline does.
+comes, some thousand at a time. For pairs of numbers that saves a twentieth of all that a slot worker does.
 """
 
 from __future__ import annotations
