@@ -9,7 +9,12 @@ INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --ed
 PYTEST_FLAGS ?=
 CONTRACTS := $(wildcard proto/millstream/proto/*.proto)
 
-.PHONY: demo check test test-long tests-without-processes tests-with-processes lint bench bench-long docs clean
+# Compiled modules are kept whatever the shell says: else every worker of pytest, and every process that a test starts,
+# compiles all that it imports.
+unexport PYTHONDONTWRITEBYTECODE
+
+.PHONY: demo check test test-long tests-without-processes tests-with-processes tests-alone \
+	lint bench bench-long docs clean
 
 $(BASE): pyproject.toml hatch_build.py $(CONTRACTS)  # what users install, and nothing else
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -29,23 +34,28 @@ lint: $(READY)
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-check: $(READY)  ## for every change: lint, types, and all tests that start no process; about two minutes
-	$(MAKE) --jobs=2 --keep-going --output-sync=target lint tests-without-processes
+check: $(READY)  ## for every change: lint, types, and all tests that start no process, with a quarter of the examples
+	$(MAKE) --jobs=2 --keep-going --output-sync=target lint tests-without-processes EXAMPLES=daily
 
 test: lint  ## everything that CI runs, to its end even if something fails
-	$(MAKE) --keep-going tests-without-processes tests-with-processes
+	$(MAKE) --keep-going $(TESTS)
 
 test-long: lint  ## the same with the long versions of the chaos and load tests
-	$(MAKE) --keep-going tests-without-processes tests-with-processes NOT_LONG=
+	$(MAKE) --keep-going $(TESTS) NOT_LONG=
 
+TESTS := tests-without-processes tests-with-processes tests-alone
 NOT_LONG := and not long
+EXAMPLES := full# see tests/thoroughness.py
 OR_NONE := || test $$? -eq 5# what pytest exits with when PYTEST_FLAGS leave no test
 
 tests-without-processes: $(READY)  # a test that starts a process carries the marker `process`, or fails
-	$(BIN)/pytest -m 'not process $(NOT_LONG)' --numprocesses=auto $(PYTEST_FLAGS) $(OR_NONE)
+	$(BIN)/pytest -m 'not process $(NOT_LONG)' --numprocesses=auto --hypothesis-profile=$(EXAMPLES) $(PYTEST_FLAGS) $(OR_NONE)
 
-tests-with-processes: $(READY)  # one at a time: what they start has both cores
-	$(BIN)/pytest -m 'process $(NOT_LONG)' $(PYTEST_FLAGS) $(OR_NONE)
+tests-with-processes: $(READY)  # two files at a time, as the tests of a file may share a cluster
+	$(BIN)/pytest -m 'process and not alone $(NOT_LONG)' --numprocesses=2 --dist=loadfile $(PYTEST_FLAGS) $(OR_NONE)
+
+tests-alone: $(READY)
+	$(BIN)/pytest -m 'process and alone $(NOT_LONG)' $(PYTEST_FLAGS) $(OR_NONE)
 
 bench: $(READY)  ## measured comparisons; writes benchmarks/RESULTS.md
 	$(BIN)/python benchmarks/run.py

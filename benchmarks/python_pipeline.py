@@ -73,7 +73,7 @@ def run_bytewax(records: int, *arguments: str) -> Timing:
     """One execution, checked, with further arguments for Bytewax."""
     if importlib.util.find_spec("bytewax") is None:
         raise BenchmarkError("Bytewax is not installed: it comes with the extra 'bench'")
-    addresses = ";".join(f"127.0.0.1:{port}" for port in _free_ports(2))
+    addresses = ";".join(f"127.0.0.1:{port}" for port in free_ports(2))
     with Run() as run:
         for process in range(2):
             flow = f"pipeline_bytewax:pipeline({records})"
@@ -135,7 +135,8 @@ def all_rates(timings: list[Timing]) -> str:
     return "runs: " + ", ".join(f"{timing.rate / 1e6:.2f} M" for timing in timings)
 
 
-def _free_ports(count: int) -> list[int]:
+def free_ports(count: int) -> list[int]:
+    """Ports that nobody listens on."""
     sockets = [socket.socket() for _ in range(count)]
     try:
         for each in sockets:

@@ -24,6 +24,7 @@ from rows import BenchmarkError, Row, Scale  # noqa: E402
 
 BENCHMARKS = (
     "python_pipeline",
+    "collected_pipeline",
     "arrow_shuffle",
     "streaming_grep",
     "shuffle_latency",

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 import signal
 from collections.abc import Generator, Iterator
 
 import pytest
-from hypothesis import HealthCheck, settings
 from process_marks import ProcessMarks
+from thoroughness import register_profiles
+from waiting import run
 
-# On a busy machine any example may take its time, above all the first one, which loads what it needs; so may making it.
-# In CI the examples are the same each time, as Hypothesis has it by default there: chance is for the daily runs.
-settings.register_profile(
-    "any-pace", deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize="CI" in os.environ
-)
-settings.load_profile("any-pace")
+register_profiles()
 
 # A shell that runs the tests in the background has them ignore SIGINT, and so every process that they start: the tests
 # of Ctrl-C would wait for ever. With a handler of its own in this process, children start with the default again.
@@ -27,6 +24,16 @@ os.environ["no_proxy"] = ",".join(filter(None, (os.environ.get("no_proxy"), "127
 
 def pytest_configure(config: pytest.Config) -> None:
     config.pluginmanager.register(ProcessMarks())
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
+    """A test that is a coroutine runs on a loop of its own, within the deadline."""
+    if not inspect.iscoroutinefunction(pyfuncitem.obj):
+        return None
+    names = inspect.signature(pyfuncitem.obj).parameters
+    run(lambda: pyfuncitem.obj(**{name: pyfuncitem.funcargs[name] for name in names}))
+    return True
 
 
 @pytest.hookimpl(wrapper=True)

@@ -64,7 +64,8 @@ class LastOfEachKey(DynamicSink[tuple[str, int]]):
         return _LastWriter()
 
 
-def _add(total: int | None, value: int) -> tuple[int, int]:
+def add(total: int | None, value: int) -> tuple[int, int]:
+    """The new sum, to keep and to emit."""
     total = value if total is None else total + value
     return total, total
 
@@ -73,7 +74,7 @@ def pipeline(records: int) -> Dataflow:
     flow = Dataflow("python_pipeline")
     numbers = op.input("numbers", flow, Numbers(records))
     pairs = op.map("pair", numbers, lambda x: (str(x % 500), x))
-    sums = op.stateful_map("sum", pairs, _add)
+    sums = op.stateful_map("sum", pairs, add)
     even = op.filter("even", sums, lambda pair: pair[1] % 2 == 0)
     op.output("last", even, LastOfEachKey())
     return flow

@@ -10,18 +10,15 @@ import json
 import os
 import random
 import signal
-import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parent.parent / "integration"))
 from system import ENDED, Cluster, running_cluster, wait_until, write_job
 
-pytestmark = pytest.mark.process
+pytestmark = [pytest.mark.process, pytest.mark.alone]
 
 BODY = """
 import sys
@@ -51,8 +48,8 @@ def test_every_job_ends_and_nothing_leaks(storm_cluster: Cluster, tmp_path: Path
 
     def submit(plan: tuple[int, int, int]) -> str:
         number, parallelism, count = plan
-        done = storm_cluster.run("-d", "-p", str(parallelism), str(script), str(count), str(tmp_path / str(number)))
-        return done.stdout.split("JobID", 1)[1].split()[0]
+        arguments = (str(count), str(tmp_path / str(number)))
+        return storm_cluster.submit(script, parallelism=parallelism, arguments=arguments)
 
     with ThreadPoolExecutor(2) as pool:
         submitted = dict(zip(plans, pool.map(submit, plans), strict=True))

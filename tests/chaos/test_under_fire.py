@@ -11,7 +11,6 @@ from __future__ import annotations
 import json
 import os
 import random
-import sys
 from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import suppress
@@ -19,11 +18,10 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
+from processes import frozen
+from system import Cluster, given, running_cluster, wait_until, write_job
 
-sys.path.insert(0, str(Path(__file__).parent.parent / "integration"))
-from system import Cluster, running_cluster, wait_until, write_job
-
-pytestmark = pytest.mark.process
+pytestmark = [pytest.mark.process, pytest.mark.alone]
 
 KEYS, LANES = 31, 2
 POLICIES = ("on_checkpoint_rolling_policy()", "default_rolling_policy(part_size=2048)")
@@ -55,7 +53,7 @@ env.execute("under fire")
 
 @pytest.fixture
 def chaos_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    options = {"heartbeat.interval": "500 ms", "heartbeat.timeout": "20 s"}
+    options = {"heartbeat.interval": "500 ms", "heartbeat.timeout": "8 s"}
     with running_cluster(tmp_path_factory.mktemp("chaos"), 2, 2, **options) as made:
         yield made
 
@@ -94,7 +92,7 @@ class Chaos:
         def noticed() -> bool:
             return self.cluster.state(self.job_id) == "RESTARTING" or self.cluster.attempts(self.job_id) != before
 
-        with suppress(ProcessLookupError), self.cluster.frozen(worker):
+        with suppress(ProcessLookupError), frozen(worker):
             wait_until(noticed, "the frozen worker to be noticed")
         return "frozen slot worker"
 
@@ -130,17 +128,13 @@ def test_no_record_is_lost_and_none_counts_twice(chaos_cluster: Cluster, tmp_pat
         "execution.checkpointing.tolerable-failed-checkpoints=1000000",
         f"execution.checkpointing.incremental={str(chance.random() < 0.5).lower()}",
         f"execution.checkpointing.unaligned.enabled={str(chance.random() < 0.5).lower()}",
-        "heartbeat.interval=500ms",
-        "heartbeat.timeout=4s",
         "restart-strategy.type=fixed-delay",
         "restart-strategy.fixed-delay.attempts=1000000",
         "restart-strategy.fixed-delay.delay=50ms",
     ]
     print(options)
-    arguments = [argument for option in options for argument in ("-D", option)]
     output = tmp_path / "output"
-    done = chaos_cluster.run("-d", "-p", str(LANES), *arguments, str(script), str(output))
-    job_id = done.stdout.split("JobID", 1)[1].split()[0]
+    job_id = chaos_cluster.submit(script, *given(*options), parallelism=LANES, arguments=(str(output),))
     chaos_cluster.wait_for(job_id, "RUNNING")
     chaos = Chaos(chaos_cluster, job_id, tmp_path / "checkpoints", chance)
     for number in range(kills):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
-import os
 import subprocess
 import sys
 import threading
@@ -15,14 +14,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from processes import fresh_environment
+from waiting import DEADLINE
 
+from millstream.core.jobs.graph import Artifact
+from millstream.core.messages.dispatcher import ArtifactChunk, ArtifactRequest, ArtifactStatus
 from millstream.core.services.rpc import serve, service_handler
 from millstream.core.settings.configuration import Configuration
-from millstream.proto import dispatcher_pb2 as pb
-from millstream.proto import graph_pb2
+from millstream.core.wire.contracts import DISPATCHER
 
 Answer = tuple[int, Any] | Callable[[], tuple[int, Any]]
-DEADLINE = 200.0
 
 
 class FakeCluster:
@@ -42,15 +43,17 @@ class FakeDispatcher:
     def __init__(self, cluster: FakeCluster) -> None:
         self._cluster = cluster
 
-    async def has_artifact(self, request: pb.ArtifactRequest, context: Any) -> pb.ArtifactStatus:
-        return pb.ArtifactStatus(present=request.sha256 in self._cluster.artifacts)
+    async def has_artifact(self, request: ArtifactRequest, context: Any) -> ArtifactStatus:
+        return ArtifactStatus(request.sha256 in self._cluster.artifacts)
 
-    async def upload_artifact(self, chunks: AsyncIterator[pb.ArtifactChunk], context: Any) -> graph_pb2.Artifact:
+    async def upload_artifact(self, chunks: AsyncIterator[ArtifactChunk], context: Any) -> Artifact:
         parts = [chunk async for chunk in chunks]
         content = b"".join(part.data for part in parts)
-        assert hashlib.sha256(content).hexdigest() == parts[0].artifact.sha256
-        self._cluster.artifacts[parts[0].artifact.sha256] = content
-        return parts[0].artifact
+        artifact = parts[0].artifact
+        assert artifact is not None
+        assert hashlib.sha256(content).hexdigest() == artifact.sha256
+        self._cluster.artifacts[artifact.sha256] = content
+        return artifact
 
     def __getattr__(self, name: str) -> Any:
         async def missing(*_: Any) -> None:
@@ -103,7 +106,7 @@ def fake_dispatcher(fake_cluster: FakeCluster) -> Iterator[FakeCluster]:
     stop = asyncio.Event()
 
     async def serving() -> None:
-        handler = service_handler(pb.DESCRIPTOR.services_by_name["Dispatcher"], FakeDispatcher(fake_cluster))
+        handler = service_handler(DISPATCHER, FakeDispatcher(fake_cluster))
         server, port = await serve("127.0.0.1", 0, [handler], Configuration(), "dispatcher.rpc.port")
         ready.append(port)
         started.set()
@@ -127,11 +130,7 @@ class Cli:
 
     def __init__(self, home: Path) -> None:
         self.home = home
-        dropped = ("MILLSTREAM_CONF_DIR", "MILLSTREAM_CLUSTER_DIR", "PYTHONPATH")
-        self.environment = {k: v for k, v in os.environ.items() if k not in dropped} | {
-            "HOME": str(home),
-            "TMPDIR": str(home),
-        }
+        self.environment = fresh_environment(HOME=str(home), TMPDIR=str(home))
 
     def command(self, *arguments: str) -> list[str]:
         return [sys.executable, "-m", "millstream.cli.main", *arguments]

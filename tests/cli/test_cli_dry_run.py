@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import json
-import sys
 from dataclasses import make_dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
-from tiny_wheel import make_wheel
+from snapshot_maker import Maker
+from wheels import write_wheel
 
 from millstream.core.records import types as t
 from millstream.core.snapshot import StateTypes
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "core" / "snapshot"))
-from snapshot_maker import Maker  # found by the line above
 
 pytestmark = pytest.mark.process
 
@@ -101,7 +98,7 @@ def test_a_field_that_looks_renamed_and_a_number_that_no_float_holds(cli: Any, j
 
 
 def test_a_wheel_in_its_own_environment(cli: Any) -> None:
-    wheel = make_wheel(cli.home, JOB)
+    wheel = write_wheel(cli.home, {"tinyjob.py": JOB}, entry="tinyjob:main")
     options = ("-D", f"io.tmp.dirs={cli.home / 'tmp'}")
     done = cli("run", "--dry-run", "--json", "-s", f"{snapshot_of(cli.home)}/_metadata.json", *options, wheel.name)
     assert done.returncode == 0, done.stderr

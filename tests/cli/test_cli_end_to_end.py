@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tiny_wheel import make_wheel
 from waiting import DEADLINE, wait_until
+from wheels import write_wheel
 
 from millstream.cli.cluster.directory import MARK, ClusterDirectory
 from millstream.cli.cluster.stop import stop_cluster
@@ -76,7 +76,7 @@ def test_runs_a_file_and_a_wheel_to_their_ends(cli: Any, cluster: ClusterDirecto
     done = cli("run", "-p", "2", "project/job.py")
     assert (done.returncode, done.stdout.splitlines()[1:]) == (0, ["[2, 4, 6]"]), done.stderr
     body = "".join(f"    {line}\n" for line in SHORT.splitlines())
-    wheel = make_wheel(cli.home, f"def main():\n{body}")
+    wheel = write_wheel(cli.home, {"tinyjob.py": f"def main():\n{body}"}, entry="tinyjob:main")
     done = cli("run", wheel.name)
     assert (done.returncode, done.stdout.splitlines()[1:]) == (0, ["[2, 4, 6]"]), done.stderr
 

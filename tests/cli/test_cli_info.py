@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from tiny_wheel import make_wheel
+from wheels import write_wheel
 
 pytestmark = pytest.mark.process
 
@@ -36,7 +36,7 @@ def test_prints_the_plan_of_a_file(cli: Any) -> None:
 
 
 def test_prints_the_plan_of_a_wheel(cli: Any) -> None:
-    wheel = make_wheel(cli.home, JOB, entry_points="")
+    wheel = write_wheel(cli.home, {"tinyjob.py": JOB})
     done = cli("info", "-D", f"io.tmp.dirs={cli.home / 'tmp'}", "-c", "tinyjob:main", wheel.name)
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["name"] == "plus one"

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tiny_wheel import make_wheel
 from waiting import DEADLINE
+from wheels import write_wheel
 
 pytestmark = pytest.mark.process
 
@@ -93,7 +93,7 @@ def test_runs_a_module_from_python_files(cli: Any, fake_dispatcher: Any) -> None
 
 def test_runs_a_wheel_in_an_environment_of_its_own(cli: Any, fake_dispatcher: Any) -> None:
     source = f"def main(arguments):\n    exec({SHOW!r})\n    assert arguments == ['x']\n    print(__file__)\n"
-    wheel = make_wheel(cli.home, source)
+    wheel = write_wheel(cli.home, {"tinyjob.py": source}, entry="tinyjob:main")
     (cli.home / "tinyjob.py").write_text("raise Exception('this is not the one in the wheel')")
     with zipfile.ZipFile(cli.home / "data.zip", "w") as archive:
         archive.writestr("words.txt", "hello")
@@ -122,7 +122,7 @@ TWO_ENTRIES = "[millstream.jobs]\na = m:a\nb = m:b\n"
     ],
 )
 def test_a_wheel_without_a_usable_entry_point(cli: Any, entry_points: str, options: list[str], line: str) -> None:
-    wheel = make_wheel(cli.home, "", entry_points)
+    wheel = write_wheel(cli.home, {"tinyjob.py": "", "tinyjob-1.0.dist-info/entry_points.txt": entry_points})
     assert cli.fails("run", "-m", "127.0.0.1:1", *options, wheel.name).startswith(line)
 
 

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
 from subprocess import CompletedProcess
 from typing import Any
 
 import pytest
+from snapshot_maker import Maker
 
 from millstream.cli.main import main
 from millstream.core.records import types as t
 from millstream.core.snapshot import StateKind, StateTypes
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "core" / "snapshot"))
-from snapshot_maker import Maker  # found by the line above
 
 COUNTS = StateTypes(t.STRING, t.TupleType((t.LONG, t.STRING)))
 PAIRS = StateTypes(t.TupleType((t.LONG, t.STRING)), t.LONG, map_key=t.STRING)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,14 +14,17 @@ import pytest
 from millstream.client.job_client import ClusterJobClient
 from millstream.client.loop_thread import LoopThread
 from millstream.core.errors import JobExecutionError, UnreachableError
+from millstream.core.jobs.details import JobDetails
+from millstream.core.jobs.ids import JobId
+from millstream.core.jobs.states import JobStatus
+from millstream.core.messages.dispatcher import JobRequest
+from millstream.core.messages.snapshots import SnapshotKind, SnapshotRequest, SnapshotResult
 from millstream.core.services.rpc import Stub, open_channel, serve, service_handler
 from millstream.core.settings.configuration import Configuration
+from millstream.core.wire.contracts import DISPATCHER
 from millstream.datastream.execution.executor import SavepointError, SavepointFormatType
-from millstream.proto import dispatcher_pb2 as pb
-from millstream.proto import status_pb2 as status_pb
 
-SERVICE = pb.DESCRIPTOR.services_by_name["Dispatcher"]
-JOB = "a" * 32
+JOB = JobId("a" * 32)
 PATIENCE = 0.5
 
 
@@ -29,19 +32,19 @@ PATIENCE = 0.5
 class FakeDispatcher:
     """Answers snapshot requests from a list of results, and of status codes to fail with."""
 
-    answers: list[pb.SnapshotResult | grpc.StatusCode] = field(default_factory=list)
-    asked: list[pb.SnapshotRequest] = field(default_factory=list)
-    watches: list[list[status_pb.JobDetails | grpc.StatusCode]] = field(default_factory=list)
+    answers: list[SnapshotResult | grpc.StatusCode] = field(default_factory=list)
+    asked: list[SnapshotRequest] = field(default_factory=list)
+    watches: list[list[JobDetails | grpc.StatusCode]] = field(default_factory=list)
 
-    async def trigger_snapshot(self, request: pb.SnapshotRequest, context: Any) -> pb.SnapshotResult:
+    async def trigger_snapshot(self, request: SnapshotRequest, context: Any) -> SnapshotResult:
         self.asked.append(request)
         answer = self.answers.pop(0)
         if isinstance(answer, grpc.StatusCode):
             await context.abort(answer, "not now")
             raise AssertionError("abort always raises")
-        return answer
+        return replace(answer, trigger_id=request.trigger_id)
 
-    async def watch_job(self, request: pb.JobRequest, context: Any) -> AsyncIterator[status_pb.JobDetails]:
+    async def watch_job(self, request: JobRequest, context: Any) -> AsyncIterator[JobDetails]:
         for told in self.watches.pop(0):
             if isinstance(told, grpc.StatusCode):
                 await asyncio.sleep(2 * PATIENCE)  # nothing new for longer than the client waits for a dispatcher
@@ -67,9 +70,9 @@ def job(dispatcher: FakeDispatcher) -> Iterator[ClusterJobClient]:
     loop = LoopThread("test")
 
     async def start() -> tuple[grpc.aio.Server, grpc.aio.Channel, Stub]:
-        server, port = await serve("127.0.0.1", 0, [service_handler(SERVICE, dispatcher)], options, "test")
+        server, port = await serve("127.0.0.1", 0, [service_handler(DISPATCHER, dispatcher)], options, "test")
         channel = open_channel(f"127.0.0.1:{port}", options)
-        return server, channel, Stub(channel, SERVICE)
+        return server, channel, Stub(channel, DISPATCHER)
 
     try:
         server, channel, stub = loop.call(start())
@@ -83,13 +86,13 @@ def job(dispatcher: FakeDispatcher) -> Iterator[ClusterJobClient]:
 
 
 def test_a_savepoint(job: ClusterJobClient, dispatcher: FakeDispatcher, tmp_path: Path) -> None:
-    dispatcher.answers = [pb.SnapshotResult(location=f"/sp/{n}") for n in range(4)]
+    dispatcher.answers = [SnapshotResult("", location=f"/sp/{n}") for n in range(4)]
     assert job.trigger_savepoint() == "/sp/0"
     assert job.trigger_savepoint(tmp_path, SavepointFormatType.NATIVE) == "/sp/1"
     assert job.trigger_savepoint("relative") == "/sp/2"
     assert job.trigger_savepoint("") == "/sp/3"
     first, second, third, fourth = dispatcher.asked
-    assert (first.job_id, first.kind, first.format) == (JOB, pb.SnapshotRequest.SAVEPOINT, "CANONICAL")
+    assert (first.job_id, first.kind, first.format) == (JOB, SnapshotKind.SAVEPOINT, "CANONICAL")
     assert (first.target_directory, second.target_directory) == ("", str(tmp_path))
     assert third.target_directory == str(Path("relative").absolute())
     assert fourth.target_directory == "", "the default directory, not the working directory"
@@ -99,15 +102,15 @@ def test_a_savepoint(job: ClusterJobClient, dispatcher: FakeDispatcher, tmp_path
 
 @pytest.mark.parametrize("drain", [True, False])
 def test_stopping(job: ClusterJobClient, dispatcher: FakeDispatcher, drain: bool) -> None:
-    dispatcher.answers = [pb.SnapshotResult(location="/sp")]
+    dispatcher.answers = [SnapshotResult("", location="/sp")]
     assert job.stop_with_savepoint(drain, "s3://bucket/sp") == "/sp"
     (asked,) = dispatcher.asked
-    assert (asked.kind, asked.drain) == (pb.SnapshotRequest.STOP, drain)
+    assert (asked.kind, asked.drain) == (SnapshotKind.STOP, drain)
     assert asked.target_directory == "s3://bucket/sp"
 
 
 def test_a_failure_is_raised(job: ClusterJobClient, dispatcher: FakeDispatcher) -> None:
-    dispatcher.answers = [pb.SnapshotResult(error="no space left"), grpc.StatusCode.NOT_FOUND]
+    dispatcher.answers = [SnapshotResult("", error="no space left"), grpc.StatusCode.NOT_FOUND]
     with pytest.raises(SavepointError, match="no space left"):
         job.trigger_savepoint()
     with pytest.raises(JobExecutionError, match="does not know job"):
@@ -117,7 +120,7 @@ def test_a_failure_is_raised(job: ClusterJobClient, dispatcher: FakeDispatcher) 
 def test_a_broken_connection_asks_for_the_same_savepoint_again(
     job: ClusterJobClient, dispatcher: FakeDispatcher
 ) -> None:
-    dispatcher.answers = [grpc.StatusCode.UNAVAILABLE, pb.SnapshotResult(location="/sp")]
+    dispatcher.answers = [grpc.StatusCode.UNAVAILABLE, SnapshotResult("", location="/sp")]
     assert job.trigger_savepoint() == "/sp"
     first, second = dispatcher.asked
     assert first == second
@@ -129,7 +132,7 @@ def test_a_broken_connection_asks_for_the_same_savepoint_again(
 def test_a_job_that_was_quiet_for_long_is_watched_again_when_the_connection_breaks(
     job: ClusterJobClient, dispatcher: FakeDispatcher
 ) -> None:
-    running, finished = status_pb.JobDetails(state="RUNNING"), status_pb.JobDetails(state="FINISHED")
+    running, finished = (JobDetails(JOB, "a job", state) for state in (JobStatus.RUNNING, JobStatus.FINISHED))
     dispatcher.watches = [[running, grpc.StatusCode.UNAVAILABLE], [running, grpc.StatusCode.UNAVAILABLE], [finished]]
     assert job.get_job_execution_result().get_job_id() == JOB
     assert dispatcher.watches == []

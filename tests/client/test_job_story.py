@@ -4,9 +4,12 @@ from typing import Any
 
 from millstream.client.failure_text import failure_text
 from millstream.client.job_story import JobStory
-from millstream.proto import status_pb2 as pb
+from millstream.core.jobs.details import JobDetails
+from millstream.core.jobs.failures import TaskFailure
+from millstream.core.jobs.ids import JobId
+from millstream.core.jobs.states import JobStatus
 
-JOB = "a" * 32
+JOB = JobId("a" * 32)
 END = [
     f"Job 'words' ({JOB}) is FINISHED after 2.5 s",
     f"What its tasks printed: millstream logs --out {JOB}; without --out what they logged. Both are in the files "
@@ -14,12 +17,12 @@ END = [
 ]
 
 
-def details(state: str, message: str = "", *failures: pb.TaskFailure, **more: Any) -> pb.JobDetails:
-    return pb.JobDetails(job_id=JOB, name="words", state=state, message=message, failures=failures, **more)
+def details(state: str, message: str = "", *failures: TaskFailure, **more: Any) -> JobDetails:
+    return JobDetails(JOB, "words", JobStatus(state), message=message, failures=failures, **more)
 
 
-def failed(restart: int, times: int = 1, exception: str = "ValueError: bad", signature: str = "s") -> pb.TaskFailure:
-    return pb.TaskFailure(
+def failed(restart: int, times: int = 1, exception: str = "ValueError: bad", signature: str = "s") -> TaskFailure:
+    return TaskFailure(
         exception=exception, traceback=f"Traceback:\n{exception}\n" if signature else exception, signature=signature,
         operator_name="parse", task_name="parse (1/2)", record="'x'", times=times, restart=restart,
         restart_delay_ms=1500,

@@ -44,6 +44,7 @@ def on_thread(name: str, logger: str, message: str) -> None:
 def test_only_errors_reach_the_program_until_it_ends(program: Collecting) -> None:
     quiet = QuietServices()
     services = logging.getLogger("millstream.dispatcher.service")
+    logging.getLogger("grpc._cython.cygrpc")  # is there once gRPC is imported
     quiet.begin(Configuration())
     quiet.begin(Configuration())
     services.info("service")

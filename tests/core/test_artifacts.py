@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from thoroughness import cases
 
 from millstream.core.environments.artifacts import (
     ArtifactError,
@@ -99,7 +100,7 @@ def test_too_large(tmp_path: Path) -> None:
         validate_wheel(write(tmp_path, GOOD), 10)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=cases(300))
 @given(content=st.binary(max_size=300), cut=st.integers(0, 400))
 def test_damaged_wheels_are_refused_with_a_reason(
     tmp_path_factory: pytest.TempPathFactory, content: bytes, cut: int

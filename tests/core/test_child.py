@@ -19,7 +19,8 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from waiting import DEADLINE, run
+from thoroughness import cases
+from waiting import DEADLINE
 
 from millstream.core.environments.environments import Environment
 from millstream.core.processes.child import ChildProcess, ChildThread, child_variables
@@ -128,31 +129,25 @@ def watching(pid: int) -> Iterator[Callable[[], bool]]:
 
 
 @pytest.mark.process
-def test_messages_pass_both_ways_in_order(modules: Path) -> None:
-    async def scenario() -> None:
-        async with started(modules) as talk:
-            for number in range(200):
-                talk.say(f"echo {number}")
-            assert [await talk.hear() for _ in range(200)] == [str(n) for n in range(200)]
-            large = "x" * (3 << 20)
-            talk.say(f"echo {large}")
-            assert await talk.hear() == large
-
-    run(scenario)
+async def test_messages_pass_both_ways_in_order(modules: Path) -> None:
+    async with started(modules) as talk:
+        for number in range(200):
+            talk.say(f"echo {number}")
+        assert [await talk.hear() for _ in range(200)] == [str(n) for n in range(200)]
+        large = "x" * (3 << 20)
+        talk.say(f"echo {large}")
+        assert await talk.hear() == large
 
 
 @pytest.mark.process
-def test_a_child_is_started_as_it_was_asked_for(modules: Path, tmp_path: Path) -> None:
-    async def scenario() -> None:
-        folder = tmp_path / "elsewhere"
-        folder.mkdir()
-        environment = Environment(sys.executable, (), str(folder))
-        options = {"environment": environment, "variables": {"COLOUR": "red"}}
-        async with started(modules, "a", "b c", **options) as talk:
-            talk.say("where")
-            assert await talk.hear() == f"{folder} red True"
-
-    run(scenario)
+async def test_a_child_is_started_as_it_was_asked_for(modules: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "elsewhere"
+    folder.mkdir()
+    environment = Environment(sys.executable, (), str(folder))
+    options = {"environment": environment, "variables": {"COLOUR": "red"}}
+    async with started(modules, "a", "b c", **options) as talk:
+        talk.say("where")
+        assert await talk.hear() == f"{folder} red True"
 
 
 @pytest.mark.process
@@ -166,89 +161,73 @@ def test_a_child_is_started_as_it_was_asked_for(modules: Path, tmp_path: Path) -
         (f"signal {int(signal.SIGKILL)}", "was killed by SIGKILL, not by Millstream; the system running out of", False),
     ],
 )
-def test_the_end_of_a_child_says_how_it_came_about(modules: Path, command: str, reason: str, crashed: bool) -> None:
-    async def scenario() -> None:
-        async with started(modules) as talk:
-            talk.say(command)
-            await talk.closed
-            assert (await talk.child.wait()).startswith(f"process {talk.child.pid} {reason}")
-            assert talk.child.crashed is crashed
-            talk.say("echo into the void")
-
-    run(scenario)
-
-
-@pytest.mark.process
-def test_a_child_that_cannot_be_started_raises(modules: Path) -> None:
-    async def scenario() -> None:
-        with pytest.raises(FileNotFoundError):
-            await ChildProcess.start(Environment("/nowhere/python", (), None), "child_under_test", [])
-
-    run(scenario)
+async def test_the_end_of_a_child_says_how_it_came_about(
+    modules: Path, command: str, reason: str, crashed: bool
+) -> None:
+    async with started(modules) as talk:
+        talk.say(command)
+        await talk.closed
+        assert (await talk.child.wait()).startswith(f"process {talk.child.pid} {reason}")
+        assert talk.child.crashed is crashed
+        talk.say("echo into the void")
 
 
 @pytest.mark.process
-def test_kill_ends_the_child_and_what_it_started(modules: Path) -> None:
-    async def scenario() -> None:
-        async with started(modules) as talk:
-            talk.say("spawn")
-            with watching(int(await talk.hear())) as ends:
-                talk.child.kill()
-                assert "SIGKILL" in await talk.child.wait()
-                assert ends()
-
-    run(scenario)
+async def test_a_child_that_cannot_be_started_raises(modules: Path) -> None:
+    with pytest.raises(FileNotFoundError):
+        await ChildProcess.start(Environment("/nowhere/python", (), None), "child_under_test", [])
 
 
 @pytest.mark.process
-def test_kill_reaches_what_a_child_that_is_gone_left_behind(modules: Path) -> None:
-    async def scenario() -> None:
-        async with started(modules) as talk:
-            talk.say("spawn")
-            with watching(int(await talk.hear())) as ends:
-                talk.say("exit 0")
-                await talk.child.wait()
-                talk.child.kill()
-                assert ends()
+async def test_kill_ends_the_child_and_what_it_started(modules: Path) -> None:
+    async with started(modules) as talk:
+        talk.say("spawn")
+        with watching(int(await talk.hear())) as ends:
+            talk.child.kill()
+            assert "SIGKILL" in await talk.child.wait()
+            assert ends()
 
-    run(scenario)
+
+@pytest.mark.process
+async def test_kill_reaches_what_a_child_that_is_gone_left_behind(modules: Path) -> None:
+    async with started(modules) as talk:
+        talk.say("spawn")
+        with watching(int(await talk.hear())) as ends:
+            talk.say("exit 0")
+            await talk.child.wait()
+            talk.child.kill()
+            assert ends()
 
 
 @pytest.mark.process
 @pytest.mark.parametrize("command", ["fork", "fork and leave"])
-def test_the_death_of_a_child_is_noticed_while_what_it_forked_holds_its_pipe(modules: Path, command: str) -> None:
-    async def scenario() -> None:
-        async with started(modules) as talk:
-            talk.say(command)
-            forked = int(await talk.hear())
-            with watching(forked) as ends:
-                talk.say("echo last words")
-                assert await talk.hear() == "last words"
-                os.kill(talk.child.pid, signal.SIGKILL)
-                assert "SIGKILL, not by Millstream" in await talk.child.wait()
-                await talk.closed
-                if command == "fork":  # into a process group of its own: it is still of the child's session
-                    assert ends()
-                else:  # what has left on purpose is not touched
-                    os.kill(forked, 0)
-
-    run(scenario)
+async def test_the_death_of_a_child_is_noticed_while_what_it_forked_holds_its_pipe(modules: Path, command: str) -> None:
+    async with started(modules) as talk:
+        talk.say(command)
+        forked = int(await talk.hear())
+        with watching(forked) as ends:
+            talk.say("echo last words")
+            assert await talk.hear() == "last words"
+            os.kill(talk.child.pid, signal.SIGKILL)
+            assert "SIGKILL, not by Millstream" in await talk.child.wait()
+            await talk.closed
+            if command == "fork":  # into a process group of its own: it is still of the child's session
+                assert ends()
+            else:  # what has left on purpose is not touched
+                os.kill(forked, 0)
 
 
 @pytest.mark.process
-def test_what_a_child_said_before_its_end_is_delivered(modules: Path) -> None:
-    async def scenario() -> None:
-        async with started(modules) as talk:
-            talk.say("fork and leave")
-            with watching(int(await talk.hear())):
-                for number in range(100):
-                    talk.say(f"echo {number} " + "x" * 1000)
-                talk.say("exit 0")
-                await talk.child.wait()
-                await talk.closed
-                assert [(await talk.hear()).split()[0] for _ in range(100)] == [str(n) for n in range(100)]
-
-    run(scenario)
+async def test_what_a_child_said_before_its_end_is_delivered(modules: Path) -> None:
+    async with started(modules) as talk:
+        talk.say("fork and leave")
+        with watching(int(await talk.hear())):
+            for number in range(100):
+                talk.say(f"echo {number} " + "x" * 1000)
+            talk.say("exit 0")
+            await talk.child.wait()
+            await talk.closed
+            assert [(await talk.hear()).split()[0] for _ in range(100)] == [str(n) for n in range(100)]
 
 
 @pytest.mark.process
@@ -293,43 +272,37 @@ def _echo(pipe: ControlPipe) -> None:
 @pytest.mark.parametrize(
     ("command", "reason"), [(b"end", "its thread ended"), (b"fail", "its thread ended with ValueError('told to')")]
 )
-def test_a_thread_holds_the_same_conversation(command: bytes, reason: str) -> None:
-    async def scenario() -> None:
-        child = await ChildThread.start(_echo, "echo")
-        heard: asyncio.Queue[bytes] = asyncio.Queue()
-        closed = asyncio.get_running_loop().create_task(child.receive(heard.put_nowait))
-        for number in range(50):
-            child.send(str(number).encode())
-        assert [await heard.get() for _ in range(50)] == [str(n).encode() for n in range(50)]
-        child.send(command)
-        assert await child.wait() == reason
-        await closed
-        child.send(b"into the void")
-
-    run(scenario)
+async def test_a_thread_holds_the_same_conversation(command: bytes, reason: str) -> None:
+    child = await ChildThread.start(_echo, "echo")
+    heard: asyncio.Queue[bytes] = asyncio.Queue()
+    closed = asyncio.get_running_loop().create_task(child.receive(heard.put_nowait))
+    for number in range(50):
+        child.send(str(number).encode())
+    assert [await heard.get() for _ in range(50)] == [str(n).encode() for n in range(50)]
+    child.send(command)
+    assert await child.wait() == reason
+    await closed
+    child.send(b"into the void")
 
 
-def test_killing_a_thread_closes_its_pipe_and_does_not_wait() -> None:
-    async def scenario() -> None:
-        told, leave = threading.Event(), threading.Event()
+async def test_killing_a_thread_closes_its_pipe_and_does_not_wait() -> None:
+    told, leave = threading.Event(), threading.Event()
 
-        def stubborn(pipe: ControlPipe) -> None:
-            pipe.start(lambda message: None, told.set)
-            leave.wait(DEADLINE)
+    def stubborn(pipe: ControlPipe) -> None:
+        pipe.start(lambda message: None, told.set)
+        leave.wait(DEADLINE)
 
-        child = await ChildThread.start(stubborn, "stubborn")
-        child.kill()
-        assert "cannot be killed" in await child.wait()
-        assert await asyncio.to_thread(told.wait, DEADLINE)
-        leave.set()
-
-    run(scenario)
+    child = await ChildThread.start(stubborn, "stubborn")
+    child.kill()
+    assert "cannot be killed" in await child.wait()
+    assert await asyncio.to_thread(told.wait, DEADLINE)
+    leave.set()
 
 
 # The pipe itself
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=cases(30))
 @given(st.lists(st.binary(max_size=2000), max_size=20))
 def test_the_pipe_keeps_message_boundaries(messages: list[bytes]) -> None:
     ours, theirs = socket.socketpair()

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from millstream.core.records import types as t
@@ -91,7 +91,6 @@ _CASES: list[tuple[t.TypeInformation, st.SearchStrategy[Any]]] = [
 
 
 @pytest.mark.parametrize(("type_info", "records"), _CASES, ids=[c[0].describe() for c in _CASES])
-@settings(deadline=None)
 @given(data=st.data())
 def test_a_declared_type_survives_both_ways(
     type_info: t.TypeInformation, records: st.SearchStrategy[Any], data: st.DataObject

@@ -17,6 +17,7 @@ from pathlib import Path
 
 import pytest
 from waiting import DEADLINE
+from wheels import wheel_bytes
 
 from millstream.core.environments.environment_failures import EnvironmentFailedError, ImpossibleEnvironmentError, failed
 from millstream.core.environments.environment_use import in_use, lock_of, remove_unused
@@ -27,25 +28,6 @@ from millstream.core.jobs.graph import Artifact, ArtifactKind
 @pytest.fixture(autouse=True)
 def _no_index(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PIP_NO_INDEX", "1")
-
-
-def wheel_bytes(
-    name: str, version: str, files: dict[str, str | bytes], requires: tuple[str, ...] = (), tag: str = "py3-none-any"
-) -> bytes:
-    info = f"{name}-{version}.dist-info"
-    metadata = f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n"
-    metadata += "".join(f"Requires-Dist: {requirement}\n" for requirement in requires)
-    members: dict[str, str | bytes] = {
-        **files,
-        f"{info}/METADATA": metadata,
-        f"{info}/WHEEL": f"Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: {tag}\n",
-    }
-    members[f"{info}/RECORD"] = "".join(f"{path},,\n" for path in [*members, f"{info}/RECORD"])
-    buffer = io.BytesIO()
-    with zipfile.ZipFile(buffer, "w") as archive:
-        for path, content in members.items():
-            archive.writestr(path, content)
-    return buffer.getvalue()
 
 
 class Store:
@@ -62,7 +44,7 @@ class Store:
         return Artifact(digest, name, kind)
 
     def wheel(self, name: str, version: str, files: dict[str, str | bytes], requires: tuple[str, ...] = ()) -> Artifact:
-        content = wheel_bytes(name, version, files, requires)
+        content = wheel_bytes(files, name, version, requires=requires)
         return self.add(f"{name}-{version}-py3-none-any.whl", content, ArtifactKind.WHEEL)
 
     async def fetch(self, artifact: Artifact, path: Path) -> None:
@@ -91,9 +73,9 @@ def test_no_artifacts_need_no_environment(tmp_path: Path) -> None:
 @pytest.mark.process
 def test_a_wheel_with_bundled_wheels_and_requirements_is_installed_once(tmp_path: Path) -> None:
     store = Store()
-    helper = wheel_bytes("helperlib", "1.0", {"helperlib.py": "VALUE = 'bundled'"})
-    other = wheel_bytes("otherlib", "2.0", {"otherlib.py": "VALUE = 'required'"})
-    foreign = wheel_bytes("foreignlib", "1.0", {"foreignlib.py": ""}, tag="cp27-cp27m-win32")
+    helper = wheel_bytes({"helperlib.py": "VALUE = 'bundled'"}, "helperlib", "1.0")
+    other = wheel_bytes({"otherlib.py": "VALUE = 'required'"}, "otherlib", "2.0")
+    foreign = wheel_bytes({"foreignlib.py": ""}, "foreignlib", "1.0", tag="cp27-cp27m-win32")
     job = store.wheel(
         "myjob", "1.0",
         {
@@ -131,7 +113,7 @@ def test_two_versions_of_a_library_beside_a_third_in_the_runtime(tmp_path: Path)
     cache = EnvironmentCache(tmp_path)
     versions = []
     for version in ("6.9.1", "6.9.2"):
-        library = wheel_bytes("pluggy", version, {"pluggy.py": f"VERSION = {version!r}"})
+        library = wheel_bytes({"pluggy.py": f"VERSION = {version!r}"}, "pluggy", version)
         job = store.wheel(
             "job" + version[-1], "1.0",
             {"x.py": "", f"deps/wheels/pluggy-{version}-py3-none-any.whl": library},
@@ -167,7 +149,7 @@ def test_a_failed_install_is_pips_reason_and_leaves_nothing(tmp_path: Path) -> N
 @pytest.mark.process
 def test_what_millstream_needs_cannot_be_replaced_by_something_older(tmp_path: Path) -> None:
     store = Store()
-    old = wheel_bytes("click", "6.0", {"click.py": ""})
+    old = wheel_bytes({"click.py": ""}, "click", "6.0")
     job = store.wheel("old", "1.0", {"a/wheels/click-6.0-py3-none-any.whl": old}, requires=("click==6.0",))
     with pytest.raises(ImpossibleEnvironmentError) as caught:
         store.prepare(EnvironmentCache(tmp_path), job)

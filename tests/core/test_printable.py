@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from millstream.core.jobs.ids import AllocationId, JobId
 from millstream.core.logs.printable import printable
-from millstream.proto import taskmanager_pb2 as pb
+from millstream.core.messages.task_manager import StartWorker
 from millstream.taskmanager.worker.main import where
 
 
@@ -13,4 +14,5 @@ def test_what_would_leave_the_line_is_escaped() -> None:
 
 
 def test_the_log_of_a_worker_has_the_name_of_its_job_in_one_line() -> None:
-    assert where(pb.StartWorker(job_name="two\nlines", job_id="ab"), []) == r"two\nlines (ab)"
+    start = StartWorker(AllocationId("a"), JobId("ab"), job_name="two\nlines")
+    assert where(start, []) == r"two\nlines (ab)"

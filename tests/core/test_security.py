@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 import asyncio
-import subprocess
 from pathlib import Path
 from typing import Any
 
+import certificates
 import grpc
 import pytest
-from waiting import DEADLINE, run
+from waiting import DEADLINE
 
 from millstream.core.errors import ConfigurationError, MillstreamError
+from millstream.core.messages import resource_manager as msg
+from millstream.core.messages.session import Empty
 from millstream.core.services.rpc import Stub, explain, open_channel, serve, service_handler
 from millstream.core.services.security import check_listen, is_loopback, server_credentials
 from millstream.core.settings.configuration import Configuration
-from millstream.proto import resourcemanager_pb2 as pb
-from millstream.proto.session_pb2 import Empty
+from millstream.core.wire.contracts import RESOURCE_MANAGER
 
-SERVICE = pb.DESCRIPTOR.services_by_name["ResourceManager"]
 TLS = "security.ssl.internal.enabled"
 
 
@@ -46,160 +46,112 @@ class Overview:
 
     async def connect_job_manager(self, _requests: Any, _context: Any) -> None: ...
 
-    async def get_overview(self, _request: Empty, _context: Any) -> pb.Overview:
-        return pb.Overview(pending_slots=7)
+    async def get_overview(self, _request: Empty, _context: Any) -> msg.Overview:
+        return msg.Overview(pending_slots=7)
 
 
 async def start(configuration: Configuration, host: str = "127.0.0.1", port: int = 0) -> tuple[grpc.aio.Server, int]:
-    handlers = [service_handler(SERVICE, Overview())]
+    handlers = [service_handler(RESOURCE_MANAGER, Overview())]
     return await serve(host, port, handlers, configuration, "resourcemanager.rpc.port")
 
 
 async def ask(port: int, configuration: Configuration) -> int:
     async with open_channel(f"127.0.0.1:{port}", configuration) as channel:
-        overview = await Stub(channel, SERVICE).get_overview(Empty(), timeout=DEADLINE)
-        assert isinstance(overview, pb.Overview)
+        overview = await Stub(channel, RESOURCE_MANAGER).get_overview(Empty(), timeout=DEADLINE)
+        assert isinstance(overview, msg.Overview)
         return overview.pending_slots
 
 
-def test_a_server_refuses_to_listen_for_everyone() -> None:
-    async def scenario() -> None:
-        with pytest.raises(ConfigurationError, match=r"resourcemanager\.rpc\.port: refusing to listen on 0\.0\.0\.0"):
-            await start(Configuration(), "0.0.0.0")
-
-    run(scenario)
+async def test_a_server_refuses_to_listen_for_everyone() -> None:
+    with pytest.raises(ConfigurationError, match=r"resourcemanager\.rpc\.port: refusing to listen on 0\.0\.0\.0"):
+        await start(Configuration(), "0.0.0.0")
 
 
-def test_a_port_that_is_taken_is_named() -> None:
-    async def scenario() -> None:
-        server, port = await start(Configuration())
-        try:
-            with pytest.raises(MillstreamError, match=rf"127\.0\.0\.1:{port} \(resourcemanager\.rpc\.port\)"):
-                await start(Configuration(), port=port)
-        finally:
-            await server.stop(0)
-
-    run(scenario)
+async def test_a_port_that_is_taken_is_named() -> None:
+    server, port = await start(Configuration())
+    try:
+        with pytest.raises(MillstreamError, match=rf"127\.0\.0\.1:{port} \(resourcemanager\.rpc\.port\)"):
+            await start(Configuration(), port=port)
+    finally:
+        await server.stop(0)
 
 
-def test_a_stub_has_the_methods_of_its_contract_only() -> None:
-    async def scenario() -> None:
-        async with open_channel("127.0.0.1:1", Configuration()) as channel:
-            with pytest.raises(AttributeError, match="get_everything"):
-                _ = Stub(channel, SERVICE).get_everything
-
-    run(scenario)
-
-
-def _openssl(folder: Path, *arguments: str) -> None:
-    subprocess.run(["openssl", *arguments], cwd=folder, check=True, capture_output=True)
-
-
-def _authority(folder: Path, name: str) -> None:
-    _openssl(
-        folder, "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2",
-        "-subj", f"/CN={name}", "-keyout", f"{name}.key", "-out", f"{name}.pem",
-    )  # fmt: skip
-
-
-def _certificate(folder: Path, name: str, authority: str) -> None:
-    _openssl(
-        folder, "req", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-subj", f"/CN={name}",
-        "-keyout", f"{name}.key", "-out", f"{name}.csr",
-    )  # fmt: skip
-    (folder / f"{name}.ext").write_text("subjectAltName=IP:127.0.0.1,DNS:localhost\n")
-    _openssl(
-        folder, "x509", "-req", "-in", f"{name}.csr", "-CA", f"{authority}.pem", "-CAkey", f"{authority}.key",
-        "-CAcreateserial", "-days", "2", "-extfile", f"{name}.ext", "-out", f"{name}.pem",
-    )  # fmt: skip
+async def test_a_stub_has_the_methods_of_its_contract_only() -> None:
+    async with open_channel("127.0.0.1:1", Configuration()) as channel:
+        with pytest.raises(AttributeError, match="get_everything"):
+            _ = Stub(channel, RESOURCE_MANAGER).get_everything
 
 
 @pytest.fixture(scope="module")
-def certificates(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def pairs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("certificates")
-    _authority(folder, "ours")
-    _authority(folder, "theirs")
-    _certificate(folder, "service", "ours")
-    _certificate(folder, "stranger", "theirs")
+    certificates.make_authority(folder, "ours")
+    certificates.make_authority(folder, "theirs")
+    certificates.make_certificate(folder, "service", "ours")
+    certificates.make_certificate(folder, "stranger", "theirs")
     return folder
 
 
-def secured(folder: Path, certificate: str = "service", authority: str = "ours") -> Configuration:
-    return Configuration(
-        {
-            TLS: True,
-            "security.ssl.internal.cert": folder / f"{certificate}.pem",
-            "security.ssl.internal.key": folder / f"{certificate}.key",
-            "security.ssl.internal.ca": folder / f"{authority}.pem",
-        }
-    )
+def secured(*place: Any) -> Configuration:
+    return Configuration(certificates.secured(*place))
 
 
 @pytest.mark.process
-def test_services_of_one_authority_talk(certificates: Path) -> None:
-    async def scenario() -> None:
-        configuration = secured(certificates)
-        server, port = await start(configuration)
-        try:
-            assert await ask(port, configuration) == 7
-        finally:
-            await server.stop(0)
-
-    run(scenario)
+async def test_services_of_one_authority_talk(pairs: Path) -> None:
+    configuration = secured(pairs)
+    server, port = await start(configuration)
+    try:
+        assert await ask(port, configuration) == 7
+    finally:
+        await server.stop(0)
 
 
 @pytest.mark.process
 @pytest.mark.parametrize("who", ["plain text", "no certificate", "another authority's certificate"])
-def test_a_client_without_a_certificate_of_the_authority_is_refused(certificates: Path, who: str) -> None:
-    async def scenario() -> None:
-        server, port = await start(secured(certificates))
-        try:
-            if who == "no certificate":
-                anonymous = grpc.ssl_channel_credentials((certificates / "ours.pem").read_bytes())
-                channel = grpc.aio.secure_channel(f"127.0.0.1:{port}", anonymous)
-            elif who == "plain text":
-                channel = open_channel(f"127.0.0.1:{port}", Configuration())
-            else:
-                channel = open_channel(f"127.0.0.1:{port}", secured(certificates, "stranger"))
-            async with channel:
-                with pytest.raises(grpc.RpcError) as caught:
-                    await Stub(channel, SERVICE).get_overview(Empty(), timeout=DEADLINE)
-                assert "\n" not in explain(caught.value)
-            assert await ask(port, secured(certificates)) == 7
-        finally:
-            await server.stop(0)
-
-    run(scenario)
+async def test_a_client_without_a_certificate_of_the_authority_is_refused(pairs: Path, who: str) -> None:
+    server, port = await start(secured(pairs))
+    try:
+        if who == "no certificate":
+            anonymous = grpc.ssl_channel_credentials((pairs / "ours.pem").read_bytes())
+            channel = grpc.aio.secure_channel(f"127.0.0.1:{port}", anonymous)
+        elif who == "plain text":
+            channel = open_channel(f"127.0.0.1:{port}", Configuration())
+        else:
+            channel = open_channel(f"127.0.0.1:{port}", secured(pairs, "stranger"))
+        async with channel:
+            with pytest.raises(grpc.RpcError) as caught:
+                await Stub(channel, RESOURCE_MANAGER).get_overview(Empty(), timeout=DEADLINE)
+            assert "\n" not in explain(caught.value)
+        assert await ask(port, secured(pairs)) == 7
+    finally:
+        await server.stop(0)
 
 
 @pytest.mark.process
-def test_a_server_of_another_authority_is_not_trusted(certificates: Path) -> None:
-    async def scenario() -> None:
-        server, port = await start(secured(certificates, "stranger", "ours"))
-        try:
-            with pytest.raises(grpc.RpcError):
-                await ask(port, secured(certificates))
-        finally:
-            await server.stop(0)
-
-    run(scenario)
+async def test_a_server_of_another_authority_is_not_trusted(pairs: Path) -> None:
+    server, port = await start(secured(pairs, "stranger", "ours"))
+    try:
+        with pytest.raises(grpc.RpcError):
+            await ask(port, secured(pairs))
+    finally:
+        await server.stop(0)
 
 
 @pytest.mark.process
 @pytest.mark.parametrize("missing", ["cert", "key", "ca"])
-def test_a_missing_file_is_named(certificates: Path, missing: str) -> None:
+def test_a_missing_file_is_named(pairs: Path, missing: str) -> None:
     key = f"security.ssl.internal.{missing}"
     with pytest.raises(ConfigurationError, match=f"option '{key}': cannot read /nowhere: No such file"):
-        server_credentials(secured(certificates).merged({key: "/nowhere"}))
+        server_credentials(secured(pairs).merged({key: "/nowhere"}))
     with pytest.raises(ConfigurationError, match=f"option '{key}' is needed when {TLS} is true"):
-        server_credentials(secured(certificates).merged({key: ""}))
+        server_credentials(secured(pairs).merged({key: ""}))
 
 
 @pytest.mark.process
-def test_files_that_are_no_pair_are_not_blamed_on_the_port(certificates: Path, tmp_path: Path) -> None:
+def test_files_that_are_no_pair_are_not_blamed_on_the_port(pairs: Path, tmp_path: Path) -> None:
     (tmp_path / "garbage.pem").write_text("this is no certificate")
-    for cert in (tmp_path / "garbage.pem", certificates / "stranger.pem"):
-        configuration = secured(certificates).merged({"security.ssl.internal.cert": cert})
+    for cert in (tmp_path / "garbage.pem", pairs / "stranger.pem"):
+        configuration = secured(pairs).merged({"security.ssl.internal.cert": cert})
         with pytest.raises(ConfigurationError) as caught:
             asyncio.run(start(configuration))
         message = str(caught.value)
@@ -208,8 +160,8 @@ def test_files_that_are_no_pair_are_not_blamed_on_the_port(certificates: Path, t
 
 
 @pytest.mark.process
-def test_a_key_with_a_passphrase_is_refused_without_asking_for_it(certificates: Path, tmp_path: Path) -> None:
+def test_a_key_with_a_passphrase_is_refused_without_asking_for_it(pairs: Path, tmp_path: Path) -> None:
     locked = tmp_path / "locked.key"
-    _openssl(certificates, "pkcs8", "-topk8", "-in", "service.key", "-out", str(locked), "-passout", "pass:secret")
+    certificates.openssl(pairs, "pkcs8", "-topk8", "-in", "service.key", "-out", str(locked), "-passout", "pass:secret")
     with pytest.raises(ConfigurationError, match="unencrypted private key"):
-        server_credentials(secured(certificates).merged({"security.ssl.internal.key": locked}))
+        server_credentials(secured(pairs).merged({"security.ssl.internal.key": locked}))

@@ -21,16 +21,16 @@ from millstream.core.services.leader_lookup import ConfiguredLeaders, KnownLeade
 from millstream.core.services.rpc import open_channel, serve, service_handler, session_call
 from millstream.core.services.session import Dialer, Session, serve_session
 from millstream.core.settings.configuration import Configuration
+from millstream.core.wire.contract import SessionContract
 from millstream.core.wire.contracts import (
     JOB_MANAGER_AT_RESOURCE_MANAGER,
     RESOURCE_MANAGER,
     TASK_MANAGER_AT_RESOURCE_MANAGER,
-    SessionContract,
 )
 
 SESSION = JOB_MANAGER_AT_RESOURCE_MANAGER
 CALM = Configuration({"heartbeat.interval": "10 s", "heartbeat.timeout": "50 s"})
-HASTY = Configuration({"heartbeat.interval": "50 ms", "heartbeat.timeout": "1 s"})
+HASTY = Configuration({"heartbeat.interval": "25 ms", "heartbeat.timeout": "500 ms"})
 
 
 def report(number: int, job_id: str = "job") -> Requirement:
@@ -118,202 +118,171 @@ class Client:
         await asyncio.gather(self.end, return_exceptions=True)
 
 
-def test_messages_arrive_both_ways_in_order() -> None:
-    async def scenario() -> None:
-        def answer(session: Any, message: Any) -> None:
-            session.send(notice(message.slots))
+async def test_messages_arrive_both_ways_in_order() -> None:
+    def answer(session: Any, message: Any) -> None:
+        session.send(notice(message.slots))
 
-        async with serving(handle=answer) as server:
-            client = Client(server)
-            session = await client.session()
-            for number in range(500):
-                session.send(report(number))
-            answers = [(await client.received.get()).available for _ in range(500)]
-            assert answers == list(range(500))
-            await client.close()
-            assert await server.ends.get() == "connection to client lost"
-
-    run(scenario)
+    async with serving(handle=answer) as server:
+        client = Client(server)
+        session = await client.session()
+        for number in range(500):
+            session.send(report(number))
+        answers = [(await client.received.get()).available for _ in range(500)]
+        assert answers == list(range(500))
+        await client.close()
+        assert await server.ends.get() == "connection to client lost"
 
 
-def test_a_proxy_for_the_web_is_not_for_services(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_proxy_for_the_web_is_not_for_services(monkeypatch: pytest.MonkeyPatch) -> None:
     """Behind such a proxy, the variables are set for everything that a user runs."""
     for name in ("http_proxy", "https_proxy", "grpc_proxy"):
         monkeypatch.setenv(name, "http://127.0.0.1:1")
     for name in ("no_proxy", "NO_PROXY", "no_grpc_proxy"):
         monkeypatch.delenv(name, raising=False)
-
-    async def scenario() -> None:
-        async with serving() as server:
-            client = Client(server)
-            await asyncio.wait({client.end, client.started}, return_when=asyncio.FIRST_COMPLETED)
-            assert not client.end.done(), client.end.result()
-            await client.close()
-
-    run(scenario)
+    async with serving() as server:
+        client = Client(server)
+        await asyncio.wait({client.end, client.started}, return_when=asyncio.FIRST_COMPLETED)
+        assert not client.end.done(), client.end.result()
+        await client.close()
 
 
-def test_large_messages_pass() -> None:
-    async def scenario() -> None:
-        def measure(session: Any, message: Any) -> None:
-            session.send(notice(len(message.job_id)))
+async def test_large_messages_pass() -> None:
+    def measure(session: Any, message: Any) -> None:
+        session.send(notice(len(message.job_id)))
 
-        async with serving(handle=measure) as server:
-            client = Client(server)
-            (await client.session()).send(report(1, "x" * (8 << 20)))
-            assert (await client.received.get()).available == 8 << 20
-            await client.close()
-
-    run(scenario)
+    async with serving(handle=measure) as server:
+        client = Client(server)
+        (await client.session()).send(report(1, "x" * (8 << 20)))
+        assert (await client.received.get()).available == 8 << 20
+        await client.close()
 
 
-def test_heartbeats_keep_a_quiet_session_alive_and_are_not_delivered() -> None:
-    async def scenario() -> None:
-        seen: list[Any] = []
-        async with serving(HASTY, handle=lambda session, message: seen.append(message)) as server:
-            client = Client(server, HASTY)
-            session = await client.session()
-            served = await server.sessions.get()
-            await asyncio.wait({client.end}, timeout=1.5)
-            assert session.is_open
-            assert served.is_open
-            assert seen == []
-            assert client.received.empty()
-            await client.close()
-
-    run(scenario)
+async def test_heartbeats_keep_a_quiet_session_alive_and_are_not_delivered() -> None:
+    seen: list[Any] = []
+    async with serving(HASTY, handle=lambda session, message: seen.append(message)) as server:
+        client = Client(server, HASTY)
+        session = await client.session()
+        served = await server.sessions.get()
+        await asyncio.wait({client.end}, timeout=0.75)
+        assert session.is_open
+        assert served.is_open
+        assert seen == []
+        assert client.received.empty()
+        await client.close()
 
 
-def test_two_ends_whose_process_was_frozen_keep_their_session() -> None:
-    async def scenario() -> None:
-        async with serving(HASTY, handle=lambda session, message: session.send(notice(7))) as server:
-            client = Client(server, HASTY)
-            session = await client.session()
-            threading.Event().wait(1.5)  # the loop of both ends stands still
-            session.send(report(1))
-            assert (await client.received.get()).available == 7
-            assert session.is_open
-            await client.close()
-
-    run(scenario)
+async def test_two_ends_whose_process_was_frozen_keep_their_session() -> None:
+    async with serving(HASTY, handle=lambda session, message: session.send(notice(7))) as server:
+        client = Client(server, HASTY)
+        session = await client.session()
+        threading.Event().wait(0.75)  # the loop of both ends stands still
+        session.send(report(1))
+        assert (await client.received.get()).available == 7
+        assert session.is_open
+        await client.close()
 
 
-def test_a_message_that_is_too_large_ends_the_session_with_what_it_was_and_what_to_do() -> None:
-    async def scenario() -> None:
-        small = Configuration({"rpc.message.max-size": "1 mb"})
-        async with serving() as server:
-            client = Client(server, small)
-            session = await client.session()
-            session.send(report(1, "x" * (1 << 20)))
-            _, reason = await client.end
-            assert reason.startswith(f"'Requirement' to the server at {server.address} has 1.0 MiB, more than ")
-            assert "rpc.message.max-size allows (1 MiB)" in reason
-
-    run(scenario)
+async def test_a_message_that_is_too_large_ends_the_session_with_what_it_was_and_what_to_do() -> None:
+    small = Configuration({"rpc.message.max-size": "1 mb"})
+    async with serving() as server:
+        client = Client(server, small)
+        session = await client.session()
+        session.send(report(1, "x" * (1 << 20)))
+        _, reason = await client.end
+        assert reason.startswith(f"'Requirement' to the server at {server.address} has 1.0 MiB, more than ")
+        assert "rpc.message.max-size allows (1 MiB)" in reason
 
 
-def test_each_end_learns_when_the_other_surely_was_there() -> None:
-    async def scenario() -> None:
-        async with serving(HASTY) as server:
-            before = asyncio.get_running_loop().time()
-            client = Client(server, HASTY)
-            session = await client.session()
-            while session.confirmed_at < before:
-                await asyncio.wait({client.end}, timeout=0.01)
-            assert session.confirmed_at <= asyncio.get_running_loop().time()
-            await client.close()
-
-    run(scenario)
+async def test_a_message_that_cannot_be_written_ends_the_session_rather_than_silencing_it() -> None:
+    async with serving() as server:
+        client = Client(server)
+        (await client.session()).send(report(1, "half a pair: \udc80"))
+        _, reason = await client.end
+        assert reason.startswith(f"a message to the server at {server.address} cannot be sent: Unicode")
 
 
-def test_a_silent_peer_is_given_up_after_the_heartbeat_timeout() -> None:
-    async def scenario() -> None:
-        async with serving(CALM) as server:
-            client = Client(server, HASTY, TASK_MANAGER_AT_RESOURCE_MANAGER)
-            connected, reason = await client.end
-            assert not connected
-            assert reason == f"no heartbeat from the server at {server.address} for 1 s"
-
-    run(scenario)
-
-
-def test_the_serving_end_gives_a_silent_client_up_too() -> None:
-    async def scenario() -> None:
-        async with serving(HASTY) as server, open_channel(server.address, CALM) as channel:
-            call = session_call(channel, SESSION)
-            await call.wait_for_connection()
-            await call.write(SESSION.up.to_bytes(Heartbeat()))
-            assert await server.ends.get() == "no heartbeat from client for 1 s"
-            call.cancel()
-
-    run(scenario)
+async def test_each_end_learns_when_the_other_surely_was_there() -> None:
+    async with serving(HASTY) as server:
+        before = asyncio.get_running_loop().time()
+        client = Client(server, HASTY)
+        session = await client.session()
+        while session.confirmed_at < before:
+            await asyncio.wait({client.end}, timeout=0.01)
+        assert session.confirmed_at <= asyncio.get_running_loop().time()
+        await client.close()
 
 
-def test_any_message_is_a_sign_of_life() -> None:
-    async def scenario() -> None:
-        enough = asyncio.Event()
-        numbers: list[int] = []
-
-        def note(_session: Any, message: Any) -> None:
-            numbers.append(message.slots)
-            if len(numbers) == 12:
-                enough.set()
-
-        async with serving(HASTY, note) as server, open_channel(server.address, CALM) as channel:
-            call = session_call(channel, SESSION)
-            await call.wait_for_connection()
-            await call.write(SESSION.up.to_bytes(Hello(ANY_EPOCH)))
-            ended = asyncio.get_running_loop().create_task(server.ends.get())
-            for number in range(12):
-                await call.write(SESSION.up.to_bytes(report(number)))
-                await asyncio.wait({ended}, timeout=0.15)
-            await enough.wait()
-            assert numbers == list(range(12))
-            call.cancel()
-            await ended
-
-    run(scenario)
+async def test_a_silent_peer_is_given_up_after_the_heartbeat_timeout() -> None:
+    async with serving(CALM) as server:
+        client = Client(server, HASTY, TASK_MANAGER_AT_RESOURCE_MANAGER)
+        connected, reason = await client.end
+        assert not connected
+        assert reason == f"no heartbeat from the server at {server.address} for 0.5 s"
 
 
-def test_a_server_that_stops_is_noticed_at_once() -> None:
-    async def scenario() -> None:
-        async with serving() as server:
-            client = Client(server)
-            session = await client.session()
-            await server.sessions.get()
-            await server.stop()
-            connected, reason = await client.end
-            assert connected
-            assert server.address in reason
-            assert not session.is_open
-            session.send(report(1))
-
-    run(scenario)
+async def test_the_serving_end_gives_a_silent_client_up_too() -> None:
+    async with serving(HASTY) as server, open_channel(server.address, CALM) as channel:
+        call = session_call(channel, SESSION)
+        await call.wait_for_connection()
+        await call.write(SESSION.up.to_bytes(Heartbeat()))
+        assert await server.ends.get() == "no heartbeat from client for 0.5 s"
+        call.cancel()
 
 
-def test_a_client_that_goes_is_noticed_at_once() -> None:
-    async def scenario() -> None:
-        async with serving() as server:
-            client = Client(server)
-            await client.session()
-            served = await server.sessions.get()
-            await client.close()
-            await server.ends.get()
-            assert not served.is_open
+async def test_any_message_is_a_sign_of_life() -> None:
+    enough = asyncio.Event()
+    numbers: list[int] = []
 
-    run(scenario)
+    def note(_session: Any, message: Any) -> None:
+        numbers.append(message.slots)
+        if len(numbers) == 12:
+            enough.set()
+
+    async with serving(HASTY, note) as server, open_channel(server.address, CALM) as channel:
+        call = session_call(channel, SESSION)
+        await call.wait_for_connection()
+        await call.write(SESSION.up.to_bytes(Hello(ANY_EPOCH)))
+        ended = asyncio.get_running_loop().create_task(server.ends.get())
+        for number in range(12):
+            await call.write(SESSION.up.to_bytes(report(number)))
+            await asyncio.wait({ended}, timeout=0.075)
+        await enough.wait()
+        assert numbers == list(range(12))
+        call.cancel()
+        await ended
 
 
-def test_closing_from_the_serving_end_reaches_the_client() -> None:
-    async def scenario() -> None:
-        async with serving() as server:
+async def test_a_server_that_stops_is_noticed_at_once() -> None:
+    async with serving() as server:
+        client = Client(server)
+        session = await client.session()
+        await server.sessions.get()
+        await server.stop()
+        connected, reason = await client.end
+        assert connected
+        assert server.address in reason
+        assert not session.is_open
+        session.send(report(1))
+
+
+async def test_a_client_that_goes_is_noticed_at_once() -> None:
+    async with serving() as server:
+        client = Client(server)
+        await client.session()
+        served = await server.sessions.get()
+        await client.close()
+        await server.ends.get()
+        assert not served.is_open
+
+
+async def test_closing_from_the_serving_end_reaches_the_client() -> None:
+    async with serving() as server:
+        for _ in range(30):  # the end may come before, while or after the client writes
             client = Client(server)
             await client.session()
             (await server.sessions.get()).close("enough")
             assert await server.ends.get() == "enough"
             assert await client.end == (True, f"the server at {server.address} closed the connection")
-
-    run(scenario)
 
 
 def test_a_handler_that_raises_closes_its_session_and_no_other(caplog: pytest.LogCaptureFixture) -> None:
@@ -336,64 +305,55 @@ def test_a_handler_that_raises_closes_its_session_and_no_other(caplog: pytest.Lo
     assert "handling a message from client failed" in caplog.text
 
 
-def test_a_session_ends_once_and_keeps_its_first_reason() -> None:
-    async def scenario() -> None:
-        async with serving() as server:
-            client = Client(server)
-            session = await client.session()
-            session.close("first")
-            session.close("second")
-            assert await client.end == (True, "first")
-
-    run(scenario)
+async def test_a_session_ends_once_and_keeps_its_first_reason() -> None:
+    async with serving() as server:
+        client = Client(server)
+        session = await client.session()
+        session.close("first")
+        session.close("second")
+        assert await client.end == (True, "first")
 
 
-def test_dialling_gives_up_after_its_time_and_says_how_long_it_tried() -> None:
-    async def scenario() -> None:
-        address = "127.0.0.1:1"
-        dialer = Dialer(address, SESSION, CALM)
+async def test_dialling_gives_up_after_its_time_and_says_how_long_it_tried() -> None:
+    address = "127.0.0.1:1"
+    dialer = Dialer(address, SESSION, CALM)
 
-        def never(_session: Session[Any, Any]) -> Callable[[Any], None]:
-            raise AssertionError("nobody listens there")
+    def never(_session: Session[Any, Any]) -> Callable[[Any], None]:
+        raise AssertionError("nobody listens there")
 
-        reason = await dialer.keep_connected("the server", never, lambda _: None, 0.3)
-        assert reason.startswith(f"the server at {address} is unreachable: ")
-        assert reason.endswith("(tried for 0.3 s)")
-        assert "\n" not in reason
-
-    run(scenario)
+    reason = await dialer.keep_connected("the server", never, lambda _: None, 0.3)
+    assert reason.startswith(f"the server at {address} is unreachable: ")
+    assert reason.endswith("(tried for 0.3 s)")
+    assert "\n" not in reason
 
 
-def test_a_server_that_comes_back_is_dialled_again() -> None:
-    async def scenario() -> None:
-        ends: asyncio.Queue[str] = asyncio.Queue()
-        sessions: asyncio.Queue[Session[Any, Any]] = asyncio.Queue()
+async def test_a_server_that_comes_back_is_dialled_again() -> None:
+    ends: asyncio.Queue[str] = asyncio.Queue()
+    sessions: asyncio.Queue[Session[Any, Any]] = asyncio.Queue()
 
-        def started(session: Session[Any, Any]) -> Callable[[Any], None]:
-            sessions.put_nowait(session)
-            session.send(report(1, "registration"))
-            return lambda message: None
+    def started(session: Session[Any, Any]) -> Callable[[Any], None]:
+        sessions.put_nowait(session)
+        session.send(report(1, "registration"))
+        return lambda message: None
 
-        registrations: asyncio.Queue[str] = asyncio.Queue()
+    registrations: asyncio.Queue[str] = asyncio.Queue()
 
-        def note(_session: Any, message: Any) -> None:
-            registrations.put_nowait(message.job_id)
+    def note(_session: Any, message: Any) -> None:
+        registrations.put_nowait(message.job_id)
 
-        port = free_port()
-        async with serving(handle=note, port=port) as first:
-            dialer = Dialer(first.address, SESSION, CALM)
-            keeping = asyncio.get_running_loop().create_task(
-                dialer.keep_connected("the server", started, ends.put_nowait, None)
-            )
-            assert await registrations.get() == "registration"
-        assert first.address in await ends.get()
-        async with serving(handle=note, port=port):
-            assert await registrations.get() == "registration"
-            assert sessions.qsize() == 2
-            keeping.cancel()
-            await asyncio.gather(keeping, return_exceptions=True)
-
-    run(scenario)
+    port = free_port()
+    async with serving(handle=note, port=port) as first:
+        dialer = Dialer(first.address, SESSION, CALM)
+        keeping = asyncio.get_running_loop().create_task(
+            dialer.keep_connected("the server", started, ends.put_nowait, None)
+        )
+        assert await registrations.get() == "registration"
+    assert first.address in await ends.get()
+    async with serving(handle=note, port=port):
+        assert await registrations.get() == "registration"
+        assert sessions.qsize() == 2
+        keeping.cancel()
+        await asyncio.gather(keeping, return_exceptions=True)
 
 
 class MovingLeader:
@@ -420,76 +380,66 @@ class MovingLeader:
         return self._leader
 
 
-def test_a_leader_is_dialled_where_it_is_now() -> None:
-    async def scenario() -> None:
-        ends: asyncio.Queue[str] = asyncio.Queue()
-        dialled: asyncio.Queue[str] = asyncio.Queue()
+async def test_a_leader_is_dialled_where_it_is_now() -> None:
+    ends: asyncio.Queue[str] = asyncio.Queue()
+    dialled: asyncio.Queue[str] = asyncio.Queue()
 
-        def started(session: Session[Any, Any]) -> Callable[[Any], None]:
-            dialled.put_nowait(session.address)
-            return lambda message: None
+    def started(session: Session[Any, Any]) -> Callable[[Any], None]:
+        dialled.put_nowait(session.address)
+        return lambda message: None
 
-        leaders = MovingLeader()
-        dialer = Dialer(Leader(leaders, Role.RESOURCE_MANAGER), SESSION, CALM)
-        assert await dialer.dial_once("the leader", started) == (
-            False, "the leader is unreachable: there is no resourcemanager"
-        )  # fmt: skip
-        async with serving() as first, serving() as second:
-            leaders.move_to(first.address)
-            keeping = asyncio.get_running_loop().create_task(
-                dialer.keep_connected("the leader", started, ends.put_nowait, None)
-            )
-            assert await dialled.get() == first.address
-            leaders.move_to(second.address)
-            assert await ends.get() == f"the leader is now at {second.address}"
-            assert await dialled.get() == second.address
-            keeping.cancel()
-            await asyncio.gather(keeping, return_exceptions=True)
-
-    run(scenario)
+    leaders = MovingLeader()
+    dialer = Dialer(Leader(leaders, Role.RESOURCE_MANAGER), SESSION, CALM)
+    assert await dialer.dial_once("the leader", started) == (
+        False, "the leader is unreachable: there is no resourcemanager"
+    )  # fmt: skip
+    async with serving() as first, serving() as second:
+        leaders.move_to(first.address)
+        keeping = asyncio.get_running_loop().create_task(
+            dialer.keep_connected("the leader", started, ends.put_nowait, None)
+        )
+        assert await dialled.get() == first.address
+        leaders.move_to(second.address)
+        assert await ends.get() == f"the leader is now at {second.address}"
+        assert await dialled.get() == second.address
+        keeping.cancel()
+        await asyncio.gather(keeping, return_exceptions=True)
 
 
-def test_ends_that_mean_different_leaders_have_no_session() -> None:
+async def test_ends_that_mean_different_leaders_have_no_session() -> None:
     """Each of them, so that neither acts on what a leader says that another has followed."""
+    def never(_session: Session[Any, Any]) -> Callable[[Any], None]:
+        raise AssertionError("nothing was agreed on")
 
-    async def scenario() -> None:
-        def never(_session: Session[Any, Any]) -> Callable[[Any], None]:
-            raise AssertionError("nothing was agreed on")
-
-        leaders = MovingLeader()
-        dialer = Dialer(Leader(leaders, Role.RESOURCE_MANAGER), SESSION, CALM)
-        async with serving(epoch=4) as server:
-            leaders.move_to(server.address, epoch=5)
-            begun, reason = await dialer.dial_once("the leader", never)
-            assert not begun
-            assert reason.endswith("the leader of epoch 5 was looked for, and that of epoch 4 found")
-            assert await server.ends.get() in (
-                "client: the leader of epoch 5 was looked for, and that of epoch 4 found",
-                "connection to client lost",  # who dialled was faster
-            )
-            assert server.sessions.empty()
-
-    run(scenario)
+    leaders = MovingLeader()
+    dialer = Dialer(Leader(leaders, Role.RESOURCE_MANAGER), SESSION, CALM)
+    async with serving(epoch=4) as server:
+        leaders.move_to(server.address, epoch=5)
+        begun, reason = await dialer.dial_once("the leader", never)
+        assert not begun
+        assert reason.endswith("the leader of epoch 5 was looked for, and that of epoch 4 found")
+        assert await server.ends.get() in (
+            "client: the leader of epoch 5 was looked for, and that of epoch 4 found",
+            "connection to client lost",  # who dialled was faster
+        )
+        assert server.sessions.empty()
 
 
-def test_a_leader_that_was_followed_is_not_gone_back_to() -> None:
-    async def scenario() -> None:
-        leaders = MovingLeader()
-        dialer = Dialer(Leader(leaders, Role.RESOURCE_MANAGER), SESSION, CALM)
+async def test_a_leader_that_was_followed_is_not_gone_back_to() -> None:
+    leaders = MovingLeader()
+    dialer = Dialer(Leader(leaders, Role.RESOURCE_MANAGER), SESSION, CALM)
 
-        def close(session: Session[Any, Any]) -> Callable[[Any], None]:
-            session.close("seen")
-            return lambda message: None
+    def close(session: Session[Any, Any]) -> Callable[[Any], None]:
+        session.close("seen")
+        return lambda message: None
 
-        async with serving(epoch=4) as old, serving(epoch=5) as new:
-            leaders.move_to(new.address, epoch=5)
-            assert await dialer.dial_once("the leader", close) == (True, "seen")
-            leaders.move_to(old.address, epoch=4)
-            begun, reason = await dialer.dial_once("the leader", close)
-            assert not begun
-            assert reason.endswith("the leader of epoch 4 was found, which that of epoch 5 has followed")
-
-    run(scenario)
+    async with serving(epoch=4) as old, serving(epoch=5) as new:
+        leaders.move_to(new.address, epoch=5)
+        assert await dialer.dial_once("the leader", close) == (True, "seen")
+        leaders.move_to(old.address, epoch=4)
+        begun, reason = await dialer.dial_once("the leader", close)
+        assert not begun
+        assert reason.endswith("the leader of epoch 4 was found, which that of epoch 5 has followed")
 
 
 @pytest.mark.parametrize(
@@ -499,29 +449,23 @@ def test_a_leader_that_was_followed_is_not_gone_back_to() -> None:
         (b"\xff", "client sent what cannot be read: this is no millstream.resourcemanager.JobManagerReport"),
     ],
 )
-def test_a_peer_that_does_not_greet_is_cut_off(first: bytes, reason: str) -> None:
-    async def scenario() -> None:
-        async with serving() as server, open_channel(server.address, CALM) as channel:
-            call = session_call(channel, SESSION)
-            await call.wait_for_connection()
-            await call.write(first)
-            assert (await server.ends.get()).startswith(reason)
-            assert server.sessions.empty()
-            call.cancel()
-
-    run(scenario)
+async def test_a_peer_that_does_not_greet_is_cut_off(first: bytes, reason: str) -> None:
+    async with serving() as server, open_channel(server.address, CALM) as channel:
+        call = session_call(channel, SESSION)
+        await call.wait_for_connection()
+        await call.write(first)
+        assert (await server.ends.get()).startswith(reason)
+        assert server.sessions.empty()
+        call.cancel()
 
 
-def test_the_configuration_says_where_leaders_are_for_good() -> None:
-    async def scenario() -> None:
-        options = address_options(Role.DISPATCHER, "[::1]:7")
-        leaders = ConfiguredLeaders(Configuration(options))
-        configured = KnownLeader("[::1]:7")
-        assert await leaders.leader_of(Role.DISPATCHER) == configured
-        assert await leaders.changed(Role.DISPATCHER, KnownLeader("127.0.0.1:6122")) == configured
-        forever = asyncio.ensure_future(leaders.changed(Role.DISPATCHER, configured))
-        await asyncio.wait([forever], timeout=0)
-        assert not forever.done()
-        forever.cancel()
-
-    run(scenario)
+async def test_the_configuration_says_where_leaders_are_for_good() -> None:
+    options = address_options(Role.DISPATCHER, "[::1]:7")
+    leaders = ConfiguredLeaders(Configuration(options))
+    configured = KnownLeader("[::1]:7")
+    assert await leaders.leader_of(Role.DISPATCHER) == configured
+    assert await leaders.changed(Role.DISPATCHER, KnownLeader("127.0.0.1:6122")) == configured
+    forever = asyncio.ensure_future(leaders.changed(Role.DISPATCHER, configured))
+    await asyncio.wait([forever], timeout=0)
+    assert not forever.done()
+    forever.cancel()

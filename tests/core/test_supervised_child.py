@@ -5,8 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
-from waiting import run
-
 from millstream.core.processes.child import Child
 from millstream.core.processes.supervised_child import SupervisedChild
 
@@ -55,68 +53,53 @@ class Launch:
         return self.child
 
 
-def test_stopping_ends_the_launch() -> None:
-    async def scenario() -> None:
-        launch = Launch()
-        supervised = SupervisedChild(launch, b"stop", 1.0)
-        running = asyncio.create_task(supervised.run(b"start", lambda _: None))
-        await launch.begun.wait()
-        await supervised.stop()
-        assert launch.cancelled
-        assert await running == "it was not needed any more"
-        await supervised.stop()
-
-    run(scenario)
+async def test_stopping_ends_the_launch() -> None:
+    launch = Launch()
+    supervised = SupervisedChild(launch, b"stop", 1.0)
+    running = asyncio.create_task(supervised.run(b"start", lambda _: None))
+    await launch.begun.wait()
+    await supervised.stop()
+    assert launch.cancelled
+    assert await running == "it was not needed any more"
+    await supervised.stop()
 
 
-def test_killing_ends_the_launch_with_its_reason() -> None:
-    async def scenario() -> None:
-        launch = Launch()
-        supervised = SupervisedChild(launch, b"stop", 1.0)
-        running = asyncio.create_task(supervised.run(b"start", lambda _: None))
-        await launch.begun.wait()
-        supervised.kill("no time left")
-        assert await running == "killed: no time left"
-        assert launch.cancelled
-
-    run(scenario)
+async def test_killing_ends_the_launch_with_its_reason() -> None:
+    launch = Launch()
+    supervised = SupervisedChild(launch, b"stop", 1.0)
+    running = asyncio.create_task(supervised.run(b"start", lambda _: None))
+    await launch.begun.wait()
+    supervised.kill("no time left")
+    assert await running == "killed: no time left"
+    assert launch.cancelled
 
 
-def test_what_was_stopped_before_is_not_launched() -> None:
-    async def scenario() -> None:
-        launch = Launch()
-        supervised = SupervisedChild(launch, b"stop", 1.0)
-        await supervised.stop()
-        assert await supervised.run(b"start", lambda _: None) == "it was not needed any more"
-        assert not launch.begun.is_set()
-
-    run(scenario)
+async def test_what_was_stopped_before_is_not_launched() -> None:
+    launch = Launch()
+    supervised = SupervisedChild(launch, b"stop", 1.0)
+    await supervised.stop()
+    assert await supervised.run(b"start", lambda _: None) == "it was not needed any more"
+    assert not launch.begun.is_set()
 
 
-def test_cancelling_the_owner_ends_the_launch_and_is_a_cancellation() -> None:
-    async def scenario() -> None:
-        launch = Launch()
-        running = asyncio.create_task(SupervisedChild(launch, b"stop", 1.0).run(b"start", lambda _: None))
-        await launch.begun.wait()
-        running.cancel()
-        await asyncio.wait([running])
-        assert running.cancelled()
-        assert launch.cancelled
-
-    run(scenario)
+async def test_cancelling_the_owner_ends_the_launch_and_is_a_cancellation() -> None:
+    launch = Launch()
+    running = asyncio.create_task(SupervisedChild(launch, b"stop", 1.0).run(b"start", lambda _: None))
+    await launch.begun.wait()
+    running.cancel()
+    await asyncio.wait([running])
+    assert running.cancelled()
+    assert launch.cancelled
 
 
-def test_messages_wait_for_the_launch() -> None:
-    async def scenario() -> None:
-        launch = Launch()
-        supervised = SupervisedChild(launch, b"stop", 1.0)
-        running = asyncio.create_task(supervised.run(b"start", lambda _: None))
-        await launch.begun.wait()
-        supervised.send(b"early")
-        launch.go_on.set()
-        await launch.child.started.wait()
-        await supervised.stop()
-        assert launch.child.sent == [b"start", b"early", b"stop"]
-        assert await running == "it ended"
-
-    run(scenario)
+async def test_messages_wait_for_the_launch() -> None:
+    launch = Launch()
+    supervised = SupervisedChild(launch, b"stop", 1.0)
+    running = asyncio.create_task(supervised.run(b"start", lambda _: None))
+    await launch.begun.wait()
+    supervised.send(b"early")
+    launch.go_on.set()
+    await launch.child.started.wait()
+    await supervised.stop()
+    assert launch.child.sent == [b"start", b"early", b"stop"]
+    assert await running == "it ended"

@@ -12,13 +12,12 @@ from types import NoneType
 from typing import Any
 
 import pytest
-from google.protobuf.message_factory import GetMessageClass
 
 from millstream.core.jobs.failures import TaskFailure
 from millstream.core.messages.resource_manager import Requirement, ShutDown, TaskManagerCommand
 from millstream.core.messages.session import Heartbeat, Hello
-from millstream.core.wire import contracts
-from millstream.core.wire.contracts import ServiceContract, SessionContract
+from millstream.core.wire import contracts, pipes
+from millstream.core.wire.contract import ServiceContract, SessionContract
 from millstream.core.wire.wire import ContractError, Wire, WireError
 from millstream.proto import resourcemanager_pb2, session_pb2, status_pb2
 
@@ -58,18 +57,15 @@ def any_value(hint: Any, random: Random, depth: int = 0) -> Any:
 def wires() -> dict[str, tuple[Any, Wire[Any]]]:
     """Every message of every contract, with its Python type."""
     found: dict[str, tuple[Any, Wire[Any]]] = {}
-    for name, value in vars(contracts).items():
+    for name, value in [*vars(contracts).items(), *vars(pipes).items()]:
         match value:
             case SessionContract():
                 found[f"{name}.up"] = (value.up_type | Hello | Heartbeat, value.up)
                 found[f"{name}.down"] = (value.down_type | Hello | Heartbeat, value.down)
             case ServiceContract():
                 for call, types in value.calls.items():
-                    method = value.service.methods_by_name[call]
-                    for python_type, descriptor in zip(types, (method.input_type, method.output_type), strict=True):
-                        found[f"{name}.{call}.{descriptor.name}"] = (
-                            python_type, Wire(python_type, GetMessageClass(descriptor))
-                        )  # fmt: skip
+                    for python_type, wire in zip(types, value.wires[call], strict=True):
+                        found[f"{name}.{call}.{python_type.__name__}"] = (python_type, wire)
             case Wire():
                 found[name] = (value.python_type, value)
     return found

@@ -4,29 +4,28 @@ from __future__ import annotations
 
 import asyncio
 import http.client
-import io
 import json
-import zipfile
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import jsonschema
 from waiting import DEADLINE
+from wheels import wheel_bytes
 
+from millstream.core.jobs.details import JobDetails
 from millstream.core.jobs.graph import JobEdge, JobGraph, JobVertex, OperatorInfo
-from millstream.core.jobs.ids import JobId, OperatorId, VertexId, new_id
+from millstream.core.jobs.ids import JobId, JobManagerId, OperatorId, VertexId, new_id
+from millstream.core.messages.dispatcher import DispatcherMessage, JobManagerMessage, RegisterJobManager
 from millstream.core.services.rpc import Stub, open_channel
 from millstream.core.services.session import Dialer, Session
 from millstream.core.settings.configuration import Configuration
-from millstream.core.wire.raw import raw_contract
+from millstream.core.wire.contracts import DISPATCHER, JOB_MANAGER_AT_DISPATCHER
 from millstream.dispatcher.service import DispatcherService
-from millstream.proto import dispatcher_pb2 as pb
-from millstream.proto import status_pb2 as status_pb
 
-DISPATCHER = pb.DESCRIPTOR.services_by_name["Dispatcher"]
+Told = TypeVar("Told")
 
 
 def configuration(tmp_path: Path, **options: str) -> Configuration:
@@ -76,37 +75,36 @@ class FakeJobManager:
     """Dials the dispatcher as a job manager does; tests read what it was told and say what it reports."""
 
     def __init__(self, options: Configuration, name: str = "jm-1") -> None:
-        self.name = name
-        self.jobs: dict[str, status_pb.JobDetails] = {}
-        self.told: asyncio.Queue[pb.DispatcherMessage] = asyncio.Queue()
+        self.id = JobManagerId(name)
+        self.jobs: dict[JobId, JobDetails] = {}
+        self.told: asyncio.Queue[DispatcherMessage] = asyncio.Queue()
         self._options = options
-        self._session: Session[pb.JobManagerMessage, pb.DispatcherMessage] | None = None
+        self._session: Session[JobManagerMessage, DispatcherMessage] | None = None
         self._task: asyncio.Task[object] | None = None
 
     async def connect(self, address: str) -> None:
         connected = asyncio.Event()
 
-        def started(session: Session[Any, Any]) -> Callable[[pb.DispatcherMessage], None]:
+        def started(session: Session[JobManagerMessage, DispatcherMessage]) -> Callable[[DispatcherMessage], None]:
             self._session = session
-            register = pb.RegisterJobManager(job_manager_id=self.name, address="x:1", jobs=self.jobs.values())
-            session.send(pb.JobManagerMessage(register=register))
+            session.send(RegisterJobManager(self.id, "x:1", tuple(self.jobs.values())))
             connected.set()
             return self.told.put_nowait
 
-        dialer = Dialer(address, raw_contract(DISPATCHER, "ConnectJobManager"), self._options)
+        dialer = Dialer(address, JOB_MANAGER_AT_DISPATCHER, self._options)
         self._task = asyncio.create_task(dialer.dial_once("dispatcher", started))
         await asyncio.wait_for(connected.wait(), DEADLINE)
 
-    async def next(self, kind: str) -> Any:
+    async def next(self, kind: type[Told]) -> Told:
         message = await asyncio.wait_for(self.told.get(), DEADLINE)
-        assert message.WhichOneof("kind") == kind, message
-        return getattr(message, kind)
+        assert isinstance(message, kind)
+        return message
 
-    def report(self, details: status_pb.JobDetails) -> None:
+    def report(self, details: JobDetails) -> None:
         self.jobs[details.job_id] = details
-        self.send(pb.JobManagerMessage(job_details=details))
+        self.send(details)
 
-    def send(self, message: pb.JobManagerMessage) -> None:
+    def send(self, message: JobManagerMessage) -> None:
         assert self._session is not None
         self._session.send(message)
 
@@ -195,20 +193,7 @@ class Checked:
 
 def wheel(files: dict[str, str], name: str = "tinyjob", entry: str | None = "tinyjob:main") -> bytes:
     """A wheel with these modules. Its entry point is in the group for jobs."""
-    info = f"{name}-1.0.dist-info"
-    members = {
-        **files,
-        f"{info}/METADATA": f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n",
-        f"{info}/WHEEL": "Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
-    }
-    if entry is not None:
-        members[f"{info}/entry_points.txt"] = f"[millstream.jobs]\nmain = {entry}\n"
-    members[f"{info}/RECORD"] = "".join(f"{path},,\n" for path in [*members, f"{info}/RECORD"])
-    buffer = io.BytesIO()
-    with zipfile.ZipFile(buffer, "w") as archive:
-        for path, content in members.items():
-            archive.writestr(path, content)
-    return buffer.getvalue()
+    return wheel_bytes(files, name, entry=entry)
 
 
 async def eventually(check: Callable[[], Awaitable[bool]]) -> None:

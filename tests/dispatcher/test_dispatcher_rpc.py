@@ -19,21 +19,28 @@ from millstream.core.errors import MillstreamError
 from millstream.core.jobs.details import JobDetails
 from millstream.core.jobs.graph import Artifact, ArtifactKind, JobGraph
 from millstream.core.jobs.ids import ANY_EPOCH, JobId, new_id
-from millstream.core.jobs.states import JobStatus
-from millstream.core.messages.session import Heartbeat, Hello
+from millstream.core.jobs.states import ExecutionState, JobStatus
+from millstream.core.messages.dispatcher import (
+    ArtifactChunk,
+    ArtifactRequest,
+    CancelJob,
+    ForgetJob,
+    JobRequest,
+    StartJob,
+    SubmitJobRequest,
+)
+from millstream.core.messages.results import CollectRequest, CollectResponse
+from millstream.core.messages.session import Empty, Heartbeat, Hello
 from millstream.core.services.rpc import Stub, open_channel
 from millstream.core.wire.contracts import JOB_MANAGER_AT_DISPATCHER
 from millstream.dispatcher import lifecycle
 from millstream.dispatcher.artifact_store import ArtifactStore
 from millstream.dispatcher.service import DispatcherService
-from millstream.proto import dispatcher_pb2 as pb
-from millstream.proto import status_pb2 as status_pb
-from millstream.proto.session_pb2 import Empty
 
 
-async def submit(stub: Stub, job: JobGraph) -> str:
-    response = await stub.submit_job(pb.SubmitJobRequest(graph=job.to_proto()))
-    return str(response.job_id)
+async def submit(stub: Stub, job: JobGraph) -> JobId:
+    job_id: JobId = (await stub.submit_job(SubmitJobRequest(job))).job_id
+    return job_id
 
 
 async def refused(call: Any) -> tuple[grpc.StatusCode, str]:
@@ -43,150 +50,130 @@ async def refused(call: Any) -> tuple[grpc.StatusCode, str]:
     return error.code(), error.details()
 
 
-def details(job: JobGraph, state: str, **fields: Any) -> status_pb.JobDetails:
-    return status_pb.JobDetails(job_id=job.job_id, name=job.name, state=state, start_time=1, **fields)
+def details(job: JobGraph, state: JobStatus, **fields: Any) -> JobDetails:
+    return JobDetails(job.job_id, job.name, state, start_time=1, **fields)
 
 
-def test_a_job_from_submission_to_its_end(tmp_path: Path) -> None:
+async def test_a_job_from_submission_to_its_end(tmp_path: Path) -> None:
     options = configuration(tmp_path)
+    async with running(options, with_rest=False) as service, client(service, options) as stub:
+        job = graph()
+        assert await submit(stub, job) == job.job_id
+        watch = stub.watch_job(JobRequest(job.job_id))
+        first = await watch.read()
+        assert (first.state, first.message) == (JobStatus.INITIALIZING, "waiting for a job manager")
+        assert [node.description for node in first.plan] == ["Source", "Sink"]
+        assert first.slots_required == 2
 
-    async def scenario() -> None:
-        async with running(options, with_rest=False) as service, client(service, options) as stub:
-            job = graph()
-            assert await submit(stub, job) == job.job_id
-            watch = stub.watch_job(pb.JobRequest(job_id=job.job_id))
-            first = await watch.read()
-            assert (first.state, first.message) == ("INITIALIZING", "waiting for a job manager")
-            assert [node.description for node in first.plan] == ["Source", "Sink"]
-            assert first.slots_required == 2
-
-            async with job_manager(service, options) as manager:
-                started = await manager.next("start_job")
-                assert JobGraph.from_proto(started.graph) == job
-                assert (await watch.read()).message == "starting"
-                for state in ("CREATED", "RUNNING", "RUNNING", "FINISHED"):
-                    manager.report(details(job, state))
-                assert [(await watch.read()).state for _ in range(3)] == ["CREATED", "RUNNING", "FINISHED"]
-                assert await watch.read() is grpc.aio.EOF
-                assert (await manager.next("forget_job")).job_id == job.job_id
-            listed = await stub.list_jobs(Empty())
-            assert [(d.job_id, d.state) for d in listed.jobs] == [(job.job_id, "FINISHED")]
-            code, reason = await refused(stub.cancel_job(pb.JobRequest(job_id=job.job_id)))
-            assert code is grpc.StatusCode.FAILED_PRECONDITION
-            assert "already FINISHED" in reason
-
-    asyncio.run(scenario())
+        async with job_manager(service, options) as manager:
+            started = await manager.next(StartJob)
+            assert started.graph == job
+            assert (await watch.read()).message == "starting"
+            states = [JobStatus.CREATED, JobStatus.RUNNING, JobStatus.FINISHED]
+            for state in (*states[:2], *states[1:]):
+                manager.report(details(job, state))
+            assert [(await watch.read()).state for _ in range(3)] == states
+            assert await watch.read() is grpc.aio.EOF
+            assert (await manager.next(ForgetJob)).job_id == job.job_id
+        listed = await stub.list_jobs(Empty())
+        assert [(d.job_id, d.state) for d in listed.jobs] == [(job.job_id, JobStatus.FINISHED)]
+        code, reason = await refused(stub.cancel_job(JobRequest(job.job_id)))
+        assert code is grpc.StatusCode.FAILED_PRECONDITION
+        assert "already FINISHED" in reason
 
 
-def test_refused_submissions_and_unknown_jobs(tmp_path: Path) -> None:
+async def test_refused_submissions_and_unknown_jobs(tmp_path: Path) -> None:
     options = configuration(tmp_path)
-
-    async def scenario() -> None:
-        async with running(options, with_rest=False) as service, client(service, options) as stub:
-            job = graph()
-            await submit(stub, job)
-            first, second = job.vertices
-            wrong = {
-                "was already submitted": job,
-                "32 hexadecimal": replace(job, job_id=JobId("nonsense")),
-                "no operators": replace(graph(), vertices=(), edges=()),
-                "two vertices": replace(graph(), vertices=(first, first)),
-                "topological": replace(graph(), vertices=(second, first)),
-                "vertex that does not exist": replace(graph(), vertices=(first,)),
-                "parallelism 0": replace(graph(), vertices=(replace(first, parallelism=0), second)),
-                "more than its maximum": replace(graph(), vertices=(replace(first, parallelism=200), second)),
-                "unknown strategy": replace(graph(), edges=(replace(job.edges[0], strategy="MAGIC"),)),
-                "was not uploaded": replace(graph(), artifacts=(Artifact("0" * 64, "x.whl", ArtifactKind.WHEEL),)),
-                "not a sha256": replace(graph(), artifacts=(Artifact("../x", "x.whl", ArtifactKind.WHEEL),)),
-                "unknown option": replace(graph(), configuration={"no.such.option": "1"}),
-            }
-            for reason, bad in wrong.items():
-                code, text = await refused(stub.submit_job(pb.SubmitJobRequest(graph=bad.to_proto())))
-                assert code is grpc.StatusCode.INVALID_ARGUMENT
-                assert reason in text
-            unknown = pb.JobRequest(job_id=new_id())
-            for call in (stub.get_job(unknown), stub.cancel_job(unknown), stub.watch_job(unknown).read()):
-                assert (await refused(call))[0] is grpc.StatusCode.NOT_FOUND
-            collect = stub.collect(pb.CollectRequest(job_id=new_id()))
-            assert (await refused(collect))[0] is grpc.StatusCode.NOT_FOUND
-
-    asyncio.run(scenario())
+    async with running(options, with_rest=False) as service, client(service, options) as stub:
+        job = graph()
+        await submit(stub, job)
+        first, second = job.vertices
+        wrong = {
+            "was already submitted": job,
+            "32 hexadecimal": replace(job, job_id=JobId("nonsense")),
+            "no operators": replace(graph(), vertices=(), edges=()),
+            "two vertices": replace(graph(), vertices=(first, first)),
+            "topological": replace(graph(), vertices=(second, first)),
+            "vertex that does not exist": replace(graph(), vertices=(first,)),
+            "parallelism 0": replace(graph(), vertices=(replace(first, parallelism=0), second)),
+            "more than its maximum": replace(graph(), vertices=(replace(first, parallelism=200), second)),
+            "unknown strategy": replace(graph(), edges=(replace(job.edges[0], strategy="MAGIC"),)),
+            "was not uploaded": replace(graph(), artifacts=(Artifact("0" * 64, "x.whl", ArtifactKind.WHEEL),)),
+            "not a sha256": replace(graph(), artifacts=(Artifact("../x", "x.whl", ArtifactKind.WHEEL),)),
+            "unknown option": replace(graph(), configuration={"no.such.option": "1"}),
+        }
+        for reason, bad in wrong.items():
+            code, text = await refused(stub.submit_job(SubmitJobRequest(bad)))
+            assert code is grpc.StatusCode.INVALID_ARGUMENT
+            assert reason in text
+        unknown = JobRequest(JobId(new_id()))
+        for call in (stub.get_job(unknown), stub.cancel_job(unknown), stub.watch_job(unknown).read()):
+            assert (await refused(call))[0] is grpc.StatusCode.NOT_FOUND
+        collect = stub.collect(CollectRequest(JobId(new_id()), "x"))
+        assert (await refused(collect))[0] is grpc.StatusCode.NOT_FOUND
 
 
-def test_cancelling_before_and_while_running(tmp_path: Path) -> None:
+async def test_cancelling_before_and_while_running(tmp_path: Path) -> None:
     options = configuration(tmp_path)
+    async with running(options, with_rest=False) as service, client(service, options) as stub:
+        queued = await submit(stub, graph())
+        await stub.cancel_job(JobRequest(queued))
+        ended = await stub.get_job(JobRequest(queued))
+        assert ended.state is JobStatus.CANCELED
+        assert {s.state for v in ended.vertices for s in v.subtasks} == {ExecutionState.CANCELED}
+        await stub.cancel_job(JobRequest(queued))
 
-    async def scenario() -> None:
-        async with running(options, with_rest=False) as service, client(service, options) as stub:
-            queued = await submit(stub, graph())
-            await stub.cancel_job(pb.JobRequest(job_id=queued))
-            ended = await stub.get_job(pb.JobRequest(job_id=queued))
-            assert ended.state == "CANCELED"
-            assert {s.state for v in ended.vertices for s in v.subtasks} == {"CANCELED"}
-            await stub.cancel_job(pb.JobRequest(job_id=queued))
-
-            async with job_manager(service, options) as manager:
-                job = graph()
-                await submit(stub, job)
-                await manager.next("start_job")
-                await stub.cancel_job(pb.JobRequest(job_id=job.job_id))
-                assert (await manager.next("cancel_job")).job_id == job.job_id
-
-    asyncio.run(scenario())
-
-
-def test_results_are_relayed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    options = configuration(tmp_path)
-
-    async def scenario() -> None:
-        async with running(options, with_rest=False) as service, client(service, options) as stub:
+        async with job_manager(service, options) as manager:
             job = graph()
             await submit(stub, job)
-            request = pb.CollectRequest(job_id=job.job_id, operator_id="x", offset=7, request_id="mine")
-            assert "no job manager" in (await stub.collect(request)).error
-            async with job_manager(service, options) as manager:
-                await manager.next("start_job")
-                answer = asyncio.ensure_future(stub.collect(request))
-                asked = await manager.next("collect")
-                assert (asked.operator_id, asked.offset) == ("x", 7)
-                response = pb.CollectResponse(request_id=asked.request_id, version="v", offset=7, batches=[b"data"])
-                manager.send(pb.JobManagerMessage(collected=response))
-                received = await answer
-                assert (received.request_id, received.version, list(received.batches)) == ("mine", "v", [b"data"])
-
-                monkeypatch.setattr(lifecycle, "ANSWER_TIMEOUT", 0.05)
-                assert "did not answer" in (await stub.collect(request)).error
-                monkeypatch.setattr(lifecycle, "ANSWER_TIMEOUT", DEADLINE)
-                answer = asyncio.ensure_future(stub.collect(request))
-                await manager.next("collect")
-                await manager.next("collect")
-            assert "disconnected" in (await answer).error
-
-    asyncio.run(scenario())
+            await manager.next(StartJob)
+            await stub.cancel_job(JobRequest(job.job_id))
+            assert (await manager.next(CancelJob)).job_id == job.job_id
 
 
-def test_a_job_manager_that_stays_away_fails_its_jobs(tmp_path: Path) -> None:
+async def test_results_are_relayed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    options = configuration(tmp_path)
+    async with running(options, with_rest=False) as service, client(service, options) as stub:
+        job = graph()
+        await submit(stub, job)
+        request = CollectRequest(job.job_id, "x", offset=7, request_id="mine")
+        assert "no job manager" in (await stub.collect(request)).error
+        async with job_manager(service, options) as manager:
+            await manager.next(StartJob)
+            answer = asyncio.ensure_future(stub.collect(request))
+            asked = await manager.next(CollectRequest)
+            assert (asked.operator_id, asked.offset) == ("x", 7)
+            response = CollectResponse(asked.request_id, "v", offset=7, batches=(b"data",))
+            manager.send(response)
+            assert await answer == replace(response, request_id="mine")
+
+            monkeypatch.setattr(lifecycle, "ANSWER_TIMEOUT", 0.05)
+            assert "did not answer" in (await stub.collect(request)).error
+            monkeypatch.setattr(lifecycle, "ANSWER_TIMEOUT", DEADLINE)
+            answer = asyncio.ensure_future(stub.collect(request))
+            await manager.next(CollectRequest)
+            await manager.next(CollectRequest)
+        assert "disconnected" in (await answer).error
+
+
+async def test_a_job_manager_that_stays_away_fails_its_jobs(tmp_path: Path) -> None:
     options = configuration(tmp_path, heartbeat__timeout="1 s")
-
-    async def scenario() -> None:
-        async with running(options, with_rest=False) as service, client(service, options) as stub:
-            job = graph()
-            await submit(stub, job)
-            async with job_manager(service, options) as manager:
-                await manager.next("start_job")
-                manager.report(details(job, "RUNNING"))
-                watch = stub.watch_job(pb.JobRequest(job_id=job.job_id))
-                while (await watch.read()).state != "RUNNING":
-                    pass
-            away = await asyncio.wait_for(watch.read(), DEADLINE)
-            assert away.state == "RUNNING"
-            assert away.message == "no connection to its job manager; it fails unless that is back within 1 s"
-            last = await asyncio.wait_for(watch.read(), DEADLINE)
-            assert (last.state, last.message) == ("FAILED", "")
-            assert last.failures[0].exception.startswith("job manager jm-1 was lost: ")
-            assert last.end_time > 0
-
-    asyncio.run(scenario())
+    async with running(options, with_rest=False) as service, client(service, options) as stub:
+        job = graph()
+        await submit(stub, job)
+        async with job_manager(service, options) as manager:
+            await manager.next(StartJob)
+            manager.report(details(job, JobStatus.RUNNING))
+            watch = stub.watch_job(JobRequest(job.job_id))
+            while (await watch.read()).state is not JobStatus.RUNNING:
+                pass
+        away = await asyncio.wait_for(watch.read(), DEADLINE)
+        assert away.state is JobStatus.RUNNING
+        assert away.message == "no connection to its job manager; it fails unless that is back within 1 s"
+        last = await asyncio.wait_for(watch.read(), DEADLINE)
+        assert (last.state, last.message) == (JobStatus.FAILED, "")
+        assert last.failures[0].exception.startswith("job manager jm-1 was lost: ")
+        assert last.end_time > 0
 
 
 def test_a_job_manager_that_comes_back_in_time_keeps_its_jobs(tmp_path: Path) -> None:
@@ -197,14 +184,14 @@ def test_a_job_manager_that_comes_back_in_time_keeps_its_jobs(tmp_path: Path) ->
             job = graph()
             await submit(stub, job)
             async with job_manager(service, options) as manager:
-                await manager.next("start_job")
-                manager.report(details(job, "RUNNING", message="one"))
+                await manager.next(StartJob)
+                manager.report(details(job, JobStatus.RUNNING, message="one"))
                 await manager.disconnect()
-                manager.jobs[job.job_id] = details(job, "RUNNING", message="two")
+                manager.jobs[job.job_id] = details(job, JobStatus.RUNNING, message="two")
                 await manager.connect(service.address)
 
                 async def is_updated() -> bool:
-                    return (await stub.get_job(pb.JobRequest(job_id=job.job_id))).message == "two"
+                    return (await stub.get_job(JobRequest(job.job_id))).message == "two"
 
                 await eventually(is_updated)
 
@@ -219,50 +206,42 @@ def test_a_new_dispatcher_takes_up_running_jobs(tmp_path: Path) -> None:
             job = graph()
             async with job_manager(service, options, "jm-2") as manager:
                 await manager.disconnect()
-                manager.jobs[job.job_id] = details(job, "RUNNING")
+                manager.jobs[job.job_id] = details(job, JobStatus.RUNNING)
                 await manager.connect(service.address)
 
                 async def is_listed() -> bool:
                     return [d.job_id for d in (await stub.list_jobs(Empty())).jobs] == [job.job_id]
 
                 await eventually(is_listed)
-                await stub.cancel_job(pb.JobRequest(job_id=job.job_id))
-                assert (await manager.next("cancel_job")).job_id == job.job_id
+                await stub.cancel_job(JobRequest(job.job_id))
+                assert (await manager.next(CancelJob)).job_id == job.job_id
 
     asyncio.run(scenario())
 
 
-def test_a_session_that_does_not_register_first_is_closed(tmp_path: Path) -> None:
+async def test_a_session_that_does_not_register_first_is_closed(tmp_path: Path) -> None:
     options = configuration(tmp_path)
-
-    async def scenario() -> None:
-        async with running(options, with_rest=False) as service, client(service, options) as stub:
-            call = stub.connect_job_manager()
-            first = JobDetails(JobId(new_id()), "a job", JobStatus.RUNNING)
-            for said in (Hello(ANY_EPOCH), first):
-                await call.write(JOB_MANAGER_AT_DISPATCHER.up.to_bytes(said))
-            async with asyncio.timeout(DEADLINE):
-                while (raw := await call.read()) is not grpc.aio.EOF:
-                    assert isinstance(JOB_MANAGER_AT_DISPATCHER.down.from_bytes(raw), Hello | Heartbeat)
-            assert not (await stub.list_jobs(Empty())).jobs
-
-    asyncio.run(scenario())
+    async with running(options, with_rest=False) as service, client(service, options) as stub:
+        call = stub.connect_job_manager()
+        first = JobDetails(JobId(new_id()), "a job", JobStatus.RUNNING)
+        for said in (Hello(ANY_EPOCH), first):
+            await call.write(JOB_MANAGER_AT_DISPATCHER.up.to_bytes(said))
+        async with asyncio.timeout(DEADLINE):
+            while (raw := await call.read()) is not grpc.aio.EOF:
+                assert isinstance(JOB_MANAGER_AT_DISPATCHER.down.from_bytes(raw), Hello | Heartbeat)
+        assert not (await stub.list_jobs(Empty())).jobs
 
 
-def test_ended_jobs_are_forgotten_beyond_the_capacity(tmp_path: Path) -> None:
+async def test_ended_jobs_are_forgotten_beyond_the_capacity(tmp_path: Path) -> None:
     options = configuration(tmp_path, **{"jobstore.max-capacity": "2"})
-
-    async def scenario() -> None:
-        async with running(options, with_rest=False) as service, client(service, options) as stub:
-            ids = [await submit(stub, graph()) for _ in range(3)]
-            for job_id in ids:
-                await stub.cancel_job(pb.JobRequest(job_id=job_id))
-            assert [d.job_id for d in (await stub.list_jobs(Empty())).jobs] == ids[1:]
-
-    asyncio.run(scenario())
+    async with running(options, with_rest=False) as service, client(service, options) as stub:
+        ids = [await submit(stub, graph()) for _ in range(3)]
+        for job_id in ids:
+            await stub.cancel_job(JobRequest(job_id))
+        assert [d.job_id for d in (await stub.list_jobs(Empty())).jobs] == ids[1:]
 
 
-def test_the_graph_is_kept_only_until_a_job_manager_has_it(tmp_path: Path) -> None:
+async def test_the_graph_is_kept_only_until_a_job_manager_has_it(tmp_path: Path) -> None:
     options = configuration(tmp_path)
 
     def kept(job: JobGraph) -> int:
@@ -270,24 +249,21 @@ def test_the_graph_is_kept_only_until_a_job_manager_has_it(tmp_path: Path) -> No
         held = [found for found in gc.get_objects() if isinstance(found, JobGraph) and found is not job]
         return sum(found.job_id == job.job_id for found in held)
 
-    async def scenario() -> None:
-        async with running(options, with_rest=False) as service, client(service, options) as stub:
-            cancelled, started = graph(), graph()
-            await submit(stub, cancelled)
-            assert kept(cancelled) == 1
-            await stub.cancel_job(pb.JobRequest(job_id=cancelled.job_id))
-            assert kept(cancelled) == 0
-            await submit(stub, started)
-            async with job_manager(service, options) as manager:
-                await manager.next("start_job")
-                assert kept(started) == 1  # a job manager that registers again without it is told once more
-                watch = stub.watch_job(pb.JobRequest(job_id=started.job_id))
-                manager.report(details(started, "RUNNING"))
-                while (await watch.read()).state != "RUNNING":
-                    continue
-                assert kept(started) == 0
-
-    asyncio.run(scenario())
+    async with running(options, with_rest=False) as service, client(service, options) as stub:
+        cancelled, started = graph(), graph()
+        await submit(stub, cancelled)
+        assert kept(cancelled) == 1
+        await stub.cancel_job(JobRequest(cancelled.job_id))
+        assert kept(cancelled) == 0
+        await submit(stub, started)
+        async with job_manager(service, options) as manager:
+            await manager.next(StartJob)
+            assert kept(started) == 1  # a job manager that registers again without it is told once more
+            watch = stub.watch_job(JobRequest(started.job_id))
+            manager.report(details(started, JobStatus.RUNNING))
+            while (await watch.read()).state is not JobStatus.RUNNING:
+                continue
+            assert kept(started) == 0
 
 
 def test_artifacts_that_no_job_needs_are_deleted(tmp_path: Path) -> None:
@@ -308,99 +284,84 @@ def test_artifacts_that_no_job_needs_are_deleted(tmp_path: Path) -> None:
     assert (tmp_path / "file").exists()
 
 
-def test_the_dispatcher_keeps_the_artifacts_of_jobs_that_have_not_ended(tmp_path: Path) -> None:
+async def test_the_dispatcher_keeps_the_artifacts_of_jobs_that_have_not_ended(tmp_path: Path) -> None:
     options = configuration(tmp_path)
-
-    async def scenario() -> None:
-        async with running(options, with_rest=False) as service, client(service, options) as stub:
-            (tmp_path / "data.zip").write_bytes(b"data")
-            async with open_channel(service.address, options) as channel:
-                artifact = await upload_artifact(channel, tmp_path / "data.zip", ArtifactKind.ARCHIVE)
-            path = tmp_path / "work" / "artifacts" / artifact.sha256
-            job = replace(graph(), artifacts=(artifact,))
-            await submit(stub, job)
-            async with job_manager(service, options) as manager:
-                await manager.next("start_job")
-                for state, kept in (("RUNNING", True), ("FINISHED", False)):
-                    watch = stub.watch_job(pb.JobRequest(job_id=job.job_id))
-                    manager.report(details(job, state, artifacts=[artifact.sha256]))
-                    while (await watch.read()).state != state:
-                        continue
-                    os.utime(path, (1, 1))
-                    await service.clean_artifacts()
-                    assert path.exists() is kept
-
-    asyncio.run(scenario())
+    async with running(options, with_rest=False) as service, client(service, options) as stub:
+        (tmp_path / "data.zip").write_bytes(b"data")
+        async with open_channel(service.address, options) as channel:
+            artifact = await upload_artifact(channel, tmp_path / "data.zip", ArtifactKind.ARCHIVE)
+        path = tmp_path / "work" / "artifacts" / artifact.sha256
+        job = replace(graph(), artifacts=(artifact,))
+        await submit(stub, job)
+        async with job_manager(service, options) as manager:
+            await manager.next(StartJob)
+            for state, kept in ((JobStatus.RUNNING, True), (JobStatus.FINISHED, False)):
+                watch = stub.watch_job(JobRequest(job.job_id))
+                manager.report(details(job, state, artifacts=(artifact.sha256,)))
+                while (await watch.read()).state != state:
+                    continue
+                os.utime(path, (1, 1))
+                await service.clean_artifacts()
+                assert path.exists() is kept
 
 
-def test_artifacts_go_up_and_come_down(tmp_path: Path) -> None:
+async def test_artifacts_go_up_and_come_down(tmp_path: Path) -> None:
     options = configuration(tmp_path, **{"web.upload.max-size": "3 mb"})
     content = bytes(range(256)) * 10_000
     (tmp_path / "data.zip").write_bytes(content)
     (tmp_path / "large.zip").write_bytes(b"x" * (3 * 1024 * 1024 + 1))
+    async with (
+        running(options, with_rest=False) as service,
+        client(service, options) as stub,
+        open_channel(service.address, options) as channel,
+    ):
+        artifact = await upload_artifact(channel, tmp_path / "data.zip", ArtifactKind.ARCHIVE)
+        assert artifact == Artifact(hashlib.sha256(content).hexdigest(), "data.zip", ArtifactKind.ARCHIVE)
+        assert await upload_artifact(channel, tmp_path / "data.zip", ArtifactKind.ARCHIVE) == artifact
+        await download_artifact(channel, artifact, tmp_path / "out" / "data.zip")
+        assert await asyncio.to_thread((tmp_path / "out" / "data.zip").read_bytes) == content
 
-    async def scenario() -> None:
-        async with (
-            running(options, with_rest=False) as service,
-            client(service, options) as stub,
-            open_channel(service.address, options) as channel,
-        ):
-            artifact = await upload_artifact(channel, tmp_path / "data.zip", ArtifactKind.ARCHIVE)
-            assert artifact == Artifact(hashlib.sha256(content).hexdigest(), "data.zip", ArtifactKind.ARCHIVE)
-            assert await upload_artifact(channel, tmp_path / "data.zip", ArtifactKind.ARCHIVE) == artifact
-            await download_artifact(channel, artifact, tmp_path / "out" / "data.zip")
-            assert await asyncio.to_thread((tmp_path / "out" / "data.zip").read_bytes) == content
+        with pytest.raises(ArtifactError, match="no artifact with sha256"):
+            await download_artifact(channel, replace(artifact, sha256="0" * 64), tmp_path / "out" / "missing")
+        with pytest.raises(ArtifactError, match=r"large.zip is larger than web.upload.max-size"):
+            await upload_artifact(channel, tmp_path / "large.zip", ArtifactKind.ARCHIVE)
+        with pytest.raises(ArtifactError, match="cannot read"):
+            await upload_artifact(channel, tmp_path / "nothing.zip", ArtifactKind.ARCHIVE)
 
-            with pytest.raises(ArtifactError, match="no artifact with sha256"):
-                await download_artifact(channel, replace(artifact, sha256="0" * 64), tmp_path / "out" / "missing")
-            with pytest.raises(ArtifactError, match=r"large.zip is larger than web.upload.max-size"):
-                await upload_artifact(channel, tmp_path / "large.zip", ArtifactKind.ARCHIVE)
-            with pytest.raises(ArtifactError, match="cannot read"):
-                await upload_artifact(channel, tmp_path / "nothing.zip", ArtifactKind.ARCHIVE)
+        async def damaged() -> Any:
+            yield ArtifactChunk(replace(artifact, sha256="1" * 64))
+            yield ArtifactChunk(data=b"something else")
 
-            async def damaged() -> Any:
-                yield pb.ArtifactChunk(artifact=replace(artifact, sha256="1" * 64).to_proto())
-                yield pb.ArtifactChunk(data=b"something else")
+        async def nameless() -> Any:
+            yield ArtifactChunk(data=b"something else")
 
-            async def nameless() -> Any:
-                yield pb.ArtifactChunk(data=b"something else")
-
-            assert "arrived damaged" in (await refused(stub.upload_artifact(damaged())))[1]
-            assert "name the artifact" in (await refused(stub.upload_artifact(nameless())))[1]
-            assert "not a sha256" in (await refused(stub.has_artifact(pb.ArtifactRequest(sha256="../../etc"))))[1]
-        stored = [path.name for path in (tmp_path / "work" / "artifacts").iterdir()]
-        assert stored == [artifact.sha256]
-        assert [path.name for path in (tmp_path / "out").iterdir()] == ["data.zip"]
-
-    asyncio.run(scenario())
+        assert "arrived damaged" in (await refused(stub.upload_artifact(damaged())))[1]
+        assert "name the artifact" in (await refused(stub.upload_artifact(nameless())))[1]
+        assert "not a sha256" in (await refused(stub.has_artifact(ArtifactRequest("../../etc"))))[1]
+    stored = [path.name for path in (tmp_path / "work" / "artifacts").iterdir()]
+    assert stored == [artifact.sha256]
+    assert [path.name for path in (tmp_path / "out").iterdir()] == ["data.zip"]
 
 
-def test_a_port_that_is_taken_is_one_line(tmp_path: Path) -> None:
+async def test_a_port_that_is_taken_is_one_line(tmp_path: Path) -> None:
     options = configuration(tmp_path)
-
-    async def scenario() -> None:
-        async with running(options) as service:
-            port = service.address.rpartition(":")[2]
-            second = DispatcherService(configuration(tmp_path, **{"dispatcher.rpc.port": port}))
-            with pytest.raises(MillstreamError, match=r"cannot listen on .*dispatcher.rpc.port.*taken"):
-                await second.start()
-            await second.stop()
-            port = service.rest_address.rpartition(":")[2]
-            third = DispatcherService(configuration(tmp_path, **{"rest.port": port}))
-            with pytest.raises(MillstreamError, match=r"cannot listen on .*rest.port.*taken"):
-                await third.start()
-            await third.stop()
-
-    asyncio.run(scenario())
+    async with running(options) as service:
+        port = service.address.rpartition(":")[2]
+        second = DispatcherService(configuration(tmp_path, **{"dispatcher.rpc.port": port}))
+        with pytest.raises(MillstreamError, match=r"cannot listen on .*dispatcher.rpc.port.*taken"):
+            await second.start()
+        await second.stop()
+        port = service.rest_address.rpartition(":")[2]
+        third = DispatcherService(configuration(tmp_path, **{"rest.port": port}))
+        with pytest.raises(MillstreamError, match=r"cannot listen on .*rest.port.*taken"):
+            await third.start()
+        await third.stop()
 
 
-def test_rest_refuses_other_addresses_without_security(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        service = DispatcherService(configuration(tmp_path, **{"rest.bind-address": "0.0.0.0"}))
-        try:
-            with pytest.raises(MillstreamError, match="refusing to listen on 0"):
-                await service.start()
-        finally:
-            await service.stop()
-
-    asyncio.run(scenario())
+async def test_rest_refuses_other_addresses_without_security(tmp_path: Path) -> None:
+    service = DispatcherService(configuration(tmp_path, **{"rest.bind-address": "0.0.0.0"}))
+    try:
+        with pytest.raises(MillstreamError, match="refusing to listen on 0"):
+            await service.start()
+    finally:
+        await service.stop()

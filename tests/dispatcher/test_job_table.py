@@ -6,6 +6,7 @@ import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+from thoroughness import cases
 
 from millstream.core.jobs.ids import JobId, JobManagerId
 from millstream.core.jobs.states import JobStatus
@@ -257,4 +258,4 @@ class JobTableHistories(RuleBasedStateMachine):
 
 
 TestJobTableHistories = JobTableHistories.TestCase
-TestJobTableHistories.settings = settings(max_examples=100, stateful_step_count=30, deadline=None)
+TestJobTableHistories.settings = settings(max_examples=cases(100), stateful_step_count=30)

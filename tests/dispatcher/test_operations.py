@@ -6,6 +6,7 @@ import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+from thoroughness import cases
 
 from millstream.dispatcher.operations import OperationKey, OperationKind, Operations, Outcome, TooManyOperationsError
 
@@ -91,4 +92,4 @@ class OperationHistories(RuleBasedStateMachine):
 
 
 TestOperationHistories = OperationHistories.TestCase
-TestOperationHistories.settings = settings(max_examples=60, stateful_step_count=30, deadline=None)
+TestOperationHistories.settings = settings(max_examples=cases(60), stateful_step_count=30)

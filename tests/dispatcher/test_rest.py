@@ -7,7 +7,6 @@ import http.client
 import pickle
 import shutil
 import ssl
-import subprocess
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,6 +14,7 @@ from typing import Any
 import grpc
 import jsonschema
 import pytest
+from certificates import make_authority
 from dispatcher_fixtures import (
     DEADLINE,
     Checked,
@@ -29,62 +29,67 @@ from dispatcher_fixtures import (
 
 from millstream.cli.rest import RestClient
 from millstream.core.errors import MillstreamError
+from millstream.core.jobs.details import (
+    Accumulator,
+    JobDetails,
+    PlanInput,
+    PlanNode,
+    SubtaskStatus,
+    TaskMetrics,
+    VertexStatus,
+)
+from millstream.core.jobs.failures import TaskFailure
 from millstream.core.jobs.graph import JobGraph
-from millstream.core.jobs.ids import new_id
+from millstream.core.jobs.ids import AllocationId, JobId, TaskManagerId, new_id
+from millstream.core.jobs.states import ExecutionState, JobStatus
+from millstream.core.messages import resource_manager as rm
+from millstream.core.messages import task_manager as tm
+from millstream.core.messages.dispatcher import CancelJob, StartJob, SubmitJobRequest
 from millstream.core.services.rpc import serve, service_handler
 from millstream.core.settings.configuration import Configuration
+from millstream.core.wire.contracts import RESOURCE_MANAGER, TASK_MANAGER
 from millstream.dispatcher.service import DispatcherService
-from millstream.proto import dispatcher_pb2 as pb
-from millstream.proto import resourcemanager_pb2 as rm
-from millstream.proto import status_pb2 as status_pb
-from millstream.proto import taskmanager_pb2 as tm
 
 
-def details(job: JobGraph) -> status_pb.JobDetails:
+def details(job: JobGraph) -> JobDetails:
     """A job that runs, with a failure behind it."""
     first, second = job.vertices
-    subtasks = [
-        status_pb.Subtask(
-            index=i, state="RUNNING", attempt=1, task_manager="tm-1", host="127.0.0.1", start_time=1000,
+    subtasks = tuple(
+        SubtaskStatus(
+            i, ExecutionState.RUNNING, attempt=1, task_manager="tm-1", host="127.0.0.1", start_time=1000,
             state_times={"CREATED": 900, "RUNNING": 1000},
-            metrics=status_pb.TaskMetrics(
+            metrics=TaskMetrics(
                 records_in=10, records_out=5, bytes_in=100, bytes_out=50, busy_ms=7,
                 counters={"Source: in.numRecordsInErrors": 2 + i},
             ),
         )
         for i in range(2)
-    ]  # fmt: skip
-    return status_pb.JobDetails(
-        job_id=job.job_id,
-        name=job.name,
-        state="RUNNING",
+    )  # fmt: skip
+    return JobDetails(
+        job.job_id,
+        job.name,
+        JobStatus.RUNNING,
         start_time=500,
         state_times={"CREATED": 500, "RUNNING": 1000},
-        vertices=[
-            status_pb.VertexStatus(id=first.id, name="Source", parallelism=1, max_parallelism=9, subtasks=subtasks[:1]),
-            status_pb.VertexStatus(id=second.id, name="Sink", parallelism=2, max_parallelism=9, subtasks=subtasks),
-        ],
-        plan=[
-            status_pb.PlanNode(id=first.id, description=first.name, parallelism=1),
-            status_pb.PlanNode(
-                id=second.id, description="Sink", parallelism=2,
-                inputs=[status_pb.PlanInput(id=first.id, ship_strategy="HASH")],
-            ),
-        ],
+        vertices=(
+            VertexStatus(first.id, "Source", parallelism=1, max_parallelism=9, subtasks=subtasks[:1]),
+            VertexStatus(second.id, "Sink", parallelism=2, max_parallelism=9, subtasks=subtasks),
+        ),
+        plan=(PlanNode(first.id, first.name, 1), PlanNode(second.id, "Sink", 2, (PlanInput(first.id, "HASH"),))),
         restarts=4,
-        failures=[
-            status_pb.TaskFailure(
+        failures=(
+            TaskFailure(
                 job_id=job.job_id, vertex_id=second.id, task_name="Sink", operator_name="my map", subtask=1, attempt=1,
                 task_manager="tm-1", exception="ValueError: bad", traceback="Traceback ...\nValueError: bad",
                 record="{'a': 1}", timestamp=1234, times=2, restart=4, restart_delay_ms=1500,
-                concurrent=[status_pb.TaskFailure(exception="PeerLostError: lost", timestamp=1236)],
+                concurrent=(TaskFailure(exception="PeerLostError: lost", timestamp=1236),),
             ),
-            status_pb.TaskFailure(exception="s3://key:verysecret@bucket is lost", timestamp=1235),
-        ],
-        accumulators=[
-            status_pb.Accumulator(name="count", kind="IntCounter", value=pickle.dumps(42)),
-            status_pb.Accumulator(name="odd", kind="Custom", value=pickle.dumps(Path("x"))),
-        ],
+            TaskFailure(exception="s3://key:verysecret@bucket is lost", timestamp=1235),
+        ),
+        accumulators=(
+            Accumulator("count", "IntCounter", pickle.dumps(42)),
+            Accumulator("odd", "Custom", pickle.dumps(Path("x"))),
+        ),
         configuration={"parallelism.default": "2", "execution.checkpointing.dir": "s3://key:verysecret@bucket/c"},
         restart_strategy="no restarts",
         slots_required=2,
@@ -106,8 +111,8 @@ def test_jobs_in_flinks_shapes(tmp_path: Path) -> None:
             get = Checked(http, document)
             plain = graph()
             job = replace(plain, vertices=(replace(plain.vertices[0], name="<script>\nx\\y"), plain.vertices[1]))
-            await stub.submit_job(pb.SubmitJobRequest(graph=job.to_proto()))
-            await manager.next("start_job")
+            await stub.submit_job(SubmitJobRequest(job))
+            await manager.next(StartJob)
             waiting = await get("GET", "/jobs/{jobid}", job.job_id)
             assert waiting["state"] == "INITIALIZING"
             assert waiting["plan"]["nodes"][0]["description"] == "&lt;script&gt;<br/>x&#92;y"
@@ -166,40 +171,37 @@ def test_jobs_in_flinks_shapes(tmp_path: Path) -> None:
                 assert (await get("GET", listing))["files"] == []
 
             await get("PATCH", "/jobs/{jobid}", job.job_id, status=202)
-            assert (await manager.next("cancel_job")).job_id == job.job_id
+            assert (await manager.next(CancelJob)).job_id == job.job_id
 
     asyncio.run(scenario())
 
 
-def test_every_route_is_documented(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        async with running(configuration(tmp_path)) as service:
-            document = (await Http(service.rest_address)("GET", "/openapi.json", status=200)).json
-            assert document["openapi"].startswith("3.")
-            expected = {
-                "/overview", "/config", "/jobs", "/jobs/overview", "/jobs/{jobid}", "/jobs/{jobid}/plan",
-                "/jobs/{jobid}/config", "/jobs/{jobid}/exceptions", "/jobs/{jobid}/accumulators",
-                "/jobs/{jobid}/vertices/{vertexid}", "/taskmanagers", "/taskmanagers/{taskmanagerid}",
-                "/taskmanagers/{taskmanagerid}/log", "/taskmanagers/{taskmanagerid}/stdout", "/jars", "/jars/upload",
-                "/taskmanagers/{taskmanagerid}/logs", "/taskmanagers/{taskmanagerid}/logs/{name}",
-                "/jobmanager/log", "/jobmanager/logs", "/jobmanager/logs/{name}", "/jobmanager/stdout",
-                "/jars/{jarid}", "/jars/{jarid}/run", "/jars/{jarid}/plan", "/wheels", "/wheels/upload",
-                "/wheels/{wheelid}", "/wheels/{wheelid}/run", "/wheels/{wheelid}/plan", "/openapi.json",
-                "/jobs/{jobid}/checkpoints", "/jobs/{jobid}/checkpoints/config",
-                "/jobs/{jobid}/checkpoints/details/{checkpointid}",
-                "/jobs/{jobid}/checkpoints/details/{checkpointid}/subtasks/{vertexid}",
-                "/jobs/{jobid}/checkpoints/{triggerid}", "/jobs/{jobid}/savepoints",
-                "/jobs/{jobid}/savepoints/{triggerid}", "/jobs/{jobid}/stop", "/savepoint-disposal",
-                "/savepoint-disposal/{triggerid}",
-            }  # fmt: skip
-            assert set(document["paths"]) == expected
-            for operations in document["paths"].values():
-                for operation in operations.values():
-                    for response in operation["responses"].values():
-                        for content in response["content"].values():
-                            jsonschema.Draft202012Validator.check_schema(content["schema"])
-
-    asyncio.run(scenario())
+async def test_every_route_is_documented(tmp_path: Path) -> None:
+    async with running(configuration(tmp_path)) as service:
+        document = (await Http(service.rest_address)("GET", "/openapi.json", status=200)).json
+        assert document["openapi"].startswith("3.")
+        expected = {
+            "/overview", "/config", "/jobs", "/jobs/overview", "/jobs/{jobid}", "/jobs/{jobid}/plan",
+            "/jobs/{jobid}/config", "/jobs/{jobid}/exceptions", "/jobs/{jobid}/accumulators",
+            "/jobs/{jobid}/vertices/{vertexid}", "/taskmanagers", "/taskmanagers/{taskmanagerid}",
+            "/taskmanagers/{taskmanagerid}/log", "/taskmanagers/{taskmanagerid}/stdout", "/jars", "/jars/upload",
+            "/taskmanagers/{taskmanagerid}/logs", "/taskmanagers/{taskmanagerid}/logs/{name}",
+            "/jobmanager/log", "/jobmanager/logs", "/jobmanager/logs/{name}", "/jobmanager/stdout",
+            "/jars/{jarid}", "/jars/{jarid}/run", "/jars/{jarid}/plan", "/wheels", "/wheels/upload",
+            "/wheels/{wheelid}", "/wheels/{wheelid}/run", "/wheels/{wheelid}/plan", "/openapi.json",
+            "/jobs/{jobid}/checkpoints", "/jobs/{jobid}/checkpoints/config",
+            "/jobs/{jobid}/checkpoints/details/{checkpointid}",
+            "/jobs/{jobid}/checkpoints/details/{checkpointid}/subtasks/{vertexid}",
+            "/jobs/{jobid}/checkpoints/{triggerid}", "/jobs/{jobid}/savepoints",
+            "/jobs/{jobid}/savepoints/{triggerid}", "/jobs/{jobid}/stop", "/savepoint-disposal",
+            "/savepoint-disposal/{triggerid}",
+        }  # fmt: skip
+        assert set(document["paths"]) == expected
+        for operations in document["paths"].values():
+            for operation in operations.values():
+                for response in operation["responses"].values():
+                    for content in response["content"].values():
+                        jsonschema.Draft202012Validator.check_schema(content["schema"])
 
 
 @pytest.mark.parametrize(
@@ -219,38 +221,31 @@ def test_every_route_is_documented(tmp_path: Path) -> None:
         ("POST", "/jars/upload", 400, "expected a multipart form"),
     ],
 )
-def test_errors_are_one_line_of_json(tmp_path: Path, method: str, path: str, status: int, reason: str) -> None:
-    async def scenario() -> None:
-        async with running(configuration(tmp_path)) as service:
-            answer = await Http(service.rest_address)(method, path, status=status)
-            (error,) = answer.json["errors"]
-            assert reason in error
-            assert "\n" not in error
-
-    asyncio.run(scenario())
+async def test_errors_are_one_line_of_json(tmp_path: Path, method: str, path: str, status: int, reason: str) -> None:
+    async with running(configuration(tmp_path)) as service:
+        answer = await Http(service.rest_address)(method, path, status=status)
+        (error,) = answer.json["errors"]
+        assert reason in error
+        assert "\n" not in error
 
 
-def test_odd_requests_about_a_job(tmp_path: Path) -> None:
+async def test_odd_requests_about_a_job(tmp_path: Path) -> None:
     options = configuration(tmp_path)
-
-    async def scenario() -> None:
-        async with running(options) as service, client(service, options) as stub:
-            http = Http(service.rest_address)
-            job = graph()
-            await stub.submit_job(pb.SubmitJobRequest(graph=job.to_proto()))
-            path = f"/jobs/{job.job_id}"
-            assert "mode 'stop'" in (await http("PATCH", f"{path}?mode=stop", status=400)).json["errors"][0]
-            assert "not a whole number" in (
-                await http("GET", f"{path}/exceptions?maxExceptions=x", status=400)
-            ).json["errors"][0]
-            assert "no vertex" in (await http("GET", f"{path}/vertices/{new_id()}", status=404)).json["errors"][0]
-            other_site = {"Sec-Fetch-Site": "cross-site"}
-            assert (await http("PATCH", path, headers=other_site)).status == 403
-            await http("PATCH", path, status=202)
-            assert (await http("GET", path)).json["state"] == "CANCELED"
-            await http("PATCH", path, status=202)
-
-    asyncio.run(scenario())
+    async with running(options) as service, client(service, options) as stub:
+        http = Http(service.rest_address)
+        job = graph()
+        await stub.submit_job(SubmitJobRequest(job))
+        path = f"/jobs/{job.job_id}"
+        assert "mode 'stop'" in (await http("PATCH", f"{path}?mode=stop", status=400)).json["errors"][0]
+        assert "not a whole number" in (
+            await http("GET", f"{path}/exceptions?maxExceptions=x", status=400)
+        ).json["errors"][0]
+        assert "no vertex" in (await http("GET", f"{path}/vertices/{new_id()}", status=404)).json["errors"][0]
+        other_site = {"Sec-Fetch-Site": "cross-site"}
+        assert (await http("PATCH", path, headers=other_site)).status == 403
+        await http("PATCH", path, status=202)
+        assert (await http("GET", path)).json["state"] == "CANCELED"
+        await http("PATCH", path, status=202)
 
 
 class FakeCluster:
@@ -260,12 +255,12 @@ class FakeCluster:
         self.log_address = ""
 
     async def get_overview(self, request: Any, context: Any) -> rm.Overview:
-        slots = [rm.SlotStatus(index=0), rm.SlotStatus(index=1, allocation_id="x", job_id="y" * 32)]
+        slots = (rm.SlotStatus(0), rm.SlotStatus(1, AllocationId("x"), JobId("y" * 32)))
         manager = rm.TaskManagerInfo(
-            task_manager_id="tm-1", host="127.0.0.1", address=self.log_address, last_heartbeat=77, cpu_cores=4,
+            TaskManagerId("tm-1"), host="127.0.0.1", address=self.log_address, last_heartbeat=77, cpu_cores=4,
             memory_bytes=1 << 30, slots=slots,
         )  # fmt: skip
-        return rm.Overview(task_managers=[manager])
+        return rm.Overview((manager,))
 
     async def connect_task_manager(self, request: Any, context: Any) -> None: ...
 
@@ -275,101 +270,86 @@ class FakeCluster:
         if request.name == "none.log":
             await context.abort(grpc.StatusCode.NOT_FOUND, "no such log")
         content = f"the {request.name} of tm-1\n".encode()
-        start = request.offset if request.offset >= 0 else len(content) + request.offset
-        return tm.LogContent(content=content[start : start + request.length], start=start, size=len(content))
+        offset = request.offset or 0
+        start = offset if offset >= 0 else len(content) + offset
+        return tm.LogContent(content[start : start + request.length], start, len(content))
 
     async def list_logs(self, request: Any, context: Any) -> tm.LogList:
-        return tm.LogList(files=[tm.LogFile(name="a.log", size=7, modified=1000)])
+        return tm.LogList((tm.LogFile("a.log", 7, 1000),))
 
 
-def test_task_managers_and_their_logs(tmp_path: Path) -> None:
+async def test_task_managers_and_their_logs(tmp_path: Path) -> None:
     plain = configuration(tmp_path)
-
-    async def scenario() -> None:
-        fake = FakeCluster()
-        handlers = [
-            service_handler(rm.DESCRIPTOR.services_by_name["ResourceManager"], fake),
-            service_handler(tm.DESCRIPTOR.services_by_name["TaskManager"], fake),
-        ]
-        server, port = await serve("127.0.0.1", 0, handlers, plain, "test")
-        fake.log_address = f"127.0.0.1:{port}"
-        try:
-            async with running(plain.merged({"resourcemanager.rpc.port": port})) as service:
-                http = Http(service.rest_address)
-                get = Checked(http, (await http("GET", "/openapi.json")).json)
-                overview = await get("GET", "/overview")
-                assert (overview["taskmanagers"], overview["slots-total"], overview["slots-available"]) == (1, 2, 1)
-                (listed,) = (await get("GET", "/taskmanagers"))["taskmanagers"]
-                assert (listed["slotsNumber"], listed["freeSlots"], listed["hardware"]["cpuCores"]) == (2, 1, 4)
-                shown = await get("GET", "/taskmanagers/{taskmanagerid}", "tm-1")
-                assert [slot["jobId"] for slot in shown["allocatedSlots"]] == ["y" * 32]
-                for name in ("log", "stdout"):
-                    answer = await http("GET", f"/taskmanagers/tm-1/{name}", status=200)
-                    assert answer.body == f"the {name} of tm-1\n".encode()
-                    assert answer.headers["content-type"].startswith("text/plain")
-                listing = await get("GET", "/taskmanagers/{taskmanagerid}/logs", "tm-1")
-                assert listing == {"logs": [{"name": "a.log", "size": 7, "mtime": 1000}]}
-                for part, content, given in (
-                    ("bytes=4-8", b"a.log", "bytes 4-8/18"),
-                    ("bytes=13-", b"tm-1\n", "bytes 13-17/18"),
-                    ("bytes=-2", b"1\n", "bytes 16-17/18"),
-                    ("bytes=18-", b"", "bytes */18"),
-                ):
-                    headers = {"Range": part}
-                    answer = await http("GET", "/taskmanagers/tm-1/logs/a.log", headers=headers, status=206)
-                    assert (answer.body, answer.headers["content-range"]) == (content, given)
-                await http("GET", "/taskmanagers/tm-1/logs/none.log", status=404)
-                fake.log_address = "127.0.0.1:1"
-                answer = await http("GET", "/taskmanagers/tm-1/log", status=500)
-                assert "does not answer" in answer.json["errors"][0]
-        finally:
-            await server.stop(None)
-
-    asyncio.run(scenario())
+    fake = FakeCluster()
+    handlers = [service_handler(RESOURCE_MANAGER, fake), service_handler(TASK_MANAGER, fake)]
+    server, port = await serve("127.0.0.1", 0, handlers, plain, "test")
+    fake.log_address = f"127.0.0.1:{port}"
+    try:
+        async with running(plain.merged({"resourcemanager.rpc.port": port})) as service:
+            http = Http(service.rest_address)
+            get = Checked(http, (await http("GET", "/openapi.json")).json)
+            overview = await get("GET", "/overview")
+            assert (overview["taskmanagers"], overview["slots-total"], overview["slots-available"]) == (1, 2, 1)
+            (listed,) = (await get("GET", "/taskmanagers"))["taskmanagers"]
+            assert (listed["slotsNumber"], listed["freeSlots"], listed["hardware"]["cpuCores"]) == (2, 1, 4)
+            shown = await get("GET", "/taskmanagers/{taskmanagerid}", "tm-1")
+            assert [slot["jobId"] for slot in shown["allocatedSlots"]] == ["y" * 32]
+            for name in ("log", "stdout"):
+                answer = await http("GET", f"/taskmanagers/tm-1/{name}", status=200)
+                assert answer.body == f"the {name} of tm-1\n".encode()
+                assert answer.headers["content-type"].startswith("text/plain")
+            listing = await get("GET", "/taskmanagers/{taskmanagerid}/logs", "tm-1")
+            assert listing == {"logs": [{"name": "a.log", "size": 7, "mtime": 1000}]}
+            for part, content, given in (
+                ("bytes=4-8", b"a.log", "bytes 4-8/18"),
+                ("bytes=13-", b"tm-1\n", "bytes 13-17/18"),
+                ("bytes=-2", b"1\n", "bytes 16-17/18"),
+                ("bytes=18-", b"", "bytes */18"),
+            ):
+                headers = {"Range": part}
+                answer = await http("GET", "/taskmanagers/tm-1/logs/a.log", headers=headers, status=206)
+                assert (answer.body, answer.headers["content-range"]) == (content, given)
+            await http("GET", "/taskmanagers/tm-1/logs/none.log", status=404)
+            fake.log_address = "127.0.0.1:1"
+            answer = await http("GET", "/taskmanagers/tm-1/log", status=500)
+            assert "does not answer" in answer.json["errors"][0]
+    finally:
+        await server.stop(None)
 
 
-def test_the_logs_of_the_services(tmp_path: Path) -> None:
+async def test_the_logs_of_the_services(tmp_path: Path) -> None:
     folder = tmp_path / "log"
     folder.mkdir()
     (folder / "jobmanager-1.log").write_text("job manager\n")
     (folder / "jobmanager-1.out").write_text("printed\n")
     (folder / "secret.txt").write_text("secret\n")
-
-    async def scenario() -> None:
-        async with running(configuration(tmp_path).merged({"env.log.dir": str(folder)})) as service:
-            http = Http(service.rest_address)
-            get = Checked(http, (await http("GET", "/openapi.json")).json)
-            listed = (await get("GET", "/jobmanager/logs"))["logs"]
-            assert [file["name"] for file in listed] == ["jobmanager-1.log", "jobmanager-1.out"]
-            assert (await http("GET", "/jobmanager/log", status=200)).body == b"job manager\n"
-            assert (await http("GET", "/jobmanager/stdout", status=200)).body == b"printed\n"
-            assert (await http("GET", "/jobmanager/logs/jobmanager-1.out", status=200)).body == b"printed\n"
-            for name in ("secret.txt", "..%2Fsecret.txt", "none.log"):
-                await http("GET", f"/jobmanager/logs/{name}", status=404)
-
-    asyncio.run(scenario())
+    async with running(configuration(tmp_path).merged({"env.log.dir": str(folder)})) as service:
+        http = Http(service.rest_address)
+        get = Checked(http, (await http("GET", "/openapi.json")).json)
+        listed = (await get("GET", "/jobmanager/logs"))["logs"]
+        assert [file["name"] for file in listed] == ["jobmanager-1.log", "jobmanager-1.out"]
+        assert (await http("GET", "/jobmanager/log", status=200)).body == b"job manager\n"
+        assert (await http("GET", "/jobmanager/stdout", status=200)).body == b"printed\n"
+        assert (await http("GET", "/jobmanager/logs/jobmanager-1.out", status=200)).body == b"printed\n"
+        for name in ("secret.txt", "..%2Fsecret.txt", "none.log"):
+            await http("GET", f"/jobmanager/logs/{name}", status=404)
 
 
-def test_the_service_reports_nothing_while_it_works_and_stops_twice(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        async with running(configuration(tmp_path)) as service:
-            failure = asyncio.ensure_future(service.failure())
-            await Http(service.rest_address)("GET", "/overview", status=200)
-            assert not failure.done()
-            failure.cancel()
-            await asyncio.wait_for(service.stop(), DEADLINE)
-        await service.stop()
-
-    asyncio.run(scenario())
+async def test_the_service_reports_nothing_while_it_works_and_stops_twice(tmp_path: Path) -> None:
+    async with running(configuration(tmp_path)) as service:
+        failure = asyncio.ensure_future(service.failure())
+        await Http(service.rest_address)("GET", "/overview", status=200)
+        assert not failure.done()
+        failure.cancel()
+        await asyncio.wait_for(service.stop(), DEADLINE)
+    await service.stop()
 
 
 @pytest.mark.process
 @pytest.mark.skipif(shutil.which("openssl") is None, reason="needs openssl to make a certificate")
-def test_https(tmp_path: Path) -> None:
-    cert, key = tmp_path / "cert.pem", tmp_path / "key.pem"
-    command = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=localhost"]
-    command += ["-addext", "subjectAltName=IP:127.0.0.1", "-out", str(cert), "-keyout", str(key)]
-    subprocess.run(command, check=True, capture_output=True)
+async def test_https(tmp_path: Path) -> None:
+    make_authority(tmp_path, "rest")
+    cert, key = tmp_path / "rest.pem", tmp_path / "rest.key"
     tls = {"security.ssl.rest.enabled": "true", "security.ssl.rest.cert": str(cert), "security.ssl.rest.key": str(key)}
 
     def rest_client(service: DispatcherService, options: dict[str, str]) -> RestClient:
@@ -385,23 +365,20 @@ def test_https(tmp_path: Path) -> None:
         finally:
             connection.close()
 
-    async def scenario() -> None:
-        async with running(configuration(tmp_path, **tls)) as service:
-            assert await asyncio.to_thread(request, service.rest_address) == 200
-            for options, advice in (
-                ({}, r"It speaks HTTPS: set 'security\.ssl\.rest\.enabled'"),
-                ({"security.ssl.rest.enabled": "true"}, r"Name a file with its certificate in 'security\.ssl\.rest\.c"),
-            ):
-                with pytest.raises(MillstreamError, match=advice):
-                    await asyncio.to_thread(rest_client(service, options).get, "/overview")
-            assert await asyncio.to_thread(rest_client(service, tls).get, "/overview")
-        async with running(configuration(tmp_path)) as service:
-            with pytest.raises(MillstreamError, match=r"does not speak HTTPS, but 'security\.ssl\.rest\.enabled'"):
-                await asyncio.to_thread(rest_client(service, tls).get, "/overview")
-        for wrong in ({"security.ssl.rest.key": ""}, {"security.ssl.rest.key": str(cert)}):
-            broken = DispatcherService(configuration(tmp_path, **{**tls, **wrong}))
-            with pytest.raises(MillstreamError, match=r"security\.ssl\.rest"):
-                await broken.start()
-            await broken.stop()
-
-    asyncio.run(scenario())
+    async with running(configuration(tmp_path, **tls)) as service:
+        assert await asyncio.to_thread(request, service.rest_address) == 200
+        for options, advice in (
+            ({}, r"It speaks HTTPS: set 'security\.ssl\.rest\.enabled'"),
+            ({"security.ssl.rest.enabled": "true"}, r"Name a file with its certificate in 'security\.ssl\.rest\.c"),
+        ):
+            with pytest.raises(MillstreamError, match=advice):
+                await asyncio.to_thread(rest_client(service, options).get, "/overview")
+        assert await asyncio.to_thread(rest_client(service, tls).get, "/overview")
+    async with running(configuration(tmp_path)) as service:
+        with pytest.raises(MillstreamError, match=r"does not speak HTTPS, but 'security\.ssl\.rest\.enabled'"):
+            await asyncio.to_thread(rest_client(service, tls).get, "/overview")
+    for wrong in ({"security.ssl.rest.key": ""}, {"security.ssl.rest.key": str(cert)}):
+        broken = DispatcherService(configuration(tmp_path, **{**tls, **wrong}))
+        with pytest.raises(MillstreamError, match=r"security\.ssl\.rest"):
+            await broken.start()
+        await broken.stop()

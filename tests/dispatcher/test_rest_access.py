@@ -163,51 +163,43 @@ async def _raw(address: str, request: str) -> bytes:
     return await asyncio.to_thread(exchange)
 
 
-def test_every_path_and_method_is_behind_it(tmp_path: Path) -> None:
+async def test_every_path_and_method_is_behind_it(tmp_path: Path) -> None:
     program = f"import pathlib\ndef main():\n    pathlib.Path({str(tmp_path / 'ran')!r}).touch()\n"
     options = configuration(tmp_path)
-
-    async def scenario() -> None:
-        async with running(options) as service:
-            http = Http(service.rest_address)
-            uploaded = await http.upload("tinyjob-1.0-py3-none-any.whl", wheel({"tinyjob.py": program}))
-            path = f"/jars/{uploaded.json['filename'].rpartition('/')[2]}/plan"
-            for method, where in (
-                ("GET", path), ("POST", path), ("GET", f"/v1{path.replace('jars', 'wheels')}"),
-                ("GET", "/openapi.json"), ("GET", "/nowhere"), ("PUT", "/jobs"), ("OPTIONS", "/jobs"),
-                ("HEAD", "/overview"), ("POST", "/jars/upload"), ("DELETE", path.removesuffix("/plan")),
-            ):  # fmt: skip
-                for headers in ({"Host": "evil.example"}, _EVIL, {"Origin": "null"}, {"Sec-Fetch-Site": "cross-site"}):
-                    answer = await http(method, where, headers=headers, status=403)
-                    assert method == "HEAD" or set(answer.json) == {"errors"}
-                    assert "access-control-allow-origin" not in answer.headers
-            assert not (tmp_path / "ran").exists()
-            assert len((await http("GET", "/jars")).json["files"]) == 1
-            assert b" 403 " in await _raw(service.rest_address, "GET /overview HTTP/1.0\r\n\r\n")
-            end = "Host: localhost\r\nConnection: close\r\n\r\n"
-            assert b" 200 " in await _raw(service.rest_address, f"GET http://localhost/overview HTTP/1.1\r\n{end}")
-            assert b" 403 " in await _raw(service.rest_address, f"GET http://evil.example/overview HTTP/1.1\r\n{end}")
-            assert b" 400 " in await _raw(service.rest_address, f"GET /overview HTTP/1.1\r\nHost: a.example\r\n{end}")
-
-    asyncio.run(scenario())
+    async with running(options) as service:
+        http = Http(service.rest_address)
+        uploaded = await http.upload("tinyjob-1.0-py3-none-any.whl", wheel({"tinyjob.py": program}))
+        path = f"/jars/{uploaded.json['filename'].rpartition('/')[2]}/plan"
+        for method, where in (
+            ("GET", path), ("POST", path), ("GET", f"/v1{path.replace('jars', 'wheels')}"),
+            ("GET", "/openapi.json"), ("GET", "/nowhere"), ("PUT", "/jobs"), ("OPTIONS", "/jobs"),
+            ("HEAD", "/overview"), ("POST", "/jars/upload"), ("DELETE", path.removesuffix("/plan")),
+        ):  # fmt: skip
+            for headers in ({"Host": "evil.example"}, _EVIL, {"Origin": "null"}, {"Sec-Fetch-Site": "cross-site"}):
+                answer = await http(method, where, headers=headers, status=403)
+                assert method == "HEAD" or set(answer.json) == {"errors"}
+                assert "access-control-allow-origin" not in answer.headers
+        assert not (tmp_path / "ran").exists()
+        assert len((await http("GET", "/jars")).json["files"]) == 1
+        assert b" 403 " in await _raw(service.rest_address, "GET /overview HTTP/1.0\r\n\r\n")
+        end = "Host: localhost\r\nConnection: close\r\n\r\n"
+        assert b" 200 " in await _raw(service.rest_address, f"GET http://localhost/overview HTTP/1.1\r\n{end}")
+        assert b" 403 " in await _raw(service.rest_address, f"GET http://evil.example/overview HTTP/1.1\r\n{end}")
+        assert b" 400 " in await _raw(service.rest_address, f"GET /overview HTTP/1.1\r\nHost: a.example\r\n{end}")
 
 
-def test_a_listed_page_may_ask_first_and_read_the_answer(tmp_path: Path) -> None:
+async def test_a_listed_page_may_ask_first_and_read_the_answer(tmp_path: Path) -> None:
     options = configuration(
         tmp_path, **{"web.access-control-allow-origin": "https://dash.example"}
     )
-
-    async def scenario() -> None:
-        async with running(options) as service:
-            http = Http(service.rest_address)
-            page = {"Origin": "https://dash.example"}
-            assert (await http("GET", "/jobs", headers=page, status=200)).headers[
-                "access-control-allow-origin"
-            ] == "https://dash.example"
-            asked = {**page, "Access-Control-Request-Method": "POST", "Access-Control-Request-Headers": "content-type"}
-            assert "POST" in (await http("OPTIONS", "/jobs", headers=asked, status=200)).headers[
-                "access-control-allow-methods"
-            ]
-            await http("OPTIONS", "/jobs", headers={**asked, **_EVIL}, status=403)
-
-    asyncio.run(scenario())
+    async with running(options) as service:
+        http = Http(service.rest_address)
+        page = {"Origin": "https://dash.example"}
+        assert (await http("GET", "/jobs", headers=page, status=200)).headers[
+            "access-control-allow-origin"
+        ] == "https://dash.example"
+        asked = {**page, "Access-Control-Request-Method": "POST", "Access-Control-Request-Headers": "content-type"}
+        assert "POST" in (await http("OPTIONS", "/jobs", headers=asked, status=200)).headers[
+            "access-control-allow-methods"
+        ]
+        await http("OPTIONS", "/jobs", headers={**asked, **_EVIL}, status=403)

@@ -10,16 +10,18 @@ from typing import Any
 import pytest
 from dispatcher_fixtures import Http, client, configuration, graph, job_manager, running
 
+from millstream.core.jobs.details import JobDetails
+from millstream.core.jobs.states import JobStatus
+from millstream.core.messages.dispatcher import ForgetJob, StartJob, SubmitJobRequest
+from millstream.core.messages.snapshots import CheckpointAnswer, CheckpointQuery, CheckpointView
 from millstream.dispatcher import lifecycle
-from millstream.proto import dispatcher_pb2 as pb
-from millstream.proto import status_pb2 as status_pb
 
 VERTEX = "b" * 32
 PATHS = {
-    "": (pb.CheckpointQuery.OVERVIEW, 0, ""),
-    "/config": (pb.CheckpointQuery.CONFIG, 0, ""),
-    "/details/7": (pb.CheckpointQuery.DETAILS, 7, ""),
-    f"/details/7/subtasks/{VERTEX}": (pb.CheckpointQuery.SUBTASKS, 7, VERTEX),
+    "": (CheckpointView.OVERVIEW, 0, ""),
+    "/config": (CheckpointView.CONFIG, 0, ""),
+    "/details/7": (CheckpointView.DETAILS, 7, ""),
+    f"/details/7/subtasks/{VERTEX}": (CheckpointView.SUBTASKS, 7, VERTEX),
 }
 LEFT = {
     "overview": {"counts": {}},
@@ -36,30 +38,28 @@ def test_of_a_running_job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
         async with running(options) as service, client(service, options) as stub:
             http, job = Http(service.rest_address), graph()
             root = f"/jobs/{job.job_id}/checkpoints"
-            await stub.submit_job(pb.SubmitJobRequest(graph=job.to_proto()))
+            await stub.submit_job(SubmitJobRequest(job))
             (error,) = (await http("GET", root, status=503)).json["errors"]
             assert error == f"no job manager runs job {job.job_id}, it is INITIALIZING"
             async with job_manager(service, options) as manager:
-                await manager.next("start_job")
+                await manager.next(StartJob)
 
-                async def asked(path: str) -> tuple[pb.CheckpointQuery, asyncio.Future[Any]]:
+                async def asked(path: str) -> tuple[CheckpointQuery, asyncio.Future[Any]]:
                     request = asyncio.ensure_future(http("GET", root + path))
-                    return await manager.next("checkpoint_query"), request
+                    return await manager.next(CheckpointQuery), request
 
                 for path, (kind, checkpoint_id, vertex_id) in PATHS.items():
                     query, request = await asked(path)
                     found = (query.job_id, query.kind, query.checkpoint_id, query.vertex_id)
                     assert found == (job.job_id, kind, checkpoint_id, vertex_id)
                     content = json.dumps({"asked": path}).encode()
-                    answer = pb.CheckpointAnswer(request_id=query.request_id, json=content)
-                    manager.send(pb.JobManagerMessage(checkpoint_answer=answer))
+                    manager.send(CheckpointAnswer(query.request_id, content))
                     shown = await request
                     assert (shown.status, shown.json) == (200, {"asked": path})
                     assert shown.headers["content-type"] == "application/json"
 
                 query, request = await asked("/details/9")
-                answer = pb.CheckpointAnswer(request_id=query.request_id, error="no checkpoint 9")
-                manager.send(pb.JobManagerMessage(checkpoint_answer=answer))
+                manager.send(CheckpointAnswer(query.request_id, error="no checkpoint 9"))
                 assert ((await request).status, (await request).json) == (404, {"errors": ["no checkpoint 9"]})
 
                 for wrong in ("x", "-1", "1e3", str(2**63)):
@@ -69,7 +69,7 @@ def test_of_a_running_job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
 
                 monkeypatch.setattr(lifecycle, "ANSWER_TIMEOUT", 0.05)
                 assert "did not answer" in (await http("GET", root, status=503)).json["errors"][0]
-                await manager.next("checkpoint_query")
+                await manager.next(CheckpointQuery)
                 monkeypatch.setattr(lifecycle, "ANSWER_TIMEOUT", 30.0)
                 _, request = await asked("")
             assert "disconnected" in (await request).json["errors"][0]
@@ -78,36 +78,32 @@ def test_of_a_running_job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     asyncio.run(scenario())
 
 
-def test_of_a_job_that_has_ended(tmp_path: Path) -> None:
+async def test_of_a_job_that_has_ended(tmp_path: Path) -> None:
     options = configuration(tmp_path)
-
-    async def scenario() -> None:
-        async with (
-            running(options) as service,
-            client(service, options) as stub,
-            job_manager(service, options) as manager,
-        ):
-            http, job, silent = Http(service.rest_address), graph(), graph()
-            for each, left in ((job, json.dumps(LEFT).encode()), (silent, b"")):
-                await stub.submit_job(pb.SubmitJobRequest(graph=each.to_proto()))
-                await manager.next("start_job")
-                manager.report(status_pb.JobDetails(job_id=each.job_id, name="j", state="FINISHED", checkpoints=left))
-                await manager.next("forget_job")
-            root = f"/jobs/{job.job_id}/checkpoints"
-            expected = (LEFT["overview"], LEFT["config"], {"id": 7}, {"subtasks": []})
-            for path, shown in zip(PATHS, expected, strict=True):
-                assert (await http("GET", root + path, status=200)).json == shown
-            missing = {
-                "/details/9": "has no checkpoint 9",
-                "/details/8/subtasks/x": "has no vertex x",
-                "/details/9/subtasks/x": "has no checkpoint 9",
-            }
-            for path, reason in missing.items():
-                assert reason in (await http("GET", root + path, status=404)).json["errors"][0]
-            for path in PATHS:
-                answer = await http("GET", f"/jobs/{silent.job_id}/checkpoints{path}", status=404)
-                assert "nothing is known of the checkpoints" in answer.json["errors"][0]
-            await http("GET", f"/jobs/{'0' * 32}/checkpoints", status=404)
-            assert manager.told.empty(), "the job manager may have forgotten the job"
-
-    asyncio.run(scenario())
+    async with (
+        running(options) as service,
+        client(service, options) as stub,
+        job_manager(service, options) as manager,
+    ):
+        http, job, silent = Http(service.rest_address), graph(), graph()
+        for each, left in ((job, json.dumps(LEFT).encode()), (silent, b"")):
+            await stub.submit_job(SubmitJobRequest(each))
+            await manager.next(StartJob)
+            manager.report(JobDetails(each.job_id, "j", JobStatus.FINISHED, checkpoints=left))
+            await manager.next(ForgetJob)
+        root = f"/jobs/{job.job_id}/checkpoints"
+        expected = (LEFT["overview"], LEFT["config"], {"id": 7}, {"subtasks": []})
+        for path, shown in zip(PATHS, expected, strict=True):
+            assert (await http("GET", root + path, status=200)).json == shown
+        missing = {
+            "/details/9": "has no checkpoint 9",
+            "/details/8/subtasks/x": "has no vertex x",
+            "/details/9/subtasks/x": "has no checkpoint 9",
+        }
+        for path, reason in missing.items():
+            assert reason in (await http("GET", root + path, status=404)).json["errors"][0]
+        for path in PATHS:
+            answer = await http("GET", f"/jobs/{silent.job_id}/checkpoints{path}", status=404)
+            assert "nothing is known of the checkpoints" in answer.json["errors"][0]
+        await http("GET", f"/jobs/{'0' * 32}/checkpoints", status=404)
+        assert manager.told.empty(), "the job manager may have forgotten the job"

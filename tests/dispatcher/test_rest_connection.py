@@ -89,18 +89,14 @@ def test_requests_that_do_not_arrive_are_given_up_and_leave_nothing(
     assert not [record for record in caplog.records if record.levelno >= logging.ERROR]
 
 
-def test_there_are_no_more_connections_than_may_be(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_there_are_no_more_connections_than_may_be(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("millstream.dispatcher.rest.connection.most_connections", lambda: 0)
-
-    async def scenario() -> None:
-        async with running(configuration(tmp_path)) as service, asyncio.timeout(DEADLINE):
-            reader, writer = await _connect(service.rest_address)
-            answer = await reader.read()
-            assert b" 503 " in answer
-            assert b"too many connections" in answer
-            writer.close()
-
-    asyncio.run(scenario())
+    async with running(configuration(tmp_path)) as service, asyncio.timeout(DEADLINE):
+        reader, writer = await _connect(service.rest_address)
+        answer = await reader.read()
+        assert b" 503 " in answer
+        assert b"too many connections" in answer
+        writer.close()
 
 
 @pytest.mark.parametrize(

@@ -28,7 +28,8 @@ from millstream.core.jobs.graph import Artifact, ArtifactKind, JobGraph, JobVert
 from millstream.core.jobs.ids import new_id
 from millstream.core.services.rpc import Stub, open_channel
 from millstream.datastream.graph.planning import ProgramPlanned
-from millstream.proto import dispatcher_pb2 as pb
+from millstream.core.messages.dispatcher import SubmitJobRequest
+from millstream.core.wire.contracts import DISPATCHER, JOB_GRAPH
 
 
 def job():
@@ -45,7 +46,7 @@ def execute():
     graph = job()
     if "MILLSTREAM_PLAN_FILE" in os.environ:
         with open(os.environ["MILLSTREAM_PLAN_FILE"], "wb") as file:
-            file.write(graph.to_proto().SerializeToString())
+            file.write(JOB_GRAPH.to_bytes(graph))
         raise ProgramPlanned()
     configuration = Configuration(graph.configuration)
     assert configuration.string("execution.target") == "remote" and not configuration.boolean("execution.attached")
@@ -53,8 +54,8 @@ def execute():
 
     async def submit():
         async with open_channel(address, configuration) as channel:
-            stub = Stub(channel, pb.DESCRIPTOR.services_by_name["Dispatcher"])
-            await stub.submit_job(pb.SubmitJobRequest(graph=graph.to_proto()))
+            stub = Stub(channel, DISPATCHER)
+            await stub.submit_job(SubmitJobRequest(graph))
 
     asyncio.run(submit())
     with open(os.environ["MILLSTREAM_SUBMITTED_FILE"], "a") as file:
@@ -108,47 +109,44 @@ async def uploaded(http: Http, content: bytes | None = None, name: str = NAME) -
 
 
 @pytest.mark.process
-def test_upload_list_run_plan_delete(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        async with running(configuration(tmp_path)) as service:
-            http = Http(service.rest_address)
-            jar = await uploaded(http)
-            assert jar.endswith(f"_{NAME}")
-            listing = (await http("GET", "/jars", status=200)).json
-            assert listing["address"] == f"http://{service.rest_address}"
-            assert [(f["id"], f["name"]) for f in listing["files"]] == [(jar, NAME)]
-            assert listing["files"][0]["entry"] == [{"name": "tinyjob:main", "description": "main"}]
+async def test_upload_list_run_plan_delete(tmp_path: Path) -> None:
+    async with running(configuration(tmp_path)) as service:
+        http = Http(service.rest_address)
+        jar = await uploaded(http)
+        assert jar.endswith(f"_{NAME}")
+        listing = (await http("GET", "/jars", status=200)).json
+        assert listing["address"] == f"http://{service.rest_address}"
+        assert [(f["id"], f["name"]) for f in listing["files"]] == [(jar, NAME)]
+        assert listing["files"][0]["entry"] == [{"name": "tinyjob:main", "description": "main"}]
 
-            answer = await http("POST", f"/jars/{jar}/run", {"programArgs": "'the first' job", "parallelism": 3})
-            assert answer.status == 200, answer
-            job = (await http("GET", f"/jobs/{answer.json['jobid']}", status=200)).json
-            assert (job["name"], job["vertices"][0]["parallelism"]) == ("the first job", 3)
+        answer = await http("POST", f"/jars/{jar}/run", {"programArgs": "'the first' job", "parallelism": 3})
+        assert answer.status == 200, answer
+        job = (await http("GET", f"/jobs/{answer.json['jobid']}", status=200)).json
+        assert (job["name"], job["vertices"][0]["parallelism"]) == ("the first job", 3)
 
-            run = f"/v1/wheels/{jar}/run?programArg=a,b&entry-class=tinyjob:main_with_arguments"
-            second = (await http("POST", run, status=200)).json["jobid"]
-            assert (await http("GET", f"/jobs/{second}")).json["name"] == "a b"
+        run = f"/v1/wheels/{jar}/run?programArg=a,b&entry-class=tinyjob:main_with_arguments"
+        second = (await http("POST", run, status=200)).json["jobid"]
+        assert (await http("GET", f"/jobs/{second}")).json["name"] == "a b"
 
-            chosen = new_id()
-            body = {"jobId": chosen, "programArgsList": ["chosen id"], "flinkConfiguration": {"pipeline.name": "x"}}
-            assert (await http("POST", f"/jars/{jar}/run", body, status=200)).json == {"jobid": chosen}
-            config = (await http("GET", f"/jobs/{chosen}/config", status=200)).json["execution-config"]
-            assert config["user-config"]["pipeline.name"] == "x"
-            assert "already submitted" in (await http("POST", f"/jars/{jar}/run", body, status=400)).json["errors"][0]
+        chosen = new_id()
+        body = {"jobId": chosen, "programArgsList": ["chosen id"], "flinkConfiguration": {"pipeline.name": "x"}}
+        assert (await http("POST", f"/jars/{jar}/run", body, status=200)).json == {"jobid": chosen}
+        config = (await http("GET", f"/jobs/{chosen}/config", status=200)).json["execution-config"]
+        assert config["user-config"]["pipeline.name"] == "x"
+        assert "already submitted" in (await http("POST", f"/jars/{jar}/run", body, status=400)).json["errors"][0]
 
-            for method, parameters in (("GET", None), ("POST", {"parallelism": 2})):
-                plan = (await http(method, f"/jars/{jar}/plan", parameters, status=200)).json["plan"]
-                assert [node["description"] for node in plan["nodes"]] == ["&lt;script&gt;"]
-            assert len((await http("GET", "/jobs")).json["jobs"]) == 3
+        for method, parameters in (("GET", None), ("POST", {"parallelism": 2})):
+            plan = (await http(method, f"/jars/{jar}/plan", parameters, status=200)).json["plan"]
+            assert [node["description"] for node in plan["nodes"]] == ["&lt;script&gt;"]
+        assert len((await http("GET", "/jobs")).json["jobs"]) == 3
 
-            await http("DELETE", f"/wheels/{jar}", status=200)
-            assert (await http("GET", "/jars")).json["files"] == []
-            await http("DELETE", f"/wheels/{jar}", status=404)
-
-    asyncio.run(scenario())
+        await http("DELETE", f"/wheels/{jar}", status=200)
+        assert (await http("GET", "/jars")).json["files"] == []
+        await http("DELETE", f"/wheels/{jar}", status=404)
 
 
 @pytest.mark.process
-def test_arguments_and_credentials_are_not_seen_by_others(tmp_path: Path) -> None:
+async def test_arguments_and_credentials_are_not_seen_by_others(tmp_path: Path) -> None:
     program = """
 import pathlib, sys
 from millstream.datastream import StreamExecutionEnvironment
@@ -158,17 +156,13 @@ def main():
         'execution.checkpointing.dir', '')
     raise ValueError(f"{sys.argv[1:]} {directory[-20:]} {'hidden argument' in own} {'verysecret' in own}")
 """
-
-    async def scenario() -> None:
-        async with running(configuration(tmp_path)) as service:
-            http = Http(service.rest_address)
-            jar = await uploaded(http, wheel({"tinyjob.py": program}))
-            options = {"execution.checkpointing.dir": "s3://key:verysecret@b/c"}
-            body = {"programArgsList": ["hidden argument", "--", "-x"], "flinkConfiguration": options}
-            errors = (await http("POST", f"/jars/{jar}/plan", body, status=400)).json["errors"]
-            assert errors[0] == "ValueError: ['hidden argument', '--', '-x'] //key:verysecret@b/c False False"
-
-    asyncio.run(scenario())
+    async with running(configuration(tmp_path)) as service:
+        http = Http(service.rest_address)
+        jar = await uploaded(http, wheel({"tinyjob.py": program}))
+        options = {"execution.checkpointing.dir": "s3://key:verysecret@b/c"}
+        body = {"programArgsList": ["hidden argument", "--", "-x"], "flinkConfiguration": options}
+        errors = (await http("POST", f"/jars/{jar}/plan", body, status=400)).json["errors"]
+        assert errors[0] == "ValueError: ['hidden argument', '--', '-x'] //key:verysecret@b/c False False"
 
 
 @pytest.mark.process
@@ -313,16 +307,13 @@ def test_programs_that_fail(tmp_path: Path) -> None:
         ("x" * 2_000_000, "larger than"),
     ],
 )
-def test_wrong_run_requests(tmp_path: Path, body: object, reason: str) -> None:
-    async def scenario() -> None:
-        async with running(configuration(tmp_path)) as service:
-            http = Http(service.rest_address)
-            jar = await uploaded(http)
-            answer = await http("POST", f"/jars/{jar}/run", body)
-            assert answer.status == (413 if reason == "larger than" else 400)
-            assert reason in answer.json["errors"][0]
-
-    asyncio.run(scenario())
+async def test_wrong_run_requests(tmp_path: Path, body: object, reason: str) -> None:
+    async with running(configuration(tmp_path)) as service:
+        http = Http(service.rest_address)
+        jar = await uploaded(http)
+        answer = await http("POST", f"/jars/{jar}/run", body)
+        assert answer.status == (413 if reason == "larger than" else 400)
+        assert reason in answer.json["errors"][0]
 
 
 def _zip(*members: str) -> bytes:
@@ -346,77 +337,62 @@ def _zip(*members: str) -> bytes:
         (NAME, b"x" * 120_000, 413, "larger than web.upload.max-size"),
     ],
 )
-def test_refused_uploads(tmp_path: Path, name: str, content: bytes, status: int, reason: str) -> None:
-    async def scenario() -> None:
-        async with running(configuration(tmp_path, **{"web.upload.max-size": "100 kb"})) as service:
-            http = Http(service.rest_address)
-            answer = await http.upload(name, content)
-            assert answer.status == status, answer
-            assert reason in answer.json["errors"][0]
-            assert list((tmp_path / "work" / "uploads").iterdir()) == []
-
-    asyncio.run(scenario())
+async def test_refused_uploads(tmp_path: Path, name: str, content: bytes, status: int, reason: str) -> None:
+    async with running(configuration(tmp_path, **{"web.upload.max-size": "100 kb"})) as service:
+        http = Http(service.rest_address)
+        answer = await http.upload(name, content)
+        assert answer.status == status, answer
+        assert reason in answer.json["errors"][0]
+        assert list((tmp_path / "work" / "uploads").iterdir()) == []
 
 
-def test_malformed_forms(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        async with running(configuration(tmp_path)) as service:
-            http = Http(service.rest_address)
-            form = {"Content-Type": "multipart/form-data; boundary=b"}
-            for body in (b"", b"nonsense", b"--b\r\nnonsense", b"--b\r\n\r\nx\r\n--b--\r\n"):
-                answer = await http("POST", "/jars/upload", body, form)
-                assert answer.status == 400, answer
-            many = b'--b\r\nContent-Disposition: form-data; name="a"\r\n\r\nx\r\n' * 101
-            answer = await http("POST", "/jars/upload", many, form, status=400)
-            assert "more than 100 parts" in answer.json["errors"][0]
-            wrong_field = await http.upload(NAME, wheel({"tinyjob.py": ""}), field="other-field")
-            assert "form field 'jarfile'" in wrong_field.json["errors"][0]
-            cut = b'--b\r\nContent-Disposition: form-data; name="jarfile"; filename="a-1-py3-none-any.whl"\r\n\r\nhalf'
-            assert "one whole file" in (await http("POST", "/jars/upload", cut, form, status=400)).json["errors"][0]
-            assert list((tmp_path / "work" / "uploads").iterdir()) == []
-
-    asyncio.run(scenario())
+async def test_malformed_forms(tmp_path: Path) -> None:
+    async with running(configuration(tmp_path)) as service:
+        http = Http(service.rest_address)
+        form = {"Content-Type": "multipart/form-data; boundary=b"}
+        for body in (b"", b"nonsense", b"--b\r\nnonsense", b"--b\r\n\r\nx\r\n--b--\r\n"):
+            answer = await http("POST", "/jars/upload", body, form)
+            assert answer.status == 400, answer
+        many = b'--b\r\nContent-Disposition: form-data; name="a"\r\n\r\nx\r\n' * 101
+        answer = await http("POST", "/jars/upload", many, form, status=400)
+        assert "more than 100 parts" in answer.json["errors"][0]
+        wrong_field = await http.upload(NAME, wheel({"tinyjob.py": ""}), field="other-field")
+        assert "form field 'jarfile'" in wrong_field.json["errors"][0]
+        cut = b'--b\r\nContent-Disposition: form-data; name="jarfile"; filename="a-1-py3-none-any.whl"\r\n\r\nhalf'
+        assert "one whole file" in (await http("POST", "/jars/upload", cut, form, status=400)).json["errors"][0]
+        assert list((tmp_path / "work" / "uploads").iterdir()) == []
 
 
 @pytest.mark.process
-def test_a_wheel_without_an_entry_point_needs_one_named(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        async with running(configuration(tmp_path)) as service:
-            http = Http(service.rest_address)
-            jar = await uploaded(http, wheel({"tinyjob.py": PROGRAM}, entry=None))
-            assert "names no entry point" in (await http("POST", f"/jars/{jar}/run", status=400)).json["errors"][0]
-            await http("POST", f"/jars/{jar}/run?entry-class=tinyjob", status=200)
-
-    asyncio.run(scenario())
+async def test_a_wheel_without_an_entry_point_needs_one_named(tmp_path: Path) -> None:
+    async with running(configuration(tmp_path)) as service:
+        http = Http(service.rest_address)
+        jar = await uploaded(http, wheel({"tinyjob.py": PROGRAM}, entry=None))
+        assert "names no entry point" in (await http("POST", f"/jars/{jar}/run", status=400)).json["errors"][0]
+        await http("POST", f"/jars/{jar}/run?entry-class=tinyjob", status=200)
 
 
 @pytest.mark.process
-def test_a_failed_install_is_pips_reason(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        async with running(configuration(tmp_path)) as service:
-            http = Http(service.rest_address)
-            files = {"tinyjob.py": PROGRAM, "requirements.txt": "no-such-library-at-all==9\n"}
-            jar = await uploaded(http, wheel(files))
-            (error,) = (await http("POST", f"/jars/{jar}/run", status=400)).json["errors"]
-            assert error.startswith(f"cannot install {NAME}: ")
-            assert "no-such-library-at-all==9" in error
-
-    asyncio.run(scenario())
+async def test_a_failed_install_is_pips_reason(tmp_path: Path) -> None:
+    async with running(configuration(tmp_path)) as service:
+        http = Http(service.rest_address)
+        files = {"tinyjob.py": PROGRAM, "requirements.txt": "no-such-library-at-all==9\n"}
+        jar = await uploaded(http, wheel(files))
+        (error,) = (await http("POST", f"/jars/{jar}/run", status=400)).json["errors"]
+        assert error.startswith(f"cannot install {NAME}: ")
+        assert "no-such-library-at-all==9" in error
 
 
 @pytest.mark.process
-def test_a_program_that_takes_too_long_is_killed(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        async with running(configuration(tmp_path, **{"web.submit.timeout": "1500 ms"})) as service:
-            http = Http(service.rest_address)
-            jar = await uploaded(http)
-            mark = tmp_path / "pid"
-            body = {"entryClass": "tinyjob:endless", "programArgsList": [str(mark)]}
-            answer = await http("POST", f"/jars/{jar}/run", body, status=400)
-            assert "web.submit.timeout" in answer.json["errors"][0]
-            assert await asyncio.to_thread(running_with, str(mark)) == []
-
-    asyncio.run(scenario())
+async def test_a_program_that_takes_too_long_is_killed(tmp_path: Path) -> None:
+    async with running(configuration(tmp_path, **{"web.submit.timeout": "1500 ms"})) as service:
+        http = Http(service.rest_address)
+        jar = await uploaded(http)
+        mark = tmp_path / "pid"
+        body = {"entryClass": "tinyjob:endless", "programArgsList": [str(mark)]}
+        answer = await http("POST", f"/jars/{jar}/run", body, status=400)
+        assert "web.submit.timeout" in answer.json["errors"][0]
+        assert await asyncio.to_thread(running_with, str(mark)) == []
 
 
 def running_with(argument: str) -> list[str]:
@@ -438,47 +414,41 @@ async def gone(pid: int) -> bool:
 
 
 @pytest.mark.process
-def test_stopping_the_dispatcher_ends_running_programs(tmp_path: Path) -> None:
+async def test_stopping_the_dispatcher_ends_running_programs(tmp_path: Path) -> None:
     mark = tmp_path / "pid"
 
     async def is_running() -> bool:
         return bool(mark.exists() and mark.read_text())
 
-    async def scenario() -> None:
-        async with running(configuration(tmp_path)) as service:
-            http = Http(service.rest_address)
-            jar = await uploaded(http)
-            body = {"entryClass": "tinyjob:endless", "programArgsList": [str(mark)]}
-            answer = asyncio.ensure_future(http("POST", f"/jars/{jar}/run", body))
-            await eventually(is_running)
-            await service.stop()
-            await asyncio.wait([answer])
-            answer.exception()
-        await eventually(lambda: gone(int(mark.read_text())))
-
-    asyncio.run(scenario())
+    async with running(configuration(tmp_path)) as service:
+        http = Http(service.rest_address)
+        jar = await uploaded(http)
+        body = {"entryClass": "tinyjob:endless", "programArgsList": [str(mark)]}
+        answer = asyncio.ensure_future(http("POST", f"/jars/{jar}/run", body))
+        await eventually(is_running)
+        await service.stop()
+        await asyncio.wait([answer])
+        answer.exception()
+    await eventually(lambda: gone(int(mark.read_text())))
 
 
 @pytest.mark.process
-def test_a_program_ends_when_its_client_goes_away(tmp_path: Path) -> None:
+async def test_a_program_ends_when_its_client_goes_away(tmp_path: Path) -> None:
     mark = tmp_path / "pid"
 
     async def is_running() -> bool:
         return bool(mark.exists() and mark.read_text())
 
-    async def scenario() -> None:
-        async with running(configuration(tmp_path)) as service:
-            jar = await uploaded(Http(service.rest_address))
-            host, port = service.rest_address.split(":")
-            body = json.dumps({"entryClass": "tinyjob:endless", "programArgsList": [str(mark)]})
-            _, writer = await asyncio.open_connection(host, int(port))
-            head = f"POST /jars/{jar}/run HTTP/1.1\r\nHost: {host}\r\nContent-Length: {len(body)}\r\n\r\n"
-            writer.write((head + body).encode())
-            await eventually(is_running)
-            writer.close()
-            await eventually(lambda: gone(int(mark.read_text())))
-
-    asyncio.run(scenario())
+    async with running(configuration(tmp_path)) as service:
+        jar = await uploaded(Http(service.rest_address))
+        host, port = service.rest_address.split(":")
+        body = json.dumps({"entryClass": "tinyjob:endless", "programArgsList": [str(mark)]})
+        _, writer = await asyncio.open_connection(host, int(port))
+        head = f"POST /jars/{jar}/run HTTP/1.1\r\nHost: {host}\r\nContent-Length: {len(body)}\r\n\r\n"
+        writer.write((head + body).encode())
+        await eventually(is_running)
+        writer.close()
+        await eventually(lambda: gone(int(mark.read_text())))
 
 
 @pytest.mark.process
@@ -502,31 +472,24 @@ subprocess.run(command, env=variables, pass_fds=(theirs,), start_new_session=Tru
     wait_until(lambda: not Path("/proc", mark.read_text()).exists(), "its end")
 
 
-def test_the_uploaded_wheels_have_a_limit_together(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        content = wheel({"tinyjob.py": PROGRAM})
-        limit = str(len(content) * 5 // 2)
-        async with running(configuration(tmp_path, **{"web.upload.max-total-size": limit})) as service:
-            http = Http(service.rest_address)
-            jars = [await uploaded(http, content) for _ in range(2)]
-            refused = await http.upload(NAME, content)
-            assert refused.status == 413
-            assert "web.upload.max-total-size" in refused.json["errors"][0]
-            await http("DELETE", f"/jars/{jars[0]}")
-            await uploaded(http, content)
-
-    asyncio.run(scenario())
+async def test_the_uploaded_wheels_have_a_limit_together(tmp_path: Path) -> None:
+    content = wheel({"tinyjob.py": PROGRAM})
+    limit = str(len(content) * 5 // 2)
+    async with running(configuration(tmp_path, **{"web.upload.max-total-size": limit})) as service:
+        http = Http(service.rest_address)
+        jars = [await uploaded(http, content) for _ in range(2)]
+        refused = await http.upload(NAME, content)
+        assert refused.status == 413
+        assert "web.upload.max-total-size" in refused.json["errors"][0]
+        await http("DELETE", f"/jars/{jars[0]}")
+        await uploaded(http, content)
 
 
-def test_uploads_outlive_the_dispatcher_and_partial_ones_do_not(tmp_path: Path) -> None:
+async def test_uploads_outlive_the_dispatcher_and_partial_ones_do_not(tmp_path: Path) -> None:
     options = configuration(tmp_path, **{"web.upload.dir": str(tmp_path / "wheels")})
-
-    async def scenario() -> None:
-        async with running(options) as service:
-            jar = await uploaded(Http(service.rest_address))
-        await asyncio.to_thread((tmp_path / "wheels" / ".partial-x").write_bytes, b"")
-        async with running(options) as service:
-            assert [f["id"] for f in (await Http(service.rest_address)("GET", "/jars")).json["files"]] == [jar]
-        assert [path.name for path in (tmp_path / "wheels").iterdir()] == [jar]
-
-    asyncio.run(scenario())
+    async with running(options) as service:
+        jar = await uploaded(Http(service.rest_address))
+    await asyncio.to_thread((tmp_path / "wheels" / ".partial-x").write_bytes, b"")
+    async with running(options) as service:
+        assert [f["id"] for f in (await Http(service.rest_address)("GET", "/jars")).json["files"]] == [jar]
+    assert [path.name for path in (tmp_path / "wheels").iterdir()] == [jar]

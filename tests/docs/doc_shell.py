@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import signal
 import subprocess
@@ -11,6 +10,7 @@ from pathlib import Path
 
 from doc_blocks import ROOT, Block
 from ports import free_ports
+from processes import fresh_environment, kill_those_with, processes_with
 
 DEADLINE = 500.0
 
@@ -25,13 +25,12 @@ class Shell:
         (folder / "examples").symlink_to(ROOT / "examples")
         self.ports = free_ports()
         self.rest = f"127.0.0.1:{self.ports['rest.port']}"
-        dropped = ("MILLSTREAM_CONF_DIR", "MILLSTREAM_CLUSTER_DIR", "PYTHONPATH")
-        self.variables = {key: value for key, value in os.environ.items() if key not in dropped} | {
-            "HOME": str(folder),
-            "TMPDIR": str(self.temporary),
-            "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
-            "PIP_CACHE_DIR": os.environ.get("PIP_CACHE_DIR", str(Path.home() / ".cache" / "pip")),
-        }
+        self.variables = fresh_environment(
+            HOME=str(folder),
+            TMPDIR=str(self.temporary),
+            PATH=f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
+            PIP_CACHE_DIR=os.environ.get("PIP_CACHE_DIR", str(Path.home() / ".cache" / "pip")),
+        )
 
     def write_files(self, blocks: list[Block]) -> None:
         for block in blocks:
@@ -72,14 +71,7 @@ class Shell:
             )  # fmt: skip
 
     def left_running(self) -> list[int]:
-        found = []
-        for process in Path("/proc").glob("[0-9]*"):
-            with contextlib.suppress(OSError):
-                if f"TMPDIR={self.temporary}\0".encode() in (process / "environ").read_bytes():
-                    found.append(int(process.name))
-        return found
+        return processes_with(f"TMPDIR={self.temporary}\0")
 
     def kill_rest(self) -> None:
-        for pid in self.left_running():
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
+        kill_those_with(f"TMPDIR={self.temporary}\0")

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
-import signal
 import subprocess
 import sys
 from pathlib import Path
+
+from processes import fresh_environment, kill_those_with, processes_with
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 DEADLINE = 500.0
@@ -18,12 +17,10 @@ class Example:
 
     def __init__(self, name: str, arguments: tuple[str, ...], folder: Path) -> None:
         self.folder = folder
-        dropped = ("MILLSTREAM_CONF_DIR", "MILLSTREAM_CLUSTER_DIR", "PYTHONPATH")
-        variables = {key: value for key, value in os.environ.items() if key not in dropped}
         self.process = subprocess.Popen(
             [sys.executable, str(EXAMPLES / name), *arguments],
             cwd=folder,
-            env={**variables, "TMPDIR": str(folder)},
+            env=fresh_environment(TMPDIR=str(folder)),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -47,15 +44,8 @@ class Example:
 
     def processes(self) -> list[int]:
         """Itself and everything that it started and that still runs."""
-        found = []
-        for process in Path("/proc").glob("[0-9]*"):
-            with contextlib.suppress(OSError):
-                if f"TMPDIR={self.folder}\0".encode() in (process / "environ").read_bytes():
-                    found.append(int(process.name))
-        return found
+        return processes_with(f"TMPDIR={self.folder}\0")
 
     def kill(self) -> None:
-        for pid in self.processes():
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
+        kill_those_with(f"TMPDIR={self.folder}\0")
         self.process.communicate()

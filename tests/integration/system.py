@@ -12,13 +12,13 @@ import textwrap
 import time
 import urllib.error
 import urllib.request
-import zipfile
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from ports import free_ports
+from processes import command_of, is_alive, processes_with
 from waiting import DEADLINE, wait_until
 
 ENDED = ("FINISHED", "FAILED", "CANCELED")
@@ -34,18 +34,20 @@ def completed(checkpoints: Path) -> set[str]:
     return {file.parent.name for file in files_in(checkpoints, "_metadata.json")}
 
 
-def processes_with(text: str) -> list[int]:
-    """The live processes whose command line or environment holds this text."""
-    found = []
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit() and int(entry.name) != os.getpid():
-            try:
-                seen = (entry / "cmdline").read_bytes() + (entry / "environ").read_bytes()
-            except OSError:
-                continue
-            if text.encode() in seen and is_alive(int(entry.name)):
-                found.append(int(entry.name))
-    return found
+def given(*options: str) -> list[str]:
+    """Options as the command line takes them."""
+    return [argument for option in options for argument in ("-D", option)]
+
+
+def recovering(checkpoints: Path | str, interval: str = "200ms", attempts: int = 20) -> tuple[str, ...]:
+    """The options of a job that takes checkpoints, and soon goes on from them when something of it is lost."""
+    return (
+        f"execution.checkpointing.interval={interval}",
+        f"execution.checkpointing.dir={checkpoints}",
+        "restart-strategy.type=fixed-delay",
+        f"restart-strategy.fixed-delay.attempts={attempts}",
+        "restart-strategy.fixed-delay.delay=100ms",
+    )
 
 
 class Cluster:
@@ -54,15 +56,15 @@ class Cluster:
     def __init__(self, directory: Path) -> None:
         self.directory = directory
         self.rest = ""
+        self.ports: dict[str, int] = {}
         self._restarted: list[subprocess.Popen[bytes]] = []
 
     def start(self, task_managers: int, slots: int, **options: str) -> None:
-        arguments = ["--taskmanagers", str(task_managers), "--slots", str(slots), "--timeout", str(DEADLINE / 2)]
-        ports = free_ports()
-        for key, value in {**ports, **options}.items():
-            arguments += ["-D", f"{key}={value}"]
-        self.cli("cluster", "start", "--dir", str(self.directory), *arguments)
-        self.rest = f"127.0.0.1:{ports['rest.port']}"
+        size = ["--taskmanagers", str(task_managers), "--slots", str(slots), "--timeout", str(DEADLINE / 2)]
+        self.ports = free_ports()
+        wanted = given(*(f"{key}={value}" for key, value in {**self.ports, **options}.items()))
+        self.cli("cluster", "start", "--dir", str(self.directory), *size, *wanted)
+        self.rest = f"127.0.0.1:{self.ports['rest.port']}"
 
     def stop(self) -> None:
         try:
@@ -82,10 +84,15 @@ class Cluster:
     def run(self, *arguments: str, **more: Any) -> subprocess.CompletedProcess[str]:
         return self.cli("run", "-m", self.rest, *arguments, **more)
 
-    def submit(self, job: Path, *arguments: str, parallelism: int = 1) -> str:
-        """Submits detached; answers the job's id."""
-        done = self.run("-d", "-p", str(parallelism), *arguments, str(job))
+    def submit(self, job: Path, *flags: str, parallelism: int = 1, arguments: tuple[str, ...] = ()) -> str:
+        """Submits detached, with arguments for the program; answers the job's id."""
+        done = self.run("-d", "-p", str(parallelism), *flags, str(job), *arguments)
         return done.stdout.split("JobID", 1)[1].split()[0]
+
+    def cancel(self, job_id: str) -> None:
+        """As a user does; returns when it is so."""
+        self.cli("cancel", "-m", self.rest, job_id)
+        self.wait_for(job_id, "CANCELED")
 
     def get(self, path: str) -> Any:
         with urllib.request.urlopen(f"http://{self.rest}{path}", timeout=DEADLINE) as answer:
@@ -189,26 +196,14 @@ class Cluster:
 
     def service_pids(self, name: str) -> list[int]:
         """The pids of one kind of daemon."""
-        members = self._members()
-        return sorted(pid for pid in members if _arguments(pid)[-30:].count(name) and "worker" not in _command(pid))
+        commands = {pid: command_of(pid) for pid in self._members()}
+        return sorted(pid for pid, line in commands.items() if name in line.split()[-30:] and "worker" not in line)
 
     def _members(self) -> set[int]:
         return set(processes_with(f"MILLSTREAM_CLUSTER_MEMBER={self.directory}\0"))
 
     def kill(self, pid: int, number: signal.Signals = signal.SIGKILL) -> None:
         os.kill(pid, number)
-
-    @contextmanager
-    def frozen(self, *pids: int) -> Iterator[None]:
-        """These processes do nothing meanwhile. They may be killed."""
-        try:
-            for pid in pids:
-                self.kill(pid, signal.SIGSTOP)
-            yield
-        finally:
-            for pid in pids:
-                with suppress(ProcessLookupError):
-                    self.kill(pid, signal.SIGCONT)
 
     def clear(self) -> None:
         """Whatever jobs are left are cancelled; returns when nothing of any job is left."""
@@ -235,30 +230,6 @@ def running_cluster(directory: Path, task_managers: int, slots: int, **options: 
     wait_until(lambda: not processes_with(str(cluster.directory)), "every process of the cluster to be gone")
 
 
-def parent_of(pid: int) -> int:
-    """The process that started it."""
-    return int(Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[1])
-
-
-def is_alive(pid: int) -> bool:
-    """Whether the process exists and is not merely waiting to be reaped."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] not in "ZX"
-    except OSError:
-        return False
-
-
-def _command(pid: int) -> str:
-    try:
-        return Path(f"/proc/{pid}/cmdline").read_bytes().decode().replace("\0", " ")
-    except OSError:
-        return ""
-
-
-def _arguments(pid: int) -> list[str]:
-    return _command(pid).split()
-
-
 def write_job(folder: Path, name: str, body: str) -> Path:
     """A job script whose environment is `env`."""
     path = folder / f"{name}.py"
@@ -268,19 +239,4 @@ def write_job(folder: Path, name: str, body: str) -> Path:
     env = StreamExecutionEnvironment.get_execution_environment()
     """
     path.write_text(textwrap.dedent(head) + textwrap.dedent(body))
-    return path
-
-
-def make_wheel(folder: Path, name: str, version: str, files: dict[str, str | bytes], entry: str = "") -> Path:
-    """A wheel written by hand: modules, and whatever else it carries."""
-    path = folder / f"{name}-{version}-py3-none-any.whl"
-    info = f"{name}-{version}.dist-info"
-    with zipfile.ZipFile(path, "w") as archive:
-        for member, content in files.items():
-            archive.writestr(member, textwrap.dedent(content) if isinstance(content, str) else content)
-        archive.writestr(f"{info}/METADATA", f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n")
-        archive.writestr(f"{info}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
-        if entry:
-            archive.writestr(f"{info}/entry_points.txt", f"[millstream.jobs]\njob = {entry}\n")
-        archive.writestr(f"{info}/RECORD", "")
     return path

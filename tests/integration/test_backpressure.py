@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from system import Cluster, wait_until, write_job
 
-pytestmark = pytest.mark.process
+pytestmark = [pytest.mark.process, pytest.mark.alone]
 
 
 def resident_mb(pid: int) -> float:
@@ -47,5 +47,4 @@ def test_a_slow_sink_holds_the_source_back(cluster: Cluster, tmp_path: Path) -> 
         return bool(metrics["accumulated-backpressured-time"] > metrics["accumulated-busy-time"])
 
     wait_until(mostly_held_back, "the source to have waited longer than it has worked")
-    cluster.cli("cancel", "-m", cluster.rest, job_id)
-    cluster.wait_for(job_id, "CANCELED")
+    cluster.cancel(job_id)

@@ -9,7 +9,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from system import Cluster, wait_until, write_job
+from system import Cluster, given, recovering, wait_until, write_job
 
 pytestmark = pytest.mark.process
 
@@ -49,15 +49,7 @@ def submit(cluster: Cluster, tmp_path: Path, interval: str, long: int = LONG) ->
     results.mkdir()
     body = JOB.format(folder=results, keys=KEYS, short=SHORT, long=long, go=tmp_path / "go")
     job = write_job(tmp_path, "two_sources", body)
-    wanted = {
-        "execution.checkpointing.interval": interval,
-        "execution.checkpointing.dir": str(checkpoints),
-        "restart-strategy.type": "fixed-delay",
-        "restart-strategy.fixed-delay.attempts": "5",
-        "restart-strategy.fixed-delay.delay": "100ms",
-    }
-    arguments = [argument for key, value in wanted.items() for argument in ("-D", f"{key}={value}")]
-    return cluster.submit(job, *arguments, parallelism=2), results, checkpoints
+    return cluster.submit(job, *given(*recovering(checkpoints, interval)), parallelism=2), results, checkpoints
 
 
 def highest(results: Path) -> dict[int, int]:
@@ -167,14 +159,7 @@ def test_subtasks_with_a_union_list_end_with_the_same_checkpoint(cluster: Cluste
     """No checkpoint completes that would miss the entries of the one that ended first; the job ends all the same."""
     half = 4_000
     job = write_job(tmp_path, "united", UNITED.format(folder=tmp_path, half=half))
-    wanted = {
-        "execution.checkpointing.interval": "100ms",
-        "execution.checkpointing.dir": str(tmp_path / "checkpoints"),
-        "restart-strategy.type": "fixed-delay",
-        "restart-strategy.fixed-delay.delay": "100ms",
-    }
-    arguments = [argument for key, value in wanted.items() for argument in ("-D", f"{key}={value}")]
-    job_id = cluster.submit(job, *arguments, parallelism=2)
+    job_id = cluster.submit(job, *given(*recovering(tmp_path / "checkpoints", "100ms", attempts=1)), parallelism=2)
 
     def told() -> bool:
         history = cluster.get(f"/jobs/{job_id}/checkpoints")["history"]

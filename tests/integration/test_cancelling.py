@@ -45,8 +45,7 @@ def test_cancelling_a_job_that_is(cluster: Cluster, tmp_path: Path, name: str) -
     wait_until(
         lambda: all(v["status"] == "RUNNING" for v in cluster.get(f"/jobs/{job_id}")["vertices"]), "all tasks to run"
     )
-    cluster.cli("cancel", "-m", cluster.rest, job_id)
-    cluster.wait_for(job_id, "CANCELED")
+    cluster.cancel(job_id)
     wait_until(lambda: cluster.free_slots() == 4 and not cluster.workers(), "slots and workers to be gone")
 
 
@@ -59,14 +58,12 @@ def test_cancelling_a_job_whose_source_is_idle(cluster: Cluster, tmp_path: Path)
         """
         job_id = cluster.submit(write_job(tmp_path, "idle", body))
         cluster.wait_for(job_id, "RUNNING")
-        cluster.cli("cancel", "-m", cluster.rest, job_id)
-        cluster.wait_for(job_id, "CANCELED")
+        cluster.cancel(job_id)
     wait_until(lambda: cluster.free_slots() == 4, "the slots to be free again")
 
 
 def test_cancelling_a_job_that_waits_for_slots(cluster: Cluster, tmp_path: Path) -> None:
     job_id = cluster.submit(write_job(tmp_path, "wide", BODIES["sleeping"]), parallelism=9)
     cluster.wait_for(job_id, "CREATED")
-    cluster.cli("cancel", "-m", cluster.rest, job_id)
-    cluster.wait_for(job_id, "CANCELED")
+    cluster.cancel(job_id)
     wait_until(lambda: cluster.free_slots() == 4, "the slots to be free again")

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from system import DEADLINE, Cluster, wait_until, write_job
+from system import DEADLINE, Cluster, given, recovering, wait_until, write_job
 
 pytestmark = pytest.mark.process
 
@@ -42,14 +42,7 @@ EXPECTED = Counter((key, count) for key in range(KEYS) for count in range(1, REC
 
 
 def options(checkpoints: Path) -> list[str]:
-    wanted = (
-        "execution.checkpointing.interval=100ms",
-        f"execution.checkpointing.dir={checkpoints}",
-        "restart-strategy.type=fixed-delay",
-        "restart-strategy.fixed-delay.attempts=20",
-        "restart-strategy.fixed-delay.delay=100ms",
-    )
-    return [argument for option in wanted for argument in ("-D", option)]
+    return given(*recovering(checkpoints, "100ms"))
 
 
 def lose_two_workers(cluster: Cluster, job_id: str) -> None:
@@ -64,8 +57,7 @@ def cancelled_after(cluster: Cluster, job_id: str) -> Iterator[None]:
     try:
         yield
     finally:
-        cluster.cli("cancel", "-m", cluster.rest, job_id)
-        cluster.wait_for(job_id, "CANCELED")
+        cluster.cancel(job_id)
 
 
 def visible(folder: Path) -> Counter[tuple[int, int]]:
@@ -184,7 +176,7 @@ numbers = env.from_source(DataGeneratorSource(int, rate_per_second=500), None, "
 for result in numbers.map(shaky).execute_and_collect("shaky"):
     Path("{handed}").touch()
 """
-    restarts = ["-D", "restart-strategy.type=fixed-delay", "-D", "restart-strategy.fixed-delay.attempts=3"]
+    restarts = given("restart-strategy.type=fixed-delay", "restart-strategy.fixed-delay.attempts=3")
     done = cluster.run(*restarts, str(write_job(tmp_path, "shaky", body)), check=False)
     assert done.returncode != 0
     assert "the job started over after" in done.stderr
@@ -216,8 +208,7 @@ env.execute("held back")
 def test_files_for_a_savepoint_that_fails_with_the_job_do_not_stay(cluster: Cluster, tmp_path: Path) -> None:
     out, gate = tmp_path / "out", tmp_path / "gate"
     job = write_job(tmp_path, "held", HELD_BACK.format(gate=gate, out=out))
-    interval = ("-D", "execution.checkpointing.interval=1h")
-    job_id = cluster.submit(job, *options(tmp_path / "checkpoints"), *interval, parallelism=2)
+    job_id = cluster.submit(job, *given(*recovering(tmp_path / "checkpoints", "1h")), parallelism=2)
     with cancelled_after(cluster, job_id):
         try:
             cluster.wait_for(job_id, "RUNNING")

@@ -6,7 +6,8 @@ import signal
 from pathlib import Path
 
 import pytest
-from system import Cluster, is_alive, parent_of, wait_until, write_job
+from processes import frozen, is_alive, parent_of
+from system import Cluster, wait_until, write_job
 
 pytestmark = pytest.mark.process
 
@@ -38,6 +39,13 @@ class Forking(MapFunction):
 
 env.from_collection(range(4)).rebalance().map(Forking()).print()
 """
+
+
+def busy_job(cluster: Cluster, folder: Path, parallelism: int) -> str:
+    """One that runs on, without restarts."""
+    job_id = cluster.submit(write_job(folder, "busy", BUSY), parallelism=parallelism)
+    cluster.wait_for(job_id, "RUNNING")
+    return job_id
 
 
 def exceptions(cluster: Cluster, job_id: str) -> list[dict[str, object]]:
@@ -91,8 +99,7 @@ def test_a_killed_slot_worker_fails_the_job_with_who_and_how(cluster: Cluster, t
 def test_a_killed_task_manager_leaves_no_process_behind(
     own_cluster: Cluster, tmp_path: Path, number: signal.Signals
 ) -> None:
-    job_id = own_cluster.submit(write_job(tmp_path, "busy", BUSY), parallelism=4)
-    own_cluster.wait_for(job_id, "RUNNING")
+    job_id = busy_job(own_cluster, tmp_path, 4)
     wait_until(lambda: own_cluster.records(job_id) > 0, "records to flow")
     victim = own_cluster.service_pids("taskmanager")[0]
     children = [p for p in own_cluster.workers() if parent_of(p) == victim]
@@ -105,23 +112,22 @@ def test_a_killed_task_manager_leaves_no_process_behind(
 
 
 def test_a_frozen_task_manager_is_given_up_after_the_heartbeat_timeout(own_cluster: Cluster, tmp_path: Path) -> None:
-    job_id = own_cluster.submit(write_job(tmp_path, "busy", BUSY), parallelism=4)
-    own_cluster.wait_for(job_id, "RUNNING")
+    job_id = busy_job(own_cluster, tmp_path, 4)
     victim = own_cluster.service_pids("taskmanager")[0]
-    with own_cluster.frozen(victim):
+    with frozen(victim):
         own_cluster.wait_for(job_id, "FAILED")
         assert "heartbeat" in str(exceptions(own_cluster, job_id))
     wait_until(lambda: own_cluster.free_slots() == 4, "the thawed task manager to be back with free slots")
 
 
-def test_a_frozen_slot_worker_is_noticed_by_its_peers(cluster: Cluster, tmp_path: Path) -> None:
-    job_id = cluster.submit(write_job(tmp_path, "busy", BUSY), "-D", "heartbeat.timeout=5s", parallelism=4)
-    cluster.wait_for(job_id, "RUNNING")
-    wait_until(lambda: cluster.records(job_id) > 0, "records to flow")
-    with cluster.frozen(cluster.workers()[0]):
-        cluster.wait_for(job_id, "FAILED")
-        assert "lost the" in str(exceptions(cluster, job_id)[0]["stacktrace"])
-        wait_until(lambda: cluster.free_slots() == 4 and not cluster.workers(), "the frozen worker to be killed")
+def test_a_frozen_slot_worker_is_noticed_by_its_peers(own_cluster: Cluster, tmp_path: Path) -> None:
+    job_id = busy_job(own_cluster, tmp_path, 4)
+    wait_until(lambda: own_cluster.records(job_id) > 0, "records to flow")
+    with frozen(own_cluster.workers()[0]):
+        own_cluster.wait_for(job_id, "FAILED")
+        assert "lost the" in str(exceptions(own_cluster, job_id)[0]["stacktrace"])
+        wait_until(lambda: not own_cluster.workers(), "the frozen worker to be killed")
+        wait_until(lambda: own_cluster.free_slots() == 4, "its slot to be free")
 
 
 def test_too_few_slots_says_how_many_it_has_and_needs(cluster: Cluster, tmp_path: Path) -> None:
@@ -134,25 +140,21 @@ def test_too_few_slots_says_how_many_it_has_and_needs(cluster: Cluster, tmp_path
 
 
 def test_a_resource_manager_that_comes_back_is_found_again(own_cluster: Cluster, tmp_path: Path) -> None:
-    job_id = own_cluster.submit(write_job(tmp_path, "busy", BUSY), parallelism=2)
-    own_cluster.wait_for(job_id, "RUNNING")
+    job_id = busy_job(own_cluster, tmp_path, 2)
     own_cluster.restart("resourcemanager")
     wait_until(lambda: own_cluster.get("/overview")["slots-total"] == 4, "the task managers to register again")
     wait_until(lambda: own_cluster.free_slots() == 2, "the slots in use to be known")
     assert own_cluster.state(job_id) == "RUNNING"
-    other = own_cluster.submit(write_job(tmp_path, "other", BUSY), parallelism=2)
-    own_cluster.wait_for(other, "RUNNING")
+    busy_job(own_cluster, tmp_path, 2)
 
 
 def test_a_job_manager_that_comes_back_starts_afresh(own_cluster: Cluster, tmp_path: Path) -> None:
-    job_id = own_cluster.submit(write_job(tmp_path, "busy", BUSY), parallelism=2)
-    own_cluster.wait_for(job_id, "RUNNING")
+    job_id = busy_job(own_cluster, tmp_path, 2)
     own_cluster.restart("jobmanager")
     own_cluster.wait_for(job_id, "FAILED")
     assert "job manager" in str(exceptions(own_cluster, job_id))
     wait_until(lambda: own_cluster.free_slots() == 4, "the slots of the lost job to be free")
-    other = own_cluster.submit(write_job(tmp_path, "other", BUSY), parallelism=2)
-    own_cluster.wait_for(other, "RUNNING")
+    busy_job(own_cluster, tmp_path, 2)
 
 
 def test_a_dispatcher_that_comes_back_learns_of_the_running_jobs(own_cluster: Cluster, tmp_path: Path) -> None:
@@ -169,8 +171,7 @@ def test_a_dispatcher_that_comes_back_learns_of_the_running_jobs(own_cluster: Cl
             return False
 
     wait_until(running, "the new dispatcher to know the job")
-    own_cluster.cli("cancel", "-m", own_cluster.rest, job_id)
-    own_cluster.wait_for(job_id, "CANCELED")
+    own_cluster.cancel(job_id)
 
 
 def test_a_user_function_that_exits_the_process(cluster: Cluster, tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 from golden_restores import KEYS, PIPELINES, N
-from system import Cluster, wait_until
+from system import Cluster, given, wait_until
 
 pytestmark = pytest.mark.process
 
@@ -32,9 +32,7 @@ def hidden(folder: Path) -> list[str]:
 
 
 def submit(cluster: Cluster, name: str, output: Path, parallelism: int, *options: str, rate: str = "") -> str:
-    arguments = [argument for option in options for argument in ("-D", option)]
-    done = cluster.run("-d", "-p", str(parallelism), *arguments, str(PROGRAM), name, str(output), rate)
-    return done.stdout.split("JobID", 1)[1].split()[0]
+    return cluster.submit(PROGRAM, *given(*options), parallelism=parallelism, arguments=(name, str(output), rate))
 
 
 def stopped_half_way(cluster: Cluster, name: str, folder: Path, *options: str) -> str:

@@ -8,7 +8,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from system import DEADLINE, processes_with, wait_until, write_job
+from processes import processes_with
+from system import DEADLINE, wait_until, write_job
 
 pytestmark = pytest.mark.process
 

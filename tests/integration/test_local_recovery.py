@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from system import Cluster, files_in, running_cluster, wait_until, write_job
+from processes import frozen
+from system import Cluster, files_in, given, recovering, running_cluster, wait_until, write_job
 
 pytestmark = pytest.mark.process
 
@@ -75,7 +76,7 @@ def lose_the_files_and_a_worker(cluster: Cluster, checkpoints: Path) -> None:
     """While no worker can complete another checkpoint, all state files go; then one of the workers is killed."""
     wait_until(lambda: subtasks_with_files(checkpoints) == {0, 1}, "a complete checkpoint with all state in files")
     workers = cluster.workers()
-    with cluster.frozen(*workers):
+    with frozen(*workers):
         for file in files_in(checkpoints, "*.arrow"):
             file.unlink(missing_ok=True)  # the job manager still removes what is subsumed
         cluster.kill(workers[0])
@@ -90,15 +91,11 @@ def test_a_lost_storage_is_no_loss_when_there_are_local_copies(
     body = JOB.format(keys=KEYS, records=RECORDS, part=RECORDS // 2, folder=results, go=go)
     job = write_job(tmp_path, "counts", body)
     options = (
-        "execution.checkpointing.interval=200ms",
+        *recovering(checkpoints, attempts=2),
         "execution.batch.max-rows=16",  # or one that was begun at full speed would take its time
-        f"execution.checkpointing.dir={checkpoints}",
         f"execution.state-recovery.from-local={str(from_local).lower()}",
-        "restart-strategy.type=fixed-delay",
-        "restart-strategy.fixed-delay.attempts=2",
-        "restart-strategy.fixed-delay.delay=100ms",
     )
-    job_id = cluster.submit(job, *(a for option in options for a in ("-D", option)), parallelism=2)
+    job_id = cluster.submit(job, *given(*options), parallelism=2)
     cluster.wait_for(job_id, "RUNNING")
     lose_the_files_and_a_worker(cluster, checkpoints)
     if from_local:

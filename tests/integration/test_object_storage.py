@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from pyarrow import fs
-from system import Cluster, wait_until, write_job
+from system import Cluster, given, recovering, wait_until, write_job
 
 pytestmark = pytest.mark.process
 
@@ -42,19 +42,10 @@ def names(uri: str) -> list[str]:
 def test_a_job_lives_on_object_storage(cluster: Cluster, tmp_path: Path, s3_root: str) -> None:
     checkpoints, savepoints = s3_root.format(path="job/checkpoints"), s3_root.format(path="job/savepoints")
     script = write_job(tmp_path, "counts", BODY.format(records=RECORDS, keys=KEYS))
-    wanted = [
-        "execution.checkpointing.interval=200ms",
-        f"execution.checkpointing.dir={checkpoints}",
-        f"execution.checkpointing.savepoint-dir={savepoints}",
-        "execution.checkpointing.incremental=true",
-        "restart-strategy.type=fixed-delay",
-        "restart-strategy.fixed-delay.attempts=5",
-        "restart-strategy.fixed-delay.delay=100ms",
-    ]
-    options = [argument for option in wanted for argument in ("-D", option)]
+    wanted = (f"execution.checkpointing.savepoint-dir={savepoints}", "execution.checkpointing.incremental=true")
+    options = given(*recovering(checkpoints), *wanted)
     out = tmp_path / "out"
-    done = cluster.run("-d", "-p", "2", *options, str(script), str(out), RATE)
-    job_id = done.stdout.split("JobID", 1)[1].split()[0]
+    job_id = cluster.submit(script, *options, parallelism=2, arguments=(str(out), RATE))
     cluster.wait_for(job_id, "RUNNING")
 
     def complete() -> list[str]:
@@ -75,8 +66,8 @@ def test_a_job_lives_on_object_storage(cluster: Cluster, tmp_path: Path, s3_root
     (metadata,) = (name for name in names(savepoints) if name.endswith("_metadata.json"))
     savepoint = s3_root.format(path=metadata.removeprefix("bucket/").removesuffix("/_metadata.json"))
     assert "counts" in cluster.cli("state", "ls", savepoint).stdout
-    again = cluster.run("-d", "-p", "3", "-s", savepoint, *options, str(script), str(out))
-    cluster.wait_for(again.stdout.split("JobID", 1)[1].split()[0], "FINISHED")
+    again = cluster.submit(script, "-s", savepoint, *options, parallelism=3, arguments=(str(out),))
+    cluster.wait_for(again, "FINISHED")
     assert written(out) == EXPECTED
     wait_until(lambda: not names(checkpoints), "nothing of the checkpoints to be left")
     assert [name for name in names(savepoints) if name.endswith("_metadata.json")] == [metadata]
@@ -87,8 +78,7 @@ def test_a_savepoint_goes_where_only_its_target_says_how(cluster: Cluster, tmp_p
     savepoints = s3_root.format(path="elsewhere")
     script = write_job(tmp_path, "counts", BODY.format(records=RECORDS, keys=KEYS))
     out = tmp_path / "out"
-    done = cluster.run("-d", "-p", "2", str(script), str(out), RATE)
-    job_id = done.stdout.split("JobID", 1)[1].split()[0]
+    job_id = cluster.submit(script, parallelism=2, arguments=(str(out), RATE))
     cluster.wait_for(job_id, "RUNNING")
     told = cluster.cli("stop", "-m", cluster.rest, "-p", savepoints, job_id).stdout
     (metadata,) = (name for name in names(savepoints) if name.endswith("_metadata.json"))
@@ -96,8 +86,8 @@ def test_a_savepoint_goes_where_only_its_target_says_how(cluster: Cluster, tmp_p
     assert told == f"Savepoint completed. Path: s3://{folder}\n"
     assert "testsecret" not in str(cluster.get(f"/jobs/{job_id}/checkpoints"))
     savepoint = s3_root.format(path=folder.removeprefix("bucket/"))
-    again = cluster.run("-d", "-p", "3", "-s", savepoint, str(script), str(out))
-    cluster.wait_for(again.stdout.split("JobID", 1)[1].split()[0], "FINISHED")
+    again = cluster.submit(script, "-s", savepoint, parallelism=3, arguments=(str(out),))
+    cluster.wait_for(again, "FINISHED")
     assert written(out) == EXPECTED
     cluster.cli("savepoint", "-m", cluster.rest, "--dispose", savepoint)
     assert names(savepoints) == []

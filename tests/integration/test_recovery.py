@@ -8,7 +8,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from system import Cluster, completed, parent_of, wait_until, write_job
+from processes import frozen, parent_of
+from system import Cluster, completed, given, recovering, wait_until, write_job
 
 pytestmark = pytest.mark.process
 
@@ -65,17 +66,7 @@ def submit(cluster: Cluster, tmp_path: Path, *options: str) -> tuple[str, Path, 
     results, checkpoints = tmp_path / "results", tmp_path / "checkpoints"
     results.mkdir()
     job = write_job(tmp_path, "counts", JOB.format(keys=KEYS, records=RECORDS, folder=results, go=tmp_path / "go"))
-    wanted = [
-        "execution.checkpointing.interval=200ms",
-        f"execution.checkpointing.dir={checkpoints}",
-        "restart-strategy.type=fixed-delay",
-        "restart-strategy.fixed-delay.attempts=20",
-        "restart-strategy.fixed-delay.delay=100ms",
-        *options,
-    ]
-    arguments = [argument for option in wanted for argument in ("-D", option)]
-    job_id = cluster.submit(job, *arguments, parallelism=2)
-    return job_id, results, checkpoints
+    return cluster.submit(job, *given(*recovering(checkpoints), *options), parallelism=2), results, checkpoints
 
 
 def wait_for_state(cluster: Cluster, job_id: str, results: Path) -> None:
@@ -84,16 +75,21 @@ def wait_for_state(cluster: Cluster, job_id: str, results: Path) -> None:
     cluster.wait_for_checkpoint(job_id)
 
 
+def ends_exactly(cluster: Cluster, job_id: str, results: Path) -> None:
+    """Lets the job go: it counts every record once, and has not begun anew."""
+    (results.parent / "go").touch()
+    cluster.wait_for(job_id, "FINISHED")
+    assert counts(results) == expected()
+    assert beginnings(results) == {1}
+
+
 @pytest.mark.parametrize("storage", ["filesystem", "jobmanager"])
 def test_a_killed_slot_worker_loses_and_doubles_nothing(cluster: Cluster, tmp_path: Path, storage: str) -> None:
     job_id, results, checkpoints = submit(cluster, tmp_path, f"execution.checkpointing.storage={storage}")
     for _ in range(2):
         wait_for_state(cluster, job_id, results)
         cluster.lose_a_worker(job_id)
-    (tmp_path / "go").touch()
-    cluster.wait_for(job_id, "FINISHED")
-    assert counts(results) == expected()
-    assert beginnings(results) == {1}
+    ends_exactly(cluster, job_id, results)
     wait_until(lambda: not completed(checkpoints), "the checkpoints of the finished job to be gone")
     wait_until(lambda: cluster.free_slots() == 4, "the slots to be free again")
 
@@ -108,10 +104,7 @@ def test_a_killed_enumerator_process_loses_and_doubles_nothing(cluster: Cluster,
         cluster.kill(enumerators)
         others.add(enumerators)
     cluster.wait_for_restart(job_id)
-    (tmp_path / "go").touch()
-    cluster.wait_for(job_id, "FINISHED")
-    assert counts(results) == expected()
-    assert beginnings(results) == {1}
+    ends_exactly(cluster, job_id, results)
 
 
 def test_a_killed_task_manager_is_replaced_and_nothing_is_lost(own_cluster: Cluster, tmp_path: Path) -> None:
@@ -119,33 +112,26 @@ def test_a_killed_task_manager_is_replaced_and_nothing_is_lost(own_cluster: Clus
     wait_for_state(own_cluster, job_id, results)
     own_cluster.kill(parent_of(own_cluster.workers()[0]))
     own_cluster.wait_for_restart(job_id)
-    (tmp_path / "go").touch()
-    own_cluster.wait_for(job_id, "FINISHED")
-    assert counts(results) == expected()
-    assert beginnings(results) == {1}
+    ends_exactly(own_cluster, job_id, results)
 
 
-def test_workers_that_lost_sight_of_each_other_go_on_together(cluster: Cluster, tmp_path: Path) -> None:
-    lost_after = ("heartbeat.interval=500ms", "heartbeat.timeout=6s", "task.cancellation.timeout=1h")
-    job_id, results, _ = submit(cluster, tmp_path, *lost_after)
-    wait_for_state(cluster, job_id, results)
-    before = cluster.workers()
-    with cluster.frozen(before[0]):
-        cluster.wait_for(job_id, "RESTARTING")  # and it stays so: the frozen tasks cannot end
-    cluster.wait_for_restart(job_id)
-    cluster.wait_for(job_id, "RUNNING")
-    assert cluster.workers() == before
-    (tmp_path / "go").touch()
-    cluster.wait_for(job_id, "FINISHED")
-    assert counts(results) == expected()
-    assert beginnings(results) == {1}
+def test_workers_that_lost_sight_of_each_other_go_on_together(own_cluster: Cluster, tmp_path: Path) -> None:
+    job_id, results, _ = submit(own_cluster, tmp_path, "task.cancellation.timeout=1h")
+    wait_for_state(own_cluster, job_id, results)
+    before = own_cluster.workers()
+    with frozen(before[0]):
+        own_cluster.wait_for(job_id, "RESTARTING")  # and it stays so: the frozen tasks cannot end
+    own_cluster.wait_for_restart(job_id)
+    own_cluster.wait_for(job_id, "RUNNING")
+    assert own_cluster.workers() == before
+    ends_exactly(own_cluster, job_id, results)
 
 
 def test_a_damaged_checkpoint_ends_the_job_with_its_name(cluster: Cluster, tmp_path: Path) -> None:
     """Restarts would find it damaged each time, and an older one would repeat what was committed since."""
     job = write_job(tmp_path, "large", LARGE)
     options = ("execution.checkpointing.interval=1h", f"execution.checkpointing.dir={tmp_path / 'checkpoints'}")
-    job_id = cluster.submit(job, *(argument for option in options for argument in ("-D", option)))
+    job_id = cluster.submit(job, *given(*options))
     cluster.wait_for(job_id, "RUNNING")
     wait_until(lambda: cluster.records(job_id) > 0, "state")
     cluster.cli("checkpoint", "-m", cluster.rest, job_id)
@@ -172,8 +158,8 @@ def test_a_function_that_fails_now_and_then_is_no_end(cluster: Cluster, tmp_path
         "    return (number",
     ).format(keys=KEYS, records=RECORDS, folder=results, go=marker)
     job = write_job(tmp_path, "shaky", body)
-    interval = ("-D", "execution.checkpointing.interval=200ms")
-    job_id = cluster.submit(job, *interval, "-D", f"execution.checkpointing.dir={tmp_path / 'chk'}", parallelism=2)
+    options = ("execution.checkpointing.interval=200ms", f"execution.checkpointing.dir={tmp_path / 'chk'}")
+    job_id = cluster.submit(job, *given(*options), parallelism=2)
     cluster.wait_for(job_id, "FINISHED")
     assert counts(results) == expected()
     (entry,) = cluster.get(f"/jobs/{job_id}/exceptions")["exceptionHistory"]["entries"]
@@ -203,7 +189,7 @@ def test_only_the_failed_pipeline_restarts_and_its_splits_are_read_again(cluster
         """,
     )
     options = ("execution.checkpointing.interval=200ms", f"execution.checkpointing.dir={checkpoints}")
-    job_id = cluster.submit(job, *(a for option in options for a in ("-D", option)), parallelism=2)
+    job_id = cluster.submit(job, *given(*options), parallelism=2)
     cluster.wait_for_checkpoint(job_id)
     cluster.kill(cluster.workers()[0])
     wait_until(lambda: max(cluster.attempts(job_id)) == 1, "a new attempt")
@@ -222,11 +208,11 @@ def test_a_job_stops_before_it_may_be_reported_as_failed_and_keeps_its_checkpoin
     cluster = own_cluster
     job_id, results, _ = submit(cluster, tmp_path)
     wait_for_state(cluster, job_id, results)
-    with cluster.frozen(*cluster.service_pids("dispatcher")):
+    with frozen(*cluster.service_pids("dispatcher")):
         wait_until(lambda: not cluster.workers(), "the job manager to stop the job by itself")
     cluster.wait_for_restart(job_id)
     assert beginnings(results) == {1}
-    with cluster.frozen(*cluster.service_pids("jobmanager")):
+    with frozen(*cluster.service_pids("jobmanager")):
         wait_until(lambda: not cluster.workers(), "the task managers to stop the job of a job manager that is away")
         cluster.wait_for(job_id, "FAILED")
     told = cluster.get(f"/jobs/{job_id}/exceptions")["exceptionHistory"]["entries"][0]["stacktrace"]

@@ -16,11 +16,14 @@ from typing import Any
 import duckdb
 import pandas as pd
 import pytest
-from system import DEADLINE, Cluster, files_in, wait_until, write_job
+from system import DEADLINE, Cluster, files_in, given, wait_until, write_job
 
+from millstream.core.jobs.ids import JobId
+from millstream.core.messages.dispatcher import JobRequest
+from millstream.core.messages.snapshots import SnapshotKind, SnapshotRequest
 from millstream.core.services.rpc import Stub, open_channel
 from millstream.core.settings.configuration import Configuration
-from millstream.proto import dispatcher_pb2 as pb
+from millstream.core.wire.contracts import DISPATCHER
 
 pytestmark = pytest.mark.process
 
@@ -98,7 +101,7 @@ def make_job(folder: Path, results: Path, pause: float, **changes: Any) -> Path:
 
 
 def options(values: dict[str, Any]) -> list[str]:
-    return [part for key, value in values.items() for part in ("-D", f"{key}={value}")]
+    return given(*(f"{key}={value}" for key, value in values.items()))
 
 
 def starting_from(snapshot: str, **more: Any) -> list[str]:
@@ -107,19 +110,18 @@ def starting_from(snapshot: str, **more: Any) -> list[str]:
 
 def call(cluster: Cluster, method: str, request: Any) -> Any:
     """Asks the dispatcher directly."""
-    lines = (cluster.directory / "conf" / "config.yaml").read_text().splitlines()
-    port = next(line.split(":")[-1].strip(" \"'") for line in lines if line.startswith("dispatcher.rpc.port"))
+    address = f"127.0.0.1:{cluster.ports['dispatcher.rpc.port']}"
 
     async def ask() -> Any:
-        async with open_channel(f"127.0.0.1:{port}", Configuration()) as channel:
-            stub = Stub(channel, pb.DESCRIPTOR.services_by_name["Dispatcher"])
+        async with open_channel(address, Configuration()) as channel:
+            stub = Stub(channel, DISPATCHER)
             return await getattr(stub, method)(request, timeout=DEADLINE)
 
     return asyncio.run(ask())
 
 
 def snapshot(cluster: Cluster, job_id: str, **wanted: Any) -> Any:
-    return call(cluster, "trigger_snapshot", pb.SnapshotRequest(job_id=job_id, **wanted))
+    return call(cluster, "trigger_snapshot", SnapshotRequest(JobId(job_id), **wanted))
 
 
 def last_lines(results: Path, prefix: str) -> dict[str, str]:
@@ -173,8 +175,7 @@ def savepoint(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Pat
     wait_for_state(folder / "first")
     result = snapshot(cluster, job_id, target_directory=str(folder))
     assert not result.error
-    cluster.cli("cancel", "-m", cluster.rest, job_id)
-    cluster.wait_for(job_id, "CANCELED")
+    cluster.cancel(job_id)
     return local(result.location)
 
 
@@ -373,10 +374,9 @@ def test_a_retained_checkpoint_is_taken_over_and_goes_when_it_is_no_longer_neede
     old = cluster.submit(make_job(tmp_path, first, DAWDLING), *options(settings), parallelism=2)
     cluster.wait_for(old, "RUNNING")
     wait_for_state(first)
-    result = snapshot(cluster, old, kind=pb.SnapshotRequest.CHECKPOINT)
+    result = snapshot(cluster, old, kind=SnapshotKind.CHECKPOINT)
     assert not result.error
-    cluster.cli("cancel", "-m", cluster.rest, old)
-    cluster.wait_for(old, "CANCELED")
+    cluster.cancel(old)
 
     def kept() -> list[Path]:
         return [file.parent for file in files_in(checkpoints, "_metadata.json")]
@@ -420,7 +420,7 @@ def test_a_failure_before_the_first_checkpoint_starts_from_the_savepoint_again(
     stored = counted_in(savepoint)
     for key, count in stored.items():
         assert (results / f"key-{key}").read_text().split().count(str(count + 1)) == 2
-    query = call(cluster, "get_job", pb.JobRequest(job_id=job_id))
+    query = call(cluster, "get_job", JobRequest(JobId(job_id)))
     checkpoints = json.loads(query.checkpoints)
     assert checkpoints["overview"]["counts"]["restored"] == 2
     restored = checkpoints["overview"]["latest"]["restored"]
@@ -438,6 +438,5 @@ def test_what_cannot_be_taken_is_answered_with_the_reason(cluster: Cluster, tmp_
     (tmp_path / "file").touch()
     assert str(tmp_path / "file") in snapshot(cluster, job_id, target_directory=str(tmp_path / "file")).error
     assert cluster.state(job_id) == "RUNNING"
-    cluster.cli("cancel", "-m", cluster.rest, job_id)
-    cluster.wait_for(job_id, "CANCELED")
+    cluster.cancel(job_id)
     assert "CANCELED" in snapshot(cluster, job_id, target_directory=str(tmp_path)).error

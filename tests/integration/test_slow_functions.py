@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from system import Cluster, wait_until, write_job
+from system import Cluster, given, wait_until, write_job
 
-pytestmark = pytest.mark.process
+pytestmark = [pytest.mark.process, pytest.mark.alone]
 
 SECONDS = 0.02  # for each record
 
@@ -30,9 +30,8 @@ Without debloating, 14,000 were on their way behind `key_by`: a checkpoint took 
 @pytest.mark.parametrize("exchange", [".key_by(lambda n: n % 100)", ".disable_chaining()"], ids=["hash", "forward"])
 def test_checkpoints_and_stopping_do_not_wait_for_full_buffers(cluster: Cluster, tmp_path: Path, exchange: str) -> None:
     options = ("execution.checkpointing.interval=200ms", f"execution.checkpointing.dir={tmp_path / 'checkpoints'}")
-    arguments = [argument for option in options for argument in ("-D", option)]
     job = write_job(tmp_path, "slow", JOB.format(seconds=SECONDS, exchange=exchange))
-    job_id = cluster.submit(job, *arguments, parallelism=2)
+    job_id = cluster.submit(job, *given(*options), parallelism=2)
     cluster.wait_for(job_id, "RUNNING")
 
     def completed() -> int:

@@ -6,7 +6,8 @@ import json
 from pathlib import Path
 
 import pytest
-from system import Cluster, make_wheel, wait_until, write_job
+from system import Cluster, wait_until, write_job
+from wheels import wheel_bytes, write_wheel
 
 pytestmark = pytest.mark.process
 
@@ -29,18 +30,12 @@ def main(args):
 """
 
 
-def dependency(folder: Path, version: str) -> bytes:
-    folder.mkdir()
-    files: dict[str, str | bytes] = {"coloured.py": f"VERSION = '{version}'\n"}
-    return make_wheel(folder, "coloured", version, files).read_bytes()
-
-
 def job_wheel(folder: Path, version: str) -> Path:
-    carried = dependency(folder / version, version)
+    carried = wheel_bytes({"coloured.py": f"VERSION = '{version}'\n"}, "coloured", version)
     bundled = f"versions_{version[0]}/wheels/coloured-{version}-py3-none-any.whl"
     package = f"versions_{version[0]}"
     files = {f"{package}/__init__.py": JOB, bundled: carried, f"{package}/requirements.txt": f"coloured=={version}\n"}
-    return make_wheel(folder, package, "1.0", files, f"{package}:main")
+    return write_wheel(folder, files, package, entry=f"{package}:main")
 
 
 def results(folder: Path) -> list[object]:
@@ -84,7 +79,7 @@ def test_a_wheel_with_the_command_line(cluster: Cluster, tmp_path: Path) -> None
 
 def test_an_install_that_fails_is_told_with_pips_reason(cluster: Cluster, tmp_path: Path) -> None:
     files: dict[str, str | bytes] = {"broken_job.py": JOB, "requirements.txt": "no-such-package-for-millstream==9.9\n"}
-    wheel = make_wheel(tmp_path, "broken_job", "1.0", files, "broken_job:main")
+    wheel = write_wheel(tmp_path, files, "broken_job", entry="broken_job:main")
     done = cluster.run(str(wheel), str(tmp_path / "out"), check=False)
     assert done.returncode != 0
     assert "no-such-package-for-millstream" in done.stderr
@@ -114,18 +109,18 @@ def test_refused_uploads_say_why(cluster: Cluster, tmp_path: Path) -> None:
     status, answer = cluster.upload(nonsense)
     assert status == 400
     assert "nonsense" in answer["errors"][0]
-    escaping = make_wheel(tmp_path, "escaping", "1.0", {"../evil.py": "", "escaping.py": ""}, "escaping:main")
+    escaping = write_wheel(tmp_path, {"../evil.py": "", "escaping.py": ""}, "escaping", entry="escaping:main")
     status, answer = cluster.upload(escaping)
     assert status == 400
     assert "evil.py" in answer["errors"][0]
-    silent = make_wheel(tmp_path, "silent", "1.0", {"silent.py": "def main(): pass\n"})
+    silent = write_wheel(tmp_path, {"silent.py": "def main(): pass\n"}, "silent")
     done = cluster.run(str(silent), check=False)
     assert done.returncode != 0
     assert "entry point" in done.stderr
 
 
 def test_a_program_that_runs_no_job_is_refused(cluster: Cluster, tmp_path: Path) -> None:
-    wheel = make_wheel(tmp_path, "idle_job", "1.0", {"idle_job.py": "def main(): pass\n"}, "idle_job:main")
+    wheel = write_wheel(tmp_path, {"idle_job.py": "def main(): pass\n"}, "idle_job", entry="idle_job:main")
     _, answer = cluster.upload(wheel)
     status, answer = cluster.request("POST", f"/jars/{answer['filename'].rsplit('/', 1)[-1]}/run", b"{}")
     assert status == 400

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from system import Cluster, files_in, wait_until, write_job
+from system import Cluster, files_in, given, recovering, wait_until, write_job
 
-pytestmark = pytest.mark.process
+pytestmark = [pytest.mark.process, pytest.mark.alone]
 
 RECORDS, KEYS = 20_000, 7
 
@@ -44,19 +44,14 @@ class Run:
         self.slow.touch()
         body = JOB.format(keys=KEYS, records=RECORDS, folder=self.results, slow=self.slow)
         wanted = (
-            "execution.checkpointing.interval=200ms",
-            f"execution.checkpointing.dir={self.checkpoints}",
+            *recovering(self.checkpoints),
             "execution.checkpointing.num-retained=1000",
             "execution.batch.max-rows=64",
             "taskmanager.memory.segment-size=16kb",
             "taskmanager.network.memory.buffer-debloat.enabled=false",  # so that there is something to overtake
-            "restart-strategy.type=fixed-delay",
-            "restart-strategy.fixed-delay.attempts=5",
-            "restart-strategy.fixed-delay.delay=100ms",
             *options,
         )
-        arguments = [argument for option in wanted for argument in ("-D", option)]
-        self.job_id = cluster.submit(write_job(folder, "backpressured", body), *arguments, parallelism=2)
+        self.job_id = cluster.submit(write_job(folder, "backpressured", body), *given(*wanted), parallelism=2)
 
     def completed(self) -> list[Path]:
         return files_in(self.checkpoints, "_metadata.json")
@@ -87,8 +82,7 @@ def test_a_backpressured_job_is_checkpointed_quickly_and_goes_on_exactly(
         lambda: len(quick.completed()) >= 2 * len(patient.completed()) + 4,
         "many more checkpoints than aligned ones, each of which waits for all that is queued",
     )
-    cluster.cli("cancel", "-m", cluster.rest, patient.job_id)
-    cluster.wait_for(patient.job_id, "CANCELED")
+    cluster.cancel(patient.job_id)
     wait_until(lambda: len(cluster.workers()) == 2, "the cancelled job's workers to be gone")
     cluster.lose_a_worker(quick.job_id)
     quick.slow.unlink()

@@ -5,39 +5,58 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Callable, Coroutine
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import grpc
 from job_graphs import pipeline
 from ports import free_port
 from waiting import DEADLINE
 
+from millstream.core.jobs.details import JobDetails
+from millstream.core.jobs.failures import TaskFailure
 from millstream.core.jobs.graph import JobGraph
-from millstream.core.jobs.ids import LeaderEpoch
+from millstream.core.jobs.ids import AllocationId, AttemptId, JobId, LeaderEpoch, TaskManagerId
+from millstream.core.jobs.states import ExecutionState, JobStatus
+from millstream.core.messages import dispatcher as dp
+from millstream.core.messages import resource_manager as rm
+from millstream.core.messages import task_manager as tm
+from millstream.core.messages.deployment import DeployTasks
 from millstream.core.services.rpc import serve, service_handler
 from millstream.core.services.session import Dialer, Session, serve_session
 from millstream.core.settings.configuration import Configuration
-from millstream.core.wire.raw import raw_contract
+from millstream.core.wire.contract import ServiceContract, SessionContract
+from millstream.core.wire.contracts import (
+    DISPATCHER,
+    JOB_MANAGER_AT_DISPATCHER,
+    JOB_MANAGER_AT_RESOURCE_MANAGER,
+    RESOURCE_MANAGER,
+    TASK_MANAGER_AT_JOB_MANAGER,
+)
 from millstream.jobmanager.service import JobManagerService
-from millstream.proto import dispatcher_pb2 as dp
-from millstream.proto import resourcemanager_pb2 as rm
-from millstream.proto import status_pb2
-from millstream.proto import taskmanager_pb2 as pb
 
 PLAIN = Configuration()
 EPOCH = LeaderEpoch(1)
+Task = tuple[AllocationId, AttemptId]
+M = TypeVar("M")
+S = TypeVar("S")
+R = TypeVar("R")
 
 
-class FakeServer:
+async def _next(received: asyncio.Queue[Any], kind: type[M]) -> M:
+    while not isinstance(message := await received.get(), kind):
+        pass
+    return message
+
+
+class FakeServer(Generic[S, R]):
     """A service of which only the job manager's session exists; it may go away and come back on its port."""
 
-    def __init__(self, descriptor: Any, service: str, message_type: Callable[..., Any]) -> None:
-        self.received: asyncio.Queue[Any] = asyncio.Queue()
+    def __init__(self, service: ServiceContract, sessions: SessionContract[R, S]) -> None:
+        self.received: asyncio.Queue[R] = asyncio.Queue()
         self.port = free_port()
-        self._contract = descriptor.services_by_name[service]
-        self._message_type = message_type
-        self._sessions = raw_contract(self._contract, "ConnectJobManager")
-        self._session: Session[Any, Any] | None = None
+        self._service = service
+        self._sessions = sessions
+        self._session: Session[S, R] | None = None
         self._server: grpc.aio.Server | None = None
 
     def __getattr__(self, name: str) -> Any:
@@ -46,14 +65,14 @@ class FakeServer:
         return self._serve
 
     async def _serve(self, _requests: Any, context: Any) -> None:
-        def started(session: Session[Any, Any]) -> Callable[[Any], None]:
+        def started(session: Session[S, R]) -> Callable[[R], None]:
             self._session = session
             return self.received.put_nowait
 
         await serve_session(context, self._sessions, "job manager", PLAIN, EPOCH, started)
 
     async def start(self) -> None:
-        handlers = [service_handler(self._contract, self)]
+        handlers = [service_handler(self._service, self)]
         self._server, self.port = await serve("127.0.0.1", self.port, handlers, PLAIN, "rest.port")
 
     async def stop(self) -> None:
@@ -61,57 +80,54 @@ class FakeServer:
             await self._server.stop(0)
             self._server = None
 
-    async def next(self, kind: str) -> Any:
+    async def next(self, kind: type[M]) -> M:
         """The next message of this kind; others in between are dropped."""
-        while (message := await self.received.get()).WhichOneof("kind") != kind:
-            pass
-        return getattr(message, kind)
+        return await _next(self.received, kind)
 
-    def send(self, **content: Any) -> None:
+    def send(self, message: S) -> None:
         assert self._session is not None, "nobody is connected"
-        self._session.send(self._message_type(**content))
+        self._session.send(message)
 
 
 class FakeTaskManager:
     """Dials the job manager and does what the test says."""
 
     def __init__(self, address: str, ident: str) -> None:
-        self.received: asyncio.Queue[pb.JobManagerCommand] = asyncio.Queue()
-        self.session: asyncio.Future[Session[Any, Any]] = asyncio.get_running_loop().create_future()
-        self._ident = ident
-        contract = raw_contract(pb.DESCRIPTOR.services_by_name["JobManager"], "ConnectTaskManager")
-        dialer = Dialer(address, contract, PLAIN)
+        self.received: asyncio.Queue[tm.JobManagerCommand] = asyncio.Queue()
+        self.session: asyncio.Future[Session[tm.TaskManagerMessage, tm.JobManagerCommand]]
+        self.session = asyncio.get_running_loop().create_future()
+        self._ident = TaskManagerId(ident)
+        dialer = Dialer(address, TASK_MANAGER_AT_JOB_MANAGER, PLAIN)
         self.ended = asyncio.get_running_loop().create_task(dialer.dial_once("job manager", self._started))
 
-    def _started(self, session: Session[Any, Any]) -> Callable[[Any], None]:
-        register = pb.RegisterAtJobManager(task_manager_id=self._ident, host="127.0.0.1", address="127.0.0.1:1")
-        session.send(pb.TaskManagerMessage(register=register))
+    def _started(
+        self, session: Session[tm.TaskManagerMessage, tm.JobManagerCommand]
+    ) -> Callable[[tm.JobManagerCommand], None]:
+        session.send(tm.RegisterAtJobManager(self._ident, "127.0.0.1", "127.0.0.1:1"))
         self.session.set_result(session)
         return self.received.put_nowait
 
-    async def send(self, **content: Any) -> None:
-        (await self.session).send(pb.TaskManagerMessage(**content))
+    async def send(self, message: tm.TaskManagerMessage) -> None:
+        (await self.session).send(message)
 
-    async def next(self, kind: str) -> Any:
-        while (message := await self.received.get()).WhichOneof("kind") != kind:
-            pass
-        return getattr(message, kind)
+    async def next(self, kind: type[M]) -> M:
+        """The next command of this kind; others in between are dropped."""
+        return await _next(self.received, kind)
 
     async def offer(self, allocation_id: str, job_id: str = "job") -> bool:
-        await self.send(offer=pb.SlotOffer(allocation_id=allocation_id, job_id=job_id))
-        answer = await self.next("offer_answer")
+        await self.send(tm.SlotOffer(AllocationId(allocation_id), 0, JobId(job_id)))
+        answer = await self.next(tm.OfferAnswer)
         assert answer.allocation_id == allocation_id
-        return bool(answer.accepted)
+        return answer.accepted
 
     async def run_worker(self, allocation_id: str) -> None:
-        assert (await self.next("start_worker")).allocation_id == allocation_id
-        ready = pb.WorkerReady(allocation_id=allocation_id, data_address=f"address of {allocation_id}")
-        await self.send(worker_ready=ready)
+        assert (await self.next(tm.StartWorker)).allocation_id == allocation_id
+        await self.send(tm.WorkerReady(AllocationId(allocation_id), f"address of {allocation_id}"))
 
-    async def update(self, allocation_id: str, attempt_id: str, state: str, exception: str = "") -> None:
-        failure = status_pb2.TaskFailure(exception=exception)
-        update = pb.TaskUpdate(allocation_id=allocation_id, attempt_id=attempt_id, state=state, failure=failure)
-        await self.send(task_update=update)
+    async def update(
+        self, allocation_id: AllocationId, attempt_id: AttemptId, state: ExecutionState, exception: str = ""
+    ) -> None:
+        await self.send(tm.TaskUpdate(allocation_id, attempt_id, state, TaskFailure(exception=exception)))
 
     async def close(self) -> None:
         if self.session.done():
@@ -121,8 +137,10 @@ class FakeTaskManager:
 
 class Cluster:
     def __init__(self) -> None:
-        self.dispatcher = FakeServer(dp.DESCRIPTOR, "Dispatcher", dp.DispatcherMessage)
-        self.resource_manager = FakeServer(rm.DESCRIPTOR, "ResourceManager", rm.JobManagerNotice)
+        self.dispatcher: FakeServer[dp.DispatcherMessage, dp.JobManagerMessage]
+        self.dispatcher = FakeServer(DISPATCHER, JOB_MANAGER_AT_DISPATCHER)
+        self.resource_manager: FakeServer[rm.JobManagerNotice, rm.JobManagerReport]
+        self.resource_manager = FakeServer(RESOURCE_MANAGER, JOB_MANAGER_AT_RESOURCE_MANAGER)
         self.task_managers: list[FakeTaskManager] = []
         self.service: JobManagerService
 
@@ -140,8 +158,8 @@ class Cluster:
             )
         )
         await self.service.start()
-        await self.dispatcher.next("register")
-        await self.resource_manager.next("register")
+        await self.dispatcher.next(dp.RegisterJobManager)
+        await self.resource_manager.next(rm.RegisterJobManager)
 
     async def stop(self) -> None:
         for task_manager in self.task_managers:
@@ -155,17 +173,16 @@ class Cluster:
         return self.task_managers[-1]
 
     async def submit(self, graph: JobGraph) -> None:
-        self.dispatcher.send(start_job=dp.StartJob(graph=graph.to_proto()))
-        requirement = await self.resource_manager.next("requirement")
+        self.dispatcher.send(dp.StartJob(graph))
+        requirement = await self.resource_manager.next(rm.Requirement)
         assert (requirement.job_id, requirement.slots) == (graph.job_id, graph.slots_required())
 
-    async def details_in(self, state: str) -> status_pb2.JobDetails:
-        while (details := await self.dispatcher.next("job_details")).state != state:
+    async def details_in(self, state: JobStatus) -> JobDetails:
+        while (details := await self.dispatcher.next(JobDetails)).state is not state:
             pass
-        assert isinstance(details, status_pb2.JobDetails)
         return details
 
-    async def running_job(self, graph: JobGraph | None = None) -> tuple[FakeTaskManager, list[tuple[str, str]]]:
+    async def running_job(self, graph: JobGraph | None = None) -> tuple[FakeTaskManager, list[Task]]:
         """A job of two slots on one task manager; answers it with (allocation, attempt) of each task."""
         await self.submit(graph or pipeline(2))
         task_manager = self.task_manager()
@@ -173,10 +190,10 @@ class Cluster:
         assert await task_manager.offer("a1")
         for allocation in ("a0", "a1"):
             await task_manager.run_worker(allocation)
-        deployed = [await task_manager.next("deploy") for _ in range(2)]
+        deployed = [await task_manager.next(DeployTasks) for _ in range(2)]
         tasks = [(d.allocation_id, d.tasks[0].attempt_id) for d in deployed]
         for allocation, attempt in tasks:
-            await task_manager.update(allocation, attempt, "RUNNING")
+            await task_manager.update(allocation, attempt, ExecutionState.RUNNING)
         return task_manager, tasks
 
 

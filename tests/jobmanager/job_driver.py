@@ -9,17 +9,17 @@ from typing import Any, assert_never
 
 from millstream.core.clock import Instant
 from millstream.core.jobs.failure_kinds import FailureKind, WorkerEnd
+from millstream.core.jobs.failures import TaskFailure
 from millstream.core.jobs.graph import JobGraph
-from millstream.core.jobs.ids import AllocationId, AttemptId, TaskManagerId
+from millstream.core.jobs.ids import NO_ALLOCATION, AllocationId, AttemptId, TaskManagerId
 from millstream.core.jobs.states import JOB_TRANSITIONS, TASK_TRANSITIONS, ExecutionState, JobStatus
+from millstream.core.messages.task_manager import TaskUpdate
 from millstream.jobmanager import events as ev
 from millstream.jobmanager.execution_graph import Execution, TaskRestore
 from millstream.jobmanager.failover.restart_strategy import create_restart_strategy
 from millstream.jobmanager.failover.settings import NoRestart, RestartSettings
 from millstream.jobmanager.failover.topology import Subtask
 from millstream.jobmanager.job_master import JobMaster
-from millstream.proto import status_pb2
-from millstream.proto import taskmanager_pb2 as pb
 
 
 def legal(table: Mapping[Any, frozenset[Any]], start: Any, end: Any) -> bool:
@@ -93,19 +93,14 @@ class JobDriver:
         self, execution: Execution, state: ExecutionState, exception: str = "ValueError: bad",
         raised: Mapping[str, Any] | None = None, **more: Any
     ) -> list[ev.Effect]:  # fmt: skip
-        update = pb.TaskUpdate(
-            allocation_id=self.deployed.get(execution.attempt_id, ""),
-            attempt_id=execution.attempt_id,
-            state=state,
-            **more,
-        )
+        failure = None
         if state is ExecutionState.FAILED:
             kind = FailureKind.PEER_LOST if exception.startswith("PeerLostError:") else FailureKind.ORDINARY
-            failure = status_pb2.TaskFailure(
-                exception=exception, traceback=exception, task_name=execution.name, kind=kind.value, **(raised or {})
+            failure = TaskFailure(
+                exception=exception, traceback=exception, task_name=execution.name, kind=kind, **(raised or {})
             )
-            update.failure.CopyFrom(failure)
-        return self.tell(ev.TaskChanged(update))
+        allocation = self.deployed.get(execution.attempt_id, NO_ALLOCATION)
+        return self.tell(ev.TaskChanged(TaskUpdate(allocation, execution.attempt_id, state, failure, **more)))
 
     def cancel(self) -> list[ev.Effect]:
         return self.tell(ev.CancelRequested())
@@ -200,7 +195,7 @@ class JobDriver:
                     assert self.answered, "tasks without the state that they go on from"
                     for task in tasks:
                         assert task.attempt_id not in self.deployed
-                        self.deployed[AttemptId(task.attempt_id)] = allocation
+                        self.deployed[task.attempt_id] = allocation
                 case ev.CancelTasks(allocation, task_manager, attempts):
                     assert self.held[allocation] == task_manager
                     assert attempts

@@ -1,4 +1,4 @@
-"""Split enumerators on the enumerators's thread, with sources that do what the test says."""
+"""Split enumerators on their thread, with sources that do what the test says."""
 
 from __future__ import annotations
 
@@ -6,19 +6,39 @@ import pickle
 import queue
 import threading
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 from waiting import DEADLINE
 
 from millstream.core.clock import ManualClock
+from millstream.core.jobs.failures import TaskFailure
+from millstream.core.jobs.ids import NO_ALLOCATION, JobId, VertexId
+from millstream.core.messages.checkpoints import CheckpointNotice
+from millstream.core.messages.sources import (
+    Custom,
+    EnumeratorEvent,
+    EnumeratorsMessage,
+    EnumeratorsSnapshot,
+    NoMoreSplits,
+    ReaderEvent,
+    Ready,
+    Registered,
+    ResetSource,
+    SnapshotEnumerators,
+    SourceToEnumerate,
+    SplitRequest,
+    Splits,
+    SplitsReturned,
+    StartEnumerators,
+    Stop,
+)
 from millstream.core.pickling import to_bytes
 from millstream.datastream.connectors.base import Boundedness, Source, SplitEnumerator, SplitEnumeratorContext
 from millstream.jobmanager.sources.enumerators import Enumerators
-from millstream.proto import taskmanager_pb2 as pb
-from millstream.proto.session_pb2 import Empty
 
 CLOSED: list[str] = []
+M = TypeVar("M")
 
 
 class FakeEnumerator(SplitEnumerator[str]):
@@ -117,48 +137,63 @@ class LeavingSource(FakeSource):
 
 
 class RunningEnumerators:
-    """A enumerators on a thread of its own, and what it sent."""
+    """Enumerators on a thread of their own, and what they sent."""
 
     def __init__(self, **sources: bytes) -> None:
-        self.sent: queue.SimpleQueue[pb.EnumeratorsMessage] = queue.SimpleQueue()
+        self.sent: queue.SimpleQueue[EnumeratorsMessage] = queue.SimpleQueue()
         self.enumerators = Enumerators(self.sent.put, ManualClock(1_000))
-        start = pb.StartEnumerators(job_id="job")
-        for vertex_id, source in sources.items():
-            start.sources.add(vertex_id=vertex_id, name=f"source {vertex_id}", parallelism=3, source=source)
-        self.enumerators.command(pb.EnumeratorsCommand(start=start))
+        wanted = tuple(SourceToEnumerate(VertexId(v), f"source {v}", 3, source) for v, source in sources.items())
+        self.enumerators.command(StartEnumerators(JobId("job"), wanted))
         self.thread = threading.Thread(target=self.enumerators.run, name="enumerators of the test", daemon=True)
         self.thread.start()
 
-    def reader(self, vertex_id: str = "v", subtask: int = 0, **kind: Any) -> None:
-        event = pb.ReaderEvent(job_id="job", vertex_id=vertex_id, subtask=subtask, **kind)
-        self.enumerators.command(pb.EnumeratorsCommand(reader_event=event))
+    def reader(
+        self, kind: Registered | SplitRequest | Custom | SplitsReturned, subtask: int = 0, of: str = "v"
+    ) -> None:
+        self.enumerators.command(ReaderEvent(JobId("job"), VertexId(of), subtask, kind))
 
-    def register(self, *subtasks: int, vertex_id: str = "v") -> None:
+    def register(self, *subtasks: int, of: str = "v") -> None:
         for subtask in subtasks:
-            self.reader(vertex_id, subtask, registered=Empty())
+            self.reader(Registered(), subtask, of)
             self.custom()
 
-    def next(self) -> pb.EnumeratorsMessage:
-        return self.sent.get(timeout=DEADLINE)
+    def next(self, kind: type[M]) -> M:
+        message = self.sent.get(timeout=DEADLINE)
+        assert isinstance(message, kind)
+        return message
 
     def ready(self) -> None:
-        assert self.next().WhichOneof("kind") == "ready"
+        self.next(Ready)
 
     def splits(self) -> tuple[int, list[str]]:
-        event = self.next().event
-        return event.subtask, pickle.loads(event.splits)
+        event = self.next(EnumeratorEvent)
+        assert isinstance(event.kind, Splits)
+        return event.subtask, pickle.loads(event.kind.splits)
 
     def custom(self) -> Any:
-        return pickle.loads(self.next().event.custom)
+        event = self.next(EnumeratorEvent)
+        assert isinstance(event.kind, Custom)
+        return pickle.loads(event.kind.event)
+
+    def snapshot(self, checkpoint_id: int) -> EnumeratorsSnapshot:
+        self.enumerators.command(SnapshotEnumerators(checkpoint_id))
+        return self.next(EnumeratorsSnapshot)
+
+    def reset(self, state: bytes = b"") -> None:
+        self.enumerators.command(ResetSource(VertexId("v"), state))
+        self.ready()
 
     def stop(self) -> None:
-        self.enumerators.command(pb.EnumeratorsCommand(stop=Empty()))
+        self.enumerators.command(Stop())
         self.thread.join(DEADLINE)
         assert not self.thread.is_alive()
 
 
+Start = Callable[..., RunningEnumerators]
+
+
 @pytest.fixture
-def running(request: pytest.FixtureRequest) -> Callable[..., RunningEnumerators]:
+def running(request: pytest.FixtureRequest) -> Start:
     CLOSED.clear()
 
     def start(*splits: str, **more: bytes) -> RunningEnumerators:
@@ -169,71 +204,70 @@ def running(request: pytest.FixtureRequest) -> Callable[..., RunningEnumerators]
     return start
 
 
-def test_readers_ask_for_splits_until_there_are_none(running: Any) -> None:
+def test_readers_ask_for_splits_until_there_are_none(running: Start) -> None:
     enumerators = running("a", "b")
     enumerators.ready()
     enumerators.register(0, 1, 2)
     for subtask in range(2):
-        enumerators.reader(subtask=subtask, split_request=f"host {subtask}")
+        enumerators.reader(SplitRequest(f"host {subtask}"), subtask)
     assert enumerators.splits() == (0, ["a for host 0"])
     assert enumerators.splits() == (1, ["b for host 1"])
-    enumerators.reader(subtask=2, split_request="host 2")
-    message = enumerators.next()
-    assert message.event.WhichOneof("kind") == "no_more_splits"
-    assert (message.event.job_id, message.event.vertex_id, message.event.subtask) == ("job", "v", 2)
+    enumerators.reader(SplitRequest("host 2"), 2)
+    event = enumerators.next(EnumeratorEvent)
+    assert event == EnumeratorEvent(JobId("job"), VertexId("v"), 2, NoMoreSplits())
 
 
-def test_readers_register_send_events_and_give_splits_back(running: Any) -> None:
+def test_readers_register_send_events_and_give_splits_back(running: Start) -> None:
     enumerators = running()
     enumerators.ready()
-    enumerators.reader(subtask=2, registered=Empty())
+    enumerators.reader(Registered(), 2)
     assert enumerators.custom() == ([2], 3)
-    enumerators.reader(subtask=0, registered=Empty())
+    enumerators.reader(Registered(), 0)
     assert enumerators.custom() == ([0, 2], 3)
-    enumerators.reader(subtask=2, custom=to_bytes(("at", 5)))
+    enumerators.reader(Custom(to_bytes(("at", 5))), 2)
     assert enumerators.custom() == ("echo", ("at", 5))
-    enumerators.reader(subtask=1, splits_returned=to_bytes(["x"]))
+    enumerators.reader(SplitsReturned(to_bytes(["x"])), 1)
     enumerators.ready()
-    enumerators.reader(subtask=0, split_request="h")
+    enumerators.reader(SplitRequest("h"), 0)
     assert enumerators.splits() == (0, ["x for h"])
 
 
 @pytest.mark.parametrize("order", ["assign", "no more"])
-def test_what_is_given_to_a_reader_that_is_not_there_is_an_error(running: Any, order: str) -> None:
+def test_what_is_given_to_a_reader_that_is_not_there_is_an_error(running: Start, order: str) -> None:
     """Before it has registered, and after it was lost: nobody would get it."""
     enumerators = running("x")
     enumerators.ready()
-    enumerators.reader(subtask=2, registered=Empty())
+    enumerators.reader(Registered(), 2)
     enumerators.custom()
     for lost in (True, False):
         if lost:
             enumerators.register(1)
-            enumerators.reader(subtask=1, split_request="h")
+            enumerators.reader(SplitRequest("h"), 1)
             assert enumerators.splits() == (1, ["x for h"])
-            enumerators.reader(subtask=1, splits_returned=to_bytes([]))
+            enumerators.reader(SplitsReturned(to_bytes([])), 1)
             enumerators.ready()
-        enumerators.reader(subtask=2, custom=to_bytes((order, 1 if lost else 0)))
-        failure = enumerators.next().failure
+        enumerators.reader(Custom(to_bytes((order, 1 if lost else 0))), 2)
+        failure = enumerators.next(TaskFailure)
         assert f"ConnectorError: there is no reader {1 if lost else 0}" in failure.exception
 
 
-def test_each_source_has_an_enumerator_of_its_own(running: Any) -> None:
+def test_each_source_has_an_enumerator_of_its_own(running: Start) -> None:
     enumerators = running("a", w=to_bytes(FakeSource("b")))
     enumerators.ready()
     enumerators.register(0)
-    enumerators.register(0, vertex_id="w")
-    enumerators.reader("w", 0, split_request="h")
-    enumerators.reader("v", 0, split_request="h")
+    enumerators.register(0, of="w")
+    enumerators.reader(SplitRequest("h"), of="w")
+    enumerators.reader(SplitRequest("h"), of="v")
     assert enumerators.splits() == (0, ["b for h"])
     assert enumerators.splits() == (0, ["a for h"])
 
 
-def test_what_an_enumerator_raises_is_told_as_the_users_traceback(running: Any) -> None:
+def test_what_an_enumerator_raises_is_told_as_the_users_traceback(running: Start) -> None:
     enumerators = running("raise", "a")
     enumerators.ready()
     enumerators.register(0)
-    enumerators.reader(split_request="h")
-    failure = enumerators.next().failure
+    enumerators.reader(SplitRequest("h"))
+    failure = enumerators.next(TaskFailure)
     assert failure.exception == "ValueError: bad split"
     assert (failure.job_id, failure.vertex_id, failure.operator_name) == ("job", "v", "source v")
     assert failure.task_name == "source v (split enumerator)"
@@ -243,33 +277,33 @@ def test_what_an_enumerator_raises_is_told_as_the_users_traceback(running: Any) 
     assert "in handle_split_request" in frames[0]
     assert "millstream/jobmanager" not in failure.traceback
     assert frames[-1] == "ValueError: bad split"
-    enumerators.reader(split_request="h")
+    enumerators.reader(SplitRequest("h"))
     assert enumerators.splits() == (0, ["a for h"])
 
 
-def test_a_source_that_cannot_start_fails_the_job_and_its_readers_are_not_answered(running: Any) -> None:
+def test_a_source_that_cannot_start_fails_the_job_and_its_readers_are_not_answered(running: Start) -> None:
     enumerators = running("fail on start", w=to_bytes(FakeSource("second")))
-    assert enumerators.next().failure.exception == "OSError: no such folder"
+    assert enumerators.next(TaskFailure).exception == "OSError: no such folder"
     enumerators.stop()
     assert enumerators.sent.empty(), "it is not ready"
 
 
 def test_a_source_that_cannot_be_loaded_fails_the_job() -> None:
     enumerators = RunningEnumerators(v=b"cnowhere_to_be_found\nSource\n.")
-    failure = enumerators.next().failure
+    failure = enumerators.next(TaskFailure)
     assert "the source 'source v' cannot be loaded: No module named 'nowhere_to_be_found'" in failure.exception
     assert failure.final
-    enumerators.reader(split_request="h")
+    enumerators.reader(SplitRequest("h"))
     enumerators.stop()
     assert enumerators.sent.empty()
 
 
-def test_async_work_continues_on_the_enumerators_thread(running: Any) -> None:
+def test_async_work_continues_on_the_enumerators_thread(running: Start) -> None:
     enumerators = running("discover")
     enumerators.ready()
     enumerators.register(0)
     assert enumerators.custom() == {"on": "enumerators of the test"}
-    enumerators.reader(split_request="h")
+    enumerators.reader(SplitRequest("h"))
     assert enumerators.splits() == (0, ["found 1 for h"])
 
 
@@ -277,29 +311,29 @@ def test_async_work_continues_on_the_enumerators_thread(running: Any) -> None:
     ("order", "error"), [("discover in vain", "FileNotFoundError('/data')"), ("leave", "SystemExit(3)")]
 )
 def test_an_error_of_async_work_reaches_its_continuation_and_one_there_the_job(
-    running: Any, order: str, error: str
+    running: Start, order: str, error: str
 ) -> None:
     enumerators = running(order)
-    messages = [enumerators.next(), enumerators.next()]
-    (failure,) = [m.failure for m in messages if m.WhichOneof("kind") == "failure"]
+    messages = [enumerators.next(object), enumerators.next(object)]
+    (failure,) = [message for message in messages if isinstance(message, TaskFailure)]
     assert failure.exception == f"RuntimeError: discovery failed: {error}"
     assert failure.vertex_id == "v"
     assert "millstream/jobmanager" not in failure.traceback
 
 
 @pytest.mark.parametrize("error", [SystemExit(3), KeyboardInterrupt(), GeneratorExit()])
-def test_an_enumerator_that_wants_to_leave_fails_the_job_and_nothing_else(running: Any, error: BaseException) -> None:
+def test_an_enumerator_that_wants_to_leave_fails_the_job_and_nothing_else(running: Start, error: BaseException) -> None:
     enumerators = running("a", w=to_bytes(LeavingSource(error)))
-    failure = enumerators.next().failure
+    failure = enumerators.next(TaskFailure)
     assert (failure.vertex_id, failure.operator_name) == ("w", "source w")
     assert failure.exception.startswith(type(error).__name__)
     enumerators.register(0)
-    enumerators.reader(split_request="h")
+    enumerators.reader(SplitRequest("h"))
     assert enumerators.splits() == (0, ["a for h"])
 
 
 def test_stopping_closes_every_enumerator_even_when_one_cannot_close(
-    running: Any, caplog: pytest.LogCaptureFixture
+    running: Start, caplog: pytest.LogCaptureFixture
 ) -> None:
     enumerators = running("fail on close", w=to_bytes(FakeSource("second")))
     enumerators.ready()
@@ -308,9 +342,9 @@ def test_stopping_closes_every_enumerator_even_when_one_cannot_close(
     assert "closing the enumerator of source v failed" in caplog.text
 
 
-def test_an_enumerator_that_failed_is_closed_too(running: Any) -> None:
+def test_an_enumerator_that_failed_is_closed_too(running: Start) -> None:
     enumerators = running("fail on start")
-    enumerators.next()
+    enumerators.next(TaskFailure)
     enumerators.stop()
     assert CLOSED == ["fail on start"]
 
@@ -318,68 +352,56 @@ def test_an_enumerator_that_failed_is_closed_too(running: Any) -> None:
 # Checkpoints
 
 
-def _snapshot(enumerators: Any, checkpoint_id: int) -> pb.EnumeratorsSnapshot:
-    wanted = pb.SnapshotEnumerators(checkpoint_id=checkpoint_id)
-    enumerators.enumerators.command(pb.EnumeratorsCommand(snapshot=wanted))
-    answer = enumerators.next()
-    assert answer.WhichOneof("kind") == "snapshotted"
-    return answer.snapshotted
-
-
-def test_a_snapshot_comes_after_what_was_assigned_before_it(running: Any) -> None:
+def test_a_snapshot_comes_after_what_was_assigned_before_it(running: Start) -> None:
     enumerators = running("a", "b")
     enumerators.ready()
     enumerators.register(0)
-    enumerators.reader(split_request="h")
-    wanted = pb.EnumeratorsCommand(snapshot=pb.SnapshotEnumerators(checkpoint_id=7))
-    enumerators.enumerators.command(wanted)
-    enumerators.reader(split_request="h")
+    enumerators.reader(SplitRequest("h"))
+    enumerators.enumerators.command(SnapshotEnumerators(7))
+    enumerators.reader(SplitRequest("h"))
     assert enumerators.splits() == (0, ["a for h"])
-    snapshot = enumerators.next().snapshotted
+    snapshot = enumerators.next(EnumeratorsSnapshot)
     assert (snapshot.checkpoint_id, snapshot.error) == (7, "")
     assert pickle.loads(snapshot.states["v"]) == ["b"]
     assert enumerators.splits() == (0, ["b for h"])
 
 
-def test_a_source_that_is_reset_goes_on_from_its_state(running: Any) -> None:
+def test_a_source_that_is_reset_goes_on_from_its_state(running: Start) -> None:
     enumerators = running("a", "b")
     enumerators.ready()
     enumerators.register(0)
-    state = _snapshot(enumerators, 1).states["v"]
-    enumerators.reader(split_request="h")
+    state = enumerators.snapshot(1).states["v"]
+    enumerators.reader(SplitRequest("h"))
     assert enumerators.splits() == (0, ["a for h"])
-    enumerators.reader(subtask=1, registered=Empty())
+    enumerators.reader(Registered(), 1)
     assert enumerators.custom() == ([0, 1], 3)
-    reset = pb.ResetSource(vertex_id="v", state=state)
-    enumerators.enumerators.command(pb.EnumeratorsCommand(reset=reset))
-    enumerators.ready()
-    enumerators.reader(split_request="of the reader before it")
-    enumerators.reader(subtask=2, registered=Empty())
+    enumerators.reset(state)
+    enumerators.reader(SplitRequest("of the reader before it"))
+    enumerators.reader(Registered(), 2)
     assert enumerators.custom() == ([2], 3)
     enumerators.register(0)
-    enumerators.reader(split_request="h")
+    enumerators.reader(SplitRequest("h"))
     assert enumerators.splits() == (0, ["a for h"])
-    enumerators.enumerators.command(pb.EnumeratorsCommand(reset=pb.ResetSource(vertex_id="v")))
-    enumerators.ready()
-    assert pickle.loads(_snapshot(enumerators, 2).states["v"]) == ["a", "b"]
+    enumerators.reset()
+    assert pickle.loads(enumerators.snapshot(2).states["v"]) == ["a", "b"]
 
 
-def test_readers_that_are_gone_are_not_registered(running: Any) -> None:
+def test_readers_that_are_gone_are_not_registered(running: Start) -> None:
     enumerators = running()
     enumerators.ready()
-    enumerators.reader(subtask=1, registered=Empty())
+    enumerators.reader(Registered(), 1)
     assert enumerators.custom() == ([1], 3)
-    enumerators.reader(subtask=1, splits_returned=to_bytes([]))
+    enumerators.reader(SplitsReturned(to_bytes([])), 1)
     enumerators.ready()
-    enumerators.reader(subtask=0, registered=Empty())
+    enumerators.reader(Registered(), 0)
     assert enumerators.custom() == ([0], 3)
 
 
-def test_splits_for_a_reader_that_is_not_there_fail_the_job(running: Any) -> None:
+def test_splits_for_a_reader_that_is_not_there_fail_the_job(running: Start) -> None:
     enumerators = running("assign to another")
     enumerators.ready()
     enumerators.register(1)
-    failure = enumerators.next().failure
+    failure = enumerators.next(TaskFailure)
     assert "there is no reader 2: splits and events reach only those that have registered, of 3 now [1]" in (
         failure.exception
     )
@@ -398,15 +420,14 @@ class NotifiedSource(FakeSource):
         return NotifiedEnumerator(context, self.splits)
 
 
-def test_enumerators_hear_of_completed_checkpoints_and_may_fail_to_be_captured(running: Any) -> None:
+def test_enumerators_hear_of_completed_checkpoints_and_may_fail_to_be_captured(running: Start) -> None:
     enumerators = running(v=to_bytes(NotifiedSource("a")))
     enumerators.ready()
     enumerators.register(0)
     for completed in (False, True):
-        notice = pb.CheckpointNotice(checkpoint_id=3, completed=completed)
-        enumerators.enumerators.command(pb.EnumeratorsCommand(checkpoint_notice=notice))
+        enumerators.enumerators.command(CheckpointNotice(NO_ALLOCATION, (), 3, completed))
     assert enumerators.custom() == ("complete", 3)
-    answer = _snapshot(enumerators, 4)
+    answer = enumerators.snapshot(4)
     assert answer.error == "source v (split enumerator): OSError: no state"
     assert "snapshot_state" in answer.failure.traceback
-    assert answer.failure.signature == _snapshot(enumerators, 5).failure.signature != ""
+    assert answer.failure.signature == enumerators.snapshot(5).failure.signature != ""

@@ -4,24 +4,26 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import replace
-from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from job_graphs import edge, job, pipeline, vertex
+from thoroughness import cases
 
 from millstream.core.jobs.graph import Artifact, ArtifactKind, JobGraph
 from millstream.core.jobs.ids import AllocationId, TaskManagerId
 from millstream.core.jobs.states import ExecutionState, IllegalTransitionError
 from millstream.core.jobs.wiring import POINTWISE, consumers_of
+from millstream.core.messages.deployment import TaskDeployment
+from millstream.core.messages.dispatcher import StartJob
+from millstream.core.wire.contracts import JOB_MANAGER_AT_DISPATCHER
 from millstream.jobmanager.execution_graph import ExecutionGraph, Slot, SlotKey
-from millstream.proto import taskmanager_pb2 as pb
 
 STRATEGIES = ["FORWARD", "REBALANCE", "RESCALE", "SHUFFLE", "BROADCAST", "GLOBAL", "HASH", "CUSTOM"]
 
 
-def deployed(graph: JobGraph) -> dict[SlotKey, list[pb.TaskDeployment]]:
+def deployed(graph: JobGraph) -> dict[SlotKey, list[TaskDeployment]]:
     executions = ExecutionGraph(graph, 0)
     slots = {
         key: Slot(AllocationId(f"{key}"), TaskManagerId("tm"), "host", f"address of {key}")
@@ -30,7 +32,7 @@ def deployed(graph: JobGraph) -> dict[SlotKey, list[pb.TaskDeployment]]:
     return executions.deployments(slots)
 
 
-def tasks_of(graph: JobGraph) -> dict[str, pb.TaskDeployment]:
+def tasks_of(graph: JobGraph) -> dict[str, TaskDeployment]:
     return {task.task_name: task for tasks in deployed(graph).values() for task in tasks}
 
 
@@ -61,7 +63,7 @@ def graphs(draw: st.DrawFn) -> JobGraph:
     return job(vertices, draw(st.permutations(edges)))
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=cases(200))
 @given(graphs())
 def test_every_channel_has_two_ends_that_agree(graph: JobGraph) -> None:
     by_slot = deployed(graph)
@@ -83,7 +85,7 @@ def test_every_channel_has_two_ends_that_agree(graph: JobGraph) -> None:
     assert outgoing == incoming
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=cases(100))
 @given(graphs())
 def test_every_task_is_deployed_once_in_its_slice_with_all_its_inputs_and_outputs(graph: JobGraph) -> None:
     by_slot = deployed(graph)
@@ -160,7 +162,7 @@ def test_attempts_are_unique_and_executions_step_legally() -> None:
 
 def test_a_job_graph_survives_the_wire() -> None:
     graph = job([vertex("a", 2, source=True), vertex("b", 3, "other")], [edge("a", "b", "HASH", 1, 2)])
-    artifacts: Any = tuple(Artifact(f"{kind.value}", kind.name, kind) for kind in ArtifactKind)
-    graph = replace(graph, artifacts=artifacts, python_path=("/a", "/b"))
-    message = type(graph.to_proto()).FromString(graph.to_proto().SerializeToString())
-    assert JobGraph.from_proto(message) == graph
+    artifacts = tuple(Artifact(f"{kind.value}", kind.name, kind) for kind in ArtifactKind)
+    start = StartJob(replace(graph, artifacts=artifacts, python_path=("/a", "/b")))
+    wire = JOB_MANAGER_AT_DISPATCHER.down
+    assert wire.from_bytes(wire.to_bytes(start)) == start

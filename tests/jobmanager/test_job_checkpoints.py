@@ -6,24 +6,37 @@ import asyncio
 import pickle
 from collections.abc import Callable, Coroutine, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 from job_graphs import edge, job, vertex
 from waiting import DEADLINE
 
 from millstream.core.clock import Instant, SystemClock
-from millstream.core.jobs.ids import AllocationId, TaskManagerId, VertexId
+from millstream.core.jobs.barriers import Alignment
+from millstream.core.jobs.ids import NO_ALLOCATION, AllocationId, JobId, TaskManagerId, VertexId
 from millstream.core.jobs.states import ExecutionState
+from millstream.core.messages.checkpoints import CheckpointAck, CheckpointNotice, TriggerCheckpoint
+from millstream.core.messages.snapshots import SnapshotRequest, SnapshotResult
+from millstream.core.messages.sources import (
+    EnumeratorEvent,
+    EnumeratorsCommand,
+    EnumeratorsSnapshot,
+    ReaderEvent,
+    ResetSource,
+    SnapshotEnumerators,
+    Splits,
+    SplitsReturned,
+)
+from millstream.core.messages.task_manager import JobManagerCommand
 from millstream.core.processes.background import BackgroundTasks
 from millstream.jobmanager import events as ev
 from millstream.jobmanager.checkpoints.settings import CheckpointingMode, CheckpointSettings
 from millstream.jobmanager.failover.topology import Subtask
 from millstream.jobmanager.job_checkpoints import JobCheckpoints
 from millstream.jobmanager.job_master import JobMaster
-from millstream.proto import dispatcher_pb2 as dp
-from millstream.proto import taskmanager_pb2 as pb
 
+M = TypeVar("M")
 START = Instant(0, 0)
 ONCE = {"interval_ms": 20, "min_pause_ms": 3_600_000}  # no second one gets in between, however slow the test is
 PLAIN = CheckpointSettings(**ONCE)
@@ -36,14 +49,14 @@ class FakeSurroundings:
     def __init__(self) -> None:
         self.said: list[tuple[str, Any]] = []
         self.events: asyncio.Queue[ev.Event] = asyncio.Queue()
-        self.to_enumerators: asyncio.Queue[pb.EnumeratorsCommand] = asyncio.Queue()
+        self.to_enumerators: asyncio.Queue[EnumeratorsCommand] = asyncio.Queue()
         self.completed: list[ev.CheckpointCompleted] = []
         self.may_complete = True
 
-    def command(self, task_manager: TaskManagerId, command: pb.JobManagerCommand) -> None:
+    def command(self, task_manager: TaskManagerId, command: JobManagerCommand) -> None:
         self.said.append((task_manager, command))
 
-    def enumerators(self, command: pb.EnumeratorsCommand) -> bool:
+    def enumerators(self, command: EnumeratorsCommand) -> bool:
         self.to_enumerators.put_nowait(command)
         return True
 
@@ -56,11 +69,15 @@ class FakeSurroundings:
         else:
             self.events.put_nowait(event)
 
-    def answer_snapshot(self, result: dp.SnapshotResult) -> None:
+    def answer_snapshot(self, result: SnapshotResult) -> None:
         self.said.append(("dispatcher", result))
 
     def in_charge(self) -> bool:
         return self.may_complete
+
+
+def assignment(subtask: int, splits: bytes) -> EnumeratorEvent:
+    return EnumeratorEvent(JobId("job"), VertexId("s"), subtask, Splits(splits))
 
 
 class Rig:
@@ -84,32 +101,30 @@ class Rig:
             self.checkpoints.task_changed(execution)
 
     def assign(self, subtask: int, *splits: str) -> bool:
-        event = pb.EnumeratorEvent(vertex_id="s", subtask=subtask, splits=pickle.dumps(list(splits)))
-        return self.checkpoints.sources.to_reader(event)
+        return self.checkpoints.sources.to_reader(assignment(subtask, pickle.dumps(list(splits))))
 
-    async def told(self) -> pb.EnumeratorsCommand:
-        """What the enumerator process is told next, apart from snapshots: another one may be due at any time."""
-        while (command := await self.surroundings.to_enumerators.get()).WhichOneof("kind") == "snapshot":
+    async def told(self, kind: type[M]) -> M:
+        """The next of this kind that the enumerator process is told."""
+        while not isinstance(command := await self.surroundings.to_enumerators.get(), kind):
             pass
         return command
 
+    async def returned(self) -> tuple[int, list[str]]:
+        """The next splits that the enumerator process gets back, and whose they were."""
+        event = await self.told(ReaderEvent)
+        assert isinstance(event.kind, SplitsReturned)
+        return event.subtask, pickle.loads(event.kind.splits)
+
     async def snapshot(self, state: bytes) -> int:
         """The enumerator process answers the next snapshot."""
-        while (command := await self.surroundings.to_enumerators.get()).WhichOneof("kind") != "snapshot":
-            pass
-        checkpoint_id = command.snapshot.checkpoint_id
-        answer = pb.EnumeratorsSnapshot(checkpoint_id=checkpoint_id)
-        answer.states["s"] = state
-        self.checkpoints.snapshotted(answer)
-        return int(checkpoint_id)
+        wanted = await self.told(SnapshotEnumerators)
+        self.checkpoints.snapshotted(EnumeratorsSnapshot(wanted.checkpoint_id, {"s": state}))
+        return wanted.checkpoint_id
 
     async def complete(self, checkpoint_id: int) -> None:
         for execution in self.master.execution_graph.executions:
-            ack = pb.CheckpointAck(attempt_id=execution.attempt_id, checkpoint_id=checkpoint_id)
-            self.checkpoints.acknowledged(ack)
-        while (command := await self.surroundings.to_enumerators.get()).WhichOneof("kind") != "checkpoint_notice":
-            pass
-        assert command.checkpoint_notice.checkpoint_id == checkpoint_id
+            self.checkpoints.acknowledged(CheckpointAck(NO_ALLOCATION, execution.attempt_id, checkpoint_id))
+        assert (await self.told(CheckpointNotice)).checkpoint_id == checkpoint_id
 
     def roll_back(self, restart: int, subtasks: frozenset[Subtask], start_enumerators: bool = False) -> None:
         self.checkpoints.rolled_back(ev.RollBack(subtasks, "it failed"))
@@ -140,16 +155,11 @@ class SetClock(SystemClock):
         return super().now_ms() + self.hours * 3_600_000
 
 
-def returned(command: pb.EnumeratorsCommand) -> tuple[int, list[str]]:
-    return command.reader_event.subtask, pickle.loads(command.reader_event.splits_returned)
-
-
 def test_barriers_leave_when_the_enumerators_have_answered_and_only_then() -> None:
     async def scenario(rig: Rig) -> None:
         assert rig.surroundings.said == []
         await rig.snapshot(b"state")
-        kinds = [command.WhichOneof("kind") for _, command in rig.surroundings.said]
-        assert kinds == ["trigger_checkpoint", "trigger_checkpoint"]
+        assert [type(command) for _, command in rig.surroundings.said] == [TriggerCheckpoint, TriggerCheckpoint]
         assert [where for where, _ in rig.surroundings.said] == ["tm-a0", "tm-a1"]
 
     run(scenario)
@@ -170,25 +180,21 @@ def test_checkpoints_go_on_when_the_wall_clock_is_set_back() -> None:
 @pytest.mark.parametrize(
     ("settings", "alignment", "timeout"),
     [
-        (PLAIN, "ALIGNED", None),
-        (CheckpointSettings(**ONCE, unaligned=True), "UNALIGNED", None),
-        (CheckpointSettings(**ONCE, unaligned=True, aligned_timeout_ms=300), "ALIGNED", 300),
-        (CheckpointSettings(**ONCE, mode=CheckpointingMode.AT_LEAST_ONCE), "AT_LEAST_ONCE", None),
+        (PLAIN, Alignment.ALIGNED, None),
+        (CheckpointSettings(**ONCE, unaligned=True), Alignment.UNALIGNED, None),
+        (CheckpointSettings(**ONCE, unaligned=True, aligned_timeout_ms=300), Alignment.ALIGNED, 300),
+        (CheckpointSettings(**ONCE, mode=CheckpointingMode.AT_LEAST_ONCE), Alignment.AT_LEAST_ONCE, None),
     ],
 )
 def test_tasks_are_told_how_to_treat_the_barriers_and_tell_what_came_of_it(
-    settings: CheckpointSettings, alignment: str, timeout: int | None
+    settings: CheckpointSettings, alignment: Alignment, timeout: int | None
 ) -> None:
     async def scenario(rig: Rig) -> None:
         checkpoint_id = await rig.snapshot(b"state")
         for _, command in rig.surroundings.said:
-            options = command.trigger_checkpoint.options
-            assert options.alignment == alignment
-            assert (options.aligned_timeout_ms if options.HasField("aligned_timeout_ms") else None) == timeout
+            assert (command.options.alignment, command.options.aligned_timeout_ms) == (alignment, timeout)
         for execution in rig.master.execution_graph.executions[:2]:
-            ack = pb.CheckpointAck(
-                attempt_id=execution.attempt_id, checkpoint_id=checkpoint_id, persisted_bytes=5, unaligned=True
-            )
+            ack = CheckpointAck(NO_ALLOCATION, execution.attempt_id, checkpoint_id, persisted_bytes=5, unaligned=True)
             rig.checkpoints.acknowledged(ack)
         (taken,) = rig.checkpoints.coordinator.statistics.history()
         assert [(s.metrics.persisted_bytes, s.metrics.unaligned) for s in taken.acknowledged] == [(5, True)] * 2
@@ -204,10 +210,10 @@ def test_a_lost_readers_splits_since_the_checkpoint_go_back_and_late_ones_too() 
         assert rig.assign(1, "of another")
         await rig.complete(checkpoint_id)
         rig.roll_back(1, frozenset({READERS[0], Subtask(VertexId("b"), 0)}))
-        assert returned(await rig.told()) == (0, ["after"])
+        assert await rig.returned() == (0, ["after"])
         assert not rig.assign(0, "late")
         assert rig.assign(1, "more of another")
-        assert returned(await rig.told()) == (0, ["late"])
+        assert await rig.returned() == (0, ["late"])
         rig.checkpoints.sources.confirmed()
         await asyncio.sleep(0)
         assert rig.surroundings.events.empty()
@@ -226,7 +232,7 @@ def test_a_source_that_restarts_as_a_whole_is_reset_and_what_it_sent_before_is_d
         rig.assign(0, "after")
         await rig.complete(checkpoint_id)
         rig.roll_back(1, frozenset(rig.master.topology.subtasks()))
-        reset = (await rig.told()).reset
+        reset = await rig.told(ResetSource)
         assert (reset.vertex_id, reset.state) == ("s", b"state")
         assert not rig.assign(0, "from before")
         rig.checkpoints.sources.confirmed()
@@ -248,7 +254,7 @@ def test_a_new_enumerator_process_starts_from_the_checkpoint() -> None:
 
 def test_restarted_tasks_are_told_of_savepoints_that_failed(tmp_path: Path) -> None:
     async def scenario(rig: Rig) -> None:
-        request = dp.SnapshotRequest(trigger_id="t", kind=dp.SnapshotRequest.SAVEPOINT, target_directory=str(tmp_path))
+        request = SnapshotRequest(JobId("job"), "t", target_directory=str(tmp_path))
         rig.checkpoints.snapshot(request)
         number = await rig.snapshot(b"state")
         everything = frozenset(rig.master.topology.subtasks())
@@ -286,10 +292,9 @@ def test_a_checkpoint_that_is_damaged_ends_the_job_and_one_that_is_away_does_not
 def test_a_later_restart_overtakes_one_that_is_under_way() -> None:
     async def scenario(rig: Rig) -> None:
         rig.roll_back(1, frozenset({READERS[0], Subtask(VertexId("b"), 0)}))
-        await rig.told()
+        await rig.returned()
         rig.roll_back(2, frozenset(rig.master.topology.subtasks()))
-        while (await rig.surroundings.to_enumerators.get()).WhichOneof("kind") != "reset":
-            pass
+        await rig.told(ResetSource)
         rig.checkpoints.sources.confirmed()
         rig.checkpoints.sources.confirmed()
         restored = await rig.surroundings.events.get()
@@ -308,8 +313,7 @@ def test_splits_are_remembered_only_where_some_readers_may_restart_without_the_o
         graph = job([vertex("s", 2, source=True), vertex("b", 2)], [edge("s", "b", strategy)])
         master, background = JobMaster(graph, 10.0, START), BackgroundTasks()
         checkpoints = JobCheckpoints(master, PLAIN, FakeSurroundings(), background, SetClock())
-        event = pb.EnumeratorEvent(vertex_id="s", subtask=1, splits=b"7 bytes")
-        assert checkpoints.sources.to_reader(event)
+        assert checkpoints.sources.to_reader(assignment(1, b"7 bytes"))
         assert checkpoints.sources.assignments.size == remembered
         assert checkpoints.sources.assignments.take_back(Subtask(VertexId("s"), 1)) == [b"7 bytes"] * (remembered // 7)
         assert checkpoints.sources.assignments.size == 0

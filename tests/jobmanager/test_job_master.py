@@ -9,15 +9,16 @@ import pytest
 from job_driver import JobDriver
 from job_graphs import edge, job, pipeline, vertex
 
+from millstream.core.jobs.details import Accumulator, TaskMetrics
+from millstream.core.jobs.failures import TaskFailure
 from millstream.core.jobs.graph import JobGraph
-from millstream.core.jobs.ids import AllocationId, AttemptId
+from millstream.core.jobs.ids import NO_ALLOCATION, AllocationId, AttemptId, JobId, VertexId
 from millstream.core.jobs.states import ExecutionState, JobStatus
+from millstream.core.messages.task_manager import TaskMetricsReport, TaskUpdate
 from millstream.jobmanager import events as ev
 from millstream.jobmanager.details import job_details
 from millstream.jobmanager.execution_graph import SlotKey
-from millstream.jobmanager.failure_messages import lost_failure
-from millstream.proto import status_pb2
-from millstream.proto import taskmanager_pb2 as pb
+from millstream.jobmanager.job_failures import lost_failure
 
 _S = ExecutionState
 E = TypeVar("E")
@@ -305,7 +306,7 @@ def test_an_echo_never_displaces_the_root_cause(root: str, later: str) -> None:
 @pytest.mark.parametrize("stage", ["created", "slots", "workers", "deployed", "running", "failing"])
 def test_an_enumerator_that_fails_fails_the_job(stage: str) -> None:
     driver = _at(stage, pipeline(2, source=True))
-    driver.tell(ev.EnumeratorsFailed(status_pb2.TaskFailure(exception="OSError: no such file")))
+    driver.tell(ev.EnumeratorsFailed(TaskFailure(exception="OSError: no such file")))
     _answer_cancels(driver)
     assert driver.master.status is JobStatus.FAILED
     (failure,) = driver.master.failures
@@ -377,7 +378,7 @@ def test_however_the_tasks_of_a_cancelled_job_end_it_is_cancelled(answer: Execut
     for execution in driver.executions:
         driver.update(execution, answer)
     assert driver.master.status is JobStatus.CANCELED
-    assert driver.master.failures == []
+    assert driver.master.failures == ()
 
 
 def test_cancelling_twice_tells_the_tasks_once() -> None:
@@ -428,7 +429,7 @@ def test_a_worker_that_was_killed_for_not_cancelling_does_not_make_a_cancelled_j
     for allocation in ("a0", "a1"):
         driver.lose_worker(allocation, "1 tasks did not end within task.cancellation.timeout (30 s)")
     assert driver.master.status is JobStatus.CANCELED
-    assert driver.master.failures == []
+    assert driver.master.failures == ()
 
 
 @pytest.mark.parametrize("stage", STAGES)
@@ -459,7 +460,7 @@ def test_all_tasks_of_a_lost_worker_are_named_up_to_a_number() -> None:
     driver.lose_worker("a0", "killed by SIGKILL")
     failure = driver.master.failures[0]
     assert failure.exception == "SlotLost: killed by SIGKILL. Its tasks: v0 (1/1), v1 (1/1)"
-    many = lost_failure("j", "killed", 0, "tm", [driver.executions[0]] * 20)
+    many = lost_failure(JobId("j"), "killed", 0, "tm", [driver.executions[0]] * 20)
     assert many.exception.endswith("v0 (1/1) and 12 more")
 
 
@@ -490,10 +491,10 @@ def test_after_the_end_only_offers_are_answered(end: str) -> None:
         ev.WorkerProgressed(AllocationId("a0"), "x"),
         ev.WorkerReadied(AllocationId("a0"), "x"),
         ev.EnumeratorsReadied(),
-        ev.EnumeratorsFailed(status_pb2.TaskFailure(exception="late")),
+        ev.EnumeratorsFailed(TaskFailure(exception="late")),
         ev.CancelRequested(),
         ev.Tick(),
-        ev.MetricsReported(pb.TaskMetricsReport()),
+        ev.MetricsReported(TaskMetricsReport()),
     ]
     for event in late:
         assert driver.tell(event) == []
@@ -506,7 +507,7 @@ def test_after_the_end_only_offers_are_answered(end: str) -> None:
 
 def test_updates_of_unknown_attempts_and_repeated_ones_are_ignored() -> None:
     driver = _at("running")
-    assert driver.tell(ev.TaskChanged(pb.TaskUpdate(attempt_id="unknown", state="FAILED"))) == []
+    assert driver.tell(ev.TaskChanged(TaskUpdate(NO_ALLOCATION, AttemptId("unknown"), ExecutionState.FAILED))) == []
     assert driver.update(driver.executions[0], _S.RUNNING) == []
     assert driver.update(driver.executions[0], _S.INITIALIZING) == []
     driver.update(driver.executions[0], _S.FINISHED)
@@ -542,12 +543,12 @@ def test_details_show_states_places_and_times() -> None:
 def test_metrics_and_accumulators_are_taken_over() -> None:
     driver = _at("running")
     first, second = driver.executions
-    running = pb.TaskUpdate(attempt_id=first.attempt_id, metrics=status_pb2.TaskMetrics(records_in=3))
-    unknown = pb.TaskUpdate(attempt_id="unknown")
-    assert driver.tell(ev.MetricsReported(pb.TaskMetricsReport(tasks=[unknown, running]))) == []
+    running = TaskUpdate(NO_ALLOCATION, first.attempt_id, metrics=TaskMetrics(records_in=3))
+    unknown = TaskUpdate(NO_ALLOCATION, AttemptId("unknown"))
+    assert driver.tell(ev.MetricsReported(TaskMetricsReport((unknown, running)))) == []
     assert job_details(driver.master).vertices[0].subtasks[0].metrics.records_in == 3
-    accumulator = status_pb2.Accumulator(name="seen", kind="IntCounter", value=b"x")
-    metrics = status_pb2.TaskMetrics(records_in=7)
+    accumulator = Accumulator(name="seen", kind="IntCounter", value=b"x")
+    metrics = TaskMetrics(records_in=7)
     driver.update(first, _S.FINISHED, accumulators=[accumulator], metrics=metrics)
     driver.update(second, _S.FINISHED, accumulators=[accumulator])
     details = job_details(driver.master)
@@ -559,18 +560,18 @@ def test_metrics_and_accumulators_are_taken_over() -> None:
 def test_messages_find_a_subtask_while_it_runs() -> None:
     driver = JobDriver(pipeline(1, 2))
     driver.start()
-    assert driver.master.place_of("v1", 1) is None
+    assert driver.master.place_of(VertexId("v1"), 1) is None
     driver.give_slots(2)
     driver.ready("a0")
     driver.ready("a1")
-    place = driver.master.place_of("v1", 1)
+    place = driver.master.place_of(VertexId("v1"), 1)
     assert place == ("tm2:1-a", "a1", driver.execution("v1", 1))
     assert driver.master.collector_of("v0-tail") == ("tm1:1-a", "a0", driver.execution("v0"))
     assert driver.master.collector_of("unknown") is None
-    assert driver.master.place_of("unknown", 0) is None
-    assert driver.master.place_of("v1", 2) is None
+    assert driver.master.place_of(VertexId("unknown"), 0) is None
+    assert driver.master.place_of(VertexId("v1"), 2) is None
     driver.update(driver.execution("v1", 1), _S.FINISHED)
-    assert driver.master.place_of("v1", 1) is None
+    assert driver.master.place_of(VertexId("v1"), 1) is None
 
 
 def test_slots_are_slices_of_a_group() -> None:

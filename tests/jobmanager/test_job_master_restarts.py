@@ -10,16 +10,16 @@ from job_driver import JobDriver
 from job_graphs import edge, job, pipeline, vertex
 
 from millstream.core.jobs.failure_kinds import WorkerEnd
+from millstream.core.jobs.failures import TaskFailure
 from millstream.core.jobs.graph import JobGraph
-from millstream.core.jobs.ids import AllocationId, VertexId
+from millstream.core.jobs.ids import NO_ALLOCATION, AllocationId, VertexId
 from millstream.core.jobs.states import ExecutionState, JobStatus
+from millstream.core.messages.task_manager import TaskUpdate
 from millstream.jobmanager import events as ev
 from millstream.jobmanager.details import job_details
 from millstream.jobmanager.execution_graph import Execution, TaskRestore
 from millstream.jobmanager.failover.settings import FixedDelay
 from millstream.jobmanager.failover.topology import Subtask
-from millstream.proto import status_pb2
-from millstream.proto import taskmanager_pb2 as pb
 
 _S = ExecutionState
 E = TypeVar("E")
@@ -385,8 +385,8 @@ def test_the_worker_of_tasks_that_have_finished_may_go() -> None:
 
 def test_an_enumerator_process_that_fails_restarts_everything_and_is_started_again() -> None:
     driver = running(forward(2, source=True))
-    driver.tell(ev.EnumeratorsFailed(status_pb2.TaskFailure(exception="OSError: gone")))
-    driver.tell(ev.EnumeratorsFailed(status_pb2.TaskFailure(exception="split enumerators: exited")))
+    driver.tell(ev.EnumeratorsFailed(TaskFailure(exception="OSError: gone")))
+    driver.tell(ev.EnumeratorsFailed(TaskFailure(exception="split enumerators: exited")))
     answer_cancels(driver)
     (restore,) = of_type(driver.tick(1), ev.Restore)
     assert restore.start_enumerators
@@ -415,10 +415,10 @@ def test_messages_do_not_reach_a_subtask_that_is_about_to_run_again() -> None:
     attempt = driver.executions[0].attempt_id
     driver.update(driver.executions[0], _S.FAILED)
     driver.tick(1)
-    assert driver.master.place_of("v0", 0) is None
+    assert driver.master.place_of(VertexId("v0"), 0) is None
     assert driver.master.place_of_attempt(attempt) is None
     driver.restored()
-    assert driver.master.place_of("v0", 0) is not None
+    assert driver.master.place_of(VertexId("v0"), 0) is not None
 
 
 # Ends
@@ -515,8 +515,8 @@ def test_a_failure_that_trying_again_would_not_mend_is_final() -> None:
     other, failed = driver.executions[0], driver.executions[3]
     driver.update(other, _S.FAILED, "PeerLostError: echo")
     assert driver.master.status is JobStatus.RESTARTING
-    update = pb.TaskUpdate(attempt_id=failed.attempt_id, state=_S.FAILED)
-    update.failure.CopyFrom(status_pb2.TaskFailure(exception="IncompatibleStateError: other types", final=True))
+    failure = TaskFailure(exception="IncompatibleStateError: other types", final=True)
+    update = TaskUpdate(NO_ALLOCATION, failed.attempt_id, _S.FAILED, failure)
     driver.tell(ev.TaskChanged(update))
     answer_cancels(driver)
     assert driver.master.status is JobStatus.FAILED
@@ -534,7 +534,7 @@ def test_a_suspended_job_runs_nowhere_and_begins_again_from_its_checkpoint() -> 
     (answer,) = driver.offer("a7")
     assert answer == ev.AnswerOffer(AllocationId("a7"), answer.task_manager, False)  # type: ignore[union-attr]
     assert not of_type(driver.tick(1_000), ev.Restore)
-    assert not of_type(driver.tell(ev.JobFailed(status_pb2.TaskFailure(exception="late"))), ev.Restore)
+    assert not of_type(driver.tell(ev.JobFailed(TaskFailure(exception="late"))), ev.Restore)
     (restore,) = of_type(driver.tell(ev.Resumed()), ev.Restore)
     assert len(restore.subtasks) == 4
     assert driver.declared == 2

@@ -7,15 +7,17 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 from job_driver import JobDriver
 from job_graphs import edge, job, pipeline, vertex
+from thoroughness import cases
 
+from millstream.core.jobs.failure_kinds import FailureKind
+from millstream.core.jobs.failures import TaskFailure
 from millstream.core.jobs.graph import JobGraph
-from millstream.core.jobs.ids import AllocationId
+from millstream.core.jobs.ids import NO_ALLOCATION, AllocationId
 from millstream.core.jobs.states import ExecutionState, JobStatus
+from millstream.core.messages.task_manager import TaskMetricsReport, TaskUpdate
 from millstream.jobmanager import events as ev
 from millstream.jobmanager.details import job_details
 from millstream.jobmanager.failover.settings import ExponentialDelay, FixedDelay, NoRestart, RestartSettings
-from millstream.proto import status_pb2
-from millstream.proto import taskmanager_pb2 as pb
 
 GRAPHS: list[JobGraph] = [
     pipeline(1),
@@ -87,7 +89,7 @@ class JobMasterMachine(RuleBasedStateMachine):
 
     @rule()
     def the_checkpoints_fail_the_job(self) -> None:
-        self.driver.tell(ev.JobFailed(status_pb2.TaskFailure(exception="CheckpointFailure: too many")))
+        self.driver.tell(ev.JobFailed(TaskFailure(exception="CheckpointFailure: too many")))
 
     @rule(available=st.integers(0, 4))
     def the_resource_manager_has_not_enough(self, available: int) -> None:
@@ -147,8 +149,8 @@ class JobMasterMachine(RuleBasedStateMachine):
 
     @rule()
     def metrics_come(self) -> None:
-        updates = [pb.TaskUpdate(attempt_id=a) for a in self.driver.deployed]
-        assert self.driver.tell(ev.MetricsReported(pb.TaskMetricsReport(tasks=updates))) == []
+        updates = tuple(TaskUpdate(NO_ALLOCATION, attempt) for attempt in self.driver.deployed)
+        assert self.driver.tell(ev.MetricsReported(TaskMetricsReport(updates))) == []
 
     @rule()
     def the_enumerators_are_ready(self) -> None:
@@ -156,7 +158,7 @@ class JobMasterMachine(RuleBasedStateMachine):
 
     @rule()
     def the_enumerators_fail(self) -> None:
-        self.driver.tell(ev.EnumeratorsFailed(status_pb2.TaskFailure(exception="OSError: source")))
+        self.driver.tell(ev.EnumeratorsFailed(TaskFailure(exception="OSError: source")))
 
     @rule(seconds=st.sampled_from([0.2, 3.0]))
     def time_passes(self, seconds: float) -> None:
@@ -178,7 +180,8 @@ class JobMasterMachine(RuleBasedStateMachine):
         details = job_details(driver.master)
         assert details.slots_held == len(driver.held)
         for entry in driver.master.history.entries:
-            assert not entry.failure.echo or all(failure.echo for failure in entry.concurrent)
+            echoes = [f.kind is FailureKind.PEER_LOST for f in (entry.failure, *entry.concurrent)]
+            assert not echoes[0] or all(echoes)
         driver.cancel()
         for execution in driver.executions:
             if not execution.state.is_terminal:
@@ -188,4 +191,4 @@ class JobMasterMachine(RuleBasedStateMachine):
 
 
 TestJobMasterMachine = JobMasterMachine.TestCase
-TestJobMasterMachine.settings = settings(max_examples=150, stateful_step_count=40, deadline=None)
+TestJobMasterMachine.settings = settings(max_examples=cases(150), stateful_step_count=40)

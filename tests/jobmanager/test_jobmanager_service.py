@@ -10,25 +10,30 @@ from fake_cluster import Cluster, run
 from job_graphs import pipeline
 from waiting import DEADLINE
 
-from millstream.core.jobs.ids import JobId
+from millstream.core.jobs.ids import AllocationId, JobId
+from millstream.core.jobs.states import ExecutionState, JobStatus
+from millstream.core.messages import dispatcher as dp
+from millstream.core.messages import resource_manager as rm
+from millstream.core.messages import task_manager as tm
+from millstream.core.messages.deployment import CancelTasks
+from millstream.core.messages.results import CollectRequest, CollectResponse
 from millstream.core.settings.configuration import Configuration
 from millstream.jobmanager.service import JobManagerService
-from millstream.proto import dispatcher_pb2 as dp
-from millstream.proto import resourcemanager_pb2 as rm
-from millstream.proto import taskmanager_pb2 as pb
+
+JOB = JobId("job")
 
 
 def test_a_job_runs_from_its_submission_to_its_end() -> None:
     async def scenario(cluster: Cluster) -> None:
         task_manager, tasks = await cluster.running_job()
-        details = await cluster.details_in("RUNNING")
+        details = await cluster.details_in(JobStatus.RUNNING)
         assert (details.slots_held, details.slots_required) == (2, 2)
         for allocation, attempt in tasks:
-            await task_manager.update(allocation, attempt, "FINISHED")
-        freed = {(await task_manager.next("free_slot")).allocation_id for _ in range(2)}
+            await task_manager.update(allocation, attempt, ExecutionState.FINISHED)
+        freed = {(await task_manager.next(tm.FreeSlot)).allocation_id for _ in range(2)}
         assert freed == {"a0", "a1"}
-        assert (await cluster.resource_manager.next("requirement")).slots == 0
-        assert (await cluster.details_in("FINISHED")).end_time > 0
+        assert (await cluster.resource_manager.next(rm.Requirement)).slots == 0
+        assert (await cluster.details_in(JobStatus.FINISHED)).end_time > 0
 
     run(scenario)
 
@@ -36,9 +41,9 @@ def test_a_job_runs_from_its_submission_to_its_end() -> None:
 def test_a_job_that_waits_says_what_for() -> None:
     async def scenario(cluster: Cluster) -> None:
         await cluster.submit(pipeline(2))
-        cluster.resource_manager.send(not_enough=rm.NotEnoughSlots(job_id="job", available=1, required=2, total=3))
+        cluster.resource_manager.send(rm.NotEnoughSlots(JOB, available=1, required=2, free=0, total=3, startable=0))
         waiting = "waiting for slots: 1 of 2 (0 free of 3 in the cluster)"
-        while (await cluster.details_in("CREATED")).message != waiting:
+        while (await cluster.details_in(JobStatus.CREATED)).message != waiting:
             pass
 
     run(scenario)
@@ -47,7 +52,7 @@ def test_a_job_that_waits_says_what_for() -> None:
 def test_a_job_that_waits_in_vain_fails_with_what_it_waited_for() -> None:
     async def scenario(cluster: Cluster) -> None:
         await cluster.submit(pipeline(2))
-        details = await cluster.details_in("FAILED")
+        details = await cluster.details_in(JobStatus.FAILED)
         assert "the job needs 2 slots and has 0 after waiting 0.2 s" in details.failures[0].exception
 
     run(scenario, slot_request_timeout="200 ms")
@@ -56,12 +61,12 @@ def test_a_job_that_waits_in_vain_fails_with_what_it_waited_for() -> None:
 def test_a_job_is_cancelled() -> None:
     async def scenario(cluster: Cluster) -> None:
         task_manager, tasks = await cluster.running_job()
-        cluster.dispatcher.send(cancel_job=dp.JobRequest(job_id="job"))
-        cancelled = [await task_manager.next("cancel") for _ in range(2)]
+        cluster.dispatcher.send(dp.CancelJob(JOB))
+        cancelled = [await task_manager.next(CancelTasks) for _ in range(2)]
         assert [(c.allocation_id, c.attempt_ids[0]) for c in cancelled] == tasks
         for allocation, attempt in tasks:
-            await task_manager.update(allocation, attempt, "CANCELED")
-        await cluster.details_in("CANCELED")
+            await task_manager.update(allocation, attempt, ExecutionState.CANCELED)
+        await cluster.details_in(JobStatus.CANCELED)
 
     run(scenario)
 
@@ -74,7 +79,7 @@ def test_a_task_manager_that_goes_fails_the_job_at_once(how: str, caplog: pytest
             await task_manager.close()
         else:
             task_manager.ended.cancel()
-        details = await cluster.details_in("FAILED")
+        details = await cluster.details_in(JobStatus.FAILED)
         assert details.failures[0].exception.startswith("SlotLost: task manager 127.0.0.1:1-a was lost: ")
 
     with caplog.at_level(logging.WARNING):
@@ -87,7 +92,7 @@ def test_a_task_manager_that_connects_again_was_lost() -> None:
         _, _ = await cluster.running_job()
         again = cluster.task_manager()
         assert not await again.offer("a0")
-        await cluster.details_in("FAILED")
+        await cluster.details_in(JobStatus.FAILED)
 
     run(scenario)
 
@@ -97,10 +102,10 @@ def test_slots_for_jobs_that_are_unknown_or_over_are_refused() -> None:
         task_manager, tasks = await cluster.running_job()
         assert not await task_manager.offer("b0", "unknown")
         for allocation, attempt in tasks:
-            await task_manager.update(allocation, attempt, "FAILED", "ValueError: bad")
-        await cluster.details_in("FAILED")
+            await task_manager.update(allocation, attempt, ExecutionState.FAILED, "ValueError: bad")
+        await cluster.details_in(JobStatus.FAILED)
         assert not await task_manager.offer("a0")
-        cluster.dispatcher.send(forget_job=dp.JobRequest(job_id="job"))
+        cluster.dispatcher.send(dp.ForgetJob(JOB))
         assert not await task_manager.offer("a0")
 
     run(scenario)
@@ -109,13 +114,12 @@ def test_slots_for_jobs_that_are_unknown_or_over_are_refused() -> None:
 def test_a_lost_worker_fails_the_job_with_its_reason() -> None:
     async def scenario(cluster: Cluster) -> None:
         task_manager, tasks = await cluster.running_job()
-        lost = pb.WorkerLost(allocation_id="a0", reason="slot worker process 7 was killed by SIGSEGV")
-        await task_manager.send(worker_lost=lost)
+        await task_manager.send(tm.WorkerLost(AllocationId("a0"), "slot worker process 7 was killed by SIGSEGV"))
         (survivor,) = [t for t in tasks if t[0] != "a0"]
-        assert (await task_manager.next("cancel")).attempt_ids == [survivor[1]]
-        assert (await task_manager.next("free_slot")).allocation_id == "a0"
-        await task_manager.update(*survivor, "CANCELED")
-        details = await cluster.details_in("FAILED")
+        assert (await task_manager.next(CancelTasks)).attempt_ids == (survivor[1],)
+        assert (await task_manager.next(tm.FreeSlot)).allocation_id == "a0"
+        await task_manager.update(*survivor, ExecutionState.CANCELED)
+        details = await cluster.details_in(JobStatus.FAILED)
         assert details.failures[0].exception == "SlotLost: slot worker process 7 was killed by SIGSEGV"
 
     run(scenario)
@@ -125,16 +129,15 @@ def test_a_lost_worker_fails_the_job_with_its_reason() -> None:
 def test_a_request_for_results_is_answered_when_the_one_who_was_asked_is_lost(lost: str) -> None:
     async def scenario(cluster: Cluster) -> None:
         task_manager, _ = await cluster.running_job()
-        job = cluster.service.jobs[JobId("job")]
+        job = cluster.service.jobs[JOB]
         operator = job.graph.vertices[0].operators[0].id
-        cluster.dispatcher.send(collect=dp.CollectRequest(job_id="job", operator_id=operator, request_id="r"))
-        asked = await task_manager.next("collect")
+        cluster.dispatcher.send(CollectRequest(JOB, operator, request_id="r"))
+        asked = await task_manager.next(tm.CollectFromTask)
         if lost == "worker":
-            gone = pb.WorkerLost(allocation_id=asked.allocation_id, reason="killed")
-            await task_manager.send(worker_lost=gone)
+            await task_manager.send(tm.WorkerLost(asked.allocation_id, "killed"))
         else:
             await task_manager.close()
-        answer = await cluster.dispatcher.next("collected")
+        answer = await cluster.dispatcher.next(CollectResponse)
         assert (answer.request_id, answer.error) == ("r", "the collecting task is not running")
 
     run(scenario)
@@ -145,7 +148,7 @@ def test_a_resource_manager_that_comes_back_is_told_what_is_needed() -> None:
         await cluster.submit(pipeline(3))
         await cluster.resource_manager.stop()
         await cluster.resource_manager.start()
-        register = await cluster.resource_manager.next("register")
+        register = await cluster.resource_manager.next(rm.RegisterJobManager)
         assert [(r.job_id, r.slots) for r in register.requirements] == [("job", 3)]
         assert register.address == cluster.service.address
 
@@ -155,15 +158,15 @@ def test_a_resource_manager_that_comes_back_is_told_what_is_needed() -> None:
 def test_a_dispatcher_that_comes_back_is_told_of_all_jobs() -> None:
     async def scenario(cluster: Cluster) -> None:
         task_manager, tasks = await cluster.running_job()
-        await cluster.details_in("RUNNING")
+        await cluster.details_in(JobStatus.RUNNING)
         await cluster.dispatcher.stop()
         await cluster.dispatcher.start()
-        register = await cluster.dispatcher.next("register")
+        register = await cluster.dispatcher.next(dp.RegisterJobManager)
         assert [(j.job_id, j.state) for j in register.jobs] == [("job", "RUNNING")]
-        cluster.dispatcher.send(start_job=dp.StartJob(graph=pipeline(2).to_proto()))
+        cluster.dispatcher.send(dp.StartJob(pipeline(2)))
         for allocation, attempt in tasks:
-            await task_manager.update(allocation, attempt, "FINISHED")
-        await cluster.details_in("FINISHED")
+            await task_manager.update(allocation, attempt, ExecutionState.FINISHED)
+        await cluster.details_in(JobStatus.FINISHED)
 
     run(scenario)
 
@@ -186,16 +189,16 @@ def test_a_peer_that_stays_away_is_the_services_failure() -> None:
 def test_a_job_manager_stops_its_jobs_before_the_dispatcher_gives_it_up_and_goes_on_when_it_is_back() -> None:
     async def scenario(cluster: Cluster) -> None:
         task_manager, _ = await cluster.running_job()
-        await cluster.details_in("RUNNING")
+        await cluster.details_in(JobStatus.RUNNING)
         await cluster.dispatcher.stop()
-        assert {(await task_manager.next("free_slot")).allocation_id for _ in range(2)} == {"a0", "a1"}
-        while (await cluster.resource_manager.next("requirement")).slots != 0:
+        assert {(await task_manager.next(tm.FreeSlot)).allocation_id for _ in range(2)} == {"a0", "a1"}
+        while (await cluster.resource_manager.next(rm.Requirement)).slots != 0:
             pass
         await cluster.dispatcher.start()
-        register = await cluster.dispatcher.next("register")
+        register = await cluster.dispatcher.next(dp.RegisterJobManager)
         assert [details.state for details in register.jobs] == ["RESTARTING"]
         assert "heartbeat.timeout" in register.jobs[0].message
-        assert (await cluster.resource_manager.next("requirement")).slots == 2
+        assert (await cluster.resource_manager.next(rm.Requirement)).slots == 2
 
     run(scenario, heartbeat_timeout="3 s", **{"restart-strategy.type": "fixed-delay"})
 
@@ -203,9 +206,9 @@ def test_a_job_manager_stops_its_jobs_before_the_dispatcher_gives_it_up_and_goes
 def test_a_job_that_has_ended_to_users_is_stopped_and_is_not_cancelled() -> None:
     async def scenario(cluster: Cluster) -> None:
         task_manager, _ = await cluster.running_job()
-        cluster.dispatcher.send(abandon_job=dp.AbandonJob(job_id="job", reason="it was reported as failed"))
-        assert {(await task_manager.next("free_slot")).allocation_id for _ in range(2)} == {"a0", "a1"}
-        details = await cluster.details_in("FAILED")
+        cluster.dispatcher.send(dp.AbandonJob(JOB, "it was reported as failed"))
+        assert {(await task_manager.next(tm.FreeSlot)).allocation_id for _ in range(2)} == {"a0", "a1"}
+        details = await cluster.details_in(JobStatus.FAILED)
         assert details.failures[0].exception == "it was reported as failed"
 
     run(scenario)

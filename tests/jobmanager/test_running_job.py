@@ -9,19 +9,21 @@ from typing import Any
 from job_graphs import pipeline
 
 from millstream.core.clock import SystemClock
-from millstream.core.jobs.ids import AllocationId, JobId, TaskManagerId
+from millstream.core.jobs.ids import NO_ALLOCATION, AllocationId, AttemptId, JobId, TaskManagerId, VertexId
+from millstream.core.jobs.states import ExecutionState
+from millstream.core.messages.snapshots import SnapshotResult
+from millstream.core.messages.sources import EnumeratorsCommand, ReaderEvent, SplitRequest
+from millstream.core.messages.task_manager import JobManagerCommand, TaskUpdate
 from millstream.core.processes.background import BackgroundTasks
 from millstream.core.settings.configuration import Configuration
 from millstream.jobmanager import events as ev
 from millstream.jobmanager.running_job import RunningJob
-from millstream.proto import dispatcher_pb2 as dp
-from millstream.proto import taskmanager_pb2 as pb
 
 
 class NoLinks:
     artifact_address = ""
 
-    def command(self, task_manager: TaskManagerId, command: pb.JobManagerCommand) -> None:
+    def command(self, task_manager: TaskManagerId, command: JobManagerCommand) -> None:
         """Nobody is there."""
 
     def declare(self, job_id: JobId, slots: int) -> None:
@@ -30,7 +32,7 @@ class NoLinks:
     def report_soon(self, job_id: JobId) -> None:
         """Nobody is there."""
 
-    def answer_snapshot(self, result: dp.SnapshotResult) -> None:
+    def answer_snapshot(self, result: SnapshotResult) -> None:
         """Nobody is there."""
 
     def in_charge(self) -> bool:
@@ -40,12 +42,12 @@ class NoLinks:
 class JobWithoutProcess(RunningJob):
     """Its enumerators only listen."""
 
-    heard: list[pb.EnumeratorsCommand]
+    heard: list[EnumeratorsCommand]
 
     def start_enumerators(self, states: Any) -> None:
         self.heard = []
 
-    def enumerators(self, command: pb.EnumeratorsCommand) -> bool:
+    def enumerators(self, command: EnumeratorsCommand) -> bool:
         self.heard.append(command)
         return True
 
@@ -66,16 +68,14 @@ def test_events_of_readers_of_earlier_attempts_do_not_reach_the_enumerators() ->
         (execution,) = job.master.execution_graph.executions
 
         def says(attempt_id: str, vertex_id: str = "v0", subtask: int = 0) -> int:
-            event = pb.ReaderEvent(
-                job_id="job", vertex_id=vertex_id, subtask=subtask, attempt_id=attempt_id, split_request="host"
-            )
+            request, attempt = SplitRequest("host"), AttemptId(attempt_id)
             before = len(job.heard)
-            job.task_manager_message(pb.TaskManagerMessage(reader_event=event))
+            job.task_manager_message(ReaderEvent(JobId("job"), VertexId(vertex_id), subtask, request, attempt))
             return len(job.heard) - before
 
         assert says(execution.attempt_id) == 1
         assert says("another") == says(execution.attempt_id, subtask=1) == says(execution.attempt_id, "v1") == 0
-        job.tell(ev.TaskChanged(pb.TaskUpdate(attempt_id=execution.attempt_id, state="FAILED")))
+        job.tell(ev.TaskChanged(TaskUpdate(NO_ALLOCATION, execution.attempt_id, ExecutionState.FAILED)))
         assert says(execution.attempt_id) == 0
         await job.stop()
         await background.cancel()

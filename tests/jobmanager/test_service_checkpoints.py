@@ -4,18 +4,28 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
-from fake_cluster import Cluster, FakeTaskManager, run
+from fake_cluster import Cluster, FakeTaskManager, Task, run
 from job_graphs import pipeline
 
+from millstream.core.jobs.failure_kinds import DeclineReason
+from millstream.core.jobs.failures import TaskFailure
 from millstream.core.jobs.graph import JobGraph
 from millstream.core.jobs.ids import JobId, OperatorId
+from millstream.core.jobs.states import ExecutionState, JobStatus
+from millstream.core.messages import task_manager as tm
+from millstream.core.messages.checkpoints import (
+    CheckpointAck,
+    CheckpointDecline,
+    CheckpointNotice,
+    CommitFailed,
+    InputsEnded,
+    TriggerCheckpoint,
+)
+from millstream.core.messages.deployment import CancelTasks, DeployTasks
 from millstream.core.snapshot import OperatorSnapshot, StateFile, StateKind, StateSnapshot
 from millstream.core.snapshot.metadata.operator_json import operators_from_json, operators_to_json
-from millstream.proto import taskmanager_pb2 as pb
-from millstream.proto.status_pb2 import TaskFailure
 
 
 def checkpointed(directory: Path | None, **options: str) -> JobGraph:
@@ -40,24 +50,21 @@ def operators(subtask: int) -> bytes:
 
 async def triggered(task_manager: FakeTaskManager) -> tuple[int, str]:
     """The next checkpoint that both tasks are asked for, and its folder."""
-    first = await task_manager.next("trigger_checkpoint")
-    second = await task_manager.next("trigger_checkpoint")
+    first = await task_manager.next(TriggerCheckpoint)
+    second = await task_manager.next(TriggerCheckpoint)
     while second.options.checkpoint_id != first.options.checkpoint_id:
-        first, second = second, await task_manager.next("trigger_checkpoint")
+        first, second = second, await task_manager.next(TriggerCheckpoint)
     return first.options.checkpoint_id, first.options.location
 
 
-async def acknowledge(task_manager: FakeTaskManager, tasks: list[tuple[str, str]], checkpoint_id: int) -> None:
+async def acknowledge(task_manager: FakeTaskManager, tasks: list[Task], checkpoint_id: int) -> None:
     for subtask, (allocation, attempt) in enumerate(tasks):
-        ack = pb.CheckpointAck(
-            allocation_id=allocation, attempt_id=attempt, checkpoint_id=checkpoint_id, operators=operators(subtask)
-        )
-        await task_manager.send(checkpoint_ack=ack)
+        await task_manager.send(CheckpointAck(allocation, attempt, checkpoint_id, operators(subtask)))
 
 
 async def completion(task_manager: FakeTaskManager, checkpoint_id: int) -> None:
     while True:
-        notice = await task_manager.next("checkpoint_notice")
+        notice = await task_manager.next(CheckpointNotice)
         if notice.checkpoint_id == checkpoint_id:
             assert notice.completed
             return
@@ -77,18 +84,18 @@ def test_a_checkpoint_completes_and_a_failed_task_restores_from_it(tmp_path: Pat
         statistics = cluster.service.jobs[JobId("job")].checkpoints
         assert statistics is not None
         allocation, attempt = tasks[1]
-        await task_manager.update(allocation, attempt, "FAILED", "ValueError: bad")
-        deploy = await task_manager.next("deploy")
+        await task_manager.update(allocation, attempt, ExecutionState.FAILED, "ValueError: bad")
+        deploy = await task_manager.next(DeployTasks)
         (task,) = deploy.tasks
         assert (deploy.allocation_id, task.subtask, task.attempt) == (allocation, 1, 1)
         assert task.restore_location == location
         assert operators_from_json(task.restore, "test") == operators_from_json(operators(1), "test")
-        await task_manager.update(allocation, task.attempt_id, "RUNNING")
+        await task_manager.update(allocation, task.attempt_id, ExecutionState.RUNNING)
         later, _ = await triggered(task_manager)
         assert later > checkpoint_id
         for held, finished in (tasks[0], (allocation, task.attempt_id)):
-            await task_manager.update(held, finished, "FINISHED")
-        details = await cluster.details_in("FINISHED")
+            await task_manager.update(held, finished, ExecutionState.FINISHED)
+        details = await cluster.details_in(JobStatus.FINISHED)
         assert details.failures[0].exception == "ValueError: bad"
 
     run(scenario)
@@ -98,8 +105,8 @@ def test_without_a_checkpoint_a_job_starts_from_nothing(tmp_path: Path) -> None:
     async def scenario(cluster: Cluster) -> None:
         task_manager, tasks = await cluster.running_job(checkpointed(tmp_path))
         await triggered(task_manager)
-        await task_manager.update(*tasks[0], "FAILED", "ValueError: bad")
-        (task,) = (await task_manager.next("deploy")).tasks
+        await task_manager.update(*tasks[0], ExecutionState.FAILED, "ValueError: bad")
+        (task,) = (await task_manager.next(DeployTasks)).tasks
         assert (task.restore, task.restore_location, task.attempt) == (b"", "", 1)
 
     run(scenario)
@@ -110,20 +117,17 @@ def test_a_checkpoint_that_is_declined_too_often_fails_the_job(tmp_path: Path) -
         graph = checkpointed(tmp_path, **{"restart-strategy.type": "none"})
         task_manager, tasks = await cluster.running_job(graph)
         checkpoint_id, _ = await triggered(task_manager)
-        decline: dict[str, Any] = {"checkpoint_id": checkpoint_id, "reason": "NOT_WRITTEN"}
         allocation, attempt = tasks[0]
         raised = TaskFailure(
             exception="OSError: disk full", traceback="Traceback ...\n", task_name="task", operator_name="map",
             vertex_id=graph.vertices[0].id, final=True,
         )  # fmt: skip
-        message = pb.CheckpointDecline(
-            allocation_id=allocation, attempt_id=attempt, message="disk full", failure=raised, **decline
-        )
-        await task_manager.send(checkpoint_decline=message)
+        decline = CheckpointDecline(allocation, attempt, checkpoint_id, DeclineReason.NOT_WRITTEN, "disk full", raised)
+        await task_manager.send(decline)
         for held, running in tasks:
-            assert (await task_manager.next("cancel")).allocation_id == held
-            await task_manager.update(held, running, "CANCELED")
-        details = await cluster.details_in("FAILED")
+            assert (await task_manager.next(CancelTasks)).allocation_id == held
+            await task_manager.update(held, running, ExecutionState.CANCELED)
+        details = await cluster.details_in(JobStatus.FAILED)
         assert details.failures[0].exception.startswith("CheckpointFailure: checkpoint 1 failed")
         assert "disk full" in details.failures[0].exception
         assert details.failures[0].traceback == f"Traceback ...\n\n{details.failures[0].exception}"
@@ -137,15 +141,15 @@ def test_when_all_inputs_have_ended_a_last_checkpoint_is_taken_and_failed_commit
         graph = checkpointed(tmp_path, **{"execution.checkpointing.interval": "1 h"})
         task_manager, tasks = await cluster.running_job(graph)
         for allocation, attempt in tasks:
-            await task_manager.send(inputs_ended=pb.InputsEnded(allocation_id=allocation, attempt_id=attempt))
+            await task_manager.send(InputsEnded(allocation, attempt))
         checkpoint_id, _ = await triggered(task_manager)
         for subtask, (allocation, attempt) in enumerate(tasks):
-            ack = pb.CheckpointAck(
-                allocation_id=allocation, attempt_id=attempt, checkpoint_id=checkpoint_id, operators=operators(subtask),
+            ack = CheckpointAck(
+                allocation, attempt, checkpoint_id, operators(subtask),
                 start_delay_ms=3, processed_bytes=4, persisted_bytes=5, unaligned=True,
             )  # fmt: skip
-            await task_manager.send(checkpoint_ack=ack)
-        told = [await task_manager.next("checkpoint_notice") for _ in tasks]
+            await task_manager.send(ack)
+        told = [await task_manager.next(CheckpointNotice) for _ in tasks]
         assert all(notice.completed and notice.checkpoint_id == checkpoint_id for notice in told)
         checkpoints = cluster.service.jobs[JobId("job")].checkpoints
         assert checkpoints is not None
@@ -154,10 +158,9 @@ def test_when_all_inputs_have_ended_a_last_checkpoint_is_taken_and_failed_commit
         measured = (metrics.start_delay_ms, metrics.processed_bytes, metrics.persisted_bytes, metrics.unaligned)
         assert measured == (3, 4, 5, True)
         allocation, attempt = tasks[1]
-        failed = {"allocation_id": allocation, "attempt_id": attempt, "checkpoint_id": checkpoint_id}
-        await task_manager.send(commit_failed=pb.CommitFailed(message="the broker is away", **failed))
-        again = await task_manager.next("checkpoint_notice")
-        assert (again.checkpoint_id, again.completed, list(again.attempt_ids)) == (checkpoint_id, True, [attempt])
+        await task_manager.send(CommitFailed(allocation, attempt, checkpoint_id, "the broker is away"))
+        again = await task_manager.next(CheckpointNotice)
+        assert (again.checkpoint_id, again.completed, again.attempt_ids) == (checkpoint_id, True, (attempt,))
 
     run(scenario)
 
@@ -172,7 +175,7 @@ def test_workers_are_told_whether_a_last_checkpoint_will_be_taken(tmp_path: Path
         task_manager = cluster.task_manager()
         assert await task_manager.offer("a0")
         assert await task_manager.offer("a1")
-        start = await task_manager.next("start_worker")
+        start = await task_manager.next(tm.StartWorker)
         assert start.configuration["execution.checkpointing.interval"] == "0 ms"
         assert start.configuration["execution.checkpointing.checkpoints-after-tasks-finish.enabled"] == "true"
 
@@ -191,7 +194,7 @@ def test_settings_that_are_refused_fail_the_job_with_the_reason(
 ) -> None:
     async def scenario(cluster: Cluster) -> None:
         await cluster.submit(checkpointed(tmp_path, **{key: value}))
-        details = await cluster.details_in("FAILED")
+        details = await cluster.details_in(JobStatus.FAILED)
         assert reason in details.failures[0].exception
 
     run(scenario)
@@ -201,7 +204,7 @@ def test_a_directory_for_checkpoints_that_cannot_be_made_fails_the_job_whatever_
     async def scenario(cluster: Cluster) -> None:
         (tmp_path / "file").touch()
         await cluster.submit(checkpointed(tmp_path / "file"))
-        details = await cluster.details_in("FAILED")
+        details = await cluster.details_in(JobStatus.FAILED)
         (failure,) = details.failures
         assert failure.exception.startswith(f"option 'execution.checkpointing.dir': file://{tmp_path}/file: ")
 

@@ -9,30 +9,42 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fake_cluster import Cluster, FakeTaskManager, run
+from fake_cluster import Cluster, FakeTaskManager, Task, run
 from job_graphs import pipeline
 from test_service_checkpoints import acknowledge, checkpointed, completion, operators, triggered
 from waiting import wait_until
 
+from millstream.core.jobs.failure_kinds import DeclineReason
 from millstream.core.jobs.graph import JobGraph
 from millstream.core.jobs.ids import JobId, OperatorId
+from millstream.core.jobs.states import ExecutionState, JobStatus
+from millstream.core.messages import dispatcher as dp
+from millstream.core.messages import resource_manager as rm
+from millstream.core.messages.checkpoints import CheckpointAck, CheckpointDecline, TriggerCheckpoint
+from millstream.core.messages.deployment import CancelTasks, DeployTasks
+from millstream.core.messages.snapshots import (
+    CheckpointAnswer,
+    CheckpointQuery,
+    CheckpointView,
+    SnapshotKind,
+    SnapshotRequest,
+    SnapshotResult,
+)
 from millstream.core.snapshot import FileSystemStorage, OperatorSnapshot, StateFile, StateKind, StateSnapshot
 from millstream.core.snapshot.metadata.operator_json import operators_from_json, operators_to_json
-from millstream.proto import dispatcher_pb2 as dp
-from millstream.proto import taskmanager_pb2 as pb
 
+JOB = JobId("job")
 NO_PERIODIC = {"execution.checkpointing.interval": "0 ms"}
 
 
 def ask(cluster: Cluster, trigger: str, **wanted: Any) -> None:
-    request = dp.SnapshotRequest(**{"job_id": "job", "trigger_id": trigger, **wanted})
-    cluster.dispatcher.send(snapshot=request)
+    cluster.dispatcher.send(SnapshotRequest(**{"job_id": JOB, "trigger_id": trigger, **wanted}))
 
 
-async def running(cluster: Cluster, graph: JobGraph) -> tuple[FakeTaskManager, list[tuple[str, str]]]:
+async def running(cluster: Cluster, graph: JobGraph) -> tuple[FakeTaskManager, list[Task]]:
     """A job whose tasks are known to run."""
     started = await cluster.running_job(graph)
-    while {s.state for v in (await cluster.details_in("RUNNING")).vertices for s in v.subtasks} != {"RUNNING"}:
+    while {s.state for v in (await cluster.details_in(JobStatus.RUNNING)).vertices for s in v.subtasks} != {"RUNNING"}:
         pass
     return started
 
@@ -50,10 +62,9 @@ def names(folder: Path) -> list[str]:
     return [entry.name for entry in folder.iterdir()]
 
 
-async def query(cluster: Cluster, kind: Any = dp.CheckpointQuery.OVERVIEW, **wanted: Any) -> Any:
-    asked = dp.CheckpointQuery(**{"request_id": "q", "job_id": "job", "kind": kind, **wanted})
-    cluster.dispatcher.send(checkpoint_query=asked)
-    answer = await cluster.dispatcher.next("checkpoint_answer")
+async def query(cluster: Cluster, kind: CheckpointView = CheckpointView.OVERVIEW, **wanted: Any) -> Any:
+    cluster.dispatcher.send(CheckpointQuery(**{"request_id": "q", "job_id": JOB, "kind": kind, **wanted}))
+    answer = await cluster.dispatcher.next(CheckpointAnswer)
     assert answer.request_id == "q"
     assert bool(answer.error) != bool(answer.json)
     return answer.error or json.loads(answer.json)
@@ -63,7 +74,7 @@ async def savepoint_of(cluster: Cluster, task_manager: FakeTaskManager, tasks: A
     ask(cluster, "t1", **wanted)
     checkpoint_id, location = await triggered(task_manager)
     await acknowledge(task_manager, tasks, checkpoint_id)
-    result = await cluster.dispatcher.next("snapshot_result")
+    result = await cluster.dispatcher.next(SnapshotResult)
     assert (result.trigger_id, result.checkpoint_id, result.location, result.error) == (
         "t1", checkpoint_id, location, "",
     )  # fmt: skip
@@ -90,7 +101,7 @@ def test_the_format_travels_with_the_barrier(tmp_path: Path, wanted: str, native
         option = {"execution.checkpointing.savepoint-dir": str(tmp_path)}
         task_manager, _ = await running(cluster, checkpointed(None, **NO_PERIODIC, **option))
         ask(cluster, "t1", format=wanted)
-        trigger = await task_manager.next("trigger_checkpoint")
+        trigger = await task_manager.next(TriggerCheckpoint)
         assert (trigger.options.savepoint, trigger.options.native) == (True, native)
         assert trigger.options.location.startswith(f"{tmp_path.as_uri()}/savepoint-job-")
 
@@ -100,7 +111,7 @@ def test_the_format_travels_with_the_barrier(tmp_path: Path, wanted: str, native
 def test_a_checkpoint_on_demand_is_answered_with_where_it_is(tmp_path: Path) -> None:
     async def scenario(cluster: Cluster) -> None:
         task_manager, tasks = await running(cluster, checkpointed(tmp_path, **NO_PERIODIC))
-        await savepoint_of(cluster, task_manager, tasks, kind=dp.SnapshotRequest.CHECKPOINT, full=True)
+        await savepoint_of(cluster, task_manager, tasks, kind=SnapshotKind.CHECKPOINT, full=True)
         assert (tmp_path / "job" / "chk-1" / "_metadata.json").exists()
 
     run(scenario)
@@ -112,7 +123,7 @@ def test_the_same_request_again_is_answered_again_and_does_nothing(tmp_path: Pat
         ask(cluster, "t1", target_directory=str(tmp_path))
         folder = await savepoint_of(cluster, task_manager, tasks, target_directory=str(tmp_path))
         ask(cluster, "t1", target_directory=str(tmp_path))
-        again = await cluster.dispatcher.next("snapshot_result")
+        again = await cluster.dispatcher.next(SnapshotResult)
         assert again.location == folder.as_uri()
         assert names(tmp_path) == [folder.name]
 
@@ -128,7 +139,7 @@ def test_a_result_waits_for_a_dispatcher_that_is_away(tmp_path: Path) -> None:
         await acknowledge(task_manager, tasks, checkpoint_id)
         await eventually(lambda: list(tmp_path.rglob("_metadata.json")))
         await cluster.dispatcher.start()
-        result = await cluster.dispatcher.next("snapshot_result")
+        result = await cluster.dispatcher.next(SnapshotResult)
         assert (result.trigger_id, result.location) == ("t1", location)
 
     run(scenario)
@@ -138,9 +149,9 @@ def test_what_cannot_be_done_is_answered_with_the_reason(tmp_path: Path) -> None
     async def scenario(cluster: Cluster) -> None:
         async def error(trigger: str, **wanted: Any) -> str:
             ask(cluster, trigger, **wanted)
-            result = await cluster.dispatcher.next("snapshot_result")
+            result = await cluster.dispatcher.next(SnapshotResult)
             assert result.trigger_id == trigger
-            return str(result.error)
+            return result.error
 
         assert "does not run job nobody" in await error("t1", job_id="nobody")
         assert "does not run job nobody" in await query(cluster, job_id="nobody")
@@ -150,12 +161,12 @@ def test_what_cannot_be_done_is_answered_with_the_reason(tmp_path: Path) -> None
         assert "'ODD' is no format of a savepoint: it is one of CANONICAL, NATIVE" in await error("t4", format="ODD")
         (tmp_path / "file").touch()
         assert str(tmp_path / "file") in await error("t5", target_directory=str(tmp_path / "file"))
-        cluster.dispatcher.send(cancel_job=dp.JobRequest(job_id="job"))
-        await cluster.details_in("CANCELED")
-        assert (await cluster.resource_manager.next("requirement")).slots == 0
+        cluster.dispatcher.send(dp.CancelJob(JOB))
+        await cluster.details_in(JobStatus.CANCELED)
+        assert (await cluster.resource_manager.next(rm.Requirement)).slots == 0
         assert await error("t6", target_directory=str(tmp_path)) == "job job has ended, it is CANCELED"
         await cluster.submit(pipeline_with_odd_settings())
-        assert (await cluster.details_in("FAILED")).checkpoints == b""
+        assert (await cluster.details_in(JobStatus.FAILED)).checkpoints == b""
         assert "has ended" in await error("t7", job_id="odd")
         assert "job odd takes no checkpoints: option" in await query(cluster, job_id="odd")
 
@@ -171,20 +182,19 @@ def pipeline_with_odd_settings() -> JobGraph:
 def test_what_is_known_of_checkpoints_is_answered_and_outlives_the_job(tmp_path: Path) -> None:
     async def scenario(cluster: Cluster) -> None:
         task_manager, tasks = await running(cluster, checkpointed(tmp_path, **NO_PERIODIC))
-        await savepoint_of(cluster, task_manager, tasks, kind=dp.SnapshotRequest.CHECKPOINT)
-        kinds = dp.CheckpointQuery
+        await savepoint_of(cluster, task_manager, tasks, kind=SnapshotKind.CHECKPOINT)
         assert (await query(cluster))["counts"]["completed"] == 1
-        assert (await query(cluster, kinds.CONFIG))["state_backend"] == "hashmap"
-        details = await query(cluster, kinds.DETAILS, checkpoint_id=1)
+        assert (await query(cluster, CheckpointView.CONFIG))["state_backend"] == "hashmap"
+        details = await query(cluster, CheckpointView.DETAILS, checkpoint_id=1)
         assert details["tasks"]["v0"]["num_acknowledged_subtasks"] == 2
-        subtasks = await query(cluster, kinds.SUBTASKS, checkpoint_id=1, vertex_id="v0")
+        subtasks = await query(cluster, CheckpointView.SUBTASKS, checkpoint_id=1, vertex_id="v0")
         assert [s["status"] for s in subtasks["subtasks"]] == ["completed", "completed"]
-        assert "has no checkpoint 7" in await query(cluster, kinds.DETAILS, checkpoint_id=7)
-        assert "has no vertex v9" in await query(cluster, kinds.SUBTASKS, checkpoint_id=1, vertex_id="v9")
-        assert (await cluster.details_in("RUNNING")).checkpoints == b""
+        assert "has no checkpoint 7" in await query(cluster, CheckpointView.DETAILS, checkpoint_id=7)
+        assert "has no vertex v9" in await query(cluster, CheckpointView.SUBTASKS, checkpoint_id=1, vertex_id="v9")
+        assert (await cluster.details_in(JobStatus.RUNNING)).checkpoints == b""
         for allocation, attempt in tasks:
-            await task_manager.update(allocation, attempt, "FINISHED")
-        known = json.loads((await cluster.details_in("FINISHED")).checkpoints)
+            await task_manager.update(allocation, attempt, ExecutionState.FINISHED)
+        known = json.loads((await cluster.details_in(JobStatus.FINISHED)).checkpoints)
         assert known["overview"]["counts"]["completed"] == 1
         assert known["config"]["checkpoint_storage"] == "filesystem"
         assert known["details"]["1"]["discarded"]
@@ -199,14 +209,14 @@ async def made_snapshot(cluster: Cluster, tmp_path: Path, **wanted: Any) -> Path
     graph = checkpointed(tmp_path / "checkpoints", **NO_PERIODIC, **retained)
     task_manager, tasks = await running(cluster, graph)
     folder = await savepoint_of(cluster, task_manager, tasks, **wanted)
-    cluster.dispatcher.send(cancel_job=dp.JobRequest(job_id="job"))
+    cluster.dispatcher.send(dp.CancelJob(JOB))
     for allocation, attempt in tasks:
-        assert (await task_manager.next("cancel")).allocation_id == allocation
-        await task_manager.update(allocation, attempt, "CANCELED")
-    await cluster.details_in("CANCELED")
-    assert (await cluster.resource_manager.next("requirement")).slots == 0
-    cluster.dispatcher.send(forget_job=dp.JobRequest(job_id="job"))
-    await eventually(lambda: JobId("job") not in cluster.service.jobs)
+        assert (await task_manager.next(CancelTasks)).allocation_id == allocation
+        await task_manager.update(allocation, attempt, ExecutionState.CANCELED)
+    await cluster.details_in(JobStatus.CANCELED)
+    assert (await cluster.resource_manager.next(rm.Requirement)).slots == 0
+    cluster.dispatcher.send(dp.ForgetJob(JOB))
+    await eventually(lambda: JOB not in cluster.service.jobs)
     await task_manager.close()
     return folder
 
@@ -226,31 +236,31 @@ def test_a_job_starts_from_a_savepoint_and_leaves_it_alone(tmp_path: Path) -> No
             await task_manager.run_worker(allocation)
         tasks = []
         for subtask in range(2):
-            deploy = await task_manager.next("deploy")
+            deploy = await task_manager.next(DeployTasks)
             (task,) = deploy.tasks
             assert (task.restore_location, task.restored_checkpoint_id) == (folder.as_uri(), 1)
             assert operators_from_json(task.restore, "") == operators_from_json(operators(subtask), "")
-            await task_manager.update(deploy.allocation_id, task.attempt_id, "RUNNING")
+            await task_manager.update(deploy.allocation_id, task.attempt_id, ExecutionState.RUNNING)
             tasks.append((deploy.allocation_id, task.attempt_id))
         overview = await query(cluster)
         assert overview["counts"]["restored"] == 1
         assert overview["latest"]["restored"]["external_path"] == folder.as_uri()
-        ask(cluster, "t2", kind=dp.SnapshotRequest.CHECKPOINT)
-        trigger = await task_manager.next("trigger_checkpoint")
+        ask(cluster, "t2", kind=SnapshotKind.CHECKPOINT)
+        trigger = await task_manager.next(TriggerCheckpoint)
         assert trigger.options.checkpoint_id == 2
         assert trigger.options.full
         await acknowledge(task_manager, tasks, 2)
         await completion(task_manager, 2)
         for allocation, attempt in tasks:
-            await task_manager.update(allocation, attempt, "FINISHED")
-        await cluster.details_in("FINISHED")
+            await task_manager.update(allocation, attempt, ExecutionState.FINISHED)
+        await cluster.details_in(JobStatus.FINISHED)
         assert (folder / "_metadata.json").exists()
 
     run(scenario)
 
 
-@pytest.mark.parametrize("kind", [dp.SnapshotRequest.SAVEPOINT, dp.SnapshotRequest.CHECKPOINT])
-def test_a_claimed_snapshot_goes_when_the_next_checkpoint_is_there(tmp_path: Path, kind: Any) -> None:
+@pytest.mark.parametrize("kind", [SnapshotKind.SAVEPOINT, SnapshotKind.CHECKPOINT])
+def test_a_claimed_snapshot_goes_when_the_next_checkpoint_is_there(tmp_path: Path, kind: SnapshotKind) -> None:
     async def scenario(cluster: Cluster) -> None:
         folder = await made_snapshot(cluster, tmp_path, kind=kind, target_directory=str(tmp_path))
         assert (folder / "_metadata.json").exists()
@@ -275,13 +285,13 @@ def test_a_claimed_snapshot_stays_when_the_job_never_ran_on_it(tmp_path: Path) -
             assert await task_manager.offer(allocation)
         for allocation in ("b0", "b1"):
             await task_manager.run_worker(allocation)
-        deployed = [await task_manager.next("deploy") for _ in range(2)]
+        deployed = [await task_manager.next(DeployTasks) for _ in range(2)]
         tasks = [(d.allocation_id, d.tasks[0].attempt_id) for d in deployed]
-        await task_manager.update(*tasks[0], "RUNNING")
-        await task_manager.update(*tasks[1], "FAILED", "ValueError: in open")
-        await task_manager.next("cancel")
-        await task_manager.update(*tasks[0], "CANCELED")
-        await cluster.details_in("FAILED")
+        await task_manager.update(*tasks[0], ExecutionState.RUNNING)
+        await task_manager.update(*tasks[1], ExecutionState.FAILED, "ValueError: in open")
+        await task_manager.next(CancelTasks)
+        await task_manager.update(*tasks[0], ExecutionState.CANCELED)
+        await cluster.details_in(JobStatus.FAILED)
         await cluster.stop()
         assert (folder / "_metadata.json").exists()
 
@@ -303,7 +313,7 @@ def test_a_snapshot_that_is_refused_fails_the_job_before_anything_is_deployed(
     async def scenario(cluster: Cluster) -> None:
         wanted = path if ":" in path else str(tmp_path / path)
         await cluster.submit(checkpointed(tmp_path, **{"execution.state-recovery.path": wanted}))
-        details = await cluster.details_in("FAILED")
+        details = await cluster.details_in(JobStatus.FAILED)
         (failure,) = details.failures
         assert failure.exception.startswith("RestoreFailed: ")
         assert reason in failure.exception
@@ -316,7 +326,7 @@ def test_files_of_an_aborted_checkpoint_go_even_when_they_are_written_late(tmp_p
         graph = checkpointed(tmp_path, **{"execution.checkpointing.tolerable-failed-checkpoints": "9"})
         task_manager, tasks = await running(cluster, graph)
         first, _ = await triggered(task_manager)
-        storage = FileSystemStorage(str(tmp_path), JobId("job"))
+        storage = FileSystemStorage(str(tmp_path), JOB)
         folder = tmp_path / "job" / f"chk-{first}"
 
         def write() -> None:
@@ -326,10 +336,7 @@ def test_files_of_an_aborted_checkpoint_go_even_when_they_are_written_late(tmp_p
 
         write()
         allocation, attempt = tasks[0]
-        decline: dict[str, Any] = {"checkpoint_id": first, "reason": "NOT_WRITTEN", "message": "full"}
-        await task_manager.send(
-            checkpoint_decline=pb.CheckpointDecline(allocation_id=allocation, attempt_id=attempt, **decline)
-        )
+        await task_manager.send(CheckpointDecline(allocation, attempt, first, DeclineReason.NOT_WRITTEN, "full"))
         second, _ = await triggered(task_manager)
         await gone(folder)
         write()
@@ -338,15 +345,15 @@ def test_files_of_an_aborted_checkpoint_go_even_when_they_are_written_late(tmp_p
         await gone(folder)
         write()
         for task in tasks:
-            await task_manager.update(*task, "FINISHED")
-        await cluster.details_in("FINISHED")
+            await task_manager.update(*task, ExecutionState.FINISHED)
+        await cluster.details_in(JobStatus.FINISHED)
         await gone(tmp_path / "job")
 
     run(scenario)
 
 
 async def acknowledge_with(
-    task_manager: FakeTaskManager, tasks: list[tuple[str, str]], checkpoint_id: int, shared: Path, new: bool = True
+    task_manager: FakeTaskManager, tasks: list[Task], checkpoint_id: int, shared: Path, new: bool = True
 ) -> None:
     """The first task's keyed state is this one file, which checkpoints share."""
     if new:
@@ -356,10 +363,7 @@ async def acknowledge_with(
     state = StateSnapshot("s", StateKind.VALUE, key_type={"type": "basic", "name": "Long"}, files=(file,))
     held = operators_to_json([OperatorSnapshot(OperatorId("v0"), None, "v0", 2, 128, (state,))])
     for (allocation, attempt), content in zip(tasks, (held, b""), strict=True):
-        ack = pb.CheckpointAck(
-            allocation_id=allocation, attempt_id=attempt, checkpoint_id=checkpoint_id, operators=content
-        )
-        await task_manager.send(checkpoint_ack=ack)
+        await task_manager.send(CheckpointAck(allocation, attempt, checkpoint_id, content))
 
 
 def test_a_file_that_a_checkpoint_under_way_may_refer_to_stays(tmp_path: Path) -> None:

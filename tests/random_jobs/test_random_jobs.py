@@ -15,7 +15,6 @@ import os
 import random
 import shutil
 import signal
-import sys
 import threading
 import time
 from collections import Counter
@@ -28,21 +27,17 @@ from typing import Any
 import cloudpickle
 import pyarrow.parquet as pq
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parent.parent / "integration"))
 import random_oracle
 import random_plans
 import random_program
 from random_runs import Event, Leg, legs
-from system import DEADLINE, Cluster, processes_with, wait_until
+from system import DEADLINE, ENDED, Cluster, running_cluster, wait_until
 
 from millstream.common import Configuration
 from millstream.core.errors import MillstreamError
 from millstream.datastream import StreamExecutionEnvironment
 
-pytestmark = pytest.mark.process
-
-ENDED = ("FINISHED", "FAILED", "CANCELED")
+pytestmark = [pytest.mark.process, pytest.mark.alone]
 
 for module in (random_oracle, random_plans, random_program):
     cloudpickle.register_pickle_by_value(module)
@@ -50,21 +45,15 @@ for module in (random_oracle, random_plans, random_program):
 
 @pytest.fixture(scope="module")
 def job_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    made = Cluster(tmp_path_factory.mktemp("jobs"))
-    made.start(
-        2, 2,
-        **{
-            "heartbeat.interval": "500 ms",
-            "heartbeat.timeout": "10 s",
-            "slot.request.timeout": "60 s",
-            "execution.checkpointing.local-backup.dirs": str(made.directory / "local"),
-        },
-    )  # fmt: skip
-    try:
+    directory = tmp_path_factory.mktemp("jobs")
+    options = {
+        "heartbeat.interval": "500 ms",
+        "heartbeat.timeout": "10 s",
+        "slot.request.timeout": "60 s",
+        "execution.checkpointing.local-backup.dirs": str(directory / "local"),
+    }
+    with running_cluster(directory, 2, 2, **options) as made:
         yield made
-    finally:
-        made.stop()
-    wait_until(lambda: not processes_with(str(made.directory)), "every process of the cluster to be gone")
 
 
 class RandomJob:
@@ -100,7 +89,7 @@ class RandomJob:
         options = {
             **leg.options,
             "execution.target": "remote",
-            "dispatcher.rpc.port": dispatcher_port(self._cluster),
+            "dispatcher.rpc.port": str(self._cluster.ports["dispatcher.rpc.port"]),
             "execution.state-recovery.path": self._snapshot,
         }
         if "execution.checkpointing.storage" not in options:
@@ -306,11 +295,6 @@ class Running:
     def newest_checkpoint(self) -> str:
         newest = self._cluster.get(f"/jobs/{self._id}/checkpoints")["latest"]["completed"]
         return str(newest["external_path"]) if newest else ""
-
-
-def dispatcher_port(cluster: Cluster) -> str:
-    lines = (cluster.directory / "conf" / "config.yaml").read_text().splitlines()
-    return next(line.split(":")[-1].strip(" \"'") for line in lines if line.startswith("dispatcher.rpc.port"))
 
 
 def written(folder: Path, form: str) -> Counter[Any]:

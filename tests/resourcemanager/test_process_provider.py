@@ -59,54 +59,45 @@ def token_of(record: ProcessRecord) -> str:
 
 
 @pytest.mark.process
-def test_starts_as_many_as_are_wanted_and_stops_them(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        async with providing(tmp_path, WAITS) as provider:
-            provider.request(2)
-            await until(lambda: len(records(tmp_path)) == 2)
-            started = records(tmp_path)
-            assert all(record.is_running() for record in started)
-            assert all(os.getsid(record.pid) == record.pid for record in started)
-            first = started[0]
-            assert [r.pid for r in processes_with("MILLSTREAM_PROVIDER_TOKEN", token_of(first))] == [first.pid]
-            assert provider.registered(token_of(started[0]))
-            assert not provider.registered("someone else's")
-            assert not provider.registered("")
-            provider.request(2)
-            await until(lambda: len(records(tmp_path)) == 3)
-        assert not any(record.is_running() for record in started)
-
-    asyncio.run(scenario())
+async def test_starts_as_many_as_are_wanted_and_stops_them(tmp_path: Path) -> None:
+    async with providing(tmp_path, WAITS) as provider:
+        provider.request(2)
+        await until(lambda: len(records(tmp_path)) == 2)
+        started = records(tmp_path)
+        assert all(record.is_running() for record in started)
+        assert all(os.getsid(record.pid) == record.pid for record in started)
+        first = started[0]
+        assert [r.pid for r in processes_with("MILLSTREAM_PROVIDER_TOKEN", token_of(first))] == [first.pid]
+        assert provider.registered(token_of(started[0]))
+        assert not provider.registered("someone else's")
+        assert not provider.registered("")
+        provider.request(2)
+        await until(lambda: len(records(tmp_path)) == 3)
+    assert not any(record.is_running() for record in started)
 
 
 @pytest.mark.process
-def test_a_released_process_that_does_not_end_is_killed(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        async with providing(tmp_path, STUBBORN) as provider:
-            provider.request(1)
-            await until(lambda: any(p.read_text() for p in (tmp_path / "log").glob("*.out")))
-            (record,) = records(tmp_path)
-            assert provider.registered(token_of(record))
-            provider.request(0)
-            provider.release(token_of(record))
-            await until(lambda: not record.is_running() and not records(tmp_path))
-
-    asyncio.run(scenario())
+async def test_a_released_process_that_does_not_end_is_killed(tmp_path: Path) -> None:
+    async with providing(tmp_path, STUBBORN) as provider:
+        provider.request(1)
+        await until(lambda: any(p.read_text() for p in (tmp_path / "log").glob("*.out")))
+        (record,) = records(tmp_path)
+        assert provider.registered(token_of(record))
+        provider.request(0)
+        provider.release(token_of(record))
+        await until(lambda: not record.is_running() and not records(tmp_path))
 
 
 @pytest.mark.process
-def test_one_that_is_lost_and_does_not_come_back_is_ended(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        async with providing(tmp_path, WAITS, heartbeat__timeout="50 ms") as provider:
-            provider.request(1)
-            await until(lambda: len(records(tmp_path)) == 1)
-            (record,) = records(tmp_path)
-            assert provider.registered(token_of(record))
-            provider.request(0)
-            provider.lost(token_of(record))
-            await until(lambda: not record.is_running())
-
-    asyncio.run(scenario())
+async def test_one_that_is_lost_and_does_not_come_back_is_ended(tmp_path: Path) -> None:
+    async with providing(tmp_path, WAITS, heartbeat__timeout="50 ms") as provider:
+        provider.request(1)
+        await until(lambda: len(records(tmp_path)) == 1)
+        (record,) = records(tmp_path)
+        assert provider.registered(token_of(record))
+        provider.request(0)
+        provider.lost(token_of(record))
+        await until(lambda: not record.is_running())
 
 
 @pytest.mark.process
@@ -124,43 +115,39 @@ def test_deaths_before_registering_are_replaced_and_explained(tmp_path: Path, ca
 
 
 @pytest.mark.process
-def test_a_command_that_cannot_be_started_is_a_death_too(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    async def scenario() -> None:
-        provider = FastProvider(Configuration({"io.tmp.dirs": str(tmp_path)}), lambda _: ["/no/such/python"])
-        await provider.start(ADDRESS)
-        try:
-            provider.request(1)
-            await until(lambda: "cannot start a process" in caplog.text)
-        finally:
-            await provider.stop()
-
-    asyncio.run(scenario())
+async def test_a_command_that_cannot_be_started_is_a_death_too(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    provider = FastProvider(Configuration({"io.tmp.dirs": str(tmp_path)}), lambda _: ["/no/such/python"])
+    await provider.start(ADDRESS)
+    try:
+        provider.request(1)
+        await until(lambda: "cannot start a process" in caplog.text)
+    finally:
+        await provider.stop()
 
 
 @pytest.mark.process
-def test_a_resource_manager_that_comes_back_takes_its_processes_over(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        process = await asyncio.create_subprocess_exec(sys.executable, "-c", WAITS, start_new_session=True)
-        try:
-            details = {"owner": ADDRESS, "token": "t1", "log": str(tmp_path / "a.log")}
-            ProcessRecord.of("taskmanager", process.pid, details).write(tmp_path / "run" / "taskmanager-a.json")
-            foreign = {**details, "owner": "127.0.0.1:9", "token": "t2"}
-            ProcessRecord.of("taskmanager", os.getpid(), foreign).write(tmp_path / "run" / "taskmanager-b.json")
-            gone = ProcessRecord("taskmanager", process.pid, 1, {**details, "token": "t3"})
-            gone.write(tmp_path / "run" / "taskmanager-c.json")
-            provider = FastProvider(Configuration({"io.tmp.dirs": str(tmp_path)}))
-            provider.STOP_TIMEOUT = DEADLINE  # on a busy machine, even one that ends by itself takes its time
-            await provider.start(ADDRESS)
-            assert [provider.registered(token) for token in ("t1", "t2", "t3")] == [True, False, False]
-            await provider.stop()
-            assert await asyncio.wait_for(process.wait(), DEADLINE) == -signal.SIGTERM
-            assert [path.name for path in read_records(tmp_path / "run")] == ["taskmanager-b.json"]
-        finally:
-            if process.returncode is None:
-                process.kill()
-                await process.wait()
-
-    asyncio.run(scenario())
+async def test_a_resource_manager_that_comes_back_takes_its_processes_over(tmp_path: Path) -> None:
+    process = await asyncio.create_subprocess_exec(sys.executable, "-c", WAITS, start_new_session=True)
+    try:
+        details = {"owner": ADDRESS, "token": "t1", "log": str(tmp_path / "a.log")}
+        ProcessRecord.of("taskmanager", process.pid, details).write(tmp_path / "run" / "taskmanager-a.json")
+        foreign = {**details, "owner": "127.0.0.1:9", "token": "t2"}
+        ProcessRecord.of("taskmanager", os.getpid(), foreign).write(tmp_path / "run" / "taskmanager-b.json")
+        gone = ProcessRecord("taskmanager", process.pid, 1, {**details, "token": "t3"})
+        gone.write(tmp_path / "run" / "taskmanager-c.json")
+        provider = FastProvider(Configuration({"io.tmp.dirs": str(tmp_path)}))
+        provider.STOP_TIMEOUT = DEADLINE  # on a busy machine, even one that ends by itself takes its time
+        await provider.start(ADDRESS)
+        assert [provider.registered(token) for token in ("t1", "t2", "t3")] == [True, False, False]
+        await provider.stop()
+        assert await asyncio.wait_for(process.wait(), DEADLINE) == -signal.SIGTERM
+        assert [path.name for path in read_records(tmp_path / "run")] == ["taskmanager-b.json"]
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
 
 
 def test_the_command_hands_the_configuration_on() -> None:
@@ -171,7 +158,7 @@ def test_the_command_hands_the_configuration_on() -> None:
 
 
 @pytest.mark.process
-def test_credentials_are_not_on_the_command_line_and_reach_the_process(tmp_path: Path) -> None:
+async def test_credentials_are_not_on_the_command_line_and_reach_the_process(tmp_path: Path) -> None:
     secret = "s3://key:verysecret@bucket/checkpoints"
     seen = tmp_path / "seen"
     program = (
@@ -185,15 +172,11 @@ def test_credentials_are_not_on_the_command_line_and_reach_the_process(tmp_path:
     options = {"execution__checkpointing__dir": secret}
     command = task_manager_command(Configuration({"execution.checkpointing.dir": secret}))
     assert not any("verysecret" in part for part in command)
-
-    async def scenario() -> None:
-        async with providing(tmp_path, program, **options) as provider:
-            provider.request(1)
-            await until(seen.exists)
-        assert seen.read_text() == f"{ {'execution.checkpointing.dir': secret} } False"
-        assert {path.stat().st_mode & 0o777 for path in (tmp_path / "log").iterdir()} == {0o600}
-
-    asyncio.run(scenario())
+    async with providing(tmp_path, program, **options) as provider:
+        provider.request(1)
+        await until(seen.exists)
+    assert seen.read_text() == f"{ {'execution.checkpointing.dir': secret} } False"
+    assert {path.stat().st_mode & 0o777 for path in (tmp_path / "log").iterdir()} == {0o600}
 
 
 def test_a_record_of_a_reused_process_id_is_not_running(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+from thoroughness import cases
 
 from millstream.core.jobs.ids import AllocationId, JobId, JobManagerId, TaskManagerId
 from millstream.resourcemanager.slot_events import (
@@ -229,4 +230,4 @@ class SlotManagerMachine(RuleBasedStateMachine):
 
 
 TestSlotManagerMachine = SlotManagerMachine.TestCase
-TestSlotManagerMachine.settings = settings(max_examples=150, stateful_step_count=40, deadline=None)
+TestSlotManagerMachine.settings = settings(max_examples=cases(150), stateful_step_count=40)

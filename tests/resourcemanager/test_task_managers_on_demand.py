@@ -3,23 +3,29 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from waiting import DEADLINE
 
+from millstream.core.jobs.ids import JobId, JobManagerId
+from millstream.core.messages.resource_manager import (
+    JobManagerNotice,
+    JobManagerReport,
+    NotEnoughSlots,
+    RegisterJobManager,
+    Requirement,
+)
+from millstream.core.messages.session import Empty
 from millstream.core.services.rpc import Stub, open_channel
-from millstream.core.services.session import Dialer
+from millstream.core.services.session import Dialer, Session
 from millstream.core.settings.configuration import Configuration
-from millstream.core.wire.raw import raw_contract
-from millstream.proto import resourcemanager_pb2 as pb
-from millstream.proto.session_pb2 import Empty
+from millstream.core.wire.contracts import JOB_MANAGER_AT_RESOURCE_MANAGER, RESOURCE_MANAGER
 from millstream.resourcemanager.process_records import read_records
 from millstream.resourcemanager.service import ResourceManagerService
 
 pytestmark = pytest.mark.process
-
-SERVICE = pb.DESCRIPTOR.services_by_name["ResourceManager"]
 
 
 async def scenario(folder: Path) -> None:
@@ -37,24 +43,23 @@ async def scenario(folder: Path) -> None:
     service = ResourceManagerService(configuration)
     await service.start()
     loop = asyncio.get_running_loop()
-    notices: asyncio.Queue[pb.JobManagerNotice] = asyncio.Queue()
-    registration = pb.RegisterJobManager(
-        job_manager_id="jm", address="127.0.0.1:1", requirements=[pb.Requirement(job_id="job", slots=3)]
-    )
-    connected = loop.create_future()
+    notices: asyncio.Queue[JobManagerNotice] = asyncio.Queue()
+    connected: asyncio.Future[Session[JobManagerReport, JobManagerNotice]] = loop.create_future()
 
-    def started(session: object) -> object:
+    def started(session: Session[JobManagerReport, JobManagerNotice]) -> Callable[[JobManagerNotice], None]:
         connected.set_result(session)
         return notices.put_nowait
 
-    dialer = Dialer(service.address, raw_contract(SERVICE, "ConnectJobManager"), configuration)
-    dialling = loop.create_task(dialer.dial_once("rm", started))  # type: ignore[arg-type]
+    dialer = Dialer(service.address, JOB_MANAGER_AT_RESOURCE_MANAGER, configuration)
+    dialling = loop.create_task(dialer.dial_once("rm", started))
     try:
         async with asyncio.timeout(DEADLINE), open_channel(service.address, configuration) as channel:
-            stub = Stub(channel, SERVICE)
+            stub = Stub(channel, RESOURCE_MANAGER)
             session = await connected
-            session.send(pb.JobManagerReport(register=registration))
-            assert (await notices.get()).not_enough.required == 3
+            session.send(RegisterJobManager(JobManagerId("jm"), "127.0.0.1:1", (Requirement(JobId("job"), 3),)))
+            notice = await notices.get()
+            assert isinstance(notice, NotEnoughSlots)
+            assert notice.required == 3
             while True:
                 overview = await stub.get_overview(Empty())
                 if overview.pending_slots == 0 and len(overview.task_managers) == 2:
@@ -64,7 +69,7 @@ async def scenario(folder: Path) -> None:
             assert sum(s.job_id == "job" for t in overview.task_managers for s in t.slots) == 3
             records = list(read_records(folder / "run").values())
             assert len(records) == 2
-            session.send(pb.JobManagerReport(requirement=pb.Requirement(job_id="job", slots=0)))
+            session.send(Requirement(JobId("job"), 0))
             while True:
                 overview = await stub.get_overview(Empty())
                 if not overview.task_managers and not any(record.is_running() for record in records):

@@ -14,9 +14,12 @@ from typing import Any, assert_never
 from virtual_network import SessionEnd, World
 
 from millstream.core.jobs.failure_kinds import FailureKind
+from millstream.core.jobs.failures import TaskFailure
 from millstream.core.jobs.graph import JobGraph
-from millstream.core.jobs.ids import AllocationId, JobId, JobManagerId, TaskManagerId
+from millstream.core.jobs.ids import AllocationId, AttemptId, JobId, JobManagerId, TaskManagerId
 from millstream.core.jobs.states import ExecutionState
+from millstream.core.messages.deployment import TaskDeployment
+from millstream.core.messages.task_manager import TaskUpdate
 from millstream.jobmanager import events as ev
 from millstream.jobmanager.failover.restart_strategy import create_restart_strategy
 from millstream.jobmanager.failover.settings import (
@@ -27,8 +30,6 @@ from millstream.jobmanager.failover.settings import (
     RestartSettings,
 )
 from millstream.jobmanager.job_master import JobMaster
-from millstream.proto import status_pb2
-from millstream.proto import taskmanager_pb2 as pb
 from millstream.resourcemanager import slot_events as rm
 from millstream.resourcemanager.slot_manager import SlotManager
 from millstream.taskmanager.supervisor.slot_table import Allocation, SlotTable
@@ -482,12 +483,8 @@ class TaskManager:
             return
         worker.tasks[attempt] = state
         kind = FailureKind.PEER_LOST if exception.startswith("PeerLostError:") else FailureKind.ORDINARY
-        update = pb.TaskUpdate(
-            allocation_id=worker.allocation.allocation_id,
-            attempt_id=attempt,
-            state=state,
-            failure=status_pb2.TaskFailure(exception=exception, kind=kind.value),
-        )
+        failure = TaskFailure(exception=exception, kind=kind)
+        update = TaskUpdate(worker.allocation.allocation_id, AttemptId(attempt), state, failure)
         self._to_job_manager(worker.allocation, ev.TaskChanged(update))
 
     def _ready(self, worker: Worker) -> None:
@@ -496,7 +493,7 @@ class TaskManager:
             allocation_id = worker.allocation.allocation_id
             self._to_job_manager(worker.allocation, ev.WorkerReadied(allocation_id, f"address of {allocation_id}"))
 
-    def _deploy(self, worker: Worker, task: pb.TaskDeployment) -> None:
+    def _deploy(self, worker: Worker, task: TaskDeployment) -> None:
         assert worker.is_ready, "tasks for a worker that is not ready"
         assert task.job_id == worker.allocation.job_id, "a task of another job"
         worker.tasks[task.attempt_id] = ExecutionState.DEPLOYING

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from commit_world import KINDS, CommitWorld, Crashes
+from thoroughness import every
 
 
 def run(count: int, crashes: Crashes, **options: Any) -> CommitWorld:
@@ -34,13 +35,13 @@ def test_the_straight_run_goes_through_every_kind_of_step() -> None:
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_crash_after_every_step(kind: str, failing_commits: int, overlap: dict[str, int]) -> None:
     options = {"failing_commits": failing_commits, **overlap}
-    for step in range(1, run(4, (), **options).steps + 1):
+    for step in range(1, run(4, (), **options).steps + 1, every()):
         run(4, [(step, kind)], **options)
 
 
 @pytest.mark.parametrize("kinds", list(itertools.product(KINDS, KINDS)), ids="+".join)
 def test_two_crashes_after_any_two_steps(kinds: tuple[str, str]) -> None:
-    every_pair(kinds, first_steps=3, second_steps=2)
+    every_pair(kinds, first_steps=3, second_steps=every(2))
 
 
 @pytest.mark.long

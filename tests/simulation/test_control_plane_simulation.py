@@ -10,6 +10,7 @@ from collections import Counter
 
 import pytest
 from simulated_cluster import simulate
+from thoroughness import cases
 
 from millstream.core.jobs.states import JobStatus
 
@@ -21,7 +22,7 @@ def _seeds(number: int, start: int = 0) -> list[int]:
 
 
 def test_without_faults_every_job_finishes_or_lacks_slots() -> None:
-    ends = Counter(end for seed in _seeds(50) for end in simulate(seed, steps=200, fault_rate=0.0).ends)
+    ends = Counter(end for seed in _seeds(cases(50)) for end in simulate(seed, steps=200, fault_rate=0.0).ends)
     assert set(ends) <= {JobStatus.FINISHED, JobStatus.FAILED}
     assert ends[JobStatus.FINISHED] > ends[JobStatus.FAILED] or SEED
 
@@ -30,7 +31,7 @@ def test_under_faults_every_job_ends_and_no_slot_is_lost() -> None:
     ends: Counter[JobStatus] = Counter()
     faults: Counter[str] = Counter()
     restarts = finished_after_restarts = 0
-    for seed in _seeds(250):
+    for seed in _seeds(cases(250)):
         outcome = simulate(seed, steps=600, fault_rate=0.02)
         ends.update(outcome.ends)
         faults.update(outcome.faults)
@@ -39,8 +40,8 @@ def test_under_faults_every_job_ends_and_no_slot_is_lost() -> None:
     if not SEED:
         assert set(ends) == {JobStatus.FINISHED, JobStatus.FAILED, JobStatus.CANCELED}
         assert len(faults) == 8
-        assert restarts > 100
-        assert finished_after_restarts > 20
+        assert restarts > cases(100)
+        assert finished_after_restarts > cases(20)
 
 
 @pytest.mark.long

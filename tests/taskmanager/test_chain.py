@@ -21,7 +21,7 @@ from millstream.datastream.connectors.two_phase_commit import TwoPhaseCommitSink
 from millstream.datastream.functions import MapFunction, OutputTag, ProcessFunction, RuntimeContext
 from millstream.datastream.graph.held_state import held_state
 from millstream.datastream.state import MapStateDescriptor
-from millstream.proto import taskmanager_pb2
+from millstream.taskmanager.testing import DEPLOYMENT
 from millstream.taskmanager.worker.chain import ChainBuilder, OperatorChain
 from millstream.taskmanager.worker.operators.base import OperatorError
 from millstream.taskmanager.worker.operators.committing_sink import CommittingSinkOperator
@@ -41,13 +41,12 @@ class Build:
         object_reuse: bool = False,
     ) -> None:  # fmt: skip
         self.outputs: list[list[Batch]] = [[] for _ in range(outputs)]
-        deployment = taskmanager_pb2.TaskDeployment(job_id="job")
 
         def no_source(context: RuntimeContext) -> Any:
             raise AssertionError("there is no source in these chains")
 
         services = TaskServices(
-            lambda name: TaskRuntimeContext(deployment, name, {}, {}, {}),
+            lambda name: TaskRuntimeContext(DEPLOYMENT, name, {}, {}, {}),
             no_source,
             HeapKeyedStateBackend,
             max_rows=MAX_ROWS,

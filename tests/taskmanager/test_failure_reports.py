@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -11,18 +11,18 @@ import pytest
 from worker_rig import RowsSource, WorkerRig, chain
 
 from millstream.core.jobs import plan
+from millstream.core.jobs.failures import TaskFailure
 from millstream.core.records import types as t
 from millstream.core.records.batches import RowBatch
 from millstream.datastream.functions import CoMapFunction, KeyedCoProcessFunction, KeyedProcessFunction, RuntimeContext
-from millstream.proto import taskmanager_pb2
-from millstream.proto.status_pb2 import TaskFailure
+from millstream.taskmanager import testing
 from millstream.taskmanager.testing import OperatorHarness
 from millstream.taskmanager.worker.failures import describe_failure
 from millstream.taskmanager.worker.operators.base import OperatorError
 from millstream.taskmanager.worker.partitioning import PartitioningError, make_router
 from millstream.taskmanager.worker.runtime_context import TaskRuntimeContext
 
-DEPLOYMENT = taskmanager_pb2.TaskDeployment(task_name="words -> map (1/2)")
+DEPLOYMENT = replace(testing.DEPLOYMENT, task_name="words -> map (1/2)")
 CONTEXT = TaskRuntimeContext(DEPLOYMENT, "joined", {}, {}, {})
 BY_FIRST = plan.KeySelector(fields=(0,))
 

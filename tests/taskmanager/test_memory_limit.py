@@ -9,8 +9,8 @@ import pytest
 from waiting import DEADLINE
 
 from millstream.core.processes.memory import amount
-from millstream.proto import taskmanager_pb2 as pb
 from millstream.taskmanager.supervisor.memory_limit import blamed_for, limit_memory
+from millstream.taskmanager.testing import DEPLOYMENT
 from millstream.taskmanager.worker.failures import describe_failure
 from millstream.taskmanager.worker.operators.base import OperatorError
 
@@ -18,7 +18,7 @@ LIMITED = """
 import mmap
 import threading
 import numpy
-from millstream.proto import taskmanager_pb2 as pb
+from millstream.taskmanager.testing import DEPLOYMENT
 from millstream.taskmanager.worker.failures import describe_failure
 from millstream.taskmanager.supervisor.memory_limit import lifted, limit_memory
 from millstream.taskmanager.worker.operators.base import OperatorError
@@ -58,7 +58,7 @@ for function, name in EXPECTED.items():
     try:
         function(7)
     except Exception as error:
-        failure = describe_failure(OperatorError("hoard", 7, error), pb.TaskDeployment(task_name="t"), 0)
+        failure = describe_failure(OperatorError("hoard", 7, error), DEPLOYMENT, 0)
     assert name in failure.exception, failure
     assert (failure.operator_name, failure.record) == ("hoard", "7")
     for text in (failure.exception, failure.traceback):
@@ -77,7 +77,7 @@ def test_a_function_that_takes_too_much_fails_with_the_option_and_its_value() ->
 def test_without_a_limit_there_is_nothing_to_blame() -> None:
     limit_memory(0)
     assert blamed_for(MemoryError()) == ""
-    failure = describe_failure(OperatorError("hoard", 7, MemoryError()), pb.TaskDeployment(task_name="t"), 0)
+    failure = describe_failure(OperatorError("hoard", 7, MemoryError()), DEPLOYMENT, 0)
     assert failure.exception == "MemoryError"
 
 

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from thoroughness import cases
 
 from millstream.core.jobs import plan
 from millstream.core.jobs.plan import EdgeSpec, KeySelector
@@ -19,7 +20,7 @@ from millstream.core.records import types as t
 from millstream.core.records.batches import Batch, ColumnBatch, RowBatch
 from millstream.core.row import Row
 from millstream.datastream import functions
-from millstream.taskmanager.worker.partitioning import PartitioningError, Router, key_function, make_router
+from millstream.taskmanager.worker.partitioning import KnownKeys, PartitioningError, Router, key_function, make_router
 
 FIRST = KeySelector((0,))
 
@@ -90,7 +91,7 @@ sizes = st.lists(st.integers(1, 30), min_size=1, max_size=4)
 
 @pytest.mark.parametrize("partitioner", PARTITIONERS, ids=lambda p: type(p).__name__)
 @pytest.mark.parametrize("columns", [False, True])
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=cases(15))
 @given(sizes=sizes, channels=st.integers(1, 5), timed=st.booleans())
 def test_nothing_is_lost_and_order_is_kept(
     partitioner: plan.Partitioner, columns: bool, sizes: list[int], channels: int, timed: bool
@@ -179,7 +180,7 @@ def test_rows_and_columns_take_the_same_way(
 ) -> None:
     selector = KeySelector(tuple(f"f{i}" if by_name else i for i in range(len(kinds))))
 
-    @settings(max_examples=25, deadline=None)
+    @settings(max_examples=cases(25))
     @given(st.lists(keys, min_size=1, max_size=20), st.sampled_from([(2, 128), (3, 128), (7, 7), (5, 256), (128, 128)]))
     def check(values: list[tuple[Any, ...]], scale: tuple[int, int]) -> None:
         channels, max_parallelism = scale
@@ -209,12 +210,12 @@ def test_equal_keys_go_together_whatever_their_class() -> None:
 
 
 def test_the_memory_of_recent_keys_is_bounded() -> None:
-    made: Any = router(plan.HashPartitioner(KeySelector(function=lambda n: n)), 2)
-    made._REMEMBERED = 100
-    expected = {n: subtask_of(key_group_of(n, 128), 128, 2) for n in range(1000)}
-    got = routed(made, [RowBatch(list(range(start, start + 50))) for start in range(0, 1000, 50)])
-    assert {n: channel for channel, part in got.items() for n in part} == expected
-    assert len(made._known) <= 100
+    known = KnownKeys(2, 128, most=100)
+    for _ in range(2):
+        for n in range(1000):
+            assert known[n] == subtask_of(key_group_of(n, 128), 128, 2)
+            assert n in known
+            assert len(known) <= 100
 
 
 def failing(record: Any) -> Any:

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+from thoroughness import cases
 
 from millstream.core.jobs.ids import AllocationId, JobId
 from millstream.taskmanager.supervisor.slot_table import SlotState, SlotTable
@@ -148,4 +149,4 @@ class Table(RuleBasedStateMachine):
 
 
 TestTable = Table.TestCase
-TestTable.settings = settings(max_examples=40, stateful_step_count=30, deadline=None)
+TestTable.settings = settings(max_examples=cases(40), stateful_step_count=30)

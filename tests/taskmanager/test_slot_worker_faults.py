@@ -20,27 +20,28 @@ from millstream.core.jobs.plan import (
     SinkSpec,
     SourceSpec,
 )
+from millstream.core.messages.deployment import TaskDeployment
+from millstream.core.messages.sources import NoMoreSplits
 from millstream.datastream.functions import ListAccumulator, MapFunction, RuntimeContext
-from millstream.proto import taskmanager_pb2 as pb
 
 
 @pytest.fixture
-def bystander(rig: WorkerRig) -> pb.TaskDeployment:
+def bystander(rig: WorkerRig) -> TaskDeployment:
     """A task that has nothing to do with the trouble."""
     task = rig.task(chain(SourceSpec(RowsSource(waits=True)), SinkSpec(NamedSink("bystander"))))
     rig.deploy(task)
     return task
 
 
-def check_alive(rig: WorkerRig, bystander: pb.TaskDeployment) -> None:
+def check_alive(rig: WorkerRig, bystander: TaskDeployment) -> None:
     rig.worker.turn()
     assert rig.states(bystander)[-1] == "RUNNING"
-    rig.tell(bystander, no_more_splits={})
+    rig.tell(bystander, NoMoreSplits())
     rig.turn_until(rig.ended(bystander))
     assert rig.states(bystander)[-1] == "FINISHED"
 
 
-def test_records_that_cannot_be_pickled_fail_their_producer(rig: WorkerRig, bystander: pb.TaskDeployment) -> None:
+def test_records_that_cannot_be_pickled_fail_their_producer(rig: WorkerRig, bystander: TaskDeployment) -> None:
     """They are encoded when their buffer is flushed: by the timeout, outside of the task's step."""
     out, _ = wire(1, rig.address, "127.0.0.1:1")
     specs = (SourceSpec(RowsSource([1], waits=True)), MapSpec(lambda row: threading.Lock()))
@@ -139,7 +140,7 @@ _WITH_RECORD = ("map", "flat_map", "filter", "process", "key")
 @pytest.mark.parametrize("where", [*_WITH_RECORD, "open", "close", "source", "sink"])
 @pytest.mark.parametrize("error", [SystemExit(3), KeyboardInterrupt(), GeneratorExit(), Leaving("now")])
 def test_whatever_a_function_raises_is_its_error(
-    rig: WorkerRig, bystander: pb.TaskDeployment, where: str, error: BaseException
+    rig: WorkerRig, bystander: TaskDeployment, where: str, error: BaseException
 ) -> None:
     task = rig.task(_raising(error, where))
     rig.deploy(task)
@@ -173,7 +174,7 @@ class ExitingAtTheEnd(MapFunction):
 
 @pytest.mark.parametrize("cancelled", [False, True])
 def test_a_close_that_exits_fails_its_task_at_most(
-    rig: WorkerRig, bystander: pb.TaskDeployment, cancelled: bool
+    rig: WorkerRig, bystander: TaskDeployment, cancelled: bool
 ) -> None:
     specs = (SourceSpec(RowsSource([1], cancelled)), MapSpec(ExitingAtTheEnd()), SinkSpec(NamedSink("exit at the end")))
     task = rig.task(chain(*specs))
@@ -196,7 +197,7 @@ class Accumulating(MapFunction):
         return value
 
 
-def test_an_accumulator_that_cannot_be_pickled_fails_its_task(rig: WorkerRig, bystander: pb.TaskDeployment) -> None:
+def test_an_accumulator_that_cannot_be_pickled_fails_its_task(rig: WorkerRig, bystander: TaskDeployment) -> None:
     task = rig.task(chain(SourceSpec(RowsSource([1])), MapSpec(Accumulating()), SinkSpec(NamedSink("accumulated"))))
     rig.deploy(task)
     rig.turn_until(rig.ended(task), turns=50)

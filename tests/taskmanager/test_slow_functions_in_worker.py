@@ -101,7 +101,7 @@ class Flow:
 
     def _is_quiet(self) -> bool:
         first, last = self.workers
-        for _ in range(20):
+        for _ in range(5):
             first.worker.turn()
             last.worker.take_mails(0.0001)
         (sender,), (gate,) = self.producer.partitions[0].remote_channels, self.consumer.gates

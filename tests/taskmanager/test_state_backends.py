@@ -10,12 +10,13 @@ from worker_rig import NamedSink, RowsSource, WorkerRig, chain
 
 from millstream.core.errors import ConfigurationError
 from millstream.core.jobs.plan import KeyedProcessSpec, KeySelector, MapSpec, OperatorSpec, SinkSpec, SourceSpec
+from millstream.core.messages.deployment import TaskDeployment
+from millstream.core.messages.sources import NoMoreSplits
 from millstream.core.records.types import LONG
 from millstream.core.settings.configuration import Configuration
 from millstream.core.settings.options import OPTIONS
 from millstream.datastream import state_backend
 from millstream.datastream.functions import KeyedProcessFunction, RuntimeContext
-from millstream.proto import taskmanager_pb2 as pb
 from millstream.taskmanager.worker.interruption import TaskInterrupted
 from millstream.taskmanager.worker.state.backends import STATE_BACKENDS
 from millstream.taskmanager.worker.state.heap import HashMapStateBackend, HeapKeyedStateBackend
@@ -76,13 +77,13 @@ noting = Noting()
 
 
 @pytest.fixture
-def deployed(monkeypatch: pytest.MonkeyPatch) -> Iterable[Callable[..., tuple[WorkerRig, pb.TaskDeployment]]]:
+def deployed(monkeypatch: pytest.MonkeyPatch) -> Iterable[Callable[..., tuple[WorkerRig, TaskDeployment]]]:
     global noting  # functions are pickled by reference to this module
     noting = Noting()
     monkeypatch.setitem(STATE_BACKENDS, "hashmap", lambda configuration: noting)  # type: ignore[arg-type]
     rig = WorkerRig()
 
-    def deploy(*specs: OperatorSpec, waits: bool = False) -> tuple[WorkerRig, pb.TaskDeployment]:
+    def deploy(*specs: OperatorSpec, waits: bool = False) -> tuple[WorkerRig, TaskDeployment]:
         source, sink = SourceSpec(RowsSource([1, 2], waits=waits)), SinkSpec(NamedSink("uses"))
         task = rig.task(chain(source, *specs, sink))
         rig.deploy(task)
@@ -135,7 +136,7 @@ def test_a_backend_that_cannot_be_closed_fails_the_task_and_leaves_no_other_open
         raise OSError("the disk is gone")
 
     backend.close = close
-    rig.tell(task, no_more_splits={})
+    rig.tell(task, NoMoreSplits())
     rig.turn_until(rig.ended(task))
     assert (rig.states(task)[-1], noting.open) == ("FAILED", [])
     assert "the disk is gone" in rig.updates(task)[-1].failure.exception

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from thoroughness import cases
 
 from millstream.core.jobs.barriers import StopMode
 from millstream.taskmanager.worker.task_life import TRANSITIONS, Phase, TaskLife
@@ -87,7 +88,7 @@ class TaskLifeMachine(RuleBasedStateMachine):
 
 
 TestTaskLifeMachine = TaskLifeMachine.TestCase
-TestTaskLifeMachine.settings = settings(max_examples=200, stateful_step_count=30, deadline=None)
+TestTaskLifeMachine.settings = settings(max_examples=cases(200), stateful_step_count=30)
 
 
 def test_every_phase_has_its_transitions_and_leads_to_the_close() -> None:

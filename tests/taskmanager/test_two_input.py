@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from itertools import groupby
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 from worker_rig import WRITTEN, NamedSink, RowsSource, WorkerRig, chain, local_pair
 
 from millstream.core.jobs import plan
+from millstream.core.messages.sources import NoMoreSplits
 from millstream.core.records import types as t
 from millstream.core.records.batches import Batch, ColumnBatch, RowBatch
 from millstream.datastream.functions import (
@@ -24,8 +26,7 @@ from millstream.datastream.functions import (
     RuntimeContext,
 )
 from millstream.datastream.state import MapStateDescriptor, ReadOnlyBroadcastState, StateAccessError
-from millstream.proto import taskmanager_pb2
-from millstream.taskmanager.testing import OperatorHarness
+from millstream.taskmanager.testing import DEPLOYMENT, OperatorHarness
 from millstream.taskmanager.worker.network.inputs import LocalInputChannel
 from millstream.taskmanager.worker.operators.base import OperatorError
 from millstream.taskmanager.worker.operators.output import LocalOutput
@@ -35,7 +36,7 @@ from millstream.taskmanager.worker.state.heap import HeapKeyedStateBackend, Heap
 PAIR = t.TupleType((t.LONG, t.STRING))
 TAG = OutputTag("side")
 RULES = MapStateDescriptor("rules", t.PICKLED, t.PICKLED)
-CONTEXT = TaskRuntimeContext(taskmanager_pb2.TaskDeployment(job_id="job"), "joined", {}, {}, {})
+CONTEXT = TaskRuntimeContext(DEPLOYMENT, "joined", {}, {}, {})
 BY_ITSELF = plan.KeySelector(function=lambda value: value)
 BY_FIRST = plan.KeySelector(fields=(0,))
 KEYS = plan.TwoInputKeys(BY_ITSELF, BY_FIRST)
@@ -376,13 +377,12 @@ class Joined:
     def __init__(self, rig: WorkerRig, first: RowsSource, second: RowsSource, *failing: Any, full: bool = False):
         self.rig = rig
         outputs, gates = zip(local_pair(rig, 1), local_pair(rig, 2, t.LONG), strict=True)
-        gates[1].input = 1
         self.sources = [
             rig.task(chain(plan.SourceSpec(source), outputs=1), outputs=[output])
             for source, output in zip((first, second), outputs, strict=True)
         ]
         specs = (plan.CoMapSpec(Recording(*failing)), plan.SinkSpec(NamedSink("joined")))
-        self.task = rig.task(chain(*specs), inputs=gates)
+        self.task = rig.task(chain(*specs), inputs=[gates[0], replace(gates[1], input=1)])
         rig.deploy(*self.sources)
         for _ in range(200 if full else 0):
             rig.worker.turn()
@@ -400,7 +400,7 @@ def test_a_worker_delivers_by_input_and_ends_with_the_last_of_both(rig: WorkerRi
     for _ in range(50):
         rig.worker.turn()
     assert rig.states(joined.task)[-1] == "RUNNING"
-    rig.tell(joined.sources[1], no_more_splits={})
+    rig.tell(joined.sources[1], NoMoreSplits())
     rig.turn_until(rig.ended(joined.task))
     assert rig.states(joined.task)[-1] == "FINISHED"
     assert sorted(joined.written) == [(1, 1), (1, 2), (2, 3)]

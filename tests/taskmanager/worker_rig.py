@@ -5,17 +5,31 @@ from __future__ import annotations
 import itertools
 import time
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 from waiting import DEADLINE
 
 from millstream.core.clock import ManualClock
 from millstream.core.jobs import plan
+from millstream.core.jobs.ids import AllocationId, AttemptId, ChannelId, JobId, VertexId
 from millstream.core.jobs.state_kinds import StateKind
+from millstream.core.messages.deployment import (
+    CancelTasks,
+    DeployTasks,
+    InputChannel,
+    InputGate,
+    OutputChannel,
+    ResultPartition,
+    TaskDeployment,
+)
+from millstream.core.messages.results import CollectRequest, CollectResponse
+from millstream.core.messages.sources import Custom, EnumeratorEvent, NoMoreSplits, Splits
+from millstream.core.messages.task_manager import CollectFromTask, StartWorker, TaskUpdate, WorkerMessage
 from millstream.core.pickling import to_bytes
 from millstream.core.records import types as t
 from millstream.core.records.batches import Batch, RowBatch
 from millstream.core.records.conversion import record_batch_to_rows
+from millstream.core.wire.pipes import WORKER_MESSAGE
 from millstream.datastream.connectors.base import (
     Boundedness,
     PollStatus,
@@ -28,12 +42,14 @@ from millstream.datastream.connectors.base import (
     SplitEnumeratorContext,
 )
 from millstream.datastream.functions import RuntimeContext
-from millstream.proto import taskmanager_pb2 as pb
 from millstream.taskmanager.testing import DrivenWorker
 from millstream.taskmanager.worker.network.inputs import LocalInputChannel
 from millstream.taskmanager.worker.task import Task
 
 DEBLOAT = "taskmanager.network.memory.buffer-debloat.enabled"
+
+ALLOCATION = AllocationId("allocation")
+M = TypeVar("M")
 
 _attempts = itertools.count()
 
@@ -146,18 +162,26 @@ class WorkerRig:
 
     def __init__(self, network: bool = False, local_state: str = "", **options: str) -> None:
         self.clock = ManualClock(1_000_000)
-        self.sent: list[pb.WorkerMessage] = []
+        self.sent: list[WorkerMessage] = []
         configuration = {
             "execution.buffer-timeout.interval": "0 ms",
             DEBLOAT: "false",  # the tests fill buffers on a clock that stands still
             **options,
         }  # fmt: skip
-        start = pb.StartWorker(
-            allocation_id="allocation", job_id="job", configuration=configuration, local_state_folder=local_state
+        start = StartWorker(
+            ALLOCATION, JobId("job"), configuration=configuration, local_state_folder=local_state
         )
-        self.worker = DrivenWorker(start, "127.0.0.1", self.clock, self.sent.append)
+        self.worker = DrivenWorker(start, "127.0.0.1", self.clock, self._received)
         if network:
             self.worker.listen()
+
+    def _received(self, message: WorkerMessage) -> None:
+        """As the supervisor gets it: whatever the worker says has to pass through the pipe."""
+        self.sent.append(WORKER_MESSAGE.from_bytes(WORKER_MESSAGE.to_bytes(message)))
+
+    def said(self, kind: type[M]) -> list[M]:
+        """The messages of a kind, in their order."""
+        return [message for message in self.sent if isinstance(message, kind)]
 
     @property
     def address(self) -> str:
@@ -169,33 +193,42 @@ class WorkerRig:
         self.worker.hang_up()
 
     def task(
-        self, chain: bytes, inputs: Iterable[pb.InputGate] = (), outputs: Iterable[pb.ResultPartition] = ()
-    ) -> pb.TaskDeployment:
+        self, chain: bytes, inputs: Iterable[InputGate] = (), outputs: Iterable[ResultPartition] = ()
+    ) -> TaskDeployment:
         number = next(_attempts)
-        return pb.TaskDeployment(
-            attempt_id=f"attempt-{number}", job_id="job", vertex_id=f"vertex-{number}", task_name=f"task {number}",
-            subtask=0, parallelism=1, max_parallelism=128, attempt=0, chain=chain, inputs=inputs, outputs=outputs,
+        return TaskDeployment(
+            AttemptId(f"attempt-{number}"), JobId("job"), VertexId(f"vertex-{number}"), f"task {number}",
+            subtask=0, parallelism=1, max_parallelism=128, attempt=0, chain=chain, inputs=tuple(inputs),
+            outputs=tuple(outputs),
         )  # fmt: skip
 
-    def deploy(self, *tasks: pb.TaskDeployment) -> None:
-        self.post(pb.WorkerCommand(deploy=pb.DeployTasks(allocation_id="allocation", tasks=tasks)))
+    def deploy(self, *tasks: TaskDeployment) -> None:
+        self.post(DeployTasks(ALLOCATION, tasks))
 
-    def cancel(self, *attempt_ids: str) -> None:
-        self.post(pb.WorkerCommand(cancel=pb.CancelTasks(allocation_id="allocation", attempt_ids=attempt_ids)))
+    def cancel(self, *attempt_ids: AttemptId) -> None:
+        self.post(CancelTasks(ALLOCATION, attempt_ids))
 
-    def tell(self, task: pb.TaskDeployment, **kind: Any) -> None:
-        """An event of the task's enumerator."""
-        self.post(pb.WorkerCommand(enumerator_event=pb.EnumeratorEvent(attempt_id=task.attempt_id, **kind)))
+    def tell(self, task: TaskDeployment, event: Splits | NoMoreSplits | Custom) -> None:
+        """What the task's enumerator has to say."""
+        self.post(EnumeratorEvent(task.job_id, task.vertex_id, task.subtask, event, ALLOCATION, task.attempt_id))
 
-    def running(self, task: pb.TaskDeployment) -> Task:
+    def collect(
+        self, attempt_id: AttemptId, operator_id: str = "op-1", version: str = "", offset: int = 0
+    ) -> CollectResponse:
+        """What a client is answered."""
+        request = CollectRequest(JobId("job"), operator_id, version, offset, request_id="q")
+        self.post(CollectFromTask(ALLOCATION, attempt_id, request))
+        return self.said(CollectResponse)[-1]
+
+    def running(self, task: TaskDeployment) -> Task:
         """The attempt, while it is there."""
         return self.worker.tasks[task.attempt_id]
 
-    def operator(self, task: pb.TaskDeployment, index: int = 0) -> Any:
+    def operator(self, task: TaskDeployment, index: int = 0) -> Any:
         """One of its operators, from the head on."""
         return self.running(task).chain.operators[index]
 
-    def unread(self, task: pb.TaskDeployment) -> list[Any]:
+    def unread(self, task: TaskDeployment) -> list[Any]:
         """The splits that the task's source has not read to their end."""
         return list(self.operator(task).elements(0)[StateKind.SPLITS])
 
@@ -211,19 +244,16 @@ class WorkerRig:
         """Turns until it is so, in so many turns at most. Without a number: it depends on what other threads do."""
         turn_all_until([self], done, turns)
 
-    def updates(self, task: pb.TaskDeployment) -> list[pb.TaskUpdate]:
-        found = (m.task_update for m in self.sent if m.WhichOneof("kind") == "task_update")
-        return [update for update in found if update.attempt_id == task.attempt_id]
+    def updates(self, task: TaskDeployment) -> list[TaskUpdate]:
+        return [update for update in self.said(TaskUpdate) if update.attempt_id == task.attempt_id]
 
-    def states(self, task: pb.TaskDeployment) -> list[str]:
+    def states(self, task: TaskDeployment) -> list[str]:
         return [update.state for update in self.updates(task)]
 
     def all_states(self) -> list[tuple[str, str]]:
-        return [
-            (m.task_update.attempt_id, m.task_update.state) for m in self.sent if m.WhichOneof("kind") == "task_update"
-        ]
+        return [(update.attempt_id, update.state) for update in self.said(TaskUpdate)]
 
-    def ended(self, *tasks: pb.TaskDeployment) -> Callable[[], bool]:
+    def ended(self, *tasks: TaskDeployment) -> Callable[[], bool]:
         return lambda: all(self.states(task)[-1] in ("FINISHED", "FAILED", "CANCELED") for task in tasks)
 
 
@@ -241,7 +271,7 @@ def turn_all_until(rigs: Sequence[WorkerRig], done: Callable[[], bool], turns: i
 
 def local_pair(
     rig: WorkerRig, channel: int, kind: t.TypeInformation = t.PICKLED
-) -> tuple[pb.ResultPartition, pb.InputGate]:
+) -> tuple[ResultPartition, InputGate]:
     """The two ends of a channel inside of one worker."""
     return wire(channel, rig.address, rig.address, kind=kind)
 
@@ -249,12 +279,9 @@ def local_pair(
 def wire(
     channel: int, producer: str, consumer: str, partitioner: plan.Partitioner | None = None,
     kind: t.TypeInformation = t.PICKLED,
-) -> tuple[pb.ResultPartition, pb.InputGate]:  # fmt: skip
+) -> tuple[ResultPartition, InputGate]:  # fmt: skip
     """The two ends of a channel between two workers."""
     spec = edge(partitioner, kind)
-    output = pb.OutputChannel(channel_id=channel, consumer_address=consumer, consumer_name=f"consumer of {channel}")
-    gate = pb.InputChannel(channel_id=channel, producer_address=producer, producer_name=f"producer of {channel}")
-    return (
-        pb.ResultPartition(output=0, spec=spec, channels=[output]),
-        pb.InputGate(input=0, spec=spec, channels=[gate]),
-    )
+    output = OutputChannel(ChannelId(channel), consumer, f"consumer of {channel}")
+    gate = InputChannel(ChannelId(channel), producer, f"producer of {channel}", producer_subtask=0)
+    return ResultPartition(0, spec, (output,), max_parallelism=128), InputGate(0, spec, (gate,))

@@ -141,9 +141,8 @@ def info(
     import asyncio
 
     from millstream.cli.program_process import prepare_environment, write_plan
-    from millstream.core.jobs.graph import JobGraph
     from millstream.core.jobs.plan_json import plan_json
-    from millstream.proto import graph_pb2
+    from millstream.core.wire.contracts import JOB_GRAPH
 
     configuration = _with_options(Configuration.load(config_dir, overrides), parallelism, python)
     with tempfile.TemporaryDirectory(prefix="millstream-") as scratch:
@@ -156,7 +155,7 @@ def info(
             return status
         if not plan_file.exists():
             raise InvalidProgramError("the program built no job: it never called execute()")
-        graph = JobGraph.from_proto(graph_pb2.JobGraph.FromString(plan_file.read_bytes()))
+        graph = JOB_GRAPH.from_bytes(plan_file.read_bytes())
     click.echo(json.dumps(plan_json(graph), indent=2))
     return 0
 

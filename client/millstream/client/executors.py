@@ -19,19 +19,20 @@ from millstream.client.quiet_services import QUIET
 from millstream.core.environments.artifacts import ArtifactError, upload_artifact
 from millstream.core.errors import NO_CLUSTER, MillstreamError, SubmissionError, UnreachableError
 from millstream.core.jobs.graph import ArtifactKind, JobGraph
+from millstream.core.jobs.ids import JobId
+from millstream.core.messages.dispatcher import JobRequest, SubmitJobRequest
 from millstream.core.services.leader_lookup import ConfiguredLeaders, LeaderLookup, Role
 from millstream.core.services.rpc import Stub, explain, open_channel, too_large
 from millstream.core.settings.configuration import Configuration
+from millstream.core.wire.contracts import DISPATCHER, JOB_GRAPH
 from millstream.datastream.execution.detached import SUBMITTED_FILE_VARIABLE
 from millstream.datastream.execution.executor import Executor, JobClient
-from millstream.proto import dispatcher_pb2 as dp
 
 _ASK_AGAIN_TIMEOUT = 5.0
 _DETACHED = (
     "It runs detached: see it with millstream list, why it restarts or fails with millstream exceptions {0}, what "
     "its tasks say with millstream logs {0}, and stop it with millstream cancel {0}"
 )
-_SERVICE = dp.DESCRIPTOR.services_by_name["Dispatcher"]
 
 
 def make_executor(configuration: Configuration) -> Executor:
@@ -148,16 +149,15 @@ def _submit(
 ) -> JobClient:
     async def submit() -> Stub:
         channel = open_channel(address, configuration)
-        stub = Stub(channel, _SERVICE)
+        stub = Stub(channel, DISPATCHER)
         try:
             for artifact in graph.artifacts:
                 if artifact.sha256 in paths:
                     await upload_artifact(channel, paths[artifact.sha256], artifact.kind)
-            request = dp.SubmitJobRequest(graph=graph.to_proto())
-            size = request.ByteSize()
+            size = len(JOB_GRAPH.to_bytes(graph))
             if refused := too_large("the job, with all its functions and collections,", size, configuration):
                 raise SubmissionError(refused)
-            await stub.submit_job(request)
+            await stub.submit_job(SubmitJobRequest(graph))
         except (grpc.RpcError, ArtifactError) as error:
             if await _was_accepted(stub, graph.job_id, error):
                 return stub
@@ -179,12 +179,12 @@ def _refusal(address: str, error: grpc.RpcError | ArtifactError) -> MillstreamEr
     return SubmissionError(f"the dispatcher refused the job: {explain(error)}")
 
 
-async def _was_accepted(stub: Stub, job_id: str, error: Exception) -> bool:
+async def _was_accepted(stub: Stub, job_id: JobId, error: Exception) -> bool:
     """Whether only the dispatcher's answer was lost: to submit the job again would then run it twice."""
     if not isinstance(error, grpc.aio.AioRpcError) or error.code() != grpc.StatusCode.UNAVAILABLE:
         return False
     try:
-        await stub.get_job(dp.JobRequest(job_id=job_id), timeout=_ASK_AGAIN_TIMEOUT)
+        await stub.get_job(JobRequest(job_id), timeout=_ASK_AGAIN_TIMEOUT)
     except grpc.RpcError:
         return False
     return True

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+from millstream.core.jobs.details import JobDetails
 from millstream.core.jobs.states import JobStatus
 from millstream.core.logs.failure_texts import failure_lines, has_traceback, location_lines, repetition
 from millstream.core.settings.secrets import without_secrets
-from millstream.proto import status_pb2 as pb
 
 
-def failure_text(details: pb.JobDetails, traceback_shown: bool = False) -> str:
+def failure_text(details: JobDetails, traceback_shown: bool = False) -> str:
     """Why the job did not finish; a traceback that was shown before is only referred to."""
-    if details.state == JobStatus.CANCELED:
+    if details.state is JobStatus.CANCELED:
         return f"job '{details.name}' ({details.job_id}) was cancelled"
     if not details.failures:
         return f"job '{details.name}' ({details.job_id}) ended as {details.state}"

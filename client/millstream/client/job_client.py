@@ -12,32 +12,34 @@ from typing import Any
 
 import grpc
 
+from millstream.client.collect_pace import CollectPace
 from millstream.client.failure_text import failure_text
 from millstream.client.job_story import JobStory
 from millstream.client.loop_thread import LoopThread
 from millstream.client.result_buffer import ResultBuffer
 from millstream.core.errors import JobExecutionError, UnreachableError
-from millstream.core.jobs.ids import new_id
+from millstream.core.jobs.details import JobDetails
+from millstream.core.jobs.ids import JobId, new_id
 from millstream.core.jobs.states import JobStatus
+from millstream.core.messages.dispatcher import JobRequest
+from millstream.core.messages.results import CollectResponse
+from millstream.core.messages.snapshots import SnapshotKind, SnapshotRequest, SnapshotResult
 from millstream.core.services.rpc import Stub, explain
 from millstream.core.settings.configuration import Configuration
 from millstream.core.settings.secrets import without_secrets
 from millstream.core.snapshot.metadata.model import absolute_location
 from millstream.datastream.execution.executor import JobExecutionResult, SavepointError, SavepointFormatType
 from millstream.datastream.functions import Accumulator
-from millstream.proto import dispatcher_pb2 as dp
-from millstream.proto import status_pb2
 
 _WORTH_TELLING_AFTER = 1.0
 _RETRY_AFTER = 0.2
-_COLLECT_AGAIN_AFTER = 0.02
 
 
 class ClusterJobClient:
     """A `millstream.datastream.execution.executor.JobClient`."""
 
     def __init__(
-        self, job_id: str, stub: Stub, loop: LoopThread, configuration: Configuration, release: Callable[[], None],
+        self, job_id: JobId, stub: Stub, loop: LoopThread, configuration: Configuration, release: Callable[[], None],
         story: JobStory | None = None,
     ) -> None:  # fmt: skip
         self._job_id = job_id
@@ -56,7 +58,7 @@ class ClusterJobClient:
 
     def get_job_status(self) -> JobStatus:
         """The state at this moment."""
-        return JobStatus(self._loop.call(self._details()).state)
+        return self._loop.call(self._details()).state
 
     def cancel(self) -> None:
         """Asks for the job to be cancelled."""
@@ -68,7 +70,7 @@ class ClusterJobClient:
         format_type: SavepointFormatType = SavepointFormatType.CANONICAL,
     ) -> str:
         """The path of a savepoint that is taken now."""
-        return self._savepoint(dp.SnapshotRequest(kind=dp.SnapshotRequest.SAVEPOINT), savepoint_directory, format_type)
+        return self._savepoint(SnapshotKind.SAVEPOINT, savepoint_directory, format_type)
 
     def stop_with_savepoint(
         self,
@@ -77,8 +79,7 @@ class ClusterJobClient:
         format_type: SavepointFormatType = SavepointFormatType.CANONICAL,
     ) -> str:
         """The path of the savepoint that the job was stopped with."""
-        request = dp.SnapshotRequest(kind=dp.SnapshotRequest.STOP, drain=advance_to_end_of_event_time)
-        return self._savepoint(request, savepoint_directory, format_type)
+        return self._savepoint(SnapshotKind.STOP, savepoint_directory, format_type, advance_to_end_of_event_time)
 
     def get_job_execution_result(self) -> JobExecutionResult:
         """Waits for the end; Ctrl-C cancels the job and waits for that."""
@@ -89,7 +90,7 @@ class ClusterJobClient:
             raise KeyboardInterrupt(f"job {self._job_id} was cancelled") from None
         finally:
             self.close()
-        if details.state != JobStatus.FINISHED:
+        if details.state is not JobStatus.FINISHED:
             seen = any(self._story.has_shown(failure) for failure in details.failures[:1])
             raise JobExecutionError(failure_text(details), failure_text(details, traceback_shown=seen))
         return JobExecutionResult(self._job_id, details.end_time - details.start_time, _merged(details))
@@ -116,9 +117,9 @@ class ClusterJobClient:
             self._release()
 
     def _collect(self, operator_id: str) -> Iterator[Any]:
-        results = ResultBuffer()
+        results, pace = ResultBuffer(), CollectPace()
         while True:
-            response = self._loop.call(self._ask(results, operator_id))
+            response = self._loop.call(self._ask(results, pace, operator_id))
             if isinstance(response, JobStatus):
                 if response is JobStatus.FINISHED:  # which it does only when the client has everything
                     yield from results.rest()
@@ -127,36 +128,38 @@ class ClusterJobClient:
             if response.finished:
                 return
 
-    async def _ask(self, results: ResultBuffer, operator_id: str) -> dp.CollectResponse | JobStatus:
+    async def _ask(self, results: ResultBuffer, pace: CollectPace, operator_id: str) -> CollectResponse | JobStatus:
         """Waits for something new: results, or word that some are final; or how the job has ended."""
         while True:
+            await asyncio.sleep(pace.pause)
             try:
-                response: dp.CollectResponse = await self._stub.collect(results.request(self._job_id, operator_id))
+                response: CollectResponse = await self._stub.collect(results.request(self._job_id, operator_id))
             except grpc.RpcError as error:
-                response = dp.CollectResponse(error=explain(error))
-            if not response.error and results.is_news(response):
+                response = CollectResponse(error=explain(error))
+            is_news = not response.error and results.is_news(response)
+            pace.answered(is_news, sum(map(len, response.batches)))
+            if is_news:
                 return response
             if response.error:
-                status = JobStatus((await self._details()).state)
+                status = (await self._details()).state
                 if status.is_terminal:
                     return status
-            await asyncio.sleep(_COLLECT_AGAIN_AFTER)
 
     def _savepoint(
         self,
-        request: dp.SnapshotRequest,
+        kind: SnapshotKind,
         directory: str | os.PathLike[str] | None,
         format_type: SavepointFormatType,
+        drain: bool = False,
     ) -> str:
-        request.job_id, request.trigger_id = self._job_id, new_id()
-        request.target_directory = absolute_location(os.fspath(directory)) if directory else ""
-        request.format = SavepointFormatType(format_type)
+        target = absolute_location(os.fspath(directory)) if directory else ""
+        request = SnapshotRequest(self._job_id, new_id(), kind, target, drain, SavepointFormatType(format_type))
         result = self._loop.call(self._snapshot(request))
         if result.error:
             raise SavepointError(result.error)
         return result.location
 
-    async def _snapshot(self, request: dp.SnapshotRequest) -> dp.SnapshotResult:
+    async def _snapshot(self, request: SnapshotRequest) -> SnapshotResult:
         """The result; asked for again when the connection breaks, which the trigger id makes the same request."""
         deadline: float | None = None
         while True:
@@ -174,32 +177,32 @@ class ClusterJobClient:
         except (UnreachableError, JobExecutionError, TimeoutError) as error:
             print(f"cancelling the job: {error}", file=sys.stderr)
 
-    async def _details(self) -> status_pb2.JobDetails:
+    async def _details(self) -> JobDetails:
         return await self._call(self._stub.get_job)  # type: ignore[no-any-return]  # by the contract
 
     async def _call(self, method: Callable[..., Any]) -> Any:
         deadline: float | None = None
         while True:
             try:
-                return await method(dp.JobRequest(job_id=self._job_id))
+                return await method(JobRequest(self._job_id))
             except grpc.RpcError as error:
                 deadline = await self._wait_or_give_up(error, deadline)
 
-    async def _wait(self) -> status_pb2.JobDetails:
+    async def _wait(self) -> JobDetails:
         """The details at the job's end."""
-        last: status_pb2.JobDetails | None = None
+        last: JobDetails | None = None
         deadline: float | None = None
         while True:
             try:
-                async for last in self._stub.watch_job(dp.JobRequest(job_id=self._job_id)):
+                async for last in self._stub.watch_job(JobRequest(self._job_id)):
                     deadline = None
                     self._tell(last)
-                if last is not None and JobStatus(last.state).is_terminal:
+                if last is not None and last.state.is_terminal:
                     return last
             except grpc.RpcError as error:
                 deadline = await self._wait_or_give_up(error, deadline)
 
-    def _tell(self, details: status_pb2.JobDetails) -> None:
+    def _tell(self, details: JobDetails) -> None:
         """Tells whoever waits what is new; what the job waits for, if that lasts."""
         for line in self._story.news(details):
             _say(line)
@@ -235,7 +238,7 @@ def _say(line: str) -> None:
         print(without_secrets(line), file=sys.stderr, flush=True)
 
 
-def _merged(details: status_pb2.JobDetails) -> dict[str, Any]:
+def _merged(details: JobDetails) -> dict[str, Any]:
     merged: dict[str, Accumulator[Any]] = {}
     for accumulator in details.accumulators:
         value: Accumulator[Any] = pickle.loads(accumulator.value)

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from datetime import timedelta
 
+from millstream.core.jobs.details import JobDetails
+from millstream.core.jobs.failures import TaskFailure
 from millstream.core.jobs.states import JobStatus
 from millstream.core.logs.failure_texts import has_traceback, location_lines, restart_line
 from millstream.core.logs.printable import printable
-from millstream.proto import status_pb2 as pb
 
 _INSTALLING = "installing "
 
@@ -28,19 +29,17 @@ class JobStory:
         self._told: set[tuple[int, str]] = set()
         self._tracebacks: set[tuple[str, ...]] = set()
 
-    def news(self, details: pb.JobDetails) -> list[str]:
+    def news(self, details: JobDetails) -> list[str]:
         """What is new in the details."""
         lines = [line for failure in reversed(details.failures) for line in self._restart(details, failure)]
-        state = JobStatus(details.state)
-        if self._everything and state is not self._state:
-            lines += self._changed(details, state)
-        self._state = state
+        if self._everything and details.state is not self._state:
+            lines += self._changed(details)
+        self._state = details.state
         return lines
 
-    def waiting(self, details: pb.JobDetails) -> str:
+    def waiting(self, details: JobDetails) -> str:
         """What the job waits for, worth telling if it lasts; empty when it waits for nothing, or that was told last."""
-        state = JobStatus(details.state)
-        is_waiting = details.message and not state.is_terminal and state is not JobStatus.FAILING
+        is_waiting = details.message and not details.state.is_terminal and details.state is not JobStatus.FAILING
         told_as_restart = details.message.startswith("restart ")
         if not self._everything or not is_waiting or told_as_restart:
             return ""
@@ -54,11 +53,11 @@ class JobStory:
         """It lasted, and was told."""
         self._waited = line
 
-    def has_shown(self, failure: pb.TaskFailure) -> bool:
+    def has_shown(self, failure: TaskFailure) -> bool:
         """Whether the traceback of this error was among the lines."""
         return _error(failure) in self._tracebacks
 
-    def _restart(self, details: pb.JobDetails, failure: pb.TaskFailure) -> list[str]:
+    def _restart(self, details: JobDetails, failure: TaskFailure) -> list[str]:
         key = (failure.restart, failure.exception)
         if not failure.restart or key in self._told:
             return []
@@ -69,15 +68,15 @@ class JobStory:
             lines += [failure.traceback.rstrip(), *location_lines(failure)]
         return [*lines, f"Job '{printable(details.name)}': {restart_line(failure)}"]
 
-    def _changed(self, details: pb.JobDetails, state: JobStatus) -> list[str]:
-        if state is JobStatus.RUNNING:
+    def _changed(self, details: JobDetails) -> list[str]:
+        if details.state is JobStatus.RUNNING:
             again, self._has_run = " again" if self._has_run else "", True
             return [f"Job '{printable(details.name)}' is running{again}"]
-        if not state.is_terminal:
+        if not details.state.is_terminal:
             return []
         took = _duration(details.end_time - details.start_time)
         restarts = f", {details.restarts} restart{'s' if details.restarts > 1 else ''}" if details.restarts else ""
-        lines = [f"Job '{printable(details.name)}' ({details.job_id}) is {state} after {took}{restarts}"]
+        lines = [f"Job '{printable(details.name)}' ({details.job_id}) is {details.state} after {took}{restarts}"]
         if self._has_run:
             lines.append(
                 f"What its tasks printed: millstream logs --out {details.job_id}; without --out what they logged. Both "
@@ -86,7 +85,7 @@ class JobStory:
         return lines
 
 
-def _error(failure: pb.TaskFailure) -> tuple[str, ...]:
+def _error(failure: TaskFailure) -> tuple[str, ...]:
     return (failure.signature, failure.operator_name) if failure.signature else (failure.traceback,)
 
 

@@ -36,14 +36,12 @@ from typing import Any
 import millstream
 from millstream.core.environments.artifacts import ENTRY_POINT_GROUP, entry_points_text
 from millstream.core.errors import InvalidProgramError, JobExecutionError, SubmissionError, UnreachableError
-from millstream.core.jobs.graph import JobGraph
 from millstream.core.processes.control_pipe import follow_parent
 from millstream.core.processes.handed_down import take_up
 from millstream.datastream.execution.detached import SUBMITTED_FILE_VARIABLE, detached_submissions
 from millstream.datastream.execution.executions import EXECUTIONS, NEVER_EXECUTED, ONLY_PLANNED
 from millstream.datastream.execution.program_settings import CONFIGURATION_VARIABLE
 from millstream.datastream.graph.planning import PLAN_FILE_VARIABLE, ProgramPlanned
-from millstream.proto import graph_pb2
 
 INTERRUPTED = 130
 STATES_FILE_VARIABLE = "MILLSTREAM_STATES_FILE"
@@ -139,12 +137,13 @@ def _write_states() -> None:
         return
     from millstream.client.state_probe import declared_operators
     from millstream.core.snapshot.metadata.program_json import program_to_json
+    from millstream.core.wire.contracts import JOB_GRAPH
 
     def failed(error: BaseException) -> None:
         if os.environ.get(VERBOSE_VARIABLE):
             sys.stderr.write(format_user_traceback(error))
 
-    graph = JobGraph.from_proto(graph_pb2.JobGraph.FromString(Path(planned).read_bytes()))
+    graph = JOB_GRAPH.from_bytes(Path(planned).read_bytes())
     Path(target).write_bytes(program_to_json(declared_operators(graph, failed)))
 
 

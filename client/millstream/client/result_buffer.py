@@ -11,7 +11,8 @@ import pickle
 from typing import Any
 
 from millstream.core.errors import JobExecutionError
-from millstream.proto import dispatcher_pb2 as dp
+from millstream.core.jobs.ids import JobId
+from millstream.core.messages.results import CollectRequest, CollectResponse
 
 
 class ResultBuffer:
@@ -23,16 +24,15 @@ class ResultBuffer:
         self._held: list[Any] = []
         self._committed = 0
 
-    def request(self, job_id: str, operator_id: str) -> dp.CollectRequest:
+    def request(self, job_id: JobId, operator_id: str) -> CollectRequest:
         """Asks for what follows, which confirms what came."""
-        offset = self._next + len(self._held)
-        return dp.CollectRequest(job_id=job_id, operator_id=operator_id, version=self._version, offset=offset)
+        return CollectRequest(job_id, operator_id, self._version, self._next + len(self._held))
 
-    def is_news(self, response: dp.CollectResponse) -> bool:
+    def is_news(self, response: CollectResponse) -> bool:
         """Whether a response brings anything."""
         return bool(response.batches) or response.finished or response.committed > self._committed
 
-    def take(self, response: dp.CollectResponse) -> list[Any]:
+    def take(self, response: CollectResponse) -> list[Any]:
         """Keeps what is new, and answers what can be handed out now."""
         if response.version != self._version:
             self._change_version(response)
@@ -53,7 +53,7 @@ class ResultBuffer:
         self._next += len(final)
         return final
 
-    def _change_version(self, response: dp.CollectResponse) -> None:
+    def _change_version(self, response: CollectResponse) -> None:
         handed_out = self._next - self._start
         if response.starts_over and handed_out:
             raise JobExecutionError(

@@ -14,12 +14,13 @@ from dataclasses import replace
 from millstream.core.clock import SystemClock
 from millstream.core.jobs import plan
 from millstream.core.jobs.graph import JobGraph, JobVertex
+from millstream.core.jobs.ids import NO_ATTEMPT
 from millstream.core.keys.key_groups import key_group_range
+from millstream.core.messages.deployment import TaskDeployment
 from millstream.core.records.batches import Batch
 from millstream.core.records.types import PICKLED
 from millstream.core.snapshot.fitting.fit import ProgramOperator
 from millstream.core.snapshot.metadata.model import StateSnapshot
-from millstream.proto import taskmanager_pb2 as pb
 from millstream.taskmanager.worker.chain import ChainBuilder, OperatorChain
 from millstream.taskmanager.worker.operators.base import FunctionOperator, Operator, OperatorError
 from millstream.taskmanager.worker.operators.output import LocalOutput
@@ -52,9 +53,9 @@ def _probed(graph: JobGraph, vertex: JobVertex, failed: Failed) -> Iterator[Prog
 
 def _build(graph: JobGraph, vertex: JobVertex) -> OperatorChain:
     """The operators of the vertex's first subtask, as its task would build them."""
-    deployment = pb.TaskDeployment(
-        job_id=graph.job_id, vertex_id=vertex.id, task_name=vertex.name, parallelism=vertex.parallelism,
-        max_parallelism=vertex.max_parallelism,
+    deployment = TaskDeployment(
+        NO_ATTEMPT, graph.job_id, vertex.id, vertex.name, subtask=0, parallelism=vertex.parallelism,
+        max_parallelism=vertex.max_parallelism, attempt=0, chain=vertex.chain,
     )  # fmt: skip
     inputs = {e.input: pickle.loads(e.spec).type for e in graph.edges if e.target == vertex.id}
     outputs = 1 + max((e.output for e in graph.edges if e.source == vertex.id), default=-1)
@@ -64,7 +65,7 @@ def _build(graph: JobGraph, vertex: JobVertex) -> OperatorChain:
     services = TaskServices(
         make_context=lambda name: TaskRuntimeContext(deployment, name, graph.configuration, {}, {}),
         make_reader_context=lambda context: ReaderContext(
-            context, lambda kind, event: None, lambda: None, lambda seconds: None
+            context, "", lambda event: None, lambda: None, lambda seconds: None
         ),
         make_keyed_backend=lambda name, key_type: backend.keyed_backend(name, key_type, index, clock),
         make_operator_backend=backend.operator_backend,

@@ -15,16 +15,14 @@ from millstream.datastream.adapters.process_functions import CallableAllWindowFu
 from millstream.datastream.adapters.signatures import checked_callable, declared_type, element_type, refuse_generator
 from millstream.datastream.functions import (
     AggregateFunction,
+    AllWindowFunction,
     Function,
     OutputTag,
-)
-from millstream.datastream.window import Evictor, MergingWindowAssigner, Trigger, WindowAssigner
-from millstream.datastream.window_functions import (
-    AllWindowFunction,
     ProcessAllWindowFunction,
     ProcessWindowFunction,
     WindowFunction,
 )
+from millstream.datastream.window import Evictor, MergingWindowAssigner, Trigger, WindowAssigner
 
 if TYPE_CHECKING:
     from millstream.datastream.data_stream import DataStream

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from millstream.core.errors import InvalidProgramError
 from millstream.core.jobs.graph import JobGraph
-from millstream.core.jobs.ids import VertexId
+from millstream.core.jobs.ids import JobId, VertexId
 from millstream.core.settings.configuration import Configuration
 
 _ID = re.compile(r"[0-9a-f]{32}\Z")
@@ -19,7 +19,7 @@ def is_id(text: str) -> bool:
     return _ID.match(text) is not None
 
 
-def check_graph(graph: JobGraph, is_known: Callable[[str], bool], has_artifact: Callable[[str], bool]) -> None:
+def check_graph(graph: JobGraph, is_known: Callable[[JobId], bool], has_artifact: Callable[[str], bool]) -> None:
     """Raises InvalidProgramError, or ConfigurationError for an option of the job, unless the graph can be run."""
     if not is_id(graph.job_id):
         raise InvalidProgramError(f"the job id '{graph.job_id}' is not 32 hexadecimal digits")

@@ -8,15 +8,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from millstream.core.errors import InvalidProgramError
-from millstream.core.jobs.states import JobStatus
+from millstream.core.jobs.details import JobDetails
 from millstream.core.snapshot.storage.storage import checkpoint_id_of, location_of
 from millstream.core.snapshot.storage.uri_files import plain_uri
-from millstream.proto import status_pb2
 
 _RECOVERY = "execution.state-recovery"
 
 
-def claimant(location: str, jobs: Iterable[status_pb2.JobDetails]) -> status_pb2.JobDetails | None:
+def claimant(location: str, jobs: Iterable[JobDetails]) -> JobDetails | None:
     """The job that has claimed the snapshot at a location and has not ended, if there is one."""
     folder = _folder(location)
     for job in _live(jobs):
@@ -25,7 +24,7 @@ def claimant(location: str, jobs: Iterable[status_pb2.JobDetails]) -> status_pb2
     return None
 
 
-def check_start(options: Mapping[str, str], jobs: Iterable[status_pb2.JobDetails]) -> None:
+def check_start(options: Mapping[str, str], jobs: Iterable[JobDetails]) -> None:
     """Raises InvalidProgramError when a job with these options may not start from the snapshot that they name."""
     path = options.get(f"{_RECOVERY}.path", "")
     if not path:
@@ -41,7 +40,7 @@ def check_start(options: Mapping[str, str], jobs: Iterable[status_pb2.JobDetails
         )
 
 
-def _taker(location: str, jobs: Iterable[status_pb2.JobDetails]) -> status_pb2.JobDetails | None:
+def _taker(location: str, jobs: Iterable[JobDetails]) -> JobDetails | None:
     """The job that took the checkpoint, which lies in `<job id>/chk-<n>`, and has not ended."""
     home, _, name = _folder(location).rpartition("/")
     if checkpoint_id_of(name) is None:
@@ -49,8 +48,8 @@ def _taker(location: str, jobs: Iterable[status_pb2.JobDetails]) -> status_pb2.J
     return next((job for job in _live(jobs) if home.endswith(f"/{job.job_id}")), None)
 
 
-def _live(jobs: Iterable[status_pb2.JobDetails]) -> Iterable[status_pb2.JobDetails]:
-    return (job for job in jobs if not JobStatus(job.state).is_terminal)
+def _live(jobs: Iterable[JobDetails]) -> Iterable[JobDetails]:
+    return (job for job in jobs if not job.state.is_terminal)
 
 
 def _claims(options: Mapping[str, str]) -> bool:

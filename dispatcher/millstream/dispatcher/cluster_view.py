@@ -9,11 +9,13 @@ import grpc
 
 from millstream.core.errors import MillstreamError, UnreachableError
 from millstream.core.logs.log_reading import LogFile, LogPiece
+from millstream.core.messages.resource_manager import Overview
+from millstream.core.messages.session import Empty
+from millstream.core.messages.task_manager import ReadLogRequest
 from millstream.core.services.leader_lookup import ConfiguredLeaders, LeaderLookup, Role
 from millstream.core.services.rpc import Stub, explain, open_channel
 from millstream.core.settings.configuration import Configuration
-from millstream.proto import resourcemanager_pb2, taskmanager_pb2
-from millstream.proto.session_pb2 import Empty
+from millstream.core.wire.contracts import RESOURCE_MANAGER, TASK_MANAGER
 
 log = logging.getLogger(__name__)
 _TIMEOUT = 2.0
@@ -34,19 +36,18 @@ class ClusterView:
         self._channel: grpc.aio.Channel | None = None
         self._reachable = True
 
-    async def overview(self) -> resourcemanager_pb2.Overview:
+    async def overview(self) -> Overview:
         """Task managers and pending slots at this moment."""
         try:
-            stub = Stub(await self._to_leader(), resourcemanager_pb2.DESCRIPTOR.services_by_name["ResourceManager"])
-            overview = await stub.get_overview(Empty(), timeout=_TIMEOUT)
+            stub = Stub(await self._to_leader(), RESOURCE_MANAGER)
+            overview: Overview = await stub.get_overview(Empty(), timeout=_TIMEOUT)
         except (grpc.RpcError, UnreachableError) as error:
             if self._reachable:
                 why = explain(error) if isinstance(error, grpc.RpcError) else error
                 log.warning("the resource manager at %s does not answer: %s", self._address, why)
             self._reachable = False
-            return resourcemanager_pb2.Overview()
+            return Overview()
         self._reachable = True
-        assert isinstance(overview, resourcemanager_pb2.Overview)
         return overview
 
     async def _to_leader(self) -> grpc.aio.Channel:
@@ -58,9 +59,8 @@ class ClusterView:
 
     async def read_log(self, address: str, name: str, offset: int | None, length: int) -> LogPiece:
         """A piece of a log file of the task manager at this address. Raises NoSuchLogError, UnreachableError."""
-        request = taskmanager_pb2.ReadLogRequest(name=name, offset=offset, length=length)
-        content = await self._ask(address, "read_log", request)
-        return LogPiece(bytes(content.content), content.start, content.size)
+        content = await self._ask(address, "read_log", ReadLogRequest(name, offset, length))
+        return LogPiece(content.content, content.start, content.size)
 
     async def list_logs(self, address: str) -> list[LogFile]:
         """The log files of the task manager at this address. Raises UnreachableError."""
@@ -69,7 +69,7 @@ class ClusterView:
 
     async def _ask(self, address: str, method: str, request: Any) -> Any:
         async with open_channel(address, self._configuration) as channel:
-            stub = Stub(channel, taskmanager_pb2.DESCRIPTOR.services_by_name["TaskManager"])
+            stub = Stub(channel, TASK_MANAGER)
             try:
                 return await getattr(stub, method)(request, timeout=_LOG_TIMEOUT)
             except grpc.RpcError as error:

@@ -2,76 +2,70 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+from millstream.core.jobs.details import JobDetails, SubtaskStatus, VertexStatus
+from millstream.core.jobs.failures import TaskFailure
 from millstream.core.jobs.graph import JobGraph
 from millstream.core.jobs.plan_json import plan_nodes
 from millstream.core.jobs.states import ExecutionState, JobStatus
-from millstream.proto import status_pb2 as pb
+
+_CREATED, _CANCELED = ExecutionState.CREATED, ExecutionState.CANCELED
 
 
-def submitted_details(graph: JobGraph, now_ms: int) -> pb.JobDetails:
+def submitted_details(graph: JobGraph, now_ms: int) -> JobDetails:
     """A job that was accepted and waits to be started."""
-    created = ExecutionState.CREATED.value
-    return pb.JobDetails(
-        job_id=graph.job_id,
-        name=graph.name,
-        state=JobStatus.INITIALIZING,
+    return JobDetails(
+        graph.job_id,
+        graph.name,
+        JobStatus.INITIALIZING,
         start_time=now_ms,
         state_times={JobStatus.INITIALIZING: now_ms},
-        vertices=[
-            pb.VertexStatus(
-                id=v.id,
-                name=v.name,
-                parallelism=v.parallelism,
-                max_parallelism=v.max_parallelism,
-                slot_sharing_group=v.slot_sharing_group,
-                subtasks=[
-                    pb.Subtask(index=index, state=created, state_times={created: now_ms})
-                    for index in range(v.parallelism)
-                ],
+        vertices=tuple(
+            VertexStatus(
+                v.id,
+                v.name,
+                v.parallelism,
+                v.max_parallelism,
+                v.slot_sharing_group,
+                tuple(SubtaskStatus(i, _CREATED, state_times={_CREATED: now_ms}) for i in range(v.parallelism)),
             )
             for v in graph.vertices
-        ],
+        ),
         plan=plan_nodes(graph),
         configuration=graph.configuration,
         slots_required=graph.slots_required(),
-        artifacts=[artifact.sha256 for artifact in graph.artifacts],
+        artifacts=tuple(artifact.sha256 for artifact in graph.artifacts),
         message="waiting for a job manager",
     )
 
 
-def with_message(before: pb.JobDetails, message: str) -> pb.JobDetails:
-    """The same job, with what it waits for now."""
-    details = pb.JobDetails()
-    details.CopyFrom(before)
-    details.message = message
-    return details
-
-
-def ended_details(before: pb.JobDetails, status: JobStatus, reason: str, now_ms: int) -> pb.JobDetails:
+def ended_details(before: JobDetails, status: JobStatus, reason: str, now_ms: int) -> JobDetails:
     """The same job after an end that no job manager reported."""
-    details = pb.JobDetails()
-    details.CopyFrom(before)
-    details.state = status
-    details.end_time = now_ms
-    details.state_times[status] = now_ms
-    details.message = ""
-    details.slots_held = 0
-    for vertex in details.vertices:
-        for subtask in vertex.subtasks:
-            if not ExecutionState(subtask.state).is_terminal:
-                subtask.state = ExecutionState.CANCELED
-                subtask.end_time = now_ms
-                subtask.state_times[ExecutionState.CANCELED] = now_ms
+    failures = before.failures
     if status is JobStatus.FAILED:
-        reason += _left_behind(before)
-        earlier = list(before.failures)
-        del details.failures[:]
-        details.failures.add(job_id=details.job_id, exception=reason, traceback=reason, timestamp=now_ms)
-        details.failures.extend(earlier)
-    return details
+        told = reason + _left_behind(before)
+        failures = (TaskFailure(before.job_id, exception=told, traceback=told, timestamp=now_ms), *failures)
+    return replace(
+        before,
+        state=status,
+        end_time=now_ms,
+        state_times={**before.state_times, status: now_ms},
+        vertices=tuple(replace(v, subtasks=tuple(_ended(s, now_ms) for s in v.subtasks)) for v in before.vertices),
+        failures=failures,
+        message="",
+        slots_held=0,
+    )
 
 
-def _left_behind(details: pb.JobDetails) -> str:
+def _ended(subtask: SubtaskStatus, now_ms: int) -> SubtaskStatus:
+    if subtask.state.is_terminal:
+        return subtask
+    times = {**subtask.state_times, _CANCELED: now_ms}
+    return replace(subtask, state=_CANCELED, end_time=now_ms, state_times=times)
+
+
+def _left_behind(details: JobDetails) -> str:
     """What a job whose job manager is gone leaves in storage, and what to do about it."""
     if details.latest_checkpoint:
         return (

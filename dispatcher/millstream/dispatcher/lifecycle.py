@@ -1,6 +1,6 @@
 """The asyncio shell around the table of jobs: sessions of job managers, what each job was last reported as, watchers.
 
-Owned by one asyncio loop. A `JobDetails` that is stored or handed out is never changed afterwards, only replaced.
+Owned by one asyncio loop.
 """
 
 from __future__ import annotations
@@ -10,36 +10,38 @@ import contextlib
 import itertools
 import logging
 from collections.abc import AsyncGenerator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import assert_never
 
 from millstream.core.clock import Clock
 from millstream.core.errors import MillstreamError, UnreachableError
+from millstream.core.jobs.details import JobDetails
 from millstream.core.jobs.graph import JobGraph
 from millstream.core.jobs.ids import JobId, JobManagerId, new_id
 from millstream.core.jobs.states import JobStatus
 from millstream.core.logs.printable import printable
+from millstream.core.messages import dispatcher as msg
+from millstream.core.messages.results import CollectRequest, CollectResponse
+from millstream.core.messages.snapshots import CheckpointAnswer, CheckpointQuery, SnapshotRequest, SnapshotResult
 from millstream.core.services.handshake import epoch_of_start
 from millstream.core.services.session import Session
 from millstream.core.settings.configuration import Configuration
 from millstream.dispatcher import jobs
-from millstream.dispatcher.details import ended_details, submitted_details, with_message
+from millstream.dispatcher.details import ended_details, submitted_details
 from millstream.dispatcher.jobs import JobTable, SessionId
 from millstream.dispatcher.relayed import Relayed, SessionEndedError
-from millstream.proto import dispatcher_pb2 as pb
-from millstream.proto import status_pb2 as status_pb
 
 log = logging.getLogger(__name__)
 ANSWER_TIMEOUT = 30.0
 
-ManagerSession = Session[pb.DispatcherMessage, pb.JobManagerMessage]
+ManagerSession = Session[msg.DispatcherMessage, msg.JobManagerMessage]
 
 
 class UnknownJobError(MillstreamError):
     """No job of this id is known, or no longer."""
 
-    def __init__(self, job_id: str) -> None:
+    def __init__(self, job_id: JobId) -> None:
         super().__init__(f"job {job_id} could not be found")
 
 
@@ -49,10 +51,10 @@ class JobEndedError(MillstreamError):
 
 @dataclass(slots=True)
 class _Record:
-    details: status_pb.JobDetails
+    details: JobDetails
     changed_ms: int
     graph: JobGraph | None = None  # until a job manager has taken the job: it may hold whole collections
-    watchers: set[asyncio.Queue[status_pb.JobDetails]] = field(default_factory=set)
+    watchers: set[asyncio.Queue[JobDetails]] = field(default_factory=set)
 
 
 class JobLifecycle:
@@ -67,9 +69,9 @@ class JobLifecycle:
         self._records: dict[JobId, _Record] = {}
         self._sessions: dict[SessionId, ManagerSession] = {}
         self._session_ids = itertools.count(1)
-        self._collecting = Relayed[pb.CollectResponse]()
-        self._snapshots = Relayed[pb.SnapshotResult]()
-        self._queries = Relayed[pb.CheckpointAnswer]()
+        self._collecting = Relayed[CollectResponse]()
+        self._snapshots = Relayed[SnapshotResult]()
+        self._queries = Relayed[CheckpointAnswer]()
         self._timer: asyncio.TimerHandle | None = None
         self._closed = False
 
@@ -80,86 +82,79 @@ class JobLifecycle:
         log.info("job %s (%s) was submitted", graph.job_id, printable(graph.name))
         self._handle(jobs.Submitted(graph.job_id))
 
-    def cancel(self, job_id: str) -> None:
+    def cancel(self, job_id: JobId) -> None:
         """Asks for the job to be cancelled. Raises when it is unknown, or has ended otherwise."""
-        status = JobStatus(self.details(job_id).state)
+        status = self.details(job_id).state
         if status.is_terminal and status is not JobStatus.CANCELED:
             raise JobEndedError(f"job {job_id} cannot be cancelled: it is already {status}")
-        self._handle(jobs.CancelRequested(JobId(job_id)))
+        self._handle(jobs.CancelRequested(job_id))
 
-    def knows(self, job_id: str) -> bool:
+    def knows(self, job_id: JobId) -> bool:
         """Whether the id is in use."""
         return job_id in self._records
 
-    def details(self, job_id: str) -> status_pb.JobDetails:
+    def details(self, job_id: JobId) -> JobDetails:
         """What is known about a job."""
         return self._record(job_id).details
 
-    def changed_ms(self, job_id: str) -> int:
+    def changed_ms(self, job_id: JobId) -> int:
         """When the job's state or message last changed."""
         return self._record(job_id).changed_ms
 
-    def all(self) -> list[status_pb.JobDetails]:
+    def all(self) -> list[JobDetails]:
         """All jobs, in the order of their submission."""
         return [record.details for record in self._records.values()]
 
     def artifacts_in_use(self) -> set[str]:
         """The sha256 of every artifact that a job which has not ended may still ask for."""
-        return {sha256 for d in self.all() if not JobStatus(d.state).is_terminal for sha256 in d.artifacts}
+        return {sha256 for d in self.all() if not d.state.is_terminal for sha256 in d.artifacts}
 
-    async def watch(self, job_id: str) -> AsyncGenerator[status_pb.JobDetails, None]:
+    async def watch(self, job_id: JobId) -> AsyncGenerator[JobDetails, None]:
         """The job's details now and after each change of its state, message, restarts or failure, up to its end."""
         record = self._record(job_id)
-        updates: asyncio.Queue[status_pb.JobDetails] = asyncio.Queue()
+        updates: asyncio.Queue[JobDetails] = asyncio.Queue()
         updates.put_nowait(record.details)
         record.watchers.add(updates)
         try:
             while True:
                 details = await updates.get()
                 yield details
-                if JobStatus(details.state).is_terminal:
+                if details.state.is_terminal:
                     return
         finally:
             record.watchers.discard(updates)
 
-    async def collect(self, request: pb.CollectRequest) -> pb.CollectResponse:
+    async def collect(self, request: CollectRequest) -> CollectResponse:
         """Passes a request for results on to the job manager. What keeps it from being answered is in the answer."""
         details = self.details(request.job_id)
-        session_id = self._table.session_of(JobId(request.job_id))
+        session_id = self._table.session_of(request.job_id)
         if session_id is None:
-            return pb.CollectResponse(error=f"no job manager runs job {request.job_id}, it is {details.state}")
-        relayed = pb.CollectRequest()
-        relayed.CopyFrom(request)
-        relayed.request_id = new_id()
-        send = partial(self._send, session_id, pb.DispatcherMessage(collect=relayed))
+            return CollectResponse(error=f"no job manager runs job {request.job_id}, it is {details.state}")
+        relayed = replace(request, request_id=new_id())
+        send = partial(self._send, session_id, relayed)
         try:
-            answer = await self._collecting.answer(session_id, relayed.request_id, send, ANSWER_TIMEOUT)
+            response = await self._collecting.answer(session_id, relayed.request_id, send, ANSWER_TIMEOUT)
         except TimeoutError:
-            return pb.CollectResponse(error=f"the job manager did not answer within {ANSWER_TIMEOUT:g} s")
+            return CollectResponse(error=f"the job manager did not answer within {ANSWER_TIMEOUT:g} s")
         except SessionEndedError as error:
-            return pb.CollectResponse(error=f"the job manager is disconnected: {error}")
-        response = pb.CollectResponse()
-        response.CopyFrom(answer)
-        response.request_id = request.request_id
-        return response
+            return CollectResponse(error=f"the job manager is disconnected: {error}")
+        return replace(response, request_id=request.request_id)
 
-    async def trigger_snapshot(self, request: pb.SnapshotRequest) -> pb.SnapshotResult:
+    async def trigger_snapshot(self, request: SnapshotRequest) -> SnapshotResult:
         """Has a snapshot taken; answers when that is done or has failed, which the result says.
 
         The same trigger id again is the same request: both are answered with the one result.
         """
         record = self._record(request.job_id)
-        wanted = pb.SnapshotRequest()
-        wanted.CopyFrom(request)
-        wanted.trigger_id = request.trigger_id or new_id()
+        wanted = replace(request, trigger_id=request.trigger_id or new_id())
 
-        def failed(reason: str) -> pb.SnapshotResult:
-            return pb.SnapshotResult(trigger_id=wanted.trigger_id, error=reason)
+        def failed(reason: str) -> SnapshotResult:
+            return SnapshotResult(wanted.trigger_id, error=reason)
 
-        session_id = self._table.session_of(JobId(request.job_id))
+        session_id = self._table.session_of(request.job_id)
         if session_id is None:
             return failed(f"no job manager runs job {request.job_id}, it is {record.details.state}")
-        send = partial(self._send, session_id, pb.DispatcherMessage(snapshot=wanted))
+        send = partial(self._send, session_id, wanted)
         answer = asyncio.ensure_future(self._snapshots.answer(session_id, wanted.trigger_id, send, None))
         ended = asyncio.ensure_future(self._ended(request.job_id))
         try:
@@ -174,21 +169,19 @@ class JobLifecycle:
             answer.cancel()
             ended.cancel()
 
-    async def _ended(self, job_id: str) -> None:
+    async def _ended(self, job_id: JobId) -> None:
         async with contextlib.aclosing(self.watch(job_id)) as updates:
             async for _ in updates:
                 pass
 
-    async def query_checkpoints(self, query: pb.CheckpointQuery) -> pb.CheckpointAnswer:
+    async def query_checkpoints(self, query: CheckpointQuery) -> CheckpointAnswer:
         """What the job manager knows of a job's checkpoints. Raises UnreachableError when none answers."""
-        session_id = self._table.session_of(JobId(query.job_id))
+        session_id = self._table.session_of(query.job_id)
         if session_id is None:
             state = self.details(query.job_id).state
             raise UnreachableError(f"no job manager runs job {query.job_id}, it is {state}")
-        relayed = pb.CheckpointQuery()
-        relayed.CopyFrom(query)
-        relayed.request_id = new_id()
-        send = partial(self._send, session_id, pb.DispatcherMessage(checkpoint_query=relayed))
+        relayed = replace(query, request_id=new_id())
+        send = partial(self._send, session_id, relayed)
         try:
             return await self._queries.answer(session_id, relayed.request_id, send, ANSWER_TIMEOUT)
         except TimeoutError:
@@ -203,8 +196,8 @@ class JobLifecycle:
         for session in list(self._sessions.values()):
             session.close("the dispatcher is stopping")
 
-    def _record(self, job_id: str) -> _Record:
-        record = self._records.get(JobId(job_id))
+    def _record(self, job_id: JobId) -> _Record:
+        record = self._records.get(job_id)
         if record is None:
             raise UnknownJobError(job_id)
         return record
@@ -215,29 +208,30 @@ class JobLifecycle:
         """A job manager opened a session."""
         return ManagerConnection(self, session, SessionId(next(self._session_ids)))
 
-    def register(self, connection: ManagerConnection, message: pb.RegisterJobManager) -> None:
+    def register(self, connection: ManagerConnection, message: msg.RegisterJobManager) -> None:
         """A job manager said who it is and what it is running."""
-        connection.manager = JobManagerId(message.job_manager_id)
+        connection.manager = message.job_manager_id
         self._sessions[connection.id] = connection.session
         log.info("job manager %s at %s registered with %d jobs", connection.manager, message.address, len(message.jobs))
-        running = {JobId(details.job_id): JobStatus(details.state) for details in message.jobs}
-        reports = {JobId(details.job_id): details for details in message.jobs}
+        running = {details.job_id: details.state for details in message.jobs}
+        reports = {details.job_id: details for details in message.jobs}
         self._handle(jobs.ManagerRegistered(connection.manager, connection.id, running), reports)
 
-    def reported(self, session: SessionId, details: status_pb.JobDetails) -> None:
+    def reported(self, session: SessionId, details: JobDetails) -> None:
         """A job manager reported a job."""
-        job_id = JobId(details.job_id)
-        self._handle(jobs.JobReported(session, job_id, JobStatus(details.state)), {job_id: details})
+        self._handle(jobs.JobReported(session, details.job_id, details.state), {details.job_id: details})
 
-    def answered(self, message: pb.JobManagerMessage) -> None:
+    def answered(self, message: CollectResponse | SnapshotResult | CheckpointAnswer) -> None:
         """A job manager answered a request."""
-        match message.WhichOneof("kind"):
-            case "collected":
-                self._collecting.answered(message.collected.request_id, message.collected)
-            case "snapshot_result":
-                self._snapshots.answered(message.snapshot_result.trigger_id, message.snapshot_result)
-            case "checkpoint_answer":
-                self._queries.answered(message.checkpoint_answer.request_id, message.checkpoint_answer)
+        match message:
+            case CollectResponse(request_id):
+                self._collecting.answered(request_id, message)
+            case SnapshotResult(trigger_id):
+                self._snapshots.answered(trigger_id, message)
+            case CheckpointAnswer(request_id):
+                self._queries.answered(request_id, message)
+            case _:
+                assert_never(message)
 
     def disconnected(self, connection: ManagerConnection, reason: str) -> None:
         """A session ended, whether it had registered or not."""
@@ -248,10 +242,10 @@ class JobLifecycle:
             relayed.session_ended(connection.id, reason)
         self._handle(jobs.ManagerDisconnected(connection.manager, connection.id, reason))
 
-    def _update(self, job_id: JobId, details: status_pb.JobDetails) -> None:
+    def _update(self, job_id: JobId, details: JobDetails) -> None:
         record = self._records[job_id]
         before, record.details = record.details, details
-        if JobStatus(details.state).is_terminal:
+        if details.state.is_terminal:
             record.graph = None
         if _shown(before) == _shown(details):
             return
@@ -261,7 +255,7 @@ class JobLifecycle:
         for watcher in record.watchers:
             watcher.put_nowait(details)
 
-    def _handle(self, event: jobs.Event, reports: Mapping[JobId, status_pb.JobDetails] | None = None) -> None:
+    def _handle(self, event: jobs.Event, reports: Mapping[JobId, JobDetails] | None = None) -> None:
         for effect in self._table.handle(event, self._clock.monotonic()):
             match effect:
                 case jobs.RecordReport(job_id):
@@ -272,26 +266,25 @@ class JobLifecycle:
                 case jobs.StartJob(session, job_id):
                     self._start(session, job_id)
                 case jobs.CancelJob(session, job_id):
-                    self._send(session, pb.DispatcherMessage(cancel_job=pb.JobRequest(job_id=job_id)))
+                    self._send(session, msg.CancelJob(job_id))
                 case jobs.AbandonJob(session, job_id):
                     log.warning("job %s has ended, and a job manager still has it: it is told to stop it", job_id)
                     reason = "the dispatcher had reported the job as ended, while this job manager was away"
-                    abandon = pb.AbandonJob(job_id=job_id, reason=reason)
-                    self._send(session, pb.DispatcherMessage(abandon_job=abandon))
+                    self._send(session, msg.AbandonJob(job_id, reason))
                 case jobs.ForgetJob(session, job_id):
-                    self._send(session, pb.DispatcherMessage(forget_job=pb.JobRequest(job_id=job_id)))
+                    self._send(session, msg.ForgetJob(job_id))
                 case jobs.EndJob(job_id, status, reason):
                     log.warning("job %s ends as %s: %s", job_id, status, reason)
                     before = self._records[job_id].details
                     details = ended_details(before, status, reason, self._clock.now_ms())
                     if status is JobStatus.FAILED:
-                        log.warning("job %s: %s", job_id, details.failures[-1].exception)
+                        log.warning("job %s: %s", job_id, details.failures[0].exception)
                     self._update(job_id, details)
                 case jobs.JobOutOfTouch() if self._closed:  # it is this one that goes
                     pass
                 case jobs.JobOutOfTouch(job_id, grace):
                     message = f"no connection to its job manager; it fails unless that is back within {grace:g} s"
-                    self._update(job_id, with_message(self._records[job_id].details, message))
+                    self._update(job_id, replace(self._records[job_id].details, message=message))
                 case jobs.DropJob(job_id):
                     del self._records[job_id]
                 case _:
@@ -301,10 +294,10 @@ class JobLifecycle:
     def _start(self, session: SessionId, job_id: JobId) -> None:
         record = self._records[job_id]
         assert record.graph is not None, f"job {job_id} was not submitted here"
-        self._update(job_id, with_message(record.details, "starting"))
-        self._send(session, pb.DispatcherMessage(start_job=pb.StartJob(graph=record.graph.to_proto())))
+        self._update(job_id, replace(record.details, message="starting"))
+        self._send(session, msg.StartJob(record.graph))
 
-    def _send(self, session: SessionId, message: pb.DispatcherMessage) -> None:
+    def _send(self, session: SessionId, message: msg.DispatcherMessage) -> None:
         if session in self._sessions:
             self._sessions[session].send(message)
 
@@ -318,7 +311,7 @@ class JobLifecycle:
             self._timer = asyncio.get_running_loop().call_later(delay, self._handle, jobs.TimePassed())
 
 
-def _shown(details: status_pb.JobDetails) -> tuple[object, ...]:
+def _shown(details: JobDetails) -> tuple[object, ...]:
     """What watchers are told the changes of."""
     newest = [(failure.timestamp, failure.exception, failure.restart) for failure in details.failures[:1]]
     return details.state, details.message, details.restarts, newest
@@ -333,17 +326,17 @@ class ManagerConnection:
         self.manager: JobManagerId | None = None
         self._lifecycle = lifecycle
 
-    def on_message(self, message: pb.JobManagerMessage) -> None:
+    def on_message(self, message: msg.JobManagerMessage) -> None:
         """Handles one message."""
-        kind = message.WhichOneof("kind")
-        if kind == "register":
-            self._lifecycle.register(self, message.register)
-        elif self.manager is None:
-            self.session.close(f"{self.session.peer} sent {kind} before it registered")
-        elif kind == "job_details":
-            self._lifecycle.reported(self.id, message.job_details)
-        else:
-            self._lifecycle.answered(message)
+        match message:
+            case msg.RegisterJobManager():
+                self._lifecycle.register(self, message)
+            case _ if self.manager is None:
+                self.session.close(f"{self.session.peer} sent {type(message).__name__} before it registered")
+            case JobDetails():
+                self._lifecycle.reported(self.id, message)
+            case _:
+                self._lifecycle.answered(message)
 
     def ended(self, reason: str) -> None:
         """Called once, at the end of the session."""

@@ -28,10 +28,10 @@ from millstream.core.processes.process_session import kill_session
 from millstream.core.services.leader_lookup import Role, address_options
 from millstream.core.settings.configuration import Configuration
 from millstream.core.settings.secrets import split_options
+from millstream.core.wire.contracts import JOB_GRAPH
 from millstream.dispatcher.artifact_store import ArtifactStore
 from millstream.dispatcher.scratch import ScratchFolders
 from millstream.dispatcher.uploads import UploadedWheel
-from millstream.proto import graph_pb2
 
 log = logging.getLogger(__name__)
 _OUTPUT_LIMIT = 64 * 1024
@@ -127,7 +127,7 @@ class ProgramRunner:
             content = _read(answer)
         if not content:
             raise ProgramFailedError(f"the program of {call.wheel.name} did not call execute()")
-        graph = JobGraph.from_proto(graph_pb2.JobGraph.FromString(content))
+        graph = JOB_GRAPH.from_bytes(content)
         return graph if artifact in graph.artifacts else replace(graph, artifacts=(*graph.artifacts, artifact))
 
     async def _execute(

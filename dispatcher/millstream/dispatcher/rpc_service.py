@@ -9,11 +9,16 @@ from typing import NoReturn
 import grpc
 
 from millstream.core.errors import MillstreamError
-from millstream.core.jobs.graph import Artifact, JobGraph
+from millstream.core.jobs.details import JobDetails
+from millstream.core.jobs.graph import Artifact
+from millstream.core.messages import dispatcher as msg
+from millstream.core.messages.results import CollectRequest, CollectResponse
+from millstream.core.messages.session import Empty
+from millstream.core.messages.snapshots import SnapshotRequest, SnapshotResult
 from millstream.core.services.rpc import too_large
 from millstream.core.services.session import serve_session
 from millstream.core.settings.configuration import Configuration
-from millstream.core.wire.raw import raw_contract
+from millstream.core.wire.contracts import JOB_GRAPH, JOB_MANAGER_AT_DISPATCHER
 from millstream.dispatcher.admission import check_graph
 from millstream.dispatcher.artifact_store import ArtifactStore
 from millstream.dispatcher.claims import check_start
@@ -24,10 +29,6 @@ from millstream.dispatcher.lifecycle import (
     ManagerSession,
     UnknownJobError,
 )
-from millstream.proto import dispatcher_pb2 as pb
-from millstream.proto import graph_pb2, session_pb2, status_pb2
-
-_JOB_MANAGERS = raw_contract(pb.DESCRIPTOR.services_by_name["Dispatcher"], "ConnectJobManager")
 
 Context = grpc.aio.ServicerContext[object, object]
 _ENVELOPE = 64 * 1024  # what services add to a job when they hand it on
@@ -41,40 +42,40 @@ class DispatcherRpc:
         self._lifecycle = lifecycle
         self._artifacts = artifacts
 
-    async def submit_job(self, request: pb.SubmitJobRequest, context: Context) -> pb.SubmitJobResponse:
+    async def submit_job(self, request: msg.SubmitJobRequest, context: Context) -> msg.SubmitJobResponse:
         """Accepts a job, or refuses it with INVALID_ARGUMENT."""
+        graph = request.graph
         try:
-            size = request.ByteSize() + _ENVELOPE
+            size = len(JOB_GRAPH.to_bytes(graph)) + _ENVELOPE
             if refused := too_large("the job, with all its functions and collections,", size, self._configuration):
                 raise MillstreamError(refused)
-            graph = JobGraph.from_proto(request.graph)
             check_graph(graph, self._lifecycle.knows, self._artifacts.has)
             check_start(graph.configuration, self._lifecycle.all())
         except (MillstreamError, ValueError) as error:
             await _abort(context, error)
         self._lifecycle.submit(graph)
-        return pb.SubmitJobResponse(job_id=graph.job_id)
+        return msg.SubmitJobResponse(graph.job_id)
 
-    async def cancel_job(self, request: pb.JobRequest, context: Context) -> session_pb2.Empty:
+    async def cancel_job(self, request: msg.JobRequest, context: Context) -> Empty:
         """Returns once the cancellation is asked for, not once it is done."""
         try:
             self._lifecycle.cancel(request.job_id)
         except MillstreamError as error:
             await _abort(context, error)
-        return session_pb2.Empty()
+        return Empty()
 
-    async def get_job(self, request: pb.JobRequest, context: Context) -> status_pb2.JobDetails:
+    async def get_job(self, request: msg.JobRequest, context: Context) -> JobDetails:
         """One job."""
         try:
             return self._lifecycle.details(request.job_id)
         except MillstreamError as error:
             await _abort(context, error)
 
-    async def list_jobs(self, request: session_pb2.Empty, context: Context) -> pb.JobList:
+    async def list_jobs(self, request: Empty, context: Context) -> msg.JobList:
         """All jobs that are remembered."""
-        return pb.JobList(jobs=self._lifecycle.all())
+        return msg.JobList(tuple(self._lifecycle.all()))
 
-    async def watch_job(self, request: pb.JobRequest, context: Context) -> AsyncIterator[status_pb2.JobDetails]:
+    async def watch_job(self, request: msg.JobRequest, context: Context) -> AsyncIterator[JobDetails]:
         """The job's details now and whenever its state or message changes, up to its end."""
         try:
             self._lifecycle.details(request.job_id)
@@ -84,42 +85,41 @@ class DispatcherRpc:
             async for details in updates:
                 yield details
 
-    async def collect(self, request: pb.CollectRequest, context: Context) -> pb.CollectResponse:
+    async def collect(self, request: CollectRequest, context: Context) -> CollectResponse:
         """Results of a sink, relayed."""
         try:
             return await self._lifecycle.collect(request)
         except MillstreamError as error:
             await _abort(context, error)
 
-    async def trigger_snapshot(self, request: pb.SnapshotRequest, context: Context) -> pb.SnapshotResult:
+    async def trigger_snapshot(self, request: SnapshotRequest, context: Context) -> SnapshotResult:
         """A savepoint, a checkpoint, or a stop with a savepoint; what went wrong with it is in the result."""
         try:
             return await self._lifecycle.trigger_snapshot(request)
         except MillstreamError as error:
             await _abort(context, error)
 
-    async def has_artifact(self, request: pb.ArtifactRequest, context: Context) -> pb.ArtifactStatus:
+    async def has_artifact(self, request: msg.ArtifactRequest, context: Context) -> msg.ArtifactStatus:
         """Whether an upload can be saved."""
         try:
-            return pb.ArtifactStatus(present=self._artifacts.has(request.sha256))
+            return msg.ArtifactStatus(self._artifacts.has(request.sha256))
         except MillstreamError as error:
             await _abort(context, error)
 
-    async def upload_artifact(self, chunks: AsyncIterator[pb.ArtifactChunk], context: Context) -> graph_pb2.Artifact:
+    async def upload_artifact(self, chunks: AsyncIterator[msg.ArtifactChunk], context: Context) -> Artifact:
         """Stores an artifact; the first chunk names it."""
         first = await anext(aiter(chunks), None)
-        if first is None or not first.HasField("artifact"):
+        if first is None or first.artifact is None:
             await _abort(context, MillstreamError("the first chunk of an upload has to name the artifact"))
         try:
-            artifact = Artifact.from_proto(first.artifact)
-            await self._artifacts.store(artifact, _data(first, chunks))
-        except (MillstreamError, ValueError) as error:
+            await self._artifacts.store(first.artifact, _data(first, chunks))
+        except MillstreamError as error:
             await _abort(context, error)
-        return artifact.to_proto()
+        return first.artifact
 
     async def download_artifact(
-        self, request: pb.ArtifactRequest, context: Context
-    ) -> AsyncIterator[pb.ArtifactChunk]:
+        self, request: msg.ArtifactRequest, context: Context
+    ) -> AsyncIterator[msg.ArtifactChunk]:
         """An artifact's content."""
         try:
             self._artifacts.path(request.sha256)
@@ -127,13 +127,13 @@ class DispatcherRpc:
             await context.abort(grpc.StatusCode.NOT_FOUND, str(error))
         async with contextlib.aclosing(self._artifacts.read(request.sha256)) as pieces:
             async for data in pieces:
-                yield pb.ArtifactChunk(data=data)
+                yield msg.ArtifactChunk(data=data)
 
     async def connect_job_manager(self, _: object, context: Context) -> None:
         """A job manager's session."""
         connection: ManagerConnection | None = None
 
-        def started(session: ManagerSession) -> Callable[[pb.JobManagerMessage], None]:
+        def started(session: ManagerSession) -> Callable[[msg.JobManagerMessage], None]:
             nonlocal connection
             connection = self._lifecycle.connected(session)
             return connection.on_message
@@ -142,14 +142,14 @@ class DispatcherRpc:
         peer = f"job manager ({context.peer()})"
         try:
             reason = await serve_session(
-                context, _JOB_MANAGERS, peer, self._configuration, self._lifecycle.epoch, started
+                context, JOB_MANAGER_AT_DISPATCHER, peer, self._configuration, self._lifecycle.epoch, started
             )
         finally:
             if connection is not None:
                 connection.ended(reason)
 
 
-async def _data(first: pb.ArtifactChunk, rest: AsyncIterator[pb.ArtifactChunk]) -> AsyncIterator[bytes]:
+async def _data(first: msg.ArtifactChunk, rest: AsyncIterator[msg.ArtifactChunk]) -> AsyncIterator[bytes]:
     yield first.data
     async for chunk in rest:
         yield chunk.data

@@ -18,10 +18,10 @@ from millstream.core.processes.background import BackgroundTasks
 from millstream.core.services.leader_lookup import Role, configured_endpoint
 from millstream.core.services.rpc import serve, service_handler
 from millstream.core.settings.configuration import Configuration
+from millstream.core.wire.contracts import DISPATCHER
 from millstream.dispatcher.artifact_store import ArtifactStore
 from millstream.dispatcher.lifecycle import JobLifecycle
 from millstream.dispatcher.rpc_service import DispatcherRpc
-from millstream.proto import dispatcher_pb2
 
 if TYPE_CHECKING:
     from millstream.dispatcher.rest.api import RestApi
@@ -53,10 +53,7 @@ class DispatcherService:
         folder = work_directory(configuration, "artifacts")
         self._artifacts = artifacts = ArtifactStore(folder, configuration.integer("web.upload.max-size"))
         self._background.spawn(self._clean_repeatedly())
-        handler = service_handler(
-            dispatcher_pb2.DESCRIPTOR.services_by_name["Dispatcher"],
-            DispatcherRpc(configuration, self._lifecycle, artifacts),
-        )
+        handler = service_handler(DISPATCHER, DispatcherRpc(configuration, self._lifecycle, artifacts))
         host, port = configured_endpoint(configuration, Role.DISPATCHER)
         self._server, bound = await serve(host, port, [handler], configuration, "dispatcher.rpc.port")
         self.address = f"{host}:{bound}"

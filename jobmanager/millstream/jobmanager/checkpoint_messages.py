@@ -7,6 +7,13 @@ from collections.abc import Callable, Collection, Iterator
 from millstream.core.errors import MillstreamError
 from millstream.core.jobs.failure_kinds import DeclineReason
 from millstream.core.jobs.ids import AllocationId, AttemptId, TaskManagerId
+from millstream.core.messages.checkpoints import (
+    CheckpointAck,
+    CheckpointDecline,
+    CheckpointNotice,
+    CheckpointOptions,
+    TriggerCheckpoint,
+)
 from millstream.core.snapshot.metadata.model import StateKind
 from millstream.core.snapshot.metadata.operator_json import operators_from_json
 from millstream.jobmanager.checkpoints import events as ev
@@ -14,7 +21,6 @@ from millstream.jobmanager.checkpoints.failures import CheckpointFailureReason a
 from millstream.jobmanager.checkpoints.model import CheckpointId, SavepointFormat, SnapshotMetrics
 from millstream.jobmanager.job_slots import Place
 from millstream.jobmanager.snapshot_content import AcknowledgedState
-from millstream.proto import taskmanager_pb2 as pb
 
 PlaceOf = Callable[[AttemptId], Place | None]
 """Where an attempt runs, if it still does."""
@@ -25,9 +31,9 @@ _DECLINED = {
 }
 
 
-def acknowledgement(ack: pb.CheckpointAck) -> ev.Acknowledged | ev.Declined:
+def acknowledgement(ack: CheckpointAck) -> ev.Acknowledged | ev.Declined:
     """A task's snapshot is durable; one that cannot be understood counts as declined."""
-    checkpoint_id, attempt = CheckpointId(ack.checkpoint_id), AttemptId(ack.attempt_id)
+    checkpoint_id, attempt = CheckpointId(ack.checkpoint_id), ack.attempt_id
     try:
         where = f"the acknowledgement of checkpoint {checkpoint_id} by attempt {attempt}"
         operators = operators_from_json(ack.operators, where) if ack.operators else ()
@@ -54,19 +60,17 @@ def acknowledgement(ack: pb.CheckpointAck) -> ev.Acknowledged | ev.Declined:
     return ev.Acknowledged(checkpoint_id, attempt, held, metrics, ack.ended, next(union_lists, ""))
 
 
-def declined(decline: pb.CheckpointDecline) -> ev.Declined:
+def declined(decline: CheckpointDecline) -> ev.Declined:
     """A task could not take its snapshot."""
-    checkpoint_id, attempt = CheckpointId(decline.checkpoint_id), AttemptId(decline.attempt_id)
-    reason = _DECLINED[DeclineReason(decline.reason)]
-    cause = decline.failure if decline.HasField("failure") else None
-    return ev.Declined(checkpoint_id, attempt, reason, decline.message, cause)
+    checkpoint_id, reason = CheckpointId(decline.checkpoint_id), _DECLINED[decline.reason]
+    return ev.Declined(checkpoint_id, decline.attempt_id, reason, decline.message, decline.failure)
 
 
 def triggers(
     effect: ev.TriggerBarrier, location: str, place_of: PlaceOf
-) -> Iterator[tuple[TaskManagerId, pb.JobManagerCommand]]:
+) -> Iterator[tuple[TaskManagerId, TriggerCheckpoint]]:
     """Has the attempts that still run take a snapshot and send barriers."""
-    options = pb.CheckpointOptions(
+    options = CheckpointOptions(
         checkpoint_id=effect.checkpoint_id,
         timestamp=effect.timestamp_ms,
         location=location,
@@ -79,28 +83,24 @@ def triggers(
         oldest_base=effect.options.oldest_base,
     )
     for task_manager, allocation, attempts in _by_slot(effect.attempts, place_of):
-        trigger = pb.TriggerCheckpoint(allocation_id=allocation, attempt_ids=attempts, options=options)
-        yield task_manager, pb.JobManagerCommand(trigger_checkpoint=trigger)
+        yield task_manager, TriggerCheckpoint(allocation, attempts, options)
 
 
 def notices(
     checkpoint_id: CheckpointId, attempts: Collection[AttemptId], completed: bool, place_of: PlaceOf
-) -> Iterator[tuple[TaskManagerId, pb.JobManagerCommand]]:
+) -> Iterator[tuple[TaskManagerId, CheckpointNotice]]:
     """Tells the attempts that still run what came of a checkpoint."""
     for task_manager, allocation, told in _by_slot(attempts, place_of):
-        notice = pb.CheckpointNotice(
-            allocation_id=allocation, attempt_ids=told, checkpoint_id=checkpoint_id, completed=completed
-        )
-        yield task_manager, pb.JobManagerCommand(checkpoint_notice=notice)
+        yield task_manager, CheckpointNotice(allocation, told, checkpoint_id, completed)
 
 
 def _by_slot(
     attempts: Collection[AttemptId], place_of: PlaceOf
-) -> list[tuple[TaskManagerId, AllocationId, list[AttemptId]]]:
+) -> list[tuple[TaskManagerId, AllocationId, tuple[AttemptId, ...]]]:
     slots: dict[tuple[TaskManagerId, AllocationId], list[AttemptId]] = {}
     for attempt in attempts:
         place = place_of(attempt)
         if place is not None:
             task_manager, allocation, _ = place
             slots.setdefault((task_manager, allocation), []).append(attempt)
-    return [(task_manager, allocation, told) for (task_manager, allocation), told in slots.items()]
+    return [(task_manager, allocation, tuple(told)) for (task_manager, allocation), told in slots.items()]

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import json
+from typing import assert_never
 
 from millstream.core.clock import Instant
 from millstream.core.errors import MillstreamError
 from millstream.core.jobs.ids import VertexId
+from millstream.core.messages.snapshots import CheckpointQuery, CheckpointView
 from millstream.jobmanager.checkpoints.model import CheckpointId
 from millstream.jobmanager.checkpoints.settings import CheckpointSettings
 from millstream.jobmanager.checkpoints.statistics import statistics_json
 from millstream.jobmanager.checkpoints.statistics.statistics import CheckpointStatistics, CheckpointStats
-from millstream.proto import dispatcher_pb2 as pb
 
 
 class CheckpointReports:
@@ -21,21 +22,22 @@ class CheckpointReports:
         self._statistics = statistics
         self._config = statistics_json.config(settings, state_backend)
 
-    def answer(self, query: pb.CheckpointQuery, now: Instant) -> bytes:
+    def answer(self, query: CheckpointQuery, now: Instant) -> bytes:
         """The answer to a query; an error when there is no such checkpoint or vertex."""
         match query.kind:
-            case pb.CheckpointQuery.OVERVIEW:
+            case CheckpointView.OVERVIEW:
                 return _encoded(statistics_json.overview(self._statistics, now))
-            case pb.CheckpointQuery.CONFIG:
+            case CheckpointView.CONFIG:
                 return _encoded(self._config)
-            case pb.CheckpointQuery.DETAILS:
+            case CheckpointView.DETAILS:
                 return _encoded(statistics_json.checkpoint(self._checkpoint(query), now, with_tasks=True))
-            case pb.CheckpointQuery.SUBTASKS:
+            case CheckpointView.SUBTASKS:
                 stats, vertex = self._checkpoint(query), VertexId(query.vertex_id)
                 if vertex not in stats.vertices:
                     raise MillstreamError(f"job {query.job_id} has no vertex {query.vertex_id}")
                 return _encoded(statistics_json.subtasks(stats, vertex, now))
-        raise MillstreamError(f"there is no kind {query.kind} of questions about checkpoints")
+            case _:
+                assert_never(query.kind)
 
     def everything(self, now: Instant) -> bytes:
         """All answers at once, for when the job is over: details by checkpoint id, subtasks by that and by vertex."""
@@ -52,7 +54,7 @@ class CheckpointReports:
             }
         )
 
-    def _checkpoint(self, query: pb.CheckpointQuery) -> CheckpointStats:
+    def _checkpoint(self, query: CheckpointQuery) -> CheckpointStats:
         stats = self._statistics.details(CheckpointId(query.checkpoint_id))
         if stats is None:
             raise MillstreamError(

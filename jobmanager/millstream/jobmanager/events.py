@@ -6,12 +6,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from millstream.core.jobs.failure_kinds import WorkerEnd
+from millstream.core.jobs.failures import TaskFailure
 from millstream.core.jobs.graph import JobGraph
 from millstream.core.jobs.ids import AllocationId, AttemptId, TaskManagerId
+from millstream.core.messages.deployment import TaskDeployment
+from millstream.core.messages.task_manager import TaskMetricsReport, TaskUpdate
 from millstream.jobmanager.execution_graph import TaskRestore
 from millstream.jobmanager.failover.topology import Subtask
-from millstream.proto import status_pb2
-from millstream.proto import taskmanager_pb2 as pb
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,14 +106,14 @@ class TaskManagerLost:
 class TaskChanged:
     """A task reports its state."""
 
-    update: pb.TaskUpdate
+    update: TaskUpdate
 
 
 @dataclass(frozen=True, slots=True)
 class MetricsReported:
     """Tasks report their metrics."""
 
-    report: pb.TaskMetricsReport
+    report: TaskMetricsReport
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,14 +130,14 @@ class EnumeratorsReadied:
 class EnumeratorsFailed:
     """An enumerator raised, or the enumerator process died."""
 
-    failure: status_pb2.TaskFailure
+    failure: TaskFailure
 
 
 @dataclass(frozen=True, slots=True)
 class JobFailed:
     """Something that is no task's fault alone went wrong: all of the job fails, or restarts."""
 
-    failure: status_pb2.TaskFailure
+    failure: TaskFailure
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,7 +234,7 @@ class Deploy:
 
     allocation_id: AllocationId
     task_manager: TaskManagerId
-    tasks: tuple[pb.TaskDeployment, ...]
+    tasks: tuple[TaskDeployment, ...]
 
 
 @dataclass(frozen=True, slots=True)

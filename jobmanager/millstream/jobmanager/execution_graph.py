@@ -8,13 +8,19 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
+from millstream.core.jobs.details import Accumulator, TaskMetrics
 from millstream.core.jobs.graph import JobGraph, JobVertex
-from millstream.core.jobs.ids import AllocationId, AttemptId, TaskManagerId, VertexId, new_id
+from millstream.core.jobs.ids import AllocationId, AttemptId, ChannelId, TaskManagerId, VertexId, new_id
 from millstream.core.jobs.states import ExecutionState, check_task_transition
 from millstream.core.jobs.wiring import consumers_of
+from millstream.core.messages.deployment import (
+    InputChannel,
+    InputGate,
+    OutputChannel,
+    ResultPartition,
+    TaskDeployment,
+)
 from millstream.jobmanager.failover.topology import Subtask
-from millstream.proto import status_pb2
-from millstream.proto import taskmanager_pb2 as pb
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,8 +74,8 @@ class Execution:
     attempt: int = 0
     state: ExecutionState = ExecutionState.CREATED
     state_times: dict[str, int] = field(default_factory=dict)
-    metrics: status_pb2.TaskMetrics = field(default_factory=status_pb2.TaskMetrics)
-    accumulators: list[status_pb2.Accumulator] = field(default_factory=list)
+    metrics: TaskMetrics = field(default_factory=TaskMetrics)
+    accumulators: tuple[Accumulator, ...] = ()
     task_manager: str = ""  # where it was deployed; kept after the slot was given back
     host: str = ""
 
@@ -121,9 +127,9 @@ class ExecutionGraph:
         for execution in self.executions:
             execution.vertex = vertices[execution.vertex.id]
 
-    def by_attempt(self, attempt_id: str) -> Execution | None:
+    def by_attempt(self, attempt_id: AttemptId) -> Execution | None:
         """The execution of this attempt, or None when it is not a current one."""
-        return self._by_attempt.get(AttemptId(attempt_id))
+        return self._by_attempt.get(attempt_id)
 
     def at(self, vertex_id: str, subtask: int) -> Execution | None:
         """The current execution of a subtask."""
@@ -158,48 +164,46 @@ class ExecutionGraph:
         slots: Mapping[SlotKey, Slot],
         subtasks: Collection[Subtask] | None = None,
         restores: Mapping[Subtask, TaskRestore] | None = None,
-    ) -> dict[SlotKey, list[pb.TaskDeployment]]:
+    ) -> dict[SlotKey, list[TaskDeployment]]:
         """What each slot is told to run: every channel has an id of its own and two ends with known addresses.
 
         With `subtasks`, only those; they are whole pipelined regions, so no channel leads out of them.
         """
         chosen = self.executions if subtasks is None else self.of(subtasks)
-        restores = restores or {}
-        tasks = {e.attempt_id: self._deployment(e, restores.get(e.place)) for e in chosen}
+        inputs: dict[AttemptId, list[InputGate]] = {e.attempt_id: [] for e in chosen}
+        outputs: dict[AttemptId, list[ResultPartition]] = {e.attempt_id: [] for e in chosen}
+        addresses = {key: slot.data_address for key, slot in slots.items()}
         for edge in self.graph.edges:
             producers = [e for e in self.executions if e.vertex.id == edge.source]
             consumers = [e for e in self.executions if e.vertex.id == edge.target]
-            gates = [pb.InputGate(input=edge.input, spec=edge.spec) for _ in consumers]
-            for producer in (e for e in producers if e.attempt_id in tasks):
-                partition = pb.ResultPartition(
-                    output=edge.output, spec=edge.spec, max_parallelism=consumers[0].vertex.max_parallelism
-                )
+            ends = [(addresses[e.slot_key], e.name) for e in consumers]  # once, not for each of very many channels
+            into: list[list[InputChannel]] = [[] for _ in consumers]
+            for producer in (e for e in producers if e.attempt_id in outputs):
+                address, name, out_of = addresses[producer.slot_key], producer.name, []
                 for index in consumers_of(edge.strategy, producer.subtask, len(producers), len(consumers)):
                     self._channels += 1
-                    consumer = consumers[index]
-                    partition.channels.add(
-                        channel_id=self._channels,
-                        consumer_address=slots[consumer.slot_key].data_address,
-                        consumer_name=consumer.name,
-                    )
-                    gates[index].channels.add(
-                        channel_id=self._channels,
-                        producer_address=slots[producer.slot_key].data_address,
-                        producer_name=producer.name,
-                        producer_subtask=producer.subtask,
-                    )
-                tasks[producer.attempt_id].outputs.append(partition)
-            for consumer, gate in zip(consumers, gates, strict=True):
-                if consumer.attempt_id in tasks:
-                    tasks[consumer.attempt_id].inputs.append(gate)
-        for task in tasks.values():
-            task.outputs.sort(key=lambda output: output.output)
+                    channel = ChannelId(self._channels)
+                    out_of.append(OutputChannel(channel, *ends[index]))
+                    into[index].append(InputChannel(channel, address, name, producer.subtask))
+                partition = ResultPartition(edge.output, edge.spec, tuple(out_of), consumers[0].vertex.max_parallelism)
+                outputs[producer.attempt_id].append(partition)
+            for consumer, channels in zip(consumers, into, strict=True):
+                if consumer.attempt_id in inputs:
+                    inputs[consumer.attempt_id].append(InputGate(edge.input, edge.spec, tuple(channels)))
+        tasks = {
+            e.attempt_id: self._deployment(
+                e, (restores or {}).get(e.place, TaskRestore()), inputs[e.attempt_id], outputs[e.attempt_id]
+            )
+            for e in chosen
+        }
         in_slots = {key: [e.attempt_id for e in self.in_slice(key) if e.attempt_id in tasks] for key in slots}
         return {key: [tasks[attempt] for attempt in attempts] for key, attempts in in_slots.items() if attempts}
 
-    def _deployment(self, execution: Execution, restore: TaskRestore | None) -> pb.TaskDeployment:
-        vertex, restore = execution.vertex, restore or TaskRestore()
-        return pb.TaskDeployment(
+    def _deployment(
+        self, execution: Execution, restore: TaskRestore, inputs: list[InputGate], outputs: list[ResultPartition]
+    ) -> TaskDeployment:
+        vertex = execution.vertex
+        return TaskDeployment(
             attempt_id=execution.attempt_id,
             job_id=self.graph.job_id,
             job_name=self.graph.name,
@@ -210,6 +214,8 @@ class ExecutionGraph:
             max_parallelism=vertex.max_parallelism,
             attempt=execution.attempt,
             chain=vertex.chain,
+            inputs=tuple(inputs),
+            outputs=tuple(sorted(outputs, key=lambda output: output.output)),
             restore=restore.states,
             restore_location=restore.location,
             restored_checkpoint_id=restore.checkpoint_id,

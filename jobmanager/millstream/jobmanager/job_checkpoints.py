@@ -22,8 +22,18 @@ from typing import Protocol, assert_never
 from millstream.core.clock import Clock, Instant
 from millstream.core.errors import MillstreamError, UnrecoverableError
 from millstream.core.jobs.graph import JobGraph
-from millstream.core.jobs.ids import AttemptId, TaskManagerId, VertexId
+from millstream.core.jobs.ids import NO_ALLOCATION, AttemptId, TaskManagerId, VertexId
 from millstream.core.jobs.states import ExecutionState, JobStatus
+from millstream.core.messages.checkpoints import (
+    CheckpointAck,
+    CheckpointDecline,
+    CheckpointNotice,
+    CommitFailed,
+    InputsEnded,
+)
+from millstream.core.messages.snapshots import SnapshotRequest, SnapshotResult
+from millstream.core.messages.sources import EnumeratorsCommand, EnumeratorsSnapshot, SnapshotEnumerators
+from millstream.core.messages.task_manager import JobManagerCommand
 from millstream.core.processes.background import BackgroundTasks
 from millstream.core.snapshot.storage.memory_storage import SCHEME as MEMORY_SCHEME
 from millstream.jobmanager import checkpoint_messages as messages
@@ -37,16 +47,13 @@ from millstream.jobmanager.checkpoints.settings import CheckpointSettings
 from millstream.jobmanager.execution_graph import Execution, TaskRestore
 from millstream.jobmanager.failover.regions import PipelinedRegions
 from millstream.jobmanager.failover.topology import JobTopology, Subtask
-from millstream.jobmanager.failure_messages import checkpoint_failure, job_failure
+from millstream.jobmanager.job_failures import checkpoint_failure, job_failure
 from millstream.jobmanager.job_master import JobMaster
 from millstream.jobmanager.restoring.restore_assignment import task_restores
 from millstream.jobmanager.restoring.starting_snapshot import RecoverySettings, StartingSnapshot, read_starting_snapshot
 from millstream.jobmanager.snapshot_content import enumerator_states
 from millstream.jobmanager.snapshot_requests import requested_event
 from millstream.jobmanager.sources.source_rollback import SourceRollback
-from millstream.proto import dispatcher_pb2 as dp
-from millstream.proto import taskmanager_pb2 as pb
-from millstream.proto.status_pb2 import TaskFailure
 
 log = logging.getLogger(__name__)
 
@@ -54,11 +61,11 @@ log = logging.getLogger(__name__)
 class Surroundings(Protocol):
     """What the job manager does for a job's checkpoints."""
 
-    def command(self, task_manager: TaskManagerId, command: pb.JobManagerCommand) -> None:
+    def command(self, task_manager: TaskManagerId, command: JobManagerCommand) -> None:
         """Tells a task manager something."""
         ...
 
-    def enumerators(self, command: pb.EnumeratorsCommand) -> bool:
+    def enumerators(self, command: EnumeratorsCommand) -> bool:
         """Tells the enumerator process something; false when there is none."""
         ...
 
@@ -70,7 +77,7 @@ class Surroundings(Protocol):
         """Has the JobMaster handle an event."""
         ...
 
-    def answer_snapshot(self, result: dp.SnapshotResult) -> None:
+    def answer_snapshot(self, result: SnapshotResult) -> None:
         """Tells the dispatcher what came of a snapshot that was asked for."""
         ...
 
@@ -150,8 +157,7 @@ class JobCheckpoints:
                 self._prepared.set()
                 return
             reason = f"option 'execution.checkpointing.dir': {error}"
-            failure = job_failure(self._graph.job_id, reason, self._clock.now_ms())
-            failure.final = True
+            failure = job_failure(self._graph.job_id, reason, self._clock.now_ms(), final=True)
             self._surroundings.tell(job_ev.JobFailed(failure))
 
     # The coordinator
@@ -193,8 +199,7 @@ class JobCheckpoints:
     def _carry_out(self, effect: ev.Effect) -> None:
         match effect:
             case ev.SnapshotEnumerators(checkpoint_id):
-                wanted = pb.SnapshotEnumerators(checkpoint_id=checkpoint_id)
-                if not self._surroundings.enumerators(pb.EnumeratorsCommand(snapshot=wanted)):
+                if not self._surroundings.enumerators(SnapshotEnumerators(checkpoint_id)):
                     self._events.append(ev.EnumeratorsFailed(checkpoint_id, "the enumerator process is not running"))
             case ev.TriggerBarrier():
                 self._trigger(effect)
@@ -222,18 +227,17 @@ class JobCheckpoints:
             case ev.ReleasePointer(checkpoint_id):
                 self._files.released(checkpoint_id)
             case ev.FailJob(message, cause):
-                assert cause is None or isinstance(cause, TaskFailure)
                 failure = checkpoint_failure(self._graph.job_id, message, self._clock.now_ms(), cause)
                 self._soon(lambda: self._surroundings.tell(job_ev.JobFailed(failure)))
             case ev.SavepointDone(trigger_id, checkpoint_id, path):
                 log.info("job %s: savepoint %d is at %s", self._graph.job_id, checkpoint_id, path)
                 self._files.released(checkpoint_id)
-                self._answer(dp.SnapshotResult(trigger_id=trigger_id, checkpoint_id=checkpoint_id, location=path))
+                self._answer(SnapshotResult(trigger_id, checkpoint_id, path))
             case ev.CheckpointDone(trigger_id, checkpoint_id, path):
-                self._answer(dp.SnapshotResult(trigger_id=trigger_id, checkpoint_id=checkpoint_id, location=path))
+                self._answer(SnapshotResult(trigger_id, checkpoint_id, path))
             case ev.SavepointFailed(trigger_id, _, message) | ev.CheckpointFailed(trigger_id, _, message):
                 log.warning("job %s: a snapshot that was asked for: %s", self._graph.job_id, message)
-                self._answer(dp.SnapshotResult(trigger_id=trigger_id, error=message))
+                self._answer(SnapshotResult(trigger_id, error=message))
             case _:
                 assert_never(effect)
 
@@ -244,7 +248,7 @@ class JobCheckpoints:
     async def _handle_later(self, answer: Awaitable[ev.Event]) -> None:
         self.handle(await answer)
 
-    def _answer(self, result: dp.SnapshotResult) -> None:
+    def _answer(self, result: SnapshotResult) -> None:
         self._surroundings.answer_snapshot(result)
 
     def _trigger(self, effect: ev.TriggerBarrier) -> None:
@@ -269,7 +273,7 @@ class JobCheckpoints:
         taken = self._taken.pop(checkpoint_id, {})
         self._soon(lambda: self._surroundings.tell(job_ev.CheckpointCompleted(taken)))
 
-    def _command(self, commands: Iterable[tuple[TaskManagerId, pb.JobManagerCommand]]) -> None:
+    def _command(self, commands: Iterable[tuple[TaskManagerId, JobManagerCommand]]) -> None:
         for task_manager, command in commands:
             self._surroundings.command(task_manager, command)
 
@@ -282,8 +286,7 @@ class JobCheckpoints:
         self._files.retained(checkpoint_id)
         self.sources.assignments.completed(checkpoint_id)
         self._events.appendleft(ev.PointerStored(checkpoint_id))
-        notice = pb.CheckpointNotice(checkpoint_id=checkpoint_id, completed=True)
-        self._surroundings.enumerators(pb.EnumeratorsCommand(checkpoint_notice=notice))
+        self._surroundings.enumerators(CheckpointNotice(NO_ALLOCATION, (), checkpoint_id, completed=True))
 
     def _store_again(self, checkpoint_id: CheckpointId) -> None:
         if self._not_stored == checkpoint_id:
@@ -300,17 +303,17 @@ class JobCheckpoints:
 
     # What others tell
 
-    def snapshot(self, request: dp.SnapshotRequest) -> None:
+    def snapshot(self, request: SnapshotRequest) -> None:
         """The user wants a snapshot. Answered exactly once; a request that is under way already is one with this."""
         self._background.spawn(self._snapshot(request))
 
-    async def _snapshot(self, request: dp.SnapshotRequest) -> None:
+    async def _snapshot(self, request: SnapshotRequest) -> None:
         try:
             event = requested_event(request)
             if isinstance(event, ev.SavepointRequested):
                 await self._files.prepare_savepoint(event.target_directory or self.settings.savepoint_directory)
         except (MillstreamError, OSError, ValueError) as error:
-            self._answer(dp.SnapshotResult(trigger_id=request.trigger_id, error=str(error)))
+            self._answer(SnapshotResult(request.trigger_id, error=str(error)))
         else:
             self.handle(event)
 
@@ -327,38 +330,36 @@ class JobCheckpoints:
         if self._start is not None and not self._ran:
             self._ran = all(e.state in _OPENED for e in self._master.execution_graph.executions)
 
-    def acknowledged(self, ack: pb.CheckpointAck) -> None:
+    def acknowledged(self, ack: CheckpointAck) -> None:
         """A task's snapshot is durable."""
         under_way = {pending.id: self._taken.get(pending.id, {}) for pending in self.coordinator.pending}
         self._taken = under_way
         if ack.checkpoint_id in under_way:
-            under_way[CheckpointId(ack.checkpoint_id)][AttemptId(ack.attempt_id)] = ack.records
+            under_way[CheckpointId(ack.checkpoint_id)][ack.attempt_id] = ack.records
         self.handle(messages.acknowledgement(ack))
 
-    def declined(self, decline: pb.CheckpointDecline) -> None:
+    def declined(self, decline: CheckpointDecline) -> None:
         """A task could not take its snapshot."""
         self.handle(messages.declined(decline))
 
-    def inputs_ended(self, attempt_id: str) -> None:
+    def inputs_ended(self, ended: InputsEnded) -> None:
         """A task has handled all its input."""
         if not self._ended:
-            self.handle(ev.InputsEnded((AttemptId(attempt_id),)))
+            self.handle(ev.InputsEnded((ended.attempt_id,)))
 
-    def commit_failed(self, failed: pb.CommitFailed) -> None:
+    def commit_failed(self, failed: CommitFailed) -> None:
         """A task could not commit what a completed checkpoint holds."""
         log.warning("job %s: %s cannot commit: %s", self._graph.job_id, failed.attempt_id, failed.message)
-        checkpoint_id, attempt = CheckpointId(failed.checkpoint_id), AttemptId(failed.attempt_id)
-        self.handle(ev.NotifyFailed(checkpoint_id, attempt, failed.message))
+        self.handle(ev.NotifyFailed(CheckpointId(failed.checkpoint_id), failed.attempt_id, failed.message))
 
-    def snapshotted(self, snapshot: pb.EnumeratorsSnapshot) -> None:
+    def snapshotted(self, snapshot: EnumeratorsSnapshot) -> None:
         """The enumerators' states; handled at once, see the head of this file."""
         checkpoint_id = CheckpointId(snapshot.checkpoint_id)
         if snapshot.error:
-            cause = snapshot.failure if snapshot.HasField("failure") else None
-            self.handle(ev.EnumeratorsFailed(checkpoint_id, snapshot.error, cause))
+            self.handle(ev.EnumeratorsFailed(checkpoint_id, snapshot.error, snapshot.failure))
         else:
             self.sources.assignments.captured(checkpoint_id)
-            self.handle(ev.EnumeratorsSnapshotted(checkpoint_id, dict(snapshot.states)))
+            self.handle(ev.EnumeratorsSnapshotted(checkpoint_id, snapshot.states))
 
     def rolled_back(self, effect: job_ev.RollBack) -> None:
         """Tasks are being cancelled for a restart."""

@@ -25,22 +25,23 @@ from collections.abc import Collection, Mapping
 from typing import assert_never
 
 from millstream.core.clock import Instant
+from millstream.core.jobs.details import TaskMetrics
 from millstream.core.jobs.failure_kinds import WorkerEnd
+from millstream.core.jobs.failures import TaskFailure
 from millstream.core.jobs.graph import JobGraph
-from millstream.core.jobs.ids import AttemptId
+from millstream.core.jobs.ids import AllocationId, AttemptId, VertexId
 from millstream.core.jobs.states import TASK_TRANSITIONS, ExecutionState, JobStatus, check_job_transition
 from millstream.core.logs.failure_texts import cause_line
+from millstream.core.messages.task_manager import TaskUpdate
 from millstream.jobmanager import events as ev
 from millstream.jobmanager.execution_graph import Execution, ExecutionGraph, Slot, SlotKey, TaskRestore
 from millstream.jobmanager.failover.history import ExceptionHistory
 from millstream.jobmanager.failover.restart_strategy import GiveUp, NoRestartStrategy, RestartStrategy
 from millstream.jobmanager.failover.topology import JobTopology, Subtask
-from millstream.jobmanager.failure_messages import job_failure, lost_failure, root_causes, task_failure
+from millstream.jobmanager.job_failures import job_failure, lost_failure, task_failure
 from millstream.jobmanager.job_restarts import JobRestarts, PendingRestart
 from millstream.jobmanager.job_slots import JobSlots, Place, free
 from millstream.jobmanager.task_commands import cancel, deploy
-from millstream.proto import status_pb2
-from millstream.proto import taskmanager_pb2 as pb
 
 _ENDING = (JobStatus.FAILING, JobStatus.CANCELLING)
 _HOLDING = (JobStatus.CREATED, JobStatus.RUNNING, JobStatus.RESTARTING)
@@ -121,9 +122,9 @@ class JobMaster:
         return self._restarts.strategy
 
     @property
-    def failures(self) -> list[status_pb2.TaskFailure]:
+    def failures(self) -> tuple[TaskFailure, ...]:
         """The root causes that are remembered, newest first, each with what failed along with it."""
-        return root_causes(self.history, self.graph.job_id)
+        return tuple(cause.as_failure() for cause in reversed(self.history.entries))
 
     def start(self, now: Instant) -> list[ev.Effect]:
         """The first effects."""
@@ -173,7 +174,7 @@ class JobMaster:
             case ev.MetricsReported(report):
                 for update in report.tasks:
                     execution = self.execution_graph.by_attempt(update.attempt_id)
-                    if execution is not None:
+                    if execution is not None and update.metrics is not None:
                         execution.metrics = update.metrics
                 return []
             case ev.CancelRequested():
@@ -190,8 +191,7 @@ class JobMaster:
             case ev.RestoreFailed(restart, reason, final):
                 if not self._waits_for(restart):
                     return []
-                failure = job_failure(self.graph.job_id, f"RestoreFailed: {reason}", now.date_ms)
-                failure.final = final
+                failure = job_failure(self.graph.job_id, f"RestoreFailed: {reason}", now.date_ms, final=final)
                 return self._fail(failure, now, self._to_deploy)
             case ev.CheckpointCompleted(records):
                 return self._checkpoint_completed(records)
@@ -240,7 +240,7 @@ class JobMaster:
         self.message = self._slots.waiting()
         return [*effects, ev.ReportDetails()]
 
-    def _worker_progressed(self, allocation_id: str, message: str) -> list[ev.Effect]:
+    def _worker_progressed(self, allocation_id: AllocationId, message: str) -> list[ev.Effect]:
         ours = not allocation_id or self._slots.holds(allocation_id)
         if not ours or not self._to_deploy or self.message == message:
             return []
@@ -325,7 +325,7 @@ class JobMaster:
 
     # Tasks
 
-    def _task_changed(self, update: pb.TaskUpdate, now: Instant) -> list[ev.Effect]:
+    def _task_changed(self, update: TaskUpdate, now: Instant) -> list[ev.Effect]:
         execution = self.execution_graph.by_attempt(update.attempt_id)
         state = ExecutionState(update.state)
         if execution is None or not execution.is_deployed or state not in TASK_TRANSITIONS[execution.state]:
@@ -335,12 +335,12 @@ class JobMaster:
             return []
         execution.move_to(state, now.date_ms)
         if state.is_terminal:
-            execution.accumulators = list(update.accumulators)
-            execution.metrics = update.metrics
+            execution.accumulators = update.accumulators
+            execution.metrics = update.metrics or TaskMetrics()
         if state is ExecutionState.FAILED:
             slot = self.slots.get(execution.slot_key)
             task_manager = slot.task_manager if slot is not None else ""
-            failure = task_failure(execution, update.failure, task_manager, now.date_ms)
+            failure = task_failure(self.graph.job_id, execution, update.failure, task_manager, now.date_ms)
             if not leaving or self.status in _ENDING or self._restarts.gives_up_on(failure):
                 return self._fail(failure, now, {execution.place})
             self._restarts.remember(failure)
@@ -361,14 +361,14 @@ class JobMaster:
 
     # Failures
 
-    def _enumerators_lost(self, failure: status_pb2.TaskFailure, now: Instant) -> list[ev.Effect]:
+    def _enumerators_lost(self, failure: TaskFailure, now: Instant) -> list[ev.Effect]:
         if self._needs_new_enumerators and self.status in _HOLDING:
             self._restarts.remember(failure)
             return [ev.ReportDetails()]
         self._needs_new_enumerators, self._enumerators_ready = True, False
         return self._fail(failure, now, self._all)
 
-    def _fail(self, failure: status_pb2.TaskFailure, now: Instant, failed: Collection[Subtask]) -> list[ev.Effect]:
+    def _fail(self, failure: TaskFailure, now: Instant, failed: Collection[Subtask]) -> list[ev.Effect]:
         if self.status.is_terminal or self.status is JobStatus.CANCELLING:
             return self._settle(now)
         self._restarts.remember(failure)
@@ -382,7 +382,7 @@ class JobMaster:
             return self._end_all(now, decision.reason)
         return self._restart(decision, failure, now)
 
-    def _restart(self, restart: PendingRestart, failure: status_pb2.TaskFailure, now: Instant) -> list[ev.Effect]:
+    def _restart(self, restart: PendingRestart, failure: TaskFailure, now: Instant) -> list[ev.Effect]:
         self._to_deploy, self._restores = frozenset(), {}
         if self.status is not JobStatus.RESTARTING:
             self._move_to(JobStatus.RESTARTING, now)
@@ -489,11 +489,11 @@ class JobMaster:
 
     # Where things are
 
-    def place_of(self, vertex_id: str, subtask: int) -> Place | None:
+    def place_of(self, vertex_id: VertexId, subtask: int) -> Place | None:
         """Where a subtask runs."""
         return self._slots.place_of(self.execution_graph.at(vertex_id, subtask))
 
-    def place_of_attempt(self, attempt_id: str) -> Place | None:
+    def place_of_attempt(self, attempt_id: AttemptId) -> Place | None:
         """Where an attempt runs, if it still does."""
         return self._slots.place_of(self.execution_graph.by_attempt(attempt_id))
 

@@ -8,15 +8,15 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 
+from millstream.core.jobs.failures import TaskFailure
+from millstream.core.logs import tracebacks
 from millstream.core.logs.failure_texts import shortened
 from millstream.jobmanager.execution_graph import Execution, ExecutionGraph
-from millstream.jobmanager.failover.history import ExceptionHistory, Failure
+from millstream.jobmanager.failover.history import ExceptionHistory
 from millstream.jobmanager.failover.regions import PipelinedRegions
-from millstream.jobmanager.failover.repeated_errors import LIMIT_OPTION, RepeatedErrors
+from millstream.jobmanager.failover.repeated_errors import LIMIT_OPTION, RepeatedErrors, is_crash
 from millstream.jobmanager.failover.restart_strategy import Decision, GiveUp, NoRestartStrategy, RestartStrategy
 from millstream.jobmanager.failover.topology import JobTopology, Subtask
-from millstream.jobmanager.failure_messages import to_failure
-from millstream.proto import status_pb2
 
 _FINAL = "the job was not restarted: trying again would not help"
 _RECORD_IN_REASON = 200
@@ -50,21 +50,21 @@ class JobRestarts:
         """How many restarts there were, with one that waits."""
         return self.count if self.pending is None else self.pending.number
 
-    def remember(self, failure: status_pb2.TaskFailure) -> None:
+    def remember(self, failure: TaskFailure) -> None:
         """Adds a failure to the history; nothing else comes of it."""
-        known = to_failure(failure)
+        known = _bounded(failure)
         self.history.failed(replace(known, times=self._repeated.failed(known)))
 
-    def gives_up_on(self, failure: status_pb2.TaskFailure) -> bool:
+    def gives_up_on(self, failure: TaskFailure) -> bool:
         """Whether the job has to end with this failure, also when it is about to restart for another one."""
-        return failure.final or (self._may_restart and self._repeated.is_too_many(to_failure(failure)))
+        return failure.final or (self._may_restart and self._repeated.is_too_many(_bounded(failure)))
 
     @property
     def _may_restart(self) -> bool:
         return not isinstance(self.strategy, NoRestartStrategy)
 
     def decide(
-        self, failure: status_pb2.TaskFailure, failed: Collection[Subtask], waiting: frozenset[Subtask], now_ms: int
+        self, failure: TaskFailure, failed: Collection[Subtask], waiting: frozenset[Subtask], now_ms: int
     ) -> PendingRestart | GiveUp:
         """What is to be done about failed subtasks, after it was remembered, while others wait to be deployed."""
         decision = self._decision(failure, now_ms)
@@ -77,12 +77,12 @@ class JobRestarts:
         self.history.restarts(self.pending.number, self.pending.delay_ms)
         return self.pending
 
-    def _decision(self, failure: status_pb2.TaskFailure, now_ms: int) -> Decision:
+    def _decision(self, failure: TaskFailure, now_ms: int) -> Decision:
         if not self._may_restart:
             return GiveUp("")
         if failure.final:
             return GiveUp(_FINAL)
-        known = to_failure(failure)
+        known = _bounded(failure)
         if self._repeated.is_too_many(known):
             return GiveUp(
                 f"the job was not restarted: {_what_came(known)} {self._repeated.times(known)} times in a row"
@@ -120,11 +120,17 @@ class JobRestarts:
         return pending.subtasks
 
 
-def _what_came(failure: Failure) -> str:
-    return "a process of it ended by itself" if failure.crashed else "the same error came"
+def _bounded(failure: TaskFailure) -> TaskFailure:
+    """As much of it as is kept: a user's exception may be of any length."""
+    exception = tracebacks.shortened(failure.exception, tracebacks.LONGEST_LINE)
+    return replace(failure, exception=exception, traceback=tracebacks.shortened(failure.traceback))
 
 
-def _where(failure: Failure) -> str:
-    if failure.crashed:
+def _what_came(failure: TaskFailure) -> str:
+    return "a process of it ended by itself" if is_crash(failure) else "the same error came"
+
+
+def _where(failure: TaskFailure) -> str:
+    if is_crash(failure):
         return " without a checkpoint in between that holds new records"
     return f" at the record {shortened(failure.record, _RECORD_IN_REASON)}" if failure.record else ""

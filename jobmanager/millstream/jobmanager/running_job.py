@@ -9,16 +9,31 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Mapping
+from dataclasses import replace
 from random import Random
 from typing import Protocol, assert_never
 
 from millstream.core.clock import Clock, Instant
 from millstream.core.errors import MillstreamError
+from millstream.core.jobs.details import JobDetails
+from millstream.core.jobs.failures import TaskFailure
 from millstream.core.jobs.graph import JobGraph
-from millstream.core.jobs.ids import AllocationId, JobId, TaskManagerId, VertexId
+from millstream.core.jobs.ids import NO_ALLOCATION, AllocationId, JobId, TaskManagerId, VertexId
 from millstream.core.jobs.states import JobStatus
 from millstream.core.logs.failure_texts import cause_line, has_traceback, repetition, restart_line
 from millstream.core.logs.printable import printable
+from millstream.core.messages import task_manager as msg
+from millstream.core.messages.checkpoints import CheckpointAck, CheckpointDecline, CommitFailed, InputsEnded
+from millstream.core.messages.deployment import CancelTasks, DeployTasks
+from millstream.core.messages.snapshots import CheckpointAnswer, CheckpointQuery, SnapshotRequest, SnapshotResult
+from millstream.core.messages.sources import (
+    EnumeratorEvent,
+    EnumeratorsCommand,
+    EnumeratorsMessage,
+    EnumeratorsSnapshot,
+    ReaderEvent,
+    Ready,
+)
 from millstream.core.processes.background import BackgroundTasks
 from millstream.core.settings.configuration import Configuration
 from millstream.jobmanager import events as ev
@@ -28,16 +43,16 @@ from millstream.jobmanager.details import job_details
 from millstream.jobmanager.failover.restart_strategy import NoRestartStrategy, create_restart_strategy
 from millstream.jobmanager.failover.settings import restart_settings, same_error_limit
 from millstream.jobmanager.failover.topology import Subtask
-from millstream.jobmanager.failure_messages import job_failure
 from millstream.jobmanager.job_checkpoints import JobCheckpoints
+from millstream.jobmanager.job_failures import job_failure
 from millstream.jobmanager.job_master import JobMaster
 from millstream.jobmanager.restoring.starting_snapshot import RecoverySettings
 from millstream.jobmanager.sources.enumerator_process import EnumeratorProcess
-from millstream.proto import dispatcher_pb2 as dp
-from millstream.proto import status_pb2
-from millstream.proto import taskmanager_pb2 as pb
 
 log = logging.getLogger(__name__)
+
+ForTheJob = ReaderEvent | CheckpointAck | CheckpointDecline | InputsEnded | CommitFailed
+"""What its tasks tell that is no event of the JobMaster's: it is for the checkpoints or the sources."""
 
 
 class Links(Protocol):
@@ -48,7 +63,7 @@ class Links(Protocol):
         """Where artifacts are fetched from."""
         ...
 
-    def command(self, task_manager: TaskManagerId, command: pb.JobManagerCommand) -> None:
+    def command(self, task_manager: TaskManagerId, command: msg.JobManagerCommand) -> None:
         """Tells a task manager something; without a session, nothing."""
         ...
 
@@ -60,7 +75,7 @@ class Links(Protocol):
         """Has the dispatcher told of a change."""
         ...
 
-    def answer_snapshot(self, result: dp.SnapshotResult) -> None:
+    def answer_snapshot(self, result: SnapshotResult) -> None:
         """Tells the dispatcher what came of a snapshot that it asked for."""
         ...
 
@@ -135,7 +150,7 @@ class RunningJob:
             if execution is not None:
                 self.checkpoints.task_changed(execution)
 
-    def snapshot(self, request: dp.SnapshotRequest) -> None:
+    def snapshot(self, request: SnapshotRequest) -> None:
         """Takes a snapshot, and answers when that is done or has failed."""
         status, why_not = self.master.status, ""
         if status.is_terminal:
@@ -145,20 +160,18 @@ class RunningJob:
         else:
             self.checkpoints.snapshot(request)
         if why_not:
-            self.answer_snapshot(dp.SnapshotResult(trigger_id=request.trigger_id, error=why_not))
+            self.answer_snapshot(SnapshotResult(request.trigger_id, error=why_not))
 
-    def checkpoint_answer(self, query: dp.CheckpointQuery) -> dp.CheckpointAnswer:
+    def checkpoint_answer(self, query: CheckpointQuery) -> CheckpointAnswer:
         """What is known of the job's checkpoints."""
-        answer = dp.CheckpointAnswer(request_id=query.request_id)
         reports = self._reports()
         if reports is None:
-            answer.error = f"job {query.job_id} takes no checkpoints: {self._refused}"
-            return answer
+            refused = f"job {query.job_id} takes no checkpoints: {self._refused}"
+            return CheckpointAnswer(query.request_id, error=refused)
         try:
-            answer.json = reports.answer(query, Instant.of(self._clock))
+            return CheckpointAnswer(query.request_id, reports.answer(query, Instant.of(self._clock)))
         except MillstreamError as error:
-            answer.error = str(error)
-        return answer
+            return CheckpointAnswer(query.request_id, error=str(error))
 
     def suspend(self, reason: str) -> None:
         """Nothing of the job may run until `resume`, if that comes."""
@@ -172,15 +185,16 @@ class RunningJob:
         if self.master.is_suspended:
             self.tell(ev.Resumed())
 
-    def details(self) -> status_pb2.JobDetails:
+    def details(self) -> JobDetails:
         """Everything that is shown of the job; when it has ended, also of its checkpoints."""
-        details = job_details(self.master)
-        if self.checkpoints is not None:
-            details.latest_checkpoint, details.checkpoint_directory = self.checkpoints.places()
+        latest, directory = self.checkpoints.places() if self.checkpoints is not None else ("", "")
         reports = self._reports() if self.master.status.is_terminal else None
-        if reports is not None:
-            details.checkpoints = reports.everything(Instant.of(self._clock))
-        return details
+        return replace(
+            job_details(self.master),
+            latest_checkpoint=latest,
+            checkpoint_directory=directory,
+            checkpoints=reports.everything(Instant.of(self._clock)) if reports is not None else b"",
+        )
 
     def _reports(self) -> CheckpointReports | None:
         if self.checkpoints is None:
@@ -188,30 +202,34 @@ class RunningJob:
         statistics = self.checkpoints.coordinator.statistics
         return CheckpointReports(statistics, self.checkpoints.settings, self._state_backend)
 
-    def holds(self, allocation_id: str) -> bool:
+    def holds(self, allocation_id: AllocationId) -> bool:
         """Whether a slot is this job's."""
         return any(slot.allocation_id == allocation_id for slot in self.master.slots.values())
 
-    def task_manager_message(self, message: pb.TaskManagerMessage) -> None:
+    def task_manager_message(self, message: ForTheJob) -> None:
         """What is for the checkpoints or the sources of this job."""
-        match message.WhichOneof("kind"):
-            case "reader_event":
-                self._reader_event(message.reader_event)
-            case "checkpoint_ack" if self.checkpoints is not None:
-                self.checkpoints.acknowledged(message.checkpoint_ack)
-            case "checkpoint_decline" if self.checkpoints is not None:
-                self.checkpoints.declined(message.checkpoint_decline)
-            case "inputs_ended" if self.checkpoints is not None:
-                self.checkpoints.inputs_ended(message.inputs_ended.attempt_id)
-            case "commit_failed" if self.checkpoints is not None:
-                self.checkpoints.commit_failed(message.commit_failed)
+        match message:
+            case ReaderEvent():
+                self._reader_event(message)
+            case _ if self.checkpoints is None:
+                pass  # the job was refused: no task of it runs
+            case CheckpointAck():
+                self.checkpoints.acknowledged(message)
+            case CheckpointDecline():
+                self.checkpoints.declined(message)
+            case InputsEnded():
+                self.checkpoints.inputs_ended(message)
+            case CommitFailed():
+                self.checkpoints.commit_failed(message)
+            case _:
+                assert_never(message)
 
-    def _reader_event(self, event: pb.ReaderEvent) -> None:
+    def _reader_event(self, event: ReaderEvent) -> None:
         """To the enumerator; what a reader of an earlier attempt sent would count as the current one's there."""
         execution = self.master.execution_graph.by_attempt(event.attempt_id)
         current = execution is not None and execution.is_deployed
-        if current and execution is not None and execution.place == Subtask(VertexId(event.vertex_id), event.subtask):
-            self.enumerators(pb.EnumeratorsCommand(reader_event=event))
+        if current and execution is not None and execution.place == Subtask(event.vertex_id, event.subtask):
+            self.enumerators(event)
         else:
             log.debug("job %s: an event of attempt %s came too late", self.graph.job_id, event.attempt_id)
 
@@ -222,32 +240,28 @@ class RunningJob:
                 case ev.DeclareSlots(slots):
                     self._links.declare(job_id, slots)
                 case ev.AnswerOffer(allocation_id, task_manager, accepted):
-                    answer = pb.OfferAnswer(allocation_id=allocation_id, accepted=accepted)
-                    self.command(task_manager, pb.JobManagerCommand(offer_answer=answer))
+                    self.command(task_manager, msg.OfferAnswer(allocation_id, accepted))
                 case ev.StartEnumerators():
                     self.start_enumerators({})
                 case ev.StopEnumerators():
                     self._stop_enumerators()
                 case ev.StartWorker(allocation_id, task_manager):
-                    start = pb.StartWorker(
-                        job_name=self.graph.name,
-                        allocation_id=allocation_id,
-                        job_id=job_id,
-                        artifacts=[a.to_proto() for a in graph.artifacts],
+                    start = msg.StartWorker(
+                        allocation_id,
+                        job_id,
+                        job_name=graph.name,
+                        artifacts=graph.artifacts,
                         artifact_address=self._links.artifact_address,
                         configuration=self._worker_options,
                         python_path=graph.python_path,
                     )
-                    self.command(task_manager, pb.JobManagerCommand(start_worker=start))
+                    self.command(task_manager, start)
                 case ev.Deploy(allocation_id, task_manager, tasks):
-                    deploy = pb.DeployTasks(allocation_id=allocation_id, tasks=tasks)
-                    self.command(task_manager, pb.JobManagerCommand(deploy=deploy))
+                    self.command(task_manager, DeployTasks(allocation_id, tasks))
                 case ev.CancelTasks(allocation_id, task_manager, attempts):
-                    cancel = pb.CancelTasks(allocation_id=allocation_id, attempt_ids=attempts)
-                    self.command(task_manager, pb.JobManagerCommand(cancel=cancel))
+                    self.command(task_manager, CancelTasks(allocation_id, attempts))
                 case ev.FreeSlot(allocation_id, task_manager, reason):
-                    free = pb.FreeSlot(allocation_id=allocation_id, reason=reason)
-                    self.command(task_manager, pb.JobManagerCommand(free_slot=free))
+                    self.command(task_manager, msg.FreeSlot(allocation_id, reason))
                 case ev.RollBack(subtasks, reason):
                     self._log_restart(len(subtasks), reason)
                     if self.checkpoints is not None:
@@ -304,11 +318,11 @@ class RunningJob:
 
     # Surroundings of the checkpoints
 
-    def command(self, task_manager: TaskManagerId, command: pb.JobManagerCommand) -> None:
+    def command(self, task_manager: TaskManagerId, command: msg.JobManagerCommand) -> None:
         """Tells a task manager something."""
         self._links.command(task_manager, command)
 
-    def answer_snapshot(self, result: dp.SnapshotResult) -> None:
+    def answer_snapshot(self, result: SnapshotResult) -> None:
         """Tells the dispatcher what came of a snapshot that it asked for."""
         self._links.answer_snapshot(result)
 
@@ -316,7 +330,7 @@ class RunningJob:
         """Whether checkpoints may be completed."""
         return self._links.in_charge()
 
-    def enumerators(self, command: pb.EnumeratorsCommand) -> bool:
+    def enumerators(self, command: EnumeratorsCommand) -> bool:
         """Tells the enumerator process something; false when there is none."""
         if self._enumerators is None:
             return False
@@ -329,7 +343,7 @@ class RunningJob:
             self._background.spawn(self._enumerators.stop())
         self._enumerators_ready = False
 
-        def on_message(message: pb.EnumeratorsMessage) -> None:
+        def on_message(message: EnumeratorsMessage) -> None:
             if self._enumerators is enumerators:  # an older one has nothing to say any more
                 self._enumerators_message(message)
 
@@ -338,31 +352,34 @@ class RunningJob:
             self._configuration,
             self._links.artifact_address,
             on_message,
-            lambda text: self.tell(ev.WorkerProgressed(AllocationId(""), text)),
+            lambda text: self.tell(ev.WorkerProgressed(NO_ALLOCATION, text)),
             self._clock,
             states,
         )
         self._background.spawn(enumerators.run())
 
-    def _enumerators_message(self, message: pb.EnumeratorsMessage) -> None:
-        match message.WhichOneof("kind"):
-            case "ready" if not self._enumerators_ready:
+    def _enumerators_message(self, message: EnumeratorsMessage) -> None:
+        match message:
+            case Ready() if not self._enumerators_ready:
                 self._enumerators_ready = True
                 self.tell(ev.EnumeratorsReadied())
-            case "ready" if self.checkpoints is not None:
-                self.checkpoints.sources.confirmed()
-            case "failure":
-                self.tell(ev.EnumeratorsFailed(message.failure))
-            case "snapshotted" if self.checkpoints is not None:
-                self.checkpoints.snapshotted(message.snapshotted)
-            case "event":
-                self._to_reader(message.event)
+            case Ready():
+                if self.checkpoints is not None:
+                    self.checkpoints.sources.confirmed()
+            case TaskFailure():
+                self.tell(ev.EnumeratorsFailed(message))
+            case EnumeratorsSnapshot():
+                if self.checkpoints is not None:
+                    self.checkpoints.snapshotted(message)
+            case EnumeratorEvent():
+                self._to_reader(message)
+            case _:
+                assert_never(message)
 
-    def _to_reader(self, event: pb.EnumeratorEvent) -> None:
+    def _to_reader(self, event: EnumeratorEvent) -> None:
         if self.checkpoints is not None and not self.checkpoints.sources.to_reader(event):
             return
         place = self.master.place_of(event.vertex_id, event.subtask)
         if place is not None:
             task_manager, allocation_id, execution = place
-            event.allocation_id, event.attempt_id = allocation_id, execution.attempt_id
-            self.command(task_manager, pb.JobManagerCommand(enumerator_event=event))
+            self.command(task_manager, replace(event, allocation_id=allocation_id, attempt_id=execution.attempt_id))

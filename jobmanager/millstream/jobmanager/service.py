@@ -10,16 +10,22 @@ import asyncio
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, assert_never
 
 import grpc
 
 from millstream.core.clock import Clock, SystemClock
 from millstream.core.errors import MillstreamError, UnreachableError
-from millstream.core.jobs.failure_kinds import WorkerEnd
 from millstream.core.jobs.graph import JobGraph
 from millstream.core.jobs.ids import AllocationId, JobId, JobManagerId, TaskManagerId, new_id
 from millstream.core.logs.printable import printable
+from millstream.core.messages import dispatcher as dp
+from millstream.core.messages import resource_manager as rm
+from millstream.core.messages import task_manager as tm
+from millstream.core.messages.checkpoints import CheckpointAck, CheckpointDecline, CommitFailed, InputsEnded
+from millstream.core.messages.results import CollectRequest, CollectResponse
+from millstream.core.messages.snapshots import CheckpointAnswer, CheckpointQuery, SnapshotRequest, SnapshotResult
+from millstream.core.messages.sources import ReaderEvent
 from millstream.core.processes.background import BackgroundTasks
 from millstream.core.services.handshake import epoch_of_start
 from millstream.core.services.leader_lookup import ConfiguredLeaders, Leader, LeaderLookup, Role, configured_endpoint
@@ -27,20 +33,23 @@ from millstream.core.services.lease import Lease, lease_seconds
 from millstream.core.services.rpc import serve, service_handler
 from millstream.core.services.session import Dialer, Session, serve_session
 from millstream.core.settings.configuration import Configuration
-from millstream.core.wire.contracts import SessionContract
-from millstream.core.wire.raw import raw_contract
+from millstream.core.wire.contract import SessionContract
+from millstream.core.wire.contracts import (
+    JOB_MANAGER,
+    JOB_MANAGER_AT_DISPATCHER,
+    JOB_MANAGER_AT_RESOURCE_MANAGER,
+    TASK_MANAGER_AT_JOB_MANAGER,
+)
 from millstream.jobmanager import events as ev
-from millstream.jobmanager.running_job import RunningJob
+from millstream.jobmanager.running_job import ForTheJob, RunningJob
 from millstream.jobmanager.snapshot_requests import SnapshotResults
-from millstream.proto import dispatcher_pb2 as dp
-from millstream.proto import resourcemanager_pb2 as rm
-from millstream.proto import taskmanager_pb2 as pb
 
 log = logging.getLogger(__name__)
 
-TaskManagerSession = Session[pb.JobManagerCommand, pb.TaskManagerMessage]
+TaskManagerSession = Session[tm.JobManagerCommand, tm.TaskManagerMessage]
+_Registered = tm.SlotOffer | tm.WorkerProgress | tm.WorkerReady | tm.WorkerLost | tm.FromTasks
+"""What a task manager that has registered says."""
 _TICK = 0.2
-_TASK_MANAGERS = raw_contract(pb.DESCRIPTOR.services_by_name["JobManager"], "ConnectTaskManager")
 _NOT_COLLECTING = "the collecting task is not running"
 
 
@@ -75,7 +84,7 @@ class JobManagerService:
         self._resource_manager: Session[rm.JobManagerReport, rm.JobManagerNotice] | None = None
         self._requirements: dict[JobId, int] = {}
         self._changed: set[JobId] = set()
-        self._collecting: dict[str, tuple[TaskManagerId, str]] = {}
+        self._collecting: dict[str, tuple[TaskManagerId, AllocationId]] = {}
         self._snapshots = SnapshotResults()
         self._lease: Lease | None = None
         self._registered_at = 0.0
@@ -86,16 +95,19 @@ class JobManagerService:
         loop = asyncio.get_running_loop()
         self._failed = loop.create_future()
         self._lease = Lease(lease_seconds(self._configuration), _TICK, loop.time())
-        handler = service_handler(pb.DESCRIPTOR.services_by_name["JobManager"], self)
+        handler = service_handler(JOB_MANAGER, self)
         host, port = configured_endpoint(self._configuration, Role.JOB_MANAGER)
         self._server, bound = await serve(host, port, [handler], self._configuration, "jobmanager.rpc.port")
         self.address = f"{host}:{bound}"
-        dispatcher = raw_contract(dp.DESCRIPTOR.services_by_name["Dispatcher"], "ConnectJobManager")
-        resource_manager = raw_contract(rm.DESCRIPTOR.services_by_name["ResourceManager"], "ConnectJobManager")
         for keeping in (
-            self._keep_connected(Role.DISPATCHER, dispatcher, self._dispatcher_connected, self._dispatcher_lost),
             self._keep_connected(
-                Role.RESOURCE_MANAGER, resource_manager, self._resource_manager_connected, self._resource_manager_lost
+                Role.DISPATCHER, JOB_MANAGER_AT_DISPATCHER, self._dispatcher_connected, self._dispatcher_lost
+            ),
+            self._keep_connected(
+                Role.RESOURCE_MANAGER,
+                JOB_MANAGER_AT_RESOURCE_MANAGER,
+                self._resource_manager_connected,
+                self._resource_manager_lost,
             ),
         ):
             self._background.spawn(keeping)
@@ -174,10 +186,9 @@ class JobManagerService:
         self._dispatcher = session
         self.artifact_address = session.address
         self._registered_at = asyncio.get_running_loop().time()
-        jobs = [job.details() for job in self.jobs.values()]
-        register = dp.RegisterJobManager(job_manager_id=self._id, address=self.address, jobs=jobs)
-        session.send(dp.JobManagerMessage(register=register))
-        self._snapshots.connected(lambda result: session.send(dp.JobManagerMessage(snapshot_result=result)))
+        jobs = tuple(job.details() for job in self.jobs.values())
+        session.send(dp.RegisterJobManager(self._id, self.address, jobs))
+        self._snapshots.connected(session.send)
         log.info("registered at the dispatcher")
         return self._dispatcher_message
 
@@ -193,23 +204,25 @@ class JobManagerService:
         self._lease.renew(self._registered_at)  # it speaks only to whom it has registered
 
     def _handle_dispatcher_message(self, message: dp.DispatcherMessage) -> None:
-        match message.WhichOneof("kind"):
-            case "start_job":
-                self._start_job(JobGraph.from_proto(message.start_job.graph))
-            case "cancel_job":
-                self._event(JobId(message.cancel_job.job_id), ev.CancelRequested())
-            case "abandon_job":
-                self._event(JobId(message.abandon_job.job_id), ev.Abandoned(message.abandon_job.reason))
-            case "forget_job":
-                job = self.jobs.get(JobId(message.forget_job.job_id))
+        match message:
+            case dp.StartJob(graph):
+                self._start_job(graph)
+            case dp.CancelJob(job_id):
+                self._event(job_id, ev.CancelRequested())
+            case dp.AbandonJob(job_id, reason):
+                self._event(job_id, ev.Abandoned(reason))
+            case dp.ForgetJob(job_id):
+                job = self.jobs.get(job_id)
                 if job is not None and job.master.status.is_terminal:
-                    del self.jobs[job.graph.job_id]
-            case "collect":
-                self._collect(message.collect)
-            case "snapshot":
-                self._snapshot(message.snapshot)
-            case "checkpoint_query":
-                self._query(message.checkpoint_query)
+                    del self.jobs[job_id]
+            case CollectRequest():
+                self._collect(message)
+            case SnapshotRequest():
+                self._snapshot(message)
+            case CheckpointQuery():
+                self._query(message)
+            case _:
+                assert_never(message)
 
     def _start_job(self, graph: JobGraph) -> None:
         if graph.job_id in self.jobs:
@@ -222,7 +235,7 @@ class JobManagerService:
     def _report(self, job_id: JobId) -> None:
         job = self.jobs.get(job_id)
         if job is not None and self._dispatcher is not None:
-            self._dispatcher.send(dp.JobManagerMessage(job_details=job.details()))
+            self._dispatcher.send(job.details())
 
     def report_soon(self, job_id: JobId) -> None:
         """Bundles the many changes of one moment into one report."""
@@ -234,51 +247,50 @@ class JobManagerService:
         self._changed.discard(job_id)
         self._report(job_id)
 
-    def _snapshot(self, request: dp.SnapshotRequest) -> None:
+    def _snapshot(self, request: SnapshotRequest) -> None:
         if self._snapshots.answer_again(request.trigger_id):
             return
-        job = self.jobs.get(JobId(request.job_id))
+        job = self.jobs.get(request.job_id)
         if job is not None:
             job.snapshot(request)
         else:
             unknown = f"the job manager does not run job {request.job_id}"
-            self.answer_snapshot(dp.SnapshotResult(trigger_id=request.trigger_id, error=unknown))
+            self.answer_snapshot(SnapshotResult(request.trigger_id, error=unknown))
 
-    def answer_snapshot(self, result: dp.SnapshotResult) -> None:
+    def answer_snapshot(self, result: SnapshotResult) -> None:
         """Tells the dispatcher, now or when it is back."""
         self._snapshots.add(result)
 
-    def _query(self, query: dp.CheckpointQuery) -> None:
-        job = self.jobs.get(JobId(query.job_id))
+    def _query(self, query: CheckpointQuery) -> None:
+        job = self.jobs.get(query.job_id)
         if job is not None:
             answer = job.checkpoint_answer(query)
         else:
             unknown = f"the job manager does not run job {query.job_id}"
-            answer = dp.CheckpointAnswer(request_id=query.request_id, error=unknown)
+            answer = CheckpointAnswer(query.request_id, error=unknown)
         if self._dispatcher is not None:
-            self._dispatcher.send(dp.JobManagerMessage(checkpoint_answer=answer))
+            self._dispatcher.send(answer)
 
-    def _collect(self, request: dp.CollectRequest) -> None:
-        job = self.jobs.get(JobId(request.job_id))
+    def _collect(self, request: CollectRequest) -> None:
+        job = self.jobs.get(request.job_id)
         place = job.master.collector_of(request.operator_id) if job is not None else None
         if place is None:
-            self._collected(dp.CollectResponse(request_id=request.request_id, error=_NOT_COLLECTING))
+            self._collected(CollectResponse(request.request_id, error=_NOT_COLLECTING))
             return
         task_manager, allocation_id, execution = place
         self._collecting[request.request_id] = (task_manager, allocation_id)
-        collect = pb.CollectFromTask(allocation_id=allocation_id, attempt_id=execution.attempt_id, request=request)
-        self.command(task_manager, pb.JobManagerCommand(collect=collect))
+        self.command(task_manager, tm.CollectFromTask(allocation_id, execution.attempt_id, request))
 
-    def _collected(self, response: dp.CollectResponse) -> None:
+    def _collected(self, response: CollectResponse) -> None:
         self._collecting.pop(response.request_id, None)
         if self._dispatcher is not None:
-            self._dispatcher.send(dp.JobManagerMessage(collected=response))
+            self._dispatcher.send(response)
 
-    def _lost(self, task_manager: TaskManagerId, allocation_id: str | None = None) -> None:
+    def _lost(self, task_manager: TaskManagerId, allocation_id: AllocationId | None = None) -> None:
         """Nobody there answers requests for results any more."""
         for request_id, (asked, slot) in list(self._collecting.items()):
             if asked == task_manager and allocation_id in (None, slot):
-                self._collected(dp.CollectResponse(request_id=request_id, error=_NOT_COLLECTING))
+                self._collected(CollectResponse(request_id, error=_NOT_COLLECTING))
 
     # The resource manager
 
@@ -286,9 +298,8 @@ class JobManagerService:
         self, session: Session[rm.JobManagerReport, rm.JobManagerNotice]
     ) -> Callable[[rm.JobManagerNotice], None]:
         self._resource_manager = session
-        wanted = [rm.Requirement(job_id=job, slots=slots) for job, slots in self._requirements.items()]
-        register = rm.RegisterJobManager(job_manager_id=self._id, address=self.address, requirements=wanted)
-        session.send(rm.JobManagerReport(register=register))
+        wanted = tuple(rm.Requirement(job, slots) for job, slots in self._requirements.items())
+        session.send(rm.RegisterJobManager(self._id, self.address, wanted))
         log.info("registered at the resource manager")
         return self._resource_manager_notice
 
@@ -297,13 +308,14 @@ class JobManagerService:
         log.warning("%s; jobs go on, registering again", reason)
 
     def _resource_manager_notice(self, notice: rm.JobManagerNotice) -> None:
-        match notice.WhichOneof("kind"):
-            case "not_enough":
-                told = notice.not_enough
-                supply = ev.SlotSupply(told.free, told.total, told.startable)
-                self._event(JobId(told.job_id), ev.NotEnoughSlots(told.available, supply))
-            case "give_back":
-                self._event(JobId(notice.give_back.job_id), ev.SlotsReclaimed())
+        match notice:
+            case rm.NotEnoughSlots(job_id, available):
+                supply = ev.SlotSupply(notice.free, notice.total, notice.startable)
+                self._event(job_id, ev.NotEnoughSlots(available, supply))
+            case rm.GiveSlotsBack(job_id):
+                self._event(job_id, ev.SlotsReclaimed())
+            case _:
+                assert_never(notice)
 
     def declare(self, job_id: JobId, slots: int) -> None:
         """Tells the resource manager how many slots a job wants in all, now and whenever it comes back."""
@@ -312,8 +324,7 @@ class JobManagerService:
         else:
             self._requirements.pop(job_id, None)
         if self._resource_manager is not None:
-            requirement = rm.Requirement(job_id=job_id, slots=slots)
-            self._resource_manager.send(rm.JobManagerReport(requirement=requirement))
+            self._resource_manager.send(rm.Requirement(job_id, slots))
 
     # Task managers
 
@@ -321,26 +332,29 @@ class JobManagerService:
         """A task manager that holds slots for jobs of this job manager."""
         connected: list[TaskManagerId] = []
 
-        def started(session: TaskManagerSession) -> Callable[[pb.TaskManagerMessage], None]:
-            def on_message(message: pb.TaskManagerMessage) -> None:
-                if message.WhichOneof("kind") == "register":
-                    task_manager = TaskManagerId(message.register.task_manager_id)
-                    connected.append(task_manager)
-                    previous = self._task_managers.get(task_manager)
-                    if previous is not None:  # what was under way on it is lost: an end, before the new beginning
-                        previous.session.close("the task manager connected again")
-                        self._task_manager_gone(task_manager, "it connected again")
-                    self._task_managers[task_manager] = _TaskManager(session, message.register.host)
-                elif connected:
-                    self._task_manager_message(connected[0], message)
+        def started(session: TaskManagerSession) -> Callable[[tm.TaskManagerMessage], None]:
+            def on_message(message: tm.TaskManagerMessage) -> None:
+                match message:
+                    case tm.RegisterAtJobManager(task_manager, host):
+                        connected.append(task_manager)
+                        self._task_manager_connected(task_manager, _TaskManager(session, host))
+                    case _ if connected:
+                        self._task_manager_message(connected[0], message)
 
             return on_message
 
         reason = await serve_session(
-            context, _TASK_MANAGERS, context.peer(), self._configuration, self._epoch, started
+            context, TASK_MANAGER_AT_JOB_MANAGER, context.peer(), self._configuration, self._epoch, started
         )
         for task_manager in connected:
             self._task_manager_gone(task_manager, reason)
+
+    def _task_manager_connected(self, task_manager: TaskManagerId, connected: _TaskManager) -> None:
+        previous = self._task_managers.get(task_manager)
+        if previous is not None:  # what was under way on it is lost: an end, before the new beginning
+            previous.session.close("the task manager connected again")
+            self._task_manager_gone(task_manager, "it connected again")
+        self._task_managers[task_manager] = connected
 
     def _task_manager_gone(self, task_manager: TaskManagerId, reason: str) -> None:
         known = self._task_managers.get(task_manager)
@@ -351,58 +365,47 @@ class JobManagerService:
             for job_id in list(self.jobs):
                 self._event(job_id, ev.TaskManagerLost(task_manager, reason))
 
-    def _task_manager_message(self, task_manager: TaskManagerId, message: pb.TaskManagerMessage) -> None:
-        match message.WhichOneof("kind"):
-            case "offer":
-                offer = message.offer
-                job_id, allocation = JobId(offer.job_id), AllocationId(offer.allocation_id)
-                if job_id in self.jobs:
-                    self._event(job_id, ev.SlotOffered(allocation, task_manager, self._host_of(task_manager)))
-                else:
-                    refusal = pb.OfferAnswer(allocation_id=allocation, accepted=False)
-                    self.command(task_manager, pb.JobManagerCommand(offer_answer=refusal))
-            case "progress":
-                progress = message.progress
-                self._by_allocation(
-                    progress.allocation_id, ev.WorkerProgressed(AllocationId(progress.allocation_id), progress.message)
-                )
-            case "worker_ready":
-                ready = message.worker_ready
-                self._by_allocation(
-                    ready.allocation_id, ev.WorkerReadied(AllocationId(ready.allocation_id), ready.data_address)
-                )
-            case "worker_lost":
-                lost = message.worker_lost
-                event = ev.WorkerLost(AllocationId(lost.allocation_id), lost.reason, WorkerEnd(lost.end))
-                self._lost(task_manager, lost.allocation_id)
-                self._by_allocation(lost.allocation_id, event)
-            case "task_update":
-                self._by_allocation(message.task_update.allocation_id, ev.TaskChanged(message.task_update))
-            case "metrics":
-                if message.metrics.tasks:
-                    self._by_allocation(message.metrics.tasks[0].allocation_id, ev.MetricsReported(message.metrics))
-            case "reader_event":
-                job = self.jobs.get(JobId(message.reader_event.job_id))
+    def _task_manager_message(self, task_manager: TaskManagerId, message: _Registered) -> None:
+        match message:
+            case tm.SlotOffer(allocation_id, _, job_id) if job_id in self.jobs:
+                self._event(job_id, ev.SlotOffered(allocation_id, task_manager, self._host_of(task_manager)))
+            case tm.SlotOffer(allocation_id):
+                self.command(task_manager, tm.OfferAnswer(allocation_id, accepted=False))
+            case tm.WorkerProgress(allocation_id, text):
+                self._by_allocation(allocation_id, ev.WorkerProgressed(allocation_id, text))
+            case tm.WorkerReady(allocation_id, data_address):
+                self._by_allocation(allocation_id, ev.WorkerReadied(allocation_id, data_address))
+            case tm.WorkerLost(allocation_id, reason, end):
+                self._lost(task_manager, allocation_id)
+                self._by_allocation(allocation_id, ev.WorkerLost(allocation_id, reason, end))
+            case tm.TaskUpdate(allocation_id):
+                self._by_allocation(allocation_id, ev.TaskChanged(message))
+            case tm.TaskMetricsReport(tasks):
+                if tasks:
+                    self._by_allocation(tasks[0].allocation_id, ev.MetricsReported(message))
+            case ReaderEvent(job_id):
+                job = self.jobs.get(job_id)
                 if job is not None:
                     job.task_manager_message(message)
-            case "checkpoint_ack":
-                self._to_holder(message.checkpoint_ack.allocation_id, message)
-            case "checkpoint_decline":
-                self._to_holder(message.checkpoint_decline.allocation_id, message)
-            case "inputs_ended":
-                self._to_holder(message.inputs_ended.allocation_id, message)
-            case "commit_failed":
-                self._to_holder(message.commit_failed.allocation_id, message)
-            case "collected":
-                self._collected(message.collected)
+            case (
+                CheckpointAck(allocation_id)
+                | CheckpointDecline(allocation_id)
+                | InputsEnded(allocation_id)
+                | CommitFailed(allocation_id)
+            ):
+                self._to_holder(allocation_id, message)
+            case CollectResponse():
+                self._collected(message)
+            case _:
+                assert_never(message)
 
-    def _by_allocation(self, allocation_id: str, event: ev.Event) -> None:
+    def _by_allocation(self, allocation_id: AllocationId, event: ev.Event) -> None:
         for job in self.jobs.values():
             if job.holds(allocation_id):
                 job.tell(event)
                 return
 
-    def _to_holder(self, allocation_id: str, message: pb.TaskManagerMessage) -> None:
+    def _to_holder(self, allocation_id: AllocationId, message: ForTheJob) -> None:
         for job in self.jobs.values():
             if job.holds(allocation_id):
                 job.task_manager_message(message)
@@ -412,7 +415,7 @@ class JobManagerService:
         connected = self._task_managers.get(task_manager)
         return connected.host if connected is not None else ""
 
-    def command(self, task_manager: TaskManagerId, command: pb.JobManagerCommand) -> None:
+    def command(self, task_manager: TaskManagerId, command: tm.JobManagerCommand) -> None:
         """Tells a task manager something, if it is connected."""
         connected = self._task_managers.get(task_manager)
         if connected is not None:

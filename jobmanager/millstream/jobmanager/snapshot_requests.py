@@ -10,23 +10,23 @@ from collections import OrderedDict
 from collections.abc import Callable
 
 from millstream.core.errors import MillstreamError
+from millstream.core.messages.snapshots import SnapshotKind, SnapshotRequest, SnapshotResult
 from millstream.jobmanager.checkpoints.events import CheckpointRequested, SavepointRequested
 from millstream.jobmanager.checkpoints.model import SavepointFormat, TriggerId
-from millstream.proto import dispatcher_pb2 as pb
 
 _REMEMBERED = 256
 
 
-def requested_event(request: pb.SnapshotRequest) -> SavepointRequested | CheckpointRequested:
+def requested_event(request: SnapshotRequest) -> SavepointRequested | CheckpointRequested:
     """What the coordinator is told; an error when the request makes no sense."""
     trigger_id = TriggerId(request.trigger_id)
-    if request.kind == pb.SnapshotRequest.CHECKPOINT:
+    if request.kind is SnapshotKind.CHECKPOINT:
         return CheckpointRequested(trigger_id, request.full)
     wanted = request.format or SavepointFormat.CANONICAL.value
     if wanted not in set(SavepointFormat):
         known = ", ".join(SavepointFormat)
         raise MillstreamError(f"'{wanted}' is no format of a savepoint: it is one of {known}")
-    stop = request.kind == pb.SnapshotRequest.STOP
+    stop = request.kind is SnapshotKind.STOP
     directory = request.target_directory or None
     return SavepointRequested(trigger_id, directory, stop, stop and request.drain, SavepointFormat(wanted))
 
@@ -35,11 +35,11 @@ class SnapshotResults:
     """Owned by the job manager's loop. `send` is the session's way out, None while there is none."""
 
     def __init__(self) -> None:
-        self._results: OrderedDict[str, pb.SnapshotResult] = OrderedDict()
-        self._unsent: list[pb.SnapshotResult] = []
-        self._send: Callable[[pb.SnapshotResult], None] | None = None
+        self._results: OrderedDict[str, SnapshotResult] = OrderedDict()
+        self._unsent: list[SnapshotResult] = []
+        self._send: Callable[[SnapshotResult], None] | None = None
 
-    def connected(self, send: Callable[[pb.SnapshotResult], None]) -> None:
+    def connected(self, send: Callable[[SnapshotResult], None]) -> None:
         """There is a session: what waited for it is sent."""
         self._send = send
         unsent, self._unsent = self._unsent, []
@@ -50,7 +50,7 @@ class SnapshotResults:
         """The session is gone."""
         self._send = None
 
-    def add(self, result: pb.SnapshotResult) -> None:
+    def add(self, result: SnapshotResult) -> None:
         """A request was answered."""
         self._results[result.trigger_id] = result
         if len(self._results) > _REMEMBERED:

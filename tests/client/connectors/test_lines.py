@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from thoroughness import cases
 
 from millstream.datastream.connectors.errors import ConnectorError
 from millstream.datastream.connectors.file_system.lines.lines import LineReader, cut_lines
@@ -28,7 +29,7 @@ def _expected(content: bytes) -> list[bytes]:
     return lines[:-1] if lines[-1] == b"" else lines
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=cases(300))
 @given(content=_content, block=st.integers(1, 30), chunk=st.integers(1, 12), takes=st.lists(st.integers(1, 5)))
 def test_each_line_belongs_to_one_split_and_resumes_exactly(
     file: Path, content: bytes, block: int, chunk: int, takes: list[int]
@@ -54,7 +55,7 @@ def test_each_line_belongs_to_one_split_and_resumes_exactly(
     assert lines == _expected(content)
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=cases(50))
 @given(content=_content.filter(bool), chunk=st.integers(1, 12))
 def test_compressed_files_are_one_split(
     tmp_path_factory: pytest.TempPathFactory, content: bytes, chunk: int

@@ -16,12 +16,13 @@ from millstream.core.environments.artifacts import ArtifactError
 from millstream.core.environments.data_files import DataFile, DataOrigin
 from millstream.core.errors import InvalidProgramError
 from millstream.core.jobs.graph import ArtifactKind
+from millstream.core.messages.dispatcher import ArtifactChunk, ArtifactRequest
 from millstream.core.services.rpc import serve, service_handler
 from millstream.core.settings.configuration import Configuration
+from millstream.core.wire.contracts import DISPATCHER, JOB_GRAPH
 from millstream.datastream import StreamExecutionEnvironment
 from millstream.datastream.connectors import shipped_elements
 from millstream.datastream.connectors.shipped_elements import ship
-from millstream.proto import dispatcher_pb2 as pb
 
 
 def test_elements_come_back_from_anywhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -56,7 +57,7 @@ def test_a_large_collection_is_not_in_the_graph() -> None:
     env = StreamExecutionEnvironment.get_execution_environment()
     env.from_collection([bytes([number % 256]) * 100_000 for number in range(50)]).print()
     job = env.generate_job("large")
-    assert len(job.graph.to_proto().SerializeToString()) < 50_000
+    assert len(JOB_GRAPH.to_bytes(job.graph)) < 50_000
     data = [artifact for artifact in job.graph.artifacts if artifact.kind is ArtifactKind.DATA]
     assert [artifact.sha256 for artifact in data] == list(job.artifact_paths)
     for sha256, path in job.artifact_paths.items():
@@ -76,9 +77,9 @@ class Dispatcher:
     def __init__(self, content: bytes) -> None:
         self._content = content
 
-    async def download_artifact(self, request: pb.ArtifactRequest, context: Any) -> AsyncIterator[pb.ArtifactChunk]:
+    async def download_artifact(self, request: ArtifactRequest, context: Any) -> AsyncIterator[ArtifactChunk]:
         for start in range(0, len(self._content), 1000):
-            yield pb.ArtifactChunk(data=self._content[start : start + 1000])
+            yield ArtifactChunk(data=self._content[start : start + 1000])
 
     def __getattr__(self, name: str) -> Any:
         async def missing(*_: Any) -> None:
@@ -97,7 +98,7 @@ def test_a_task_on_another_host_fetches_the_file_and_leaves_nothing(tmp_path: Pa
 
     async def scenario() -> None:
         for sent in (content, b"x" + content[1:]):
-            handler = service_handler(pb.DESCRIPTOR.services_by_name["Dispatcher"], Dispatcher(sent))
+            handler = service_handler(DISPATCHER, Dispatcher(sent))
             server, port = await serve("127.0.0.1", 0, [handler], options, "test")
             origin.set(f"127.0.0.1:{port}", options)
             try:

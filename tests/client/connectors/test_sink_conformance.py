@@ -15,6 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sink_harness import SinkHarness
 from source_harness import read_all
+from thoroughness import cases
 
 from millstream.core.records.batches import Batch, ColumnBatch, RowBatch
 from millstream.core.records.conversion import rows_to_record_batch
@@ -103,7 +104,7 @@ def _batch(case: _Case, as_columns: bool, records: list[tuple[int, str]]) -> Bat
     return RowBatch(rows)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=cases(30))
 @given(inputs=_inputs, part_size=st.sampled_from([1, 40, 10**6]))
 def test_the_end_of_the_input_shows_exactly_what_was_written(
     case: _Case, inputs: list[tuple[bool, list[tuple[int, str]]]], part_size: int
@@ -149,7 +150,7 @@ def test_a_second_run_adds_to_the_first(case: _Case, tmp_path: Path) -> None:
     assert sorted(map(repr, read_all(case.source(tmp_path)))) == sorted(map(repr, expected))
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=cases(30))
 @given(
     inputs=_inputs,
     part_size=st.sampled_from([1, 40, 10**6]),

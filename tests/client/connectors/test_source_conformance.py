@@ -15,6 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from source_harness import SourceHarness
+from thoroughness import cases
 
 from millstream.core.row import Row
 from millstream.datastream.connectors.base import Boundedness, Source
@@ -138,7 +139,7 @@ def test_one_reader_reads_in_order(case: _Case) -> None:
         harness.close()
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=cases(40))
 @given(parallelism=st.sampled_from([1, 2, 3]), steps=_steps, max_rows=st.integers(1, 50))
 def test_every_record_comes_exactly_once(
     case: _Case, parallelism: int, steps: list[tuple[int, int]], max_rows: int
@@ -153,7 +154,7 @@ def test_every_record_comes_exactly_once(
         harness.close()
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=cases(40))
 @given(
     parallelism=st.sampled_from([1, 2, 3]),
     phases=st.lists(st.tuples(_steps, st.integers(0, 2)), min_size=1, max_size=3),
@@ -175,7 +176,7 @@ def test_the_splits_of_a_failed_reader_are_read_again(
         harness.close()
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=cases(40))
 @given(
     parallelism=st.sampled_from([1, 2, 3]),
     phases=st.lists(st.tuples(_steps, _steps, st.sampled_from([1, 2, 3])), min_size=1, max_size=3),

@@ -22,6 +22,7 @@ from millstream.core.jobs.plan import (
     SourceSpec,
 )
 from millstream.core.records.types import LONG, STRING
+from millstream.core.wire.contracts import JOB_GRAPH
 from millstream.datastream import DataStream, OutputTag, ProcessFunction, StreamExecutionEnvironment
 from millstream.datastream.connectors.base import Source
 
@@ -109,7 +110,7 @@ def test_a_key_starts_a_task(env: StreamExecutionEnvironment) -> None:
     assert (graph.vertices[1].parallelism, graph.vertices[1].max_parallelism) == (2, 8)
     assert spec_of(graph, 1).max_parallelism == 128
     assert [v.max_parallelism_derived for v in graph.vertices] == [True, False, True]
-    assert JobGraph.from_proto(graph.to_proto()) == graph
+    assert JOB_GRAPH.from_bytes(JOB_GRAPH.to_bytes(graph)) == graph
 
 
 @pytest.mark.parametrize(
@@ -346,4 +347,4 @@ def test_an_empty_program_is_refused(env: StreamExecutionEnvironment) -> None:
 def test_the_wire_form_keeps_the_graph(env: StreamExecutionEnvironment) -> None:
     source(env).key_by(same).sum().print()
     graph = graph_of(env)
-    assert JobGraph.from_proto(graph.to_proto()) == graph
+    assert JOB_GRAPH.from_bytes(JOB_GRAPH.to_bytes(graph)) == graph

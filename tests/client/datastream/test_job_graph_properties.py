@@ -10,6 +10,7 @@ from typing import Any
 import cloudpickle
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from thoroughness import cases
 
 from millstream.core.jobs.graph import JobGraph
 from millstream.core.jobs.plan import Chain, EdgeSpec, ForwardPartitioner, SourceSpec
@@ -141,7 +142,7 @@ def job_edges(graph: JobGraph) -> Edges:
     return found
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=cases(150))
 @given(steps, st.sampled_from([1, 2]))
 def test_chaining_keeps_every_edge_and_every_operator(program: list[Step], parallelism: int) -> None:
     stream_graph, graph = build(program, parallelism)
@@ -151,7 +152,7 @@ def test_chaining_keeps_every_edge_and_every_operator(program: list[Step], paral
     assert len(set(operators)) == len(operators)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=cases(150))
 @given(steps, st.sampled_from([1, 2]))
 def test_vertices_and_chains_are_well_formed(program: list[Step], parallelism: int) -> None:
     stream_graph, graph = build(program, parallelism)
@@ -177,7 +178,7 @@ def test_vertices_and_chains_are_well_formed(program: list[Step], parallelism: i
         assert bool(vertex.source) == isinstance(chain.operators[0].spec, SourceSpec)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=cases(100))
 @given(steps)
 def test_ids_are_those_of_the_program_alone(program: list[Step]) -> None:
     first, first_graph = build(program)
@@ -189,7 +190,7 @@ def test_ids_are_those_of_the_program_alone(program: list[Step]) -> None:
     assert first_graph.job_id != again_graph.job_id
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=cases(100))
 @given(steps, steps)
 def test_what_is_appended_to_a_program_changes_no_earlier_id(program: list[Step], more: list[Step]) -> None:
     before, _ = build(program)

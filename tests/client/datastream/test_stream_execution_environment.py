@@ -12,12 +12,12 @@ from api_fakes import FakeExecutor
 
 from millstream.client import program
 from millstream.common import Configuration, ConfigurationError, InvalidProgramError, JobExecutionError, Row, Types
-from millstream.core.jobs.graph import Artifact, ArtifactKind, JobGraph
+from millstream.core.jobs.graph import Artifact, ArtifactKind
 from millstream.core.records.types import LONG, PICKLED, STRING
+from millstream.core.wire.contracts import JOB_GRAPH
 from millstream.datastream import RuntimeExecutionMode, StreamExecutionEnvironment
 from millstream.datastream.execution import detached
 from millstream.datastream.graph.planning import ProgramPlanned
-from millstream.proto import graph_pb2
 
 
 def new_environment(configuration: Configuration | None = None) -> StreamExecutionEnvironment:
@@ -333,7 +333,7 @@ def test_only_the_plan_may_be_wanted(
     stream.print()
     with pytest.raises(ProgramPlanned):
         stream.execute_and_collect("planned") if way == "execute_and_collect" else getattr(env, way)("planned")
-    graph = JobGraph.from_proto(graph_pb2.JobGraph.FromString(target.read_bytes()))
+    graph = JOB_GRAPH.from_bytes(target.read_bytes())
     assert graph.name == "planned"
     assert executor.clients == []
     assert not issubclass(ProgramPlanned, Exception)

@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from snapshot_maker import Maker
+from thoroughness import cases
 
 from millstream.core.jobs.ids import JobId, OperatorId
 from millstream.core.keys.key_groups import key_group_of
@@ -185,7 +186,7 @@ def test_no_damage_goes_unnoticed(savepoint: Path) -> None:
         return False
 
     for path, content in contents.items():
-        for number in range(0, len(content), max(1, len(content) // 300)):
+        for number in range(0, len(content), max(1, len(content) // cases(300))):
             path.write_bytes(content[:number] + bytes([content[number] ^ 0x04]) + content[number + 1 :])
             assert refuses(path), f"byte {number} of {path}"
         others = [other for at, other in contents.items() if at != path]

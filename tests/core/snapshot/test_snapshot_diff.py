@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from snapshot_maker import Maker
+from thoroughness import cases
 
 from millstream.core.records import types as t
 from millstream.core.snapshot import (
@@ -52,7 +53,7 @@ def counted(state: StateDiff) -> tuple[int, int, int]:
 entries = st.dictionaries(st.text("abc", max_size=3), st.integers(0, 3), max_size=12)
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=cases(60))
 @given(entries, entries, st.sampled_from([(128, 128), (128, 256), (128, 96), (127, 128)]), st.integers(1, 6))
 def test_keyed_entries_are_compared_whatever_the_files(
     old: dict[str, int], new: dict[str, int], groups: tuple[int, int], rows_per_file: int

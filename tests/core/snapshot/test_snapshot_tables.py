@@ -17,6 +17,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from thoroughness import cases
 
 from millstream.core.keys.key_groups import key_group_of
 from millstream.core.records import types as t
@@ -112,7 +113,7 @@ def same(one: Any, other: Any) -> bool:
     return repr(one) == repr(other) or one == other  # sets have no order
 
 
-@settings(max_examples=300)
+@settings(max_examples=cases(300))
 @given(st.data())
 def test_values_of_any_type_come_back(data: st.DataObject) -> None:
     type, values = data.draw(typed())
@@ -249,7 +250,7 @@ def as_declared(value: Any, kind: t.TypeInformation) -> Any:
     return tuple(items) if isinstance(kind, t.TupleType) else Row.of_names(kind.names, items)
 
 
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=cases(500))
 @given(st.data())
 def test_any_value_is_held_exactly_or_refused(data: st.DataObject) -> None:
     kind, values = data.draw(typed())

@@ -13,6 +13,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from thoroughness import cases
 
 from millstream.core.errors import UnrecoverableError
 from millstream.core.jobs.ids import JobId, OperatorId
@@ -179,7 +180,7 @@ def test_a_damaged_file_is_refused_by_name(format: FileFormat, damage: str, tmp_
     assert file.path in str(caught.value)
 
 
-@settings(max_examples=60)
+@settings(max_examples=cases(60))
 @given(st.data(), st.sampled_from(FileFormat))
 def test_content_that_is_no_table_is_refused_even_with_its_checksum(data: st.DataObject, format: FileFormat) -> None:
     storage = MemoryStorage(JOB)

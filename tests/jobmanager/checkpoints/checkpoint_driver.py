@@ -20,7 +20,7 @@ from millstream.jobmanager.checkpoints.model import (
     TriggerId,
 )
 from millstream.jobmanager.checkpoints.pending import Phase
-from millstream.jobmanager.checkpoints.requests import Origin
+from millstream.jobmanager.checkpoints.policies.requests import Origin
 from millstream.jobmanager.checkpoints.settings import CheckpointSettings
 from millstream.jobmanager.failover.topology import Edge, JobTopology, Subtask
 

@@ -9,9 +9,9 @@ import pytest
 from checkpoint_driver import METRICS, CheckpointDriver, topology
 
 from millstream.core.jobs.barriers import Alignment, StopMode
+from millstream.core.jobs.failures import TaskFailure
 from millstream.core.jobs.ids import AttemptId, VertexId
 from millstream.jobmanager.checkpoints import events as ev
-from millstream.jobmanager.checkpoints.commits import RETRY_MS
 from millstream.jobmanager.checkpoints.coordinator import UnsettledError
 from millstream.jobmanager.checkpoints.failures import CheckpointFailureReason as Reason
 from millstream.jobmanager.checkpoints.model import (
@@ -21,7 +21,8 @@ from millstream.jobmanager.checkpoints.model import (
     SnapshotOptions,
     TriggerId,
 )
-from millstream.jobmanager.checkpoints.requests import FINAL_RETRY_MS
+from millstream.jobmanager.checkpoints.policies.commits import RETRY_MS
+from millstream.jobmanager.checkpoints.policies.requests import FINAL_RETRY_MS
 from millstream.jobmanager.checkpoints.settings import CheckpointingMode, CheckpointSettings, Retention
 from millstream.jobmanager.failover.topology import Subtask
 
@@ -867,7 +868,7 @@ def test_a_partial_failure_before_the_stop_savepoint_restarts_only_what_was_drai
 # Coordinators of sources
 
 
-def test_the_sources_coordinators_come_before_the_barriers() -> None:
+def test_the_sources_enumerators_come_before_the_barriers() -> None:
     driver = started(PERIODIC, coordinated=True)
     assert driver.pass_time(1000) == [ev.SnapshotEnumerators(CheckpointId(1))]
     (barrier,) = driver.tell(ev.EnumeratorsSnapshotted(CheckpointId(1), "splits"))
@@ -877,7 +878,7 @@ def test_the_sources_coordinators_come_before_the_barriers() -> None:
     assert write.content.enumerator_states == "splits"
 
 
-def test_a_coordinator_that_fails_fails_the_checkpoint() -> None:
+def test_enumerators_that_fail_fail_the_checkpoint() -> None:
     driver = started(PERIODIC, coordinated=True)
     driver.pass_time(1000)
     effects = driver.tell(ev.EnumeratorsFailed(CheckpointId(1), "it raised"))
@@ -886,12 +887,13 @@ def test_a_coordinator_that_fails_fails_the_checkpoint() -> None:
     assert driver.tell(ev.EnumeratorsSnapshotted(CheckpointId(1), "splits")) == []
 
 
-def test_a_job_that_does_not_tolerate_it_fails_with_what_the_coordinator_raised() -> None:
+def test_a_job_that_does_not_tolerate_it_fails_with_what_the_enumerators_raised() -> None:
     driver = started(replace(PERIODIC, tolerable_failures=0), coordinated=True)
     driver.pass_time(1000)
-    (fail,) = driver.tell(ev.EnumeratorsFailed(CheckpointId(1), "it raised", cause="the traceback"))
+    cause = TaskFailure(traceback="the traceback")
+    (fail,) = driver.tell(ev.EnumeratorsFailed(CheckpointId(1), "it raised", cause))
     assert isinstance(fail, ev.FailJob)
-    assert fail.cause == "the traceback"
+    assert fail.cause is cause
 
 
 # Options and ends

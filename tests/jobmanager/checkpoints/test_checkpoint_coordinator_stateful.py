@@ -6,6 +6,7 @@ from checkpoint_driver import CheckpointDriver, topology
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
+from thoroughness import cases
 
 from millstream.core.jobs.ids import AttemptId
 from millstream.jobmanager.checkpoints import events as ev
@@ -217,4 +218,4 @@ class CheckpointMachine(RuleBasedStateMachine):
 
 
 TestCheckpointMachine = CheckpointMachine.TestCase
-TestCheckpointMachine.settings = settings(max_examples=200, stateful_step_count=50, deadline=None)
+TestCheckpointMachine.settings = settings(max_examples=cases(200), stateful_step_count=50)

@@ -7,7 +7,6 @@ from hypothesis import strategies as st
 
 from millstream.core.jobs.ids import AttemptId
 from millstream.core.snapshot import SharedFileRegistry
-from millstream.jobmanager.checkpoints.commits import RETRY_MS, CommitRetries
 from millstream.jobmanager.checkpoints.events import DeleteCheckpoint, NotifyComplete, ReleasePointer
 from millstream.jobmanager.checkpoints.failures import CheckpointFailureReason, FailureCounter
 from millstream.jobmanager.checkpoints.model import (
@@ -18,9 +17,10 @@ from millstream.jobmanager.checkpoints.model import (
     SnapshotOptions,
     TriggerId,
 )
-from millstream.jobmanager.checkpoints.requests import MAX_QUEUED, Origin, Request, RequestQueue
+from millstream.jobmanager.checkpoints.policies.commits import RETRY_MS, CommitRetries
+from millstream.jobmanager.checkpoints.policies.requests import MAX_QUEUED, Origin, Request, RequestQueue
+from millstream.jobmanager.checkpoints.policies.retention import CompletedCheckpoints
 from millstream.jobmanager.checkpoints.settings import CheckpointSettings
-from millstream.jobmanager.checkpoints.store import CompletedCheckpoints
 
 SAVEPOINT = SnapshotOptions(SnapshotKind.SAVEPOINT)
 

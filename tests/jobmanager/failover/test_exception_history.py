@@ -4,12 +4,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from millstream.core.jobs.failure_kinds import FailureKind
-from millstream.jobmanager.failover.history import ExceptionHistory, Failure
+from millstream.core.jobs.failures import TaskFailure
+from millstream.jobmanager.failover.history import ExceptionHistory
 
 
-def failure(name: str, at: int = 0, echo: bool = False) -> Failure:
+def failure(name: str, at: int = 0, echo: bool = False) -> TaskFailure:
     kind = FailureKind.PEER_LOST if echo else FailureKind.ORDINARY
-    return Failure(f"{name}: it broke", f"Traceback of {name}", at, task_name="map (1/2)", kind=kind)
+    told, traceback = f"{name}: it broke", f"Traceback of {name}"
+    return TaskFailure(task_name="map (1/2)", exception=told, traceback=traceback, timestamp=at, kind=kind)
 
 
 def test_failures_until_handled_are_concurrent() -> None:
@@ -64,5 +66,5 @@ def test_no_failure_is_lost_within_the_bounds(steps: list[str]) -> None:
         assert kept == failed or history.truncated
         for entry in history.entries:
             assert len(entry.concurrent) <= 2
-            if entry.failure.echo:
-                assert all(f.echo for f in entry.concurrent)
+            if entry.failure.kind is FailureKind.PEER_LOST:
+                assert all(f.kind is FailureKind.PEER_LOST for f in entry.concurrent)

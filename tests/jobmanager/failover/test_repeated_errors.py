@@ -6,18 +6,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from millstream.core.jobs.failure_kinds import FailureKind
+from millstream.core.jobs.failures import TaskFailure
 from millstream.core.jobs.ids import VertexId
-from millstream.jobmanager.failover.history import Failure
 from millstream.jobmanager.failover.repeated_errors import RepeatedErrors
 from millstream.jobmanager.failover.topology import Subtask
 
 MAP = Subtask(VertexId("map"), 0)
-BAD = Failure(
-    "ValueError: bad", "", 0, MAP, operator_name="parse", record="7", signature="ValueError parse:3", records=7
-)
+BAD = TaskFailure(
+    vertex_id="map", exception="ValueError: bad", operator_name="parse", record="7", signature="ValueError parse:3",
+    records=7,
+)  # fmt: skip
 
 
-def restart_after(errors: RepeatedErrors, failure: Failure) -> int:
+def restart_after(errors: RepeatedErrors, failure: TaskFailure) -> int:
     times = errors.failed(failure)
     errors.restarted([MAP, replace(MAP, index=1)])
     return times
@@ -29,7 +30,7 @@ def test_the_same_error_at_the_same_record_is_counted() -> None:
     assert not errors.is_too_many(BAD)
     assert restart_after(errors, replace(BAD, exception="ValueError: another message")) == 2
     assert errors.is_too_many(BAD)
-    assert errors.failed(replace(BAD, subtask=replace(MAP, index=1))) == 3, "the record may reach another subtask"
+    assert errors.failed(replace(BAD, subtask=1)) == 3, "the record may reach another subtask"
 
 
 def test_another_error_in_between_begins_again() -> None:
@@ -37,7 +38,7 @@ def test_another_error_in_between_begins_again() -> None:
         replace(BAD, signature="KeyError parse:3"),
         replace(BAD, signature="ValueError parse:4"),
         replace(BAD, operator_name="another"),
-        replace(BAD, subtask=Subtask(VertexId("filter"), 0)),
+        replace(BAD, vertex_id="filter"),
     ):
         errors = RepeatedErrors(3)
         assert [restart_after(errors, failure) for failure in (BAD, BAD, other, BAD)] == [1, 2, 1, 1]
@@ -50,7 +51,7 @@ def test_other_records_with_the_same_error_do_not() -> None:
 
 def test_many_subtasks_with_one_record_are_one_error() -> None:
     errors = RepeatedErrors(3)
-    assert [errors.failed(replace(BAD, subtask=replace(MAP, index=i))) for i in range(8)] == [1] * 8
+    assert [errors.failed(replace(BAD, subtask=i)) for i in range(8)] == [1] * 8
     errors.restarted([MAP])
     assert errors.failed(BAD) == 2
 
@@ -68,7 +69,7 @@ def test_an_error_behind_the_last_checkpoint_of_all_is_counted() -> None:
 
 def test_what_no_code_raised_neither_counts_nor_resets() -> None:
     errors = RepeatedErrors(2)
-    killed = Failure("SlotLost: slot worker: killed by SIGKILL", "", 0, MAP)
+    killed = TaskFailure(vertex_id="map", exception="SlotLost: slot worker: killed by SIGKILL")
     echo = replace(BAD, exception="PeerLostError: lost map", signature="PeerLostError", kind=FailureKind.PEER_LOST)
     assert [restart_after(errors, failure) for failure in (killed, echo, BAD, killed, echo, killed)] == [
         0,

@@ -10,9 +10,19 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar
 
-from worker_rig import WorkerRig
+from worker_rig import ALLOCATION, WorkerRig
 
 from millstream.core.jobs import plan
+from millstream.core.jobs.barriers import Alignment, StopMode
+from millstream.core.jobs.ids import AttemptId, JobId, VertexId
+from millstream.core.messages.checkpoints import (
+    CheckpointAck,
+    CheckpointDecline,
+    CheckpointNotice,
+    CheckpointOptions,
+    TriggerCheckpoint,
+)
+from millstream.core.messages.deployment import InputGate, ResultPartition, TaskDeployment
 from millstream.core.pickling import to_bytes
 from millstream.core.records import types as t
 from millstream.core.records.batches import Batch, RowBatch
@@ -33,7 +43,6 @@ from millstream.datastream.connectors.base import (
     SplitEnumeratorContext,
 )
 from millstream.datastream.functions import KeyedProcessFunction, MapFunction, RuntimeContext
-from millstream.proto import taskmanager_pb2 as pb
 
 _numbers = itertools.count()
 
@@ -187,13 +196,13 @@ class CheckpointRig(WorkerRig):
 
     def subtask(
         self, chain: bytes, subtask: int = 0, parallelism: int = 1, restore: bytes = b"", checkpoint: int = 1,
-        inputs: Iterable[pb.InputGate] = (), outputs: Iterable[pb.ResultPartition] = (), location: str = "",
-    ) -> pb.TaskDeployment:  # fmt: skip
+        inputs: Iterable[InputGate] = (), outputs: Iterable[ResultPartition] = (), location: str = "",
+    ) -> TaskDeployment:  # fmt: skip
         number = next(_numbers)
-        return pb.TaskDeployment(
-            attempt_id=f"checkpointed-{number}", job_id="job", vertex_id=f"vertex-{number}", task_name=f"task {number}",
-            subtask=subtask, parallelism=parallelism, max_parallelism=128, attempt=0, chain=chain, inputs=inputs,
-            outputs=outputs, restore=handed_over(restore, subtask, parallelism),
+        return TaskDeployment(
+            AttemptId(f"checkpointed-{number}"), JobId("job"), VertexId(f"vertex-{number}"), f"task {number}",
+            subtask=subtask, parallelism=parallelism, max_parallelism=128, attempt=0, chain=chain, inputs=tuple(inputs),
+            outputs=tuple(outputs), restore=handed_over(restore, subtask, parallelism),
             restore_location=(location or self.location(checkpoint)) if restore else "",
             restored_checkpoint_id=checkpoint if restore else 0,
         )  # fmt: skip
@@ -202,39 +211,30 @@ class CheckpointRig(WorkerRig):
         return f"{self.root}/chk-{checkpoint}"
 
     def trigger(
-        self, checkpoint: int, *tasks: pb.TaskDeployment, alignment: str = "ALIGNED", location: str = "",
-        savepoint: bool = False, full: bool = False, stop: str = "NONE", timestamp: int = 77,
+        self, checkpoint: int, *tasks: TaskDeployment, alignment: Alignment = Alignment.ALIGNED, location: str = "",
+        savepoint: bool = False, full: bool = False, stop: StopMode = StopMode.NONE, timestamp: int = 77,
         timeout: int | None = None, native: bool = False, oldest_base: int = 0,
     ) -> None:  # fmt: skip
-        options = pb.CheckpointOptions(
+        options = CheckpointOptions(
             checkpoint_id=checkpoint, timestamp=timestamp, aligned_timeout_ms=timeout,
             location=location or self.location(checkpoint), savepoint=savepoint, full=full, alignment=alignment,
             stop=stop, native=native, oldest_base=oldest_base,
         )  # fmt: skip
-        trigger = pb.TriggerCheckpoint(
-            allocation_id="allocation", attempt_ids=[task.attempt_id for task in tasks], options=options
-        )
-        self.post(pb.WorkerCommand(trigger_checkpoint=trigger))
+        self.post(TriggerCheckpoint(ALLOCATION, tuple(task.attempt_id for task in tasks), options))
 
-    def notice(self, checkpoint: int, completed: bool, *tasks: pb.TaskDeployment) -> None:
-        notice = pb.CheckpointNotice(
-            allocation_id="allocation", attempt_ids=[task.attempt_id for task in tasks], checkpoint_id=checkpoint,
-            completed=completed,
-        )  # fmt: skip
-        self.post(pb.WorkerCommand(checkpoint_notice=notice))
+    def notice(self, checkpoint: int, completed: bool, *tasks: TaskDeployment) -> None:
+        self.post(CheckpointNotice(ALLOCATION, tuple(task.attempt_id for task in tasks), checkpoint, completed))
 
-    def acks(self, checkpoint: int) -> list[pb.CheckpointAck]:
-        found = (m.checkpoint_ack for m in self.sent if m.WhichOneof("kind") == "checkpoint_ack")
-        return [ack for ack in found if ack.checkpoint_id == checkpoint]
+    def acks(self, checkpoint: int) -> list[CheckpointAck]:
+        return [ack for ack in self.said(CheckpointAck) if ack.checkpoint_id == checkpoint]
 
-    def declines(self, checkpoint: int) -> list[pb.CheckpointDecline]:
-        found = (m.checkpoint_decline for m in self.sent if m.WhichOneof("kind") == "checkpoint_decline")
-        return [decline for decline in found if decline.checkpoint_id == checkpoint]
+    def declines(self, checkpoint: int) -> list[CheckpointDecline]:
+        return [decline for decline in self.said(CheckpointDecline) if decline.checkpoint_id == checkpoint]
 
     def answered(self, checkpoint: int, count: int) -> Callable[[], bool]:
         return lambda: len(self.acks(checkpoint)) + len(self.declines(checkpoint)) >= count
 
-    def acknowledged(self, checkpoint: int, *tasks: pb.TaskDeployment) -> list[pb.CheckpointAck]:
+    def acknowledged(self, checkpoint: int, *tasks: TaskDeployment) -> list[CheckpointAck]:
         """The tasks' acknowledgements, in their order; turns until they are there."""
         wanted = {task.attempt_id for task in tasks}
         self.turn_until(

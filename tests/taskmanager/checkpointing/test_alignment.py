@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from thoroughness import cases
 
 from millstream.core.records.batches import Barrier
 from millstream.taskmanager.worker.checkpointing.alignment import (
@@ -123,7 +124,7 @@ def test_aborting_a_checkpoint_that_blocks_nothing_unblocks_nothing() -> None:
     assert aligner.received(2, barrier(1)) == [Unblock(), TakeSnapshot(barrier(1))]
 
 
-@settings(max_examples=200)
+@settings(max_examples=cases(200))
 @given(st.data())
 def test_whatever_the_order_each_snapshot_divides_every_channel_at_its_barrier(data: st.DataObject) -> None:
     """Exactly-once: no record behind a channel's barrier is taken before the snapshot, none before it after."""
@@ -159,7 +160,7 @@ def test_whatever_the_order_each_snapshot_divides_every_channel_at_its_barrier(d
     assert snapshots == [1, 2, 3]
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=cases(300))
 @given(st.data())
 def test_several_at_a_time_with_aborts_that_some_hear_of_sooner_than_others(data: st.DataObject) -> None:
     """A producer that hears of an abort before it has sent the barrier never sends it; the task hears of it later."""

@@ -12,6 +12,10 @@ from worker_rig import WRITTEN, NamedSink, edge, local_pair, turn_all_until, wir
 
 from millstream.core.jobs import plan
 from millstream.core.jobs.failure_kinds import DeclineReason
+from millstream.core.jobs.ids import ChannelId
+from millstream.core.messages.checkpoints import CheckpointAck, InputsEnded
+from millstream.core.messages.deployment import InputChannel, InputGate
+from millstream.core.messages.sources import NoMoreSplits, Splits
 from millstream.core.pickling import to_bytes
 from millstream.core.records import types as t
 from millstream.core.records.batches import END_OF_INPUT, Barrier, Element, RowBatch
@@ -23,7 +27,6 @@ from millstream.datastream.functions import (
     RuntimeContext,
 )
 from millstream.datastream.state import MapStateDescriptor
-from millstream.proto import taskmanager_pb2 as pb
 from millstream.taskmanager.worker.network.codecs import ElementCodec
 from millstream.taskmanager.worker.network.signals import TAGS
 
@@ -55,21 +58,18 @@ class Rules(BroadcastProcessFunction):
         ctx.get_broadcast_state(RULES).put(*value)
 
 
+def channel_of(rig: CheckpointRig, number: int) -> InputChannel:
+    return InputChannel(ChannelId(number), rig.address, "test", producer_subtask=0)
+
+
 class Join:
     """A task of two inputs whose channels the test fills, and whose output it sees."""
 
     def __init__(self, rig: CheckpointRig, spec: plan.OperatorSpec | None = None, channels: int = 1) -> None:
         self.rig = rig
         gates = [
-            pb.InputGate(
-                input=side, spec=edge(),
-                channels=[
-                    pb.InputChannel(channel_id=100 * side + n, producer_address=rig.address, producer_name="test")
-                    for n in range(channels)
-                ],
-            )
-            for side in (0, 1)
-        ]  # fmt: skip
+            InputGate(side, edge(), tuple(channel_of(rig, 100 * side + n) for n in range(channels))) for side in (0, 1)
+        ]
         self.out_end, _ = local_pair(rig, 1000)
         self.deployment = rig.subtask(
             chain_of(spec or plan.CoProcessSpec(Sums(), KEYS), outputs=1), inputs=gates, outputs=[self.out_end]
@@ -95,7 +95,7 @@ class Join:
         return stored_in(self.rig, checkpoint, ack, name)
 
 
-def stored_in(rig: CheckpointRig, checkpoint: int, ack: pb.CheckpointAck, name: str) -> dict[Any, Any]:
+def stored_in(rig: CheckpointRig, checkpoint: int, ack: CheckpointAck, name: str) -> dict[Any, Any]:
     storage, folder = storage_at(rig.location(checkpoint))
     found: dict[Any, Any] = {}
     states: list[StateSnapshot] = [s for o in operators_from_json(ack.operators, "ack") for s in o.states]
@@ -196,8 +196,8 @@ def test_a_task_whose_producers_have_ended_is_asked_itself_and_its_snapshot_hold
     assert join.state(1, "first") == {1: 1}
     assert join.state(1, "second") == {0: 2}
     assert join.passed()[-2:] == [("second", 2), END_OF_INPUT]
-    kinds = [message.WhichOneof("kind") for message in rig.sent]
-    assert kinds.index("inputs_ended") < kinds.index("checkpoint_ack"), "so that its consumers are asked as well"
+    kinds = [type(message) for message in rig.sent]
+    assert kinds.index(InputsEnded) < kinds.index(CheckpointAck), "so that its consumers are asked as well"
 
 
 def test_broadcast_state_is_stored_and_restored(rig: CheckpointRig) -> None:
@@ -209,9 +209,7 @@ def test_broadcast_state_is_stored_and_restored(rig: CheckpointRig) -> None:
     output, _ = local_pair(rig, 2000)
     again = rig.subtask(
         chain_of(spec, outputs=1), 2, 3, rig.acks(1)[0].operators, outputs=[output],
-        inputs=[pb.InputGate(input=0, spec=edge(), channels=[
-            pb.InputChannel(channel_id=3000, producer_address=rig.address, producer_name="test")
-        ])],
+        inputs=[InputGate(0, edge(), (channel_of(rig, 3000),))],
     )  # fmt: skip
     rig.deploy(again)
     join.put(3000, RowBatch(["b"]))
@@ -227,7 +225,7 @@ def test_barriers_keep_their_place_between_workers(tmp_path: Path, timeout: str)
     portions = [range(1, 21), range(21, 41), range(41, 101)]
 
     def read(portion: range) -> None:
-        producer.tell(source, splits=to_bytes([(list(portion), 0)]))
+        producer.tell(source, Splits(to_bytes([(list(portion), 0)])))
 
     def turn_until(done: Callable[[], bool]) -> None:
         turn_all_until((producer, consumer), done)
@@ -248,7 +246,7 @@ def test_barriers_keep_their_place_between_workers(tmp_path: Path, timeout: str)
             turn_until(lambda both=both: all(answered() for answered in both))
             (ack,) = consumer.acks(checkpoint)
             assert stored_in(consumer, checkpoint, ack, "reduce") == {0: sum(range(1, portions[checkpoint].start))}
-        producer.tell(source, no_more_splits={})
+        producer.tell(source, NoMoreSplits())
         turn_until(lambda: consumer.ended(sums)() and producer.ended(source)())
         assert [row for row in WRITTEN["wire"] if isinstance(row, int)][-1] == 5050
     finally:

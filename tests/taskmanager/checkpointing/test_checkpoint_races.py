@@ -18,12 +18,18 @@ from typing import Any
 from checkpoint_rig import COUNTED, CheckpointRig, PositionedSource, chain_of
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
+from thoroughness import cases
 from worker_rig import WRITTEN, NamedSink, edge
 
 from millstream.core.clock import Instant
 from millstream.core.jobs import plan
-from millstream.core.jobs.ids import AttemptId, VertexId
+from millstream.core.jobs.ids import ChannelId, VertexId
+from millstream.core.jobs.states import ExecutionState
 from millstream.core.keys.key_groups import key_group_of
+from millstream.core.messages.checkpoints import CheckpointAck, CheckpointDecline, CommitFailed, InputsEnded
+from millstream.core.messages.deployment import InputChannel, InputGate, OutputChannel, ResultPartition, TaskDeployment
+from millstream.core.messages.sources import NoMoreSplits, Splits
+from millstream.core.messages.task_manager import TaskUpdate
 from millstream.core.pickling import to_bytes
 from millstream.core.snapshot import StateSnapshot, read_rows, read_state
 from millstream.core.snapshot.metadata.operator_json import operators_from_json
@@ -40,7 +46,6 @@ from millstream.jobmanager.checkpoints.model import (
 )
 from millstream.jobmanager.checkpoints.settings import CheckpointingMode, CheckpointSettings
 from millstream.jobmanager.failover.topology import Edge, JobTopology, Subtask
-from millstream.proto import taskmanager_pb2 as pb
 from millstream.taskmanager.worker.checkpointing.writer_thread import SnapshotWritten, write_states
 
 PARALLELISM = {VertexId("a"): 2, VertexId("b"): 1, VertexId("count"): 2, VertexId("sink"): 1}
@@ -92,29 +97,28 @@ class Simulation:
         for place, task in self.tasks.items():
             self.rig.deploy(task)
             if (key := (str(place.vertex_id), place.index)) in ROWS:
-                self.rig.tell(task, splits=to_bytes([(rows_of(*key), 0)]))
-                self.rig.tell(task, no_more_splits={})
+                self.rig.tell(task, Splits(to_bytes([(rows_of(*key), 0)])))
+                self.rig.tell(task, NoMoreSplits())
 
-    def _task(self, place: Subtask) -> pb.TaskDeployment:
+    def _task(self, place: Subtask) -> TaskDeployment:
         vertex, address = str(place.vertex_id), self.rig.address
         numbers = {name: 1000 * n for n, name in enumerate(PARALLELISM)}
 
-        def channel(source: str, producer: int, target: str, consumer: int) -> int:
-            return numbers[source] + 100 * numbers[target] + 10 * producer + consumer + 1
+        def channel(source: str, producer: int, target: str, consumer: int) -> ChannelId:
+            return ChannelId(numbers[source] + 100 * numbers[target] + 10 * producer + consumer + 1)
 
         spec = edge(BY_KEY)
         gates = [
-            pb.InputGate(input=0, spec=spec, channels=[
-                pb.InputChannel(channel_id=channel(s, n, t, place.index), producer_address=address, producer_name=s)
+            InputGate(0, spec, tuple(
+                InputChannel(channel(s, n, t, place.index), address, s, producer_subtask=0)
                 for n in range(PARALLELISM[VertexId(s)])
-            ])
+            ))
             for s, t in EDGES if t == vertex
         ]  # fmt: skip
         partitions = [
-            pb.ResultPartition(output=0, spec=spec, channels=[
-                pb.OutputChannel(channel_id=channel(s, place.index, t, n), consumer_address=address, consumer_name=t)
-                for n in range(PARALLELISM[VertexId(t)])
-            ])
+            ResultPartition(0, spec, tuple(
+                OutputChannel(channel(s, place.index, t, n), address, t) for n in range(PARALLELISM[VertexId(t)])
+            ), max_parallelism=128)
             for s, t in EDGES if s == vertex
         ]  # fmt: skip
         match vertex:
@@ -174,26 +178,22 @@ class Simulation:
     def _hear(self) -> None:
         message = self.rig.sent[self.heard]
         self.heard += 1
-        match message.WhichOneof("kind"):
-            case "task_update":
-                attempt = AttemptId(message.task_update.attempt_id)
-                if message.task_update.state == "RUNNING":
+        match message:
+            case TaskUpdate(attempt_id=attempt, state=state):
+                if state == ExecutionState.RUNNING:
                     self.tell(ev.TasksRunning((TaskRef(self.places[attempt], attempt),)))
-                elif message.task_update.state == "FINISHED":
+                elif state == ExecutionState.FINISHED:
                     self.finished.add(attempt)
                     self.tell(ev.TasksFinished((attempt,)))
-                assert message.task_update.state != "FAILED", message.task_update.failure
-            case "inputs_ended":
-                self.tell(ev.InputsEnded((AttemptId(message.inputs_ended.attempt_id),)))
-            case "commit_failed":
-                failed = message.commit_failed
-                self.tell(ev.NotifyFailed(CheckpointId(failed.checkpoint_id), AttemptId(failed.attempt_id), ""))
-            case "checkpoint_ack":
-                ack = message.checkpoint_ack
-                number, attempt = CheckpointId(ack.checkpoint_id), AttemptId(ack.attempt_id)
-                self.tell(ev.Acknowledged(number, attempt, ack.operators, SnapshotMetrics()))
-            case "checkpoint_decline":
-                self.tell(declined(message.checkpoint_decline))
+                assert state != ExecutionState.FAILED, message.failure
+            case InputsEnded(attempt_id=attempt):
+                self.tell(ev.InputsEnded((attempt,)))
+            case CommitFailed(attempt_id=attempt, checkpoint_id=number):
+                self.tell(ev.NotifyFailed(CheckpointId(number), attempt, ""))
+            case CheckpointAck(attempt_id=attempt, checkpoint_id=number):
+                self.tell(ev.Acknowledged(CheckpointId(number), attempt, message.operators, SnapshotMetrics()))
+            case CheckpointDecline():
+                self.tell(declined(message))
 
     def tell(self, event: ev.Event) -> None:
         for effect in self.coordinator.handle(event, Instant.of(self.rig.clock)):
@@ -201,8 +201,8 @@ class Simulation:
             match effect:
                 case ev.TriggerBarrier(number, attempts, options):
                     tasks = [self.tasks[self.places[a]] for a in attempts]
-                    told = {"savepoint": options.is_savepoint, "full": options.full, "stop": options.stop.value}
-                    self._send(partial(self.rig.trigger, number, *tasks, alignment=options.alignment.value, **told))
+                    told = {"savepoint": options.is_savepoint, "full": options.full, "stop": options.stop}
+                    self._send(partial(self.rig.trigger, number, *tasks, alignment=options.alignment, **told))
                 case ev.NotifyComplete(number, attempts):
                     self._send(partial(self.rig.notice, number, True, *(self.tasks[self.places[a]] for a in attempts)))
                 case ev.NotifyAborted(number, attempts):
@@ -267,7 +267,7 @@ def written() -> Counter[str]:
     return Counter(row[0] for row in WRITTEN["races"] if isinstance(row, tuple))
 
 
-@settings(max_examples=40, deadline=None, phases=PHASES)
+@settings(max_examples=cases(40), phases=PHASES)
 @given(seed=st.integers(0, 2**32), options=SETTINGS)
 def test_a_bounded_job_ends_with_consistent_checkpoints(seed: int, options: CheckpointSettings) -> None:
     simulation = Simulation(seed, options)
@@ -283,7 +283,7 @@ def test_a_bounded_job_ends_with_consistent_checkpoints(seed: int, options: Chec
         simulation.rig.close()
 
 
-@settings(max_examples=40, deadline=None, phases=PHASES)
+@settings(max_examples=cases(40), phases=PHASES)
 @given(seed=st.integers(0, 2**32), options=SETTINGS, drain=st.booleans(), after=st.integers(0, 600))
 def test_a_stopped_job_ends_where_its_savepoint_is(
     seed: int, options: CheckpointSettings, drain: bool, after: int

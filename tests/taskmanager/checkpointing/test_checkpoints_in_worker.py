@@ -20,6 +20,10 @@ from millstream.core.jobs import plan
 from millstream.core.jobs.failure_kinds import DeclineReason
 from millstream.core.jobs.ids import JobId, OperatorId
 from millstream.core.keys.key_groups import key_group_of
+from millstream.core.messages.checkpoints import CheckpointAck
+from millstream.core.messages.deployment import TaskDeployment
+from millstream.core.messages.sources import NoMoreSplits, Splits
+from millstream.core.messages.task_manager import TaskUpdate
 from millstream.core.pickling import to_bytes
 from millstream.core.records import types as t
 from millstream.core.snapshot import (
@@ -40,7 +44,7 @@ from millstream.core.snapshot.metadata.operator_json import operators_from_json,
 from millstream.core.snapshot.storage.storage import FileSource
 from millstream.datastream.adapters.keyed_adapters import with_keys
 from millstream.datastream.functions import KeyedProcessFunction, RuntimeContext
-from millstream.proto import taskmanager_pb2 as pb
+from millstream.taskmanager.testing import DEPLOYMENT
 from millstream.taskmanager.worker.checkpointing.restoring import restore_task
 
 WORDS = [f"word {n % 37}" for n in range(400)]
@@ -65,11 +69,11 @@ def splits(*rows: list[Any]) -> bytes:
     return to_bytes([(part, 0) for part in rows])
 
 
-def operators(ack: pb.CheckpointAck) -> dict[str, OperatorSnapshot]:
+def operators(ack: CheckpointAck) -> dict[str, OperatorSnapshot]:
     return {operator.operator_id: operator for operator in operators_from_json(ack.operators, "ack")}
 
 
-def state(ack: pb.CheckpointAck, operator_id: str, name: str) -> StateSnapshot:
+def state(ack: CheckpointAck, operator_id: str, name: str) -> StateSnapshot:
     return next(s for s in operators(ack)[operator_id].states if s.name == name)
 
 
@@ -105,7 +109,7 @@ def run_until(rig: CheckpointRig, name: str, rows: int) -> None:
 def test_a_source_is_triggered_between_batches_and_acknowledges_its_state(rig: CheckpointRig) -> None:
     task = rig.subtask(chain_of(*PIPELINE, plan.SinkSpec(NamedSink("sink"))))
     rig.deploy(task)
-    rig.tell(task, splits=splits(WORDS))
+    rig.tell(task, Splits(splits(WORDS)))
     run_until(rig, "sink", 100)
     done = len(words_written("sink"))
     rig.trigger(1, task)
@@ -124,7 +128,7 @@ def test_a_source_is_triggered_between_batches_and_acknowledges_its_state(rig: C
 def test_a_restored_task_goes_on_as_if_nothing_had_happened(rig: CheckpointRig) -> None:
     task = rig.subtask(chain_of(*PIPELINE, plan.SinkSpec(NamedSink("before"))))
     rig.deploy(task)
-    rig.tell(task, splits=splits(WORDS))
+    rig.tell(task, Splits(splits(WORDS)))
     run_until(rig, "before", 150)
     rig.trigger(1, task)
     before = words_written("before")
@@ -133,7 +137,7 @@ def test_a_restored_task_goes_on_as_if_nothing_had_happened(rig: CheckpointRig) 
     rig.cancel(task.attempt_id)
     again = rig.subtask(chain_of(*PIPELINE, plan.SinkSpec(NamedSink("after"))), restore=ack.operators)
     rig.deploy(again)
-    rig.tell(again, no_more_splits={})
+    rig.tell(again, NoMoreSplits())
     rig.turn_until(rig.ended(again))
     assert rig.states(again)[-1] == "FINISHED"
     assert Counter(before + words_written("after")) == straight()
@@ -151,7 +155,7 @@ def test_state_is_redistributed_under_another_parallelism(rig: CheckpointRig, ol
         name = f"old {subtask}"
         task = rig.subtask(chain_of(*PIPELINE, plan.SinkSpec(NamedSink(name))), subtask, old)
         rig.deploy(task)
-        rig.tell(task, splits=splits(first))
+        rig.tell(task, Splits(splits(first)))
         run_until(rig, name, len(first))
         rig.trigger(1, task)
         before += words_written(name) + second
@@ -175,8 +179,8 @@ def test_state_is_redistributed_under_another_parallelism(rig: CheckpointRig, ol
         name = f"new {subtask}"
         task = rig.subtask(chain_of(*PIPELINE, plan.SinkSpec(NamedSink(name))), subtask, new, restore)
         rig.deploy(task)
-        rig.tell(task, splits=splits(mine))
-        rig.tell(task, no_more_splits={})
+        rig.tell(task, Splits(splits(mine)))
+        rig.tell(task, NoMoreSplits())
         rig.turn_until(rig.ended(task))
         assert rig.states(task)[-1] == "FINISHED"
         results += words_written(name)
@@ -186,7 +190,7 @@ def test_state_is_redistributed_under_another_parallelism(rig: CheckpointRig, ol
 def test_several_checkpoints_may_be_under_way(rig: CheckpointRig) -> None:
     task = rig.subtask(chain_of(*PIPELINE, plan.SinkSpec(NamedSink("several"))))
     rig.deploy(task)
-    rig.tell(task, splits=splits(WORDS))
+    rig.tell(task, Splits(splits(WORDS)))
     marks = []
     for checkpoint in (1, 2, 3):
         run_until(rig, "several", 60 * checkpoint)
@@ -202,17 +206,16 @@ def test_a_task_that_ends_waits_for_its_snapshot_and_sends_no_barrier_behind_the
     source = rig.subtask(chain_of(*PIPELINE, outputs=1), outputs=[output])
     sink = rig.subtask(chain_of(plan.SinkSpec(NamedSink("ends")), prefix="sink"), inputs=[gate])
     rig.deploy(source, sink)
-    rig.tell(source, splits=splits(WORDS))
+    rig.tell(source, Splits(splits(WORDS)))
     rig.trigger(1, source)
-    rig.tell(source, no_more_splits={})
+    rig.tell(source, NoMoreSplits())
     rig.turn_until(rig.ended(source, sink))
     assert {ack.attempt_id for ack in rig.acks(1)} == {source.attempt_id, sink.attempt_id}
     kinds = [
-        m.WhichOneof("kind") for m in rig.sent
-        if (m.checkpoint_ack.attempt_id or m.task_update.attempt_id) == source.attempt_id
-    ]  # fmt: skip
-    assert kinds[-1] == "task_update"
-    assert "checkpoint_ack" in kinds
+        type(m) for m in rig.sent if isinstance(m, CheckpointAck | TaskUpdate) and m.attempt_id == source.attempt_id
+    ]
+    assert kinds[-1] is TaskUpdate
+    assert CheckpointAck in kinds
 
 
 def test_savepoints_are_parquet_files_and_never_inline(rig: CheckpointRig, tmp_path: Path) -> None:
@@ -220,7 +223,7 @@ def test_savepoints_are_parquet_files_and_never_inline(rig: CheckpointRig, tmp_p
 
     task = rig.subtask(chain_of(*PIPELINE, plan.SinkSpec(NamedSink("savepoint"))))
     rig.deploy(task)
-    rig.tell(task, splits=splits(WORDS))
+    rig.tell(task, Splits(splits(WORDS)))
     run_until(rig, "savepoint", 400)
     location = (tmp_path / "elsewhere" / "savepoint-1").as_uri()
     rig.trigger(1, task, location=location, savepoint=True, full=True)
@@ -237,7 +240,6 @@ def test_savepoints_are_parquet_files_and_never_inline(rig: CheckpointRig, tmp_p
     for content, reason in ((bytes(file.size), "checksum; checkpoint 1 at "), (b"x", "it has 1 bytes")):
         stored.write_bytes(content)
         damaged = rig.subtask(chain_of(*PIPELINE), restore=ack.operators, location=location)
-        damaged.restored_checkpoint_id = 1
         rig.deploy(damaged)
         assert rig.states(damaged)[-1] == "FAILED"
         failure = rig.updates(damaged)[-1].failure
@@ -255,7 +257,7 @@ def test_savepoints_are_parquet_files_and_never_inline(rig: CheckpointRig, tmp_p
 def test_native_savepoints_are_the_files_of_checkpoints_and_never_inline(rig: CheckpointRig, tmp_path: Path) -> None:
     task = rig.subtask(chain_of(*PIPELINE, plan.SinkSpec(NamedSink("native"))))
     rig.deploy(task)
-    rig.tell(task, splits=splits(WORDS))
+    rig.tell(task, Splits(splits(WORDS)))
     run_until(rig, "native", 400)
     location = (tmp_path / "elsewhere" / "savepoint-1").as_uri()
     rig.trigger(1, task, location=location, savepoint=True, full=True, native=True)
@@ -287,7 +289,7 @@ def test_a_state_that_was_stored_as_something_else_fails_the_task_for_good(
 ) -> None:
     task = rig.subtask(chain_of(*PIPELINE, plan.SinkSpec(NamedSink("typed"))))
     rig.deploy(task)
-    rig.tell(task, splits=splits(WORDS))
+    rig.tell(task, Splits(splits(WORDS)))
     run_until(rig, "typed", 100)
     rig.trigger(1, task)
     (ack,) = rig.acknowledged(1, task)
@@ -313,7 +315,7 @@ def test_checkpointed_functions_are_initialized_before_open_and_hear_what_came_o
     task = rig.subtask(chain_of(SOURCE, remembering()))
     rig.deploy(task)
     assert Remembering.told == ["fresh", "open"]
-    rig.tell(task, splits=splits(WORDS))
+    rig.tell(task, Splits(splits(WORDS)))
     rig.turn_until(lambda: not rig.unread(task))
     rig.trigger(1, task)
     (ack,) = rig.acknowledged(1, task)
@@ -341,8 +343,8 @@ def test_a_function_that_cannot_be_captured_declines_and_processing_goes_on(rig:
     assert (decline.failure.operator_name, decline.failure.vertex_id) == ("op 1", task.vertex_id)
     assert "in snapshot_state" in decline.failure.traceback
     Remembering.fails = False
-    rig.tell(task, splits=splits(WORDS))
-    rig.tell(task, no_more_splits={})
+    rig.tell(task, Splits(splits(WORDS)))
+    rig.tell(task, NoMoreSplits())
     rig.trigger(2, task)
     rig.acknowledged(2, task)
     rig.turn_until(rig.ended(task))
@@ -374,7 +376,7 @@ def test_lists_are_dealt_out_under_another_parallelism(rig: CheckpointRig, old: 
     assert totals == {2: [1, 10], 3: [1, 10, 0], 1: [111]}[new]
 
 
-def function_of(rig: CheckpointRig, task: pb.TaskDeployment) -> Any:
+def function_of(rig: CheckpointRig, task: TaskDeployment) -> Any:
     return rig.operator(task, 1).function
 
 
@@ -385,14 +387,14 @@ def test_a_directory_that_cannot_be_written_declines_and_processing_goes_on(rig:
     (tmp_path / "job").write_text("in the way")
     task = rig.subtask(chain_of(*PIPELINE, plan.SinkSpec(NamedSink("unwritable"))))
     rig.deploy(task)
-    rig.tell(task, splits=splits([f"{'long' * 50} {n}" for n in range(2000)]))
+    rig.tell(task, Splits(splits([f"{'long' * 50} {n}" for n in range(2000)])))
     run_until(rig, "unwritable", 2000)
     rig.trigger(1, task)
     rig.turn_until(rig.answered(1, 1))
     (decline,) = rig.declines(1)
     assert decline.reason == DeclineReason.NOT_WRITTEN
     assert "/job/chk-1/op-1/" in decline.message
-    rig.tell(task, no_more_splits={})
+    rig.tell(task, NoMoreSplits())
     rig.turn_until(rig.ended(task))
     assert rig.states(task)[-1] == "FINISHED"
 
@@ -417,12 +419,12 @@ def test_a_value_that_exits_when_it_is_stored_declines_and_processing_goes_on(ri
     keeping = plan.KeyedProcessSpec(KeepingExits(), plan.KeySelector(function=str), t.STRING)
     task = rig.subtask(chain_of(SOURCE, keeping, plan.SinkSpec(NamedSink("exits"))))
     rig.deploy(task)
-    rig.tell(task, splits=splits(WORDS[:1]))
+    rig.tell(task, Splits(splits(WORDS[:1])))
     run_until(rig, "exits", 1)
     rig.trigger(1, task)
     rig.turn_until(rig.answered(1, 1))
     assert "SystemExit" in rig.declines(1)[0].message
-    rig.tell(task, no_more_splits={})
+    rig.tell(task, NoMoreSplits())
     rig.turn_until(rig.ended(task))
     assert rig.states(task)[-1] == "FINISHED"
 
@@ -432,7 +434,7 @@ def test_with_the_job_managers_memory_everything_is_inline_up_to_a_limit() -> No
     try:
         task = rig.subtask(chain_of(*PIPELINE, plan.SinkSpec(NamedSink("memory"))))
         rig.deploy(task)
-        rig.tell(task, splits=splits(WORDS))
+        rig.tell(task, Splits(splits(WORDS)))
         run_until(rig, "memory", 400)
         rig.trigger(1, task)
         (ack,) = rig.acknowledged(1, task)
@@ -441,10 +443,10 @@ def test_with_the_job_managers_memory_everything_is_inline_up_to_a_limit() -> No
         assert all(file.inline is not None for file in files)
         again = rig.subtask(chain_of(*PIPELINE, plan.SinkSpec(NamedSink("after memory"))), restore=ack.operators)
         rig.deploy(again)
-        rig.tell(again, splits=splits(["word 1"]))
+        rig.tell(again, Splits(splits(["word 1"])))
         run_until(rig, "after memory", 1)
         assert words_written("after memory") == [("word 1", WORDS.count("word 1") + 1, WORDS.count("word 1") + 1)]
-        rig.tell(task, splits=splits([f"{random.Random(n).getrandbits(4_000_000):x}" for n in range(12)]))
+        rig.tell(task, Splits(splits([f"{random.Random(n).getrandbits(4_000_000):x}" for n in range(12)])))
         run_until(rig, "memory", 412)
         rig.trigger(2, task)
         rig.turn_until(rig.answered(2, 1))
@@ -456,7 +458,7 @@ def test_with_the_job_managers_memory_everything_is_inline_up_to_a_limit() -> No
 def test_the_files_of_an_aborted_checkpoint_are_deleted(rig: CheckpointRig, tmp_path: Path) -> None:
     task = rig.subtask(chain_of(*PIPELINE, plan.SinkSpec(NamedSink("aborted"))))
     rig.deploy(task)
-    rig.tell(task, splits=splits([f"{n:0400x}" for n in range(2**1000, 2**1000 + 900)]))
+    rig.tell(task, Splits(splits([f"{n:0400x}" for n in range(2**1000, 2**1000 + 900)])))
     run_until(rig, "aborted", 900)
     rig.trigger(1, task)
     rig.acknowledged(1, task)
@@ -500,12 +502,12 @@ def _check_incremental(rig: CheckpointRig) -> None:
     task = rig.subtask(chain_of(plan.SourceSpec(PositionedSource(20_000)), counted, plan.SinkSpec(NamedSink("i"))))
     rig.deploy(task)
     records = [(n, 1) for n in range(100_000)]
-    rig.tell(task, splits=splits(records))
+    rig.tell(task, Splits(splits(records)))
     run_until(rig, "i", 100_000)
     rig.trigger(1, task)
     (first,) = rig.acknowledged(1, task)
     rig.notice(1, True, task)
-    rig.tell(task, splits=splits([(5, 10)]))
+    rig.tell(task, Splits(splits([(5, 10)])))
     run_until(rig, "i", 100_001)
     rig.trigger(2, task)
     (second,) = rig.acknowledged(2, task)
@@ -560,9 +562,7 @@ def test_a_restore_that_cannot_be_waits_for_no_other_file(tmp_path: Path) -> Non
     ]
     kept = StateSnapshot("s", StateKind.OPERATOR_UNION, files=tuple(files))
     stored = OperatorSnapshot(OperatorId("op-0"), None, "op", 1, 128, (kept,))
-    deployment = pb.TaskDeployment(
-        parallelism=1, max_parallelism=128, restore=operators_to_json([stored]), restore_location=location
-    )
+    deployment = replace(DEPLOYMENT, restore=operators_to_json([stored]), restore_location=location)
     stuck = Stuck(storage, files[0].path)
     try:
         with pytest.raises(SnapshotError, match="is damaged"):

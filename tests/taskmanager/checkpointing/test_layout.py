@@ -3,12 +3,13 @@ from __future__ import annotations
 import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from thoroughness import cases
 
 from millstream.taskmanager.worker.checkpointing.layout import Chunk, cut, is_touched, slice_of
 from millstream.taskmanager.worker.state.arrow_tables import in_order
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=cases(100))
 @given(st.lists(st.integers(10, 19), max_size=200), st.integers(0, 3))
 def test_chunks_cover_all_key_groups_once_and_hold_their_rows(groups: list[int], scale: int) -> None:
     owned = range(10, 20)
@@ -28,7 +29,7 @@ def test_a_chunk_is_written_again_when_one_of_its_key_groups_was_touched() -> No
     assert not is_touched(chunk, {3, 8})
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=cases(100))
 @given(st.lists(st.lists(st.integers(0, 5), max_size=20), min_size=1, max_size=5))
 def test_large_tables_are_put_in_order_as_small_ones_are(parts: list[list[int]]) -> None:
     tables = [

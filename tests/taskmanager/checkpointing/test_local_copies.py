@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections import Counter
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,13 +15,16 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 from pyarrow import fs
+from thoroughness import cases
 from worker_rig import WRITTEN, NamedSink
 
 from millstream.core.jobs import plan
-from millstream.core.jobs.ids import JobId
+from millstream.core.jobs.ids import JobId, VertexId
+from millstream.core.messages.checkpoints import CheckpointAck
+from millstream.core.messages.deployment import TaskDeployment
+from millstream.core.messages.sources import NoMoreSplits, Splits
 from millstream.core.pickling import to_bytes
 from millstream.core.snapshot import FileSystemStorage, SnapshotError, StateFile
-from millstream.proto import taskmanager_pb2 as pb
 from millstream.taskmanager.worker.checkpointing.local_copies import LocalCopies
 
 LOCATION = "file:///storage/job/chk-1"
@@ -235,7 +239,7 @@ def test_copies_are_those_that_are_referred_to(tmp_path: Path) -> None:
         folder = tmp_path
 
     case: Any = Model.TestCase
-    case.settings = settings(max_examples=60, stateful_step_count=25, deadline=None)
+    case.settings = settings(max_examples=cases(60), stateful_step_count=25)
     case("runTest").runTest()
 
 
@@ -258,10 +262,9 @@ def worker(tmp_path: Path) -> Iterator[Callable[..., CheckpointRig]]:
         rig.close()
 
 
-def deploy(rig: CheckpointRig, name: str, restore: bytes = b"", checkpoint: int = 1) -> pb.TaskDeployment:
+def deploy(rig: CheckpointRig, name: str, restore: bytes = b"", checkpoint: int = 1) -> TaskDeployment:
     chain = chain_of(plan.SourceSpec(PositionedSource(50)), COUNTED, plan.SinkSpec(NamedSink(name)))
-    task = rig.subtask(chain, restore=restore, checkpoint=checkpoint)
-    task.vertex_id = "counting"
+    task = replace(rig.subtask(chain, restore=restore, checkpoint=checkpoint), vertex_id=VertexId("counting"))
     rig.deploy(task)
     return task
 
@@ -274,10 +277,10 @@ def copies(tmp_path: Path) -> list[Path]:
     return sorted((tmp_path / "local" / "counting-0").glob("*"))
 
 
-def checkpointed(rig: CheckpointRig) -> tuple[pb.CheckpointAck, list[Any]]:
+def checkpointed(rig: CheckpointRig) -> tuple[CheckpointAck, list[Any]]:
     """A completed checkpoint after half of the words, and what was written before it."""
     task = deploy(rig, "before")
-    rig.tell(task, splits=to_bytes([(WORDS, 0)]))
+    rig.tell(task, Splits(to_bytes([(WORDS, 0)])))
     rig.turn_until(lambda: len(rows("before")) >= len(WORDS) // 2)
     rig.trigger(1, task)
     before = rows("before")
@@ -287,11 +290,11 @@ def checkpointed(rig: CheckpointRig) -> tuple[pb.CheckpointAck, list[Any]]:
     return ack, before
 
 
-def finished(rig: CheckpointRig, ack: pb.CheckpointAck, before: list[Any]) -> None:
+def finished(rig: CheckpointRig, ack: CheckpointAck, before: list[Any]) -> None:
     """Restored from the checkpoint, the task comes to the result of a straight run."""
     task = deploy(rig, "after", ack.operators)
     assert rig.states(task)[-1] == "RUNNING", rig.updates(task)[-1].failure.exception
-    rig.tell(task, no_more_splits={})
+    rig.tell(task, NoMoreSplits())
     rig.turn_until(rig.ended(task))
     assert rig.states(task)[-1] == "FINISHED"
     counts: Counter[str] = Counter()
@@ -344,7 +347,7 @@ def test_copies_are_only_read_when_asked_for(worker: Callable[..., CheckpointRig
 def test_savepoints_are_not_copied(worker: Callable[..., CheckpointRig], tmp_path: Path) -> None:
     rig = worker()
     task = deploy(rig, "saved")
-    rig.tell(task, splits=to_bytes([(WORDS, 0)]))
+    rig.tell(task, Splits(to_bytes([(WORDS, 0)])))
     rig.turn_until(lambda: len(rows("saved")) >= len(WORDS) // 2)
     rig.trigger(1, task, savepoint=True, location=f"{(tmp_path / 'savepoint').as_uri()}")
     rig.acknowledged(1, task)
@@ -356,7 +359,7 @@ def test_savepoints_are_not_copied(worker: Callable[..., CheckpointRig], tmp_pat
 def test_notices_bound_what_is_kept(worker: Callable[..., CheckpointRig], tmp_path: Path) -> None:
     rig = worker()
     task = deploy(rig, "bounded")
-    rig.tell(task, splits=to_bytes([(WORDS * 5, 0)]))
+    rig.tell(task, Splits(to_bytes([(WORDS * 5, 0)])))
     for checkpoint in range(1, 6):
         rig.worker.turn()
         before = set(copies(tmp_path))

@@ -12,14 +12,16 @@ import pytest
 from checkpoint_rig import CheckpointRig, PositionedSource, chain_of
 
 from millstream.core.jobs import plan
+from millstream.core.messages.checkpoints import CheckpointAck
+from millstream.core.messages.deployment import TaskDeployment
+from millstream.core.messages.results import CollectResponse
+from millstream.core.messages.sources import Splits
 from millstream.core.pickling import to_bytes
 from millstream.core.records.batches import Batch
 from millstream.core.snapshot import OperatorSnapshot, StateKind
 from millstream.core.snapshot.metadata.operator_json import operators_from_json, operators_to_json
 from millstream.datastream.connectors.file_system import FileSink, RollingPolicy
 from millstream.datastream.connectors.two_phase_commit import TwoPhaseCommitSink
-from millstream.proto import dispatcher_pb2
-from millstream.proto import taskmanager_pb2 as pb
 
 SOURCE = plan.SourceSpec(PositionedSource(batch=5))
 
@@ -31,13 +33,13 @@ def rig(tmp_path: Path) -> Iterator[CheckpointRig]:
     made.close()
 
 
-def feed(rig: CheckpointRig, task: pb.TaskDeployment, rows: list[str]) -> None:
+def feed(rig: CheckpointRig, task: TaskDeployment, rows: list[str]) -> None:
     """Gives the task rows, and has it handle them."""
-    rig.tell(task, splits=to_bytes([(rows, 0)]))
+    rig.tell(task, Splits(to_bytes([(rows, 0)])))
     rig.turn_until(lambda: not rig.unread(task))
 
 
-def merged(acks: Iterable[pb.CheckpointAck]) -> bytes:
+def merged(acks: Iterable[CheckpointAck]) -> bytes:
     """All subtasks' states of the sink, as the job manager hands them over under another parallelism."""
     found: OperatorSnapshot | None = None
     for ack in acks:
@@ -68,9 +70,7 @@ def test_a_file_sink_goes_on_under_any_parallelism(
         feed(rig, task, ["lost"])
     rig.cancel(*(task.attempt_id for task in tasks))
     assert not list(out.glob("part-*"))
-    again = [rig.subtask(chain, subtask, new, merged(acks)) for subtask in range(new)]
-    for task in again:
-        task.attempt = 1
+    again = [replace(rig.subtask(chain, subtask, new, merged(acks)), attempt=1) for subtask in range(new)]
     rig.deploy(*again)
     assert {rig.states(task)[-1] for task in again} == {"RUNNING"}
     for number, task in enumerate(again):
@@ -103,9 +103,7 @@ def test_files_for_a_savepoint_go_when_it_failed_and_the_task_begins_again(
     rig.acknowledged(1, task)
     rig.cancel(task.attempt_id)
     assert len(list(out.glob(".*.savepoint"))) == 1
-    again = rig.subtask(chain)
-    again.attempt = 1
-    again.failed_savepoints.extend([1] if failed else [])
+    again = replace(rig.subtask(chain), attempt=1, failed_savepoints=(1,) if failed else ())
     rig.deploy(again)
     assert rig.states(again)[-1] == "RUNNING"
     assert len(list(out.glob(".*.savepoint"))) == (0 if failed else 1)
@@ -114,10 +112,8 @@ def test_files_for_a_savepoint_go_when_it_failed_and_the_task_begins_again(
 def test_collected_results_go_on_with_their_numbers(rig: CheckpointRig) -> None:
     chain = chain_of(SOURCE, plan.CollectSpec())
 
-    def ask(task: pb.TaskDeployment, version: str = "", offset: int = 0) -> dispatcher_pb2.CollectResponse:
-        request = dispatcher_pb2.CollectRequest(operator_id="op-1", version=version, offset=offset)
-        rig.post(pb.WorkerCommand(collect=pb.CollectFromTask(attempt_id=task.attempt_id, request=request)))
-        return rig.sent[-1].collected
+    def ask(task: TaskDeployment, version: str = "", offset: int = 0) -> CollectResponse:
+        return rig.collect(task.attempt_id, "op-1", version, offset)
 
     task = rig.subtask(chain)
     rig.deploy(task)

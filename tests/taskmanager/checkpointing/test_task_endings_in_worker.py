@@ -11,12 +11,15 @@ from checkpoint_rig import CheckpointRig, PositionedSource, chain_of
 from worker_rig import WRITTEN, NamedSink, local_pair
 
 from millstream.core.jobs import plan
+from millstream.core.jobs.barriers import StopMode
 from millstream.core.jobs.ids import OperatorId
+from millstream.core.messages.checkpoints import CommitFailed, InputsEnded
+from millstream.core.messages.deployment import TaskDeployment
+from millstream.core.messages.sources import NoMoreSplits, ReaderEvent, Splits
 from millstream.core.pickling import to_bytes
 from millstream.core.snapshot import OperatorSnapshot
 from millstream.core.snapshot.metadata.operator_json import operators_to_json
 from millstream.datastream.functions import MapFunction
-from millstream.proto import taskmanager_pb2 as pb
 from millstream.taskmanager.worker.checkpointing.task_checkpoints import _COMMIT_ATTEMPTS
 
 SOURCE = plan.SourceSpec(PositionedSource())
@@ -62,16 +65,16 @@ class Pipeline:
         chain = chain_of(plan.MapSpec(Committing()), plan.SinkSpec(NamedSink(name)), prefix="sink")
         self.sink = rig.subtask(chain, inputs=[gate])
         rig.deploy(self.sink, self.source)
-        rig.tell(self.source, splits=to_bytes([(list(rows), 0)]))
+        rig.tell(self.source, Splits(to_bytes([(list(rows), 0)])))
         if ends:
-            rig.tell(self.source, no_more_splits={})
+            rig.tell(self.source, NoMoreSplits())
 
     @property
-    def tasks(self) -> tuple[pb.TaskDeployment, pb.TaskDeployment]:
+    def tasks(self) -> tuple[TaskDeployment, TaskDeployment]:
         return self.source, self.sink
 
     def ended(self) -> set[str]:
-        return {m.inputs_ended.attempt_id for m in self.rig.sent if m.WhichOneof("kind") == "inputs_ended"}
+        return {ended.attempt_id for ended in self.rig.said(InputsEnded)}
 
     def both_ended(self) -> bool:
         return self.ended() == {task.attempt_id for task in self.tasks}
@@ -88,8 +91,8 @@ def turns(rig: CheckpointRig, count: int = 50) -> None:
         rig.worker.turn()
 
 
-def commit_failures(rig: CheckpointRig) -> list[pb.CommitFailed]:
-    return [m.commit_failed for m in rig.sent if m.WhichOneof("kind") == "commit_failed"]
+def commit_failures(rig: CheckpointRig) -> list[CommitFailed]:
+    return rig.said(CommitFailed)
 
 
 # The last checkpoint
@@ -115,7 +118,7 @@ def test_a_checkpoint_from_before_the_end_is_not_enough(rig: CheckpointRig) -> N
     pipeline = Pipeline(rig, "before", ends=False)
     rig.turn_until(lambda: len(pipeline.rows()) == 100)
     rig.trigger(1, pipeline.source)
-    rig.tell(pipeline.source, no_more_splits={})
+    rig.tell(pipeline.source, NoMoreSplits())
     assert not any(ack.ended for ack in rig.acknowledged(1, *pipeline.tasks))
     rig.turn_until(pipeline.both_ended)
     rig.notice(1, True, *pipeline.tasks)
@@ -170,7 +173,7 @@ def test_a_task_that_had_finished_passes_its_end_on_and_nothing_else(rig: Checkp
     rig.turn_until(rig.ended(source))
     assert rig.states(source)[-1] == "FINISHED"
     assert not rig.acks(1)
-    assert not [m for m in rig.sent if m.WhichOneof("kind") == "reader_event"], "no reader was made"
+    assert not rig.said(ReaderEvent), "no reader was made"
     rig.turn_until(lambda: WRITTEN["again"] == ["flushed"])
     assert rig.states(sink)[-1] == "RUNNING"
 
@@ -178,16 +181,16 @@ def test_a_task_that_had_finished_passes_its_end_on_and_nothing_else(rig: Checkp
 # Stopping
 
 
-@pytest.mark.parametrize("mode", ["SUSPEND", "DRAIN"])
-def test_a_savepoint_stops_the_tasks_when_it_is_complete(rig: CheckpointRig, mode: str) -> None:
+@pytest.mark.parametrize("mode", [StopMode.SUSPEND, StopMode.DRAIN])
+def test_a_savepoint_stops_the_tasks_when_it_is_complete(rig: CheckpointRig, mode: StopMode) -> None:
     pipeline = Pipeline(rig, "stop", range(10_000), ends=False)
     rig.turn_until(lambda: len(pipeline.rows()) >= 50)
     rig.trigger(1, pipeline.source, savepoint=True, full=True, stop=mode)
-    assert [ack.ended for ack in rig.acknowledged(1, *pipeline.tasks)] == [mode == "DRAIN"] * 2
+    assert [ack.ended for ack in rig.acknowledged(1, *pipeline.tasks)] == [mode is StopMode.DRAIN] * 2
     turns(rig)
     stopped_at = pipeline.rows()
     assert len(stopped_at) < 10_000
-    assert (WRITTEN["stop"].count("flushed") == 1) == (mode == "DRAIN")
+    assert (WRITTEN["stop"].count("flushed") == 1) == (mode is StopMode.DRAIN)
     rig.notice(1, True, pipeline.source)
     rig.turn_until(rig.ended(pipeline.source))
     turns(rig)
@@ -198,13 +201,13 @@ def test_a_savepoint_stops_the_tasks_when_it_is_complete(rig: CheckpointRig, mod
     assert pipeline.rows() == stopped_at
     assert Committing.told == [1]
     assert not pipeline.ended()
-    assert (WRITTEN["stop"].count("flushed") == 1) == (mode == "DRAIN")
+    assert (WRITTEN["stop"].count("flushed") == 1) == (mode is StopMode.DRAIN)
 
 
 def test_a_stop_that_is_given_up_lets_the_source_go_on(rig: CheckpointRig) -> None:
     pipeline = Pipeline(rig, "goes on", range(1000))
     rig.turn_until(lambda: len(pipeline.rows()) >= 50)
-    rig.trigger(1, pipeline.source, savepoint=True, full=True, stop="SUSPEND")
+    rig.trigger(1, pipeline.source, savepoint=True, full=True, stop=StopMode.SUSPEND)
     rig.acknowledged(1, *pipeline.tasks)
     assert len(pipeline.rows()) < 1000
     rig.notice(1, False, pipeline.source)
@@ -220,7 +223,7 @@ def test_a_stop_that_is_given_up_lets_the_source_go_on(rig: CheckpointRig) -> No
 def test_a_stop_reaches_tasks_that_had_ended(rig: CheckpointRig) -> None:
     pipeline = Pipeline(rig, "had ended")
     rig.turn_until(pipeline.both_ended)
-    rig.trigger(1, *pipeline.tasks, savepoint=True, full=True, stop="DRAIN")
+    rig.trigger(1, *pipeline.tasks, savepoint=True, full=True, stop=StopMode.DRAIN)
     rig.acknowledged(1, *pipeline.tasks)
     rig.notice(1, True, *pipeline.tasks)
     rig.turn_until(rig.ended(*pipeline.tasks))
@@ -260,7 +263,7 @@ def test_a_task_that_owes_a_commit_does_not_finish_with_its_input(tmp_path: Path
         rig.trigger(1, pipeline.source)
         rig.acknowledged(1, *pipeline.tasks)
         rig.notice(1, True, *pipeline.tasks)
-        rig.tell(pipeline.source, no_more_splits={})
+        rig.tell(pipeline.source, NoMoreSplits())
         rig.turn_until(pipeline.both_ended)
         turns(rig)
         assert pipeline.states() == ["FINISHED", "RUNNING"]
@@ -295,7 +298,7 @@ def test_a_stop_waits_for_its_commit(rig: CheckpointRig) -> None:
     pipeline = Pipeline(rig, "stop owed", range(10_000), ends=False)
     rig.turn_until(lambda: len(pipeline.rows()) >= 50)
     Committing.fails = True
-    rig.trigger(1, pipeline.source, savepoint=True, full=True, stop="SUSPEND")
+    rig.trigger(1, pipeline.source, savepoint=True, full=True, stop=StopMode.SUSPEND)
     rig.acknowledged(1, *pipeline.tasks)
     rig.notice(1, True, *pipeline.tasks)
     turns(rig)

@@ -8,6 +8,7 @@ from itertools import takewhile
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from thoroughness import cases
 
 from millstream.core.records.batches import Barrier
 from millstream.taskmanager.worker.checkpointing.alignment import (
@@ -337,5 +338,5 @@ class EveryRecordOnce(RuleBasedStateMachine):
         assert self.effect == self.emitted
 
 
-EveryRecordOnce.TestCase.settings = settings(max_examples=150, stateful_step_count=40, deadline=None)
+EveryRecordOnce.TestCase.settings = settings(max_examples=cases(150), stateful_step_count=40)
 TestEveryRecordOnce = EveryRecordOnce.TestCase

@@ -14,14 +14,18 @@ from checkpoint_rig import COUNTED, CheckpointRig, PositionedSource, Remembering
 from worker_rig import DEBLOAT, edge, local_pair, turn_all_until, wire
 
 from millstream.core.jobs import plan
+from millstream.core.jobs.barriers import Alignment
 from millstream.core.jobs.failure_kinds import DeclineReason
+from millstream.core.jobs.ids import ChannelId
+from millstream.core.messages.checkpoints import CheckpointAck
+from millstream.core.messages.deployment import InputChannel, InputGate, OutputChannel, ResultPartition
+from millstream.core.messages.sources import NoMoreSplits, Splits
 from millstream.core.pickling import to_bytes
 from millstream.core.records.batches import END_OF_INPUT, Barrier, Element, RowBatch
 from millstream.core.records.types import PICKLED
 from millstream.core.snapshot import OperatorSnapshot, StateKind, StateSnapshot, read_rows, read_state, storage_at
 from millstream.core.snapshot.metadata.operator_json import operators_from_json, operators_to_json
 from millstream.datastream.functions import KeyedProcessFunction, RuntimeContext
-from millstream.proto import taskmanager_pb2 as pb
 from millstream.taskmanager.worker.network.codecs import Codec
 from millstream.taskmanager.worker.task_life import Phase
 from millstream.taskmanager.worker.task_pacing import StepResult
@@ -39,7 +43,7 @@ def straight(words: Iterable[str] = WORDS) -> Counter[Any]:
     return results
 
 
-def stored(location: str, acks: Iterable[pb.CheckpointAck], kind: StateKind) -> list[tuple[str, str, Any]]:
+def stored(location: str, acks: Iterable[CheckpointAck], kind: StateKind) -> list[tuple[str, str, Any]]:
     """The elements of all states of a kind, each behind its operator and its state."""
     storage, folder = storage_at(location)
     return [
@@ -53,13 +57,13 @@ def stored(location: str, acks: Iterable[pb.CheckpointAck], kind: StateKind) -> 
     ]
 
 
-def rows_on_their_way(location: str, acks: Iterable[pb.CheckpointAck]) -> list[Any]:
+def rows_on_their_way(location: str, acks: Iterable[CheckpointAck]) -> list[Any]:
     found = stored(location, acks, StateKind.IN_FLIGHT)
     pickled = (Codec.PICKLE, Codec.PLAIN)
     return [row for _, _, (_, _, codec, payload) in found if codec in pickled for row in pickle.loads(payload)[1]]
 
 
-def merged(acks: Iterable[pb.CheckpointAck], parallelism: dict[str, int]) -> bytes:
+def merged(acks: Iterable[CheckpointAck], parallelism: dict[str, int]) -> bytes:
     """What the job manager makes of all acknowledgements: each operator once, with its own vertex's parallelism."""
     states: dict[str, dict[str, StateSnapshot]] = {}
     names: dict[str, OperatorSnapshot] = {}
@@ -87,19 +91,24 @@ class Pipeline:
         self.rig_of = [workers[n % len(workers) if mixed else -1] for n in range(counters)]
         self.outputs = [first_channel + n for n in range(counters)]
         spec = edge(BY_WORD, source="source-0")
-        outputs = [pb.ResultPartition(output=0, spec=spec) for _ in range(sources)]
-        gates = [pb.InputGate(input=0, spec=spec) for _ in range(counters)]
-        channel = first_channel + counters
-        for producer in range(sources):
-            for consumer in range(counters):
-                channel += 1
-                outputs[producer].channels.add(
-                    channel_id=channel, consumer_address=self.rig_of[consumer].address, consumer_name="count"
-                )
-                gates[consumer].channels.add(
-                    channel_id=channel, producer_address=workers[0].address, producer_name=f"source {producer}",
-                    producer_subtask=producer,
-                )  # fmt: skip
+
+        def channel(producer: int, consumer: int) -> ChannelId:
+            return ChannelId(first_channel + counters + producer * counters + consumer + 1)
+
+        outputs = [
+            ResultPartition(0, spec, tuple(
+                OutputChannel(channel(producer, consumer), rig.address, "count")
+                for consumer, rig in enumerate(self.rig_of)
+            ), max_parallelism=128)
+            for producer in range(sources)
+        ]  # fmt: skip
+        gates = [
+            InputGate(0, spec, tuple(
+                InputChannel(channel(producer, consumer), workers[0].address, f"source {producer}", producer)
+                for producer in range(sources)
+            ))
+            for consumer in range(counters)
+        ]  # fmt: skip
         ends = [local_pair(rig, out)[0] for rig, out in zip(self.rig_of, self.outputs, strict=True)]
         self.counters = [
             rig.subtask(
@@ -123,7 +132,7 @@ class Pipeline:
 
     def read(self, *words: list[str]) -> None:
         for task, share in zip(self.sources, words, strict=True):
-            self.workers[0].tell(task, splits=to_bytes([(share, 0)]))
+            self.workers[0].tell(task, Splits(to_bytes([(share, 0)])))
 
     def until_stuck(self) -> None:
         """Until nothing moves any more, and no source gets any further: what came out is not taken."""
@@ -166,10 +175,10 @@ class Pipeline:
     def trigger(self, checkpoint: int, **options: Any) -> None:
         self.workers[0].trigger(checkpoint, *self.sources, **options)
 
-    def acks(self, checkpoint: int) -> list[pb.CheckpointAck]:
+    def acks(self, checkpoint: int) -> list[CheckpointAck]:
         return [ack for rig in self.workers for ack in rig.acks(checkpoint)]
 
-    def acknowledged(self, checkpoint: int) -> list[pb.CheckpointAck]:
+    def acknowledged(self, checkpoint: int) -> list[CheckpointAck]:
         wanted = len(self.sources) + len(self.counters)
         self.turn_until(lambda: len(self.acks(checkpoint)) == wanted)
         return self.acks(checkpoint)
@@ -178,7 +187,7 @@ class Pipeline:
         """Lets everything end; answers all records that came out."""
         seen: list[Any] = []
         for task in self.sources:
-            self.workers[0].tell(task, no_more_splits={})
+            self.workers[0].tell(task, NoMoreSplits())
 
         def ended() -> bool:
             seen.extend(element for element in self.out() if isinstance(element, tuple))
@@ -219,7 +228,7 @@ def test_a_stuck_pipeline_is_stored_at_once_and_restored(
     job = Pipeline(workers, 2, 2, 1000, mixed=mixed)
     job.read(WORDS[:600], WORDS[600:])
     job.until_stuck()
-    job.trigger(1, alignment="UNALIGNED")
+    job.trigger(1, alignment=Alignment.UNALIGNED)
     acks = job.acknowledged(1)
     assert all(ack.unaligned for ack in acks)
     assert sum(ack.persisted_bytes for ack in acks) > 0
@@ -243,7 +252,7 @@ def test_records_of_a_producer_that_had_finished_are_sent_again(workers: list[Ch
     job = Pipeline(workers, 2, 2, 1000)
     job.read(WORDS[:600], WORDS[600:])
     job.until_stuck()
-    job.trigger(1, alignment="UNALIGNED")
+    job.trigger(1, alignment=Alignment.UNALIGNED)
     acks = job.acknowledged(1)
     done = [element for element in job.out() if isinstance(element, tuple)]
     on_their_way = rows_on_their_way(workers[0].location(1), acks)
@@ -268,7 +277,7 @@ def test_the_first_attempt_itself_loses_and_doubles_nothing(workers: list[Checkp
     seen: list[Any] = []
     for checkpoint in (1, 2, 3):
         job.until_stuck()
-        job.trigger(checkpoint, alignment="UNALIGNED")
+        job.trigger(checkpoint, alignment=Alignment.UNALIGNED)
         job.acknowledged(checkpoint)
         seen += [element for element in job.out() if isinstance(element, tuple)]
         for rig in workers:
@@ -282,7 +291,7 @@ def test_restored_records_are_on_their_way_again_in_the_next_checkpoint(workers:
     done: list[Any] = []
     for checkpoint in (1, 2, 3):
         job.until_stuck()
-        job.trigger(checkpoint, alignment="UNALIGNED")
+        job.trigger(checkpoint, alignment=Alignment.UNALIGNED)
         acks = job.acknowledged(checkpoint)
         done += [element for element in job.out() if isinstance(element, tuple)]
         job.cancel()
@@ -345,14 +354,14 @@ def test_an_aborted_checkpoint_keeps_nothing_and_the_next_one_is_whole(
     job = Pipeline(workers, 2, 2, 1000)
     job.read(WORDS[:600], WORDS[600:])
     job.until_stuck()
-    workers[0].trigger(1, job.sources[0], alignment="UNALIGNED")  # the other never hears of it
+    workers[0].trigger(1, job.sources[0], alignment=Alignment.UNALIGNED)  # the other never hears of it
     gates = [gate for rig in workers for task in rig.worker.tasks.values() for gate in task.gates]
     job.turn_until(lambda: bool(job.acks(1)) and all(any(c.recording for c in gate.channels) for gate in gates))
     assert {ack.attempt_id for ack in job.acks(1)} == {job.sources[0].attempt_id}
     for rig in workers:
         rig.notice(1, False, *job.sources, *job.counters)
     assert not any(channel.recording for gate in gates for channel in gate.channels)
-    job.trigger(2, alignment="UNALIGNED")
+    job.trigger(2, alignment=Alignment.UNALIGNED)
     acks = job.acknowledged(2)
     assert len(job.acks(1)) == 1
     assert not [file for file in tmp_path.rglob("chk-1/*") if file.is_file()]
@@ -366,10 +375,10 @@ def test_ends_on_their_way_are_waited_for(workers: list[CheckpointRig]) -> None:
     """A source that has finished meanwhile: its last records are on their way, and its end stands for the barrier."""
     job = Pipeline(workers[:1], 2, 1, 1000)
     job.read(WORDS[:40], WORDS[600:])
-    workers[0].tell(job.sources[0], no_more_splits={})
+    workers[0].tell(job.sources[0], NoMoreSplits())
     job.until_stuck()
     assert workers[0].states(job.sources[0])[-1] == "FINISHED"
-    job.workers[0].trigger(1, job.sources[1], alignment="UNALIGNED")
+    job.workers[0].trigger(1, job.sources[1], alignment=Alignment.UNALIGNED)
     job.turn_until(lambda: len(job.acks(1)) == 2)
     acks = job.acks(1)
     done = [element for element in job.out() if isinstance(element, tuple)]
@@ -385,18 +394,18 @@ def test_what_a_declined_checkpoint_overtook_is_in_no_later_one(workers: list[Ch
     spec = chain_of(plan.SourceSpec(PositionedSource()), plan.MapSpec(Remembering()), outputs=1)
     source = workers[0].subtask(spec, outputs=[output])
     workers[0].deploy(source)
-    workers[0].tell(source, splits=to_bytes([(WORDS[:20], 0)]))
+    workers[0].tell(source, Splits(to_bytes([(WORDS[:20], 0)])))
     task = workers[0].running(source)
     workers[0].turn_until(lambda: task.metrics().records_out == 20)
     Remembering.fails = True
     try:
-        workers[0].trigger(1, source, alignment="UNALIGNED")
+        workers[0].trigger(1, source, alignment=Alignment.UNALIGNED)
     finally:
         Remembering.fails = False
     assert len(workers[0].declines(1)) == 1
-    workers[0].tell(source, no_more_splits={})
+    workers[0].tell(source, NoMoreSplits())
     workers[0].turn_until(lambda: task.life.phase is Phase.ENDED)
-    workers[0].trigger(2, source, alignment="UNALIGNED")
+    workers[0].trigger(2, source, alignment=Alignment.UNALIGNED)
     acks = workers[0].acknowledged(2, source)
     assert rows_on_their_way(workers[0].location(2), acks) == []
 
@@ -409,7 +418,7 @@ def test_records_on_their_way_follow_their_edge_into_a_task_that_is_chained_othe
     job = Pipeline(workers, 2, 2, 1000)
     job.read(WORDS[:600], WORDS[600:])
     job.until_stuck()
-    job.trigger(1, alignment="UNALIGNED")
+    job.trigger(1, alignment=Alignment.UNALIGNED)
     acks = job.acknowledged(1)
     along = plan.ChainedOutput(operator=2, edge="0") if chained else plan.ChainedOutput(output=1)
     last = plan.MapSpec(lambda word: word.upper())
@@ -421,9 +430,11 @@ def test_records_on_their_way_follow_their_edge_into_a_task_that_is_chained_othe
         )
     )
     rig = workers[0]
-    outputs = [local_pair(rig, channel)[0] for channel in (3000, 3001)]
-    outputs[0].spec = edge(source="source-0", name="other")
-    outputs[1].spec = edge(source="last", name="after") if chained else edge(source="source-0")
+    specs = {
+        3000: edge(source="source-0", name="other"),
+        3001: edge(source="last", name="after") if chained else edge(source="source-0"),
+    }
+    outputs = [replace(local_pair(rig, channel)[0], spec=spec) for channel, spec in specs.items()]
     rig.deploy(rig.subtask(to_bytes(chain), restore=merged(acks, PARALLELISMS), outputs=outputs))
     other, found = ([row for b in rig.channel(n).queue for row in b.rows] for n in (3000, 3001))
     on_their_way = rows_on_their_way(rig.location(1), acks)
@@ -436,7 +447,7 @@ def test_a_graph_that_has_changed_is_refused(workers: list[CheckpointRig]) -> No
     job = Pipeline(workers, 2, 2, 1000)
     job.read(WORDS[:600], WORDS[600:])
     job.until_stuck()
-    job.trigger(1, alignment="UNALIGNED")
+    job.trigger(1, alignment=Alignment.UNALIGNED)
     restore = merged(job.acknowledged(1), PARALLELISMS)
     alone = workers[0].subtask(chain_of(plan.SourceSpec(PositionedSource()), prefix="source"), restore=restore)
     workers[0].deploy(alone)
@@ -465,12 +476,9 @@ class Single:
     def __init__(self, rig: CheckpointRig, *partitioners: plan.Partitioner) -> None:
         self.rig = rig
         gates = [
-            pb.InputGate(
-                input=0, spec=edge(partitioner, source=f"producer-{n}"),
-                channels=[pb.InputChannel(channel_id=n, producer_address=rig.address, producer_name="test")],
-            )
-            for n, partitioner in enumerate(partitioners)
-        ]  # fmt: skip
+            InputGate(0, edge(by, source=f"producer-{n}"), (InputChannel(ChannelId(n), rig.address, "test", 0),))
+            for n, by in enumerate(partitioners)
+        ]
         spec = plan.KeyedProcessSpec(Slow(), plan.KeySelector(function=lambda v: 0))
         self.deployment = rig.subtask(
             chain_of(spec, outputs=1), inputs=gates, outputs=[local_pair(rig, 1000)[0]]

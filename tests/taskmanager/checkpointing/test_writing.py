@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +26,7 @@ from millstream.core.snapshot import (
 )
 from millstream.core.snapshot.tables.columns import OversizedColumnError
 from millstream.datastream.state_descriptors import ListStateDescriptor, MapStateDescriptor, ValueStateDescriptor
-from millstream.proto import taskmanager_pb2 as pb
+from millstream.taskmanager.testing import DEPLOYMENT
 from millstream.taskmanager.worker.checkpointing.capture import CapturedOperator, CapturedTask
 from millstream.taskmanager.worker.checkpointing.writing import SnapshotTarget, write_snapshot
 from millstream.taskmanager.worker.state import arrow_tables
@@ -80,9 +81,8 @@ def test_a_state_of_several_steps(
         write(state, key)
     storage = FileSystemStorage(str(tmp_path), JobId("job"))
     location = storage.checkpoint_location(1)
-    deployment = pb.TaskDeployment(subtask=0, parallelism=1, max_parallelism=128)
     captured = CapturedTask((CapturedOperator("op", "op", "op", backend.capture(1, shared)),))
-    target = SnapshotTarget(storage, Barrier(1, 0, False, location), deployment, shared)
+    target = SnapshotTarget(storage, Barrier(1, 0, False, location), DEPLOYMENT, shared)
     with ThreadPoolExecutor(1) as writer:
         written = writer.submit(write_snapshot, captured, target).result()
     captured.release()
@@ -106,7 +106,7 @@ def test_state_of_a_key_of_another_subtask_is_not_written(tmp_path: Path, shared
     state: Any = backend.state(ValueStateDescriptor("total", int))
     ours, foreign = ([key for key in range(100) if (key_group_of(key, 128) in owned) is mine] for mine in (True, False))
     storage = FileSystemStorage(str(tmp_path), JobId("job"))
-    deployment = pb.TaskDeployment(subtask=1, parallelism=2, max_parallelism=128)
+    deployment = replace(DEPLOYMENT, subtask=1, parallelism=2)
     bases: dict[int, Any] = {}
     for number, keys in enumerate((ours, foreign[:1]), 1):
         for key in keys:
@@ -142,8 +142,7 @@ def test_what_cannot_be_written_is_told_with_its_operator_and_state(
     state.update(value)
     storage = FileSystemStorage(str(tmp_path), JobId("job"))
     captured = CapturedTask((CapturedOperator("op", "op", "counter", backend.capture(1)),))
-    deployment = pb.TaskDeployment(subtask=0, parallelism=1, max_parallelism=128)
-    target = SnapshotTarget(storage, Barrier(1, 0, False, storage.checkpoint_location(1)), deployment)
+    target = SnapshotTarget(storage, Barrier(1, 0, False, storage.checkpoint_location(1)), DEPLOYMENT)
     with pytest.raises(SnapshotError, match=f"^{told}"):
         write_snapshot(captured, target)
 
@@ -153,8 +152,7 @@ def test_operator_state_that_cannot_be_written_is_told_the_same_way(tmp_path: Pa
     backend.store.get_list_state("offsets", int).add("x")
     storage = FileSystemStorage(str(tmp_path), JobId("job"))
     captured = CapturedTask((CapturedOperator("op", "op", "counter", operator=backend.capture(1)),))
-    deployment = pb.TaskDeployment(subtask=0, parallelism=1, max_parallelism=128)
-    target = SnapshotTarget(storage, Barrier(1, 0, False, storage.checkpoint_location(1)), deployment)
+    target = SnapshotTarget(storage, Barrier(1, 0, False, storage.checkpoint_location(1)), DEPLOYMENT)
     with pytest.raises(SnapshotError, match=r"^counter: state 'offsets': cannot be written: column 'element', row 0"):
         write_snapshot(captured, target)
 def test_rows_that_are_too_large_together_are_converted_in_smaller_steps(monkeypatch: pytest.MonkeyPatch) -> None:

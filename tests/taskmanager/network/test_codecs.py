@@ -23,6 +23,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from thoroughness import cases
 
 from millstream.core.pickling import to_bytes
 from millstream.core.records import types as t
@@ -31,6 +32,7 @@ from millstream.core.row import Row
 from millstream.taskmanager.worker.network.codecs import (
     Codec,
     ElementCodec,
+    PickledRows,
     UnsendableRecordError,
     compress,
     decompress,
@@ -197,7 +199,7 @@ def typed(depth: int) -> st.SearchStrategy[tuple[t.TypeInformation, st.SearchStr
     )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=cases(150))
 @given(typed(2), st.data())
 def test_records_of_every_declared_type_come_back(
     pair: tuple[t.TypeInformation, st.SearchStrategy[Any]], data: st.DataObject
@@ -212,7 +214,7 @@ def test_records_of_every_declared_type_come_back(
 def test_times_and_decimals_travel_as_message_pack(
     record_type: t.TypeInformation, values: st.SearchStrategy[Any]
 ) -> None:
-    @settings(max_examples=20)
+    @settings(max_examples=cases(20))
     @given(st.lists(st.none() | values))
     def check(rows: list[Any]) -> None:
         codec = check_round_trip(record_type, rows, None)
@@ -237,7 +239,7 @@ undeclared = st.recursive(
 )  # fmt: skip
 
 
-@settings(max_examples=60)
+@settings(max_examples=cases(60))
 @given(st.lists(undeclared, max_size=5))
 def test_undeclared_records_are_pickled(rows: list[Any]) -> None:
     assert check_round_trip(t.PICKLED, rows, None) is Codec.PICKLE
@@ -466,7 +468,7 @@ def _is_utf8(text: str) -> bool:
     return not any(0xD800 <= ord(c) < 0xE000 for c in text)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=cases(200))
 @given(st.data())
 def test_a_field_that_is_not_what_was_declared_arrives_as_it_was(data: st.DataObject) -> None:
     cls = data.draw(st.sampled_from([Everything, AlmostEverything]))
@@ -478,7 +480,7 @@ def test_a_field_that_is_not_what_was_declared_arrives_as_it_was(data: st.DataOb
     check_round_trip(t.DataclassType(cls), rows, None)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=cases(200))
 @given(typed(2), st.data())
 def test_records_that_are_not_of_the_declared_type_arrive_as_they_were(
     pair: tuple[t.TypeInformation, st.SearchStrategy[Any]], data: st.DataObject
@@ -678,3 +680,26 @@ def test_cloudpickle_of_decoded_dataclasses_works() -> None:
 def test_decimals_keep_their_digits() -> None:
     _, back = through(t.BIG_DEC, RowBatch([decimal.Decimal("1.10"), decimal.Decimal("NaN")]))
     assert [str(d) for d in back.rows] == ["1.10", "NaN"]
+
+
+@pytest.mark.parametrize("size", [0, 1, 2048, 2049, 10_000])
+@pytest.mark.parametrize("timed", [False, True])
+def test_pickled_rows_can_be_read_in_parts_and_put_together(size: int, timed: bool) -> None:
+    codec = ElementCodec(t.LONG)
+    rows = list(range(size))
+    times = rows[::-1] if timed else None
+    number, payload = codec.encode(RowBatch(rows, times))
+    assert Codec(number) is Codec.PICKLE
+    twice = codec.decode(number, payload + payload)
+    assert isinstance(twice, RowBatch)
+    assert twice.rows == rows + rows
+    assert twice.timestamps == (times + times if times is not None else None)
+    reading = PickledRows(number, payload)
+    parts = [reading.next()]
+    while not reading.is_over:
+        rest = codec.decode(number, reading.rest)
+        assert isinstance(rest, RowBatch)
+        assert [row for part in parts for row in part.rows] + rest.rows == rows
+        parts.append(reading.next())
+    assert len(parts) == max(1, -(-size // 2048))
+    assert [row for part in parts for row in part.rows] == rows

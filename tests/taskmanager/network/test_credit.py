@@ -8,6 +8,7 @@ import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from thoroughness import cases
 
 from millstream.taskmanager.worker.network.credit import CreditReceiver, CreditSender, CreditViolationError
 
@@ -263,4 +264,4 @@ class Exchange(RuleBasedStateMachine):
 
 
 TestExchange = Exchange.TestCase
-TestExchange.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
+TestExchange.settings = settings(max_examples=cases(60), stateful_step_count=40)

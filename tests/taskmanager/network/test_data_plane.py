@@ -7,6 +7,7 @@ import logging
 import queue
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from typing import Any
 
@@ -480,6 +481,15 @@ def test_a_peer_that_hangs_up_is_lost(ends: Any) -> None:
     lost = left.next()
     assert isinstance(lost, PeerLost)
     assert lost.peer == LOW
+
+
+def test_a_worker_stops_at_any_moment_of_its_connecting(ends: Any) -> None:
+    peer, never = ends(), threading.Event()
+    for moment in range(80):
+        end = End()
+        end.plane.connect(peer.address)
+        never.wait(moment % 40 * 50e-6)  # the stream stands after about a millisecond
+        end.plane.stop()
 
 
 def test_stopping_twice_or_without_start_is_harmless() -> None:

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+from thoroughness import cases
 
 from millstream.taskmanager.worker.network.debloating import FIRST_ROWS, SENDING, Allowance, Debloater
 from millstream.taskmanager.worker.pacing import Pace
@@ -62,7 +63,7 @@ def test_a_task_begins_with_single_rows() -> None:
 
 
 @given(each=st.floats(1e-5, 0.05), channels=st.integers(1, 4))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=cases(40))
 def test_what_is_on_its_way_lasts_for_about_the_target(each: float, channels: int) -> None:
     task = SlowTask(each, channels=channels, debloater=make(channels))
     task.run(3.0)
@@ -73,7 +74,7 @@ def test_what_is_on_its_way_lasts_for_about_the_target(each: float, channels: in
 
 
 @given(each=st.floats(1e-5, 10.0))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=cases(40))
 def test_a_constant_cost_settles(each: float) -> None:
     task = SlowTask(each)
     task.run(max(3.0, 20 * each))

@@ -9,6 +9,7 @@ import pyarrow as pa
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from thoroughness import cases
 
 from millstream.core.jobs import plan
 from millstream.core.records import types as t
@@ -291,4 +292,4 @@ class ChangingLimits(RuleBasedStateMachine):
 
 
 TestChangingLimits = ChangingLimits.TestCase
-TestChangingLimits.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
+TestChangingLimits.settings = settings(max_examples=cases(60), stateful_step_count=40)

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
+from thoroughness import cases
 
 from millstream.core.jobs import plan
 from millstream.core.records import types as t
@@ -402,5 +403,5 @@ class EveryRecordOnce(RuleBasedStateMachine):
         assert self.effect + recorded + overtaken_by(self.passage) == self.before
 
 
-EveryRecordOnce.TestCase.settings = settings(max_examples=100, stateful_step_count=40, deadline=None)
+EveryRecordOnce.TestCase.settings = settings(max_examples=cases(100), stateful_step_count=40)
 TestEveryRecordOnce = EveryRecordOnce.TestCase

@@ -11,14 +11,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+from thoroughness import cases
 
 from millstream.client.result_buffer import ResultBuffer
 from millstream.core.errors import JobExecutionError
 from millstream.core.jobs import plan
+from millstream.core.jobs.ids import JobId
+from millstream.core.messages.results import CollectRequest, CollectResponse
 from millstream.core.pickling import to_bytes
 from millstream.core.records import types as t
 from millstream.core.records.batches import Barrier, ColumnBatch, RowBatch
-from millstream.proto import dispatcher_pb2 as pb
 from millstream.taskmanager.testing import OperatorHarness
 from millstream.taskmanager.worker.operators.base import OperatorError
 from millstream.taskmanager.worker.operators.collect import CollectOperator
@@ -51,11 +53,11 @@ def snapshot(operator: CollectOperator, number: int) -> list[Any]:
     return [first, *(cloudpickle.loads(pickled) for _, pickled in chunks)]
 
 
-def ask(operator: CollectOperator, version: str = "", offset: int = 0) -> pb.CollectResponse:
-    return operator.on_mail(pb.CollectRequest(version=version, offset=offset, request_id="r"))
+def ask(operator: CollectOperator, version: str = "", offset: int = 0) -> CollectResponse:
+    return operator.on_mail(CollectRequest(JobId("job"), "collect", version, offset, request_id="r"))
 
 
-def results(answer: pb.CollectResponse) -> list[Any]:
+def results(answer: CollectResponse) -> list[Any]:
     return [row for raw in answer.batches for row in cloudpickle.loads(raw)]
 
 
@@ -159,7 +161,7 @@ def test_a_result_that_cannot_be_pickled_is_blamed() -> None:
     assert caught.value.record is lock
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=cases(50))
 @given(st.lists(st.tuples(st.integers(0, 5), st.booleans(), st.booleans()), max_size=30))
 def test_a_client_that_repeats_itself_gets_everything_once(steps: list[tuple[int, bool, bool]]) -> None:
     """Answers may be lost on their way; the client asks again from where it is."""
@@ -230,8 +232,9 @@ def test_the_end_is_told_when_a_checkpoint_holds_it() -> None:
     assert ask(operator, version, 1).finished
 
 
-def exchange(buffer: ResultBuffer, operator: CollectOperator) -> pb.CollectResponse:
-    return operator.on_mail(buffer.request("job", "collect"))
+def exchange(buffer: ResultBuffer, operator: CollectOperator) -> CollectResponse:
+    asked = buffer.request("job", "collect")
+    return ask(operator, asked.version, asked.offset)
 
 
 def test_a_job_that_starts_over_after_results_were_handed_out_is_an_error() -> None:
@@ -313,4 +316,4 @@ class CollectModel(RuleBasedStateMachine):
 
 
 TestCollectModel = CollectModel.TestCase
-TestCollectModel.settings = settings(max_examples=100, stateful_step_count=30, deadline=None)
+TestCollectModel.settings = settings(max_examples=cases(100), stateful_step_count=30)

@@ -13,8 +13,7 @@ from millstream.core.records.batches import Barrier, Batch, RowBatch
 from millstream.datastream.connectors.errors import ConnectorError
 from millstream.datastream.connectors.two_phase_commit import TwoPhaseCommitSink, TwoPhaseCommitSinkFunction
 from millstream.datastream.functions import RuntimeContext
-from millstream.proto import taskmanager_pb2
-from millstream.taskmanager.testing import GivenElements, OperatorHarness
+from millstream.taskmanager.testing import DEPLOYMENT, GivenElements, OperatorHarness
 from millstream.taskmanager.worker.operators.base import OperatorError
 from millstream.taskmanager.worker.operators.committing_sink import CommittingSinkOperator
 from millstream.taskmanager.worker.runtime_context import TaskRuntimeContext
@@ -241,4 +240,4 @@ def test_the_sink_looks_at_the_time() -> None:
 def test_it_has_no_writers_and_a_second_name() -> None:
     assert TwoPhaseCommitSinkFunction is TwoPhaseCommitSink
     with pytest.raises(ConnectorError, match="Recording is a two-phase-commit sink, which has no writers"):
-        Recording().create_writer(TaskRuntimeContext(taskmanager_pb2.TaskDeployment(), "sink", {}, {}, {}))
+        Recording().create_writer(TaskRuntimeContext(DEPLOYMENT, "sink", {}, {}, {}))

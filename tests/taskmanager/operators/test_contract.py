@@ -14,8 +14,6 @@ from millstream.core.jobs.state_kinds import StateKind
 from millstream.core.records import types as t
 from millstream.core.records.batches import Batch, RowBatch, StreamSignal
 from millstream.datastream.graph.held_state import held_state
-from millstream.proto import dispatcher_pb2
-from millstream.proto import taskmanager_pb2 as pb
 from millstream.taskmanager.testing import OperatorHarness
 from millstream.taskmanager.worker.operators.base import Operator, RestoredElements
 from millstream.taskmanager.worker.operators.registry import build_operator, builds
@@ -144,9 +142,9 @@ def rig() -> Iterator[WorkerRig]:
 
 
 def test_a_task_holds_back_ends_and_hands_mails_and_time_by_the_hooks_alone(rig: WorkerRig) -> None:
-    task = rig.task(chain(plan.SourceSpec(RowsSource(range(10), waits=True, batch=1)), DelaySpec(60.0, 3), outputs=1))
     output, _ = local_pair(rig, 1)
-    task.outputs.append(output)
+    source = plan.SourceSpec(RowsSource(range(10), waits=True, batch=1))
+    task = rig.task(chain(source, DelaySpec(60.0, 3), outputs=1), outputs=[output])
     rig.deploy(task)
     rig.turn_until(lambda: not rig.operator(task, 1).has_room, turns=20)
     for _ in range(5):
@@ -162,9 +160,7 @@ def test_mail_for_an_operator_that_takes_none_of_its_kind_is_answered_and_harms_
 ) -> None:
     task = rig.task(chain(plan.SourceSpec(RowsSource(waits=True)), plan.MapSpec(abs)))
     rig.deploy(task)
-    request = dispatcher_pb2.CollectRequest(request_id="r", operator_id=operator_id)
-    rig.post(pb.WorkerCommand(collect=pb.CollectFromTask(attempt_id=task.attempt_id, request=request)))
-    assert "not running" in rig.sent[-1].collected.error
+    assert "not running" in rig.collect(task.attempt_id, operator_id).error
     rig.worker.turn()
     assert rig.states(task)[-1] == "RUNNING"
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -31,8 +31,7 @@ from millstream.datastream.functions import (
     ReduceFunction,
     RuntimeContext,
 )
-from millstream.proto import taskmanager_pb2
-from millstream.taskmanager.testing import KeptOutput, OperatorHarness
+from millstream.taskmanager.testing import DEPLOYMENT, KeptOutput, OperatorHarness
 from millstream.taskmanager.worker.operators.base import NO_RECORD, OperatorError
 from millstream.taskmanager.worker.operators.output import LocalOutput
 from millstream.taskmanager.worker.runtime_context import TaskRuntimeContext
@@ -42,9 +41,7 @@ PAIR = t.TupleType((t.LONG, t.STRING))
 
 
 def runtime_context(**counters: Counter) -> TaskRuntimeContext:
-    deployment = taskmanager_pb2.TaskDeployment(
-        job_id="job", task_name="task", subtask=1, parallelism=3, max_parallelism=128, attempt=2
-    )
+    deployment = replace(DEPLOYMENT, subtask=1, parallelism=3, attempt=2)
     return TaskRuntimeContext(deployment, "operator", {"my.option": "value"}, counters, {})
 
 
@@ -594,7 +591,7 @@ class TestRuntimeContext:
 
     def test_counters_are_named_by_their_groups(self) -> None:
         counters: dict[str, Counter] = {}
-        group = TaskRuntimeContext(taskmanager_pb2.TaskDeployment(), "map", {}, counters, {}).get_metrics_group()
+        group = TaskRuntimeContext(DEPLOYMENT, "map", {}, counters, {}).get_metrics_group()
         group.counter("seen").inc()
         group.counter("seen").inc(4)
         group.add_group("user").add_group("key", "value").counter("lost").dec()
@@ -607,3 +604,5 @@ class TestRuntimeContext:
         assert context.get_accumulator("rows") is counter
         with pytest.raises(ValueError, match="'rows' already"):
             context.add_accumulator("rows", IntCounter())
+        with pytest.raises(ValueError, match=r"the accumulator .* cannot be written"):
+            context.add_accumulator("half a pair \udc80", IntCounter())

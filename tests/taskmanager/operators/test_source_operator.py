@@ -12,8 +12,7 @@ from millstream.datastream.connectors.base import PollStatus
 from millstream.datastream.connectors.collection import CollectionSource
 from millstream.datastream.connectors.index_split import IndexReader
 from millstream.datastream.functions import OutputTag
-from millstream.proto import taskmanager_pb2
-from millstream.taskmanager.testing import OperatorHarness
+from millstream.taskmanager.testing import DEPLOYMENT, OperatorHarness
 from millstream.taskmanager.worker.operators.base import OperatorError
 from millstream.taskmanager.worker.operators.source import ReaderContext
 from millstream.taskmanager.worker.runtime_context import TaskRuntimeContext
@@ -38,8 +37,8 @@ class Answering(CollectionSource):
 
 def test_what_a_reader_sends_to_a_side_output_leaves_with_its_batch() -> None:
     tag = OutputTag("beside")
-    context = TaskRuntimeContext(taskmanager_pb2.TaskDeployment(), "source", {}, {}, {})
-    reader_context = ReaderContext(context, lambda kind, event: None, lambda: None, lambda seconds: None)
+    context = TaskRuntimeContext(DEPLOYMENT, "source", {}, {}, {})
+    reader_context = ReaderContext(context, "", lambda event: None, lambda: None, lambda seconds: None)
     source = Answering(RowBatch([]))
     harness = OperatorHarness(plan.SourceSpec(source), tags=["beside"], reader_context=reader_context).open()
     reader_context.output(tag, [1])

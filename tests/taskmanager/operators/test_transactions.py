@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+from thoroughness import cases
 
 from millstream.taskmanager.worker.operators.transactions import ElementKind, SinkTransactions, recovery
 
@@ -102,7 +103,7 @@ class TransactionModel(RuleBasedStateMachine):
 
 
 TestTransactionModel = TransactionModel.TestCase
-TestTransactionModel.settings = settings(max_examples=150, stateful_step_count=30, deadline=None)
+TestTransactionModel.settings = settings(max_examples=cases(150), stateful_step_count=30)
 
 
 @given(

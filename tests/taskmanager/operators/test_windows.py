@@ -12,6 +12,7 @@ from millstream.core.jobs.plan import KeySelector
 from millstream.core.jobs.window_plan import Buffered, Contents, Reduced, WindowSpec
 from millstream.core.records.batches import RowBatch
 from millstream.core.records.types import from_hint
+from millstream.datastream.functions import ProcessWindowFunction, WindowFunction
 from millstream.datastream.state import ReducingStateDescriptor, ValueStateDescriptor
 from millstream.datastream.window import (
     ContinuousEventTimeTrigger,
@@ -30,7 +31,6 @@ from millstream.datastream.window import (
     TumblingEventTimeWindows,
     TumblingProcessingTimeWindows,
 )
-from millstream.datastream.window_functions import ProcessWindowFunction, WindowFunction
 from millstream.taskmanager.testing import OperatorHarness
 from millstream.taskmanager.worker.operators.base import OperatorError
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pytest
@@ -21,14 +21,13 @@ from millstream.core.jobs.window_plan import Aggregated, Buffered, Contents, Red
 from millstream.core.keys.key_groups import key_group_of, subtask_of
 from millstream.core.records.batches import MIN_TIMESTAMP, RowBatch
 from millstream.core.records.types import PICKLED, from_hint
-from millstream.datastream.functions import AggregateFunction
+from millstream.datastream.functions import AggregateFunction, ProcessWindowFunction
 from millstream.datastream.window import (
     EventTimeSessionWindows,
     SlidingEventTimeWindows,
     TimeWindow,
     TumblingEventTimeWindows,
 )
-from millstream.datastream.window_functions import ProcessWindowFunction
 from millstream.taskmanager.testing import OperatorHarness
 from millstream.taskmanager.testing.operator_harness import DEPLOYMENT
 
@@ -149,13 +148,6 @@ EVENTS = st.lists(
 )
 
 
-def _deployment(subtask: int, parallelism: int) -> Any:
-    made = type(DEPLOYMENT)()
-    made.CopyFrom(DEPLOYMENT)
-    made.subtask, made.parallelism, made.max_parallelism = subtask, parallelism, GROUPS
-    return made
-
-
 class Subtasks:
     """The operator at some parallelism."""
 
@@ -165,7 +157,7 @@ class Subtasks:
             OperatorHarness(
                 spec,
                 RECORD,
-                deployment=_deployment(subtask, parallelism),
+                deployment=replace(DEPLOYMENT, subtask=subtask, parallelism=parallelism, max_parallelism=GROUPS),
                 restored=restored[0] if restored else None,
             ).open()
             for subtask in range(parallelism)

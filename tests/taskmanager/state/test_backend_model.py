@@ -9,6 +9,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, precondition, rule
 from state_rig import BACKENDS, GROUPS, Keyed, contents, decoded, state_of, ttl
+from thoroughness import cases
 
 from millstream.core.keys.key_groups import key_group_of
 from millstream.core.records import types as t
@@ -230,6 +231,6 @@ class BytesBackendAgainstModel(BackendAgainstModel):
 
 
 TestBackendOfReferences = BackendOfReferences.TestCase
-TestBackendOfReferences.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
+TestBackendOfReferences.settings = settings(max_examples=cases(60), stateful_step_count=40)
 TestBytesBackendAgainstModel = BytesBackendAgainstModel.TestCase
-TestBytesBackendAgainstModel.settings = settings(max_examples=20, stateful_step_count=40, deadline=None)
+TestBytesBackendAgainstModel.settings = settings(max_examples=cases(20), stateful_step_count=40)

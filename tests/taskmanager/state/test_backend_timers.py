@@ -10,6 +10,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 from state_rig import BACKENDS, GROUPS, DecodedState, Keyed, captured, decoded, state_of, stored_table
+from thoroughness import cases
 
 from millstream.core.keys.key_groups import key_group_of
 from millstream.core.records import types as t
@@ -324,6 +325,6 @@ class BytesTimersAgainstModel(TimersAgainstModel):
 
 
 TestTimers = TimersAgainstModel.TestCase
-TestTimers.settings = settings(max_examples=40, stateful_step_count=40, deadline=None)
+TestTimers.settings = settings(max_examples=cases(40), stateful_step_count=40)
 TestBytesTimers = BytesTimersAgainstModel.TestCase
-TestBytesTimers.settings = settings(max_examples=20, stateful_step_count=30, deadline=None)
+TestBytesTimers.settings = settings(max_examples=cases(20), stateful_step_count=30)

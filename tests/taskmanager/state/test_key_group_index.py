@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from millstream.core.keys.key_groups import key_group_of
@@ -38,7 +38,6 @@ def test_what_is_remembered_is_bounded() -> None:
     assert index.of(5) == key_group_of(5, 16)
 
 
-@settings(deadline=None)
 @given(st.lists(st.lists(st.integers(0, 20_000), max_size=50)), st.booleans())
 def test_touched_groups_are_known(batches: list[list[int]], single: bool) -> None:
     index = KeyGroupIndex(512)

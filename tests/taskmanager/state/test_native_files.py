@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,7 @@ from millstream.core.records.batches import Barrier
 from millstream.core.snapshot import FileSystemStorage, SnapshotError, read_state
 from millstream.core.snapshot.metadata.operator_json import operators_to_json
 from millstream.datastream.state import MapStateDescriptor, StateAccessError, ValueStateDescriptor
-from millstream.proto import taskmanager_pb2 as pb
+from millstream.taskmanager.testing import DEPLOYMENT
 from millstream.taskmanager.worker.checkpointing.capture import CapturedOperator, CapturedTask
 from millstream.taskmanager.worker.checkpointing.restoring import restore_task
 from millstream.taskmanager.worker.checkpointing.writing import SnapshotTarget, WrittenSnapshot, write_snapshot
@@ -47,7 +47,7 @@ class Job:
     def write(self, backend: KeyedStateBackend, number: int, savepoint: bool = False) -> WrittenSnapshot:
         captured = CapturedTask((CapturedOperator("op", "op", "op", backend.capture(number, not savepoint)),))
         barrier = Barrier(number, 0, savepoint, self.storage.checkpoint_location(number))
-        deployment = pb.TaskDeployment(subtask=0, parallelism=1, max_parallelism=GROUPS)
+        deployment = replace(DEPLOYMENT, max_parallelism=GROUPS)
         written = write_snapshot(captured, SnapshotTarget(self.storage, barrier, deployment, not savepoint, self.bases))
         captured.release()
         self.bases[number] = written.layout
@@ -56,8 +56,8 @@ class Job:
     def restored(
         self, written: WrittenSnapshot, number: int, made: StateBackend, subtask: int = 0, parallelism: int = 1
     ) -> KeyedStateBackend:
-        deployment = pb.TaskDeployment(
-            subtask=subtask, parallelism=parallelism, max_parallelism=GROUPS, restored_checkpoint_id=number,
+        deployment = replace(
+            DEPLOYMENT, subtask=subtask, parallelism=parallelism, max_parallelism=GROUPS, restored_checkpoint_id=number,
             restore=operators_to_json(written.operators), restore_location=self.storage.checkpoint_location(number),
         )  # fmt: skip
         backend = self.backend(made, subtask, parallelism)

@@ -8,6 +8,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, precondition, rule
 from state_rig import BACKENDS, GROUPS, Average, Keyed, contents, decoded, state_of, ttl
+from thoroughness import cases
 
 from millstream.core.records import types as t
 from millstream.core.snapshot.metadata.model import StateKind
@@ -161,6 +162,6 @@ class BytesWindowsAgainstModel(WindowsAgainstModel):
 
 
 TestWindows = WindowsAgainstModel.TestCase
-TestWindows.settings = settings(max_examples=40, stateful_step_count=40, deadline=None)
+TestWindows.settings = settings(max_examples=cases(40), stateful_step_count=40)
 TestBytesWindows = BytesWindowsAgainstModel.TestCase
-TestBytesWindows.settings = settings(max_examples=20, stateful_step_count=30, deadline=None)
+TestBytesWindows.settings = settings(max_examples=cases(20), stateful_step_count=30)

@@ -13,14 +13,10 @@ import socket
 from collections.abc import Iterator
 
 from millstream.core.errors import MillstreamError
+from millstream.core.services.leader_lookup import Role, endpoint_options
 from millstream.core.settings.configuration import Configuration
 
-_LISTENING = (  # the port's option, the option of the address that is listened on
-    ("dispatcher.rpc.port", "dispatcher.rpc.address"),
-    ("jobmanager.rpc.port", "jobmanager.rpc.address"),
-    ("resourcemanager.rpc.port", "resourcemanager.rpc.address"),
-    ("rest.port", "rest.bind-address"),
-)
+_LISTENING = (*map(endpoint_options, Role), ("rest.bind-address", "rest.port"))
 _OWN_PORTS = range(12_000, 32_000)
 
 
@@ -32,7 +28,7 @@ def held_ports(configuration: Configuration) -> Iterator[Configuration]:
     """
     chosen: dict[str, int] = {}
     with contextlib.ExitStack() as held:
-        for port_key, host_key in _LISTENING:
+        for host_key, port_key in _LISTENING:
             host, port = configuration.string(host_key), configuration.integer(port_key)
             holder = held.enter_context(socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET))
             try:

@@ -6,13 +6,11 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from millstream.datastream.functions import (
+    AllWindowFunction,
     Context,
     KeyedContext,
     KeyedProcessFunction,
     ProcessFunction,
-)
-from millstream.datastream.window_functions import (
-    AllWindowFunction,
     WindowFunction,
 )
 

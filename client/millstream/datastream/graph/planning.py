@@ -21,5 +21,7 @@ def stop_if_only_planned(graph: JobGraph) -> None:
     """Writes the graph and stops the program when only its plan is wanted; otherwise does nothing."""
     target = os.environ.get(PLAN_FILE_VARIABLE)
     if target:
-        Path(target).write_bytes(graph.to_proto().SerializeToString())
+        from millstream.core.wire.contracts import JOB_GRAPH  # here: no program that is run needs it
+
+        Path(target).write_bytes(JOB_GRAPH.to_bytes(graph))
         raise ProgramPlanned(f"the plan of '{graph.name}' was written to {target}")

@@ -28,14 +28,14 @@ from millstream.core.environments.unpacking import UnpackBudget, UnpackLimits
 from millstream.core.errors import InvalidProgramError, MillstreamError
 from millstream.core.files.directories import make_private
 from millstream.core.jobs.graph import Artifact, ArtifactKind
+from millstream.core.messages.dispatcher import ArtifactChunk, ArtifactRequest
 from millstream.core.services.rpc import Stub, explain
-from millstream.proto import dispatcher_pb2 as pb
+from millstream.core.wire.contracts import DISPATCHER
 
 ENTRY_POINT_GROUP = "millstream.jobs"
 CHUNK_SIZE = 1024 * 1024
 PARTIAL = ".partial-"
 """How the names of files begin that are being written."""
-_DISPATCHER = pb.DESCRIPTOR.services_by_name["Dispatcher"]
 _WHEEL_NAME = re.compile(r"[A-Za-z0-9](?:[\w.]*)-[^-]+(?:-\d[^-]*)?-[\w.]+-[\w.]+-[\w.]+\.whl\Z")
 _METADATA_LIMIT = 16 * 1024 * 1024
 # What zipfile raises for files that are damaged, encrypted, or compressed in a way that it does not know.
@@ -180,9 +180,9 @@ async def upload_artifact(channel: grpc.aio.Channel, path: str | os.PathLike[str
         artifact = Artifact(await asyncio.to_thread(sha256_of, path), path.name, kind)
     except OSError as error:
         raise ArtifactError(f"cannot read {path}: {error.strerror}") from error
-    stub = Stub(channel, _DISPATCHER)
+    stub = Stub(channel, DISPATCHER)
     try:
-        if (await stub.has_artifact(pb.ArtifactRequest(sha256=artifact.sha256))).present:
+        if (await stub.has_artifact(ArtifactRequest(artifact.sha256))).present:
             return artifact
         await stub.upload_artifact(_chunks(artifact, path))
     except grpc.RpcError as error:
@@ -190,19 +190,19 @@ async def upload_artifact(channel: grpc.aio.Channel, path: str | os.PathLike[str
     return artifact
 
 
-async def _chunks(artifact: Artifact, path: Path) -> AsyncIterator[pb.ArtifactChunk]:
-    yield pb.ArtifactChunk(artifact=artifact.to_proto())
+async def _chunks(artifact: Artifact, path: Path) -> AsyncIterator[ArtifactChunk]:
+    yield ArtifactChunk(artifact)
     with await asyncio.to_thread(open, path, "rb") as file:
         while data := await asyncio.to_thread(file.read, CHUNK_SIZE):
-            yield pb.ArtifactChunk(data=data)
+            yield ArtifactChunk(data=data)
 
 
 async def download_artifact(channel: grpc.aio.Channel, artifact: Artifact, path: Path) -> None:
     """Fetches an artifact to a path. The file appears there whole and with the right content, or not at all."""
-    stub = Stub(channel, _DISPATCHER)
+    stub = Stub(channel, DISPATCHER)
     with WholeFile(path, artifact.sha256) as file:
         try:
-            async for chunk in stub.download_artifact(pb.ArtifactRequest(sha256=artifact.sha256)):
+            async for chunk in stub.download_artifact(ArtifactRequest(artifact.sha256)):
                 await asyncio.to_thread(file.write, chunk.data)
         except grpc.RpcError as error:
             raise ArtifactError(f"cannot fetch {artifact.name}: {explain(error)}") from error

@@ -57,8 +57,9 @@ class DataOrigin:
         import grpc  # here: programs import this module, and few have such data
 
         from millstream.core.environments.artifacts import ArtifactError
+        from millstream.core.messages.dispatcher import ArtifactRequest
         from millstream.core.services.rpc import Stub, explain, open_channel
-        from millstream.proto import dispatcher_pb2 as pb
+        from millstream.core.wire.contracts import DISPATCHER
 
         if not self._address:
             raise ArtifactError(f"the data file {file.path} is gone")
@@ -66,8 +67,8 @@ class DataOrigin:
         target = tempfile.TemporaryFile(dir=work_directory(self._configuration, "data"))  # noqa: SIM115  # as above
         try:
             async with open_channel(self._address, self._configuration) as channel:
-                stub = Stub(channel, pb.DESCRIPTOR.services_by_name["Dispatcher"])
-                async for chunk in stub.download_artifact(pb.ArtifactRequest(sha256=file.sha256)):
+                stub = Stub(channel, DISPATCHER)
+                async for chunk in stub.download_artifact(ArtifactRequest(file.sha256)):
                     digest.update(chunk.data)
                     target.write(chunk.data)
             if digest.hexdigest() != file.sha256:

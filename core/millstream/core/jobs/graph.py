@@ -1,4 +1,4 @@
-"""The job graph: vertices (chains of operators), edges, configuration and artifacts; and its form on the wire.
+"""The job graph: vertices (chains of operators), edges, configuration and artifacts.
 
 User code in it stays opaque bytes: services carry it, only processes in the job's own environment load it.
 """
@@ -10,18 +10,17 @@ from enum import IntEnum
 
 from millstream.core.jobs.ids import JobId, OperatorId, VertexId
 from millstream.core.jobs.state_kinds import StateKind
-from millstream.proto import graph_pb2 as pb
 
 
 class ArtifactKind(IntEnum):
     """What to do with an artifact; the values are those of the contract."""
 
-    WHEEL = pb.Artifact.WHEEL
-    REQUIREMENTS = pb.Artifact.REQUIREMENTS
-    PYTHON_FILE = pb.Artifact.PYTHON_FILE
-    ARCHIVE = pb.Artifact.ARCHIVE
-    PYTHON_FOLDER = pb.Artifact.PYTHON_FOLDER
-    DATA = pb.Artifact.DATA
+    WHEEL = 0
+    REQUIREMENTS = 1
+    PYTHON_FILE = 2
+    ARCHIVE = 3
+    PYTHON_FOLDER = 4
+    DATA = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,15 +30,6 @@ class Artifact:
     sha256: str
     name: str
     kind: ArtifactKind
-
-    def to_proto(self) -> pb.Artifact:
-        """On the way out."""
-        return pb.Artifact(sha256=self.sha256, name=self.name, kind=self.kind.value)
-
-    @staticmethod
-    def from_proto(message: pb.Artifact) -> Artifact:
-        """On the way in."""
-        return Artifact(message.sha256, message.name, ArtifactKind(message.kind))
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,15 +44,6 @@ class OperatorInfo:
     def takes(self, kind: StateKind) -> bool:
         """Whether state of this kind is taken over; records on their way always are."""
         return kind in self.holds or kind is StateKind.IN_FLIGHT
-
-    def to_proto(self) -> pb.Operator:
-        """On the way out."""
-        return pb.Operator(id=self.id, uid=self.uid, name=self.name, holds=sorted(kind.value for kind in self.holds))
-
-    @staticmethod
-    def from_proto(message: pb.Operator) -> OperatorInfo:
-        """On the way in."""
-        return OperatorInfo(OperatorId(message.id), message.uid, message.name, frozenset(map(StateKind, message.holds)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,51 +92,3 @@ class JobGraph:
             group = vertex.slot_sharing_group
             widest[group] = max(widest.get(group, 0), vertex.parallelism)
         return sum(widest.values())
-
-    def to_proto(self) -> pb.JobGraph:
-        """On the way out."""
-        return pb.JobGraph(
-            job_id=self.job_id,
-            name=self.name,
-            vertices=[
-                pb.Vertex(
-                    id=v.id, name=v.name, parallelism=v.parallelism, max_parallelism=v.max_parallelism,
-                    slot_sharing_group=v.slot_sharing_group, chain=v.chain, source=v.source,
-                    max_parallelism_derived=v.max_parallelism_derived,
-                    operators=[o.to_proto() for o in v.operators],
-                )
-                for v in self.vertices
-            ],
-            edges=[
-                pb.Edge(
-                    source=e.source, target=e.target, output=e.output, input=e.input, strategy=e.strategy, spec=e.spec
-                )
-                for e in self.edges
-            ],
-            configuration=self.configuration,
-            artifacts=[a.to_proto() for a in self.artifacts],
-            python_path=self.python_path,
-        )  # fmt: skip
-
-    @staticmethod
-    def from_proto(message: pb.JobGraph) -> JobGraph:
-        """On the way in."""
-        return JobGraph(
-            job_id=JobId(message.job_id),
-            name=message.name,
-            vertices=tuple(
-                JobVertex(
-                    VertexId(v.id), v.name, v.parallelism, v.max_parallelism, v.slot_sharing_group,
-                    tuple(map(OperatorInfo.from_proto, v.operators)), v.chain, v.source,
-                    v.max_parallelism_derived,
-                )
-                for v in message.vertices
-            ),
-            edges=tuple(
-                JobEdge(VertexId(e.source), VertexId(e.target), e.output, e.input, e.strategy, e.spec)
-                for e in message.edges
-            ),
-            configuration=dict(message.configuration),
-            artifacts=tuple(Artifact.from_proto(a) for a in message.artifacts),
-            python_path=tuple(message.python_path),
-        )  # fmt: skip

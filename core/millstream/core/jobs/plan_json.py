@@ -11,27 +11,23 @@ import html
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from millstream.core.jobs.details import PlanInput, PlanNode
 from millstream.core.jobs.graph import JobGraph
-from millstream.proto import status_pb2 as pb
 
 _EXCHANGE = "pipelined_bounded"
 
 
-def plan_nodes(graph: JobGraph) -> list[pb.PlanNode]:
+def plan_nodes(graph: JobGraph) -> tuple[PlanNode, ...]:
     """The plan's nodes, in the graph's order. Names are as the user gave them."""
-    return [
-        pb.PlanNode(
-            id=vertex.id,
-            description=vertex.name,
-            parallelism=vertex.parallelism,
-            inputs=[
-                pb.PlanInput(id=edge.source, ship_strategy=edge.strategy)
-                for edge in graph.edges
-                if edge.target == vertex.id
-            ],
+    return tuple(
+        PlanNode(
+            vertex.id,
+            vertex.name,
+            vertex.parallelism,
+            tuple(PlanInput(edge.source, edge.strategy) for edge in graph.edges if edge.target == vertex.id),
         )
         for vertex in graph.vertices
-    ]
+    )
 
 
 def plan_json(graph: JobGraph) -> dict[str, Any]:
@@ -39,16 +35,16 @@ def plan_json(graph: JobGraph) -> dict[str, Any]:
     return _plan(graph.job_id, graph.name, plan_nodes(graph), str)
 
 
-def plan_for_rest(job_id: str, name: str, nodes: Iterable[pb.PlanNode]) -> dict[str, Any]:
+def plan_for_rest(job_id: str, name: str, nodes: Iterable[PlanNode]) -> dict[str, Any]:
     """The plan with descriptions in HTML, as REST has it under `plan`."""
     return _plan(job_id, name, nodes, _in_html)
 
 
-def _plan(job_id: str, name: str, nodes: Iterable[pb.PlanNode], describe: Callable[[str], str]) -> dict[str, Any]:
+def _plan(job_id: str, name: str, nodes: Iterable[PlanNode], describe: Callable[[str], str]) -> dict[str, Any]:
     return {"jid": job_id, "name": name, "type": "STREAMING", "nodes": [_node(node, describe) for node in nodes]}
 
 
-def _node(node: pb.PlanNode, describe: Callable[[str], str]) -> dict[str, Any]:
+def _node(node: PlanNode, describe: Callable[[str], str]) -> dict[str, Any]:
     inputs = [
         {"num": number, "id": source.id, "ship_strategy": source.ship_strategy, "exchange": _EXCHANGE}
         for number, source in enumerate(node.inputs)

@@ -6,9 +6,6 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from millstream.core.jobs.failures import TaskFailure
-    from millstream.proto import status_pb2 as pb
-
-    Failure = TaskFailure | pb.TaskFailure
 
 _RECORD_IN_LINE = 100
 _MESSAGE_IN_LINE = 300
@@ -26,7 +23,7 @@ def shortened(text: str, length: int) -> str:
     return line if len(line) <= length else f"{line[: length - 3]}..."
 
 
-def cause_line(failure: Failure) -> str:
+def cause_line(failure: TaskFailure) -> str:
     """What was raised, where, and at which record."""
     parts = [shortened(failure.exception, _MESSAGE_IN_LINE)]
     if failure.operator_name:
@@ -38,19 +35,19 @@ def cause_line(failure: Failure) -> str:
     return ", ".join(parts)
 
 
-def repetition(failure: Failure) -> str:
+def repetition(failure: TaskFailure) -> str:
     """`the same error, 3rd time`; empty for the first time."""
     return f"the same error, {ordinal(failure.times)} time" if failure.times > 1 else ""
 
 
-def restart_line(failure: Failure) -> str:
+def restart_line(failure: TaskFailure) -> str:
     """What a root cause led to."""
     again = repetition(failure)
     told = f"{again}: {cause_line(failure)}" if again else cause_line(failure)
     return f"restart {failure.restart} in {failure.restart_delay_ms / 1000:.1f} s: {told}"
 
 
-def location_lines(failure: Failure) -> list[str]:
+def location_lines(failure: TaskFailure) -> list[str]:
     """Where it happened and at which record, below a traceback."""
     lines = []
     if failure.operator_name:
@@ -63,11 +60,11 @@ def location_lines(failure: Failure) -> list[str]:
     return lines
 
 
-def failure_lines(failure: Failure) -> list[str]:
+def failure_lines(failure: TaskFailure) -> list[str]:
     """All of it: the traceback, an empty line, then where it happened."""
     return [failure.traceback.rstrip() or failure.exception, "", *location_lines(failure)]
 
 
-def has_traceback(failure: Failure) -> bool:
+def has_traceback(failure: TaskFailure) -> bool:
     """Whether there is more to show than what the one line says."""
     return bool(failure.traceback.strip()) and failure.traceback.strip() != failure.exception.strip()

@@ -59,8 +59,8 @@ class ArtifactStatus:
 class ArtifactChunk:
     """A piece of an artifact; the first one says which."""
 
-    artifact: Artifact | None
-    data: bytes
+    artifact: Artifact | None = None
+    data: bytes = b""
 
 
 # A job manager's session

@@ -60,11 +60,12 @@ class CheckpointView(IntEnum):
 class CheckpointQuery:
     """What a job's checkpoints have been."""
 
-    request_id: str
     job_id: JobId
     kind: CheckpointView
     checkpoint_id: int = 0
     vertex_id: str = ""
+    request_id: str = ""
+    """Set by the dispatcher, to match the answer."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -59,12 +59,13 @@ class Handover:
             return [call(row) for row in source]
         self.plain = True
         handed: list[Any] = []
-        append, atomic, one = handed.append, ATOMIC, self.one
+        atomic, one = ATOMIC, self.one
         for row in source:
             record = call(row)
             if type(record) is tuple:
                 if len(record) == 2:  # a quarter faster than the loop
-                    if type(record[0]) not in atomic or type(record[1]) not in atomic:
+                    first, second = record
+                    if type(first) not in atomic or type(second) not in atomic:
                         record = one(record)
                 else:
                     for item in record:
@@ -73,19 +74,20 @@ class Handover:
                             break
             elif type(record) not in atomic:
                 record = one(record)
-            append(record)
-        record = item = None
+            handed.append(record)
+        record = item = first = second = None
         self.done(inputs)
         return handed
 
     def _each(self, records: Iterable[Any]) -> list[Any]:
         self.plain = True
         handed: list[Any] = []
-        append, atomic, one = handed.append, ATOMIC, self.one
+        atomic, one = ATOMIC, self.one
         for record in records:
             if type(record) is tuple:
                 if len(record) == 2:  # a quarter faster than the loop
-                    if type(record[0]) not in atomic or type(record[1]) not in atomic:
+                    first, second = record
+                    if type(first) not in atomic or type(second) not in atomic:
                         record = one(record)
                 else:
                     for item in record:
@@ -94,7 +96,7 @@ class Handover:
                             break
             elif type(record) not in atomic:
                 record = one(record)
-            append(record)
+            handed.append(record)
         return handed
 
     def one(self, record: Any) -> Any:

@@ -51,7 +51,7 @@ class Leader:
 
 
 class ConfiguredLeaders:
-    """A `LeaderLookup` by `<role>.rpc.address` and `<role>.rpc.port`. What they say holds for good."""
+    """A `LeaderLookup` by `endpoint_options`. What they say holds for good."""
 
     def __init__(self, configuration: Configuration) -> None:
         self._configuration = configuration
@@ -70,9 +70,15 @@ class ConfiguredLeaders:
         return configured
 
 
+def endpoint_options(role: Role) -> tuple[str, str]:
+    """The options of the address and the port that a service in this role listens on, where others find it."""
+    return f"{role}.rpc.address", f"{role}.rpc.port"
+
+
 def configured_endpoint(configuration: Configuration, role: Role) -> tuple[str, int]:
     """The host and the port that a service in this role listens on."""
-    return configuration.string(f"{role}.rpc.address"), configuration.integer(f"{role}.rpc.port")
+    address, port = endpoint_options(role)
+    return configuration.string(address), configuration.integer(port)
 
 
 def configured_address(configuration: Configuration, role: Role) -> str:
@@ -84,4 +90,4 @@ def configured_address(configuration: Configuration, role: Role) -> str:
 def address_options(role: Role, address: str) -> dict[str, str]:
     """The options by which others find the service in this role at this address."""
     host, _, port = address.rpartition(":")
-    return {f"{role}.rpc.address": host, f"{role}.rpc.port": port}
+    return dict(zip(endpoint_options(role), (host, port), strict=True))

@@ -9,15 +9,12 @@ from collections.abc import Callable
 from typing import Any
 
 import grpc
-from google.protobuf.descriptor import MethodDescriptor, ServiceDescriptor
-from google.protobuf.message_factory import GetMessageClass
 
 from millstream.core.errors import MillstreamError
 from millstream.core.processes.forking import keep_port_from_children
 from millstream.core.services.security import channel_credentials, check_listen, server_credentials
 from millstream.core.settings.configuration import Configuration
-from millstream.core.wire.contracts import ServiceContract, SessionContract
-from millstream.core.wire.wire import Wire
+from millstream.core.wire.contract import ServiceContract, SessionContract
 
 MAX_SIZE = "rpc.message.max-size"
 _OPTIONS = [
@@ -47,12 +44,11 @@ def too_large(what: str, size: int, configuration: Configuration) -> str:
     )
 
 
-def service_handler(contract: ServiceContract | ServiceDescriptor, implementation: object) -> grpc.GenericRpcHandler:
+def service_handler(contract: ServiceContract, implementation: object) -> grpc.GenericRpcHandler:
     """Binds each method of the contract to the implementation's method of the same name in snake_case.
 
     Calls get and answer the contract's messages; a session's method gets a stream of bytes (`serve_session`).
     """
-    service = contract if isinstance(contract, ServiceDescriptor) else contract.service
     makers = {
         (False, False): grpc.unary_unary_rpc_method_handler,
         (False, True): grpc.unary_stream_rpc_method_handler,
@@ -60,41 +56,24 @@ def service_handler(contract: ServiceContract | ServiceDescriptor, implementatio
         (True, True): grpc.stream_stream_rpc_method_handler,
     }
     handlers = {}
-    for method in service.methods:
-        request, response = _wires(contract, method)
+    for method in contract.service.methods:
+        request, response = contract.wires[method.name]
         handlers[method.name] = makers[method.client_streaming, method.server_streaming](
             getattr(implementation, _snake(method.name)),
             request_deserializer=request.from_bytes if request else None,
             response_serializer=response.to_bytes if response else None,
         )
-    return grpc.method_handlers_generic_handler(service.full_name, handlers)
+    return grpc.method_handlers_generic_handler(contract.service.full_name, handlers)
 
 
 def _snake(name: str) -> str:
     return "".join("_" + c.lower() if c.isupper() else c for c in name).lstrip("_")
 
 
-def _wires(contract: ServiceContract | ServiceDescriptor, method: MethodDescriptor) -> tuple[Any, Any]:
-    """Of what is asked and what is answered; none for a session, whose ends convert by themselves."""
-    if method.client_streaming and method.server_streaming:
-        return None, None
-    if isinstance(contract, ServiceDescriptor):
-        return _ProtoWire(method.input_type), _ProtoWire(method.output_type)
-    asked, answered = contract.calls[method.name]
-    return Wire(asked, GetMessageClass(method.input_type)), Wire(answered, GetMessageClass(method.output_type))
-
-
-class _ProtoWire:
-    def __init__(self, descriptor: Any) -> None:
-        self.from_bytes = GetMessageClass(descriptor).FromString
-        self.to_bytes = GetMessageClass(descriptor).SerializeToString
-
-
 class Stub:
     """A client of one service: each call of the contract, in snake_case, as an aio multi-callable."""
 
-    def __init__(self, channel: grpc.aio.Channel, contract: ServiceContract | ServiceDescriptor) -> None:
-        service = contract if isinstance(contract, ServiceDescriptor) else contract.service
+    def __init__(self, channel: grpc.aio.Channel, contract: ServiceContract) -> None:
         kinds: dict[tuple[bool, bool], Callable[..., Any]] = {
             (False, False): channel.unary_unary,
             (False, True): channel.unary_stream,
@@ -102,10 +81,10 @@ class Stub:
             (True, True): channel.stream_stream,
         }
         self._methods: dict[str, Callable[..., Any]] = {}
-        for method in service.methods:
-            request, response = _wires(contract, method)
+        for method in contract.service.methods:
+            request, response = contract.wires[method.name]
             self._methods[_snake(method.name)] = kinds[method.client_streaming, method.server_streaming](
-                f"/{service.full_name}/{method.name}",
+                f"/{contract.service.full_name}/{method.name}",
                 request_serializer=request.to_bytes if request else None,
                 response_deserializer=response.from_bytes if response else None,
             )

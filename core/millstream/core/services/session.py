@@ -25,7 +25,7 @@ from millstream.core.services.leader_lookup import KnownLeader, Leader
 from millstream.core.services.liveness import Liveness
 from millstream.core.services.rpc import explain, open_channel, session_call, too_large
 from millstream.core.settings.configuration import Configuration
-from millstream.core.wire.contracts import SessionContract
+from millstream.core.wire.contract import SessionContract
 from millstream.core.wire.wire import Wire, WireError
 
 S = TypeVar("S")
@@ -131,8 +131,14 @@ class Session(Generic[S, R]):
                     self.close(refused)
                     return
                 await self._stream.write(raw)
-        except (grpc.RpcError, asyncio.InvalidStateError) as error:
+                del message, raw  # it may hold a whole job, and the next one may be long in coming
+        except asyncio.InvalidStateError:
+            return  # the call is over: reading from it tells how it ended
+        except grpc.RpcError as error:
             self.close(self._ending(error))
+        except Exception as error:
+            log.exception("a message to %s cannot be sent", self.peer)
+            self.close(f"a message to {self.peer} cannot be sent: {error!r}")
 
     async def _read(self, greeted: Callable[[Hello], None]) -> None:
         try:

@@ -13,18 +13,18 @@ from millstream.dispatcher.cluster_view import ClusterView
 from millstream.dispatcher.lifecycle import JobLifecycle
 from millstream.dispatcher.programs import ProgramRunner
 from millstream.dispatcher.rest.access import AccessPolicy, GuardedApp
-from millstream.dispatcher.rest.checkpoints import CheckpointEndpoints
-from millstream.dispatcher.rest.cluster import ClusterEndpoints, millstream_version
-from millstream.dispatcher.rest.disposal import DisposalEndpoints
+from millstream.dispatcher.rest.endpoints.checkpoints import CheckpointEndpoints
+from millstream.dispatcher.rest.endpoints.cluster import ClusterEndpoints, millstream_version
+from millstream.dispatcher.rest.endpoints.disposal import DisposalEndpoints
+from millstream.dispatcher.rest.endpoints.jobs import JobEndpoints
+from millstream.dispatcher.rest.endpoints.logs import LogEndpoints
+from millstream.dispatcher.rest.endpoints.snapshots import SnapshotEndpoints
+from millstream.dispatcher.rest.endpoints.wheels import WheelEndpoints
 from millstream.dispatcher.rest.job_json import Json
-from millstream.dispatcher.rest.jobs import JobEndpoints
-from millstream.dispatcher.rest.logs import LogEndpoints
 from millstream.dispatcher.rest.operations import RestOperations
 from millstream.dispatcher.rest.schemas import ANYTHING
 from millstream.dispatcher.rest.server import RestServer
-from millstream.dispatcher.rest.snapshots import SnapshotEndpoints
 from millstream.dispatcher.rest.table import RestRoute, make_app, openapi
-from millstream.dispatcher.rest.wheels import WheelEndpoints
 from millstream.dispatcher.uploads import UploadedWheels
 
 

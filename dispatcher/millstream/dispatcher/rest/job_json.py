@@ -9,18 +9,19 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import Any
 
+from millstream.core.jobs.details import JobDetails, SubtaskStatus, TaskMetrics, VertexStatus
+from millstream.core.jobs.failures import TaskFailure
 from millstream.core.jobs.plan_json import plan_for_rest
 from millstream.core.jobs.states import ExecutionState, JobStatus
 from millstream.core.logs.failure_texts import cause_line
 from millstream.core.settings.secrets import shown_options
-from millstream.proto import status_pb2 as pb
 
 Json = dict[str, Any]
 _FLINK_ONLY_JOB_STATES = ("SUSPENDED", "RECONCILING")
 _FLINK_ONLY_TASK_STATES = ("RECONCILING",)
 
 
-def job_overview(details: pb.JobDetails, changed_ms: int, now_ms: int) -> Json:
+def job_overview(details: JobDetails, changed_ms: int, now_ms: int) -> Json:
     """An item of `/jobs/overview`."""
     states = Counter(subtask.state for vertex in details.vertices for subtask in vertex.subtasks)
     tasks = {state.lower(): states.get(state, 0) for state in (*ExecutionState, *_FLINK_ONLY_TASK_STATES)}
@@ -39,7 +40,7 @@ def job_overview(details: pb.JobDetails, changed_ms: int, now_ms: int) -> Json:
     }
 
 
-def _restarts(details: pb.JobDetails) -> Json:
+def _restarts(details: JobDetails) -> Json:
     """How often the job was restarted, and what for the last time, or why it failed."""
     return {
         "restarts": details.restarts,
@@ -47,7 +48,7 @@ def _restarts(details: pb.JobDetails) -> Json:
     }
 
 
-def job(details: pb.JobDetails, now_ms: int) -> Json:
+def job(details: JobDetails, now_ms: int) -> Json:
     """`/jobs/:jobid`."""
     vertices = [_vertex_in_job(vertex, now_ms) for vertex in details.vertices]
     return {
@@ -78,11 +79,11 @@ def job(details: pb.JobDetails, now_ms: int) -> Json:
     }
 
 
-def _max_parallelism(details: pb.JobDetails) -> int:
+def _max_parallelism(details: JobDetails) -> int:
     return int(details.configuration.get("pipeline.max-parallelism", "-1"))
 
 
-def _vertex_in_job(vertex: pb.VertexStatus, now_ms: int) -> Json:
+def _vertex_in_job(vertex: VertexStatus, now_ms: int) -> Json:
     start = min((s.start_time for s in vertex.subtasks if s.start_time), default=0)
     ended = all(s.end_time for s in vertex.subtasks)
     end = max((s.end_time for s in vertex.subtasks), default=0) if ended else 0
@@ -92,7 +93,7 @@ def _vertex_in_job(vertex: pb.VertexStatus, now_ms: int) -> Json:
         "name": vertex.name,
         "maxParallelism": vertex.max_parallelism,
         "parallelism": vertex.parallelism,
-        "status": vertex_state([ExecutionState(s.state) for s in vertex.subtasks]),
+        "status": vertex_state([s.state for s in vertex.subtasks]),
         "start-time": start or -1,
         "end-time": end or -1,
         "duration": _duration(start, end, now_ms),
@@ -120,7 +121,7 @@ def vertex_state(states: list[ExecutionState]) -> ExecutionState:
     return max((s for s in states if s in _BY_PROGRESS), key=_BY_PROGRESS.index, default=ExecutionState.CREATED)
 
 
-def vertex(status: pb.VertexStatus, now_ms: int) -> Json:
+def vertex(status: VertexStatus, now_ms: int) -> Json:
     """`/jobs/:jobid/vertices/:vertexid`."""
     return {
         "id": status.id,
@@ -148,7 +149,7 @@ def vertex(status: pb.VertexStatus, now_ms: int) -> Json:
     }
 
 
-def _state_durations(subtask: pb.Subtask, now_ms: int) -> dict[str, int]:
+def _state_durations(subtask: SubtaskStatus, now_ms: int) -> dict[str, int]:
     entered = sorted((time, state) for state, time in subtask.state_times.items() if time)
     durations = {state.value: -1 for state in ExecutionState if not state.is_terminal}
     ends = [time for time, _ in entered[1:]] + [now_ms]
@@ -158,9 +159,9 @@ def _state_durations(subtask: pb.Subtask, now_ms: int) -> dict[str, int]:
     return durations
 
 
-def exceptions(details: pb.JobDetails, limit: int) -> Json:
+def exceptions(details: JobDetails, limit: int) -> Json:
     """`/jobs/:jobid/exceptions`: the root causes, newest first, each with what failed along with it."""
-    hosts = {(v.id, s.index): s.host for v in details.vertices for s in v.subtasks}
+    hosts: dict[tuple[str, int], str] = {(v.id, s.index): s.host for v in details.vertices for s in v.subtasks}
     entries = [
         {
             **_failure(failure, hosts),
@@ -178,7 +179,7 @@ def exceptions(details: pb.JobDetails, limit: int) -> Json:
     }
 
 
-def _failure(failure: pb.TaskFailure, hosts: dict[tuple[str, int], str]) -> Json:
+def _failure(failure: TaskFailure, hosts: dict[tuple[str, int], str]) -> Json:
     of_task = bool(failure.task_name)
     return {
         "exceptionName": _class_name(failure.exception),
@@ -203,7 +204,7 @@ def _class_name(exception: str) -> str:
     return name if name.replace(".", "_").isidentifier() else exception
 
 
-def job_config(details: pb.JobDetails) -> Json:
+def job_config(details: JobDetails) -> Json:
     """`/jobs/:jobid/config`."""
     return {
         "jid": details.job_id,
@@ -224,7 +225,7 @@ class _PlainUnpickler(pickle.Unpickler):
         raise pickle.UnpicklingError(f"{module}.{name} is not plain data")
 
 
-def accumulators(details: pb.JobDetails) -> Json:
+def accumulators(details: JobDetails) -> Json:
     """`/jobs/:jobid/accumulators`, and the counters of its tasks so far.
 
     Values that are not plain data are only given as they were serialized.
@@ -240,9 +241,7 @@ def accumulators(details: pb.JobDetails) -> Json:
             *({"name": a.name, "type": a.kind, "value": _plain_value(a.value)} for a in details.accumulators),
             *({"name": name, "type": "Counter", "value": str(count)} for name, count in counted.items()),
         ],
-        "serialized-user-task-accumulators": {
-            a.name: base64.b64encode(a.value).decode() for a in details.accumulators
-        },
+        "serialized-user-task-accumulators": {a.name: base64.b64encode(a.value).decode() for a in details.accumulators},
     }
 
 
@@ -258,7 +257,7 @@ def _counts(states: Iterable[str]) -> dict[str, int]:
     return {state: found.get(state, 0) for state in (*map(str, ExecutionState), *_FLINK_ONLY_TASK_STATES)}
 
 
-def _metrics(metrics: list[pb.TaskMetrics]) -> Json:
+def _metrics(metrics: list[TaskMetrics]) -> Json:
     return {
         "read-bytes": sum(m.bytes_in for m in metrics),
         "read-bytes-complete": True,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from millstream.core.clock import Instant
+from millstream.core.jobs.failures import TaskFailure
 from millstream.jobmanager.checkpoints import answers
 from millstream.jobmanager.checkpoints import events as ev
 from millstream.jobmanager.checkpoints.coordinator_state import CoordinatorState
@@ -68,7 +69,7 @@ def _consequences(
     return []
 
 
-def fail_job(state: CoordinatorState, message: str, cause: object | None = None) -> list[ev.Effect]:
+def fail_job(state: CoordinatorState, message: str, cause: TaskFailure | None = None) -> list[ev.Effect]:
     """Has the job restart, unless it is about to anyway."""
     if state.failing:
         return []

@@ -5,7 +5,7 @@ from __future__ import annotations
 from millstream.jobmanager.checkpoints import events as ev
 from millstream.jobmanager.checkpoints.failures import CheckpointFailureReason
 from millstream.jobmanager.checkpoints.model import CheckpointId
-from millstream.jobmanager.checkpoints.requests import Request
+from millstream.jobmanager.checkpoints.policies.requests import Request
 
 
 def done(request: Request, checkpoint_id: CheckpointId, pointer: str) -> list[ev.Effect]:

@@ -15,7 +15,7 @@ from millstream.jobmanager.checkpoints.coordinator_state import CoordinatorState
 from millstream.jobmanager.checkpoints.failures import CheckpointFailureReason as Reason
 from millstream.jobmanager.checkpoints.model import CheckpointId, CompletedCheckpoint
 from millstream.jobmanager.checkpoints.pending import PendingCheckpoint, Phase
-from millstream.jobmanager.checkpoints.requests import Origin
+from millstream.jobmanager.checkpoints.policies.requests import Origin
 
 
 class Completion:

@@ -40,9 +40,9 @@ from millstream.jobmanager.checkpoints.coordinator_state import CoordinatorState
 from millstream.jobmanager.checkpoints.failures import CheckpointFailureReason as Reason
 from millstream.jobmanager.checkpoints.finished_consumers import waits_for_producers
 from millstream.jobmanager.checkpoints.model import CheckpointId, CompletedCheckpoint, TaskRef, TaskSnapshot
-from millstream.jobmanager.checkpoints.options import checkpoint_options, savepoint_options
 from millstream.jobmanager.checkpoints.pending import PendingCheckpoint, Phase
-from millstream.jobmanager.checkpoints.requests import Origin, Request
+from millstream.jobmanager.checkpoints.policies.options import checkpoint_options, savepoint_options
+from millstream.jobmanager.checkpoints.policies.requests import Origin, Request
 from millstream.jobmanager.checkpoints.settings import CheckpointSettings
 from millstream.jobmanager.checkpoints.union_lists import divided_union, refuse
 from millstream.jobmanager.failover.topology import JobTopology, Subtask

@@ -6,17 +6,17 @@ from collections.abc import Sequence
 
 from millstream.core.clock import Instant
 from millstream.jobmanager.checkpoints import events as ev
-from millstream.jobmanager.checkpoints.commits import CommitRetries
 from millstream.jobmanager.checkpoints.failures import CheckpointFailureReason as Reason
 from millstream.jobmanager.checkpoints.failures import FailureCounter
 from millstream.jobmanager.checkpoints.model import CompletedCheckpoint
-from millstream.jobmanager.checkpoints.options import checkpoint_options
 from millstream.jobmanager.checkpoints.pending import PendingCheckpoint
-from millstream.jobmanager.checkpoints.requests import Request, RequestQueue
+from millstream.jobmanager.checkpoints.policies.commits import CommitRetries
+from millstream.jobmanager.checkpoints.policies.options import checkpoint_options
+from millstream.jobmanager.checkpoints.policies.requests import Request, RequestQueue
+from millstream.jobmanager.checkpoints.policies.retention import CompletedCheckpoints
 from millstream.jobmanager.checkpoints.settings import CheckpointSettings
 from millstream.jobmanager.checkpoints.statistics.statistics import CheckpointStatistics
 from millstream.jobmanager.checkpoints.stopping import StopWithSavepoint
-from millstream.jobmanager.checkpoints.store import CompletedCheckpoints
 from millstream.jobmanager.checkpoints.tasks import TaskTable
 from millstream.jobmanager.checkpoints.under_way import CheckpointsUnderWay
 from millstream.jobmanager.failover.topology import JobTopology

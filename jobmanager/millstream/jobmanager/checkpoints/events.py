@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
+from millstream.core.jobs.failures import TaskFailure
 from millstream.core.jobs.ids import AttemptId
 from millstream.jobmanager.checkpoints.failures import CheckpointFailureReason
 from millstream.jobmanager.checkpoints.model import (
@@ -102,7 +103,7 @@ class EnumeratorsFailed:
 
     checkpoint_id: CheckpointId
     message: str
-    cause: object | None = None
+    cause: TaskFailure | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,13 +120,13 @@ class Acknowledged:
 
 @dataclass(frozen=True, slots=True)
 class Declined:
-    """A task cannot take the snapshot, or could not write it. `cause` is what was raised in it, opaque here."""
+    """A task cannot take the snapshot, or could not write it. `cause` is what was raised in it."""
 
     checkpoint_id: CheckpointId
     attempt_id: AttemptId
     reason: CheckpointFailureReason
     message: str
-    cause: object | None = None
+    cause: TaskFailure | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -291,7 +292,7 @@ class FailJob:
     """
 
     message: str
-    cause: object | None = None
+    cause: TaskFailure | None = None
 
 
 @dataclass(frozen=True, slots=True)

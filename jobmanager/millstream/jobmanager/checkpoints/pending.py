@@ -16,7 +16,7 @@ from millstream.jobmanager.checkpoints.model import (
     TaskRef,
     TaskSnapshot,
 )
-from millstream.jobmanager.checkpoints.requests import Request
+from millstream.jobmanager.checkpoints.policies.requests import Request
 
 
 class Phase(Enum):

@@ -19,7 +19,7 @@ from millstream.jobmanager.checkpoints.coordinator_state import CoordinatorState
 from millstream.jobmanager.checkpoints.failures import CheckpointFailureReason as Reason
 from millstream.jobmanager.checkpoints.model import TaskSnapshot
 from millstream.jobmanager.checkpoints.pending import PendingCheckpoint
-from millstream.jobmanager.checkpoints.requests import Origin
+from millstream.jobmanager.checkpoints.policies.requests import Origin
 
 
 @dataclass(frozen=True, slots=True)

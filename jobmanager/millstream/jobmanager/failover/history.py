@@ -9,45 +9,13 @@ and `truncated` says so, as Flink's REST does.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 from millstream.core.jobs.failure_kinds import FailureKind
+from millstream.core.jobs.failures import TaskFailure
 from millstream.core.logs.tracebacks import shortened
-from millstream.jobmanager.failover.topology import Subtask
 
 _CONCURRENT = 4 * 1024  # characters
-
-
-@dataclass(frozen=True, slots=True)
-class Failure:
-    """One failure, as users should see it."""
-
-    exception: str
-    stacktrace: str
-    timestamp_ms: int
-    subtask: Subtask | None = None
-    attempt: int = 0
-    task_name: str = ""
-    operator_name: str = ""
-    endpoint: str = ""
-    task_manager: str = ""
-    record: str = ""
-    labels: Mapping[str, str] = field(default_factory=dict)
-    kind: FailureKind = FailureKind.ORDINARY
-    signature: str = ""
-    records: int = 0
-    times: int = 0
-
-    @property
-    def echo(self) -> bool:
-        """Whether it only tells of another failure."""
-        return self.kind is FailureKind.PEER_LOST
-
-    @property
-    def crashed(self) -> bool:
-        """Whether a process ended by itself."""
-        return self.kind is FailureKind.CRASHED
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,17 +25,31 @@ class RootCause:
     `restart` is the number of the restart that it led to, from 1 on; 0 when it led to none.
     """
 
-    failure: Failure
-    concurrent: tuple[Failure, ...] = ()
+    failure: TaskFailure
+    concurrent: tuple[TaskFailure, ...] = ()
     dropped: int = 0
     restart: int = 0
     restart_delay_ms: int = 0
 
+    def as_failure(self) -> TaskFailure:
+        """All of it in one, as others are told."""
+        return replace(
+            self.failure,
+            concurrent=self.concurrent,
+            restart=self.restart,
+            restart_delay_ms=self.restart_delay_ms,
+        )
 
-def _in_short(failure: Failure) -> Failure:
+
+def _in_short(failure: TaskFailure) -> TaskFailure:
     """One of many that failed together: of those that tell the same, one at length is enough."""
-    stacktrace, exception = shortened(failure.stacktrace, _CONCURRENT), shortened(failure.exception, _CONCURRENT)
-    return replace(failure, stacktrace=stacktrace, exception=exception)
+    traceback, exception = shortened(failure.traceback, _CONCURRENT), shortened(failure.exception, _CONCURRENT)
+    return replace(failure, traceback=traceback, exception=exception)
+
+
+def _is_echo(failure: TaskFailure) -> bool:
+    """Whether it only tells of another failure."""
+    return failure.kind is FailureKind.PEER_LOST
 
 
 class ExceptionHistory:
@@ -94,7 +76,7 @@ class ExceptionHistory:
         """The newest root cause."""
         return self._entries[-1] if self._entries else None
 
-    def failed(self, failure: Failure) -> None:
+    def failed(self, failure: TaskFailure) -> None:
         """Records a failure: a new root cause, or a concurrent one while the last is still being handled."""
         if not self._handling or not self._entries:
             self._truncated = self._truncated or len(self._entries) == self._entries.maxlen
@@ -103,7 +85,7 @@ class ExceptionHistory:
             return
         entry = self._entries[-1]
         concurrent = (*entry.concurrent, _in_short(failure))
-        if entry.failure.echo and not failure.echo:
+        if _is_echo(entry.failure) and not _is_echo(failure):
             concurrent, entry = (_in_short(entry.failure), *entry.concurrent), replace(entry, failure=failure)
         kept = concurrent[: self._max_concurrent]
         dropped = entry.dropped + len(concurrent) - len(kept)

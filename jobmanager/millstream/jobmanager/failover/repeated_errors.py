@@ -30,7 +30,8 @@ from dataclasses import dataclass
 from typing import assert_never
 
 from millstream.core.jobs.failure_kinds import FailureKind
-from millstream.jobmanager.failover.history import Failure
+from millstream.core.jobs.failures import TaskFailure
+from millstream.core.jobs.ids import VertexId
 from millstream.jobmanager.failover.topology import Subtask
 
 LIMIT_OPTION = "restart-strategy.same-error-limit"
@@ -63,7 +64,7 @@ class RepeatedErrors:
         self._counted: set[str] = set()
         self._restore_points: dict[Subtask, int] = {}
 
-    def failed(self, failure: Failure) -> int:
+    def failed(self, failure: TaskFailure) -> int:
         """Counts a failure; answers how often in a row it is the same error at the same record, 0 if not counted."""
         if not _is_countable(failure):
             return 0
@@ -78,7 +79,7 @@ class RepeatedErrors:
             self._counts[record] = self._count(times, failure)
         return times
 
-    def times(self, failure: Failure) -> int:
+    def times(self, failure: TaskFailure) -> int:
         """What `failed` would answer."""
         if not _is_countable(failure):
             return 0
@@ -88,7 +89,7 @@ class RepeatedErrors:
             return 1
         return known.times if record in self._counted else known.times + 1
 
-    def is_too_many(self, failure: Failure) -> bool:
+    def is_too_many(self, failure: TaskFailure) -> bool:
         """Whether the job has to fail with this one."""
         return 0 < self.limit <= self.times(failure)
 
@@ -107,17 +108,23 @@ class RepeatedErrors:
         for subtask in subtasks:
             self._restore_points.pop(subtask, None)
 
-    def _count(self, times: int, failure: Failure) -> _Count:
-        if failure.crashed or failure.subtask is None:
+    def _count(self, times: int, failure: TaskFailure) -> _Count:
+        if is_crash(failure) or not failure.vertex_id:
             return _Count(times, None, 1)
-        restore_point = self._restore_points.get(failure.subtask)
+        subtask = Subtask(VertexId(failure.vertex_id), failure.subtask)
+        restore_point = self._restore_points.get(subtask)
         if restore_point is None:
-            return _Count(times, failure.subtask, failure.records)
+            return _Count(times, subtask, failure.records)
         # Right behind a checkpoint, as at the end of a bounded input, the next one is no progress without a new record.
-        return _Count(times, failure.subtask, max(failure.records - restore_point, 1))
+        return _Count(times, subtask, max(failure.records - restore_point, 1))
 
 
-def _is_countable(failure: Failure) -> bool:
+def is_crash(failure: TaskFailure) -> bool:
+    """Whether a process ended by itself."""
+    return failure.kind is FailureKind.CRASHED
+
+
+def _is_countable(failure: TaskFailure) -> bool:
     match failure.kind:
         case FailureKind.ORDINARY:
             return bool(failure.signature)
@@ -135,14 +142,13 @@ def _furthest(count: _Count, records: Mapping[Subtask, int]) -> int:
     return records.get(count.subtask, -1)
 
 
-def _error(failure: Failure) -> _Error:
-    if failure.crashed:
+def _error(failure: TaskFailure) -> _Error:
+    if is_crash(failure):
         return _CRASH
-    vertex = failure.subtask.vertex_id if failure.subtask is not None else ""
-    return failure.signature, vertex, failure.operator_name
+    return failure.signature, failure.vertex_id, failure.operator_name
 
 
-def _place(failure: Failure) -> str:
-    if failure.crashed:
+def _place(failure: TaskFailure) -> str:
+    if is_crash(failure):
         return ""
     return _VARYING.sub("", failure.record or failure.exception)

@@ -7,14 +7,21 @@ from collections.abc import Callable, Mapping
 
 from millstream.core.clock import Clock
 from millstream.core.jobs.failure_kinds import FailureKind
+from millstream.core.jobs.failures import TaskFailure
 from millstream.core.jobs.graph import JobGraph
 from millstream.core.jobs.ids import VertexId
+from millstream.core.messages.sources import (
+    EnumeratorsCommand,
+    EnumeratorsMessage,
+    SourceToEnumerate,
+    StartEnumerators,
+    Stop,
+)
 from millstream.core.processes.child import Child, ChildThread
 from millstream.core.processes.job_process import start_job_process
 from millstream.core.processes.supervised_child import SupervisedChild
 from millstream.core.settings.configuration import Configuration
-from millstream.proto import status_pb2
-from millstream.proto import taskmanager_pb2 as pb
+from millstream.core.wire.pipes import ENUMERATORS_COMMAND, ENUMERATORS_MESSAGE
 
 _LOGGING = ("logging.", "env.log.", "execution.local.log-file")
 _STOP_GRACE = 2.0
@@ -28,7 +35,7 @@ class EnumeratorProcess:
         graph: JobGraph,
         configuration: Configuration,
         artifact_address: str,
-        on_message: Callable[[pb.EnumeratorsMessage], None],
+        on_message: Callable[[EnumeratorsMessage], None],
         on_progress: Callable[[str], None],
         clock: Clock,
         states: Mapping[VertexId, bytes] | None = None,
@@ -40,53 +47,41 @@ class EnumeratorProcess:
         self._on_progress = on_progress
         self._clock = clock
         self._states = states or {}
-        stop = pb.EnumeratorsCommand()
-        stop.stop.SetInParent()
-        self._child = SupervisedChild(self._launch, stop.SerializeToString(), _STOP_GRACE)
+        self._child = SupervisedChild(self._launch, ENUMERATORS_COMMAND.to_bytes(Stop()), _STOP_GRACE)
 
     async def run(self) -> None:
         """From the environment to the process's end; an end that was not asked for fails the job."""
-        start = pb.StartEnumerators(
-            job_id=self._graph.job_id,
-            configuration=self._graph.configuration,
-            sources=[
-                pb.SourceToEnumerate(
-                    vertex_id=v.id,
-                    name=v.name,
-                    parallelism=v.parallelism,
-                    source=v.source,
-                    state=self._states.get(v.id, b""),
-                )
-                for v in self._graph.vertices
-                if v.source
-            ],
+        sources = tuple(
+            SourceToEnumerate(v.id, v.name, v.parallelism, v.source, self._states.get(v.id, b""))
+            for v in self._graph.vertices
+            if v.source
         )
         reason = await self._child.run(
-            pb.EnumeratorsCommand(start=start).SerializeToString(),
-            lambda raw: self._on_message(pb.EnumeratorsMessage.FromString(raw)),
+            ENUMERATORS_COMMAND.to_bytes(StartEnumerators(self._graph.job_id, sources, self._graph.configuration)),
+            lambda raw: self._on_message(ENUMERATORS_MESSAGE.from_bytes(raw)),
         )
         if not self._child.is_stopping:
             self._fail(f"split enumerators: {reason}")
 
-    def send(self, command: pb.EnumeratorsCommand) -> None:
+    def send(self, command: EnumeratorsCommand) -> None:
         """Passes an event to the enumerators."""
-        self._child.send(command.SerializeToString())
+        self._child.send(ENUMERATORS_COMMAND.to_bytes(command))
 
     async def stop(self) -> None:
         """Ends the process. Returns when it is gone."""
         await self._child.stop()
 
     def _fail(self, reason: str) -> None:
-        failure = status_pb2.TaskFailure(
+        failure = TaskFailure(
             job_id=self._graph.job_id,
             task_name="split enumerators",
             exception=reason,
             traceback=reason,
             timestamp=self._clock.now_ms(),
             final=self._child.is_impossible,
-            kind=FailureKind.CRASHED.value if self._child.crashed else FailureKind.ORDINARY.value,
+            kind=FailureKind.CRASHED if self._child.crashed else FailureKind.ORDINARY,
         )
-        self._on_message(pb.EnumeratorsMessage(failure=failure))
+        self._on_message(failure)
 
     def _logging_options(self) -> dict[str, str]:
         """As this process logs; none of them is a secret, so they may be on a command line."""

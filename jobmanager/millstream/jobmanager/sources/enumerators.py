@@ -20,29 +20,53 @@ import socket
 import sys
 import threading
 from collections.abc import Callable
-from typing import Any
+from dataclasses import replace
+from functools import partial
+from typing import Any, assert_never
 
 from millstream.core.clock import Clock, SystemClock
 from millstream.core.errors import UnrecoverableError
+from millstream.core.jobs.failures import TaskFailure
+from millstream.core.jobs.ids import NO_JOB, JobId, VertexId
 from millstream.core.logs.log_files import bound_output
 from millstream.core.logs.logs import set_up_logging
 from millstream.core.logs.tracebacks import error_signature, one_line, user_traceback
+from millstream.core.messages.checkpoints import CheckpointNotice
+from millstream.core.messages.sources import (
+    Custom,
+    EnumeratorEvent,
+    EnumeratorsCommand,
+    EnumeratorsMessage,
+    EnumeratorsSnapshot,
+    NoMoreSplits,
+    ReaderEvent,
+    Ready,
+    Registered,
+    ResetSource,
+    SnapshotEnumerators,
+    SourceToEnumerate,
+    SplitRequest,
+    Splits,
+    SplitsReturned,
+    StartEnumerators,
+    Stop,
+)
 from millstream.core.pickling import load_program, to_bytes
 from millstream.core.processes.control_pipe import ControlPipe, end_with_parent
 from millstream.core.processes.forking import leave_if_forked, loops_start_here
 from millstream.core.settings.configuration import Configuration
+from millstream.core.wire.pipes import ENUMERATORS_COMMAND, ENUMERATORS_MESSAGE
 from millstream.datastream.connectors.base import Source, SplitEnumerator, SplitEnumeratorContext
 from millstream.datastream.connectors.errors import ConnectorError
-from millstream.proto import status_pb2
-from millstream.proto import taskmanager_pb2 as pb
 
 log = logging.getLogger(__name__)
+_ALL = VertexId("")  # whose work is no single source's
 
 
 class EnumeratorContext(SplitEnumeratorContext[Any]):
     """One enumerator's way out."""
 
-    def __init__(self, enumerators: Enumerators, job_id: str, source: pb.SourceToEnumerate) -> None:
+    def __init__(self, enumerators: Enumerators, job_id: JobId, source: SourceToEnumerate) -> None:
         self._enumerators = enumerators
         self._job_id = job_id
         self._vertex_id = source.vertex_id
@@ -60,17 +84,15 @@ class EnumeratorContext(SplitEnumeratorContext[Any]):
 
     def assign_splits(self, splits: list[Any], subtask: int) -> None:
         """Gives splits to a reader."""
-        self._send(subtask, splits=to_bytes(splits))
+        self._send(subtask, Splits(to_bytes(splits)))
 
     def signal_no_more_splits(self, subtask: int) -> None:
         """Tells a reader that it has all its splits."""
-        event = self._event(subtask)
-        event.no_more_splits.SetInParent()
-        self._pass_on(event)
+        self._send(subtask, NoMoreSplits())
 
     def send_event_to_reader(self, subtask: int, event: Any) -> None:
         """Sends anything picklable to a reader."""
-        self._send(subtask, custom=to_bytes(event))
+        self._send(subtask, Custom(to_bytes(event)))
 
     def call_async(self, work: Callable[[], Any], then: Callable[[Any, BaseException | None], None]) -> None:
         """Runs blocking work on another thread, and its continuation on the enumerators'."""
@@ -84,69 +106,56 @@ class EnumeratorContext(SplitEnumeratorContext[Any]):
 
         threading.Thread(target=run, daemon=True).start()
 
-    def _event(self, subtask: int) -> pb.EnumeratorEvent:
-        if subtask not in self.readers and not self.is_over:
+    def _send(self, subtask: int, kind: Splits | NoMoreSplits | Custom) -> None:
+        if self.is_over:
+            return  # an enumerator that was reset has no readers any more
+        if subtask not in self.readers:
             raise ConnectorError(
                 f"there is no reader {subtask}: splits and events reach only those that have registered, of "
                 f"{self._parallelism} now {sorted(self.readers)}; see registered_readers() and add_reader()"
             )
-        return pb.EnumeratorEvent(job_id=self._job_id, vertex_id=self._vertex_id, subtask=subtask)
-
-    def _send(self, subtask: int, **content: bytes) -> None:
-        event = self._event(subtask)
-        for name, value in content.items():
-            setattr(event, name, value)
-        self._pass_on(event)
-
-    def _pass_on(self, event: pb.EnumeratorEvent) -> None:
-        if not self.is_over:  # an enumerator that was reset has no readers any more
-            self._enumerators.send(pb.EnumeratorsMessage(event=event))
+        self._enumerators.send(EnumeratorEvent(self._job_id, self._vertex_id, subtask, kind))
 
 
 class Enumerators:
     """All enumerators of a job, on one thread."""
 
-    def __init__(self, send: Callable[[pb.EnumeratorsMessage], None], clock: Clock) -> None:
+    def __init__(self, send: Callable[[EnumeratorsMessage], None], clock: Clock) -> None:
         loops_start_here()
         self.send = send
         self._clock = clock
-        self._work: queue.SimpleQueue[tuple[str, Callable[[], None]] | None] = queue.SimpleQueue()
-        self._enumerators: dict[str, tuple[SplitEnumerator[Any], EnumeratorContext]] = {}
-        self._sources: dict[str, pb.SourceToEnumerate] = {}
-        self._started: set[str] = set()
-        self._names: dict[str, str] = {}
-        self._job_id = ""
+        self._work: queue.SimpleQueue[tuple[VertexId, Callable[[], None]] | None] = queue.SimpleQueue()
+        self._enumerators: dict[VertexId, tuple[SplitEnumerator[Any], EnumeratorContext]] = {}
+        self._sources: dict[VertexId, SourceToEnumerate] = {}
+        self._started: set[VertexId] = set()
+        self._job_id = NO_JOB
 
-    def later(self, vertex_id: str, work: Callable[[], None]) -> None:
+    def later(self, vertex_id: VertexId, work: Callable[[], None]) -> None:
         """Queues work of one enumerator; from any thread."""
         self._work.put((vertex_id, work))
 
-    def command(self, command: pb.EnumeratorsCommand) -> None:
+    def command(self, command: EnumeratorsCommand) -> None:
         """Queues what the job manager wants; from any thread."""
-        match command.WhichOneof("kind"):
-            case "start":
-                start = command.start
-                self._job_id = start.job_id
-                for source in start.sources:
-                    self._names[source.vertex_id] = source.name
+        match command:
+            case StartEnumerators(job_id, sources):
+                self._job_id = job_id
+                for source in sources:
                     self._sources[source.vertex_id] = source
-                    self._work.put((source.vertex_id, lambda s=source: self._start(start.job_id, s)))  # type: ignore[misc]  # the default binds the loop's variable
-                self._work.put(("", self._report_started))
-            case "reader_event":
-                event = command.reader_event
-                self._work.put((event.vertex_id, lambda: self._reader_event(event)))
-            case "snapshot":
-                checkpoint_id = command.snapshot.checkpoint_id
-                self._work.put(("", lambda: self._snapshot(checkpoint_id)))
-            case "checkpoint_notice":
-                notice = command.checkpoint_notice
+                    self.later(source.vertex_id, partial(self._start, source))
+                self.later(_ALL, self._report_started)
+            case ReaderEvent(_, vertex_id):
+                self.later(vertex_id, partial(self._reader_event, command))
+            case SnapshotEnumerators(checkpoint_id):
+                self.later(_ALL, partial(self._snapshot, checkpoint_id))
+            case CheckpointNotice():
                 for vertex_id in self._sources:
-                    self._work.put((vertex_id, lambda v=vertex_id: self._notify(v, notice)))  # type: ignore[misc]  # the default binds the loop's variable
-            case "reset":
-                reset = command.reset
-                self._work.put((reset.vertex_id, lambda: self._reset(reset)))
-            case _:
+                    self.later(vertex_id, partial(self._notify, vertex_id, command))
+            case ResetSource(vertex_id, state):
+                self.later(vertex_id, partial(self._reset, vertex_id, state))
+            case Stop():
                 self._work.put(None)
+            case _:
+                assert_never(command)
 
     def run(self) -> None:
         """Works until told to stop; what an enumerator raises fails the job."""
@@ -163,11 +172,11 @@ class Enumerators:
                 enumerator.close()
             except BaseException as error:
                 leave_if_forked(error)
-                log.exception("closing the enumerator of %s failed", self._names.get(vertex_id, vertex_id))
+                log.exception("closing the enumerator of %s failed", self._sources[vertex_id].name)
             leave_if_forked()
 
-    def _start(self, job_id: str, source: pb.SourceToEnumerate) -> None:
-        context = EnumeratorContext(self, job_id, source)
+    def _start(self, source: SourceToEnumerate) -> None:
+        context = EnumeratorContext(self, self._job_id, source)
         loaded: Source[Any] = load_program(source.source, f"the source '{source.name}'")
         if source.state:
             enumerator = loaded.restore_enumerator(context, pickle.loads(source.state))
@@ -180,70 +189,70 @@ class Enumerators:
     def _report_started(self) -> None:
         """Not when one could not be started: the job restarts with another enumerator process, and waits for that."""
         if self._started == self._sources.keys():
-            self.send(_ready())
+            self.send(Ready())
 
-    def _reader_event(self, event: pb.ReaderEvent) -> None:
+    def _reader_event(self, event: ReaderEvent) -> None:
         if event.vertex_id not in self._enumerators:
             return  # its start failed, and so does the job
         enumerator, context = self._enumerators[event.vertex_id]
-        kind = event.WhichOneof("kind")
-        if kind in ("split_request", "custom") and event.subtask not in context.readers:
-            return  # of a reader that is gone: the one in its place registers before it asks
-        match kind:
-            case "registered":
+        match event.kind:
+            case Registered():
                 context.readers.add(event.subtask)
                 enumerator.add_reader(event.subtask)
-            case "split_request":
-                enumerator.handle_split_request(event.subtask, event.split_request)
-            case "custom":
-                enumerator.handle_source_event(event.subtask, pickle.loads(event.custom))
-            case "splits_returned":
+            case SplitsReturned(returned):
                 context.readers.discard(event.subtask)
-                if splits := pickle.loads(event.splits_returned):
+                if splits := pickle.loads(returned):
                     enumerator.add_splits_back(splits, event.subtask)
-                self.send(_ready())
+                self.send(Ready())
+            case SplitRequest() | Custom() if event.subtask not in context.readers:
+                pass  # of a reader that is gone: the one in its place registers before it asks
+            case SplitRequest(host):
+                enumerator.handle_split_request(event.subtask, host)
+            case Custom(custom):
+                enumerator.handle_source_event(event.subtask, pickle.loads(custom))
+            case _:
+                assert_never(event.kind)
 
     def _snapshot(self, checkpoint_id: int) -> None:
         """All enumerators at one moment; what cannot be captured fails the checkpoint, not the job."""
-        answer = pb.EnumeratorsSnapshot(checkpoint_id=checkpoint_id)
+        states: dict[str, bytes] = {}
+        told, failure = "", None
         for vertex_id, (enumerator, _) in self._enumerators.items():
             try:
-                answer.states[vertex_id] = to_bytes(enumerator.snapshot_state(checkpoint_id))
+                states[vertex_id] = to_bytes(enumerator.snapshot_state(checkpoint_id))
             except BaseException as error:
                 leave_if_forked(error)
-                log.exception("the enumerator of %s could not be captured", self._names[vertex_id])
-                answer.error = f"{self._names[vertex_id]} (split enumerator): {one_line(error)}"
-                answer.failure.CopyFrom(self._described(vertex_id, error))
+                failure = self._described(vertex_id, error)
+                log.exception("the enumerator of %s could not be captured", failure.operator_name)
+                told = f"{failure.task_name}: {failure.exception}"
             leave_if_forked()
-        self.send(pb.EnumeratorsMessage(snapshotted=answer))
+        self.send(EnumeratorsSnapshot(checkpoint_id, states, told, failure))
 
-    def _notify(self, vertex_id: str, notice: pb.CheckpointNotice) -> None:
+    def _notify(self, vertex_id: VertexId, notice: CheckpointNotice) -> None:
         enumerator, _ = self._enumerators.get(vertex_id, (None, None))
         notify = getattr(enumerator, "notify_checkpoint_complete", None)
         if notify is not None and notice.completed:
             notify(notice.checkpoint_id)
 
-    def _reset(self, reset: pb.ResetSource) -> None:
+    def _reset(self, vertex_id: VertexId, state: bytes) -> None:
         """A new enumerator from the state, in place of the one that is there."""
-        enumerator, context = self._enumerators.pop(reset.vertex_id, (None, None))
+        enumerator, context = self._enumerators.pop(vertex_id, (None, None))
         if enumerator is not None and context is not None:
             context.is_over = True
             enumerator.close()
-        source = pb.SourceToEnumerate()
-        source.CopyFrom(self._sources[reset.vertex_id])
-        source.state = reset.state
-        self._start(self._job_id, source)
-        self.send(_ready())
+        self._start(replace(self._sources[vertex_id], state=state))
+        self.send(Ready())
 
-    def _fail(self, vertex_id: str, error: BaseException) -> None:
-        self.send(pb.EnumeratorsMessage(failure=self._described(vertex_id, error)))
+    def _fail(self, vertex_id: VertexId, error: BaseException) -> None:
+        self.send(self._described(vertex_id, error))
 
-    def _described(self, vertex_id: str, error: BaseException) -> status_pb2.TaskFailure:
-        return status_pb2.TaskFailure(
+    def _described(self, vertex_id: VertexId, error: BaseException) -> TaskFailure:
+        name = self._sources[vertex_id].name if vertex_id in self._sources else ""
+        return TaskFailure(
             job_id=self._job_id,
             vertex_id=vertex_id,
-            task_name=f"{self._names.get(vertex_id, '')} (split enumerator)",
-            operator_name=self._names.get(vertex_id, ""),
+            task_name=f"{name} (split enumerator)",
+            operator_name=name,
             exception=one_line(error),
             traceback=user_traceback(error),
             timestamp=self._clock.now_ms(),
@@ -252,24 +261,18 @@ class Enumerators:
         )
 
 
-def _ready() -> pb.EnumeratorsMessage:
-    message = pb.EnumeratorsMessage()
-    message.ready.SetInParent()
-    return message
-
-
-def run_enumerators(pipe: ControlPipe) -> None:
-    """Works until told to stop, or until the job manager is gone."""
-    enumerators = Enumerators(lambda message: pipe.send(message.SerializeToString()), SystemClock())
+def run_enumerators(pipe: ControlPipe, when_alone: Callable[[], None] | None = None) -> None:
+    """Works on this thread until told to stop. When the job manager is gone it does `when_alone`, or else stops."""
+    enumerators = Enumerators(lambda message: pipe.send(ENUMERATORS_MESSAGE.to_bytes(message)), SystemClock())
     pipe.start(
-        lambda raw: enumerators.command(pb.EnumeratorsCommand.FromString(raw)),
-        lambda: enumerators.command(pb.EnumeratorsCommand()),
+        lambda raw: enumerators.command(ENUMERATORS_COMMAND.from_bytes(raw)),
+        when_alone or (lambda: enumerators.command(Stop())),
     )
     enumerators.run()
 
 
 def main() -> int:
-    """Reads commands on the control thread, works on this one."""
+    """A process of its own, which ends at once when the job manager is gone."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--control-fd", type=int, required=True)
     parser.add_argument("--job", default="")
@@ -280,10 +283,7 @@ def main() -> int:
     configuration = Configuration(json.loads(arguments.logging))
     bound_output(configuration, owner=False)
     set_up_logging("enumerators", configuration, lambda: arguments.job)
-    pipe = ControlPipe(socket.socket(fileno=arguments.control_fd))
-    enumerators = Enumerators(lambda message: pipe.send(message.SerializeToString()), SystemClock())
-    pipe.start(lambda raw: enumerators.command(pb.EnumeratorsCommand.FromString(raw)), end_with_parent)
-    enumerators.run()
+    run_enumerators(ControlPipe(socket.socket(fileno=arguments.control_fd)), end_with_parent)
     return 0
 
 

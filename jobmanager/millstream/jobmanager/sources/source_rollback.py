@@ -14,9 +14,16 @@ from collections.abc import Callable, Collection, Mapping
 
 from millstream.core.jobs.graph import JobGraph
 from millstream.core.jobs.ids import VertexId
+from millstream.core.messages.sources import (
+    EnumeratorEvent,
+    EnumeratorsCommand,
+    ReaderEvent,
+    ResetSource,
+    Splits,
+    SplitsReturned,
+)
 from millstream.jobmanager.failover.topology import Subtask
 from millstream.jobmanager.sources.split_assignments import SplitAssignments
-from millstream.proto import taskmanager_pb2 as pb
 
 log = logging.getLogger(__name__)
 _NO_SPLITS = pickle.dumps([])
@@ -31,7 +38,7 @@ class SourceRollback:
     """
 
     def __init__(
-        self, graph: JobGraph, send: Callable[[pb.EnumeratorsCommand], bool], apart: Collection[VertexId]
+        self, graph: JobGraph, send: Callable[[EnumeratorsCommand], bool], apart: Collection[VertexId]
     ) -> None:
         self._job_id = graph.job_id
         self._sources = {v.id: v.parallelism for v in graph.vertices if v.source}
@@ -46,20 +53,19 @@ class SourceRollback:
 
     @property
     def any_sources(self) -> bool:
-        """Whether the job has sources, and so a enumerator process."""
+        """Whether the job has sources, and so an enumerator process."""
         return bool(self._sources)
 
-    def to_reader(self, event: pb.EnumeratorEvent) -> bool:
+    def to_reader(self, event: EnumeratorEvent) -> bool:
         """Whether what an enumerator sent may go to its reader; splits are remembered until a checkpoint has them."""
-        vertex = VertexId(event.vertex_id)
-        if vertex in self._resetting:
+        if event.vertex_id in self._resetting:
             return False
-        reader = Subtask(vertex, event.subtask)
-        if event.WhichOneof("kind") == "splits":
-            if reader in self._returning:
-                self._give_back(reader, event.splits)
-            elif vertex in self._apart:
-                self.assignments.assigned(reader, event.splits)
+        reader = Subtask(event.vertex_id, event.subtask)
+        match event.kind:
+            case Splits(splits) if reader in self._returning:
+                self._give_back(reader, splits)
+            case Splits(splits) if event.vertex_id in self._apart:
+                self.assignments.assigned(reader, splits)
                 self._warn_of_size()
         return reader not in self._returning
 
@@ -85,8 +91,7 @@ class SourceRollback:
             taken = {reader: self.assignments.take_back(reader) for reader in readers}
             if len(readers) == parallelism:
                 self._resetting.add(vertex)
-                reset = pb.ResetSource(vertex_id=vertex, state=states.get(vertex, b""))
-                self._tell(pb.EnumeratorsCommand(reset=reset))
+                self._tell(ResetSource(vertex, states.get(vertex, b"")))
                 continue
             for reader, given in taken.items():
                 self._returning.add(reader)
@@ -116,12 +121,9 @@ class SourceRollback:
         self._returning.clear()
 
     def _give_back(self, reader: Subtask, splits: bytes) -> None:
-        event = pb.ReaderEvent(
-            job_id=self._job_id, vertex_id=reader.vertex_id, subtask=reader.index, splits_returned=splits
-        )
-        self._tell(pb.EnumeratorsCommand(reader_event=event))
+        self._tell(ReaderEvent(self._job_id, reader.vertex_id, reader.index, SplitsReturned(splits)))
 
-    def _tell(self, command: pb.EnumeratorsCommand) -> None:
+    def _tell(self, command: EnumeratorsCommand) -> None:
         if self._send(command):
             self._unconfirmed += 1
             self._confirmed.clear()

@@ -10,14 +10,19 @@ import asyncio
 import logging
 import os
 from collections.abc import Callable
-from typing import Any
+from dataclasses import replace
+from typing import Any, assert_never
 
 import grpc
 
 from millstream.core.errors import ConfigurationError, MillstreamError, UnreachableError
 from millstream.core.files.directories import work_directory
-from millstream.core.jobs.ids import AllocationId, JobId, TaskManagerId, new_id
+from millstream.core.jobs.ids import NO_ALLOCATION, NO_JOB, AllocationId, TaskManagerId, new_id
 from millstream.core.logs.log_reading import LIMIT
+from millstream.core.messages import resource_manager as rm
+from millstream.core.messages import task_manager as msg
+from millstream.core.messages.deployment import CancelTasks, DeployTasks
+from millstream.core.messages.session import Empty
 from millstream.core.processes.background import BackgroundTasks
 from millstream.core.processes.daemon import ServiceDismissed
 from millstream.core.services.leader_lookup import ConfiguredLeaders, Leader, LeaderLookup, Role
@@ -25,10 +30,11 @@ from millstream.core.services.lease import lease_seconds
 from millstream.core.services.rpc import serve, service_handler
 from millstream.core.services.session import Dialer, Session
 from millstream.core.settings.configuration import Configuration
-from millstream.core.wire.raw import raw_contract
-from millstream.proto import resourcemanager_pb2 as rm
-from millstream.proto import taskmanager_pb2 as pb
-from millstream.proto.session_pb2 import Empty
+from millstream.core.wire.contracts import (
+    TASK_MANAGER,
+    TASK_MANAGER_AT_JOB_MANAGER,
+    TASK_MANAGER_AT_RESOURCE_MANAGER,
+)
 from millstream.taskmanager.supervisor.local_state import LocalState
 from millstream.taskmanager.supervisor.slot_table import Allocation, SlotTable
 from millstream.taskmanager.supervisor.supervised_worker import SupervisedWorker
@@ -36,7 +42,7 @@ from millstream.taskmanager.supervisor.worker_logs import WorkerLogs
 
 log = logging.getLogger(__name__)
 
-JobManagerSession = Session[pb.TaskManagerMessage, pb.JobManagerCommand]
+JobManagerSession = Session[msg.TaskManagerMessage, msg.JobManagerCommand]
 ResourceManagerSession = Session[rm.TaskManagerReport, rm.TaskManagerCommand]
 
 
@@ -65,7 +71,7 @@ class TaskManagerService:
         """Listens, then keeps a session with the resource manager."""
         self._failed = asyncio.get_running_loop().create_future()
         work_directory(self._configuration)  # says at once when it cannot be used
-        handler = service_handler(pb.DESCRIPTOR.services_by_name["TaskManager"], self)
+        handler = service_handler(TASK_MANAGER, self)
         port = self._configuration.integer("taskmanager.rpc.port")
         self._server, bound = await serve(self._host, port, [handler], self._configuration, "taskmanager.rpc.port")
         self.address = f"{self._host}:{bound}"
@@ -91,26 +97,24 @@ class TaskManagerService:
         assert self._failed is not None, "start comes first"
         return await asyncio.shield(self._failed)
 
-    async def read_log(self, request: pb.ReadLogRequest, context: Any) -> pb.LogContent:
+    async def read_log(self, request: msg.ReadLogRequest, context: Any) -> msg.LogContent:
         """A piece of a log file, or the end of it."""
-        offset = request.offset if request.HasField("offset") else None
-        piece = await asyncio.to_thread(self._logs.read, request.name, offset, request.length or LIMIT)
+        piece = await asyncio.to_thread(self._logs.read, request.name, request.offset, request.length or LIMIT)
         if piece is None:
             await context.abort(grpc.StatusCode.NOT_FOUND, f"this task manager has no log '{request.name[:200]}'")
             raise AssertionError("abort raises")
-        return pb.LogContent(content=piece.content, start=piece.start, size=piece.size)
+        return msg.LogContent(piece.content, piece.start, piece.size)
 
-    async def list_logs(self, request: Empty, context: Any) -> pb.LogList:
+    async def list_logs(self, request: Empty, context: Any) -> msg.LogList:
         """Its log files and those of its workers."""
         files = await asyncio.to_thread(self._logs.files)
-        return pb.LogList(files=[pb.LogFile(name=f.name, size=f.size, modified=f.modified) for f in files])
+        return msg.LogList(tuple(msg.LogFile(f.name, f.size, f.modified) for f in files))
 
     # The resource manager
 
     async def _keep_registered(self) -> None:
         leader = Leader(self._leaders, Role.RESOURCE_MANAGER)
-        service = rm.DESCRIPTOR.services_by_name["ResourceManager"]
-        dialer = Dialer(leader, raw_contract(service, "ConnectTaskManager"), self._configuration)
+        dialer = Dialer(leader, TASK_MANAGER_AT_RESOURCE_MANAGER, self._configuration)
         reason = await dialer.keep_connected(
             "resource manager",
             self._registering,
@@ -126,16 +130,14 @@ class TaskManagerService:
     def _registering(self, session: ResourceManagerSession) -> Callable[[rm.TaskManagerCommand], None]:
         self._resource_manager = session
         session.send(
-            rm.TaskManagerReport(
-                register=rm.RegisterTaskManager(
-                    task_manager_id=self.id,
-                    host=self._host,
-                    address=self.address,
-                    cpu_cores=os.cpu_count() or 1,
-                    memory_bytes=os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
-                    slots=self._slot_status(),
-                    provider_token=os.environ.get("MILLSTREAM_PROVIDER_TOKEN", ""),
-                )
+            rm.RegisterTaskManager(
+                self.id,
+                self._host,
+                self.address,
+                cpu_cores=os.cpu_count() or 1,
+                memory_bytes=os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
+                slots=self._slot_status(),
+                provider_token=os.environ.get("MILLSTREAM_PROVIDER_TOKEN", ""),
             )
         )
         log.info("registered at the resource manager")
@@ -146,42 +148,40 @@ class TaskManagerService:
         log.warning("%s; running tasks go on, registering again", reason)
 
     def _resource_manager_command(self, command: rm.TaskManagerCommand) -> None:
-        match command.WhichOneof("kind"):
-            case "allocate":
-                self._allocate(command.allocate)
-            case "shut_down":
+        match command:
+            case rm.AllocateSlot():
+                self._allocate(command)
+            case rm.ShutDown():
                 self._fail(ServiceDismissed("the resource manager let this task manager go"))
+            case _:
+                assert_never(command)
 
     def _allocate(self, request: rm.AllocateSlot) -> None:
-        allocation_id = AllocationId(request.allocation_id)
-        refusal = self._table.allocate(
-            request.slot_index, allocation_id, JobId(request.job_id), request.job_manager_address
-        )
+        allocation_id, job_manager = request.allocation_id, request.job_manager_address
+        refusal = self._table.allocate(request.slot_index, allocation_id, request.job_id, job_manager)
         if refusal is not None:
             if self._resource_manager is not None:
-                refused = rm.SlotRefused(allocation_id=allocation_id, reason=refusal)
-                self._resource_manager.send(rm.TaskManagerReport(refused=refused))
+                self._resource_manager.send(rm.SlotRefused(allocation_id, refusal))
             return
         self._report_slots()
-        session = self._job_managers.get(request.job_manager_address)
+        session = self._job_managers.get(job_manager)
         if session is not None:
             allocation = self._table.get(allocation_id)
             if allocation is not None:
                 self._offer(session, allocation)
-        elif request.job_manager_address not in self._dialled:
-            self._dialled.add(request.job_manager_address)
-            self._background.spawn(self._keep_job_manager(request.job_manager_address))
+        elif job_manager not in self._dialled:
+            self._dialled.add(job_manager)
+            self._background.spawn(self._keep_job_manager(job_manager))
 
-    def _slot_status(self) -> list[rm.SlotStatus]:
-        return [
-            rm.SlotStatus(index=i, allocation_id=a.allocation_id if a else "", job_id=a.job_id if a else "")
+    def _slot_status(self) -> tuple[rm.SlotStatus, ...]:
+        return tuple(
+            rm.SlotStatus(i, a.allocation_id if a else NO_ALLOCATION, a.job_id if a else NO_JOB)
             for i, a in enumerate(self._table.report())
-        ]
+        )
 
     def _report_slots(self) -> None:
         if self._resource_manager is not None:
-            report = rm.SlotReport(slots=self._slot_status())
-            self._resource_manager.send(rm.TaskManagerReport(slots=report))
+            self._resource_manager.send(rm.SlotReport(self._slot_status()))
 
     # Job managers
 
@@ -190,8 +190,7 @@ class TaskManagerService:
 
         That is before the dispatcher reports the jobs of a job manager that it lost at the same time as failed.
         """
-        contract = raw_contract(pb.DESCRIPTOR.services_by_name["JobManager"], "ConnectTaskManager")
-        dialer = Dialer(address, contract, self._configuration)
+        dialer = Dialer(address, TASK_MANAGER_AT_JOB_MANAGER, self._configuration)
         timeout = lease_seconds(self._configuration)
         loop = asyncio.get_running_loop()
         reachable = loop.time()
@@ -208,78 +207,67 @@ class TaskManagerService:
 
     def _job_manager_connected(
         self, address: str, session: JobManagerSession
-    ) -> Callable[[pb.JobManagerCommand], None]:
+    ) -> Callable[[msg.JobManagerCommand], None]:
         self._job_managers[address] = session
-        register = pb.RegisterAtJobManager(task_manager_id=self.id, host=self._host, address=self.address)
-        session.send(pb.TaskManagerMessage(register=register))
+        session.send(msg.RegisterAtJobManager(self.id, self._host, self.address))
         for allocation in self._table.of_job_manager(address):
             self._offer(session, allocation)
         return self._job_manager_command
 
     def _offer(self, session: JobManagerSession, allocation: Allocation) -> None:
-        offer = pb.SlotOffer(
-            allocation_id=allocation.allocation_id, slot_index=allocation.index, job_id=allocation.job_id
-        )
-        session.send(pb.TaskManagerMessage(offer=offer))
+        session.send(msg.SlotOffer(allocation.allocation_id, allocation.index, allocation.job_id))
 
-    def _job_manager_command(self, command: pb.JobManagerCommand) -> None:
-        match command.WhichOneof("kind"):
-            case "offer_answer":
-                answer = command.offer_answer
-                if answer.accepted:
-                    self._table.accepted(AllocationId(answer.allocation_id))
-                else:
-                    self._free(AllocationId(answer.allocation_id), "the job manager does not want it")
-            case "start_worker":
-                self._start_worker(command.start_worker)
-            case "free_slot":
-                self._free(AllocationId(command.free_slot.allocation_id), command.free_slot.reason)
-            case "deploy":
-                worker = self._workers.get(AllocationId(command.deploy.allocation_id))
-                if worker is not None:
-                    worker.deploy(command.deploy)
-            case "cancel":
-                worker = self._workers.get(AllocationId(command.cancel.allocation_id))
-                if worker is not None:
-                    self._background.spawn(worker.cancel(command.cancel))
-            case "enumerator_event" | "collect" | "trigger_checkpoint" | "checkpoint_notice" as kind:
-                content = getattr(command, kind)
-                self._to_worker(content.allocation_id, pb.WorkerCommand(**{kind: content}))
+    def _job_manager_command(self, command: msg.JobManagerCommand) -> None:
+        match command:
+            case msg.OfferAnswer(allocation_id, accepted=True):
+                self._table.accepted(allocation_id)
+            case msg.OfferAnswer(allocation_id):
+                self._free(allocation_id, "the job manager does not want it")
+            case msg.StartWorker():
+                self._start_worker(command)
+            case msg.FreeSlot(allocation_id, reason):
+                self._free(allocation_id, reason)
+            case _:
+                self._to_worker(command)
 
-    def _to_worker(self, allocation_id: str, command: pb.WorkerCommand) -> None:
-        worker = self._workers.get(AllocationId(allocation_id))
-        if worker is not None:
-            worker.send(command)
+    def _to_worker(self, command: msg.ToTasks) -> None:
+        worker = self._workers.get(command.allocation_id)
+        if worker is None:
+            return
+        match command:
+            case DeployTasks():
+                worker.deploy(command)
+            case CancelTasks():
+                self._background.spawn(worker.cancel(command))
+            case _:
+                worker.send(command)
 
-    def _to_job_manager(self, allocation: Allocation, message: pb.TaskManagerMessage) -> None:
+    def _to_job_manager(self, allocation: Allocation, message: msg.TaskManagerMessage) -> None:
         session = self._job_managers.get(allocation.job_manager)
         if session is not None:
             session.send(message)
 
     # Workers
 
-    def _start_worker(self, start: pb.StartWorker) -> None:
-        allocation = self._table.get(AllocationId(start.allocation_id))
+    def _start_worker(self, start: msg.StartWorker) -> None:
+        allocation = self._table.get(start.allocation_id)
         if allocation is None:
             log.warning("asked to start a worker in a slot that is not allocated: %s", start.allocation_id)
             return
         if allocation.allocation_id in self._workers:
             return
         configuration = self._configuration.for_job(start.configuration).merged(self._logs.options)
-        merged = configuration.to_dict()
-        start.configuration.clear()
-        start.configuration.update(merged)
-        if configuration.boolean("execution.checkpointing.local-backup.enabled"):
-            start.local_state_folder = self._local_state_folder(allocation.allocation_id)
+        copies = configuration.boolean("execution.checkpointing.local-backup.enabled")
         worker = SupervisedWorker(
-            start,
+            replace(
+                start,
+                configuration=configuration.to_dict(),
+                local_state_folder=self._local_state_folder(allocation.allocation_id) if copies else "",
+            ),
             self._host,
             configuration,
-            lambda message: self._worker_message(allocation, message),
-            lambda text: self._to_job_manager(
-                allocation,
-                pb.TaskManagerMessage(progress=pb.WorkerProgress(allocation_id=start.allocation_id, message=text)),
-            ),
+            lambda message: self._to_job_manager(allocation, message),
+            lambda text: self._to_job_manager(allocation, msg.WorkerProgress(allocation.allocation_id, text)),
             lambda: self._logs.open(allocation.job_id, allocation.index),
         )
         jobs = {a.job_id for a in self._table.report() if a is not None}
@@ -308,26 +296,9 @@ class TaskManagerService:
         if self._stopped:
             reason = "its task manager was stopped"
         if self._table.get(allocation.allocation_id) is not None:
-            lost = pb.WorkerLost(
-                allocation_id=allocation.allocation_id,
-                reason=reason,
-                end=worker.end.value,
-            )
-            self._to_job_manager(allocation, pb.TaskManagerMessage(worker_lost=lost))
+            self._to_job_manager(allocation, msg.WorkerLost(allocation.allocation_id, reason, worker.end))
         else:
             self._freed(allocation.allocation_id)
-
-    def _worker_message(self, allocation: Allocation, message: pb.WorkerMessage) -> None:
-        """Nearly all go on as they are, under the same names."""
-        match message.WhichOneof("kind"):
-            case "ready":
-                message.ready.allocation_id = allocation.allocation_id
-                out = pb.TaskManagerMessage(worker_ready=message.ready)
-            case None:
-                return
-            case kind:
-                out = pb.TaskManagerMessage(**{kind: getattr(message, kind)})
-        self._to_job_manager(allocation, out)
 
     def _free(self, allocation_id: AllocationId, reason: str) -> None:
         if not self._table.ending(allocation_id):

@@ -7,14 +7,16 @@ import logging
 from collections.abc import Callable
 
 from millstream.core.jobs.failure_kinds import WorkerEnd
-from millstream.core.jobs.graph import Artifact
 from millstream.core.jobs.states import ExecutionState
+from millstream.core.messages.deployment import CancelTasks, DeployTasks
+from millstream.core.messages.sources import Stop
+from millstream.core.messages.task_manager import StartWorker, TaskUpdate, WorkerCommand, WorkerMessage, WorkerReady
 from millstream.core.processes.child import Child, ChildThread
 from millstream.core.processes.job_process import start_job_process
 from millstream.core.processes.memory import amount
 from millstream.core.processes.supervised_child import SupervisedChild
 from millstream.core.settings.configuration import Configuration
-from millstream.proto import taskmanager_pb2 as pb
+from millstream.core.wire.pipes import WORKER_COMMAND, WORKER_MESSAGE
 from millstream.taskmanager.supervisor.memory_limit import OPTION, VARIABLES, limit_of
 
 log = logging.getLogger(__name__)
@@ -26,10 +28,10 @@ class SupervisedWorker:
 
     def __init__(
         self,
-        start: pb.StartWorker,
+        start: StartWorker,
         host: str,
         configuration: Configuration,
-        on_message: Callable[[pb.WorkerMessage], None],
+        on_message: Callable[[WorkerMessage], None],
         on_progress: Callable[[str], None],
         outputs: Callable[[], tuple[int, int] | None] = lambda: None,
     ) -> None:
@@ -44,9 +46,7 @@ class SupervisedWorker:
         self._running: set[str] = set()
         self._ready = asyncio.Event()
         self._watch: asyncio.Task[None] | None = None
-        stop = pb.WorkerCommand()
-        stop.stop.SetInParent()
-        self._child = SupervisedChild(self._launch, stop.SerializeToString(), _STOP_GRACE)
+        self._child = SupervisedChild(self._launch, WORKER_COMMAND.to_bytes(Stop()), _STOP_GRACE)
 
     @property
     def end(self) -> WorkerEnd:
@@ -59,7 +59,7 @@ class SupervisedWorker:
 
     async def run(self) -> str:
         """From the environment to the worker's end; answers why it ended."""
-        start = pb.WorkerCommand(start=self._start).SerializeToString()
+        start = WORKER_COMMAND.to_bytes(self._start)
         try:
             return f"slot worker: {await self._child.run(start, self._received)}{self._about_memory()}"
         finally:
@@ -73,18 +73,18 @@ class SupervisedWorker:
             return ""
         return f"; the tasks of its slot may take {amount(limit)} ({OPTION})"
 
-    def send(self, command: pb.WorkerCommand) -> None:
+    def send(self, command: WorkerCommand) -> None:
         """Passes a command on."""
-        self._child.send(command.SerializeToString())
+        self._child.send(WORKER_COMMAND.to_bytes(command))
 
-    def deploy(self, deploy: pb.DeployTasks) -> None:
+    def deploy(self, deploy: DeployTasks) -> None:
         """Passes tasks on, and remembers them."""
         self._running.update(task.attempt_id for task in deploy.tasks)
-        self.send(pb.WorkerCommand(deploy=deploy))
+        self.send(deploy)
 
-    async def cancel(self, cancel: pb.CancelTasks) -> None:
+    async def cancel(self, cancel: CancelTasks) -> None:
         """Has tasks cancelled, and puts the worker down when they do not end in time."""
-        self.send(pb.WorkerCommand(cancel=cancel))
+        self.send(cancel)
         timeout = self._configuration.seconds("task.cancellation.timeout")
         await asyncio.sleep(timeout)
         stuck = self._running & set(cancel.attempt_ids)
@@ -102,12 +102,12 @@ class SupervisedWorker:
         self._child.kill(reason)
 
     def _received(self, raw: bytes) -> None:
-        message = pb.WorkerMessage.FromString(raw)
-        match message.WhichOneof("kind"):
-            case "ready":
+        message = WORKER_MESSAGE.from_bytes(raw)
+        match message:
+            case WorkerReady():
                 self._ready.set()
-            case "task_update" if ExecutionState(message.task_update.state).is_terminal:
-                self._running.discard(message.task_update.attempt_id)
+            case TaskUpdate(attempt_id=attempt_id, state=state) if ExecutionState(state).is_terminal:
+                self._running.discard(attempt_id)
         self._on_message(message)
 
     async def _watch_start(self) -> None:
@@ -130,9 +130,9 @@ class SupervisedWorker:
         return await start_job_process(
             "millstream.taskmanager.worker.main",
             ["--host", self._host],
-            [Artifact.from_proto(a) for a in self._start.artifacts],
+            self._start.artifacts,
             self._start.artifact_address,
-            list(self._start.python_path),
+            self._start.python_path,
             self._configuration,
             self._on_progress,
             self._outputs,

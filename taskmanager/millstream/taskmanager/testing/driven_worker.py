@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from millstream.core.clock import Clock
-from millstream.proto import taskmanager_pb2 as pb
+from millstream.core.messages.task_manager import StartWorker, WorkerMessage
 from millstream.taskmanager.worker.checkpointing.storages import Storages
 from millstream.taskmanager.worker.network.inputs import LocalInputChannel
 from millstream.taskmanager.worker.slot_worker import Mail, SlotWorker
@@ -20,9 +20,7 @@ _LONGEST_SLEEP = 0.001  # seconds, of a turn in which there is nothing to do
 class DrivenWorker(SlotWorker):
     """Has no thread of its own: `turn`, `step` and `take_mails` are called by the test."""
 
-    def __init__(
-        self, start: pb.StartWorker, host: str, clock: Clock, send: Callable[[pb.WorkerMessage], None]
-    ) -> None:
+    def __init__(self, start: StartWorker, host: str, clock: Clock, send: Callable[[WorkerMessage], None]) -> None:
         super().__init__(start, host, clock, send)
         self._metrics_interval = _LONGEST_SLEEP
 

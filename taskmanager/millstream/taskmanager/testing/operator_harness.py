@@ -7,19 +7,19 @@ task does it; only its outputs keep what they get, and its snapshots stay in mem
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from millstream.core.clock import ManualClock
 from millstream.core.jobs import plan
-from millstream.core.jobs.ids import JobId
+from millstream.core.jobs.ids import AttemptId, JobId, VertexId
 from millstream.core.jobs.state_kinds import StateKind
 from millstream.core.keys.key_groups import key_group_range
+from millstream.core.messages.deployment import TaskDeployment
 from millstream.core.records.batches import Barrier, Batch, ColumnBatch, Element, RowBatch, StreamSignal
 from millstream.core.records.types import PICKLED, TypeInformation
 from millstream.core.snapshot.metadata.operator_json import operators_to_json
 from millstream.core.snapshot.storage.memory_storage import MemoryStorage
-from millstream.proto import taskmanager_pb2 as pb
 from millstream.taskmanager.worker.chain import ChainBuilder
 from millstream.taskmanager.worker.checkpointing.capture import capture_chain
 from millstream.taskmanager.worker.checkpointing.restoring import RestoredTask, restore_task
@@ -32,7 +32,11 @@ from millstream.taskmanager.worker.state.backend import KeyedStateBackend, Opera
 from millstream.taskmanager.worker.state.heap import HashMapStateBackend
 from millstream.taskmanager.worker.state.key_group_index import KeyGroupIndex
 
-DEPLOYMENT = pb.TaskDeployment(job_id="job", task_name="task", parallelism=1, max_parallelism=128)
+DEPLOYMENT = TaskDeployment(
+    AttemptId("attempt"), JobId("job"), VertexId("vertex"), "task",
+    subtask=0, parallelism=1, max_parallelism=128, attempt=0, chain=b"",
+)  # fmt: skip
+"""The first attempt of a task's only subtask."""
 
 
 class KeptOutput:
@@ -96,7 +100,7 @@ class OperatorHarness:
         name: str = "the operator",
         tags: Iterable[str] = (),
         options: Mapping[str, str] | None = None,
-        deployment: pb.TaskDeployment = DEPLOYMENT,
+        deployment: TaskDeployment = DEPLOYMENT,
         restored: Snapshot | RestoredTask | None = None,
         keyed_backend: KeyedStateBackend | None = None,
         operator_backend: OperatorStateBackend | None = None,
@@ -118,7 +122,7 @@ class OperatorHarness:
             return keyed_backend or backend.keyed_backend(name, key_type, index, self.clock)
 
         def reader(context: TaskRuntimeContext) -> ReaderContext:
-            return reader_context or ReaderContext(context, lambda *_: None, lambda: None, lambda seconds: None)
+            return reader_context or ReaderContext(context, "", lambda event: None, lambda: None, lambda seconds: None)
 
         services = TaskServices(
             lambda name: context or TaskRuntimeContext(deployment, name, dict(options or {}), {}, {}),
@@ -188,9 +192,9 @@ class OperatorHarness:
         return self._chain.close()
 
     def _restored(self, snapshot: Snapshot) -> RestoredTask:
-        deployment = pb.TaskDeployment()
-        deployment.CopyFrom(self._deployment)
-        deployment.restore = snapshot.operators
-        deployment.restore_location = snapshot.barrier.location
-        deployment.restored_checkpoint_id = snapshot.barrier.checkpoint_id
+        barrier = snapshot.barrier
+        deployment = replace(
+            self._deployment, restore=snapshot.operators, restore_location=barrier.location,
+            restored_checkpoint_id=barrier.checkpoint_id,
+        )  # fmt: skip
         return restore_task(deployment, snapshot.storage)

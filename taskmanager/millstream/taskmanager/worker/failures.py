@@ -7,9 +7,10 @@ from typing import Any
 
 from millstream.core.errors import UnrecoverableError
 from millstream.core.jobs.failure_kinds import FailureKind
+from millstream.core.jobs.failures import TaskFailure
 from millstream.core.keys.key_groups import UnhashableKeyError
 from millstream.core.logs.tracebacks import encodable, error_signature, one_line, user_traceback
-from millstream.proto import status_pb2, taskmanager_pb2
+from millstream.core.messages.deployment import TaskDeployment
 from millstream.taskmanager.supervisor.memory_limit import blamed_for
 from millstream.taskmanager.worker.operators.base import NO_RECORD, OperatorError
 from millstream.taskmanager.worker.partitioning import PartitioningError
@@ -54,8 +55,8 @@ def _explained(error: OperatorError | PartitioningError, where: str) -> BaseExce
 
 
 def describe_failure(
-    error: BaseException, deployment: taskmanager_pb2.TaskDeployment, now_ms: int, records: int = 0
-) -> status_pb2.TaskFailure:
+    error: BaseException, deployment: TaskDeployment, now_ms: int, records: int = 0
+) -> TaskFailure:
     """The failure of a task that had taken so many records, ready to be reported."""
     operator_name, record, cause = "", NO_RECORD, error
     if isinstance(error, OperatorError):
@@ -68,7 +69,7 @@ def describe_failure(
     if memory:
         exception = f"{exception}: {memory}"
         cause.add_note(memory)
-    return status_pb2.TaskFailure(
+    return TaskFailure(
         job_id=deployment.job_id,
         vertex_id=deployment.vertex_id,
         task_name=deployment.task_name,
@@ -82,5 +83,5 @@ def describe_failure(
         final=isinstance(cause, _FINAL),
         signature=error_signature(cause),
         records=records,
-        kind=FailureKind.PEER_LOST.value if isinstance(cause, PeerLostError) else FailureKind.ORDINARY.value,
+        kind=FailureKind.PEER_LOST if isinstance(cause, PeerLostError) else FailureKind.ORDINARY,
     )

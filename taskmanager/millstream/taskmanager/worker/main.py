@@ -27,9 +27,12 @@ from millstream.core.logs.log_files import bound_output
 from millstream.core.logs.logs import set_up_logging
 from millstream.core.logs.named_prints import name_prints
 from millstream.core.logs.printable import printable
+from millstream.core.messages.deployment import CancelTasks
+from millstream.core.messages.sources import Stop
+from millstream.core.messages.task_manager import StartWorker, WorkerCommand
 from millstream.core.processes.control_pipe import ControlPipe, end_with_parent
 from millstream.core.settings.configuration import Configuration
-from millstream.proto import taskmanager_pb2 as pb
+from millstream.core.wire.pipes import WORKER_COMMAND, WORKER_MESSAGE
 from millstream.taskmanager.supervisor.memory_limit import limit_of
 from millstream.taskmanager.worker.interruption import TaskInterrupted
 from millstream.taskmanager.worker.network.data_plane import DataPlane
@@ -88,23 +91,21 @@ def run_worker(pipe: ControlPipe, host: str, on_end: Callable[[], None] | None =
 
     `on_end` replaces the orderly stop when the supervisor is gone; a process passes its own end here.
     """
-    commands: queue.SimpleQueue[pb.WorkerCommand] = queue.SimpleQueue()
-    pipe.start(
-        lambda raw: commands.put(pb.WorkerCommand.FromString(raw)), on_end or (lambda: commands.put(_stop_command()))
-    )
-    first = commands.get()
-    if first.WhichOneof("kind") != "start":
+    commands: queue.SimpleQueue[WorkerCommand] = queue.SimpleQueue()
+    pipe.start(lambda raw: commands.put(WORKER_COMMAND.from_bytes(raw)), on_end or (lambda: commands.put(Stop())))
+    start = commands.get()
+    if not isinstance(start, StartWorker):
         return
-    configuration = Configuration(first.start.configuration)
+    configuration = Configuration(start.configuration)
     in_process = on_end is None
-    ORIGIN.set(first.start.artifact_address, configuration)
+    ORIGIN.set(start.artifact_address, configuration)
     workers: list[SlotWorker] = []
     if not in_process:
         bound_output(configuration)
-        set_up_logging("worker", configuration, lambda: where(first.start, workers))
+        set_up_logging("worker", configuration, lambda: where(start, workers))
         if configuration.boolean("taskmanager.prints.name-task"):
-            name_prints(lambda: where(first.start, workers))
-    worker = SlotWorker(first.start, host, SystemClock(), lambda message: pipe.send(message.SerializeToString()))
+            name_prints(lambda: where(start, workers))
+    worker = SlotWorker(start, host, SystemClock(), lambda message: pipe.send(WORKER_MESSAGE.to_bytes(message)))
     workers.append(worker)
     interval = configuration.seconds("task.cancellation.interval")
     interrupter = None if in_process else Interrupter(worker, interval)
@@ -112,30 +113,22 @@ def run_worker(pipe: ControlPipe, host: str, on_end: Callable[[], None] | None =
     worker.run(0 if in_process else limit_of(configuration))
 
 
-def where(start: pb.StartWorker, workers: Sequence[SlotWorker]) -> str:
+def where(start: StartWorker, workers: Sequence[SlotWorker]) -> str:
     """What the process works on at this moment, for its log and for what functions print."""
     current = workers[0].current if workers else None
     task = f", {current.deployment.task_name}" if current is not None else ""
     return printable(f"{start.job_name} ({start.job_id}){task}")
 
 
-def _stop_command() -> pb.WorkerCommand:
-    command = pb.WorkerCommand()
-    command.stop.SetInParent()
-    return command
-
-
-def _forward(
-    commands: queue.SimpleQueue[pb.WorkerCommand], worker: SlotWorker, interrupter: Interrupter | None
-) -> None:
+def _forward(commands: queue.SimpleQueue[WorkerCommand], worker: SlotWorker, interrupter: Interrupter | None) -> None:
     while True:
         command = commands.get()
-        if command.WhichOneof("kind") == "cancel":
-            worker.cancelling.update(command.cancel.attempt_ids)
+        if isinstance(command, CancelTasks):
+            worker.cancelling.update(command.attempt_ids)
             if interrupter is not None:
-                interrupter.cancel(frozenset(command.cancel.attempt_ids))
+                interrupter.cancel(frozenset(command.attempt_ids))
         worker.mailbox.put(command)
-        if command.WhichOneof("kind") == "stop":
+        if isinstance(command, Stop):
             return
 
 

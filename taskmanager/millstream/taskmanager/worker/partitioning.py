@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any, Protocol
 
 from millstream.core.jobs import plan
-from millstream.core.keys.key_groups import combine_hashes, stable_hash, stable_hash_column, subtask_of
+from millstream.core.keys.key_groups import combine_hashes, key_group_of, stable_hash_column, subtask_of
 from millstream.core.keys.key_values import is_all_its_fields
 from millstream.core.logs.tracebacks import one_line
 from millstream.core.records.batches import Batch, ColumnBatch, RowBatch
@@ -118,10 +118,25 @@ class _Random:
         return _by_index(batch, self._random.choices(range(self._channels), k=len(batch)), self._channels)
 
 
-class _Hash:
-    """By key group. The consumers of recent keys are remembered: a dictionary look-up costs a tenth of a hash."""
+class KnownKeys(dict[Any, int]):
+    """The consumers of recent keys, found out where they are not known: a look-up costs a tenth of a hash."""
 
-    _REMEMBERED = 1 << 17
+    def __init__(self, channels: int, max_parallelism: int, most: int = 1 << 17) -> None:
+        super().__init__()
+        self._channels = channels
+        self._max_parallelism = max_parallelism
+        self._most = most
+
+    def __missing__(self, key: Any) -> int:
+        subtask = subtask_of(key_group_of(key, self._max_parallelism), self._max_parallelism, self._channels)
+        if len(self) >= self._most:
+            self.clear()
+        self[key] = subtask
+        return subtask
+
+
+class _Hash:
+    """By key group."""
 
     def __init__(
         self, selector: plan.KeySelector, channels: int, max_parallelism: int, record_type: TypeInformation
@@ -132,15 +147,7 @@ class _Hash:
         self._max_parallelism = max_parallelism
         self._type = record_type
         self._by_columns: bool | None = None
-        self._known: dict[Any, int] = {}
-
-    def _subtask(self, key: Any) -> int:
-        group = stable_hash(key) % self._max_parallelism
-        subtask = subtask_of(group, self._max_parallelism, self._channels)
-        if len(self._known) >= self._REMEMBERED:
-            self._known.clear()
-        self._known[key] = subtask
-        return subtask
+        self._known = KnownKeys(channels, max_parallelism)
 
     def route(self, batch: Batch) -> Routed:
         if isinstance(batch, ColumnBatch):
@@ -153,11 +160,7 @@ class _Hash:
             buckets: list[list[Any]] = [[] for _ in range(self._channels)]
             appends = [bucket.append for bucket in buckets]
             for row in source:
-                key = key_of(row)
-                if key in known:
-                    appends[known[key]](row)
-                else:
-                    appends[self._subtask(key)](row)
+                appends[known[key_of(row)]](row)
         except TaskInterrupted:
             raise
         except BaseException as error:
@@ -168,7 +171,7 @@ class _Hash:
         key_of, known = self._key_of, self._known
         source = iter(rows)
         try:
-            return [known[k] if (k := key_of(row)) in known else self._subtask(k) for row in source]
+            return [known[key_of(row)] for row in source]
         except TaskInterrupted:
             raise
         except BaseException as error:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from millstream.core.jobs.names import why_unwritable
+from millstream.core.messages.deployment import TaskDeployment
 from millstream.core.settings.configuration import Configuration
 from millstream.datastream.functions import Accumulator, Counter, MetricGroup, RuntimeContext
 from millstream.datastream.state import State, StateAccessError
 from millstream.datastream.state_descriptors import StateDescriptor
-from millstream.proto import taskmanager_pb2 as pb
 from millstream.taskmanager.worker.state.adopting import adopting
 from millstream.taskmanager.worker.state.backend import KeyedStateBackend
 
@@ -39,7 +39,7 @@ class TaskRuntimeContext(RuntimeContext):
 
     def __init__(
         self,
-        deployment: pb.TaskDeployment,
+        deployment: TaskDeployment,
         operator_name: str,
         configuration: dict[str, str],
         counters: dict[str, Counter],
@@ -113,6 +113,8 @@ class TaskRuntimeContext(RuntimeContext):
 
     def add_accumulator(self, name: str, accumulator: Accumulator[Any]) -> None:
         """Registers an accumulator for this subtask."""
+        if why := why_unwritable(name):
+            raise ValueError(f"the accumulator {why}")
         if name in self._accumulators:
             raise ValueError(f"this task has an accumulator '{name}' already")
         self._accumulators[name] = accumulator

@@ -14,17 +14,30 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, assert_never
 
 from millstream.core.clock import Clock
-from millstream.core.jobs.barriers import Alignment, StopMode
+from millstream.core.jobs.barriers import Alignment
+from millstream.core.jobs.details import Accumulator
+from millstream.core.jobs.failures import TaskFailure
 from millstream.core.jobs.states import ExecutionState
 from millstream.core.logs.failure_texts import failure_lines
+from millstream.core.messages.checkpoints import CheckpointNotice, TriggerCheckpoint
+from millstream.core.messages.deployment import CancelTasks, DeployTasks, TaskDeployment
+from millstream.core.messages.results import CollectResponse
+from millstream.core.messages.sources import EnumeratorEvent, Stop
+from millstream.core.messages.task_manager import (
+    CollectFromTask,
+    StartWorker,
+    TaskMetricsReport,
+    TaskUpdate,
+    WorkerCommand,
+    WorkerMessage,
+    WorkerReady,
+)
 from millstream.core.processes.forking import leave_if_forked, loops_start_here
 from millstream.core.records.batches import Barrier
 from millstream.core.settings.configuration import Configuration
-from millstream.proto import dispatcher_pb2
-from millstream.proto import taskmanager_pb2 as pb
 from millstream.taskmanager.supervisor.memory_limit import lifted, limit_memory
 from millstream.taskmanager.worker.checkpointing.local_copies import SlotCopies
 from millstream.taskmanager.worker.checkpointing.storages import DIRECTORIES, Storages
@@ -54,15 +67,13 @@ class WakeUp:
     attempt_id: str
 
 
-Mail = pb.WorkerCommand | FrameArrived | PeerLost | WakeUp | OperatorMail | SnapshotWritten
+Mail = WorkerCommand | FrameArrived | PeerLost | WakeUp | OperatorMail | SnapshotWritten
 
 
 class SlotWorker:
     """Runs the tasks of one slot."""
 
-    def __init__(
-        self, start: pb.StartWorker, host: str, clock: Clock, send: Callable[[pb.WorkerMessage], None]
-    ) -> None:
+    def __init__(self, start: StartWorker, host: str, clock: Clock, send: Callable[[WorkerMessage], None]) -> None:
         loops_start_here()
         options = dict(start.configuration)
         configuration = Configuration(options)
@@ -89,7 +100,7 @@ class SlotWorker:
             options,
             self._data_plane,
             self._channels,
-            lambda event: send(pb.WorkerMessage(reader_event=event)),
+            send,
             lambda attempt_id: self.mailbox.put(WakeUp(attempt_id)),
             self._wake_up_in,
             clock,
@@ -110,8 +121,7 @@ class SlotWorker:
         limit_memory(memory)
         if self._takes_checkpoints:
             self._writers.submit(warm_up)
-        ready = pb.WorkerReady(allocation_id=self._allocation, data_address=self._data_plane.address)
-        self._send(pb.WorkerMessage(ready=ready))
+        self._send(WorkerReady(self._allocation, self._data_plane.address))
         try:
             while not self._stopped:
                 self.turn()
@@ -186,48 +196,51 @@ class SlotWorker:
             pass
 
     def _handle(self, mail: Mail) -> None:
-        if isinstance(mail, FrameArrived):
-            try:
-                self._channels.arrived(mail.peer, mail.frame)
-            except ProtocolError as error:
-                self._data_plane.refuse(mail.peer, str(error))
-        elif isinstance(mail, WakeUp):
-            if mail.attempt_id in self._tasks:
-                self._tasks[mail.attempt_id].wake_up()
-        elif isinstance(mail, OperatorMail):
-            self._deliver(mail)
-        elif isinstance(mail, PeerLost):
-            self._lose_peer(mail)
-        elif isinstance(mail, SnapshotWritten):
-            self._snapshot_written(mail)
-        else:
-            self._handle_command(mail)
+        match mail:
+            case FrameArrived():
+                try:
+                    self._channels.arrived(mail.peer, mail.frame)
+                except ProtocolError as error:
+                    self._data_plane.refuse(mail.peer, str(error))
+            case WakeUp():
+                if mail.attempt_id in self._tasks:
+                    self._tasks[mail.attempt_id].wake_up()
+            case OperatorMail():
+                self._deliver(mail)
+            case PeerLost():
+                self._lose_peer(mail)
+            case SnapshotWritten():
+                self._snapshot_written(mail)
+            case _:
+                self._handle_command(mail)
 
-    def _handle_command(self, command: pb.WorkerCommand) -> None:
-        match command.WhichOneof("kind"):
-            case "deploy":
-                for deployment in command.deploy.tasks:
+    def _handle_command(self, command: WorkerCommand) -> None:
+        match command:
+            case DeployTasks(tasks=deployments):
+                for deployment in deployments:
                     self._factory.connect(deployment)
-                for deployment in command.deploy.tasks:
+                for deployment in deployments:
                     self._deploy(deployment)
-            case "cancel":
-                for attempt_id in command.cancel.attempt_ids:
+            case CancelTasks():
+                for attempt_id in command.attempt_ids:
                     if attempt_id in self._tasks:
                         self._cancel(self._tasks[attempt_id])
-            case "enumerator_event":
-                self._handle_enumerator_event(command.enumerator_event)
-            case "collect":
-                self._collect(command.collect)
-            case "trigger_checkpoint":
-                self._trigger_checkpoint(command.trigger_checkpoint)
-            case "checkpoint_notice":
-                self._notify_of_checkpoint(command.checkpoint_notice)
-            case "stop":
+            case EnumeratorEvent():
+                self._deliver(OperatorMail(command.attempt_id, None, command))
+            case CollectFromTask():
+                self._collect(command)
+            case TriggerCheckpoint():
+                self._trigger_checkpoint(command)
+            case CheckpointNotice():
+                self._notify_of_checkpoint(command)
+            case Stop():
                 self._stopped = True
-            case other:
-                log.error("unexpected command %s", other)
+            case StartWorker():
+                log.error("unexpected command %s", type(command).__name__)
+            case _:
+                assert_never(command)
 
-    def _deploy(self, deployment: pb.TaskDeployment) -> None:
+    def _deploy(self, deployment: TaskDeployment) -> None:
         task = Task(deployment, self._factory.max_rows, self._factory.max_column_rows, self._checkpoints)
         self._tasks[task.attempt_id] = task
         self._update(task, ExecutionState.INITIALIZING)
@@ -255,9 +268,6 @@ class SlotWorker:
     def _wake_up_in(self, attempt_id: str, seconds: float) -> None:
         heapq.heappush(self._timers, (self._clock.monotonic() + seconds, attempt_id))
 
-    def _handle_enumerator_event(self, event: pb.EnumeratorEvent) -> None:
-        self._deliver(OperatorMail(event.attempt_id, None, event))
-
     def _deliver(self, mail: OperatorMail) -> Any:
         """Hands a mail to an operator; answers what that answers, or None when there is no such operator."""
         task = self._tasks.get(mail.attempt_id)
@@ -266,29 +276,25 @@ class SlotWorker:
             self._in_task(task, lambda: answers.append(task.deliver(mail)))
         return answers[-1]
 
-    def _collect(self, command: pb.CollectFromTask) -> None:
+    def _collect(self, command: CollectFromTask) -> None:
         request = command.request
         answer = self._deliver(OperatorMail(command.attempt_id, request.operator_id, request))
-        if answer is None:
-            gone = "the collecting task is not running"
-            answer = dispatcher_pb2.CollectResponse(request_id=request.request_id, error=gone)
-        self._send(pb.WorkerMessage(collected=answer))
+        gone = CollectResponse(request.request_id, error="the collecting task is not running")
+        self._send(gone if answer is None else answer)
 
-    def _trigger_checkpoint(self, command: pb.TriggerCheckpoint) -> None:
+    def _trigger_checkpoint(self, command: TriggerCheckpoint) -> None:
         options = command.options
         barrier = Barrier(
             options.checkpoint_id, options.timestamp, options.savepoint, options.location,
-            options.alignment != Alignment.AT_LEAST_ONCE, options.full, StopMode(options.stop or StopMode.NONE),
-            options.alignment == Alignment.UNALIGNED,
-            options.aligned_timeout_ms if options.HasField("aligned_timeout_ms") else None, options.native,
-            options.oldest_base,
+            options.alignment is not Alignment.AT_LEAST_ONCE, options.full, options.stop,
+            options.alignment is Alignment.UNALIGNED, options.aligned_timeout_ms, options.native, options.oldest_base,
         )  # fmt: skip
         for attempt_id in command.attempt_ids:
             task = self._tasks.get(attempt_id)
             if task is not None and task.state is ExecutionState.RUNNING:
                 self._in_task(task, partial(task.checkpoints.trigger, barrier))
 
-    def _notify_of_checkpoint(self, notice: pb.CheckpointNotice) -> None:
+    def _notify_of_checkpoint(self, notice: CheckpointNotice) -> None:
         for attempt_id in notice.attempt_ids:
             task = self._tasks.get(attempt_id)
             if task is not None and task.state is ExecutionState.RUNNING:
@@ -326,10 +332,10 @@ class SlotWorker:
         if errors:
             self._fail(task, errors[0])
             return
-        update = pb.TaskUpdate()
-        if self._in_task(task, lambda: update.accumulators.extend(task.accumulated())):
+        accumulators: list[Accumulator] = []
+        if self._in_task(task, lambda: accumulators.extend(task.accumulated())):
             task.move_to(ExecutionState.FINISHED)
-            self._report(task, update)
+            self._report(task, accumulators=tuple(accumulators))
             self._forget(task)
 
     def _fail(self, task: Task, error: BaseException) -> None:
@@ -341,13 +347,12 @@ class SlotWorker:
             task.move_to(ExecutionState.FAILED)
             failure = describe_failure(error, task.deployment, self._clock.now_ms(), task.records_taken)
             log.warning("task %s failed:\n%s", task.deployment.task_name, "\n".join(failure_lines(failure)))
-            self._report(task, pb.TaskUpdate(failure=failure))
+            self._report(task, failure)
             self._forget(task)
 
     def _cancel(self, task: Task) -> None:
         self._close(task)
-        task.move_to(ExecutionState.CANCELED)
-        self._report(task, pb.TaskUpdate())
+        self._update(task, ExecutionState.CANCELED)
         self._forget(task)
 
     def _close(self, task: Task) -> list[BaseException]:
@@ -368,21 +373,19 @@ class SlotWorker:
 
     def _update(self, task: Task, state: ExecutionState) -> None:
         task.move_to(state)
-        self._report(task, pb.TaskUpdate())
+        self._report(task)
 
-    def _report(self, task: Task, update: pb.TaskUpdate) -> None:
-        update.allocation_id = self._allocation
-        update.attempt_id = task.attempt_id
-        update.state = task.state
-        if task.state.is_terminal:
-            update.metrics.CopyFrom(task.metrics())
-        self._send(pb.WorkerMessage(task_update=update))
+    def _report(
+        self, task: Task, failure: TaskFailure | None = None, accumulators: tuple[Accumulator, ...] = ()
+    ) -> None:
+        metrics = task.metrics() if task.state.is_terminal else None
+        self._send(TaskUpdate(self._allocation, task.attempt_id, task.state, failure, accumulators, metrics))
 
     def _report_metrics(self) -> None:
-        updates = [
-            pb.TaskUpdate(allocation_id=self._allocation, attempt_id=t.attempt_id, metrics=t.metrics())
+        updates = tuple(
+            TaskUpdate(self._allocation, t.attempt_id, metrics=t.metrics())
             for t in self._tasks.values()
             if t.state is ExecutionState.RUNNING
-        ]
+        )
         if updates:
-            self._send(pb.WorkerMessage(metrics=pb.TaskMetricsReport(tasks=updates)))
+            self._send(TaskMetricsReport(updates))

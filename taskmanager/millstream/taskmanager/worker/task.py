@@ -10,7 +10,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, assert_never
 
+from millstream.core.jobs import details
 from millstream.core.jobs.states import ExecutionState, check_task_transition
+from millstream.core.messages.deployment import TaskDeployment
 from millstream.core.pickling import to_bytes
 from millstream.core.records.batches import (
     END_OF_INPUT,
@@ -27,7 +29,6 @@ from millstream.core.records.batches import (
 )
 from millstream.datastream.connectors.base import PollStatus
 from millstream.datastream.functions import Accumulator, Counter
-from millstream.proto import status_pb2, taskmanager_pb2
 from millstream.taskmanager.worker.chain import OperatorChain
 from millstream.taskmanager.worker.checkpointing.task_checkpoints import TaskCheckpoints
 from millstream.taskmanager.worker.checkpointing.writer_thread import CheckpointServices
@@ -67,7 +68,7 @@ class Task:
     """A running attempt."""
 
     def __init__(
-        self, deployment: taskmanager_pb2.TaskDeployment, max_rows: int, max_column_rows: int,
+        self, deployment: TaskDeployment, max_rows: int, max_column_rows: int,
         checkpoint_services: CheckpointServices,
     ) -> None:  # fmt: skip
         self.deployment = deployment
@@ -225,10 +226,10 @@ class Task:
                     errors.append(error)
         return errors
 
-    def metrics(self) -> status_pb2.TaskMetrics:
+    def metrics(self) -> details.TaskMetrics:
         """The task's counts so far."""
         pacing = self.pacing
-        return status_pb2.TaskMetrics(
+        return details.TaskMetrics(
             records_in=self.records_in,
             records_out=pacing.records_out,
             bytes_in=sum(g.bytes_in for g in self.gates),
@@ -239,10 +240,10 @@ class Task:
             counters={name: _reported(counter.get_count()) for name, counter in self.counters.items()},
         )
 
-    def accumulated(self) -> list[status_pb2.Accumulator]:
+    def accumulated(self) -> list[details.Accumulator]:
         """The accumulators, for the job's result."""
         return [
-            status_pb2.Accumulator(name=name, kind=type(a).__name__, value=to_bytes(a))
+            details.Accumulator(name, type(a).__name__, to_bytes(a))
             for name, a in self.accumulators.items()
         ]
 

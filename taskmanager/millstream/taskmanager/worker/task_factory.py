@@ -5,19 +5,19 @@ from __future__ import annotations
 import zlib
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
 
 from millstream.core.clock import Clock
 from millstream.core.jobs import plan
 from millstream.core.keys.key_groups import key_group_range
-from millstream.core.pickling import load_program, to_bytes
+from millstream.core.messages import deployment as msg
+from millstream.core.messages.sources import Custom, ReaderEvent, Registered, SplitRequest
+from millstream.core.pickling import load_program
 from millstream.core.records.batches import Signal
 from millstream.core.records.types import PICKLED, TypeInformation
 from millstream.core.settings.configuration import Configuration
 from millstream.core.snapshot.errors import SnapshotError
 from millstream.datastream.functions import RuntimeContext
 from millstream.proto import dataplane_pb2
-from millstream.proto import taskmanager_pb2 as pb
 from millstream.taskmanager.worker.chain import ChainBuilder
 from millstream.taskmanager.worker.checkpointing.in_flight import share_of
 from millstream.taskmanager.worker.checkpointing.restoring import RestoredTask, restore_task
@@ -68,7 +68,7 @@ class TaskFactory:
         options: dict[str, str],
         data_plane: DataPlane,
         channels: ChannelTable,
-        send_reader_event: Callable[[pb.ReaderEvent], None],
+        send_reader_event: Callable[[ReaderEvent], None],
         wake_up: Callable[[str], None],
         wake_up_in: Callable[[str, float], None],
         clock: Clock,
@@ -91,7 +91,7 @@ class TaskFactory:
         self.max_rows = self._configuration.integer("execution.batch.max-rows")
         self.max_column_rows = self._configuration.integer("execution.batch.max-column-rows")
 
-    def connect(self, deployment: pb.TaskDeployment) -> None:
+    def connect(self, deployment: msg.TaskDeployment) -> None:
         """Makes sure of the streams to the task's peers, which wait for them: before what may take its time."""
         peers = {channel.producer_address for gate in deployment.inputs for channel in gate.channels}
         peers |= {channel.consumer_address for output in deployment.outputs for channel in output.channels}
@@ -145,7 +145,7 @@ class TaskFactory:
         storage = self._storages.at(deployment.restore_location)
         return restore_task(deployment, storage, task.checkpoints.copies)
 
-    def _gate(self, gate: pb.InputGate, gates: int) -> InputGate:
+    def _gate(self, gate: msg.InputGate, gates: int) -> InputGate:
         spec = _spec(gate.spec)
         channels: list[InputChannel] = []
         for c in gate.channels:
@@ -182,7 +182,7 @@ class TaskFactory:
         frame = dataplane_pb2.Frame(credit=credit)
         self._data_plane.send(channel.peer, frame.SerializeToString())
 
-    def _partition(self, task: Task, output: pb.ResultPartition) -> ResultPartition:
+    def _partition(self, task: Task, output: msg.ResultPartition) -> ResultPartition:
         spec = _spec(output.spec)
         if output.max_parallelism:
             spec = replace(spec, max_parallelism=output.max_parallelism)
@@ -243,26 +243,17 @@ class TaskFactory:
         return TaskRuntimeContext(task.deployment, name, self._options, task.counters, task.accumulators)
 
     def _reader_context(self, task: Task, context: RuntimeContext) -> ReaderContext:
-        attempt_id = task.attempt_id
-        self._reader_event(task, "registered", None)
+        d, attempt_id = task.deployment, task.attempt_id
+
+        def send(event: Registered | SplitRequest | Custom) -> None:
+            self._send_reader_event(ReaderEvent(d.job_id, d.vertex_id, d.subtask, event, attempt_id))
+
+        send(Registered())
         return ReaderContext(
             context,
-            lambda kind, event: self._reader_event(task, kind, event),
+            self._host,
+            send,
             lambda: self._wake_up(attempt_id),
             lambda seconds: self._wake_up_in(attempt_id, seconds),
             self._object_reuse,
         )
-
-    def _reader_event(self, task: Task, kind: str, event: Any) -> None:
-        d = task.deployment
-        message = pb.ReaderEvent(
-            job_id=d.job_id, vertex_id=d.vertex_id, subtask=d.subtask, attempt_id=d.attempt_id
-        )
-        match kind:
-            case "registered":
-                message.registered.SetInParent()
-            case "split_request":
-                message.split_request = self._host
-            case _:
-                message.custom = to_bytes(event)
-        self._send_reader_event(message)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from millstream.core.jobs.state_kinds import OPERATOR
 from millstream.core.keys.key_groups import key_group_range
+from millstream.core.messages.deployment import TaskDeployment
 from millstream.core.snapshot.errors import IncompatibleStateError, SnapshotError, UnusableFileError
 from millstream.core.snapshot.fitting.compatibility import CompatibilityKind, compare_state
 from millstream.core.snapshot.metadata.model import StateFile, StateKind, StateSnapshot
@@ -23,7 +24,6 @@ from millstream.core.snapshot.tables.files import FileFormat, fetch, file_name, 
 from millstream.core.snapshot.tables.redistribution import dealt, is_dealt
 from millstream.core.snapshot.tables.restore import Rows, read_rows
 from millstream.core.snapshot.tables.table import StateTypes
-from millstream.proto import taskmanager_pb2 as pb
 from millstream.taskmanager.worker.checkpointing.local_copies import LocalCopies
 from millstream.taskmanager.worker.state.captured import RestoredFile, RestoredState, StateDeclaration
 
@@ -152,7 +152,7 @@ class RestoredTask:
         return [stored for stored in self._states.get(operator_id, ()) if stored.state.kind is kind]
 
 
-def restore_task(deployment: pb.TaskDeployment, storage: FileSource, copies: LocalCopies | None = None) -> RestoredTask:
+def restore_task(deployment: TaskDeployment, storage: FileSource, copies: LocalCopies | None = None) -> RestoredTask:
     """Reads and checks all files of a task, or local copies of them.
 
     A bad file is an error that names it, and for good: falling back to an older checkpoint would write again what was
@@ -199,7 +199,7 @@ class _Reader:
     """Reads files for one task, on many threads. `copied` are those of which a local copy was good."""
 
     def __init__(
-        self, deployment: pb.TaskDeployment, location: str, storage: FileSource, copies: LocalCopies | None
+        self, deployment: TaskDeployment, location: str, storage: FileSource, copies: LocalCopies | None
     ) -> None:
         self._deployment, self._location = deployment, location
         self._storage, self._copies = storage, copies

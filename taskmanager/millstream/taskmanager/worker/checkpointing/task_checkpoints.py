@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING
 
 from millstream.core.jobs.barriers import StopMode
 from millstream.core.jobs.failure_kinds import DeclineReason
+from millstream.core.jobs.failures import TaskFailure
+from millstream.core.messages.checkpoints import CheckpointAck, CheckpointDecline, CommitFailed, InputsEnded
 from millstream.core.records.batches import Barrier
 from millstream.core.snapshot.storage.storage import FileTarget, location_of
 from millstream.core.snapshot.storage.uri_files import plain_uri
-from millstream.proto import taskmanager_pb2 as pb
-from millstream.proto.status_pb2 import TaskFailure
 from millstream.taskmanager.worker.checkpointing.alignment import (
     COORDINATOR,
     Abandon,
@@ -136,8 +136,7 @@ class TaskCheckpoints:
     def input_ended(self) -> None:
         """The task has sent its end on, and waits for a checkpoint that holds it."""
         if not self._task.had_finished:
-            ended = pb.InputsEnded(allocation_id=self._services.allocation_id, attempt_id=self._task.attempt_id)
-            self._services.send(pb.WorkerMessage(inputs_ended=ended))
+            self._services.send(InputsEnded(self._services.allocation_id, self._task.attempt_id))
 
     def completed(self, checkpoint_id: int) -> None:
         """The checkpoint is durable: commits it. What fails is reported, so that it is told again."""
@@ -161,11 +160,8 @@ class TaskCheckpoints:
             raise failure
         else:
             log.warning("%s cannot commit checkpoint %d: %s", self._task.deployment.task_name, checkpoint_id, failure)
-            failed = pb.CommitFailed(
-                allocation_id=self._services.allocation_id, attempt_id=self._task.attempt_id,
-                checkpoint_id=checkpoint_id, message=told(failure),
-            )  # fmt: skip
-            self._services.send(pb.WorkerMessage(commit_failed=failed))
+            allocation_id, attempt_id = self._services.allocation_id, self._task.attempt_id
+            self._services.send(CommitFailed(allocation_id, attempt_id, checkpoint_id, told(failure)))
 
     def aborted(self, checkpoint_id: int) -> None:
         """The checkpoint was given up: nothing of it is kept, and a task that it was to stop goes on."""
@@ -210,7 +206,7 @@ class TaskCheckpoints:
             self._acknowledged[number] = (mail.barrier.location, mail.written.new_files)
             while len(self._acknowledged) > _REMEMBERED:
                 del self._acknowledged[min(self._acknowledged)]
-            self._services.send(pb.WorkerMessage(checkpoint_ack=mail.ack))
+            self._services.send(mail.ack)
 
     def _discard(self, checkpoint_id: int, location: str = "", files: tuple[str, ...] = ()) -> None:
         self._services.discard(location, files)
@@ -292,8 +288,8 @@ class TaskCheckpoints:
             self._task.finish_operators()
         began = services.clock.monotonic()
         arrival = self._arrivals.pop(number)
-        ack = pb.CheckpointAck(
-            allocation_id=services.allocation_id, attempt_id=self._task.attempt_id, checkpoint_id=number,
+        ack = CheckpointAck(
+            services.allocation_id, self._task.attempt_id, number,
             alignment_ms=millis(began - arrival.at), start_delay_ms=arrival.start_delay_ms,
             processed_bytes=self._bytes_in() - arrival.bytes_in, unaligned=barrier.unaligned,
             ended=self._task.life.has_finished_operators, records=self._task.records_taken,
@@ -318,7 +314,7 @@ class TaskCheckpoints:
             raise
         if captured is not None:
             ended = services.clock.monotonic()
-            ack.sync_ms = millis(ended - began)
+            ack = replace(ack, sync_ms=millis(ended - began))
             self._writing[number] = captured
             self._targets[number] = target
             services.submit(partial(write_states, captured, target, ack, ended, services))
@@ -349,8 +345,5 @@ class TaskCheckpoints:
         self, checkpoint_id: int, reason: DeclineReason, message: str, failure: TaskFailure | None = None
     ) -> None:
         log.info("%s declines checkpoint %d: %s", self._task.deployment.task_name, checkpoint_id, message)
-        decline = pb.CheckpointDecline(
-            allocation_id=self._services.allocation_id, attempt_id=self._task.attempt_id, checkpoint_id=checkpoint_id,
-            reason=reason.value, message=message, failure=failure,
-        )  # fmt: skip
-        self._services.send(pb.WorkerMessage(checkpoint_decline=decline))
+        allocation_id, attempt_id = self._services.allocation_id, self._task.attempt_id
+        self._services.send(CheckpointDecline(allocation_id, attempt_id, checkpoint_id, reason, message, failure))

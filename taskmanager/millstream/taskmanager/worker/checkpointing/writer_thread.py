@@ -13,11 +13,13 @@ from functools import partial
 
 from millstream.core.clock import Clock
 from millstream.core.errors import MillstreamError, UnrecoverableError
+from millstream.core.jobs.ids import AllocationId
 from millstream.core.logs.tracebacks import encodable, one_line
+from millstream.core.messages.checkpoints import CheckpointAck
+from millstream.core.messages.task_manager import WorkerMessage
 from millstream.core.records.batches import Barrier
 from millstream.core.snapshot.errors import SnapshotError
 from millstream.core.snapshot.metadata.operator_json import operators_to_json
-from millstream.proto import taskmanager_pb2 as pb
 from millstream.taskmanager.worker.checkpointing.capture import CapturedTask
 from millstream.taskmanager.worker.checkpointing.local_copies import SlotCopies
 from millstream.taskmanager.worker.checkpointing.storages import Storages
@@ -36,7 +38,7 @@ class SnapshotWritten:
 
     attempt_id: str
     barrier: Barrier
-    ack: pb.CheckpointAck
+    ack: CheckpointAck
     written: WrittenSnapshot | None = None
     error: str = ""
     final: UnrecoverableError | None = None
@@ -46,13 +48,13 @@ class SnapshotWritten:
 class CheckpointServices:
     """What a worker gives its tasks for their checkpoints. `submit` runs something on another thread."""
 
-    allocation_id: str
+    allocation_id: AllocationId
     clock: Clock
     storages: Storages
     incremental: bool
     submit: Callable[[Callable[[], None]], object]
     post: Callable[[SnapshotWritten], None]
-    send: Callable[[pb.WorkerMessage], None]
+    send: Callable[[WorkerMessage], None]
     takes_final: bool
     """Whether a bounded job ends with a last checkpoint."""
     copies: SlotCopies
@@ -70,14 +72,17 @@ class CheckpointServices:
 
 
 def write_states(
-    captured: CapturedTask, target: SnapshotTarget, ack: pb.CheckpointAck, began: float, services: CheckpointServices
+    captured: CapturedTask, target: SnapshotTarget, ack: CheckpointAck, began: float, services: CheckpointServices
 ) -> None:
     """On the writer's thread: the states that a task captured."""
     try:
         written = write_snapshot(captured, target)
-        ack.operators = operators_to_json(written.operators)
-        ack.bytes_written = written.bytes_written
-        ack.async_ms = millis(services.clock.monotonic() - began)
+        ack = replace(
+            ack,
+            operators=operators_to_json(written.operators),
+            bytes_written=written.bytes_written,
+            async_ms=millis(services.clock.monotonic() - began),
+        )
         mail = SnapshotWritten(ack.attempt_id, target.barrier, ack, written)
     except BaseException as error:
         mail = SnapshotWritten(ack.attempt_id, target.barrier, ack, error=told(error), final=_final(error))
@@ -90,15 +95,18 @@ def write_caught(
     caught: CapturedTask, target: SnapshotTarget, mail: SnapshotWritten, services: CheckpointServices
 ) -> None:
     """On the writer's thread: what a checkpoint caught, behind its states."""
-    ack, states = mail.ack, mail.written
+    states = mail.written
     assert states is not None
     try:
         written = joined(states, write_snapshot(caught, target))
-        ack.operators = operators_to_json(written.operators)
-        ack.bytes_written = written.bytes_written
-        ack.persisted_bytes = sum(state.size for operator in caught.operators for state in operator.in_flight)
-        ack.unaligned = True
-        mail = replace(mail, written=written)
+        ack = replace(
+            mail.ack,
+            operators=operators_to_json(written.operators),
+            bytes_written=written.bytes_written,
+            persisted_bytes=sum(state.size for operator in caught.operators for state in operator.in_flight),
+            unaligned=True,
+        )
+        mail = replace(mail, ack=ack, written=written)
     except BaseException as error:
         services.discard(mail.barrier.location, states.new_files)
         mail = replace(mail, written=None, error=told(error), final=_final(error))

@@ -16,6 +16,7 @@ from urllib.parse import quote
 
 from millstream.core.jobs.ids import OperatorId
 from millstream.core.keys.key_groups import UnhashableKeyError
+from millstream.core.messages.deployment import TaskDeployment
 from millstream.core.records.batches import Barrier
 from millstream.core.records.conversion import ConversionError
 from millstream.core.records.types import PICKLED
@@ -24,7 +25,6 @@ from millstream.core.snapshot.metadata.model import OperatorSnapshot, StateFile,
 from millstream.core.snapshot.storage.storage import FileTarget
 from millstream.core.snapshot.tables.files import FileFormat, write_native, write_state
 from millstream.core.snapshot.tables.table import KEY_GROUP, StateTypes, element_table
-from millstream.proto import taskmanager_pb2 as pb
 from millstream.taskmanager.worker.checkpointing.capture import CapturedOperator, CapturedTask
 from millstream.taskmanager.worker.checkpointing.layout import Chunk, Layout, TaskLayout, cut, is_touched, slice_of
 from millstream.taskmanager.worker.checkpointing.throttle import WRITERS
@@ -51,7 +51,7 @@ class SnapshotTarget:
 
     storage: FileTarget
     barrier: Barrier
-    deployment: pb.TaskDeployment
+    deployment: TaskDeployment
     shared: bool = False
     bases: Mapping[int, TaskLayout] = field(default_factory=dict)
 

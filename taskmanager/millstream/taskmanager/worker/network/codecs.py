@@ -5,6 +5,10 @@ back: MessagePack (msgspec) for dataclasses, rows and times, if the whole buffer
 pickled. Records of text, numbers and bytes, declared or seen to be so, are pickled in any case, without the memory of
 objects that a pickle keeps: that is as quick, and needs no look at them. Columns are Arrow IPC. The codec's number
 travels with each buffer, so a channel may mix them. Signals have tags in its place: see `signals`.
+
+A payload of pickled rows is one pickle or more, one behind the other, each of a batch. A buffer of small records holds
+tens of thousands, whose objects fit into no processor's cache: they are written as they come and read when their turn
+comes, some thousand at a time. For pairs of numbers that saves a twentieth of all that a slot worker does.
 """
 
 from __future__ import annotations
@@ -18,7 +22,7 @@ import msgspec
 
 from millstream.core.errors import MillstreamError
 from millstream.core.pickling import to_bytes
-from millstream.core.records.batches import Batch, ColumnBatch, Element, RowBatch
+from millstream.core.records.batches import Batch, ColumnBatch, Element, RowBatch, joined
 from millstream.core.records.types import RowType, TypeInformation, nullable
 from millstream.core.row import Row
 from millstream.taskmanager.worker.network.exact_types import Check, exact_check, is_plain
@@ -32,6 +36,36 @@ class Codec(IntEnum):
     PICKLE = 2
     ARROW = 3
     PLAIN = 6  # a pickle of records that nobody can change
+
+
+PICKLED = frozenset({Codec.PICKLE, Codec.PLAIN})
+_ROWS = 2048  # of one pickle
+
+
+class PickledRows:
+    """The batches of a payload of pickled rows, read one after the other; not shared between threads."""
+
+    __slots__ = ("_file", "_size", "codec")
+
+    def __init__(self, codec: int, payload: bytes) -> None:
+        self.codec = codec
+        self._file = io.BytesIO(payload)
+        self._size = len(payload)
+
+    def next(self) -> RowBatch:
+        """The next batch. There is one until `is_over`, and one in any payload."""
+        timestamps, rows = pickle.load(self._file)
+        return RowBatch(rows, timestamps, self.codec == Codec.PLAIN)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether every batch was read."""
+        return self._file.tell() == self._size
+
+    @property
+    def rest(self) -> bytes:
+        """A payload of the batches that were not read."""
+        return self._file.getvalue()[self._file.tell() :]
 
 
 class UnsendableRecordError(MillstreamError, TypeError):
@@ -54,6 +88,10 @@ class ElementCodec:
             except TypeError:
                 self._exact = None  # msgspec cannot tell the type's members apart: such records are pickled
 
+    def pickles(self, batch: RowBatch) -> bool:
+        """Whether the batch's rows are pickled, whatever they are: then payloads of several may be put together."""
+        return self._exact is None or batch.plain
+
     def encode(self, element: Element) -> tuple[int, bytes]:
         """The codec that was used, or the signal's tag, and the payload."""
         if isinstance(element, RowBatch):
@@ -65,8 +103,7 @@ class ElementCodec:
     def _encode_rows(self, batch: RowBatch) -> tuple[Codec, bytes]:
         if self._plain or batch.plain:
             try:
-                payload = _pickle_plain((batch.timestamps, batch.rows))
-                return Codec.PLAIN if batch.plain else Codec.PICKLE, payload
+                return Codec.PLAIN if batch.plain else Codec.PICKLE, _pickle_plain(batch)
             except Exception:
                 return Codec.PICKLE, _pickle(batch)  # such as a list that contains itself
         rows = self._exact_rows(batch.rows)
@@ -99,8 +136,11 @@ class ElementCodec:
                     rows = [Row.of_names(names, values) for values in rows]
                 return RowBatch(rows, timestamps)
             case Codec.PICKLE | Codec.PLAIN:
-                timestamps, rows = pickle.loads(payload)
-                return RowBatch(rows, timestamps, codec == Codec.PLAIN)
+                pickled = PickledRows(codec, payload)
+                batches: list[Batch] = [pickled.next()]
+                while not pickled.is_over:
+                    batches.append(pickled.next())
+                return joined(batches)
             case Codec.ARROW:
                 return _decode_columns(payload)
         raise ValueError(f"unknown codec {codec}")
@@ -113,12 +153,14 @@ def _wire_type(record_type: TypeInformation) -> Any | None:
     return record_type.wire_type()
 
 
-def _pickle_plain(value: Any) -> bytes:
+def _pickle_plain(batch: RowBatch) -> bytes:
     """Without remembering objects, for records without classes: 29 ns for a pair of ints, where `dumps` takes 56."""
     file = io.BytesIO()
     pickler = pickle.Pickler(file, 5)
     pickler.fast = True
-    pickler.dump(value)
+    for start in range(0, max(len(batch), 1), _ROWS):
+        part = batch if len(batch) <= _ROWS else batch.slice(start, start + _ROWS)
+        pickler.dump((part.timestamps, part.rows))
     return file.getvalue()
 
 

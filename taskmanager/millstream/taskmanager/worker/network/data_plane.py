@@ -199,7 +199,8 @@ class DataPlane:
         timeout = self._configuration.seconds("taskmanager.network.connect.timeout")
         while True:
             try:
-                await asyncio.wait_for(peer.attached.wait(), timeout)
+                async with asyncio.timeout(timeout):  # `wait_for` may swallow the end that `_close` gives it
+                    await peer.attached.wait()
                 return
             except TimeoutError:
                 if peer.lost or not await self._answers(peer.address, timeout):
@@ -218,7 +219,8 @@ class DataPlane:
         """Whether the process there takes a connection: its own threads do, also while its interpreter is busy."""
         async with self._channel(address) as channel:
             try:
-                await asyncio.wait_for(channel.channel_ready(), timeout)
+                async with asyncio.timeout(timeout):
+                    await channel.channel_ready()
             except TimeoutError:
                 return False
             return True
@@ -227,7 +229,8 @@ class DataPlane:
         timeout = self._configuration.seconds("taskmanager.network.connect.timeout")
         async with self._channel(peer.address) as channel:
             try:
-                await asyncio.wait_for(channel.channel_ready(), timeout)
+                async with asyncio.timeout(timeout):
+                    await channel.channel_ready()
             except TimeoutError:
                 self._lose(peer, f"no connection within {timeout:g} s")
                 return

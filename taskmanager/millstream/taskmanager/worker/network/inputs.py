@@ -1,8 +1,9 @@
 """The receiving side of a task: channels, and the gate that takes their elements in turn.
 
 Owned by the worker's loop. A local channel holds elements by reference; a remote one holds buffers, decoded when the
-task takes them, so that credit returns only when there is room again. A barrier is announced when it arrives, and taken
-in its turn: its place in the queue divides the channel, whether or not the task waits until it gets there.
+task takes them, so that credit returns only when there is room again, and ahead of them what is left of one that it has
+begun. A barrier is announced when it arrives, and taken in its turn: its place in the queue divides the channel,
+whether or not the task waits until it gets there.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from millstream.core.records.batches import (
     StreamSignal,
 )
 from millstream.proto import dataplane_pb2 as pb
-from millstream.taskmanager.worker.network.codecs import Codec, ElementCodec, decompress
+from millstream.taskmanager.worker.network.codecs import PICKLED, Codec, ElementCodec, PickledRows, decompress
 from millstream.taskmanager.worker.network.credit import CreditReceiver, CreditViolationError
 from millstream.taskmanager.worker.network.debloating import SENDING, Allowance, Debloater
 from millstream.taskmanager.worker.network.recording import Recording
@@ -283,7 +284,22 @@ class InputGate:
             self._send(self._credit.closed(channel.channel_id))
 
     def _take(self, channel: RemoteInputChannel) -> Element:
-        data: pb.Data = channel.queue.popleft()
+        first: pb.Data | PickledRows = channel.queue.popleft()
+        if isinstance(first, PickledRows):
+            return self._next_of(channel, first)
+        codec, payload = self._received(channel, first)
+        if codec in PICKLED:
+            return self._next_of(channel, PickledRows(codec, payload))
+        return self._codec.decode(codec, payload)
+
+    def _next_of(self, channel: RemoteInputChannel, pickled: PickledRows) -> RowBatch:
+        batch = pickled.next()
+        if not pickled.is_over:
+            channel.queue.appendleft(pickled)
+        return batch
+
+    def _received(self, channel: RemoteInputChannel, data: pb.Data) -> tuple[int, bytes]:
+        """The codec and the payload of an element that was sent in this buffer, or from it on."""
         payload = data.payload
         if data.more:
             parts = [payload]
@@ -294,9 +310,7 @@ class InputGate:
         self.bytes_in += len(payload)
         if not data.priority:
             self._send(self._credit.consumed(channel.channel_id))
-        if data.compressed:
-            payload = decompress(payload)
-        return self._codec.decode(data.codec, payload)
+        return data.codec, decompress(payload) if data.compressed else payload
 
     def _allow(self, allowance: Allowance) -> None:
         self._limit = allowance.rows
@@ -311,7 +325,7 @@ class InputGate:
             self._grant(self._remote[channel_id], buffers, self._limit)
 
 
-def _is_alike(batch: Batch, data: pb.Data) -> bool:
+def _is_alike(batch: Batch, data: pb.Data | PickledRows) -> bool:
     return not is_signal(data.codec) and (data.codec == Codec.ARROW) == isinstance(batch, ColumnBatch)
 
 

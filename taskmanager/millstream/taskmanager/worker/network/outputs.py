@@ -1,13 +1,13 @@
 """The sending side of a task: one `ResultPartition` for each outgoing edge, one channel for each consumer.
 
-Owned by the worker's loop. Rows for a remote consumer are gathered until they fill a buffer or the buffer timeout has
-passed, then encoded and queued; queued buffers leave against credit, and a barrier with priority ahead of them without
+Owned by the worker's loop. Rows for a remote consumer are encoded and gathered until they fill a buffer or the buffer
+timeout has passed, then queued; queued buffers leave against credit, and a barrier with priority ahead of them without
 any. The partition has room while its queued buffers fit two for each channel plus a shared pool, so that a stuck
 channel can hold at most its two and the pool.
 
-A consumer may ask for buffers of fewer rows than fill one (see `debloating`). Then rows are encoded only when the
-buffer before them has left, so that they are cut as the consumer wants them by then, and there is room while they are
-fewer than a buffer's.
+A consumer may ask for buffers of fewer rows than fill one (see `debloating`). Then rows are gathered as they are, and
+encoded only when the buffer before them has left, so that they are cut as the consumer wants them by then, and there is
+room while they are fewer than a buffer's. So are rows whose encoding depends on all that share their buffer.
 """
 
 from __future__ import annotations
@@ -35,6 +35,7 @@ from millstream.taskmanager.worker.network.signals import is_signal
 from millstream.taskmanager.worker.partitioning import Router
 
 BUFFERS_PER_CHANNEL = 2
+_PARTS = 16  # of a buffer: as many rows as fill one are encoded at once, so that small ones are not one by one
 
 
 class OutputChannel:
@@ -82,6 +83,31 @@ class LocalOutputChannel(OutputChannel):
         self.target.put(signal)
 
 
+class Written:
+    """Rows for one buffer, encoded in parts as they came. All are of one kind: by their codec, and by having times."""
+
+    __slots__ = ("kind", "parts", "size")
+
+    def __init__(self) -> None:
+        self.kind: tuple[int, bool] | None = None
+        self.parts: list[bytes] = []
+        self.size = 0
+
+    def add(self, kind: tuple[int, bool], payload: bytes) -> None:
+        """Adds rows of the same kind as those before them."""
+        self.kind = kind
+        self.parts.append(payload)
+        self.size += len(payload)
+
+    def take(self) -> tuple[int, bytes]:
+        """The codec and the payload of all of them; none are left."""
+        assert self.kind is not None, "there are some"
+        codec, payload = self.kind[0], b"".join(self.parts)
+        self.kind, self.size = None, 0
+        self.parts.clear()
+        return codec, payload
+
+
 class RemoteOutputChannel(OutputChannel):
     """Gathers, encodes and queues for a task of another worker."""
 
@@ -98,6 +124,7 @@ class RemoteOutputChannel(OutputChannel):
         "_send",
         "_sequence",
         "_start",
+        "_written",
         "bytes_out",
         "channel_id",
         "credit",
@@ -123,6 +150,7 @@ class RemoteOutputChannel(OutputChannel):
         self._send = send
         self._sequence = 0
         self._in_batch = False
+        self._written = Written()
         self._gathered: deque[Batch] = deque()
         self._start = 0  # of what is left of the first
         self._rows = 0  # of them all
@@ -191,7 +219,7 @@ class RemoteOutputChannel(OutputChannel):
     @property
     def has_gathered(self) -> bool:
         """Whether rows wait for their buffer to fill."""
-        return bool(self._gathered)
+        return bool(self._gathered or self._written.parts)
 
     @property
     def is_full(self) -> bool:
@@ -201,9 +229,12 @@ class RemoteOutputChannel(OutputChannel):
     def flush(self) -> None:
         """Encodes what was gathered."""
         self.waiting_since = None
-        if self._gathered:
+        if self.has_gathered:
+            if self._may_write:
+                self._write()
             while self._gathered:
                 self._encode_rows(self._rows)
+            self._end_written()
             self.pump()
 
     def granted(self, buffers: int, limit: int = 0) -> None:
@@ -241,18 +272,63 @@ class RemoteOutputChannel(OutputChannel):
         self._limit = self._asked if self._asked * self._row_bytes < self._segment else 0
 
     def _encode_next(self) -> bool:
-        """Encodes the next buffer, if what was gathered fills one."""
+        """Encodes some of what was gathered, if it is enough; answers whether a buffer is ready."""
         gathered, limit = self._gathered, self._limit
         if not gathered:
             return False
+        if not limit and self._may_write:
+            return self._write_next()
         is_all = len(gathered) == 1 and isinstance(gathered[0], RowBatch)  # more rows may join it
         if is_all and (self._rows < limit if limit else self._rows * self._row_bytes < self._segment):
             return False
         self._encode_rows(limit or self._rows)
         return True
 
+    @property
+    def _may_write(self) -> bool:
+        """Whether what was gathered can share a buffer with what was encoded before and is behind it."""
+        gathered = self._gathered
+        return len(gathered) == 1 and isinstance(gathered[0], RowBatch) and self._codec.pickles(gathered[0])
+
+    def _write_next(self) -> bool:
+        """Encodes rows while they are in the processor's cache, for a buffer with those before and behind them."""
+        expected = self._rows * self._row_bytes
+        is_ready = self._written.size + expected > self._segment and self._end_written()
+        if expected * _PARTS < self._segment:
+            return is_ready
+        is_ready |= self._write()
+        if max(expected, self._written.size) >= self._segment:
+            is_ready = self._end_written()
+        return is_ready
+
+    def _write(self) -> bool:
+        """Encodes all that was gathered; answers whether what was encoded before is of another kind, and ready."""
+        batch = self._cut(self._rows)
+        codec, payload = self._codec.encode(batch)
+        kind = (codec, batch.timestamps is not None)
+        is_ready = kind != self._written.kind and self._end_written()
+        self._written.add(kind, payload)
+        self._learn(len(payload), len(batch))
+        return is_ready
+
+    def _end_written(self) -> bool:
+        """Queues the rows that were encoded as one buffer, if there are any: nothing more joins them."""
+        if not self._written.parts:
+            return False
+        codec, payload = self._written.take()
+        self._enqueue(codec, payload)
+        self.waiting_since = None
+        return True
+
     def _encode_rows(self, most: int) -> None:
-        """Encodes the first of what was gathered, up to so many rows of it."""
+        """Encodes the first of what was gathered, up to so many rows of it, as a buffer."""
+        self._end_written()
+        batch = self._cut(most)
+        self._learn(self._encode(batch), len(batch))
+        self.waiting_since = None
+
+    def _cut(self, most: int) -> Batch:
+        """Takes the first of what was gathered, up to so many rows of it."""
         batch, start = self._gathered[0], self._start
         end = min(start + most, len(batch))
         if end == len(batch):
@@ -261,13 +337,16 @@ class RemoteOutputChannel(OutputChannel):
         else:
             self._start = end
         self._rows -= end - start
-        size = self._encode(batch if end - start == len(batch) else batch.slice(start, end))
-        self._row_bytes = max(1.0, size / max(1, end - start))
+        return batch if end - start == len(batch) else batch.slice(start, end)
+
+    def _learn(self, size: int, rows: int) -> None:
+        self._row_bytes = max(1.0, size / max(1, rows))
         self._set_limit()
-        self.waiting_since = None
 
     def _encode(self, element: Element) -> int:
-        codec, payload = self._codec.encode(element)
+        return self._enqueue(*self._codec.encode(element))
+
+    def _enqueue(self, codec: int, payload: bytes) -> int:
         whole = is_signal(codec)  # so that it is known when it arrives
         compressed = self._compress and len(payload) > 512 and not whole
         if compressed:

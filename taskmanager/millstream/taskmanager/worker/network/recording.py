@@ -20,7 +20,7 @@ from millstream.core.records.batches import (
 )
 from millstream.proto import dataplane_pb2 as pb
 from millstream.taskmanager.worker.interruption import TaskInterrupted
-from millstream.taskmanager.worker.network.codecs import ElementCodec
+from millstream.taskmanager.worker.network.codecs import ElementCodec, PickledRows
 from millstream.taskmanager.worker.network.signals import decode_signal, is_signal
 
 
@@ -55,8 +55,8 @@ class Recording:
         """Whether a newer barrier came first: whatever comes now, also the end, it never becomes complete."""
         return self._stopped and not self.is_complete
 
-    def add(self, item: pb.Data | Element) -> None:
-        """Takes what arrived, a buffer or an element."""
+    def add(self, item: pb.Data | PickledRows | Element) -> None:
+        """Takes what arrived, a buffer or an element, or what is left of a buffer."""
         if self._stopped:
             return
         if isinstance(item, pb.Data):
@@ -64,6 +64,8 @@ class Recording:
                 self._signal(decode_signal(item.codec, item.payload))
             else:
                 self.buffers.append(buffer_of(item))
+        elif isinstance(item, PickledRows):
+            self.buffers.append(Buffer(item.codec, item.rest))
         elif isinstance(item, RowBatch | ColumnBatch):
             self._encode(item)
         else:

@@ -13,11 +13,11 @@ from typing import Any
 
 from millstream.core.jobs import plan
 from millstream.core.jobs.ids import new_id
+from millstream.core.messages.results import CollectRequest, CollectResponse
 from millstream.core.pickling import to_bytes
 from millstream.core.records.batches import Barrier, Batch
 from millstream.core.records.types import PICKLED
 from millstream.datastream.state import ListState
-from millstream.proto import dispatcher_pb2 as pb
 from millstream.taskmanager.worker.interruption import TaskInterrupted
 from millstream.taskmanager.worker.operators.base import NO_RECORD, Operator, OperatorError
 from millstream.taskmanager.worker.operators.registry import builds
@@ -111,11 +111,11 @@ class CollectOperator(Operator):
         """Whether the client has everything."""
         return not self._chunks
 
-    def on_mail(self, mail: Any) -> pb.CollectResponse | None:
+    def on_mail(self, mail: Any) -> CollectResponse | None:
         """Of the client's request: drops the chunks that it has all of, and answers what follows."""
-        return self._answer(mail) if isinstance(mail, pb.CollectRequest) else None
+        return self._answer(mail) if isinstance(mail, CollectRequest) else None
 
-    def _answer(self, request: pb.CollectRequest) -> pb.CollectResponse:
+    def _answer(self, request: CollectRequest) -> CollectResponse:
         if request.version == self._version:
             while self._chunks and self._first + self._chunks[0][0] <= request.offset:
                 count, pickled = self._chunks.popleft()
@@ -123,17 +123,17 @@ class CollectOperator(Operator):
                 self._waiting -= len(pickled)
         batches = self._next_batches()
         final = self._committed if self._checkpointed else self._end
-        return pb.CollectResponse(
-            request_id=request.request_id,
-            version=self._version,
-            offset=self._first,
-            batches=batches,
+        return CollectResponse(
+            request.request_id,
+            self._version,
+            self._first,
+            batches,
             finished=self._finished and not batches and final == self._end,
             committed=final,
             starts_over=self._starts_over,
         )
 
-    def _next_batches(self) -> list[bytes]:
+    def _next_batches(self) -> tuple[bytes, ...]:
         batches: list[bytes] = []
         size = 0
         for _, pickled in self._chunks:
@@ -141,7 +141,7 @@ class CollectOperator(Operator):
             if batches and size > self.CAPACITY:
                 break
             batches.append(pickled)
-        return batches
+        return tuple(batches)
 
     def _state(self) -> ListState[Any]:
         return self.operator_state.store.get_list_state(_STATE, PICKLED)

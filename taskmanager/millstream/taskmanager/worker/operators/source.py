@@ -5,16 +5,17 @@ from __future__ import annotations
 import logging
 import pickle
 from collections.abc import Callable
-from typing import Any
+from typing import Any, assert_never
 
 from millstream.core.jobs import plan
 from millstream.core.jobs.state_kinds import StateKind
+from millstream.core.messages.sources import Custom, EnumeratorEvent, NoMoreSplits, SplitRequest, Splits
+from millstream.core.pickling import to_bytes
 from millstream.core.records.batches import LAST_WATERMARK, Batch, ColumnBatch, RowBatch
 from millstream.core.records.handover import RecordCopyError
 from millstream.core.settings.configuration import Configuration
 from millstream.datastream.connectors.base import PollStatus, Source, SourceReader, SourceReaderContext
 from millstream.datastream.functions import OutputTag, RuntimeContext
-from millstream.proto import taskmanager_pb2 as pb
 from millstream.taskmanager.worker.interruption import TaskInterrupted
 from millstream.taskmanager.worker.operators.base import NO_RECORD, Operator, OperatorError, RestoredElements, tell
 from millstream.taskmanager.worker.operators.event_time import INTERVAL, Rhythm
@@ -31,14 +32,16 @@ class ReaderContext(SourceReaderContext):
     def __init__(
         self,
         runtime_context: RuntimeContext,
-        send_event: Callable[[str, Any], None],
+        host: str,
+        send: Callable[[SplitRequest | Custom], None],
         wake_up: Callable[[], None],
         wake_up_in: Callable[[float], None],
         object_reuse: bool = False,
     ) -> None:
         self.runtime_context = runtime_context
         self.object_reuse = object_reuse
-        self._send_event = send_event
+        self._host = host
+        self._send = send
         self._wake_up = wake_up
         self._wake_up_in = wake_up_in
         self._side: dict[str, list[Any]] = {}
@@ -50,11 +53,11 @@ class ReaderContext(SourceReaderContext):
 
     def send_split_request(self) -> None:
         """Through the task manager and the job manager to the enumerator."""
-        self._send_event("split_request", None)
+        self._send(SplitRequest(self._host))
 
     def send_source_event(self, event: Any) -> None:
         """The same way."""
-        self._send_event("custom", event)
+        self._send(Custom(to_bytes(event)))
 
     def wake_up(self) -> None:
         """From any thread."""
@@ -169,17 +172,19 @@ class SourceOperator(Operator):
 
     def on_mail(self, mail: Any) -> None:
         """What the enumerator sent."""
-        if not isinstance(mail, pb.EnumeratorEvent):
+        if not isinstance(mail, EnumeratorEvent):
             return
-        match mail.WhichOneof("kind"):
-            case "splits":
-                splits = pickle.loads(mail.splits)
+        match mail.kind:
+            case Splits(pickled):
+                splits = pickle.loads(pickled)
                 self._guarded(lambda reader: self._add_splits(reader, splits))
-            case "no_more_splits":
+            case NoMoreSplits():
                 self._guarded(lambda reader: reader.notify_no_more_splits())
-            case _:
-                event = pickle.loads(mail.custom)
+            case Custom(pickled):
+                event = pickle.loads(pickled)
                 self._guarded(lambda reader: reader.handle_source_event(event))
+            case _:
+                assert_never(mail.kind)
 
     def close(self) -> None:
         """Closes the reader."""

@@ -6,16 +6,14 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from millstream.datastream.functions import (
-    RuntimeContext,
-)
-from millstream.datastream.state import KeyedStateStore
-from millstream.datastream.window_functions import (
     AllWindowFunction,
     ProcessAllWindowFunction,
     ProcessWindowFunction,
+    RuntimeContext,
     WindowContext,
     WindowFunction,
 )
+from millstream.datastream.state import KeyedStateStore
 from millstream.taskmanager.worker.operators.timer_service import OperatorTimers
 from millstream.taskmanager.worker.operators.windows.contexts import WindowStates
 

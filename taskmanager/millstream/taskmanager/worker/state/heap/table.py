@@ -161,14 +161,13 @@ class HeapTable(ColumnAccess):
             return self._fold_watched(keys, records, reduce, canonical, first)
         values, plain = self.values, PLAIN
         results: list[Any] = []
-        append = results.append
         for key, record in zip(keys, records, strict=False):
             if key in values or (type(key) not in plain and (key := canonical(key)) in values):
                 record = reduce(values[key], record)
             elif first is not None:
                 record = first(record)
             values[key] = record
-            append(record)
+            results.append(record)
         return results
 
     def _fold_watched(
@@ -178,7 +177,6 @@ class HeapTable(ColumnAccess):
         """The same, with the test for tuples of plain values inside of the loop: it costs a third of the call."""
         values, atomic, private = self.values, ATOMIC, self.private
         results: list[Any] = []
-        append = results.append
         for key, record in zip(keys, records, strict=False):
             if key not in values and type(key) not in PLAIN:
                 key = canonical(key)
@@ -192,7 +190,7 @@ class HeapTable(ColumnAccess):
             elif first is not None:
                 record = first(record)
             values[key] = record
-            append(record)
+            results.append(record)
         return results
 
     def _fold_apart(
@@ -203,7 +201,6 @@ class HeapTable(ColumnAccess):
         handover.plain = True
         values, atomic, plain, watched = self.values, ATOMIC, PLAIN, self.watched
         results: list[Any] = []
-        append = results.append
         for key, record in zip(keys, records, strict=False):
             if key in values or (type(key) not in plain and (key := canonical(key)) in values):
                 record = reduce(self.private(key, values[key]) if watched else values[key], record)
@@ -211,7 +208,8 @@ class HeapTable(ColumnAccess):
                 record = first(record)
             if type(record) is tuple:
                 if len(record) == 2:  # faster than the loop
-                    unchangeable = type(record[0]) in atomic and type(record[1]) in atomic
+                    one, other = record
+                    unchangeable = type(one) in atomic and type(other) in atomic
                 else:
                     unchangeable = True
                     for item in record:
@@ -225,7 +223,7 @@ class HeapTable(ColumnAccess):
             else:
                 values[key] = handover.kept(record)
                 record = handover.kept(record)
-            append(record)
+            results.append(record)
         return results
 
     # Captures

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 
 from starlette.requests import Request
 
 from millstream.core.errors import MillstreamError
 from millstream.core.jobs.ids import JobId, stable_id
-from millstream.core.jobs.states import JobStatus
+from millstream.core.messages.snapshots import SnapshotKind, SnapshotRequest
 from millstream.dispatcher.lifecycle import JobEndedError, JobLifecycle
 from millstream.dispatcher.operations import OperationKey, OperationKind, Outcome
 from millstream.dispatcher.rest import snapshot_schemas as schemas
@@ -16,7 +17,6 @@ from millstream.dispatcher.rest.job_json import Json
 from millstream.dispatcher.rest.operations import RestOperations, failure_cause
 from millstream.dispatcher.rest.requests import choice, flag, job_id_of, json_object, location, trigger_id_of
 from millstream.dispatcher.rest.table import RestRoute
-from millstream.proto import dispatcher_pb2 as pb
 
 
 class SnapshotEndpoints:
@@ -55,31 +55,33 @@ class SnapshotEndpoints:
     async def savepoint(self, request: Request) -> Json:
         """`POST /jobs/:jobid/savepoints`."""
         body = await json_object(request, schemas.SAVEPOINT_REQUEST)
-        wanted = pb.SnapshotRequest(
-            kind=pb.SnapshotRequest.SAVEPOINT,
+        wanted = SnapshotRequest(
+            job_id_of(request),
+            kind=SnapshotKind.SAVEPOINT,
             target_directory=location(body, "target-directory") or "",
             format=choice(body, "formatType", schemas.FORMATS),
         )
         take = self._take_and_cancel if flag(body, "cancel-job") else self._take
-        return self._trigger(request, body, OperationKind.SAVEPOINT, wanted, take)
+        return self._trigger(body, OperationKind.SAVEPOINT, wanted, take)
 
     async def stop(self, request: Request) -> Json:
         """`POST /jobs/:jobid/stop`."""
         body = await json_object(request, schemas.STOP_REQUEST)
-        wanted = pb.SnapshotRequest(
-            kind=pb.SnapshotRequest.STOP,
+        wanted = SnapshotRequest(
+            job_id_of(request),
+            kind=SnapshotKind.STOP,
             target_directory=location(body, "targetDirectory") or "",
             drain=flag(body, "drain"),
             format=choice(body, "formatType", schemas.FORMATS),
         )
-        return self._trigger(request, body, OperationKind.SAVEPOINT, wanted, self._take)
+        return self._trigger(body, OperationKind.SAVEPOINT, wanted, self._take)
 
     async def checkpoint(self, request: Request) -> Json:
         """`POST /jobs/:jobid/checkpoints`."""
         body = await json_object(request, schemas.CHECKPOINT_REQUEST)
         full = choice(body, "checkpointType", schemas.CHECKPOINT_TYPES) == "FULL"
-        wanted = pb.SnapshotRequest(kind=pb.SnapshotRequest.CHECKPOINT, full=full)
-        return self._trigger(request, body, OperationKind.CHECKPOINT, wanted, self._take)
+        wanted = SnapshotRequest(job_id_of(request), kind=SnapshotKind.CHECKPOINT, full=full)
+        return self._trigger(body, OperationKind.CHECKPOINT, wanted, self._take)
 
     async def savepoint_status(self, request: Request) -> Json:
         """`GET /jobs/:jobid/savepoints/:triggerid`."""
@@ -91,31 +93,29 @@ class SnapshotEndpoints:
 
     def _trigger(
         self,
-        request: Request,
         body: Json,
         kind: OperationKind,
-        wanted: pb.SnapshotRequest,
-        take: Callable[[pb.SnapshotRequest], Awaitable[Outcome]],
+        wanted: SnapshotRequest,
+        take: Callable[[SnapshotRequest], Awaitable[Outcome]],
     ) -> Json:
-        job_id, trigger_id = job_id_of(request), trigger_id_of(body)
+        job_id, trigger_id = wanted.job_id, trigger_id_of(body)
         key = OperationKey(kind, job_id, trigger_id)
         if not self._operations.knows(key):
             self._check_running(job_id)
-            wanted.job_id = job_id
-            wanted.trigger_id = stable_id(kind.value, job_id, trigger_id)  # clients may use one for several jobs
-            self._operations.start(key, lambda: take(wanted))
+            unique = stable_id(kind.value, job_id, trigger_id)  # clients may use one for several jobs
+            self._operations.start(key, lambda: take(replace(wanted, trigger_id=unique)))
         return {"request-id": trigger_id}
 
     def _check_running(self, job_id: JobId) -> None:
-        status = JobStatus(self._lifecycle.details(job_id).state)
+        status = self._lifecycle.details(job_id).state
         if status.is_terminal:
             raise JobEndedError(f"no snapshot can be taken of job {job_id}: it is already {status}")
 
-    async def _take(self, wanted: pb.SnapshotRequest) -> Outcome:
+    async def _take(self, wanted: SnapshotRequest) -> Outcome:
         result = await self._lifecycle.trigger_snapshot(wanted)
         return Outcome(result.error, result.location, result.checkpoint_id)
 
-    async def _take_and_cancel(self, wanted: pb.SnapshotRequest) -> Outcome:
+    async def _take_and_cancel(self, wanted: SnapshotRequest) -> Outcome:
         outcome = await self._take(wanted)
         if outcome.failure:
             return outcome

@@ -5,6 +5,7 @@ from __future__ import annotations
 from starlette.requests import Request
 
 from millstream.core.clock import Clock
+from millstream.core.jobs.details import JobDetails
 from millstream.core.jobs.plan_json import plan_for_rest
 from millstream.dispatcher.lifecycle import JobLifecycle
 from millstream.dispatcher.rest import job_json as shapes
@@ -12,7 +13,6 @@ from millstream.dispatcher.rest import schemas
 from millstream.dispatcher.rest.job_json import Json
 from millstream.dispatcher.rest.requests import job_id_of
 from millstream.dispatcher.rest.table import Parameter, RestError, RestRoute
-from millstream.proto.status_pb2 import JobDetails
 
 _DEFAULT_EXCEPTIONS = 16
 

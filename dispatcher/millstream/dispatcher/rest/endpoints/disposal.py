@@ -6,7 +6,6 @@ import asyncio
 
 from starlette.requests import Request
 
-from millstream.core.jobs.states import JobStatus
 from millstream.core.snapshot import SnapshotError, SnapshotKind, SnapshotMetadata, storage_at
 from millstream.dispatcher.claims import claimant
 from millstream.dispatcher.lifecycle import JobLifecycle
@@ -66,7 +65,7 @@ class DisposalEndpoints:
     def _check_unused(self, location: str, metadata: SnapshotMetadata) -> None:
         job_id = metadata.job_id
         if self._lifecycle.knows(job_id):
-            status = JobStatus(self._lifecycle.details(job_id).state)
+            status = self._lifecycle.details(job_id).state
             if not status.is_terminal:
                 raise SnapshotError(location, f"is a checkpoint of job {job_id}, which is {status} and may need it")
         if metadata.shared_files():

@@ -9,12 +9,12 @@ from importlib.metadata import PackageNotFoundError, version
 from starlette.requests import Request
 
 from millstream.core.jobs.states import JobStatus
+from millstream.core.messages.resource_manager import SlotStatus, TaskManagerInfo
 from millstream.dispatcher.cluster_view import ClusterView
 from millstream.dispatcher.lifecycle import JobLifecycle
 from millstream.dispatcher.rest import schemas
 from millstream.dispatcher.rest.job_json import Json
 from millstream.dispatcher.rest.table import RestError, RestRoute
-from millstream.proto.resourcemanager_pb2 import SlotStatus, TaskManagerInfo
 
 _REFRESH_MS = 3000
 _MEMORY_POOLS = (
@@ -53,7 +53,7 @@ class ClusterEndpoints:
         """`GET /overview`."""
         cluster = await self._cluster.overview()
         slots = [slot for manager in cluster.task_managers for slot in manager.slots]
-        states = Counter(JobStatus(details.state) for details in self._lifecycle.all())
+        states = Counter(details.state for details in self._lifecycle.all())
         ended = {state: states[state] for state in (JobStatus.FINISHED, JobStatus.CANCELED, JobStatus.FAILED)}
         return {
             "taskmanagers": len(cluster.task_managers),

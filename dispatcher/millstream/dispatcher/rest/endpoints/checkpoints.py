@@ -3,23 +3,17 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import Any, assert_never
 
 from starlette.requests import Request
 from starlette.responses import Response
 
 from millstream.core.errors import UnreachableError
-from millstream.core.jobs.states import JobStatus
+from millstream.core.messages.snapshots import CheckpointQuery, CheckpointView
 from millstream.dispatcher.lifecycle import JobLifecycle
 from millstream.dispatcher.rest import snapshot_schemas as schemas
 from millstream.dispatcher.rest.requests import job_id_of
 from millstream.dispatcher.rest.table import RestError, RestRoute
-from millstream.proto import dispatcher_pb2 as pb
-
-_OVERVIEW = pb.CheckpointQuery.OVERVIEW
-_CONFIG = pb.CheckpointQuery.CONFIG
-_DETAILS = pb.CheckpointQuery.DETAILS
-_SUBTASKS = pb.CheckpointQuery.SUBTASKS
 
 
 class CheckpointEndpoints:
@@ -44,29 +38,25 @@ class CheckpointEndpoints:
 
     async def overview(self, request: Request) -> Response:
         """`GET /jobs/:jobid/checkpoints`."""
-        return await self._answer(pb.CheckpointQuery(job_id=job_id_of(request), kind=_OVERVIEW))
+        return await self._answer(CheckpointQuery(job_id_of(request), CheckpointView.OVERVIEW))
 
     async def config(self, request: Request) -> Response:
         """`GET /jobs/:jobid/checkpoints/config`."""
-        return await self._answer(pb.CheckpointQuery(job_id=job_id_of(request), kind=_CONFIG))
+        return await self._answer(CheckpointQuery(job_id_of(request), CheckpointView.CONFIG))
 
     async def details(self, request: Request) -> Response:
         """`GET /jobs/:jobid/checkpoints/details/:checkpointid`."""
         checkpoint = _checkpoint_id(request)
-        query = pb.CheckpointQuery(job_id=job_id_of(request), kind=_DETAILS, checkpoint_id=checkpoint)
-        return await self._answer(query)
+        return await self._answer(CheckpointQuery(job_id_of(request), CheckpointView.DETAILS, checkpoint))
 
     async def subtasks(self, request: Request) -> Response:
         """`GET /jobs/:jobid/checkpoints/details/:checkpointid/subtasks/:vertexid`."""
         checkpoint, vertex = _checkpoint_id(request), request.path_params["vertexid"]
-        query = pb.CheckpointQuery(
-            job_id=job_id_of(request), kind=_SUBTASKS, checkpoint_id=checkpoint, vertex_id=vertex
-        )
-        return await self._answer(query)
+        return await self._answer(CheckpointQuery(job_id_of(request), CheckpointView.SUBTASKS, checkpoint, vertex))
 
-    async def _answer(self, query: pb.CheckpointQuery) -> Response:
+    async def _answer(self, query: CheckpointQuery) -> Response:
         details = self._lifecycle.details(query.job_id)
-        if JobStatus(details.state).is_terminal:
+        if details.state.is_terminal:
             return _json(json.dumps(_left_behind(details.checkpoints, query)).encode())
         try:
             answer = await self._lifecycle.query_checkpoints(query)
@@ -77,23 +67,27 @@ class CheckpointEndpoints:
         return _json(answer.json)
 
 
-def _left_behind(content: bytes, query: pb.CheckpointQuery) -> Any:
+def _left_behind(content: bytes, query: CheckpointQuery) -> Any:
     """The part of what an ended job left of its checkpoints."""
     if not content:
         raise RestError(404, f"nothing is known of the checkpoints of job {query.job_id}")
     known, checkpoint = json.loads(content), str(query.checkpoint_id)
-    if query.kind == _OVERVIEW:
-        return known["overview"]
-    if query.kind == _CONFIG:
-        return known["config"]
-    if checkpoint not in known["details"]:
-        raise RestError(404, f"job {query.job_id} has no checkpoint {checkpoint}, or it is no longer remembered")
-    if query.kind == _DETAILS:
-        return known["details"][checkpoint]
-    vertices = known["subtasks"].get(checkpoint, {})
-    if query.vertex_id not in vertices:
-        raise RestError(404, f"checkpoint {checkpoint} of job {query.job_id} has no vertex {query.vertex_id}")
-    return vertices[query.vertex_id]
+    match query.kind:
+        case CheckpointView.OVERVIEW:
+            return known["overview"]
+        case CheckpointView.CONFIG:
+            return known["config"]
+        case _ if checkpoint not in known["details"]:
+            raise RestError(404, f"job {query.job_id} has no checkpoint {checkpoint}, or it is no longer remembered")
+        case CheckpointView.DETAILS:
+            return known["details"][checkpoint]
+        case CheckpointView.SUBTASKS:
+            vertices = known["subtasks"].get(checkpoint, {})
+            if query.vertex_id not in vertices:
+                raise RestError(404, f"checkpoint {checkpoint} of job {query.job_id} has no vertex {query.vertex_id}")
+            return vertices[query.vertex_id]
+        case _:
+            assert_never(query.kind)
 
 
 def _json(content: bytes) -> Response:

@@ -1,0 +1,1 @@
+"""What has to outlive a process: who leads, and pointers to job graphs and checkpoints."""

@@ -1,0 +1,102 @@
+"""What a job can be restored from, and which ids its checkpoints may have: one entry of the store for each job.
+
+The pointers are in the order of their checkpoints; the last one is the restore point. Ids are reserved in blocks before
+they are used, and none is used twice, whoever leads the job: tasks of an earlier leader may still write into the folder
+of a checkpoint that nobody has heard of since. A new leader goes on behind the last block, so some ids are left out.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from millstream.core.jobs.ids import JobId
+from millstream.core.store.changes import change, read
+from millstream.core.store.store import Key, Kind, Leadership, Store
+
+
+@dataclass(frozen=True, slots=True)
+class Pointer:
+    """A completed checkpoint, and where its metadata is."""
+
+    checkpoint_id: int
+    location: str
+
+
+@dataclass(frozen=True, slots=True)
+class JobPointers:
+    """What is stored for a job. `next_id` is the lowest id that nobody has reserved."""
+
+    next_id: int = 1
+    pointers: tuple[Pointer, ...] = ()
+
+    def to_bytes(self) -> bytes:
+        """On the way into the store."""
+        told = {"next_id": self.next_id, "pointers": [[p.checkpoint_id, p.location] for p in self.pointers]}
+        return json.dumps(told).encode()
+
+    @staticmethod
+    def from_bytes(stored: bytes | None) -> JobPointers:
+        """On the way out; nothing is the beginning of a job."""
+        if stored is None:
+            return JobPointers()
+        told = json.loads(stored)
+        return JobPointers(told["next_id"], tuple(Pointer(*pointer) for pointer in told["pointers"]))
+
+
+class CheckpointPointers:
+    """One job's, written under the leadership of it. Every call waits for a store that does not answer.
+
+    What changes something raises FencedError when the leadership is over, also if there was nothing to change. What
+    came of it is not known then, and the next leader's to say: no file may be deleted because of it.
+    """
+
+    def __init__(self, store: Store, job_id: JobId, leadership: Leadership) -> None:
+        self._store = store
+        self._key = Key(Kind.CHECKPOINTS, job_id)
+        self._leadership = leadership
+
+    async def read(self) -> JobPointers:
+        """What is stored."""
+        return JobPointers.from_bytes(await read(self._store, self._key))
+
+    async def reserve(self, at_least: int, count: int) -> range:
+        """As many ids that nobody has had, none of them below `at_least`."""
+        block = range(0)
+
+        def reserved(stored: JobPointers) -> JobPointers:
+            nonlocal block  # if the store did not say what came of the first attempt, its block is left out
+            first = max(stored.next_id, at_least)
+            block = range(first, first + count)
+            return replace(stored, next_id=block.stop)
+
+        await self._change(reserved)
+        return block
+
+    async def add(self, pointer: Pointer) -> None:
+        """Keeps the pointer. Of several, that of the highest id is the restore point."""
+
+        def added(stored: JobPointers) -> JobPointers:
+            pointers = sorted({*stored.pointers, pointer}, key=lambda p: p.checkpoint_id)
+            return JobPointers(max(stored.next_id, pointer.checkpoint_id + 1), tuple(pointers))
+
+        await self._change(added)
+
+    async def remove(self, checkpoint_id: int) -> None:
+        """The job is not restored from this checkpoint any more; does nothing when it was not there."""
+        await self._change(
+            lambda stored: replace(
+                stored, pointers=tuple(p for p in stored.pointers if p.checkpoint_id != checkpoint_id)
+            )
+        )
+
+    async def clear(self) -> None:
+        """The job has ended: nothing is left of it here. What ids it had is forgotten."""
+        await self._change(lambda stored: JobPointers(stored.next_id))  # tells, also when there is nothing to remove
+        await change(self._store, self._key, self._leadership, lambda _stored: None)
+
+    async def _change(self, new: Callable[[JobPointers], JobPointers]) -> None:
+        await change(
+            self._store, self._key, self._leadership, lambda stored: new(JobPointers.from_bytes(stored)).to_bytes()
+        )

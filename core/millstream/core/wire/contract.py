@@ -1,0 +1,63 @@
+"""What a contract is: of a service's calls, or of a session.
+
+Apart from the contracts themselves: not every process needs the messages of them all (`millstream.core.wire.pipes`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Generic, TypeVar
+
+from google.protobuf.descriptor import MethodDescriptor, ServiceDescriptor
+from google.protobuf.message_factory import GetMessageClass
+
+from millstream.core.messages.session import SessionSignal
+from millstream.core.wire.wire import Wire
+
+Up = TypeVar("Up")
+Down = TypeVar("Down")
+
+
+@dataclass(frozen=True)
+class SessionContract(Generic[Up, Down]):
+    """A long-lived exchange: who dials says `Up`, who is dialled says `Down`."""
+
+    service: ServiceDescriptor
+    method: str
+    up_type: Any
+    down_type: Any
+
+    @cached_property
+    def _descriptor(self) -> MethodDescriptor:
+        return self.service.methods_by_name[self.method]
+
+    @cached_property
+    def up(self) -> Wire[Up | SessionSignal]:
+        """From who dials."""
+        return Wire(self.up_type | SessionSignal, GetMessageClass(self._descriptor.input_type))
+
+    @cached_property
+    def down(self) -> Wire[Down | SessionSignal]:
+        """From who is dialled."""
+        return Wire(self.down_type | SessionSignal, GetMessageClass(self._descriptor.output_type))
+
+
+@dataclass(frozen=True)
+class ServiceContract:
+    """The calls of a service: for each, what is asked and what is answered. Its sessions are not among them."""
+
+    service: ServiceDescriptor
+    calls: Mapping[str, tuple[Any, Any]]
+
+    @cached_property
+    def wires(self) -> Mapping[str, tuple[Wire[Any] | None, Wire[Any] | None]]:
+        """By method, for what is asked and what is answered; none for a session, whose ends convert by themselves."""
+        return {method.name: self._wires(method) for method in self.service.methods}
+
+    def _wires(self, method: MethodDescriptor) -> tuple[Wire[Any] | None, Wire[Any] | None]:
+        if method.client_streaming and method.server_streaming:
+            return None, None
+        asked, answered = self.calls[method.name]
+        return Wire(asked, GetMessageClass(method.input_type)), Wire(answered, GetMessageClass(method.output_type))

@@ -1,0 +1,30 @@
+"""The implementations of the store, as the suites see them. A new one is added to `IMPLEMENTATIONS`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+from millstream.core.store.memory import MemoryStore
+from millstream.core.store.store import Store
+
+
+class InterruptedStore(Store, Protocol):
+    """A session that the test interrupts; `MemorySession` says what each of these means."""
+
+    def suspend(self) -> None: ...
+
+    def suspend_within_write(self, takes_effect: bool) -> None: ...
+
+    def lose(self) -> None: ...
+
+    def resume(self) -> None: ...
+
+
+class StoreServer(Protocol):
+    """One store, which any number of services share."""
+
+    def connect(self) -> InterruptedStore: ...
+
+
+IMPLEMENTATIONS: dict[str, Callable[[], StoreServer]] = {"memory": MemoryStore}

@@ -1,0 +1,79 @@
+"""The processes that tests start: what they inherit, which of them still run, and their end.
+
+What a test starts is found again by a text that only it has in its command line or environment, such as a folder.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+_OF_USERS = ("MILLSTREAM_CONF_DIR", "MILLSTREAM_CLUSTER_DIR", "PYTHONPATH")
+
+
+def fresh_environment(**variables: str) -> dict[str, str]:
+    """That of this process with these variables, and without those by which a user chooses a cluster or modules."""
+    return {key: value for key, value in os.environ.items() if key not in _OF_USERS} | variables
+
+
+def processes_with(text: str) -> list[int]:
+    """The live processes whose command line or environment holds this text; not this one."""
+    found = []
+    for entry in Path("/proc").glob("[0-9]*"):
+        if int(entry.name) != os.getpid():
+            try:
+                seen = (entry / "cmdline").read_bytes() + (entry / "environ").read_bytes()
+            except OSError:
+                continue
+            if text.encode() in seen and is_alive(int(entry.name)):
+                found.append(int(entry.name))
+    return found
+
+
+def kill_those_with(text: str) -> None:
+    """Ends them at once."""
+    for pid in processes_with(text):
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+
+
+@contextmanager
+def frozen(*pids: int) -> Iterator[None]:
+    """These processes do nothing meanwhile. They may be killed."""
+    try:
+        for pid in pids:
+            os.kill(pid, signal.SIGSTOP)
+        yield
+    finally:
+        for pid in pids:
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGCONT)
+
+
+def command_of(pid: int) -> str:
+    """Its command line; nothing if it is gone."""
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes().decode().replace("\0", " ")
+    except OSError:
+        return ""
+
+
+def parent_of(pid: int) -> int:
+    """The process that started it."""
+    return int(_stat(pid)[1])
+
+
+def is_alive(pid: int) -> bool:
+    """Whether the process exists and is not merely waiting to be reaped."""
+    try:
+        return _stat(pid)[0] not in "ZX"
+    except OSError:
+        return False
+
+
+def _stat(pid: int) -> list[str]:
+    """What is known of it, behind its name: its state, its parent, and more."""
+    return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()

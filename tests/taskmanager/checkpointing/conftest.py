@@ -1,8 +1,0 @@
-"""Makes the worker rig of the folder above importable when only this folder is run."""
-
-from __future__ import annotations
-
-import sys
-from pathlib import Path
-
-sys.path.insert(0, str(Path(__file__).parents[1]))

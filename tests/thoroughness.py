@@ -1,0 +1,38 @@
+"""How many cases a test looks at where any number would do: all of them in `make test`, a quarter in `make check`.
+
+`make check` runs pytest with `--hypothesis-profile=daily`, which is all that the difference consists of.
+"""
+
+from __future__ import annotations
+
+import os
+
+from hypothesis import HealthCheck, settings
+
+FULL = 100
+DAILY = 25
+
+
+def register_profiles() -> None:
+    """Loads the full one; the option of pytest, which is read later, may choose the other."""
+    # On a busy machine any example may take its time, above all the first one, which loads what it needs; so may making
+    # it. In CI the examples are the same each time, as Hypothesis has it by default there: chance is for daily runs.
+    for name, examples in (("full", FULL), ("daily", DAILY)):
+        settings.register_profile(
+            name,
+            max_examples=examples,
+            deadline=None,
+            suppress_health_check=[HealthCheck.too_slow],
+            derandomize="CI" in os.environ,
+        )
+    settings.load_profile("full")
+
+
+def cases(full: int) -> int:
+    """How many cases of so many are looked at in this run: for the examples of a test, its seeds, its schedules."""
+    return max(1, full * settings.default.max_examples // FULL)
+
+
+def every(step: int = 1) -> int:
+    """The step through a range of cases that is taken in this run, for one that is taken in CI."""
+    return step * FULL // settings.default.max_examples
