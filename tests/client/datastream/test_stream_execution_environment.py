@@ -115,12 +115,12 @@ def test_from_collection_checks_its_elements(env: StreamExecutionEnvironment) ->
     assert Row(1) == Row(1)
 
 
-def test_from_source_takes_sources_and_no_watermarks(env: StreamExecutionEnvironment) -> None:
+def test_from_source_takes_sources_and_strategies(env: StreamExecutionEnvironment) -> None:
     source: Any = env.from_sequence(1, 2).transformation.spec.source  # type: ignore[union-attr]
     stream = env.from_source(source, None, "mine", type_info=Types.STRING())
     assert (stream.get_name(), stream.get_type()) == ("mine", STRING)
     assert env.from_source(source).get_name() == "NumberSequenceSource"
-    with pytest.raises(InvalidProgramError, match="event time is not available"):
+    with pytest.raises(InvalidProgramError, match="expected a WatermarkStrategy or None"):
         env.from_source(source, "watermarks", "mine")
     with pytest.raises(InvalidProgramError, match="expected a Source, got list"):
         env.from_source([])  # type: ignore[arg-type]

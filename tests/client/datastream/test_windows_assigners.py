@@ -172,7 +172,7 @@ def test_shapes_that_make_no_sense_are_refused_by_the_call_that_gave_them(make: 
         make()
 
 
-@pytest.mark.parametrize("assigner", EVENT_TIME, ids=repr)
+@pytest.mark.parametrize("assigner", EVENT_TIME, ids=lambda made: type(made).__name__)
 @pytest.mark.parametrize("missing", [MIN_TIMESTAMP, None])
 def test_a_record_without_a_timestamp_fails_the_job_with_what_to_do(assigner: Any, missing: Any) -> None:
     with pytest.raises(MissingTimestampError, match=r"no timestamp marker.*assign_timestamps_and_watermarks") as caught:
@@ -260,7 +260,9 @@ def test_assigners_tell_their_shape() -> None:
 
 
 @pytest.mark.parametrize(
-    "assigner", [*EVENT_TIME, *PROCESSING_TIME, CountSlidingWindowAssigner.of(3, 2), GlobalWindows.create()], ids=repr
+    "assigner",
+    [*EVENT_TIME, *PROCESSING_TIME, CountSlidingWindowAssigner.of(3, 2), GlobalWindows.create()],
+    ids=lambda made: type(made).__name__,
 )
 def test_assigners_are_carried_to_the_task(assigner: WindowAssigner[Any, Any]) -> None:
     carried = pickle.loads(cloudpickle.dumps(assigner))

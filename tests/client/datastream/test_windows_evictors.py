@@ -99,7 +99,11 @@ def test_what_makes_no_sense_is_refused_by_the_call_that_gave_it(make: Any, mess
         make()
 
 
-@pytest.mark.parametrize("evictor", [CountEvictor.of(2), TimeEvictor.of(2), DeltaEvictor.of(2, Distance())], ids=repr)
+@pytest.mark.parametrize(
+    "evictor",
+    [CountEvictor.of(2), TimeEvictor.of(2), DeltaEvictor.of(2, Distance())],
+    ids=lambda made: type(made).__name__,
+)
 def test_evictors_are_carried_to_the_task(evictor: Evictor[Any, Any]) -> None:
     records = [(n, n) for n in range(5)]
     assert kept(pickle.loads(cloudpickle.dumps(evictor)), *records) == kept(evictor, *records)

@@ -260,7 +260,7 @@ def test_what_makes_no_sense_is_refused_by_the_call_that_gave_it(make: Any, mess
         make()
 
 
-@pytest.mark.parametrize("trigger", OF_ALL_TRIGGERS, ids=repr)
+@pytest.mark.parametrize("trigger", OF_ALL_TRIGGERS, ids=lambda made: type(made).__name__)
 def test_triggers_are_carried_to_the_task_and_clear_what_they_left(trigger: Trigger[Any, Any]) -> None:
     rig = TriggerRig(pickle.loads(cloudpickle.dumps(trigger)))
     assert repr(rig.trigger) == repr(trigger)

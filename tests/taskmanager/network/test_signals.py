@@ -42,7 +42,8 @@ def made_up(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_every_signal_has_a_tag_of_its_own_that_no_codec_has() -> None:
     members = {*get_args(Signal), *StreamSignal.__subclasses__()} - {StreamSignal}
-    assert {member for member in members if member.__module__.startswith("millstream.")} == TAGS.keys()
+    ours = {member.__name__ for member in members if member.__module__.startswith("millstream.")}
+    assert ours == {kind.__name__ for kind in TAGS}  # by name: a class with slots leaves the one without behind
     assert len(set(TAGS.values())) == len(TAGS)
     assert all(map(is_signal, TAGS.values()))
     assert not any(map(is_signal, Codec))

@@ -192,7 +192,11 @@ def shown(contents: Contents, model: list[Any]) -> Counter[Any]:
     return Counter(map(repr, results))
 
 
-@pytest.mark.parametrize("contents", [Buffered(RECORD), Reduced(added, RECORD), Aggregated(Total(), PICKLED)], ids=repr)
+@pytest.mark.parametrize(
+    "contents",
+    [Buffered(RECORD), Reduced(added, RECORD), Aggregated(Total(), PICKLED)],
+    ids=["records", "reduce", "aggregate"],
+)
 @settings(deadline=None)
 @given(kind=KINDS, lateness=st.sampled_from([0, 0, 5, 30]), events=EVENTS, cut=st.integers(0, 40), data=st.data())
 def test_windows_are_those_of_the_model(
