@@ -236,8 +236,16 @@ class Dialer(Generic[S, R]):
         self._network = network
         self._epochs = EpochsSeen()
 
-    async def dial_once(self, peer: str, started: Callable[[Session[S, R]], Callable[[R], None]]) -> tuple[bool, str]:
-        """One session from start to end: whether it ever began, and why it ended."""
+    async def dial_once(
+        self, peer: str, started: Callable[[Session[S, R]], Callable[[R], None]], within: float | None = None
+    ) -> tuple[bool, str]:
+        """One session from start to end: whether it ever began, and why it ended.
+
+        A peer that does not answer `within` so many seconds, or else `heartbeat.timeout`, is given up: it may be
+        frozen, or what is sent to it gets lost on the way.
+        """
+        if within is None:
+            within = self._configuration.seconds("heartbeat.timeout")
         try:
             leader = await self._leader()
         except UnreachableError as error:
@@ -246,7 +254,10 @@ class Dialer(Generic[S, R]):
         async with self._network.open_channel(address, self._configuration) as channel:
             call = session_call(channel, self._contract)
             try:
-                await call.wait_for_connection()
+                async with asyncio.timeout(within):
+                    await call.wait_for_connection()
+            except TimeoutError:
+                return False, f"{peer} at {address} is unreachable: it did not answer within {within:.3g} s"
             except (grpc.RpcError, asyncio.InvalidStateError) as error:
                 return False, f"{peer} at {address} is unreachable: {_reason(error)}"
             contract, name = self._contract, f"{peer} at {address}"

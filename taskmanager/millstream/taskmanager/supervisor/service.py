@@ -206,8 +206,8 @@ class TaskManagerService:
         timeout = lease_seconds(self._configuration)
         loop = asyncio.get_running_loop()
         reachable = loop.time()
-        while self._table.of_job_manager(address) and loop.time() - reachable < timeout:
-            _, reason = await dialer.dial_once("job manager", lambda s: self._job_manager_connected(address, s))
+        while self._table.of_job_manager(address) and (left := reachable + timeout - loop.time()) > 0:
+            _, reason = await dialer.dial_once("job manager", lambda s: self._job_manager_connected(address, s), left)
             session = self._job_managers.pop(address, None)
             if session is not None:
                 reachable = session.heard_at
