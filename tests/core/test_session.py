@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import socket
 import threading
 from collections.abc import AsyncIterator, Callable
 from typing import Any
@@ -469,3 +470,17 @@ async def test_the_configuration_says_where_leaders_are_for_good() -> None:
     await asyncio.wait([forever], timeout=0)
     assert not forever.done()
     forever.cancel()
+
+
+async def test_a_peer_that_takes_connections_and_does_not_answer_is_given_up_in_time() -> None:
+    """As a frozen process: its kernel still accepts for it."""
+
+    def never(_session: Session[Any, Any]) -> Callable[[Any], None]:
+        raise AssertionError("there is no session")
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        address = f"127.0.0.1:{listener.getsockname()[1]}"
+        begun, reason = await Dialer(address, SESSION, CALM).dial_once("the peer", never, within=0.2)
+        assert (begun, reason) == (False, f"the peer at {address} is unreachable: it did not answer within 0.2 s")
+        begun, reason = await Dialer(address, SESSION, HASTY).dial_once("the peer", never)
+        assert (begun, reason) == (False, f"the peer at {address} is unreachable: it did not answer within 0.5 s")

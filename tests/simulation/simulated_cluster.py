@@ -1,218 +1,223 @@
-"""A whole control plane under faults, and what must be so in the end.
-
-`run(seed, ...)` builds a cluster, submits jobs, injects faults for a while, then lets everything come to rest and
-checks that nothing was lost or leaked. The same seed gives the same run.
-"""
+"""A cluster of the real services on a virtual network, with a program that submits jobs and looks at them."""
 
 from __future__ import annotations
 
+import contextlib
 import itertools
-from dataclasses import dataclass
+from collections.abc import Callable
+from typing import Any, Protocol
 
-from simulated_services import HEARTBEAT_TIMEOUT, JobManager, ResourceManager, TaskManager
-from virtual_network import World
+import grpc
+from simulated_children import Children
+from virtual_loop import VirtualProcess
+from world import World
 
-from millstream.core.jobs.graph import JobEdge, JobGraph, JobVertex
-from millstream.core.jobs.ids import JobId, VertexId
-from millstream.core.jobs.states import ExecutionState, JobStatus
-from millstream.resourcemanager.slot_manager import SlotState
+from millstream.core.errors import MillstreamError
+from millstream.core.jobs.details import JobDetails
+from millstream.core.jobs.graph import JobEdge, JobGraph, JobVertex, OperatorInfo
+from millstream.core.jobs.ids import JobId, OperatorId, VertexId
+from millstream.core.messages.dispatcher import JobRequest, SubmitJobRequest
+from millstream.core.messages.resource_manager import Overview
+from millstream.core.messages.session import Empty
+from millstream.core.services.rpc import Stub
+from millstream.core.settings.configuration import Configuration
+from millstream.core.wire.contracts import DISPATCHER, RESOURCE_MANAGER
+from millstream.dispatcher.service import DispatcherService
+from millstream.jobmanager.service import JobManagerService
+from millstream.resourcemanager.service import ResourceManagerService
+from millstream.taskmanager.supervisor.service import TaskManagerService
 
-MOST_STEPS = 40_000
-MOST_JOBS = 10
-TOLD = 60
+HEARTBEAT_TIMEOUT = 6.0
+CALL_TIMEOUT = 5.0
+MOST_SLOTS = 3
+_RESTART = "restart-strategy"
+_DELAY = f"{_RESTART}.fixed-delay"
+RESTARTS: tuple[dict[str, str], ...] = (
+    {f"{_RESTART}.type": "none"},
+    {f"{_RESTART}.type": "fixed-delay", f"{_DELAY}.attempts": "1", f"{_DELAY}.delay": "0 s"},
+    {f"{_RESTART}.type": "fixed-delay", f"{_DELAY}.attempts": "4", f"{_DELAY}.delay": "1 s"},
+    {
+        f"{_RESTART}.type": "failure-rate",
+        f"{_RESTART}.failure-rate.max-failures-per-interval": "3",
+        f"{_RESTART}.failure-rate.failure-rate-interval": "600 s",
+        f"{_RESTART}.failure-rate.delay": "500 ms",
+    },
+    {
+        f"{_RESTART}.type": "exponential-delay",
+        f"{_RESTART}.exponential-delay.initial-backoff": "500 ms",
+        f"{_RESTART}.exponential-delay.max-backoff": "4 s",
+        f"{_RESTART}.exponential-delay.jitter-factor": "0",
+        f"{_RESTART}.exponential-delay.attempts-before-reset-backoff": "4",
+    },
+)
+CHECKPOINTS = {"execution.checkpointing.interval": "2 s", "execution.checkpointing.timeout": "8 s"}
 
 
-@dataclass(slots=True)
-class Outcome:
-    """What the jobs came to, for tests that look at many runs."""
+class Service(Protocol):
+    """As `millstream.core.processes.daemon` runs one."""
 
-    ends: list[JobStatus]
-    faults: list[str]
-    restarts: int
+    async def start(self) -> None: ...
+
+    async def stop(self) -> None: ...
+
+    async def failure(self) -> MillstreamError: ...
+
+
+class Daemon:
+    """A process that runs one service for as long as that does not fail."""
+
+    def __init__(self, process: VirtualProcess, service: Any, world: World) -> None:
+        self.process = process
+        self.service = service
+        self._world = world
+        self._running = world.loop.create_task(self._run(), context=process.context)
+
+    @property
+    def is_alive(self) -> bool:
+        return self.process.is_alive
+
+    async def _run(self) -> None:
+        await self.service.start()
+        error = await self.service.failure()
+        self._world.tell(f"{self.process.name} ends: {error}")
+        await self._stop()
+
+    def stop(self) -> None:
+        """In order, as after a SIGTERM."""
+        self._running.cancel()
+        self._world.loop.create_task(self._stop(), context=self.process.context)
+
+    async def _stop(self) -> None:
+        await self.service.stop()
+        self._world.tell(f"{self.process.name} has stopped")
+        self._world.kill(self.process)
 
 
 class SimulatedCluster:
-    """One run."""
+    """The daemons that there are. A dispatcher and a resource manager that end come back at the same address."""
 
-    def __init__(self, seed: int) -> None:
-        self.world = World(seed)
-        self.random = self.world.random
-        self._allocation_ids = itertools.count(1)
-        self.resource_manager = ResourceManager(self.world, self._allocation_ids)
-        self.job_managers: dict[str, JobManager] = {}
-        self.task_managers: list[TaskManager] = []
-        self.jobs: dict[JobId, JobManager] = {}
-        self.faults: list[str] = []
+    def __init__(self, world: World, folder: str) -> None:
+        self.world = world
+        self.children = Children(world)
+        self.jobs: list[JobId] = []
+        self.slots: dict[str, int] = {}
+        self._folder = folder
         self._numbers = itertools.count(1)
-        for name in ("jm1", "jm2")[: self.random.randint(1, 2)]:
-            self._start_job_manager(name)
-        for _ in range(self.random.randint(1, 3)):
-            self._start_task_manager()
+        self._client = world.loop.process("client")
+        self.dispatcher = self._start("dispatcher", self._new_dispatcher)
+        self.resource_manager = self._start("resourcemanager", self._new_resource_manager)
+        self.job_managers: list[Daemon] = []
+        self.task_managers: list[Daemon] = []
 
-    # The workload and the faults
+    # Daemons
 
-    def _start_job_manager(self, name: str) -> None:
-        self.job_managers[name] = JobManager(self.world, name, lambda: self.resource_manager)
+    def start_dispatcher(self) -> None:
+        self.dispatcher = self._start("dispatcher", self._new_dispatcher)
 
-    def _start_task_manager(self) -> None:
+    def start_resource_manager(self) -> None:
+        self.resource_manager = self._start("resourcemanager", self._new_resource_manager)
+
+    def start_job_manager(self, name: str) -> None:
+        self.job_managers = [daemon for daemon in self.job_managers if daemon.is_alive]
+        self.job_managers.append(self._start(name, self._new_job_manager))
+
+    def start_task_manager(self) -> None:
+        self.task_managers = [daemon for daemon in self.task_managers if daemon.is_alive]
         name = f"tm{next(self._numbers)}"
-        slots = self.random.randint(1, 3)
-        self.task_managers.append(
-            TaskManager(self.world, name, slots, lambda: self.resource_manager, self.job_managers.get)
-        )
+        self.slots[name] = self.world.random.randint(1, MOST_SLOTS)
+        self.task_managers.append(self._start(name, self._new_task_manager))
 
-    def submit(self) -> None:
-        widths = [self.random.randint(1, 3) for _ in range(self.random.randint(1, 2))]
-        job_id = JobId(f"job{next(self._numbers)}")
+    def daemons(self) -> list[Daemon]:
+        """Those that live."""
+        everyone = [self.dispatcher, self.resource_manager, *self.job_managers, *self.task_managers]
+        return [daemon for daemon in everyone if daemon.is_alive]
+
+    def kill(self, daemon: Daemon) -> None:
+        self.world.kill(daemon.process)
+        self.children.parent_died(daemon.process)
+
+    def _start(self, name: str, new: Callable[[Configuration, VirtualProcess], Service]) -> Daemon:
+        process = self.world.loop.process(name)
+        options = {
+            "heartbeat.interval": "2 s",
+            "heartbeat.timeout": f"{HEARTBEAT_TIMEOUT} s",
+            "registration.timeout": "60 s",
+            "slot.request.timeout": "20 s",
+            "task.cancellation.timeout": "5 s",
+            "worker.start.timeout": "10 s",
+            "metrics.fetcher.update-interval": "30 s",
+            "io.tmp.dirs": self._folder,
+            "dispatcher.rpc.address": "dispatcher",
+            "resourcemanager.rpc.address": "resourcemanager",
+            "jobmanager.rpc.address": name,
+            "taskmanager.host": name,
+            "taskmanager.numberOfTaskSlots": str(self.slots.get(name, 1)),
+        }
+        return Daemon(process, new(Configuration(options), process), self.world)
+
+    def _new_dispatcher(self, configuration: Configuration, process: VirtualProcess) -> Service:
+        network = self.world.network.of(process)
+        return DispatcherService(configuration, self.world.clock, with_rest=False, network=network)
+
+    def _new_resource_manager(self, configuration: Configuration, process: VirtualProcess) -> Service:
+        return ResourceManagerService(configuration, self.world.clock, network=self.world.network.of(process))
+
+    def _new_job_manager(self, configuration: Configuration, process: VirtualProcess) -> Service:
+        network, launch = self.world.network.of(process), self.children.launcher(process)
+        return JobManagerService(configuration, self.world.clock, network=network, launch=launch)
+
+    def _new_task_manager(self, configuration: Configuration, process: VirtualProcess) -> Service:
+        network, launch = self.world.network.of(process), self.children.launcher(process)
+        return TaskManagerService(configuration, network=network, launch=launch)
+
+    # The program
+
+    async def submit(self, widths: list[int], options: dict[str, str], with_source: bool) -> JobId | None:
+        """A pipeline of vertices as wide as that; none when the dispatcher cannot be reached."""
+        job_id = JobId(f"{next(self._numbers):032x}")
+        names = [f"{'source' if with_source and i == 0 else 'vertex'}{i}" for i in range(len(widths))]
         vertices = tuple(
-            JobVertex(VertexId(f"v{i}"), f"v{i}", width, 128, "default", (), b"") for i, width in enumerate(widths)
+            JobVertex(
+                VertexId(name), name, width, 128, "default", (OperatorInfo(OperatorId(name), name, name),), b"",
+                b"source" if name == "source0" else b"",
+            )
+            for name, width in zip(names, widths, strict=True)
         )
         edges = tuple(
-            JobEdge(VertexId(f"v{i}"), VertexId(f"v{i + 1}"), 0, 0, self.random.choice(["HASH", "FORWARD"]), b"")
-            for i in range(len(widths) - 1)
+            JobEdge(VertexId(one), VertexId(other), 0, 0, self.world.random.choice(("HASH", "FORWARD")), b"")
+            for one, other in itertools.pairwise(names)
         )
-        owner = self.random.choice(list(self.job_managers.values()))
-        self.jobs[job_id] = owner
-        owner.start_job(JobGraph(job_id, job_id, vertices, edges))
+        graph = JobGraph(job_id, f"job {job_id[-4:]}", vertices, edges, options)
+        try:
+            await self._dispatcher().submit_job(SubmitJobRequest(graph), timeout=CALL_TIMEOUT)
+        except grpc.RpcError:
+            return None
+        self.jobs.append(job_id)
+        return job_id
 
-    def cancel_a_job(self) -> None:
-        running = [j for j, owner in self.jobs.items() if owner.is_up and j in owner.masters]
-        if running:
-            job_id = self.random.choice(running)
-            self.jobs[job_id].cancel(job_id)
+    async def cancel(self, job_id: JobId) -> None:
+        with contextlib.suppress(grpc.RpcError):
+            await self._dispatcher().cancel_job(JobRequest(job_id), timeout=CALL_TIMEOUT)
 
-    def fail_a_task(self) -> None:
-        running = [
-            (task_manager, worker, attempt)
-            for task_manager in self._live()
-            for worker in task_manager.workers.values()
-            for attempt, state in worker.tasks.items()
-            if not state.is_terminal
-        ]
-        if running:
-            task_manager, worker, attempt = self.random.choice(running)
-            exception = self.random.choice(["ValueError: bad", "PeerLostError: echo"])
-            task_manager.update(worker, attempt, ExecutionState.FAILED, exception)
+    async def list_jobs(self) -> dict[JobId, JobDetails] | None:
+        """As the dispatcher reports them; none when it does not answer."""
+        try:
+            answer = await self._dispatcher().list_jobs(Empty(), timeout=CALL_TIMEOUT)
+        except grpc.RpcError:
+            return None
+        return {JobId(details.job_id): details for details in answer.jobs}
 
-    def lose_a_worker(self) -> None:
-        workers = [(t, w) for t in self._live() for w in t.workers.values()]
-        if workers:
-            task_manager, worker = self.random.choice(workers)
-            task_manager.lose_worker(worker)
+    async def overview(self) -> Overview | None:
+        """Of the resource manager; none when it does not answer."""
+        network = self.world.network.of(self._client)
+        stub = Stub(network.open_channel("resourcemanager:6124", Configuration()), RESOURCE_MANAGER)
+        try:
+            overview = await stub.get_overview(Empty(), timeout=CALL_TIMEOUT)
+        except grpc.RpcError:
+            return None
+        assert isinstance(overview, Overview)
+        return overview
 
-    def crash_a_task_manager(self) -> None:
-        live = self._live()
-        if live:
-            self.random.choice(live).crash()
-            if self.random.random() < 0.7:
-                self._start_task_manager()
-
-    def break_a_session(self) -> None:
-        """Rather one on which something is under way."""
-        sessions = self.world.open_sessions()
-        busy = [end for end in sessions if end.inbox]
-        if sessions:
-            self.random.choice(busy if busy and self.random.random() < 0.7 else sessions).break_off()
-
-    def restart_the_resource_manager(self) -> None:
-        self.resource_manager.crash()
-        self.resource_manager = ResourceManager(self.world, self._allocation_ids)
-
-    def restart_a_job_manager(self) -> None:
-        """Its jobs are gone with it; their slots must not be."""
-        name = self.random.choice(list(self.job_managers))
-        lost = self.job_managers[name]
-        lost.crash()
-        self.jobs = {job: owner for job, owner in self.jobs.items() if owner is not lost}
-        self._start_job_manager(name)
-
-    def stop_a_job_manager(self) -> None:
-        """It stays away for good."""
-        if len(self.job_managers) > 1:
-            name = self.random.choice(list(self.job_managers))
-            lost = self.job_managers.pop(name)
-            lost.crash()
-            self.jobs = {job: owner for job, owner in self.jobs.items() if owner is not lost}
-
-    def _live(self) -> list[TaskManager]:
-        return [task_manager for task_manager in self.task_managers if task_manager.is_up]
-
-    # The run
-
-    def run(self, steps: int, fault_rate: float) -> Outcome:
-        faults = {
-            self.cancel_a_job: 3,
-            self.fail_a_task: 3,
-            self.lose_a_worker: 3,
-            self.crash_a_task_manager: 1,
-            self.break_a_session: 4,
-            self.restart_the_resource_manager: 1,
-            self.restart_a_job_manager: 1,
-            self.stop_a_job_manager: 1,
-        }
-        for _ in range(self.random.randint(1, 3)):
-            self.submit()
-        for _ in range(steps):
-            if self.random.random() < 0.02 and len(self.jobs) < MOST_JOBS:
-                self.submit()
-            if self.random.random() < fault_rate:
-                (fault,) = self.random.choices(list(faults), list(faults.values()))
-                self.faults.append(fault.__name__)
-                self.world.tell(f"*** {fault.__name__}")
-                fault()
-            self._step()
-        self._come_to_rest()
-        ends = [owner.masters[job].status for job, owner in self.jobs.items()]
-        restarts = sum(owner.masters[job].restarts for job, owner in self.jobs.items())
-        self._check_the_end()
-        return Outcome(ends, self.faults, restarts)
-
-    def _step(self) -> None:
-        self.world.step()
-        for task_manager in self.task_managers:
-            if task_manager.is_up:
-                task_manager.validate()
-
-    def _come_to_rest(self) -> None:
-        """Until all jobs have ended, nothing is under way, and every timeout has had its time."""
-        rest_until = None
-        for _ in range(MOST_STEPS):
-            self._step()
-            at_rest = not self.world.is_busy() and all(
-                owner.masters[job].status.is_terminal for job, owner in self.jobs.items()
-            )
-            if not at_rest:
-                rest_until = None
-            elif rest_until is None:
-                rest_until = self.world.now + 10.0 + HEARTBEAT_TIMEOUT  # also the slot manager's allocation timeout
-            elif self.world.now > rest_until:
-                return
-        states = {job: owner.masters[job].status.value for job, owner in self.jobs.items()}
-        raise AssertionError(f"no rest after {MOST_STEPS} steps: jobs {states}")
-
-    def _check_the_end(self) -> None:
-        for job, owner in self.jobs.items():
-            master = owner.masters[job]
-            assert not master.slots, f"{job} is {master.status} and holds slots"
-            assert bool(master.failures) or master.status is not JobStatus.FAILED, f"{job} failed without a reason"
-        manager = self.resource_manager.slots
-        for task_manager in self._live():
-            report = task_manager.table.report()
-            assert not any(report), f"{task_manager.id} leaks {[a for a in report if a]}"
-            assert not task_manager.workers, f"{task_manager.id} leaks workers"
-            views = manager.slots_of(task_manager.id)
-            assert len(views) == len(report), f"the resource manager does not know {task_manager.id}"
-            assert all(view.state is SlotState.FREE for view in views), f"the resource manager believes {views}"
-        known = set(self.resource_manager.task_managers)
-        assert known == {t.id for t in self._live()}
-        assert manager.missing_slots() == 0
-
-
-def simulate(seed: int, steps: int, fault_rate: float) -> Outcome:
-    """One run; what goes wrong is told with the seed and the end of the story."""
-    cluster = SimulatedCluster(seed)
-    try:
-        return cluster.run(steps, fault_rate)
-    except Exception as error:
-        story = "\n".join(cluster.world.story[-TOLD:])
-        raise AssertionError(f"seed {seed}: {error}\n{story}\nreplay with MILLSTREAM_SIMULATION_SEED={seed}") from error
+    def _dispatcher(self) -> Stub:
+        network = self.world.network.of(self._client)
+        return Stub(network.open_channel("dispatcher:6122", Configuration()), DISPATCHER)

@@ -1,146 +1,132 @@
-"""Virtual time, timers and sessions: everything that happens is one action, and a seeded random decides which is next.
+"""A network between virtual processes: calls and sessions as over gRPC, with everything that can go wrong.
 
-A session carries messages in order in both directions. When it breaks, each end still gets what had already arrived,
-then notices the break, in its own time; what was under way is lost. So one end may have dialled again before the other
-knows that anything happened. Any direction of a session may be slow for a while.
+A call carries frames in order in both directions, each with a latency of its own; a direction may be slow for a while.
+Between two processes that are cut off from each other, frames wait until that is over. When a call breaks, each end
+still gets what had arrived, then notices, in its own time; what was in flight is lost. So one end may have dialled
+again before the other knows that anything happened. The sockets of a process that is killed break like that.
 """
 
 from __future__ import annotations
 
-import random
-from collections import deque
+import itertools
 from collections.abc import Callable
-from dataclasses import dataclass
+from random import Random
 from typing import Any
 
-from millstream.core.clock import Instant
+import grpc
+from virtual_calls import Call, End
+from virtual_grpc import VirtualChannel, VirtualServer
+from virtual_loop import VirtualLoop, VirtualProcess
 
-SLOWEST = 3.0  # seconds
-SLOWNESS = 0.05  # of the steps begin a slow time
-_BREAK = object()
+from millstream.core.errors import MillstreamError
+from millstream.core.settings.configuration import Configuration
 
-
-@dataclass(slots=True)
-class Timer:
-    due: float
-    name: str
-    action: Callable[[], None]
-    background: bool  # repeats for ever: does not keep the world busy
-
-
-class SessionEnd:
-    """What one side holds of a session."""
-
-    def __init__(self, world: World, name: str) -> None:
-        self._world = world
-        self.name = name
-        self.inbox: deque[Any] = deque()
-        self.is_open = True
-        self.is_broken = False
-        self.slow_until = 0.0
-        self.peer: SessionEnd
-        self.on_message: Callable[[Any], None]
-        self.on_end: Callable[[], None]
-
-    def send(self, message: Any) -> None:
-        if self.is_open and not self.is_broken:
-            self.peer.inbox.append(message)
-
-    def close(self) -> None:
-        """Ends the session from this side: it hears nothing more, the other side notices later."""
-        self.inbox.clear()
-        self._break_both()
-
-    def break_off(self) -> None:
-        """The connection breaks under both."""
-        self._lose_what_is_under_way()
-        self._break_both()
-
-    def vanish(self) -> None:
-        """This side's process dies: nothing is told to it any more."""
-        self.close()
-        self.inbox.clear()
-        self.is_open = False
-
-    def slow_down(self) -> None:
-        """Nothing arrives here for a time, often a very short one."""
-        longest = self._world.random.choice((0.0, 0.0, 0.5, SLOWEST))
-        self.slow_until = self._world.now + self._world.random.uniform(0, longest)
-
-    def take(self) -> str:
-        """Handles the first thing in the inbox; says what it was."""
-        message = self.inbox.popleft()
-        if message is _BREAK:
-            self.is_open = False
-            self.on_end()
-            return f"{self.name}: noticed the break"
-        self.on_message(message)
-        return f"{self.name}: {message}"
-
-    def _break_both(self) -> None:
-        self.peer._lose_what_is_under_way()
-        for end in (self, self.peer):
-            if end.is_open and not end.is_broken:
-                end.is_broken = True
-                end.inbox.append(_BREAK)
-                end.slow_down()
-
-    def _lose_what_is_under_way(self) -> None:
-        if not self.is_broken:
-            for _ in range(self._world.random.randint(0, len(self.inbox))):
-                self.inbox.pop()
+LATENCIES = (0.0005, 0.001, 0.002, 0.02)
+SLOWEST = 3.0
+CONNECT_TIMEOUT = 20.0  # gRPC's
+LOST = End(grpc.StatusCode.UNAVAILABLE, "Socket closed")
+REFUSED = End(grpc.StatusCode.UNAVAILABLE, "Connection refused")
+TIMED_OUT = End(grpc.StatusCode.UNAVAILABLE, "connection attempt timed out")
 
 
-class World:
-    """Runs one action at a time. `story` is the list of what happened, for the message of a failing test."""
+class VirtualNetwork:
+    """All of it. `sent` is told of every message: its bytes, the call, and whether it goes to the server."""
 
-    def __init__(self, seed: int) -> None:
-        self.random = random.Random(seed)
-        self.now = 0.0
-        self.story: list[str] = []
-        self._ends: list[SessionEnd] = []
-        self._timers: list[Timer] = []
+    def __init__(
+        self,
+        loop: VirtualLoop,
+        random: Random,
+        sent: Callable[[bytes, Call, bool], None],
+    ) -> None:
+        self.loop = loop
+        self.random = random
+        self.sent = sent
+        self.calls: list[Call] = []
+        self._servers: dict[str, VirtualServer] = {}
+        self._ports = itertools.count(40_000)
+        self._cut_off: dict[frozenset[VirtualProcess], float] = {}
 
-    def instant(self) -> Instant:
-        return Instant(int(self.now * 1000), int(self.now * 1000))
+    def of(self, process: VirtualProcess) -> ProcessNetwork:
+        """As this process reaches it."""
+        return ProcessNetwork(self, process)
 
-    def connect(self, dialler: str, server: str) -> tuple[SessionEnd, SessionEnd]:
-        """A new session: the dialler's end and the server's."""
-        ours, theirs = SessionEnd(self, f"{server} -> {dialler}"), SessionEnd(self, f"{dialler} -> {server}")
-        ours.peer, theirs.peer = theirs, ours
-        self._ends += [ours, theirs]
-        return ours, theirs
+    # Faults
 
-    def later(self, delay: float, name: str, action: Callable[[], None], background: bool = False) -> None:
-        """Runs the action once the delay has passed, at a moment of the scheduler's choice."""
-        self._timers.append(Timer(self.now + delay, name, action, background))
+    def open_calls(self) -> list[Call]:
+        return [call for call in self.calls if call.is_open]
 
-    def open_sessions(self) -> list[SessionEnd]:
-        return [end for end in self._ends if end.is_open and not end.is_broken]
+    def cut_off(self, one: VirtualProcess, other: VirtualProcess, seconds: float) -> None:
+        self._cut_off[frozenset((one, other))] = self.loop.time() + seconds
 
-    def is_busy(self) -> bool:
-        """Whether anything is under way beside what repeats for ever."""
-        return any(end.inbox for end in self._ends) or any(not timer.background for timer in self._timers)
+    def heal(self) -> None:
+        """Nobody is cut off any more."""
+        self._cut_off.clear()
+        for call in self.open_calls():
+            call.to_server.go_on()
+            call.to_client.go_on()
 
-    def step(self) -> None:
-        """One action: a message arrives, or a timer fires; with nothing to do, time passes."""
-        self._ends = [end for end in self._ends if end.is_open]
-        self.now += self.random.choice((0.0, 0.001, 0.02))
-        if self._ends and self.random.random() < SLOWNESS:
-            self.random.choice(self._ends).slow_down()
-        waiting = [end for end in self._ends if end.inbox and end.slow_until <= self.now]
-        due = [timer for timer in self._timers if timer.due <= self.now]
-        if not waiting and not due:
-            self.now = min(timer.due for timer in self._timers)
-            due = [timer for timer in self._timers if timer.due <= self.now]
-        possible: list[SessionEnd | Timer] = [*waiting, *due]
-        chosen = self.random.choice(possible)
-        if isinstance(chosen, SessionEnd):
-            self.tell(chosen.take())
-        else:
-            self._timers.remove(chosen)
-            self.tell(chosen.name)
-            chosen.action()
+    def process_died(self, process: VirtualProcess) -> None:
+        """Its sockets are gone."""
+        self._servers = {address: s for address, s in self._servers.items() if s.process is not process}
+        for call in self.open_calls():
+            if process in (call.client.process, call.server.process):
+                call.break_off(LOST)
 
-    def tell(self, event: str) -> None:
-        self.story.append(f"{self.now:9.3f} {event}")
+    def cut_off_until(self, one: VirtualProcess, other: VirtualProcess) -> float:
+        """When frames can pass again; a time in the past when they can."""
+        return self._cut_off.get(frozenset((one, other)), 0.0)
+
+    # Calls
+
+    def listen(self, host: str, port: int, server: VirtualServer) -> int:
+        port = port or next(self._ports)
+        address = f"{host}:{port}"
+        if address in self._servers:
+            raise MillstreamError(f"cannot listen on {address}: is the port taken?")
+        self._servers[address] = server
+        return port
+
+    def stop_listening(self, server: VirtualServer) -> None:
+        self._servers = {address: s for address, s in self._servers.items() if s is not server}
+
+    def is_listening(self, server: VirtualServer) -> bool:
+        return server in self._servers.values()
+
+    def dial(self, process: VirtualProcess, address: str, path: str) -> Call:
+        """A call, on its way to whoever listens."""
+        self.calls = self.open_calls()
+        server = self._servers.get(address)
+        if server is None:
+            call = Call(self, process, process, path)
+            self.loop.call_later(self.latency(), call.client.arrived, REFUSED, context=process.context)
+            return call
+        call = Call(self, process, server.process, path)
+        self.calls.append(call)
+        call.server.on_dialled = lambda: server.accept(call)
+        call.to_server.send(None)
+        self.loop.call_later(CONNECT_TIMEOUT, call.not_connected, TIMED_OUT, context=process.context)
+        return call
+
+    def latency(self) -> float:
+        return self.random.choice(LATENCIES)
+
+    def slowness(self) -> float:
+        """For how long nothing may pass: mostly a very short time."""
+        return self.random.uniform(0, self.random.choice((0.0, 0.0, 0.5, SLOWEST)))
+
+
+class ProcessNetwork:
+    """A `millstream.core.services.network.Network`."""
+
+    def __init__(self, network: VirtualNetwork, process: VirtualProcess) -> None:
+        self._network = network
+        self._process = process
+
+    async def serve(
+        self, host: str, port: int, handlers: list[grpc.GenericRpcHandler], configuration: Configuration, key: str
+    ) -> tuple[Any, int]:
+        server = VirtualServer(self._network, self._process, handlers)
+        return server, self._network.listen(host, port, server)
+
+    def open_channel(self, address: str, configuration: Configuration) -> Any:
+        return VirtualChannel(self._network, self._process, address)

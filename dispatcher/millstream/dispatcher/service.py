@@ -16,7 +16,8 @@ from millstream.core.errors import MillstreamError
 from millstream.core.files.directories import work_directory
 from millstream.core.processes.background import BackgroundTasks
 from millstream.core.services.leader_lookup import Role, configured_endpoint
-from millstream.core.services.rpc import serve, service_handler
+from millstream.core.services.network import GRPC, Network
+from millstream.core.services.rpc import service_handler
 from millstream.core.settings.configuration import Configuration
 from millstream.core.wire.contracts import DISPATCHER
 from millstream.dispatcher.artifact_store import ArtifactStore
@@ -33,10 +34,17 @@ _GRACE = 1.0
 class DispatcherService:
     """The service, as `millstream dispatcher` and the embedded cluster run it; the latter may leave REST out."""
 
-    def __init__(self, configuration: Configuration, clock: Clock | None = None, with_rest: bool = True) -> None:
+    def __init__(
+        self,
+        configuration: Configuration,
+        clock: Clock | None = None,
+        with_rest: bool = True,
+        network: Network = GRPC,
+    ) -> None:
         self.address = ""
         self.rest_address = ""
         self._configuration = configuration
+        self._network = network
         self._clock = clock or SystemClock()
         self._with_rest = with_rest
         self._lifecycle = JobLifecycle(configuration, self._clock)
@@ -55,7 +63,7 @@ class DispatcherService:
         self._background.spawn(self._clean_repeatedly())
         handler = service_handler(DISPATCHER, DispatcherRpc(configuration, self._lifecycle, artifacts))
         host, port = configured_endpoint(configuration, Role.DISPATCHER)
-        self._server, bound = await serve(host, port, [handler], configuration, "dispatcher.rpc.port")
+        self._server, bound = await self._network.serve(host, port, [handler], configuration, "dispatcher.rpc.port")
         self.address = f"{host}:{bound}"
         if self._with_rest:
             from millstream.dispatcher.rest.api import RestApi

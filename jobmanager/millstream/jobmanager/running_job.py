@@ -35,6 +35,7 @@ from millstream.core.messages.sources import (
     Ready,
 )
 from millstream.core.processes.background import BackgroundTasks
+from millstream.core.processes.job_process import Launcher, start_job_process
 from millstream.core.settings.configuration import Configuration
 from millstream.jobmanager import events as ev
 from millstream.jobmanager.checkpoint_reports import CheckpointReports
@@ -88,13 +89,20 @@ class RunningJob:
     """From its submission until the dispatcher forgets it."""
 
     def __init__(
-        self, graph: JobGraph, cluster: Configuration, links: Links, background: BackgroundTasks, clock: Clock
+        self,
+        graph: JobGraph,
+        cluster: Configuration,
+        links: Links,
+        background: BackgroundTasks,
+        clock: Clock,
+        launch: Launcher = start_job_process,
     ) -> None:
         self.graph = graph
         self._configuration = cluster
         self._links = links
         self._background = background
         self._clock = clock
+        self._launch = launch
         self._enumerators: EnumeratorProcess | None = None
         self._enumerators_ready = False
         self._wake_ups: set[asyncio.TimerHandle] = set()
@@ -355,6 +363,7 @@ class RunningJob:
             lambda text: self.tell(ev.WorkerProgressed(NO_ALLOCATION, text)),
             self._clock,
             states,
+            self._launch,
         )
         self._background.spawn(enumerators.run())
 

@@ -27,10 +27,12 @@ from millstream.core.messages.results import CollectRequest, CollectResponse
 from millstream.core.messages.snapshots import CheckpointAnswer, CheckpointQuery, SnapshotRequest, SnapshotResult
 from millstream.core.messages.sources import ReaderEvent
 from millstream.core.processes.background import BackgroundTasks
+from millstream.core.processes.job_process import Launcher, start_job_process
 from millstream.core.services.handshake import epoch_of_start
 from millstream.core.services.leader_lookup import ConfiguredLeaders, Leader, LeaderLookup, Role, configured_endpoint
 from millstream.core.services.lease import Lease, lease_seconds
-from millstream.core.services.rpc import serve, service_handler
+from millstream.core.services.network import GRPC, Network
+from millstream.core.services.rpc import service_handler
 from millstream.core.services.session import Dialer, Session, serve_session
 from millstream.core.settings.configuration import Configuration
 from millstream.core.wire.contract import SessionContract
@@ -65,7 +67,12 @@ class JobManagerService:
     """A `millstream.core.processes.daemon.Service`."""
 
     def __init__(
-        self, configuration: Configuration, clock: Clock | None = None, leaders: LeaderLookup | None = None
+        self,
+        configuration: Configuration,
+        clock: Clock | None = None,
+        leaders: LeaderLookup | None = None,
+        network: Network = GRPC,
+        launch: Launcher = start_job_process,
     ) -> None:
         self.address = ""
         self.artifact_address = ""
@@ -75,6 +82,8 @@ class JobManagerService:
         self._clock = clock or SystemClock()
         self._epoch = epoch_of_start(self._clock)
         self._leaders = leaders or ConfiguredLeaders(configuration)
+        self._network = network
+        self._launch = launch
         self._server: grpc.aio.Server | None = None
         self._failed: asyncio.Future[MillstreamError] | None = None
         self._background = BackgroundTasks()
@@ -97,7 +106,9 @@ class JobManagerService:
         self._lease = Lease(lease_seconds(self._configuration), _TICK, loop.time())
         handler = service_handler(JOB_MANAGER, self)
         host, port = configured_endpoint(self._configuration, Role.JOB_MANAGER)
-        self._server, bound = await serve(host, port, [handler], self._configuration, "jobmanager.rpc.port")
+        self._server, bound = await self._network.serve(
+            host, port, [handler], self._configuration, "jobmanager.rpc.port"
+        )
         self.address = f"{host}:{bound}"
         for keeping in (
             self._keep_connected(
@@ -135,7 +146,7 @@ class JobManagerService:
         started: Callable[[Any], Callable[[Any], None]],
         ended: Callable[[str], None],
     ) -> None:
-        dialer = Dialer(Leader(self._leaders, peer), contract, self._configuration)
+        dialer = Dialer(Leader(self._leaders, peer), contract, self._configuration, self._network)
         timeout = self._configuration.seconds("registration.timeout")
         reason = await dialer.keep_connected(peer, started, ended, timeout)
         if self._failed is not None and not self._failed.done():
@@ -227,7 +238,9 @@ class JobManagerService:
     def _start_job(self, graph: JobGraph) -> None:
         if graph.job_id in self.jobs:
             return
-        job = self.jobs[graph.job_id] = RunningJob(graph, self._configuration, self, self._background, self._clock)
+        job = self.jobs[graph.job_id] = RunningJob(
+            graph, self._configuration, self, self._background, self._clock, self._launch
+        )
         name = printable(graph.name)
         log.info("job %s (%s): %d slots needed", graph.job_id, name, job.master.slots_required)
         job.start()

@@ -21,7 +21,8 @@ from millstream.core.messages import resource_manager as msg
 from millstream.core.messages.session import Empty
 from millstream.core.services.handshake import epoch_of_start
 from millstream.core.services.leader_lookup import Role, configured_endpoint
-from millstream.core.services.rpc import serve, service_handler
+from millstream.core.services.network import GRPC, Network
+from millstream.core.services.rpc import service_handler
 from millstream.core.services.session import Session, serve_session
 from millstream.core.settings.configuration import Configuration
 from millstream.core.wire.contracts import (
@@ -90,10 +91,15 @@ class ResourceManagerService:
     """Satisfies `millstream.core.processes.daemon.Service`, and serves the contract in `resourcemanager.proto`."""
 
     def __init__(
-        self, configuration: Configuration, clock: Clock | None = None, provider: ResourceProvider | None = None
+        self,
+        configuration: Configuration,
+        clock: Clock | None = None,
+        provider: ResourceProvider | None = None,
+        network: Network = GRPC,
     ) -> None:
         self.address = ""
         self._configuration = configuration
+        self._network = network
         self._clock = clock or SystemClock()
         self._epoch = epoch_of_start(self._clock)
         on_demand = configuration.string("resourcemanager.provider") == "process"
@@ -108,7 +114,9 @@ class ResourceManagerService:
         """Listens, then lets the provider begin."""
         handler = service_handler(RESOURCE_MANAGER, self)
         host, port = configured_endpoint(self._configuration, Role.RESOURCE_MANAGER)
-        self._server, bound = await serve(host, port, [handler], self._configuration, "resourcemanager.rpc.port")
+        self._server, bound = await self._network.serve(
+            host, port, [handler], self._configuration, "resourcemanager.rpc.port"
+        )
         self.address = f"{host}:{bound}"
         await self._provider.start(self.address)
         self._ticking = asyncio.get_running_loop().create_task(self._tick())

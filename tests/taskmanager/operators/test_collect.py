@@ -233,8 +233,7 @@ def test_the_end_is_told_when_a_checkpoint_holds_it() -> None:
 
 
 def exchange(buffer: ResultBuffer, operator: CollectOperator) -> CollectResponse:
-    asked = buffer.request("job", "collect")
-    return ask(operator, asked.version, asked.offset)
+    return operator.on_mail(buffer.request(JobId("job"), "collect"))
 
 
 def test_a_job_that_starts_over_after_results_were_handed_out_is_an_error() -> None:

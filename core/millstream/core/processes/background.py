@@ -14,12 +14,12 @@ class BackgroundTasks:
     """Owned by one asyncio loop. What a task raises is logged: nothing fails in silence."""
 
     def __init__(self) -> None:
-        self._tasks: set[asyncio.Task[Any]] = set()
+        self._tasks: dict[asyncio.Task[Any], None] = {}  # in the order of their start
 
     def spawn(self, work: Coroutine[Any, Any, Any]) -> None:
         """Runs the work until it ends or `cancel` is called."""
         task = asyncio.get_running_loop().create_task(work)
-        self._tasks.add(task)
+        self._tasks[task] = None
         task.add_done_callback(self._done)
 
     async def cancel(self) -> None:
@@ -29,6 +29,6 @@ class BackgroundTasks:
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
     def _done(self, task: asyncio.Task[Any]) -> None:
-        self._tasks.discard(task)
+        del self._tasks[task]
         if not task.cancelled() and task.exception() is not None:
             log.error("a background task failed", exc_info=task.exception())

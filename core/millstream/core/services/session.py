@@ -23,7 +23,8 @@ from millstream.core.messages.session import Heartbeat, Hello, SessionSignal
 from millstream.core.services.handshake import EpochsSeen, disagreement
 from millstream.core.services.leader_lookup import KnownLeader, Leader
 from millstream.core.services.liveness import Liveness
-from millstream.core.services.rpc import explain, open_channel, session_call, too_large
+from millstream.core.services.network import GRPC, Network
+from millstream.core.services.rpc import explain, session_call, too_large
 from millstream.core.settings.configuration import Configuration
 from millstream.core.wire.contract import SessionContract
 from millstream.core.wire.wire import Wire, WireError
@@ -227,23 +228,41 @@ class Dialer(Generic[S, R]):
 
     RETRY_AFTER = 0.2
 
-    def __init__(self, peer: str | Leader, contract: SessionContract[S, R], configuration: Configuration) -> None:
+    def __init__(
+        self,
+        peer: str | Leader,
+        contract: SessionContract[S, R],
+        configuration: Configuration,
+        network: Network = GRPC,
+    ) -> None:
         self._peer = peer
         self._contract = contract
         self._configuration = configuration
+        self._network = network
         self._epochs = EpochsSeen()
 
-    async def dial_once(self, peer: str, started: Callable[[Session[S, R]], Callable[[R], None]]) -> tuple[bool, str]:
-        """One session from start to end: whether it ever began, and why it ended."""
+    async def dial_once(
+        self, peer: str, started: Callable[[Session[S, R]], Callable[[R], None]], within: float | None = None
+    ) -> tuple[bool, str]:
+        """One session from start to end: whether it ever began, and why it ended.
+
+        A peer that does not answer `within` so many seconds, or else `heartbeat.timeout`, is given up: it may be
+        frozen, or what is sent to it gets lost on the way.
+        """
+        if within is None:
+            within = self._configuration.seconds("heartbeat.timeout")
         try:
             leader = await self._leader()
         except UnreachableError as error:
             return False, f"{peer} is unreachable: {error}"
         address = leader.address
-        async with open_channel(address, self._configuration) as channel:
+        async with self._network.open_channel(address, self._configuration) as channel:
             call = session_call(channel, self._contract)
             try:
-                await call.wait_for_connection()
+                async with asyncio.timeout(within):
+                    await call.wait_for_connection()
+            except TimeoutError:
+                return False, f"{peer} at {address} is unreachable: it did not answer within {within:.3g} s"
             except (grpc.RpcError, asyncio.InvalidStateError) as error:
                 return False, f"{peer} at {address} is unreachable: {_reason(error)}"
             contract, name = self._contract, f"{peer} at {address}"

@@ -18,7 +18,7 @@ from millstream.core.messages.sources import (
     Stop,
 )
 from millstream.core.processes.child import Child, ChildThread
-from millstream.core.processes.job_process import start_job_process
+from millstream.core.processes.job_process import JobProcess, Launcher, start_job_process
 from millstream.core.processes.supervised_child import SupervisedChild
 from millstream.core.settings.configuration import Configuration
 from millstream.core.wire.pipes import ENUMERATORS_COMMAND, ENUMERATORS_MESSAGE
@@ -39,6 +39,7 @@ class EnumeratorProcess:
         on_progress: Callable[[str], None],
         clock: Clock,
         states: Mapping[VertexId, bytes] | None = None,
+        launch: Launcher = start_job_process,
     ) -> None:
         self._graph = graph
         self._configuration = configuration
@@ -47,6 +48,7 @@ class EnumeratorProcess:
         self._on_progress = on_progress
         self._clock = clock
         self._states = states or {}
+        self._launcher = launch
         self._child = SupervisedChild(self._launch, ENUMERATORS_COMMAND.to_bytes(Stop()), _STOP_GRACE)
 
     async def run(self) -> None:
@@ -93,12 +95,13 @@ class EnumeratorProcess:
             from millstream.jobmanager.sources.enumerators import run_enumerators
 
             return await ChildThread.start(run_enumerators, "enumerators")
-        return await start_job_process(
+        arguments = ["--job", f"{self._graph.name} ({self._graph.job_id})"]
+        arguments += ["--logging", json.dumps(self._logging_options())]
+        process = JobProcess(
             "millstream.jobmanager.sources.enumerators",
-            ["--job", f"{self._graph.name} ({self._graph.job_id})", "--logging", json.dumps(self._logging_options())],
+            arguments,
             self._graph.artifacts,
             self._artifact_address,
             self._graph.python_path,
-            self._configuration,
-            self._on_progress,
         )
+        return await self._launcher(process, self._configuration, self._on_progress)

@@ -25,9 +25,11 @@ from millstream.core.messages.deployment import CancelTasks, DeployTasks
 from millstream.core.messages.session import Empty
 from millstream.core.processes.background import BackgroundTasks
 from millstream.core.processes.daemon import ServiceDismissed
+from millstream.core.processes.job_process import Launcher, start_job_process
 from millstream.core.services.leader_lookup import ConfiguredLeaders, Leader, LeaderLookup, Role
 from millstream.core.services.lease import lease_seconds
-from millstream.core.services.rpc import serve, service_handler
+from millstream.core.services.network import GRPC, Network
+from millstream.core.services.rpc import service_handler
 from millstream.core.services.session import Dialer, Session
 from millstream.core.settings.configuration import Configuration
 from millstream.core.wire.contracts import (
@@ -49,11 +51,19 @@ ResourceManagerSession = Session[rm.TaskManagerReport, rm.TaskManagerCommand]
 class TaskManagerService:
     """A `millstream.core.processes.daemon.Service`."""
 
-    def __init__(self, configuration: Configuration, leaders: LeaderLookup | None = None) -> None:
+    def __init__(
+        self,
+        configuration: Configuration,
+        leaders: LeaderLookup | None = None,
+        network: Network = GRPC,
+        launch: Launcher = start_job_process,
+    ) -> None:
         self.address = ""
         self.id = TaskManagerId("")
         self._configuration = configuration
         self._leaders = leaders or ConfiguredLeaders(configuration)
+        self._network = network
+        self._launch = launch
         self._host = configuration.string("taskmanager.host")
         self._table = SlotTable(configuration.integer("taskmanager.numberOfTaskSlots"))
         self._server: grpc.aio.Server | None = None
@@ -73,7 +83,9 @@ class TaskManagerService:
         work_directory(self._configuration)  # says at once when it cannot be used
         handler = service_handler(TASK_MANAGER, self)
         port = self._configuration.integer("taskmanager.rpc.port")
-        self._server, bound = await serve(self._host, port, [handler], self._configuration, "taskmanager.rpc.port")
+        self._server, bound = await self._network.serve(
+            self._host, port, [handler], self._configuration, "taskmanager.rpc.port"
+        )
         self.address = f"{self._host}:{bound}"
         self.id = TaskManagerId(f"{self.address}-{new_id()[:6]}")
         self._local_state = LocalState(self.id, self._configuration)
@@ -114,7 +126,7 @@ class TaskManagerService:
 
     async def _keep_registered(self) -> None:
         leader = Leader(self._leaders, Role.RESOURCE_MANAGER)
-        dialer = Dialer(leader, TASK_MANAGER_AT_RESOURCE_MANAGER, self._configuration)
+        dialer = Dialer(leader, TASK_MANAGER_AT_RESOURCE_MANAGER, self._configuration, self._network)
         reason = await dialer.keep_connected(
             "resource manager",
             self._registering,
@@ -190,12 +202,12 @@ class TaskManagerService:
 
         That is before the dispatcher reports the jobs of a job manager that it lost at the same time as failed.
         """
-        dialer = Dialer(address, TASK_MANAGER_AT_JOB_MANAGER, self._configuration)
+        dialer = Dialer(address, TASK_MANAGER_AT_JOB_MANAGER, self._configuration, self._network)
         timeout = lease_seconds(self._configuration)
         loop = asyncio.get_running_loop()
         reachable = loop.time()
-        while self._table.of_job_manager(address) and loop.time() - reachable < timeout:
-            _, reason = await dialer.dial_once("job manager", lambda s: self._job_manager_connected(address, s))
+        while self._table.of_job_manager(address) and (left := reachable + timeout - loop.time()) > 0:
+            _, reason = await dialer.dial_once("job manager", lambda s: self._job_manager_connected(address, s), left)
             session = self._job_managers.pop(address, None)
             if session is not None:
                 reachable = session.heard_at
@@ -269,6 +281,7 @@ class TaskManagerService:
             lambda message: self._to_job_manager(allocation, message),
             lambda text: self._to_job_manager(allocation, msg.WorkerProgress(allocation.allocation_id, text)),
             lambda: self._logs.open(allocation.job_id, allocation.index),
+            self._launch,
         )
         jobs = {a.job_id for a in self._table.report() if a is not None}
         self._background.spawn(asyncio.to_thread(self._logs.remove_old, jobs))

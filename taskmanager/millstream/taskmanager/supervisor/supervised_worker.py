@@ -12,7 +12,7 @@ from millstream.core.messages.deployment import CancelTasks, DeployTasks
 from millstream.core.messages.sources import Stop
 from millstream.core.messages.task_manager import StartWorker, TaskUpdate, WorkerCommand, WorkerMessage, WorkerReady
 from millstream.core.processes.child import Child, ChildThread
-from millstream.core.processes.job_process import start_job_process
+from millstream.core.processes.job_process import JobProcess, Launcher, start_job_process
 from millstream.core.processes.memory import amount
 from millstream.core.processes.supervised_child import SupervisedChild
 from millstream.core.settings.configuration import Configuration
@@ -34,6 +34,7 @@ class SupervisedWorker:
         on_message: Callable[[WorkerMessage], None],
         on_progress: Callable[[str], None],
         outputs: Callable[[], tuple[int, int] | None] = lambda: None,
+        launch: Launcher = start_job_process,
     ) -> None:
         self.allocation_id = start.allocation_id
         self._start = start
@@ -42,6 +43,7 @@ class SupervisedWorker:
         self._on_message = on_message
         self._on_progress = on_progress
         self._outputs = outputs
+        self._launcher = launch
         self._was_put_down = False
         self._running: set[str] = set()
         self._ready = asyncio.Event()
@@ -127,14 +129,12 @@ class SupervisedWorker:
             from millstream.taskmanager.worker.main import run_worker
 
             return await ChildThread.start(lambda pipe: run_worker(pipe, self._host), "slot worker")
-        return await start_job_process(
+        process = JobProcess(
             "millstream.taskmanager.worker.main",
             ["--host", self._host],
             self._start.artifacts,
             self._start.artifact_address,
             self._start.python_path,
-            self._configuration,
-            self._on_progress,
-            self._outputs,
             VARIABLES if limit_of(self._configuration) else None,
         )
+        return await self._launcher(process, self._configuration, self._on_progress, self._outputs)
