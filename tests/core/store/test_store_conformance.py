@@ -167,70 +167,58 @@ def test_of_concurrent_compare_and_sets_each_takes_effect_once(server: StoreServ
 # Elections
 
 
-def test_one_candidate_leads_and_the_others_wait_in_line(server: StoreServer) -> None:
-    async def scenario() -> None:
-        sessions = [server.connect() for _ in range(3)]
-        first = await sessions[0].campaign(DISPATCHER, "host:0")
-        waiting = []
-        for number, session in enumerate(sessions[1:], 1):
-            waiting.append(asyncio.create_task(session.campaign(DISPATCHER, f"host:{number}")))
-            await still_waits(waiting[-1])
-        assert await sessions[2].leader(DISPATCHER) == KnownLeader("host:0", first.epoch)
-        await sessions[0].resign(first)
-        second = await waiting[0]
-        await still_waits(waiting[1])
-        await sessions[1].close()
-        third = await waiting[1]
-        assert ANY_EPOCH < first.epoch < second.epoch < third.epoch
-        assert await sessions[0].leader(DISPATCHER) == KnownLeader("host:2", third.epoch)
-        await sessions[2].resign(third)
-        await sessions[2].resign(third)
-        assert await sessions[0].leader(DISPATCHER) is None
-
-    run(scenario)
+async def test_one_candidate_leads_and_the_others_wait_in_line(server: StoreServer) -> None:
+    sessions = [server.connect() for _ in range(3)]
+    first = await sessions[0].campaign(DISPATCHER, "host:0")
+    waiting = []
+    for number, session in enumerate(sessions[1:], 1):
+        waiting.append(asyncio.create_task(session.campaign(DISPATCHER, f"host:{number}")))
+        await still_waits(waiting[-1])
+    assert await sessions[2].leader(DISPATCHER) == KnownLeader("host:0", first.epoch)
+    await sessions[0].resign(first)
+    second = await waiting[0]
+    await still_waits(waiting[1])
+    await sessions[1].close()
+    third = await waiting[1]
+    assert ANY_EPOCH < first.epoch < second.epoch < third.epoch
+    assert await sessions[0].leader(DISPATCHER) == KnownLeader("host:2", third.epoch)
+    await sessions[2].resign(third)
+    await sessions[2].resign(third)
+    assert await sessions[0].leader(DISPATCHER) is None
 
 
-def test_contests_have_nothing_to_do_with_each_other_but_no_epoch_comes_twice(server: StoreServer) -> None:
-    async def scenario() -> None:
-        one, other = server.connect(), server.connect()
-        jobs = [Contest(Role.JOB_MANAGER, JobId(name)) for name in ("j1", "j2")]
-        led = [await one.campaign(contest, "host:1") for contest in (*jobs, Contest(Role.JOB_MANAGER))]
-        led.append(await other.campaign(DISPATCHER, "host:2"))
-        await one.resign(led[0])
-        assert await other.leader(jobs[1]) == KnownLeader("host:1", led[1].epoch)
-        led.append(await other.campaign(jobs[0], "host:2"))
-        assert len({lead.epoch for lead in led}) == 5
-        assert led[-1].epoch == max(lead.epoch for lead in led)
-
-    run(scenario)
+async def test_contests_have_nothing_to_do_with_each_other_but_no_epoch_comes_twice(server: StoreServer) -> None:
+    one, other = server.connect(), server.connect()
+    jobs = [Contest(Role.JOB_MANAGER, JobId(name)) for name in ("j1", "j2")]
+    led = [await one.campaign(contest, "host:1") for contest in (*jobs, Contest(Role.JOB_MANAGER))]
+    led.append(await other.campaign(DISPATCHER, "host:2"))
+    await one.resign(led[0])
+    assert await other.leader(jobs[1]) == KnownLeader("host:1", led[1].epoch)
+    led.append(await other.campaign(jobs[0], "host:2"))
+    assert len({lead.epoch for lead in led}) == 5
+    assert led[-1].epoch == max(lead.epoch for lead in led)
 
 
-def test_a_candidate_that_stands_down_is_passed_over(server: StoreServer) -> None:
-    async def scenario() -> None:
-        first, second, third = (server.connect() for _ in range(3))
-        lead = await first.campaign(DISPATCHER, "host:1")
-        standing_down = asyncio.create_task(second.campaign(DISPATCHER, "host:2"))
-        await still_waits(standing_down)
-        waiting = asyncio.create_task(third.campaign(DISPATCHER, "host:3"))
-        await still_waits(waiting)
-        standing_down.cancel()
-        await asyncio.gather(standing_down, return_exceptions=True)
-        await first.resign(lead)
-        assert (await waiting).epoch > lead.epoch
-
-    run(scenario)
+async def test_a_candidate_that_stands_down_is_passed_over(server: StoreServer) -> None:
+    first, second, third = (server.connect() for _ in range(3))
+    lead = await first.campaign(DISPATCHER, "host:1")
+    standing_down = asyncio.create_task(second.campaign(DISPATCHER, "host:2"))
+    await still_waits(standing_down)
+    waiting = asyncio.create_task(third.campaign(DISPATCHER, "host:3"))
+    await still_waits(waiting)
+    standing_down.cancel()
+    await asyncio.gather(standing_down, return_exceptions=True)
+    await first.resign(lead)
+    assert (await waiting).epoch > lead.epoch
 
 
-def test_one_session_may_stand_in_line_behind_itself(server: StoreServer) -> None:
-    async def scenario() -> None:
-        session = server.connect()
-        first = await session.campaign(DISPATCHER, "host:1")
-        second = asyncio.create_task(session.campaign(DISPATCHER, "host:2"))
-        await still_waits(second)
-        await session.resign(first)
-        assert (await second).epoch > first.epoch
-
-    run(scenario)
+async def test_one_session_may_stand_in_line_behind_itself(server: StoreServer) -> None:
+    session = server.connect()
+    first = await session.campaign(DISPATCHER, "host:1")
+    second = asyncio.create_task(session.campaign(DISPATCHER, "host:2"))
+    await still_waits(second)
+    await session.resign(first)
+    assert (await second).epoch > first.epoch
 
 
 # Fencing
@@ -286,16 +274,13 @@ def test_a_leader_that_follows_itself_writes_under_its_new_epoch_only(server: St
     led(server, scenario)
 
 
-def test_the_leader_of_one_job_is_no_leader_of_another(server: StoreServer) -> None:
-    async def scenario() -> None:
-        session = server.connect()
-        lead = await session.campaign(Contest(Role.JOB_MANAGER, JobId("j1")), "host:1")
-        await session.campaign(Contest(Role.JOB_MANAGER, JobId("j2")), "host:1")
-        made_up = Leadership(Contest(Role.JOB_MANAGER, JobId("j2")), lead.epoch)
-        with pytest.raises(FencedError, match="jobmanager of job j2"):
-            await session.write(KEY, b"", ABSENT, made_up)
-
-    run(scenario)
+async def test_the_leader_of_one_job_is_no_leader_of_another(server: StoreServer) -> None:
+    session = server.connect()
+    lead = await session.campaign(Contest(Role.JOB_MANAGER, JobId("j1")), "host:1")
+    await session.campaign(Contest(Role.JOB_MANAGER, JobId("j2")), "host:1")
+    made_up = Leadership(Contest(Role.JOB_MANAGER, JobId("j2")), lead.epoch)
+    with pytest.raises(FencedError, match="jobmanager of job j2"):
+        await session.write(KEY, b"", ABSENT, made_up)
 
 
 # Connections
@@ -403,21 +388,18 @@ def test_a_closed_session_is_over_for_good(server: StoreServer) -> None:
 # Looking for leaders
 
 
-def test_whoever_waits_for_another_leader_is_told_of_the_next_and_of_none(server: StoreServer) -> None:
-    async def scenario() -> None:
-        watcher, first, second = (server.connect() for _ in range(3))
-        coming = asyncio.create_task(watcher.changed(DISPATCHER, ANY_EPOCH))
-        await still_waits(coming)
-        lead = await first.campaign(DISPATCHER, "host:1")
-        assert await coming == KnownLeader("host:1", lead.epoch)
-        going = asyncio.create_task(watcher.changed(DISPATCHER, lead.epoch))
-        await still_waits(going)
-        await first.resign(lead)
-        assert await going is None
-        again = await second.campaign(DISPATCHER, "host:2")
-        assert await watcher.changed(DISPATCHER, lead.epoch) == KnownLeader("host:2", again.epoch)
-
-    run(scenario)
+async def test_whoever_waits_for_another_leader_is_told_of_the_next_and_of_none(server: StoreServer) -> None:
+    watcher, first, second = (server.connect() for _ in range(3))
+    coming = asyncio.create_task(watcher.changed(DISPATCHER, ANY_EPOCH))
+    await still_waits(coming)
+    lead = await first.campaign(DISPATCHER, "host:1")
+    assert await coming == KnownLeader("host:1", lead.epoch)
+    going = asyncio.create_task(watcher.changed(DISPATCHER, lead.epoch))
+    await still_waits(going)
+    await first.resign(lead)
+    assert await going is None
+    again = await second.campaign(DISPATCHER, "host:2")
+    assert await watcher.changed(DISPATCHER, lead.epoch) == KnownLeader("host:2", again.epoch)
 
 
 def test_a_leader_learns_that_its_session_is_lost_and_not_that_it_is_suspended(server: StoreServer) -> None:
@@ -433,27 +415,24 @@ def test_a_leader_learns_that_its_session_is_lost_and_not_that_it_is_suspended(s
     led(server, scenario)
 
 
-def test_the_look_up_knows_the_leader_of_the_store(server: StoreServer) -> None:
-    async def scenario() -> None:
-        reader, first, second = (server.connect() for _ in range(3))
-        leaders = StoredLeaders(reader)
-        with pytest.raises(UnreachableError, match="nobody leads as dispatcher now"):
-            await leaders.leader_of(Role.DISPATCHER)
-        lead = await first.campaign(DISPATCHER, "host:1")
-        known = await leaders.leader_of(Role.DISPATCHER)
-        assert known == KnownLeader("host:1", lead.epoch)
-        change = asyncio.create_task(leaders.changed(Role.DISPATCHER, known))
-        await still_waits(change)
-        await first.resign(lead)
-        await still_waits(change)  # nobody is no other leader
-        again = await second.campaign(DISPATCHER, "host:2")
-        assert await change == KnownLeader("host:2", again.epoch)
-        assert await leaders.changed(Role.DISPATCHER, KnownLeader("host:1")) == KnownLeader("host:2", again.epoch)
-        reader.suspend()
-        with pytest.raises(UnreachableError, match="who leads as dispatcher is not known: the store does not answer"):
-            await leaders.leader_of(Role.DISPATCHER)
-
-    run(scenario)
+async def test_the_look_up_knows_the_leader_of_the_store(server: StoreServer) -> None:
+    reader, first, second = (server.connect() for _ in range(3))
+    leaders = StoredLeaders(reader)
+    with pytest.raises(UnreachableError, match="nobody leads as dispatcher now"):
+        await leaders.leader_of(Role.DISPATCHER)
+    lead = await first.campaign(DISPATCHER, "host:1")
+    known = await leaders.leader_of(Role.DISPATCHER)
+    assert known == KnownLeader("host:1", lead.epoch)
+    change = asyncio.create_task(leaders.changed(Role.DISPATCHER, known))
+    await still_waits(change)
+    await first.resign(lead)
+    await still_waits(change)  # nobody is no other leader
+    again = await second.campaign(DISPATCHER, "host:2")
+    assert await change == KnownLeader("host:2", again.epoch)
+    assert await leaders.changed(Role.DISPATCHER, KnownLeader("host:1")) == KnownLeader("host:2", again.epoch)
+    reader.suspend()
+    with pytest.raises(UnreachableError, match="who leads as dispatcher is not known: the store does not answer"):
+        await leaders.leader_of(Role.DISPATCHER)
 
 
 def test_the_look_up_of_one_that_lost_its_session_finds_the_same_leader_unchanged(server: StoreServer) -> None:

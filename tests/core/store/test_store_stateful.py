@@ -19,6 +19,7 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 from store_implementations import IMPLEMENTATIONS, InterruptedStore
+from thoroughness import cases
 
 from millstream.core.jobs.ids import ANY_EPOCH, JobId, LeaderEpoch
 from millstream.core.services.leader_lookup import KnownLeader, Role
@@ -240,4 +241,4 @@ class StoreMachine(RuleBasedStateMachine):
 @pytest.mark.parametrize("implementation", IMPLEMENTATIONS)
 def test_a_store_is_as_its_model_after_every_step(implementation: str) -> None:
     machine = type("Machine", (StoreMachine,), {"implementation": implementation})
-    run_state_machine_as_test(machine, settings=settings(max_examples=100, stateful_step_count=40))
+    run_state_machine_as_test(machine, settings=settings(max_examples=cases(100), stateful_step_count=40))

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 from store_implementations import IMPLEMENTATIONS, InterruptedStore, StoreServer
-from waiting import run
 
 from millstream.core.errors import InvalidProgramError
 from millstream.core.jobs.graph import JobGraph
@@ -50,174 +49,149 @@ def contents(request: pytest.FixtureRequest) -> Contents[JobGraph]:
 # Contents
 
 
-def test_content_is_found_by_its_pointer_until_it_is_deleted(contents: Contents[JobGraph]) -> None:
-    async def scenario() -> None:
-        first, second = await contents.put(graph("same")), await contents.put(graph("same"))
-        assert first != second
-        await contents.delete(first)
-        await contents.delete(first)
-        assert await contents.get(second) == graph("same")
-        with pytest.raises(NoContentError, match=first):
-            await contents.get(first)
-
-    run(scenario)
+async def test_content_is_found_by_its_pointer_until_it_is_deleted(contents: Contents[JobGraph]) -> None:
+    first, second = await contents.put(graph("same")), await contents.put(graph("same"))
+    assert first != second
+    await contents.delete(first)
+    await contents.delete(first)
+    assert await contents.get(second) == graph("same")
+    with pytest.raises(NoContentError, match=first):
+        await contents.get(first)
 
 
 # Job graphs
 
 
-def test_a_graph_is_found_by_whoever_leads_next(server: StoreServer, contents: Contents[JobGraph]) -> None:
-    async def scenario() -> None:
-        first, second = server.connect(), server.connect()
-        graphs = await graphs_of(first, contents)
-        added = await graphs.add(graph("a"))
-        await graphs.add(graph("b", JobId("other")))
-        await first.close()
-        graphs = await graphs_of(second, contents)
-        assert await graphs.job_ids() == ["job", "other"]
-        assert await graphs.get(JOB) == added
-        await graphs.remove(added)
-        assert await graphs.get(JOB) is None
-        assert await graphs.job_ids() == ["other"]
-
-    run(scenario)
+async def test_a_graph_is_found_by_whoever_leads_next(server: StoreServer, contents: Contents[JobGraph]) -> None:
+    first, second = server.connect(), server.connect()
+    graphs = await graphs_of(first, contents)
+    added = await graphs.add(graph("a"))
+    await graphs.add(graph("b", JobId("other")))
+    await first.close()
+    graphs = await graphs_of(second, contents)
+    assert await graphs.job_ids() == ["job", "other"]
+    assert await graphs.get(JOB) == added
+    await graphs.remove(added)
+    assert await graphs.get(JOB) is None
+    assert await graphs.job_ids() == ["other"]
 
 
-def test_a_second_job_of_an_id_is_refused_and_leaves_nothing(server: StoreServer) -> None:
-    async def scenario() -> None:
-        contents = MemoryContents[JobGraph]()
-        graphs = await graphs_of(server.connect(), contents)
-        first = await graphs.add(graph("first"))
-        with pytest.raises(InvalidProgramError, match="a job with the id job was already submitted"):
-            await graphs.add(graph("second"))
-        assert await graphs.get(JOB) == first
-        assert len(contents) == 1
-
-    run(scenario)
+async def test_a_second_job_of_an_id_is_refused_and_leaves_nothing(server: StoreServer) -> None:
+    contents = MemoryContents[JobGraph]()
+    graphs = await graphs_of(server.connect(), contents)
+    first = await graphs.add(graph("first"))
+    with pytest.raises(InvalidProgramError, match="a job with the id job was already submitted"):
+        await graphs.add(graph("second"))
+    assert await graphs.get(JOB) == first
+    assert len(contents) == 1
 
 
-def test_a_removal_that_comes_late_spares_the_next_job_of_the_id(
+async def test_a_removal_that_comes_late_spares_the_next_job_of_the_id(
     server: StoreServer, contents: Contents[JobGraph]
 ) -> None:
-    async def scenario() -> None:
-        graphs = await graphs_of(server.connect(), contents)
-        first = await graphs.add(graph("first"))
-        await graphs.remove(first)
-        second = await graphs.add(graph("second"))
-        await graphs.remove(first)
-        assert await graphs.get(JOB) == second
-
-    run(scenario)
+    graphs = await graphs_of(server.connect(), contents)
+    first = await graphs.add(graph("first"))
+    await graphs.remove(first)
+    second = await graphs.add(graph("second"))
+    await graphs.remove(first)
+    assert await graphs.get(JOB) == second
 
 
 @pytest.mark.parametrize("takes_effect", [False, True])
-def test_a_submission_waits_until_the_store_has_answered(
+async def test_a_submission_waits_until_the_store_has_answered(
     server: StoreServer, contents: Contents[JobGraph], takes_effect: bool
 ) -> None:
-    async def scenario() -> None:
-        store = server.connect()
-        graphs = await graphs_of(store, contents)
-        store.suspend_within_write(takes_effect)
-        adding = asyncio.create_task(graphs.add(graph("a")))
-        done, _ = await asyncio.wait([adding], timeout=0.01)
-        assert not done
-        store.resume()
-        added = await adding
-        assert await graphs.get(JOB) == added
-
-    run(scenario)
+    store = server.connect()
+    graphs = await graphs_of(store, contents)
+    store.suspend_within_write(takes_effect)
+    adding = asyncio.create_task(graphs.add(graph("a")))
+    done, _ = await asyncio.wait([adding], timeout=0.01)
+    assert not done
+    store.resume()
+    added = await adding
+    assert await graphs.get(JOB) == added
 
 
 # Pointers of checkpoints
 
 
-def test_pointers_are_kept_in_order_for_the_next_leader(server: StoreServer) -> None:
-    async def scenario() -> None:
-        first, second = server.connect(), server.connect()
-        pointers = await pointers_of(first)
-        assert await pointers.read() == JobPointers(1, ())
-        assert await pointers.reserve(1, 4) == range(1, 5)
-        for number in (1, 3, 4):
-            await pointers.add(Pointer(number, f"file:///chk-{number}"))
-        await pointers.remove(1)
-        await pointers.remove(2)
-        await first.close()
-        pointers = await pointers_of(second)
-        assert await pointers.read() == JobPointers(5, (Pointer(3, "file:///chk-3"), Pointer(4, "file:///chk-4")))
-        await pointers.clear()
-        await pointers.clear()
-        assert await pointers.read() == JobPointers(1, ())
-
-    run(scenario)
+async def test_pointers_are_kept_in_order_for_the_next_leader(server: StoreServer) -> None:
+    first, second = server.connect(), server.connect()
+    pointers = await pointers_of(first)
+    assert await pointers.read() == JobPointers(1, ())
+    assert await pointers.reserve(1, 4) == range(1, 5)
+    for number in (1, 3, 4):
+        await pointers.add(Pointer(number, f"file:///chk-{number}"))
+    await pointers.remove(1)
+    await pointers.remove(2)
+    await first.close()
+    pointers = await pointers_of(second)
+    assert await pointers.read() == JobPointers(5, (Pointer(3, "file:///chk-3"), Pointer(4, "file:///chk-4")))
+    await pointers.clear()
+    await pointers.clear()
+    assert await pointers.read() == JobPointers(1, ())
 
 
-def test_no_id_is_given_twice_whoever_leads_and_whatever_the_store_said(server: StoreServer) -> None:
-    async def scenario() -> None:
-        given: list[int] = []
-        for takes_effect in (None, False, True):
-            store = server.connect()
-            pointers = await pointers_of(store)
-            for _ in range(3):
-                if takes_effect is not None:
-                    store.suspend_within_write(takes_effect)
-                reserving = asyncio.create_task(pointers.reserve(1, 3))
-                await asyncio.wait([reserving], timeout=0.01)
-                store.resume()
-                given += await reserving
-            await store.close()
-        assert given == sorted(set(given))
-        pointers = await pointers_of(server.connect())
-        assert (await pointers.reserve(1, 1)).start > given[-1]
-        assert await pointers.reserve(1000, 2) == range(1000, 1002)
-        assert await pointers.reserve(5, 2) == range(1002, 1004)
-        blocks = await asyncio.gather(*(pointers.reserve(1, 2) for _ in range(5)))
-        assert len({number for block in blocks for number in block}) == 10
-
-    run(scenario)
+async def test_no_id_is_given_twice_whoever_leads_and_whatever_the_store_said(server: StoreServer) -> None:
+    given: list[int] = []
+    for takes_effect in (None, False, True):
+        store = server.connect()
+        pointers = await pointers_of(store)
+        for _ in range(3):
+            if takes_effect is not None:
+                store.suspend_within_write(takes_effect)
+            reserving = asyncio.create_task(pointers.reserve(1, 3))
+            await asyncio.wait([reserving], timeout=0.01)
+            store.resume()
+            given += await reserving
+        await store.close()
+    assert given == sorted(set(given))
+    pointers = await pointers_of(server.connect())
+    assert (await pointers.reserve(1, 1)).start > given[-1]
+    assert await pointers.reserve(1000, 2) == range(1000, 1002)
+    assert await pointers.reserve(5, 2) == range(1002, 1004)
+    blocks = await asyncio.gather(*(pointers.reserve(1, 2) for _ in range(5)))
+    assert len({number for block in blocks for number in block}) == 10
 
 
 @pytest.mark.parametrize("takes_effect", [False, True])
-def test_a_pointer_is_stored_once_though_the_store_did_not_answer(server: StoreServer, takes_effect: bool) -> None:
-    async def scenario() -> None:
-        store = server.connect()
-        pointers = await pointers_of(store)
-        await pointers.reserve(1, 4)
-        store.suspend_within_write(takes_effect)
-        adding = asyncio.create_task(pointers.add(Pointer(1, "chk-1")))
-        done, _ = await asyncio.wait([adding], timeout=0.01)
-        assert not done
-        store.resume()
-        await adding
-        assert (await pointers.read()).pointers == (Pointer(1, "chk-1"),)
+async def test_a_pointer_is_stored_once_though_the_store_did_not_answer(
+    server: StoreServer, takes_effect: bool
+) -> None:
+    store = server.connect()
+    pointers = await pointers_of(store)
+    await pointers.reserve(1, 4)
+    store.suspend_within_write(takes_effect)
+    adding = asyncio.create_task(pointers.add(Pointer(1, "chk-1")))
+    done, _ = await asyncio.wait([adding], timeout=0.01)
+    assert not done
+    store.resume()
+    await adding
+    assert (await pointers.read()).pointers == (Pointer(1, "chk-1"),)
 
-    run(scenario)
 
-
-def test_a_leader_that_was_followed_changes_no_pointer(server: StoreServer) -> None:
-    async def scenario() -> None:
-        old, new = server.connect(), server.connect()
-        before = await pointers_of(old)
-        await before.reserve(1, 4)
-        await before.add(Pointer(1, "chk-1"))
-        old.lose()
-        old.resume()
-        after = await pointers_of(new)
-        stored = await after.read()
-        late: list[Callable[[], Coroutine[Any, Any, Any]]] = [
-            lambda: before.add(Pointer(2, "chk-2")),
-            lambda: before.remove(1),
-            lambda: before.remove(7),
-            lambda: before.reserve(1, 4),
-            before.clear,
-        ]
-        for call in late:
-            with pytest.raises(FencedError):
-                await call()
-        assert await after.read() == stored
-        await after.clear()
-        for call in late:  # also where there is nothing to do
-            with pytest.raises(FencedError):
-                await call()
-        assert await after.read() == JobPointers()
-
-    run(scenario)
+async def test_a_leader_that_was_followed_changes_no_pointer(server: StoreServer) -> None:
+    old, new = server.connect(), server.connect()
+    before = await pointers_of(old)
+    await before.reserve(1, 4)
+    await before.add(Pointer(1, "chk-1"))
+    old.lose()
+    old.resume()
+    after = await pointers_of(new)
+    stored = await after.read()
+    late: list[Callable[[], Coroutine[Any, Any, Any]]] = [
+        lambda: before.add(Pointer(2, "chk-2")),
+        lambda: before.remove(1),
+        lambda: before.remove(7),
+        lambda: before.reserve(1, 4),
+        before.clear,
+    ]
+    for call in late:
+        with pytest.raises(FencedError):
+            await call()
+    assert await after.read() == stored
+    await after.clear()
+    for call in late:  # also where there is nothing to do
+        with pytest.raises(FencedError):
+            await call()
+    assert await after.read() == JobPointers()
