@@ -10,7 +10,7 @@ import sys
 from collections.abc import Iterator
 from typing import Any
 
-from millstream.common import Types
+from millstream.common import Time, Types, WatermarkStrategy
 from millstream.datastream import (
     DataStream,
     KeyedBroadcastProcessFunction,
@@ -19,11 +19,13 @@ from millstream.datastream import (
     MapFunction,
     RuntimeContext,
     StreamExecutionEnvironment,
+    WindowFunction,
 )
 from millstream.datastream.checkpointed import CheckpointedFunction
 from millstream.datastream.connectors.datagen import DataGeneratorSource
 from millstream.datastream.connectors.file_system import FileSink, RollingPolicy
 from millstream.datastream.state import ListStateDescriptor, MapStateDescriptor, ValueStateDescriptor
+from millstream.datastream.window import EventTimeSessionWindows, TumblingEventTimeWindows
 
 N = 3_000
 KEYS = 23
@@ -138,8 +140,58 @@ def plain_files(env: StreamExecutionEnvironment, rate: float | None) -> DataStre
     return numbers(env, rate).rebalance().map(lambda x: (x, f"text {x}"))
 
 
+def timed(env: StreamExecutionEnvironment, rate: float | None) -> DataStream:
+    """The numbers with a time each: in blocks of 500 with a pause between them."""
+    source = DataGeneratorSource(lambda index: index, N, rate, Types.LONG())
+    times = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner(lambda x, _: x + 1_000 * (x // 500))
+    return env.from_source(source, times, "numbers").uid("numbers")
+
+
+class Shown(WindowFunction):
+    """(key, start, end, what the window holds)."""
+
+    def apply(self, key: int, window: Any, inputs: Any) -> Iterator[Any]:
+        yield key, window.start, window.end, sorted(inputs)
+
+
+def tumbling_windows(env: StreamExecutionEnvironment, rate: float | None) -> DataStream:
+    """(key, start, end, highest) for each window of 100 ms."""
+    keyed = timed(env, rate).key_by(lambda x: x % KEYS, Types.LONG())
+    return keyed.window(TumblingEventTimeWindows.of(Time.milliseconds(100))).reduce(max, Shown()).uid("windows")
+
+
+def session_windows(env: StreamExecutionEnvironment, rate: float | None) -> DataStream:
+    """One session for each key and block: the records of a key are 23 ms apart."""
+    keyed = timed(env, rate).key_by(lambda x: x % KEYS, Types.LONG())
+    return keyed.window(EventTimeSessionWindows.with_gap(Time.milliseconds(200))).apply(Shown()).uid("sessions")
+
+
+class Quarter(KeyedProcessFunction):
+    """How many numbers a key had by the end of each 250 ms."""
+
+    def open(self, runtime_context: RuntimeContext) -> None:
+        self.times = runtime_context.get_list_state(ListStateDescriptor("times", Types.LONG()))
+
+    def process_element(self, value: int, ctx: KeyedProcessFunction.Context) -> None:
+        time = ctx.timestamp()
+        assert time is not None
+        self.times.add(time)
+        ctx.timer_service().register_event_time_timer(time - time % 250 + 249)
+
+    def on_timer(self, timestamp: int, ctx: KeyedProcessFunction.OnTimerContext) -> Iterator[Any]:
+        yield ctx.get_current_key(), timestamp, sum(time <= timestamp for time in self.times.get())
+
+
+def event_timers(env: StreamExecutionEnvironment, rate: float | None) -> DataStream:
+    """(key, time, numbers by then) for each timer, which is there once."""
+    return timed(env, rate).key_by(lambda x: x % KEYS, Types.LONG()).process(Quarter()).uid("timers")
+
+
 SHOWN_AT_CHECKPOINTS = (broadcast_rules, union_list)
-PIPELINES = (keyed_counts, list_and_map, broadcast_rules, union_list, two_inputs, plain_files)
+PIPELINES = (
+    keyed_counts, list_and_map, broadcast_rules, union_list, two_inputs, plain_files,
+    tumbling_windows, session_windows, event_timers,
+)  # fmt: skip
 
 
 def main(name: str, output: str, rate: str = "") -> None:

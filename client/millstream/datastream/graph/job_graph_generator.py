@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from millstream.core.errors import InvalidProgramError
@@ -40,7 +41,7 @@ def build_job_graph(
     """
     chains = build_chains(graph)
     specs = {
-        chain.head.index: SourceSpec(shipped(chain.head.operator.spec.source))
+        chain.head.index: replace(chain.head.operator.spec, source=shipped(chain.head.operator.spec.source))
         for chain in chains
         if isinstance(chain.head.operator.spec, SourceSpec)
     }
