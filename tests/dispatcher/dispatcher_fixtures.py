@@ -22,6 +22,7 @@ from millstream.core.messages.dispatcher import DispatcherMessage, JobManagerMes
 from millstream.core.services.rpc import Stub, open_channel
 from millstream.core.services.session import Dialer, Session
 from millstream.core.settings.configuration import Configuration
+from millstream.core.store.store import Store
 from millstream.core.wire.contracts import DISPATCHER, JOB_MANAGER_AT_DISPATCHER
 from millstream.dispatcher.service import DispatcherService
 
@@ -56,8 +57,10 @@ def graph(job_id: str | None = None, name: str = "a job", parallelism: int = 2) 
 
 
 @asynccontextmanager
-async def running(options: Configuration, with_rest: bool = True) -> AsyncIterator[DispatcherService]:
-    service = DispatcherService(options, with_rest=with_rest)
+async def running(
+    options: Configuration, with_rest: bool = True, store: Store | None = None
+) -> AsyncIterator[DispatcherService]:
+    service = DispatcherService(options, with_rest=with_rest, store=store)
     try:
         await service.start()
         yield service

@@ -31,7 +31,10 @@ from millstream.core.messages.dispatcher import (
 )
 from millstream.core.messages.results import CollectRequest, CollectResponse
 from millstream.core.messages.session import Empty, Heartbeat, Hello
+from millstream.core.services.leader_lookup import Role
 from millstream.core.services.rpc import Stub, open_channel
+from millstream.core.store.memory import MemoryStore
+from millstream.core.store.store import Contest, Kind
 from millstream.core.wire.contracts import JOB_MANAGER_AT_DISPATCHER
 from millstream.dispatcher import lifecycle
 from millstream.dispatcher.artifact_store import ArtifactStore
@@ -80,6 +83,41 @@ async def test_a_job_from_submission_to_its_end(tmp_path: Path) -> None:
         code, reason = await refused(stub.cancel_job(JobRequest(job.job_id)))
         assert code is grpc.StatusCode.FAILED_PRECONDITION
         assert "already FINISHED" in reason
+
+
+async def test_a_job_is_in_the_store_before_its_submission_is_answered_until_a_job_manager_has_taken_it(
+    tmp_path: Path,
+) -> None:
+    options = configuration(tmp_path)
+    store = MemoryStore()
+    session, reader = store.connect(), store.connect()
+    running_with_it = running(options, with_rest=False, store=session)
+    async with running_with_it as service, client(service, options) as stub:
+        leader = await reader.leader(Contest(Role.DISPATCHER))
+        assert leader is not None
+        assert leader.address == service.address
+        taken, cancelled = graph(), graph()
+        for job in (taken, cancelled):
+            await submit(stub, job)
+        assert await reader.names(Kind.JOB_GRAPH) == sorted([taken.job_id, cancelled.job_id])
+        await stub.cancel_job(JobRequest(cancelled.job_id))
+        assert await reader.names(Kind.JOB_GRAPH) == [taken.job_id]
+        session.suspend()
+        late = graph()
+        submitting = asyncio.create_task(submit(stub, late))
+        async with job_manager(service, options) as manager:
+            await manager.next(StartJob)
+            manager.report(details(taken, JobStatus.RUNNING))
+            watch = stub.watch_job(JobRequest(taken.job_id))
+            while (await watch.read()).state is not JobStatus.RUNNING:
+                pass
+            assert not submitting.done()
+            assert await reader.names(Kind.JOB_GRAPH) == [taken.job_id]
+            session.resume()
+            assert await submitting == late.job_id
+            assert (await manager.next(StartJob)).graph == late
+            assert await reader.names(Kind.JOB_GRAPH) == [late.job_id]
+    assert await reader.leader(Contest(Role.DISPATCHER)) is None
 
 
 async def test_refused_submissions_and_unknown_jobs(tmp_path: Path) -> None:

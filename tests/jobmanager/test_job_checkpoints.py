@@ -10,12 +10,12 @@ from typing import Any, TypeVar
 
 import pytest
 from job_graphs import edge, job, vertex
-from waiting import DEADLINE
+from waiting import DEADLINE, wait_until
 
 from millstream.core.clock import Instant, SystemClock
 from millstream.core.jobs.barriers import Alignment
 from millstream.core.jobs.ids import NO_ALLOCATION, AllocationId, JobId, TaskManagerId, VertexId
-from millstream.core.jobs.states import ExecutionState
+from millstream.core.jobs.states import ExecutionState, JobStatus
 from millstream.core.messages.checkpoints import CheckpointAck, CheckpointNotice, TriggerCheckpoint
 from millstream.core.messages.snapshots import SnapshotRequest, SnapshotResult
 from millstream.core.messages.sources import (
@@ -30,6 +30,11 @@ from millstream.core.messages.sources import (
 )
 from millstream.core.messages.task_manager import JobManagerCommand
 from millstream.core.processes.background import BackgroundTasks
+from millstream.core.services.leader_lookup import Role
+from millstream.core.store.checkpoint_pointers import CheckpointPointers, JobPointers, Pointer
+from millstream.core.store.leaders import Candidate
+from millstream.core.store.memory import MemoryStore
+from millstream.core.store.store import Contest, Key, Kind
 from millstream.jobmanager import events as ev
 from millstream.jobmanager.checkpoints.settings import CheckpointingMode, CheckpointSettings
 from millstream.jobmanager.failover.topology import Subtask
@@ -89,7 +94,12 @@ class Rig:
         graph = job([vertex("s", 2, source=True), vertex("b", 2)], [edge("s", "b", "FORWARD")])
         self.master = JobMaster(graph, 10.0, START)
         self.clock = SetClock()
-        self.checkpoints = JobCheckpoints(self.master, settings, self.surroundings, self.background, self.clock)
+        self.store = MemoryStore()
+        self.session = self.store.connect()
+        candidate = Candidate(self.session, "host:1")
+        self.checkpoints = JobCheckpoints(
+            self.master, settings, self.surroundings, self.background, self.clock, candidate
+        )
         self.master.start(START)
         self.master.handle(ev.EnumeratorsReadied(), START)
         for name in ("a0", "a1"):
@@ -122,9 +132,25 @@ class Rig:
         return wanted.checkpoint_id
 
     async def complete(self, checkpoint_id: int) -> None:
+        self.acknowledge(checkpoint_id)
+        assert (await self.told(CheckpointNotice)).checkpoint_id == checkpoint_id
+
+    def acknowledge(self, checkpoint_id: int) -> None:
         for execution in self.master.execution_graph.executions:
             self.checkpoints.acknowledged(CheckpointAck(NO_ALLOCATION, execution.attempt_id, checkpoint_id))
-        assert (await self.told(CheckpointNotice)).checkpoint_id == checkpoint_id
+
+    async def stored(self) -> JobPointers:
+        """What another session finds in the store."""
+        entry = await self.store.connect().read(Key(Kind.CHECKPOINTS, "job"))
+        return JobPointers.from_bytes(entry.value if entry is not None else None)
+
+    async def follow(self) -> CheckpointPointers:
+        """Another job manager leads the job."""
+        self.session.lose()
+        self.session.resume()
+        store = self.store.connect()
+        lead = await store.campaign(Contest(Role.JOB_MANAGER, JobId("job")), "host:2")
+        return CheckpointPointers(store, JobId("job"), lead)
 
     def roll_back(self, restart: int, subtasks: frozenset[Subtask], start_enumerators: bool = False) -> None:
         self.checkpoints.rolled_back(ev.RollBack(subtasks, "it failed"))
@@ -312,10 +338,100 @@ def test_splits_are_remembered_only_where_some_readers_may_restart_without_the_o
     async def scenario() -> None:
         graph = job([vertex("s", 2, source=True), vertex("b", 2)], [edge("s", "b", strategy)])
         master, background = JobMaster(graph, 10.0, START), BackgroundTasks()
-        checkpoints = JobCheckpoints(master, PLAIN, FakeSurroundings(), background, SetClock())
+        candidate = Candidate(MemoryStore().connect(), "host:1")
+        checkpoints = JobCheckpoints(master, PLAIN, FakeSurroundings(), background, SetClock(), candidate)
         assert checkpoints.sources.to_reader(assignment(1, b"7 bytes"))
         assert checkpoints.sources.assignments.size == remembered
         assert checkpoints.sources.assignments.take_back(Subtask(VertexId("s"), 1)) == [b"7 bytes"] * (remembered // 7)
         assert checkpoints.sources.assignments.size == 0
 
     asyncio.run(scenario())
+
+
+# The store
+
+
+async def until(condition: Callable[[], bool], wanted: bool) -> None:
+    """Threads write and delete; looks until they have."""
+    await asyncio.to_thread(wait_until, lambda: condition() is wanted, "the job manager's threads")
+
+
+def test_the_store_has_the_pointers_that_are_kept_and_nothing_of_a_job_that_has_ended(tmp_path: Path) -> None:
+    async def scenario(rig: Rig) -> None:
+        for _ in range(3):
+            await rig.complete(await rig.snapshot(b"state"))
+        await until(lambda: (tmp_path / "job" / "chk-1").exists(), False)
+        stored = await rig.stored()
+        assert stored.pointers == tuple(Pointer(n, f"file://{tmp_path}/job/chk-{n}") for n in (2, 3))
+        assert stored.next_id > 3
+        rig.checkpoints.job_ended(JobStatus.FINISHED)
+        await until(lambda: (tmp_path / "job").exists(), False)
+        assert await rig.store.connect().names(Kind.CHECKPOINTS) == []
+        await rig.follow()
+
+    run(scenario, CheckpointSettings(interval_ms=20, num_retained=2, directory=str(tmp_path)))
+
+
+def test_no_id_is_used_that_was_not_reserved_before() -> None:
+    async def scenario(rig: Rig) -> None:
+        last = 0
+        while last < 150:
+            number = await rig.snapshot(b"state")
+            assert number == last + 1
+            assert number < (await rig.stored()).next_id
+            await rig.complete(number)
+            last = number
+        statistics = rig.checkpoints.coordinator.statistics
+        assert statistics.counts.completed == 150
+
+    run(scenario, CheckpointSettings(interval_ms=1))
+
+
+def test_ids_go_on_behind_those_of_an_earlier_leader() -> None:
+    async def scenario(rig: Rig) -> None:
+        rig.checkpoints.suspend()
+        after = await rig.follow()
+        block = await after.reserve(1, 5)
+        assert block.start > 1
+        assert await after.reserve(1, 5) == range(block.stop, block.stop + 5)
+
+    run(scenario)
+
+
+@pytest.mark.parametrize("takes_effect", [True, False])
+def test_a_restart_waits_until_it_is_known_whether_the_pointer_is_stored(takes_effect: bool) -> None:
+    async def scenario(rig: Rig) -> None:
+        checkpoint_id = await rig.snapshot(b"state")
+        rig.session.suspend_within_write(takes_effect)
+        rig.acknowledge(checkpoint_id)
+        await until(lambda: rig.checkpoints.coordinator.settled, False)
+        rig.roll_back(1, frozenset(rig.master.topology.subtasks()), start_enumerators=True)
+        await asyncio.sleep(0)
+        assert rig.surroundings.events.empty()
+        rig.session.resume()
+        assert isinstance(await rig.surroundings.events.get(), ev.Restored)
+        assert rig.surroundings.said[-1] == ("enumerators", {"s": b"state"})
+        assert [p.checkpoint_id for p in (await rig.stored()).pointers] == [checkpoint_id]
+
+    run(scenario)
+
+
+def test_a_job_manager_that_another_has_followed_completes_and_deletes_nothing(tmp_path: Path) -> None:
+    async def scenario(rig: Rig) -> None:
+        await rig.complete(await rig.snapshot(b"state"))
+        under_way = await rig.snapshot(b"state")
+        after = await rig.follow()
+        stored = await after.read()
+        told = len(rig.surroundings.said)
+        rig.acknowledge(under_way)
+        await until(lambda: (tmp_path / "job" / f"chk-{under_way}" / "_metadata.json").exists(), True)
+        await until(lambda: rig.checkpoints.coordinator.settled, False)
+        rig.checkpoints.job_ended(JobStatus.CANCELED)
+        for _ in range(20):
+            await asyncio.sleep(0)
+        await asyncio.get_running_loop().shutdown_default_executor()  # whatever is being deleted is gone now
+        assert rig.surroundings.said[told:] == []
+        assert sorted(path.name for path in (tmp_path / "job").iterdir()) == ["chk-1", "chk-2"]
+        assert await after.read() == stored
+
+    run(scenario, CheckpointSettings(interval_ms=20, directory=str(tmp_path)))

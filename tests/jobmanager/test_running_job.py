@@ -16,12 +16,15 @@ from millstream.core.messages.sources import EnumeratorsCommand, ReaderEvent, Sp
 from millstream.core.messages.task_manager import JobManagerCommand, TaskUpdate
 from millstream.core.processes.background import BackgroundTasks
 from millstream.core.settings.configuration import Configuration
+from millstream.core.store.leaders import Candidate
+from millstream.core.store.memory import MemoryStore
 from millstream.jobmanager import events as ev
 from millstream.jobmanager.running_job import RunningJob
 
 
 class NoLinks:
     artifact_address = ""
+    candidate = Candidate(MemoryStore().connect(), "")
 
     def command(self, task_manager: TaskManagerId, command: JobManagerCommand) -> None:
         """Nobody is there."""

@@ -24,9 +24,11 @@ from millstream.core.logs.printable import printable
 from millstream.core.messages import dispatcher as msg
 from millstream.core.messages.results import CollectRequest, CollectResponse
 from millstream.core.messages.snapshots import CheckpointAnswer, CheckpointQuery, SnapshotRequest, SnapshotResult
+from millstream.core.processes.background import BackgroundTasks
 from millstream.core.services.handshake import epoch_of_start
 from millstream.core.services.session import Session
 from millstream.core.settings.configuration import Configuration
+from millstream.core.store.job_graphs import JobGraphStore, StoredGraph
 from millstream.dispatcher import jobs
 from millstream.dispatcher.details import ended_details, submitted_details
 from millstream.dispatcher.jobs import JobTable, SessionId
@@ -53,15 +55,18 @@ class JobEndedError(MillstreamError):
 class _Record:
     details: JobDetails
     changed_ms: int
-    graph: JobGraph | None = None  # until a job manager has taken the job: it may hold whole collections
+    graph: StoredGraph | None = None  # until a job manager has taken the job: it may hold whole collections
     watchers: set[asyncio.Queue[JobDetails]] = field(default_factory=set)
 
 
 class JobLifecycle:
     """Submits, cancels, shows and watches jobs, and keeps the sessions of job managers."""
 
-    def __init__(self, configuration: Configuration, clock: Clock) -> None:
+    def __init__(self, configuration: Configuration, clock: Clock, background: BackgroundTasks) -> None:
         self._clock = clock
+        self._background = background
+        self._graphs: JobGraphStore | None = None
+        self._leads = asyncio.Event()
         self.epoch = epoch_of_start(clock)
         """Under which the dispatcher leads."""
         capacity = configuration.integer("jobstore.max-capacity")
@@ -75,10 +80,18 @@ class JobLifecycle:
         self._timer: asyncio.TimerHandle | None = None
         self._closed = False
 
-    def submit(self, graph: JobGraph) -> None:
-        """Takes a valid job under an id that is not in use."""
+    def lead(self, graphs: JobGraphStore) -> None:
+        """The dispatcher leads, and may write to the store: from now on jobs are taken."""
+        self._graphs = graphs
+        self._leads.set()
+
+    async def submit(self, graph: JobGraph) -> None:
+        """Takes a valid job under an id that is not in use; returns when it cannot be lost any more."""
+        await self._leads.wait()
+        assert self._graphs is not None
+        stored = await self._graphs.add(graph)
         now = self._clock.now_ms()
-        self._records[graph.job_id] = _Record(submitted_details(graph, now), now, graph)
+        self._records[graph.job_id] = _Record(submitted_details(graph, now), now, stored)
         log.info("job %s (%s) was submitted", graph.job_id, printable(graph.name))
         self._handle(jobs.Submitted(graph.job_id))
 
@@ -246,7 +259,7 @@ class JobLifecycle:
         record = self._records[job_id]
         before, record.details = record.details, details
         if details.state.is_terminal:
-            record.graph = None
+            self._drop_graph(record)
         if _shown(before) == _shown(details):
             return
         record.changed_ms = self._clock.now_ms()
@@ -261,7 +274,7 @@ class JobLifecycle:
                 case jobs.RecordReport(job_id):
                     details = (reports or {})[job_id]
                     record = self._records.setdefault(job_id, _Record(details, self._clock.now_ms()))
-                    record.graph = None
+                    self._drop_graph(record)
                     self._update(job_id, details)
                 case jobs.StartJob(session, job_id):
                     self._start(session, job_id)
@@ -295,7 +308,13 @@ class JobLifecycle:
         record = self._records[job_id]
         assert record.graph is not None, f"job {job_id} was not submitted here"
         self._update(job_id, replace(record.details, message="starting"))
-        self._send(session, msg.StartJob(record.graph))
+        self._send(session, msg.StartJob(record.graph.graph))
+
+    def _drop_graph(self, record: _Record) -> None:
+        """The job manager has it now; without one that could follow that, nobody asks for it again."""
+        if record.graph is not None and self._graphs is not None:
+            self._background.spawn(self._graphs.remove(record.graph))
+            record.graph = None
 
     def _send(self, session: SessionId, message: msg.DispatcherMessage) -> None:
         if session in self._sessions:

@@ -51,9 +51,9 @@ class DispatcherRpc:
                 raise MillstreamError(refused)
             check_graph(graph, self._lifecycle.knows, self._artifacts.has)
             check_start(graph.configuration, self._lifecycle.all())
+            await self._lifecycle.submit(graph)
         except (MillstreamError, ValueError) as error:
             await _abort(context, error)
-        self._lifecycle.submit(graph)
         return msg.SubmitJobResponse(graph.job_id)
 
     async def cancel_job(self, request: msg.JobRequest, context: Context) -> Empty:

@@ -19,6 +19,10 @@ from millstream.core.services.leader_lookup import Role, configured_endpoint
 from millstream.core.services.network import GRPC, Network
 from millstream.core.services.rpc import service_handler
 from millstream.core.settings.configuration import Configuration
+from millstream.core.store.contents import MemoryContents
+from millstream.core.store.job_graphs import JobGraphStore
+from millstream.core.store.memory import MemoryStore
+from millstream.core.store.store import Contest, Store
 from millstream.core.wire.contracts import DISPATCHER
 from millstream.dispatcher.artifact_store import ArtifactStore
 from millstream.dispatcher.lifecycle import JobLifecycle
@@ -40,6 +44,7 @@ class DispatcherService:
         clock: Clock | None = None,
         with_rest: bool = True,
         network: Network = GRPC,
+        store: Store | None = None,
     ) -> None:
         self.address = ""
         self.rest_address = ""
@@ -47,10 +52,11 @@ class DispatcherService:
         self._network = network
         self._clock = clock or SystemClock()
         self._with_rest = with_rest
-        self._lifecycle = JobLifecycle(configuration, self._clock)
+        self._background = BackgroundTasks()
+        self._store = store or MemoryStore().connect()
+        self._lifecycle = JobLifecycle(configuration, self._clock, self._background)
         self._retention = configuration.seconds("dispatcher.artifacts.retention")
         self._artifacts: ArtifactStore | None = None
-        self._background = BackgroundTasks()
         self._rest: RestApi | None = None
         self._server: grpc.aio.Server | None = None
         self._stopped = False
@@ -65,6 +71,8 @@ class DispatcherService:
         host, port = configured_endpoint(configuration, Role.DISPATCHER)
         self._server, bound = await self._network.serve(host, port, [handler], configuration, "dispatcher.rpc.port")
         self.address = f"{host}:{bound}"
+        leadership = await self._store.campaign(Contest(Role.DISPATCHER), self.address)
+        self._lifecycle.lead(JobGraphStore(self._store, MemoryContents(), leadership))
         if self._with_rest:
             from millstream.dispatcher.rest.api import RestApi
 
@@ -96,6 +104,7 @@ class DispatcherService:
         if self._rest is not None:
             await self._rest.stop()
         self._lifecycle.close()
+        await self._store.close()
         if self._server is not None:
             await self._server.stop(_GRACE)
 

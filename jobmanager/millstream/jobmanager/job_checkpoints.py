@@ -8,6 +8,9 @@ before the barrier, and everything else after it.
 A restore brings the sources back first (`source_rollback`). A job that starts from a snapshot is restored from it; only
 then the snapshot is the coordinator's restore point, and only when all tasks have run on it is a claimed one the job's
 to delete.
+
+Pointers are written to the store before anything is done that relies on them, and removed before anything of their
+checkpoints is deleted. A job manager that leads the job no more, as the store says, completes and deletes nothing.
 """
 
 from __future__ import annotations
@@ -17,6 +20,7 @@ import logging
 from collections import deque
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Protocol, assert_never
 
 from millstream.core.clock import Clock, Instant
@@ -36,6 +40,8 @@ from millstream.core.messages.sources import EnumeratorsCommand, EnumeratorsSnap
 from millstream.core.messages.task_manager import JobManagerCommand
 from millstream.core.processes.background import BackgroundTasks
 from millstream.core.snapshot.storage.memory_storage import SCHEME as MEMORY_SCHEME
+from millstream.core.store.leaders import Candidate
+from millstream.core.store.store import StoreError
 from millstream.jobmanager import checkpoint_messages as messages
 from millstream.jobmanager import events as job_ev
 from millstream.jobmanager.checkpoint_files import CheckpointFiles, storage_of
@@ -49,6 +55,7 @@ from millstream.jobmanager.failover.regions import PipelinedRegions
 from millstream.jobmanager.failover.topology import JobTopology, Subtask
 from millstream.jobmanager.job_failures import checkpoint_failure, job_failure
 from millstream.jobmanager.job_master import JobMaster
+from millstream.jobmanager.restore_points import RestorePoints
 from millstream.jobmanager.restoring.restore_assignment import task_restores
 from millstream.jobmanager.restoring.starting_snapshot import RecoverySettings, StartingSnapshot, read_starting_snapshot
 from millstream.jobmanager.snapshot_content import enumerator_states
@@ -112,6 +119,7 @@ class JobCheckpoints:
         surroundings: Surroundings,
         background: BackgroundTasks,
         clock: Clock,
+        candidate: Candidate,
         restarts: bool = True,
         recovery: RecoverySettings | None = None,
     ) -> None:
@@ -129,14 +137,17 @@ class JobCheckpoints:
         self._files = CheckpointFiles(self._graph.job_id, storage, background, directories)
         apart = _restarting_apart(master.topology, self._graph) if restarts else ()
         self.sources = SourceRollback(self._graph, surroundings.enumerators, apart)
+        self._restore_points = RestorePoints(self._graph.job_id, candidate)
         self._first_id = 1
         self._prepared = asyncio.Event()
         self.coordinator = self._coordinator()
+        self._settled = asyncio.Event()
+        self._settled.set()
         self._events: deque[ev.Event] = deque()
         self._handling = False
         self._wake_up: asyncio.TimerHandle | None = None
         self._restart = 0
-        self._not_stored: CheckpointId | None = None
+        self._not_stored: ev.StorePointer | None = None
         self._ended = False
         self._taken: dict[CheckpointId, dict[AttemptId, int]] = {}
 
@@ -145,12 +156,14 @@ class JobCheckpoints:
         self._background.spawn(self.prepare())
 
     async def prepare(self) -> None:
-        """Looks at the place of checkpoints; those that go into files are not taken before."""
+        """Comes to lead the job, and looks at the place of checkpoints: those in files are not taken before."""
+        await self._restore_points.lead()
         try:
-            taken = await self._files.prepare_checkpoints(self.settings.enabled)
-            self._first_id = taken + 1
-            self.coordinator.number_from(self._first_id)
+            await self._number_from(1)  # for savepoints, which need no place of checkpoints
+            await self._number_from(await self._files.prepare_checkpoints(self.settings.enabled) + 1)
             self._prepared.set()
+        except StoreError as error:
+            self._leads_no_more(error)
         except (MillstreamError, OSError) as error:
             if not self.settings.enabled:
                 log.warning("job %s takes no checkpoints: %s", self._graph.job_id, error)
@@ -159,6 +172,10 @@ class JobCheckpoints:
             reason = f"option 'execution.checkpointing.dir': {error}"
             failure = job_failure(self._graph.job_id, reason, self._clock.now_ms(), final=True)
             self._surroundings.tell(job_ev.JobFailed(failure))
+
+    async def _number_from(self, at_least: int) -> None:
+        self._first_id = await self._restore_points.reserve(at_least)
+        self.coordinator.number_from(self._first_id)
 
     # The coordinator
 
@@ -185,6 +202,10 @@ class JobCheckpoints:
         finally:
             self._handling = False
         self._files.ended([pending.id for pending in self.coordinator.pending])
+        if self.coordinator.settled:
+            self._settled.set()
+        else:
+            self._settled.clear()
         self._schedule()
 
     def _schedule(self) -> None:
@@ -206,8 +227,8 @@ class JobCheckpoints:
             case ev.WriteMetadata(content):
                 writing = self._files.write_metadata(self._graph, content, self._clock.now_ms())
                 self._background.spawn(self._handle_later(writing))
-            case ev.StorePointer(checkpoint_id):
-                self._store(checkpoint_id)
+            case ev.StorePointer():
+                self._store(effect)
             case ev.NotifyComplete(checkpoint_id, attempts):
                 self._notify(checkpoint_id, attempts, completed=True)
                 self._completed(checkpoint_id)
@@ -220,12 +241,10 @@ class JobCheckpoints:
                     self._files.job_ended()
             case ev.DeleteCheckpoint(checkpoint):
                 is_start = self._start is not None and checkpoint.pointer == self._start.location
-                if is_start and not self._ran:
-                    self._files.released(checkpoint.checkpoint_id)
-                else:
-                    self._files.delete(checkpoint, [pending.id for pending in self.coordinator.pending])
+                delete = partial(self._files.delete, checkpoint, [pending.id for pending in self.coordinator.pending])
+                self._drop(checkpoint.checkpoint_id, None if is_start and not self._ran else delete)
             case ev.ReleasePointer(checkpoint_id):
-                self._files.released(checkpoint_id)
+                self._drop(checkpoint_id)
             case ev.FailJob(message, cause):
                 failure = checkpoint_failure(self._graph.job_id, message, self._clock.now_ms(), cause)
                 self._soon(lambda: self._surroundings.tell(job_ev.JobFailed(failure)))
@@ -252,10 +271,16 @@ class JobCheckpoints:
         self._surroundings.answer_snapshot(result)
 
     def _trigger(self, effect: ev.TriggerBarrier) -> None:
+        why = ""
+        if not self._restore_points.may_use(effect.checkpoint_id):
+            why = "the job manager is still reserving ids for the job's checkpoints"
+        elif effect.options.target_directory is None and not self._files.is_prepared:
+            why = "the job manager is still looking through the job's folder of checkpoints"
+        if self._prepared.is_set() and self._restore_points.runs_out_at(effect.checkpoint_id):
+            self._background.spawn(self._reserve_after(effect.checkpoint_id))
         try:
-            if effect.options.target_directory is None and not self._files.is_prepared:
+            if why:
                 reason = Reason.CHECKPOINT_DECLINED_TASK_NOT_READY
-                why = "the job manager is still looking through the job's folder of checkpoints"
                 self._events.append(ev.Declined(effect.checkpoint_id, effect.attempts[0], reason, why))
                 return
             location = self._files.location(effect.checkpoint_id, effect.options)
@@ -277,29 +302,60 @@ class JobCheckpoints:
         for task_manager, command in commands:
             self._surroundings.command(task_manager, command)
 
-    def _store(self, checkpoint_id: CheckpointId) -> None:
-        """Without high availability, the pointer is what the coordinator itself remembers."""
-        if not self._surroundings.in_charge():
-            self._not_stored = checkpoint_id
-            asyncio.get_running_loop().call_later(_TRY_AGAIN, self._store_again, checkpoint_id)
+    async def _reserve_after(self, checkpoint_id: CheckpointId) -> None:
+        try:
+            self.coordinator.number_from(await self._restore_points.reserve(checkpoint_id + 1))
+        except StoreError as error:
+            self._leads_no_more(error)
+
+    def _store(self, effect: ev.StorePointer) -> None:
+        if self._surroundings.in_charge():
+            self._background.spawn(self._store_pointer(effect))
+        else:
+            self._not_stored = effect
+            asyncio.get_running_loop().call_later(_TRY_AGAIN, self._store_again, effect)
+
+    async def _store_pointer(self, effect: ev.StorePointer) -> None:
+        checkpoint_id = effect.checkpoint_id
+        try:
+            await self._restore_points.add(checkpoint_id, effect.pointer)
+        except StoreError as error:  # it may be stored all the same: no answer, and the restore point stays unsettled
+            self._leads_no_more(error)
             return
         self._files.retained(checkpoint_id)
         self.sources.assignments.completed(checkpoint_id)
-        self._events.appendleft(ev.PointerStored(checkpoint_id))
         self._surroundings.enumerators(CheckpointNotice(NO_ALLOCATION, (), checkpoint_id, completed=True))
+        self.handle(ev.PointerStored(checkpoint_id))
 
-    def _store_again(self, checkpoint_id: CheckpointId) -> None:
-        if self._not_stored == checkpoint_id:
+    def _store_again(self, effect: ev.StorePointer) -> None:
+        if self._not_stored == effect:
             self._not_stored = None
-            self._store(checkpoint_id)
-            self.handle(ev.Tick())
+            self._store(effect)
 
     def _give_up_storing(self) -> None:
         """The tasks of a checkpoint that could not be completed in time are gone."""
-        if (checkpoint_id := self._not_stored) is not None:
+        if (effect := self._not_stored) is not None:
             self._not_stored = None
             reason = "the dispatcher may have given this job manager up"
-            self.handle(ev.PointerFailed(checkpoint_id, reason))
+            self.handle(ev.PointerFailed(effect.checkpoint_id, reason))
+
+    def _drop(self, checkpoint_id: CheckpointId, delete: Callable[[], None] | None = None) -> None:
+        """Takes the pointer out of the store, and only then deletes the files; without `delete` they are left."""
+        then = delete or partial(self._files.released, checkpoint_id)
+        self._background.spawn(self._drop_pointer(checkpoint_id, then))
+
+    async def _drop_pointer(self, checkpoint_id: CheckpointId, then: Callable[[], None]) -> None:
+        try:
+            await self._restore_points.remove(checkpoint_id)
+        except StoreError as error:
+            self._leads_no_more(error)
+        else:
+            then()
+            self._files.ended([pending.id for pending in self.coordinator.pending])
+
+    def _leads_no_more(self, error: StoreError) -> None:
+        log.error("job %s: this job manager takes no more checkpoints of it: %s", self._graph.job_id, error)
+        self.suspend()
 
     # What others tell
 
@@ -383,7 +439,16 @@ class JobCheckpoints:
         self.handle(ev.Stopped(ev.StopOutcome.SUSPENDED if kept else _OUTCOMES[status]))
         self._ended = True
         self._schedule()
-        self._files.job_ended()
+        self._background.spawn(self._clean_up(kept))
+
+    async def _clean_up(self, keeps_pointers: bool) -> None:
+        await self._settled.wait()
+        try:
+            await self._restore_points.leave(keeps_pointers)
+        except StoreError as error:
+            self._leads_no_more(error)
+        else:
+            self._files.job_ended()
 
     def suspend(self) -> None:
         """The job manager stops: everything stays as it is."""
@@ -400,6 +465,7 @@ class JobCheckpoints:
     async def _restore(self, effect: job_ev.Restore) -> None:
         if self._recovery is not None and self._start is None and not await self._begin(self._recovery, effect):
             return
+        await self._settled.wait()
         try:
             checkpoint = self.coordinator.latest_restorable()
             restores: Mapping[Subtask, TaskRestore] = {}

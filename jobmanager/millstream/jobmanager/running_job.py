@@ -37,6 +37,7 @@ from millstream.core.messages.sources import (
 from millstream.core.processes.background import BackgroundTasks
 from millstream.core.processes.job_process import Launcher, start_job_process
 from millstream.core.settings.configuration import Configuration
+from millstream.core.store.leaders import Candidate
 from millstream.jobmanager import events as ev
 from millstream.jobmanager.checkpoint_reports import CheckpointReports
 from millstream.jobmanager.checkpoints.settings import CheckpointSettings
@@ -62,6 +63,11 @@ class Links(Protocol):
     @property
     def artifact_address(self) -> str:
         """Where artifacts are fetched from."""
+        ...
+
+    @property
+    def candidate(self) -> Candidate:
+        """The job manager as one that may lead jobs."""
         ...
 
     def command(self, task_manager: TaskManagerId, command: msg.JobManagerCommand) -> None:
@@ -123,7 +129,9 @@ class RunningJob:
             limit = same_error_limit(configuration)
             self.master = JobMaster(graph, slot_timeout, now, strategy, history, recovery is not None, limit)
             restarts = not isinstance(strategy, NoRestartStrategy)
-            self.checkpoints = JobCheckpoints(self.master, settings, self, background, clock, restarts, recovery)
+            self.checkpoints = JobCheckpoints(
+                self.master, settings, self, background, clock, links.candidate, restarts, recovery
+            )
             self._state_backend = configuration.string("state.backend.type")
         except MillstreamError as error:
             self.master = JobMaster(graph, slot_timeout, now)

@@ -35,6 +35,9 @@ from millstream.core.services.network import GRPC, Network
 from millstream.core.services.rpc import service_handler
 from millstream.core.services.session import Dialer, Session, serve_session
 from millstream.core.settings.configuration import Configuration
+from millstream.core.store.leaders import Candidate
+from millstream.core.store.memory import MemoryStore
+from millstream.core.store.store import Store
 from millstream.core.wire.contract import SessionContract
 from millstream.core.wire.contracts import (
     JOB_MANAGER,
@@ -73,6 +76,7 @@ class JobManagerService:
         leaders: LeaderLookup | None = None,
         network: Network = GRPC,
         launch: Launcher = start_job_process,
+        store: Store | None = None,
     ) -> None:
         self.address = ""
         self.artifact_address = ""
@@ -84,6 +88,8 @@ class JobManagerService:
         self._leaders = leaders or ConfiguredLeaders(configuration)
         self._network = network
         self._launch = launch
+        self.candidate = Candidate(store or MemoryStore().connect(), self.address)
+        """For the leadership of jobs; at its address from the start on."""
         self._server: grpc.aio.Server | None = None
         self._failed: asyncio.Future[MillstreamError] | None = None
         self._background = BackgroundTasks()
@@ -110,6 +116,7 @@ class JobManagerService:
             host, port, [handler], self._configuration, "jobmanager.rpc.port"
         )
         self.address = f"{host}:{bound}"
+        self.candidate = Candidate(self.candidate.store, self.address)
         for keeping in (
             self._keep_connected(
                 Role.DISPATCHER, JOB_MANAGER_AT_DISPATCHER, self._dispatcher_connected, self._dispatcher_lost
@@ -131,6 +138,7 @@ class JobManagerService:
         self._stopped = True
         await asyncio.gather(*(job.stop() for job in self.jobs.values()), return_exceptions=True)
         await self._background.cancel()
+        await self.candidate.store.close()
         if self._server is not None:
             await self._server.stop(0.2)
 

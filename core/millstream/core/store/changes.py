@@ -57,6 +57,11 @@ async def names(store: Store, kind: Kind) -> list[str]:
     return await _answer(store, lambda: store.names(kind))
 
 
+async def resign(store: Store, leadership: Leadership) -> None:
+    """Returns when the leadership is over, as soon as the store answers."""
+    await _answer(store, lambda: store.resign(leadership))
+
+
 async def _answer(store: Store, ask: Callable[[], Awaitable[T]]) -> T:
     while True:
         try:

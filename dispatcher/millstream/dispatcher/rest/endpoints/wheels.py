@@ -118,7 +118,7 @@ class WheelEndpoints:
             raise _program_failed(error) from error
         check_graph(graph, self._lifecycle.knows, self._artifacts.has)
         check_start(graph.configuration, self._lifecycle.all())
-        self._lifecycle.submit(graph)
+        await self._lifecycle.submit(graph)
         return {"jobid": job_id}
 
     async def plan(self, request: Request) -> Json:

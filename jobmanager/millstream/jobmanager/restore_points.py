@@ -1,0 +1,81 @@
+"""A job's restore points in the store, written by the job manager that leads the job.
+
+Owned by the job manager's loop. Calls take effect one after the other, in the order in which they are made; all of them
+raise StoreError when this job manager leads the job no more. Whoever follows it may rely on anything that was stored
+until then, so nothing may be deleted after such an error.
+
+Ids of checkpoints are reserved well before they are used: barriers cannot wait for the store.
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+from millstream.core.jobs.ids import JobId
+from millstream.core.services.leader_lookup import Role
+from millstream.core.store.changes import resign
+from millstream.core.store.checkpoint_pointers import CheckpointPointers, Pointer
+from millstream.core.store.leaders import Candidate
+from millstream.core.store.store import Contest, Leadership
+from millstream.jobmanager.checkpoints.model import CheckpointId
+
+_BLOCK = 64
+_AHEAD = 32
+
+
+class RestorePoints:
+    """`lead` comes first, `leave` last."""
+
+    def __init__(self, job_id: JobId, candidate: Candidate) -> None:
+        self._job_id = job_id
+        self._candidate = candidate
+        self._turn = asyncio.Lock()
+        self._leadership: Leadership | None = None
+        self._blocks: list[range] = []
+
+    async def lead(self) -> None:
+        """Returns when this job manager leads the job; an earlier run of it under the same id has left by then."""
+        async with self._turn:
+            self._leadership = await self._candidate.campaign(Contest(Role.JOB_MANAGER, self._job_id))
+
+    async def leave(self, keeps_pointers: bool) -> None:
+        """The job has ended; its pointers go, unless a later leader may want them."""
+        async with self._turn:
+            assert self._leadership is not None, "lead comes first"
+            try:
+                if not keeps_pointers:
+                    await self._pointers.clear()
+            finally:
+                await resign(self._candidate.store, self._leadership)
+
+    def may_use(self, checkpoint_id: CheckpointId) -> bool:
+        """Whether the id is reserved for this leader."""
+        return any(checkpoint_id in block for block in self._blocks)
+
+    def runs_out_at(self, checkpoint_id: CheckpointId) -> bool:
+        """Whether it is time to reserve ids for those that come after this one."""
+        return not self.may_use(CheckpointId(checkpoint_id + _AHEAD))
+
+    async def reserve(self, at_least: int) -> int:
+        """Reserves ids, as many as will do for a while; answers the lowest usable one that is not below `at_least`."""
+        async with self._turn:
+            if not self.may_use(CheckpointId(at_least + _AHEAD)):
+                start = max([at_least, *(block.stop for block in self._blocks)])
+                self._blocks.append(await self._pointers.reserve(start, _BLOCK))
+                del self._blocks[:-2]
+            return min(max(block.start, at_least) for block in self._blocks if block.stop > at_least)
+
+    async def add(self, checkpoint_id: CheckpointId, location: str) -> None:
+        """Returns when the checkpoint is what the job is restored from, whoever leads it."""
+        async with self._turn:
+            await self._pointers.add(Pointer(checkpoint_id, location))
+
+    async def remove(self, checkpoint_id: CheckpointId) -> None:
+        """Returns when nobody restores the job from this checkpoint any more."""
+        async with self._turn:
+            await self._pointers.remove(checkpoint_id)
+
+    @property
+    def _pointers(self) -> CheckpointPointers:
+        assert self._leadership is not None, "lead comes first"
+        return CheckpointPointers(self._candidate.store, self._job_id, self._leadership)
