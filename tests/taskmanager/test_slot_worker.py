@@ -33,9 +33,9 @@ from millstream.core.messages.task_manager import TaskMetricsReport, WorkerReady
 from millstream.core.pickling import to_bytes
 from millstream.core.records import types as t
 from millstream.datastream.functions import IntCounter, MapFunction, RuntimeContext
-from millstream.proto import dataplane_pb2
 from millstream.taskmanager.worker.interruption import TaskInterrupted
 from millstream.taskmanager.worker.network.data_plane import FrameArrived, PeerLost
+from millstream.taskmanager.worker.network.frames import Data
 from millstream.taskmanager.worker.network.inputs import LocalInputChannel
 
 
@@ -645,8 +645,7 @@ class TestTwoWorkers:
         bystander = right.task(chain(SourceSpec(RowsSource(waits=True)), SinkSpec(NamedSink("bystander"))))
         right.deploy(bystander)
         _, consumer = self.deploy(pair, range(10), "innocent")
-        stray = dataplane_pb2.Frame(data=dataplane_pb2.Data(channel=99))
-        right.post(FrameArrived(left.address, stray))
+        right.post(FrameArrived(left.address, Data(ChannelId(99))))
         right.turn_until(right.ended(consumer))
         assert "data on channel 99, which this worker does not have" in right.updates(consumer)[-1].failure.exception
         right.worker.turn()

@@ -16,9 +16,10 @@ import pytest
 from waiting import DEADLINE, wait_until
 
 from millstream.core.errors import ConfigurationError
+from millstream.core.messages.session import Heartbeat
 from millstream.core.settings.configuration import Configuration
-from millstream.proto import dataplane_pb2 as pb
 from millstream.taskmanager.worker.network.data_plane import DataPlane, FrameArrived, PeerLost
+from millstream.taskmanager.worker.network.frames import FRAME, Credit, Data, Frame, Hello
 
 JOB = "job-1"
 LOW = "127.0.0.1:0"  # sorts before every real address: its owner dials
@@ -61,16 +62,16 @@ def ends() -> Iterator[Any]:
         yield make
 
 
-def credit(channel: int) -> bytes:
-    return pb.Frame(credit=pb.Credit(channel=channel, buffers=1)).SerializeToString()
+def credit(channel: int) -> Credit:
+    return Credit(channel, 1)
 
 
-def numbered(sequence: int, size: int = 0) -> bytes:
-    return pb.Frame(data=pb.Data(channel=1, sequence=sequence, payload=b"x" * size)).SerializeToString()
+def numbered(sequence: int, size: int = 0) -> Data:
+    return Data(1, sequence, payload=b"x" * size)
 
 
-def hello(job: str = JOB, address: str = LOW) -> bytes:
-    return pb.Frame(hello=pb.Hello(job_id=job, worker_address=address)).SerializeToString()
+def hello(job: str = JOB, address: str = LOW) -> Hello:
+    return Hello(job, address)
 
 
 class Stranger:
@@ -85,16 +86,19 @@ class Stranger:
             iter(self._outgoing.get, None), timeout=DEADLINE
         )
 
-    def say(self, frame: bytes) -> None:
-        self._outgoing.put(frame)
+    def say(self, frame: Frame) -> None:
+        self.say_bytes(FRAME.to_bytes(frame))
 
-    def greet(self, address: str = LOW) -> pb.Frame:
+    def say_bytes(self, raw: bytes) -> None:
+        self._outgoing.put(raw)
+
+    def greet(self, address: str = LOW) -> Frame:
         self.say(hello(address=address))
         return self.hear()
 
-    def hear(self) -> pb.Frame:
+    def hear(self) -> Frame:
         """The next frame that is no heartbeat."""
-        while (frame := pb.Frame.FromString(next(self.call))).WhichOneof("kind") == "heartbeat":
+        while isinstance(frame := FRAME.from_bytes(next(self.call)), Heartbeat):
             pass
         return frame
 
@@ -125,8 +129,8 @@ def check_exchange(left: End, right: End, channel: int = 77) -> None:
     """Both ways still work."""
     left.plane.send(right.address, credit(channel))
     right.plane.send(left.address, credit(channel + 1))
-    assert right.next_from(left.address).frame.credit.channel == channel
-    assert left.next_from(right.address).frame.credit.channel == channel + 1
+    assert right.next_from(left.address).frame == credit(channel)
+    assert left.next_from(right.address).frame == credit(channel + 1)
 
 
 def test_frames_go_both_ways_in_order(ends: Any) -> None:
@@ -139,7 +143,7 @@ def test_frames_go_both_ways_in_order(ends: Any) -> None:
     for here, there in ((left, right), (right, left)):
         mails = [here.next() for _ in range(count)]
         assert all(isinstance(mail, FrameArrived) and mail.peer == there.address for mail in mails)
-        assert [mail.frame.data.sequence for mail in mails] == list(range(count))
+        assert [mail.frame.sequence for mail in mails] == list(range(count))
 
 
 def test_a_proxy_for_the_web_is_not_for_workers(ends: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -161,7 +165,7 @@ def test_frames_sent_before_there_is_a_stream_keep_their_order(ends: Any, round_
     receiver.plane.connect(sender.address)
     for sequence in range(500):
         sender.plane.send(receiver.address, numbered(sequence))
-    assert [receiver.next().frame.data.sequence for _ in range(500)] == list(range(500))
+    assert [receiver.next().frame.sequence for _ in range(500)] == list(range(500))
 
 
 def test_many_peers_at_once(ends: Any) -> None:
@@ -178,7 +182,7 @@ def test_a_frame_of_a_full_segment_fits(ends: Any) -> None:
     left, right = ends(), ends()
     right.plane.connect(left.address)
     left.plane.send(right.address, numbered(0, 64 * 1024))
-    assert len(right.next().frame.data.payload) == 64 * 1024
+    assert len(right.next().frame.payload) == 64 * 1024
 
 
 def test_a_peer_that_stops_is_lost_once_with_a_reason(ends: Any) -> None:
@@ -198,11 +202,11 @@ def test_a_peer_that_stops_is_lost_once_with_a_reason(ends: Any) -> None:
 CHILD = """
 import sys
 from millstream.core.settings.configuration import Configuration
-from millstream.proto import dataplane_pb2 as pb
 from millstream.taskmanager.worker.network.data_plane import DataPlane
+from millstream.taskmanager.worker.network.frames import Credit
 plane = DataPlane("job-1", "127.0.0.1", Configuration(), lambda mail: None)
 plane.start()
-plane.send(sys.argv[1], pb.Frame(credit=pb.Credit(channel=4)).SerializeToString())
+plane.send(sys.argv[1], Credit(4, 1))
 print(plane.address, flush=True)
 sys.stdin.read()
 """
@@ -218,7 +222,7 @@ def test_a_peer_whose_process_is_killed_is_lost_at_once(ends: Any) -> None:
             assert child.stdout is not None
             address = child.stdout.readline().strip()
             staying.plane.connect(address)
-            assert staying.next() == FrameArrived(address, pb.Frame(credit=pb.Credit(channel=4)))
+            assert staying.next() == FrameArrived(address, Credit(4, 1))
             child.kill()
             lost = staying.next()
             assert isinstance(lost, PeerLost)
@@ -232,18 +236,18 @@ def test_a_peer_whose_process_is_killed_is_lost_at_once(ends: Any) -> None:
 SILENT_CHILD = """
 import ctypes, os, signal, sys
 from millstream.core.settings.configuration import Configuration
-from millstream.proto import dataplane_pb2 as pb
 from millstream.taskmanager.worker.network.data_plane import DataPlane
+from millstream.taskmanager.worker.network.frames import Credit
 _, peer, silence = sys.argv
 plane = DataPlane("job-1", "127.0.0.1", Configuration(), lambda mail: None)
 plane.start()
 print(plane.address, flush=True)
-plane.send(peer, pb.Frame(credit=pb.Credit(channel=4)).SerializeToString())
+plane.send(peer, Credit(4, 1))
 sys.stdin.readline()
 if silence == "frozen":
     os.kill(os.getpid(), signal.SIGSTOP)
 ctypes.PyDLL(None).read(0, ctypes.create_string_buffer(1), 1)  # keeps the interpreter lock while it waits
-plane.send(peer, pb.Frame(credit=pb.Credit(channel=5)).SerializeToString())
+plane.send(peer, Credit(5, 1))
 sys.stdin.read()
 """
 
@@ -277,7 +281,7 @@ def test_a_peer_whose_native_code_holds_the_interpreter_lock_is_not_lost(
         stdin.write(b"x")
         stdin.flush()
         mails.append(end.next())
-        assert mails == [FrameArrived(address, pb.Frame(credit=pb.Credit(channel=n))) for n in (4, 5)]
+        assert mails == [FrameArrived(address, Credit(n, 1)) for n in (4, 5)]
 
 
 @pytest.mark.process
@@ -306,9 +310,9 @@ def test_a_peer_that_nobody_hears_of_is_lost_after_the_timeout(ends: Any) -> Non
         (b"\xff\xff\xff", "malformed frame"),
         (b"", "it has no kind"),
         (b"\x7a\x01a", "it has no kind"),
-        (credit(1), "the first frame has to be a hello"),
-        (hello(job="job-2"), "this worker runs job job-1, not job-2"),
-        (hello(address="127.0.0.1:99999"), "must wait to be dialled"),
+        (FRAME.to_bytes(credit(1)), "the first frame has to be a hello"),
+        (FRAME.to_bytes(hello(job="job-2")), "this worker runs job job-1, not job-2"),
+        (FRAME.to_bytes(hello(address="127.0.0.1:99999")), "must wait to be dialled"),
     ],
     ids=["malformed", "empty", "unknown kind", "no hello", "another job", "wrong direction"],
 )
@@ -318,7 +322,7 @@ def test_a_stranger_that_starts_wrong_is_refused_with_the_reason(
     left, right = ends(), ends()
     check_exchange(left, right)
     stranger = stranger_at(left.address)
-    stranger.say(first)
+    stranger.say_bytes(first)
     code, details = stranger.refusal()
     assert code is grpc.StatusCode.INVALID_ARGUMENT
     assert reason in details
@@ -340,10 +344,10 @@ def test_a_peer_that_goes_wrong_later_loses_only_its_own_stream(
     left, right = ends(), ends()
     check_exchange(left, right)
     stranger = stranger_at(left.address)
-    assert stranger.greet().hello == pb.Hello(job_id=JOB, worker_address=left.address)
+    assert stranger.greet() == hello(address=left.address)
     stranger.say(credit(3))
-    assert left.next() == FrameArrived(LOW, pb.Frame(credit=pb.Credit(channel=3, buffers=1)))
-    stranger.say(bad)
+    assert left.next() == FrameArrived(LOW, credit(3))
+    stranger.say_bytes(bad)
     code, details = stranger.refusal()
     assert code is grpc.StatusCode.INVALID_ARGUMENT
     assert reason in details
@@ -380,9 +384,9 @@ def test_a_peer_that_connects_again_has_lost_its_first_stream(ends: Any, strange
     assert details == "it connected again"
     assert left.next() == PeerLost(LOW, "it connected again")
     second.say(credit(8))
-    assert left.next() == FrameArrived(LOW, pb.Frame(credit=pb.Credit(channel=8, buffers=1)))
+    assert left.next() == FrameArrived(LOW, credit(8))
     left.plane.send(LOW, credit(9))
-    assert second.hear().credit.channel == 9
+    assert second.hear() == credit(9)
     assert left.nothing_posted()
 
 
@@ -397,8 +401,8 @@ def test_a_lost_peer_can_be_connected_to_again_and_gets_nothing_from_before(ends
         end.plane.connect(other.address)
     left.plane.send(right.address, credit(14))
     right.plane.send(left.address, credit(15))
-    assert right.next() == FrameArrived(left.address, pb.Frame(credit=pb.Credit(channel=14, buffers=1)))
-    assert left.next() == FrameArrived(right.address, pb.Frame(credit=pb.Credit(channel=15, buffers=1)))
+    assert right.next() == FrameArrived(left.address, credit(14))
+    assert left.next() == FrameArrived(right.address, credit(15))
 
 
 def test_what_is_sent_to_a_peer_at_the_news_of_its_loss_goes_to_its_next_stream(ends: Any, stranger_at: Any) -> None:
@@ -419,7 +423,7 @@ def test_what_is_sent_to_a_peer_at_the_news_of_its_loss_goes_to_its_next_stream(
     assert isinstance(right.next(), PeerLost)
     second = stranger_at(right.address)
     second.greet()
-    assert second.hear().credit.channel == 9
+    assert second.hear() == credit(9)
 
 
 def test_refusing_a_peer_tells_it_why_and_loses_it(ends: Any, stranger_at: Any) -> None:
@@ -427,7 +431,7 @@ def test_refusing_a_peer_tells_it_why_and_loses_it(ends: Any, stranger_at: Any) 
     stranger = stranger_at(left.address)
     stranger.greet()
     left.plane.send(LOW, credit(1))
-    assert stranger.hear().credit.channel == 1
+    assert stranger.hear() == credit(1)
     left.plane.refuse(LOW, "buffer 7 on channel 1, where 5 was to come")
     code, details = stranger.refusal()
     assert code is grpc.StatusCode.INVALID_ARGUMENT

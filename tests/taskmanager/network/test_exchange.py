@@ -14,10 +14,10 @@ from thoroughness import cases
 from millstream.core.jobs import plan
 from millstream.core.records import types as t
 from millstream.core.records.batches import END_OF_INPUT, ColumnBatch, EndOfInput, RowBatch
-from millstream.proto import dataplane_pb2 as pb
 from millstream.taskmanager.worker.network.channel_table import ChannelTable
 from millstream.taskmanager.worker.network.codecs import Codec, ElementCodec
 from millstream.taskmanager.worker.network.credit import CreditReceiver
+from millstream.taskmanager.worker.network.frames import FRAME, Backlog, Credit, Data, Frame, Hello
 from millstream.taskmanager.worker.network.inputs import InputGate, LocalInputChannel, ProtocolError, RemoteInputChannel
 from millstream.taskmanager.worker.network.outputs import (
     BUFFERS_PER_CHANNEL,
@@ -52,22 +52,24 @@ class Link:
         self.inputs = [RemoteInputChannel(n, f"source {n}", PRODUCER) for n in range(channels)]
         credit = CreditReceiver(range(channels), exclusive, floating)
         self.gate = InputGate(list(self.inputs), ElementCodec(kind), credit, lambda c, n, _: self.grants.append((c, n)))
-        self.sent: list[pb.Frame] = []
+        self.sent: list[Frame] = []
 
-    def _send(self, peer: str, raw: bytes) -> None:
+    def _send(self, peer: str, frame: Frame) -> None:
         assert peer == CONSUMER
-        self.frames.append(raw)
-        self.sent.append(pb.Frame.FromString(raw))
+        self.frames.append(FRAME.to_bytes(frame))
+        self.sent.append(frame)
 
     def carry(self) -> None:
         """Delivers everything that is on its way, in both directions, until nothing is."""
         while self.frames or self.grants:
             while self.frames:
-                frame = pb.Frame.FromString(self.frames.popleft())
-                if frame.WhichOneof("kind") == "data":
-                    self.gate.arrived(self.inputs[frame.data.channel], frame.data)
-                else:
-                    self.gate.announced(self.gate._remote[frame.backlog.channel], frame.backlog.buffers, 0)
+                match FRAME.from_bytes(self.frames.popleft()):
+                    case Data() as data:
+                        self.gate.arrived(self.inputs[data.channel], data)
+                    case Backlog(channel_id, backlog):
+                        self.gate.announced(self.inputs[channel_id], backlog, 0)
+                    case other:
+                        raise AssertionError(f"no producer sends {other}")
             while self.grants:
                 channel, buffers = self.grants.popleft()
                 self.outputs[channel.channel_id].granted(buffers)
@@ -85,8 +87,8 @@ class Link:
         return taken
 
     @property
-    def data(self) -> list[pb.Data]:
-        return [frame.data for frame in self.sent if frame.WhichOneof("kind") == "data"]
+    def data(self) -> list[Data]:
+        return [frame for frame in self.sent if isinstance(frame, Data)]
 
 
 def _edge(partitioner: plan.Partitioner, kind: t.TypeInformation = t.PICKLED) -> plan.EdgeSpec:
@@ -154,9 +156,9 @@ def test_a_half_arrived_batch_holds_nobody_up() -> None:
     link.partitions[1].emit(RowBatch(["small"]))
     link.outputs[1].flush()
     while link.frames:
-        data = pb.Frame.FromString(link.frames.popleft()).data
-        if data.payload:
-            link.gate.arrived(link.inputs[data.channel], data)
+        frame = FRAME.from_bytes(link.frames.popleft())
+        if isinstance(frame, Data):
+            link.gate.arrived(link.inputs[frame.channel], frame)
     polled = link.gate.poll()
     assert polled is not None
     assert polled[0] is link.inputs[1]
@@ -306,7 +308,7 @@ def test_local_and_remote_channels_share_a_gate() -> None:
     gate.start()
     assert granted == [(11, 1)]
     codec, payload = ElementCodec(t.LONG).encode(RowBatch([2]))
-    gate.arrived(remote, pb.Data(channel=11, sequence=0, codec=codec, payload=payload))
+    gate.arrived(remote, Data(channel=11, sequence=0, codec=codec, payload=payload))
     batch = RowBatch([1])
     local.queue += [batch, END_OF_INPUT]
     assert gate.poll() == (local, batch)
@@ -385,8 +387,9 @@ def test_without_credit_the_backlog_is_announced_once() -> None:
     for item in range(4):
         link.partitions[0].emit(RowBatch([item]))
         link.outputs[0].flush()
-    assert [frame.WhichOneof("kind") for frame in link.sent] == ["backlog"]
-    assert link.sent[0].backlog == pb.Backlog(channel=0, buffers=link.sent[0].backlog.buffers)
+    (announced,) = link.sent
+    assert isinstance(announced, Backlog)
+    assert announced == Backlog(0, announced.buffers)
     link.gate.start()
     assert rows_in(link.take_all()) == [0, 1, 2, 3]
     backlogs = [data.backlog for data in link.data]
@@ -453,7 +456,7 @@ class TestFlushTiming:
         assert partition.flush_due(1.4) == pytest.approx(1.9)
 
     def test_the_earliest_of_several_channels_is_due(self) -> None:
-        frames: list[bytes] = []
+        frames: list[Frame] = []
         outputs = [
             RemoteOutputChannel(n, "", CONSUMER, ElementCodec(t.LONG), 1000, False, lambda p, f: frames.append(f))
             for n in (0, 1)
@@ -473,9 +476,9 @@ class TestFlushTiming:
 END = TAGS[EndOfInput]
 
 
-def data(sequence: int, codec: int = END, channel: int = 0, **fields: Any) -> pb.Data:
+def data(sequence: int, codec: int = END, channel: int = 0, **fields: Any) -> Data:
     payload = ElementCodec(t.LONG).encode(END_OF_INPUT if codec == END else RowBatch([1]))[1]
-    return pb.Data(channel=channel, sequence=sequence, codec=codec, payload=payload, **fields)
+    return Data(channel=channel, sequence=sequence, codec=codec, payload=payload, **fields)
 
 
 ROWS = int(Codec.PICKLE)
@@ -541,7 +544,7 @@ class TestChannelTable:
         table, link = ChannelTable(), Link()
         link.gate.start()
         table.add_input(link.gate, link.inputs[0])
-        table.arrived(PRODUCER, pb.Frame(data=data(0, ROWS)))
+        table.arrived(PRODUCER, data(0, ROWS))
         assert link.inputs[0].has_element
 
     def test_data_of_another_peer_or_channel_is_refused(self) -> None:
@@ -550,16 +553,16 @@ class TestChannelTable:
         table.add_input(link.gate, link.inputs[0])
         for peer, channel in (("127.0.0.1:9", 0), (PRODUCER, 5)):
             with pytest.raises(ProtocolError, match=f"channel {channel}, which this worker does not have"):
-                table.arrived(peer, pb.Frame(data=data(0, ROWS, channel)))
+                table.arrived(peer, data(0, ROWS, channel))
         assert not link.inputs[0].queue
 
     def test_what_comes_for_a_channel_that_is_done_is_dropped(self) -> None:
         table, link = ChannelTable(), Link()
         table.add_input(link.gate, link.inputs[0])
         table.forget([link.gate], [])
-        table.arrived(PRODUCER, pb.Frame(data=data(0, ROWS)))
-        table.arrived(PRODUCER, pb.Frame(backlog=pb.Backlog(channel=0, buffers=4)))
-        table.arrived(PRODUCER, pb.Frame(credit=pb.Credit(channel=0, buffers=4)))
+        table.arrived(PRODUCER, data(0, ROWS))
+        table.arrived(PRODUCER, Backlog(0, 4))
+        table.arrived(PRODUCER, Credit(0, 4))
 
     def test_what_is_remembered_of_channels_that_are_done_is_bounded(self) -> None:
         table = ChannelTable()
@@ -571,12 +574,12 @@ class TestChannelTable:
                 table.add_input(gate, channel)
             table.forget([gate], [])
         assert table.remembered <= 1 << 16
-        table.arrived(PRODUCER, pb.Frame(data=data(0, ROWS, 69_999)))
+        table.arrived(PRODUCER, data(0, ROWS, 69_999))
 
     def test_credit_that_comes_before_its_task_is_kept(self) -> None:
         table, link = ChannelTable(), Link()
-        table.arrived(CONSUMER, pb.Frame(credit=pb.Credit(channel=0, buffers=2)))
-        table.arrived(CONSUMER, pb.Frame(credit=pb.Credit(channel=0, buffers=1)))
+        table.arrived(CONSUMER, Credit(0, 2))
+        table.arrived(CONSUMER, Credit(0, 1))
         table.add_output(link.outputs[0])
         assert link.outputs[0].credit.credit == 3
 
@@ -586,18 +589,18 @@ class TestChannelTable:
         link.grants.clear()
         table.add_input(link.gate, link.inputs[0])
         table.add_output(link.outputs[0])
-        table.arrived("127.0.0.1:9", pb.Frame(credit=pb.Credit(channel=0, buffers=4)))
-        table.arrived("127.0.0.1:9", pb.Frame(backlog=pb.Backlog(channel=0, buffers=4)))
+        table.arrived("127.0.0.1:9", Credit(0, 4))
+        table.arrived("127.0.0.1:9", Backlog(0, 4))
         assert link.outputs[0].credit.credit == 0
         assert not link.grants
-        table.arrived(CONSUMER, pb.Frame(credit=pb.Credit(channel=0, buffers=4)))
-        table.arrived(PRODUCER, pb.Frame(backlog=pb.Backlog(channel=0, buffers=4)))
+        table.arrived(CONSUMER, Credit(0, 4))
+        table.arrived(PRODUCER, Backlog(0, 4))
         assert link.outputs[0].credit.credit == 4
         assert link.grants
 
     def test_frames_that_have_no_place_are_refused(self) -> None:
         with pytest.raises(ProtocolError, match="hello"):
-            ChannelTable().arrived(PRODUCER, pb.Frame(hello=pb.Hello(job_id="j")))
+            ChannelTable().arrived(PRODUCER, Hello("j", ""))
 
     def test_both_ends_of_a_local_channel_are_one(self) -> None:
         table = ChannelTable()

@@ -15,11 +15,11 @@ from millstream.core.jobs import plan
 from millstream.core.records import types as t
 from millstream.core.records.batches import END_OF_INPUT, Barrier, Batch, ColumnBatch, RowBatch
 from millstream.core.records.conversion import record_batch_to_rows
-from millstream.proto import dataplane_pb2 as pb
 from millstream.taskmanager.worker.network.channel_table import ChannelTable
 from millstream.taskmanager.worker.network.codecs import ElementCodec
 from millstream.taskmanager.worker.network.credit import CreditReceiver
 from millstream.taskmanager.worker.network.debloating import Allowance, Debloater
+from millstream.taskmanager.worker.network.frames import FRAME, Credit, Data, Frame
 from millstream.taskmanager.worker.network.inputs import InputGate, LocalInputChannel, RemoteInputChannel
 from millstream.taskmanager.worker.network.outputs import LocalOutputChannel, RemoteOutputChannel, ResultPartition
 from millstream.taskmanager.worker.partitioning import make_router
@@ -42,9 +42,7 @@ class Link:
     def __init__(self, *, limit: int = 1, segment: int = 100_000) -> None:
         self.frames: deque[bytes] = deque()
         self.credits: deque[bytes] = deque()
-        self.output = RemoteOutputChannel(
-            0, "sink", CONSUMER, ElementCodec(t.LONG), segment, False, lambda _, frame: self.frames.append(frame), limit
-        )
+        self.output = RemoteOutputChannel(0, "sink", CONSUMER, ElementCodec(t.LONG), segment, False, self._send, limit)
         router = make_router(plan.EdgeSpec(plan.GlobalPartitioner(), t.LONG, 128), 1, 0, 0)
         self.partition = ResultPartition(router, [self.output], -1, SHARED, overtakable=True)
         self.input = RemoteInputChannel(0, "source", PRODUCER)
@@ -56,23 +54,25 @@ class Link:
         self.sending, self.receiving = ChannelTable(limit), ChannelTable(limit)
         self.sending.add_output(self.output)
         self.receiving.add_input(self.gate, self.input)
-        self.data: list[pb.Data] = []
+        self.data: list[Data] = []
         self.gate.start()
 
+    def _send(self, _peer: str, frame: Frame) -> None:
+        self.frames.append(FRAME.to_bytes(frame))
+
     def _grant(self, channel: RemoteInputChannel, buffers: int, rows: int) -> None:
-        credit = pb.Credit(channel=channel.channel_id, buffers=buffers, rows=rows)
-        self.credits.append(pb.Frame(credit=credit).SerializeToString())
+        self.credits.append(FRAME.to_bytes(Credit(channel.channel_id, buffers, rows)))
 
     def carry_data(self) -> None:
         while self.frames:
-            frame = pb.Frame.FromString(self.frames.popleft())
-            if frame.WhichOneof("kind") == "data":
-                self.data.append(frame.data)
+            frame = FRAME.from_bytes(self.frames.popleft())
+            if isinstance(frame, Data):
+                self.data.append(frame)
             self.receiving.arrived(PRODUCER, frame)
 
     def carry_credit(self) -> None:
         while self.credits:
-            self.sending.arrived(CONSUMER, pb.Frame.FromString(self.credits.popleft()))
+            self.sending.arrived(CONSUMER, FRAME.from_bytes(self.credits.popleft()))
 
     def carry(self) -> None:
         while self.frames or self.credits:
@@ -211,7 +211,7 @@ def test_a_barrier_overtakes_rows_that_were_not_encoded() -> None:
 def test_credit_before_the_producer_is_there_brings_the_limit_as_well() -> None:
     table = ChannelTable(1)
     for buffers, rows in ((2, 1), (1, 20)):
-        table.arrived(CONSUMER, pb.Frame(credit=pb.Credit(channel=5, buffers=buffers, rows=rows)))
+        table.arrived(CONSUMER, Credit(5, buffers, rows))
     made = RemoteOutputChannel(5, "", CONSUMER, ElementCodec(t.LONG), 10_000, False, lambda *_: None, 1)
     table.add_output(made)
     assert (made.credit.credit, made.limit) == (3, 20)

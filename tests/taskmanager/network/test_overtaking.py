@@ -17,10 +17,10 @@ from thoroughness import cases
 from millstream.core.jobs import plan
 from millstream.core.records import types as t
 from millstream.core.records.batches import END_OF_INPUT, Barrier, RowBatch
-from millstream.proto import dataplane_pb2 as pb
 from millstream.taskmanager.worker.checkpointing.in_flight import CapturedChannel, CapturedInFlight, share_of
 from millstream.taskmanager.worker.network.codecs import ElementCodec
 from millstream.taskmanager.worker.network.credit import CreditReceiver
+from millstream.taskmanager.worker.network.frames import FRAME, Backlog, Data, Frame
 from millstream.taskmanager.worker.network.inputs import InputGate, LocalInputChannel, ProtocolError, RemoteInputChannel
 from millstream.taskmanager.worker.network.outputs import LocalOutputChannel, RemoteOutputChannel, ResultPartition
 from millstream.taskmanager.worker.network.overtaking import Passage, is_overtakable, overtake
@@ -48,8 +48,8 @@ class Wire:
         self.gate.overtakable = overtakable
         self.gate.start()
 
-    def _send(self, _peer: str, frame: bytes) -> None:
-        self.frames.append(frame)
+    def _send(self, _peer: str, frame: Frame) -> None:
+        self.frames.append(FRAME.to_bytes(frame))
 
     def grant(self) -> None:
         while self.grants:
@@ -57,11 +57,13 @@ class Wire:
 
     def carry(self, count: int | None = None) -> None:
         for _ in range(len(self.frames) if count is None else min(count, len(self.frames))):
-            frame = pb.Frame.FromString(self.frames.popleft())
-            if frame.WhichOneof("kind") == "data":
-                self.gate.arrived(self.input, frame.data)
-            else:
-                self.gate.announced(self.input, frame.backlog.buffers, frame.backlog.pressing)
+            match FRAME.from_bytes(self.frames.popleft()):
+                case Data() as data:
+                    self.gate.arrived(self.input, data)
+                case Backlog(_, buffers, pressing):
+                    self.gate.announced(self.input, buffers, pressing)
+                case other:
+                    raise AssertionError(f"no producer sends {other}")
 
     def emit(self, *rows: int) -> None:
         self.partition.emit(RowBatch(list(rows)))
@@ -110,8 +112,17 @@ def test_a_barrier_without_credit_leaves_ahead_of_everything() -> None:
     (passage,) = wire.partition.barrier(BARRIER)
     assert overtaken_by(passage) == [1, 2]
     assert not passage.is_open
-    assert [f.data.sequence for f in map(pb.Frame.FromString, wire.frames) if f.data.priority] == [0]
+    sent = [frame for frame in map(FRAME.from_bytes, wire.frames) if isinstance(frame, Data)]
+    assert [data.sequence for data in sent if data.priority] == [0]
     assert wire.take_all() == [BARRIER, 1, 2]
+
+
+def test_what_was_overtaken_names_no_class_of_this_version_in_a_snapshot() -> None:
+    wire = Wire()
+    wire.emit(1)
+    (passage,) = wire.partition.barrier(BARRIER)
+    (element,) = CapturedChannel(0, 0, [buffer_of(data) for data in passage.overtaken]).elements()
+    assert [type(part) for part in pickle.loads(element)] == [int, int, int, bytes]
 
 
 def test_a_batch_that_is_sent_in_part_is_finished_first() -> None:
@@ -206,10 +217,10 @@ def test_which_exchanges_are_overtaken(partitioner: plan.Partitioner, may: bool)
 @given(st.lists(st.booleans(), max_size=8), st.integers(0, 8), st.booleans(), st.integers(0, 2))
 def test_the_queue_keeps_every_buffer_and_its_order(more: list[bool], at: int, in_batch: bool, urgent: int) -> None:
     last = [*more, False]  # a batch is queued whole
-    buffers = [pb.Data(sequence=n, more=fragment) for n, fragment in enumerate(last)]
+    buffers = [Data(0, sequence=n, more=fragment) for n, fragment in enumerate(last)]
     start = next(n for n, b in enumerate(buffers) if not b.more) + 1 if in_batch else 0
-    buffers[start:start] = [pb.Data(sequence=100 + n, priority=True) for n in range(urgent)]
-    frame = pb.Data(sequence=1000)
+    buffers[start:start] = [Data(0, sequence=100 + n, priority=True) for n in range(urgent)]
+    frame = Data(0, sequence=1000)
     position = max(start + urgent, min(at, len(buffers)))
     queue = deque([*buffers[:position], frame, *buffers[position:]])
     passed = overtake(queue, frame, in_batch)
@@ -227,21 +238,21 @@ def test_a_buffer_with_priority_that_is_no_barrier_is_refused() -> None:
     wire = Wire()
     codec, payload = ElementCodec(t.LONG).encode(RowBatch([1]))
     with pytest.raises(ProtocolError, match="no barrier"):
-        wire.gate.arrived(wire.input, pb.Data(channel=0, codec=codec, payload=payload, priority=True))
+        wire.gate.arrived(wire.input, Data(0, codec=codec, payload=payload, priority=True))
 
 
 def test_a_barrier_within_a_batch_is_refused() -> None:
     wire = Wire()
     codec, payload = ElementCodec(t.LONG).encode(BARRIER)
-    wire.gate.arrived(wire.input, pb.Data(channel=0, codec=1, payload=b"x", more=True))
+    wire.gate.arrived(wire.input, Data(0, codec=1, payload=b"x", more=True))
     with pytest.raises(ProtocolError, match="within a batch"):
-        wire.gate.arrived(wire.input, pb.Data(channel=0, sequence=1, codec=codec, payload=payload, priority=True))
+        wire.gate.arrived(wire.input, Data(0, sequence=1, codec=codec, payload=payload, priority=True))
 
 
 def test_a_malformed_barrier_is_refused() -> None:
     wire = Wire()
     with pytest.raises(ProtocolError, match="malformed Barrier"):
-        wire.gate.arrived(wire.input, pb.Data(channel=0, codec=TAGS[Barrier], payload=b"nonsense", priority=True))
+        wire.gate.arrived(wire.input, Data(0, codec=TAGS[Barrier], payload=b"nonsense", priority=True))
 
 
 def test_a_barrier_is_announced_when_it_arrives() -> None:
@@ -306,7 +317,7 @@ def test_a_recording_whose_barrier_never_comes_stays_incomplete() -> None:
 def test_every_element_is_restored_by_one_producer_in_its_order(parallelism: int) -> None:
     def state(name: str, *channels: tuple[int, int, list[bytes]]) -> tuple[str, list[Any]]:
         made = [
-            CapturedChannel(p, c, [buffer_of(pb.Data(codec=2, payload=payload)) for payload in payloads])
+            CapturedChannel(p, c, [buffer_of(Data(0, codec=2, payload=payload)) for payload in payloads])
             for p, c, payloads in channels
         ]
         return name, [pickle.loads(element) for element in CapturedInFlight(name, tuple(made)).elements()]

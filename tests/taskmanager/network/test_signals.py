@@ -12,10 +12,10 @@ import pytest
 from millstream.core.jobs.barriers import StopMode
 from millstream.core.records import types as t
 from millstream.core.records.batches import END_OF_INPUT, Barrier, RowBatch, Signal, StreamSignal
-from millstream.proto import dataplane_pb2 as pb
 from millstream.taskmanager.worker.network import signals
 from millstream.taskmanager.worker.network.codecs import Codec, ElementCodec
 from millstream.taskmanager.worker.network.credit import CreditReceiver
+from millstream.taskmanager.worker.network.frames import FRAME, Data
 from millstream.taskmanager.worker.network.inputs import InputChannel, InputGate, LocalInputChannel, RemoteInputChannel
 from millstream.taskmanager.worker.network.outputs import LocalOutputChannel, RemoteOutputChannel
 from millstream.taskmanager.worker.network.signals import (
@@ -65,7 +65,7 @@ def remote(put: list[Callable[[Any], None]]) -> InputGate:
     """A gate of one remote channel; `put` gets what sends batches and signals to it."""
     frames: deque[bytes] = deque()
     output = RemoteOutputChannel(
-        0, "consumer", "there", ElementCodec(t.PICKLED), 1 << 18, False, lambda _, f: frames.append(f)
+        0, "consumer", "there", ElementCodec(t.PICKLED), 1 << 18, False, lambda _, f: frames.append(FRAME.to_bytes(f))
     )
     channel = RemoteInputChannel(0, "producer", "here")
     credit = CreditReceiver([0], 8, 0)
@@ -75,7 +75,9 @@ def remote(put: list[Callable[[Any], None]]) -> InputGate:
     def send(element: Any) -> None:
         (output.emit if isinstance(element, RowBatch) else output.signal)(element)
         while frames:
-            gate.arrived(channel, pb.Frame.FromString(frames.popleft()).data)
+            frame = FRAME.from_bytes(frames.popleft())
+            assert isinstance(frame, Data)
+            gate.arrived(channel, frame)
 
     put.append(send)
     return gate

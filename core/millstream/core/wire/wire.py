@@ -42,6 +42,10 @@ class WireError(MillstreamError):
     """Bytes that are no message of their contract, or hold values that this process does not know."""
 
 
+class UnknownKindError(WireError):
+    """A message that is none of its `kind`: it is empty, or of a kind that is new to this process."""
+
+
 class ContractError(TypeError):
     """A class and its message do not belong together: a mistake in the program."""
 
@@ -67,9 +71,17 @@ class Wire(Generic[M]):
         """On the way in. Raises WireError."""
         try:
             return self._converter.decode(self._message_type.FromString(raw))  # type: ignore[no-any-return]  # as above
+        except _NoKind as error:
+            raise UnknownKindError(self._refusal(error)) from error
         except (DecodeError, ValueError) as error:
-            name = self._message_type.DESCRIPTOR.full_name
-            raise WireError(f"this is no {name} that is known here: {error}") from error
+            raise WireError(self._refusal(error)) from error
+
+    def _refusal(self, error: Exception) -> str:
+        return f"this is no {self._message_type.DESCRIPTOR.full_name} that is known here: {error}"
+
+
+class _NoKind(ValueError):
+    """The `kind` of a message is not set."""
 
 
 @dataclasses.dataclass(slots=True)
@@ -157,7 +169,7 @@ class _Converters:
         def decode_kind(message: Any) -> Any:
             name = message.WhichOneof("kind")
             if name is None:
-                raise ValueError("it has no content, or of a kind that is new")
+                raise _NoKind("it has no content, or of a kind that is new")
             return decoders[name](getattr(message, name))
 
         return encode_kind, decode_kind

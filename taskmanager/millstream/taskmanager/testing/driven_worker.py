@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from millstream.core.clock import Clock
+from millstream.core.jobs.ids import ChannelId
 from millstream.core.messages.task_manager import StartWorker, WorkerMessage
 from millstream.taskmanager.worker.checkpointing.storages import Storages
 from millstream.taskmanager.worker.network.inputs import LocalInputChannel
@@ -59,7 +60,7 @@ class DrivenWorker(SlotWorker):
 
     def channel(self, number: int) -> LocalInputChannel:
         """A channel between two tasks of this worker; either end may be missing."""
-        return self._channels.local(number, "")
+        return self._channels.local(ChannelId(number), "")
 
     def step(self, task: Task) -> bool:
         """One step of a task; answers whether it worked."""

@@ -17,7 +17,6 @@ from millstream.core.records.types import PICKLED, TypeInformation
 from millstream.core.settings.configuration import Configuration
 from millstream.core.snapshot.errors import SnapshotError
 from millstream.datastream.functions import RuntimeContext
-from millstream.proto import dataplane_pb2
 from millstream.taskmanager.worker.chain import ChainBuilder
 from millstream.taskmanager.worker.checkpointing.in_flight import share_of
 from millstream.taskmanager.worker.checkpointing.restoring import RestoredTask, restore_task
@@ -27,6 +26,7 @@ from millstream.taskmanager.worker.network.codecs import ElementCodec
 from millstream.taskmanager.worker.network.credit import CreditReceiver
 from millstream.taskmanager.worker.network.data_plane import DataPlane
 from millstream.taskmanager.worker.network.debloating import Debloater
+from millstream.taskmanager.worker.network.frames import Credit
 from millstream.taskmanager.worker.network.inputs import InputChannel, InputGate, RemoteInputChannel
 from millstream.taskmanager.worker.network.outputs import (
     LocalOutputChannel,
@@ -178,9 +178,7 @@ class TaskFactory:
         )  # fmt: skip
 
     def _grant(self, channel: RemoteInputChannel, buffers: int, rows: int) -> None:
-        credit = dataplane_pb2.Credit(channel=channel.channel_id, buffers=buffers, rows=rows)
-        frame = dataplane_pb2.Frame(credit=credit)
-        self._data_plane.send(channel.peer, frame.SerializeToString())
+        self._data_plane.send(channel.peer, Credit(channel.channel_id, buffers, rows))
 
     def _partition(self, task: Task, output: msg.ResultPartition) -> ResultPartition:
         spec = _spec(output.spec)

@@ -7,9 +7,11 @@ channels each time, so only the most recent of those that are done, or not there
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, assert_never
 
-from millstream.proto import dataplane_pb2 as pb
+from millstream.core.jobs.ids import ChannelId
+from millstream.core.messages.session import Heartbeat
+from millstream.taskmanager.worker.network.frames import Backlog, ChannelClosed, Credit, Data, Frame, Hello
 from millstream.taskmanager.worker.network.inputs import InputGate, LocalInputChannel, ProtocolError, RemoteInputChannel
 from millstream.taskmanager.worker.network.outputs import RemoteOutputChannel
 
@@ -38,7 +40,7 @@ class ChannelTable:
         """How many channels are remembered that are not there."""
         return len(self._done) + len(self._early_credit)
 
-    def local(self, channel_id: int, name: str) -> LocalInputChannel:
+    def local(self, channel_id: ChannelId, name: str) -> LocalInputChannel:
         """The channel between two tasks of this worker, made by whichever is deployed first."""
         channel = self._local.setdefault(channel_id, LocalInputChannel(channel_id, name, self.limit))
         channel.name = channel.name or name
@@ -68,25 +70,27 @@ class ChannelTable:
         _drop_oldest(self._done, remembered)
         _drop_oldest(self._early_credit, remembered)
 
-    def arrived(self, peer: str, frame: pb.Frame) -> None:
+    def arrived(self, peer: str, frame: Frame) -> None:
         """Hands a frame on. Raises ProtocolError when the peer had no right to send it."""
-        match frame.WhichOneof("kind"):
-            case "data":
-                entry = self._inputs.get(frame.data.channel)
+        match frame:
+            case Data():
+                entry = self._inputs.get(frame.channel)
                 if entry is not None and entry[1].peer == peer:
-                    entry[0].arrived(entry[1], frame.data)
-                elif frame.data.channel not in self._done:
-                    raise ProtocolError(f"data on channel {frame.data.channel}, which this worker does not have")
-            case "credit":
-                self._credit(peer, frame.credit)
-            case "backlog":
-                entry = self._inputs.get(frame.backlog.channel)
+                    entry[0].arrived(entry[1], frame)
+                elif frame.channel not in self._done:
+                    raise ProtocolError(f"data on channel {frame.channel}, which this worker does not have")
+            case Credit():
+                self._credit(peer, frame)
+            case Backlog():
+                entry = self._inputs.get(frame.channel)
                 if entry is not None and entry[1].peer == peer and not entry[1].ended:
-                    entry[0].announced(entry[1], frame.backlog.buffers, frame.backlog.pressing)
-            case other:
-                raise ProtocolError(f"a frame of kind {other} has no place here")
+                    entry[0].announced(entry[1], frame.buffers, frame.pressing)
+            case Hello() | ChannelClosed() | Heartbeat():
+                raise ProtocolError(f"a frame of kind {type(frame).__name__.lower()} has no place here")
+            case _:
+                assert_never(frame)
 
-    def _credit(self, peer: str, credit: pb.Credit) -> None:
+    def _credit(self, peer: str, credit: Credit) -> None:
         channel = self._outputs.get(credit.channel)
         if channel is not None and channel.peer == peer:
             channel.granted(credit.buffers, credit.rows)

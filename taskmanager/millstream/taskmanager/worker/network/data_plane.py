@@ -1,9 +1,9 @@
 """The gRPC exchange: one stream for each pair of slot workers, on a thread of its own.
 
-Of two workers, the one whose address sorts first dials. The exchange moves bytes only: frames to send are handed over
-by the worker's loop, frames that arrive are put into its mailbox as `FrameArrived`, and the end of a stream as
-`PeerLost`. Nothing is retried here: a lost stream is a lost peer, until a task that is deployed later connects to it
-again. What is sent to a lost peer before that is dropped.
+Of two workers, the one whose address sorts first dials. Frames to send are handed over by the worker's loop, those that
+arrive are put into its mailbox as `FrameArrived`, and the end of a stream as `PeerLost`: of what they hold, only the
+greeting matters here. Nothing is retried: a lost stream is a lost peer, until a task that is deployed later connects to
+it again. What is sent to a lost peer before that is dropped.
 
 A peer whose native code holds the interpreter lock says nothing, and yet it is well: its gRPC threads need no lock, and
 answer a connection. So before a silent peer counts as lost, it is called on: one that is frozen, cut off or gone does
@@ -19,23 +19,32 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, assert_never
 
 import grpc
-from google.protobuf.message import DecodeError
 
+from millstream.core.jobs.ids import JobId
+from millstream.core.messages.session import Heartbeat
 from millstream.core.processes.forking import keep_port_from_children
 from millstream.core.processes.loops import end_tasks, new_loop
 from millstream.core.services.liveness import Liveness
 from millstream.core.services.rpc import explain
 from millstream.core.services.security import channel_credentials, check_listen, server_credentials
 from millstream.core.settings.configuration import Configuration
-from millstream.proto import dataplane_pb2 as pb
-from millstream.proto.session_pb2 import Heartbeat
+from millstream.core.wire.wire import UnknownKindError, WireError
+from millstream.taskmanager.worker.network.frames import (
+    FRAME,
+    SERVICE,
+    Backlog,
+    ChannelClosed,
+    Credit,
+    Data,
+    Frame,
+    Hello,
+)
 from millstream.taskmanager.worker.network.outbox import Outbox
 
 log = logging.getLogger(__name__)
-_SERVICE = pb.DESCRIPTOR.services_by_name["DataPlane"].full_name
 _HEADROOM = 64 * 1024
 _STOP_TIMEOUT = 60.0
 _NO_MEMORY = "this worker has no memory left for what it sent"
@@ -47,7 +56,7 @@ class FrameArrived:
     """A well-formed frame of a known peer."""
 
     peer: str
-    frame: pb.Frame
+    frame: Frame
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +86,7 @@ class _Peer:
 class DataPlane:
     """One slot worker's end of the data plane. Public methods may be called from any thread after `start`."""
 
-    def __init__(self, job_id: str, host: str, configuration: Configuration, post: Callable[[Any], None]) -> None:
+    def __init__(self, job_id: JobId, host: str, configuration: Configuration, post: Callable[[Any], None]) -> None:
         self.address = ""
         self._job_id = job_id
         self._host = host
@@ -124,14 +133,14 @@ class DataPlane:
         self._lost.discard(peer)
         self._expect(peer)
 
-    def send(self, peer: str, frame: bytes) -> None:
-        """Hands a frame over. Order per peer is kept."""
+    def send(self, peer: str, frame: Frame) -> None:
+        """Hands a frame over, as bytes from here on. Order per peer is kept."""
         entry = self._peers.get(peer)
         if entry is None:
             if peer in self._lost:
                 return
             entry = self._expect(peer)
-        entry.outbox.put(frame)
+        entry.outbox.put(FRAME.to_bytes(frame))
 
     def refuse(self, peer: str, reason: str) -> None:
         """Closes the stream to a peer that broke the protocol, telling it why."""
@@ -147,7 +156,7 @@ class DataPlane:
     async def _listen(self) -> None:
         handler: grpc.RpcMethodHandler[bytes, bytes] = grpc.stream_stream_rpc_method_handler(self._accept)
         self._server = grpc.aio.server(options=self._options)
-        self._server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(_SERVICE, {"Exchange": handler}),))
+        self._server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(SERVICE, {"Exchange": handler}),))
         credentials = server_credentials(self._configuration)
         where = f"{self._host}:0"
         add = self._server
@@ -234,7 +243,7 @@ class DataPlane:
             except TimeoutError:
                 self._lose(peer, f"no connection within {timeout:g} s")
                 return
-            call: Any = channel.stream_stream(f"/{_SERVICE}/Exchange")()
+            call: Any = channel.stream_stream(f"/{SERVICE}/Exchange")()
             try:
                 await call.write(self._hello())
                 first = await call.read()
@@ -310,16 +319,20 @@ class DataPlane:
         while (raw := await stream.read()) is not grpc.aio.EOF:
             liveness.heard(self._loop.time())
             frame = _parse(raw)
-            if frame.WhichOneof("kind") != "heartbeat":
-                post(FrameArrived(address, frame))
+            match frame:
+                case Data() | Credit() | Backlog() | ChannelClosed() | Hello():
+                    post(FrameArrived(address, frame))
+                case Heartbeat():
+                    pass  # it was heard
+                case _:
+                    assert_never(frame)
 
     async def _beat(self, peer: _Peer, liveness: Liveness) -> None:
         """Tells the peer that this worker lives, and notices when the peer is frozen or cut off without a word."""
-        beat = pb.Frame(heartbeat=Heartbeat()).SerializeToString()
         call: asyncio.Task[None] | None = None
         try:
             while not liveness.is_lost(self._loop.time()):
-                self.send(peer.address, beat)
+                self.send(peer.address, Heartbeat())
                 if liveness.silence > _MISSED_BEATS * liveness.interval and (call is None or call.done()):
                     call = self._loop.create_task(self._call_on(peer, liveness))
                 await asyncio.sleep(liveness.interval)
@@ -345,22 +358,22 @@ class DataPlane:
                 await peer.wake.wait()
 
     def _hello(self) -> bytes:
-        return pb.Frame(hello=pb.Hello(job_id=self._job_id, worker_address=self.address)).SerializeToString()
+        return FRAME.to_bytes(Hello(self._job_id, self.address))
 
-    def _check_hello(self, raw: bytes) -> pb.Hello:
-        frame = _parse(raw)
-        if frame.WhichOneof("kind") != "hello":
-            raise _Refused("the first frame has to be a hello")
-        if frame.hello.job_id != self._job_id:
-            raise _Refused(f"this worker runs job {self._job_id}, not {frame.hello.job_id}")
-        return frame.hello
+    def _check_hello(self, raw: bytes) -> Hello:
+        match _parse(raw):
+            case Hello(job_id) as hello:
+                if job_id != self._job_id:
+                    raise _Refused(f"this worker runs job {self._job_id}, not {job_id}")
+                return hello
+            case _:
+                raise _Refused("the first frame has to be a hello")
 
 
-def _parse(raw: bytes) -> pb.Frame:
+def _parse(raw: bytes) -> Frame:
     try:
-        frame = pb.Frame.FromString(raw)
-    except DecodeError as error:
+        return FRAME.from_bytes(raw)
+    except UnknownKindError as error:
+        raise _Refused("unexpected frame: it has no kind") from error
+    except WireError as error:
         raise _Refused("malformed frame") from error
-    if frame.WhichOneof("kind") is None:
-        raise _Refused("unexpected frame: it has no kind")
-    return frame

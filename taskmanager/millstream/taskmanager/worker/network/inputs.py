@@ -12,6 +12,7 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from typing import Any, assert_never
 
+from millstream.core.jobs.ids import ChannelId
 from millstream.core.records.batches import (
     Barrier,
     Batch,
@@ -22,10 +23,10 @@ from millstream.core.records.batches import (
     Signal,
     StreamSignal,
 )
-from millstream.proto import dataplane_pb2 as pb
 from millstream.taskmanager.worker.network.codecs import PICKLED, Codec, ElementCodec, PickledRows, decompress
 from millstream.taskmanager.worker.network.credit import CreditReceiver, CreditViolationError
 from millstream.taskmanager.worker.network.debloating import SENDING, Allowance, Debloater
+from millstream.taskmanager.worker.network.frames import Data
 from millstream.taskmanager.worker.network.recording import Recording
 from millstream.taskmanager.worker.network.signals import UnknownSignalError, decode_signal, is_signal
 
@@ -44,7 +45,7 @@ class InputChannel:
         "recording",
     )  # fmt: skip
 
-    def __init__(self, channel_id: int, name: str) -> None:
+    def __init__(self, channel_id: ChannelId, name: str) -> None:
         self.channel_id = channel_id
         self.name = name
         self.queue: deque[Any] = deque()
@@ -88,7 +89,7 @@ class LocalInputChannel(InputChannel):
     CAPACITY = 8  # elements; a batch is at most execution.batch.max-rows rows
     PLACES = 2 + SENDING  # batches of `limit` rows
 
-    def __init__(self, channel_id: int, name: str, limit: int = 0) -> None:
+    def __init__(self, channel_id: ChannelId, name: str, limit: int = 0) -> None:
         super().__init__(channel_id, name)
         self.limit = limit
         """The most rows that a batch should have for now; 0: as many as it has."""
@@ -116,13 +117,13 @@ class RemoteInputChannel(InputChannel):
 
     __slots__ = ("_incomplete", "_sequence", "peer")
 
-    def __init__(self, channel_id: int, name: str, peer: str) -> None:
+    def __init__(self, channel_id: ChannelId, name: str, peer: str) -> None:
         super().__init__(channel_id, name)
         self.peer = peer
         self._sequence = 0
         self._incomplete = 0
 
-    def arrived(self, data: pb.Data) -> None:
+    def arrived(self, data: Data) -> None:
         """Takes a buffer in. Raises ProtocolError when it is out of sequence."""
         if data.sequence != self._sequence:
             raise ProtocolError(
@@ -171,7 +172,9 @@ class InputGate:
             self._announced += channel.announced  # a local producer may have been there before
             channel.announced = self._announced
         self._channels = channels
-        self._remote = {c.channel_id: c for c in channels if isinstance(c, RemoteInputChannel)}
+        self._remote: dict[int, RemoteInputChannel] = {
+            c.channel_id: c for c in channels if isinstance(c, RemoteInputChannel)
+        }
         self._codec = codec
         self._credit = credit
         self._grant = grant
@@ -198,7 +201,7 @@ class InputGate:
         """Whether every channel has ended."""
         return self._open == 0
 
-    def arrived(self, channel: RemoteInputChannel, data: pb.Data) -> None:
+    def arrived(self, channel: RemoteInputChannel, data: Data) -> None:
         """A buffer came over the network."""
         if channel.has_all:
             raise ProtocolError(f"a buffer after the end of channel {channel.channel_id}")
@@ -284,7 +287,7 @@ class InputGate:
             self._send(self._credit.closed(channel.channel_id))
 
     def _take(self, channel: RemoteInputChannel) -> Element:
-        first: pb.Data | PickledRows = channel.queue.popleft()
+        first: Data | PickledRows = channel.queue.popleft()
         if isinstance(first, PickledRows):
             return self._next_of(channel, first)
         codec, payload = self._received(channel, first)
@@ -298,7 +301,7 @@ class InputGate:
             channel.queue.appendleft(pickled)
         return batch
 
-    def _received(self, channel: RemoteInputChannel, data: pb.Data) -> tuple[int, bytes]:
+    def _received(self, channel: RemoteInputChannel, data: Data) -> tuple[int, bytes]:
         """The codec and the payload of an element that was sent in this buffer, or from it on."""
         payload = data.payload
         if data.more:
@@ -325,11 +328,11 @@ class InputGate:
             self._grant(self._remote[channel_id], buffers, self._limit)
 
 
-def _is_alike(batch: Batch, data: pb.Data | PickledRows) -> bool:
+def _is_alike(batch: Batch, data: Data | PickledRows) -> bool:
     return not is_signal(data.codec) and (data.codec == Codec.ARROW) == isinstance(batch, ColumnBatch)
 
 
-def _signal_of(channel: RemoteInputChannel, data: pb.Data) -> Signal | None:
+def _signal_of(channel: RemoteInputChannel, data: Data) -> Signal | None:
     """The signal that a buffer is; None for a batch, or a part of one."""
     if data.codec in _CODECS:
         return None

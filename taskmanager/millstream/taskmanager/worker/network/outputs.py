@@ -16,6 +16,7 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import replace
 
+from millstream.core.jobs.ids import ChannelId
 from millstream.core.records.batches import (
     Barrier,
     Batch,
@@ -26,9 +27,9 @@ from millstream.core.records.batches import (
     Signal,
     StreamSignal,
 )
-from millstream.proto import dataplane_pb2 as pb
 from millstream.taskmanager.worker.network.codecs import ElementCodec, compress
 from millstream.taskmanager.worker.network.credit import CreditSender
+from millstream.taskmanager.worker.network.frames import Backlog, Data, Frame
 from millstream.taskmanager.worker.network.inputs import LocalInputChannel
 from millstream.taskmanager.worker.network.overtaking import Passage, overtake
 from millstream.taskmanager.worker.network.signals import is_signal
@@ -134,14 +135,14 @@ class RemoteOutputChannel(OutputChannel):
     )  # fmt: skip
 
     def __init__(
-        self, channel_id: int, name: str, peer: str, codec: ElementCodec, segment: int, compressed: bool,
-        send: Callable[[str, bytes], None], limit: int = 0,
+        self, channel_id: ChannelId, name: str, peer: str, codec: ElementCodec, segment: int, compressed: bool,
+        send: Callable[[str, Frame], None], limit: int = 0,
     ) -> None:  # fmt: skip
         super().__init__(name)
         self.channel_id = channel_id
         self.peer = peer
         self.credit = CreditSender()
-        self.queue: deque[pb.Data] = deque()
+        self.queue: deque[Data] = deque()
         self.waiting_since: float | None = None
         self.bytes_out = 0
         self._codec = codec
@@ -194,7 +195,7 @@ class RemoteOutputChannel(OutputChannel):
         self._encode(signal)
         self.pump()
 
-    def barrier(self, barrier: Barrier) -> pb.Data:
+    def barrier(self, barrier: Barrier) -> Data:
         """Sends a barrier; answers its frame, which waits in the queue unless it has left."""
         self.flush()
         self._encode(barrier)
@@ -205,10 +206,9 @@ class RemoteOutputChannel(OutputChannel):
     def press(self, checkpoint_id: int) -> None:
         """Tells the consumer of a barrier that keeps its place in the queue: see `InputGate.is_pressed`."""
         if self.queue:
-            backlog = pb.Backlog(channel=self.channel_id, buffers=self._backlog(), pressing=checkpoint_id)
-            self._send(self.peer, pb.Frame(backlog=backlog).SerializeToString())
+            self._send(self.peer, Backlog(self.channel_id, self._backlog(), checkpoint_id))
 
-    def hurry(self, frame: pb.Data, barrier: Barrier) -> list[pb.Data]:
+    def hurry(self, frame: Data, barrier: Barrier) -> list[Data]:
         """Has a queued barrier overtake the buffers ahead of it; answers those."""
         _, frame.payload = self._codec.encode(replace(barrier, unaligned=True))
         passed = overtake(self.queue, frame, self._in_batch)
@@ -257,13 +257,12 @@ class RemoteOutputChannel(OutputChannel):
                 self._in_batch = data.more
                 if not data.priority:
                     credit.spend(backlog)
-                self._send(self.peer, pb.Frame(data=data).SerializeToString())
+                self._send(self.peer, data)
             if queue or not self._encode_next():
                 break
         announced = credit.announcement(self._backlog())
         if announced is not None:
-            frame = pb.Frame(backlog=pb.Backlog(channel=self.channel_id, buffers=announced))
-            self._send(self.peer, frame.SerializeToString())
+            self._send(self.peer, Backlog(self.channel_id, announced))
 
     def _backlog(self) -> int:
         return len(self.queue) + (self._rows // self._limit if self._limit else 0)
@@ -354,11 +353,12 @@ class RemoteOutputChannel(OutputChannel):
         size = len(payload)
         self.bytes_out += size
         segment = max(size, 1) if whole else self._segment
+        number = int(codec)  # no member of `Codec`: it may end up in a snapshot
         for start in range(0, max(size, 1), segment):
             part = payload if size <= segment else payload[start : start + segment]
             self.queue.append(
-                pb.Data(
-                    channel=self.channel_id, codec=codec, compressed=compressed, payload=part,
+                Data(
+                    self.channel_id, codec=number, compressed=compressed, payload=part,
                     more=start + segment < size,
                 )
             )  # fmt: skip

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from millstream.core.jobs import plan
 from millstream.core.records.batches import Barrier
-from millstream.proto import dataplane_pb2 as pb
+from millstream.taskmanager.worker.network.frames import Data
 
 if TYPE_CHECKING:
     from millstream.taskmanager.worker.network.outputs import RemoteOutputChannel
@@ -28,7 +28,7 @@ def is_overtakable(partitioner: plan.Partitioner) -> bool:
     return isinstance(partitioner, _OVERTAKABLE)
 
 
-def overtake(queue: deque[pb.Data], frame: pb.Data, in_batch: bool) -> list[pb.Data]:
+def overtake(queue: deque[Data], frame: Data, in_batch: bool) -> list[Data]:
     """Moves a queued frame to the front; answers the buffers that it passed, in their order.
 
     The rest of a batch that has been sent in part (`in_batch`) stays ahead of it, and so do earlier frames that have
@@ -53,8 +53,8 @@ class Passage:
 
     channel: RemoteOutputChannel
     consumer: int
-    frame: pb.Data
-    overtaken: list[pb.Data] = field(default_factory=list)
+    frame: Data
+    overtaken: list[Data] = field(default_factory=list)
 
     @property
     def is_open(self) -> bool:

@@ -18,9 +18,9 @@ from millstream.core.records.batches import (
     Signal,
     StreamSignal,
 )
-from millstream.proto import dataplane_pb2 as pb
 from millstream.taskmanager.worker.interruption import TaskInterrupted
 from millstream.taskmanager.worker.network.codecs import ElementCodec, PickledRows
+from millstream.taskmanager.worker.network.frames import Data
 from millstream.taskmanager.worker.network.signals import decode_signal, is_signal
 
 
@@ -55,21 +55,24 @@ class Recording:
         """Whether a newer barrier came first: whatever comes now, also the end, it never becomes complete."""
         return self._stopped and not self.is_complete
 
-    def add(self, item: pb.Data | PickledRows | Element) -> None:
+    def add(self, item: Data | PickledRows | Element) -> None:
         """Takes what arrived, a buffer or an element, or what is left of a buffer."""
         if self._stopped:
             return
-        if isinstance(item, pb.Data):
-            if is_signal(item.codec):
-                self._signal(decode_signal(item.codec, item.payload))
-            else:
-                self.buffers.append(buffer_of(item))
-        elif isinstance(item, PickledRows):
-            self.buffers.append(Buffer(item.codec, item.rest))
-        elif isinstance(item, RowBatch | ColumnBatch):
-            self._encode(item)
-        else:
-            self._signal(item)
+        match item:
+            case Data():
+                if is_signal(item.codec):
+                    self._signal(decode_signal(item.codec, item.payload))
+                else:
+                    self.buffers.append(buffer_of(item))
+            case PickledRows():
+                self.buffers.append(Buffer(item.codec, item.rest))
+            case RowBatch() | ColumnBatch():
+                self._encode(item)
+            case EndOfInput() | Barrier() | StreamSignal():
+                self._signal(item)
+            case _:
+                assert_never(item)
 
     def _encode(self, batch: Batch) -> None:
         try:
@@ -94,6 +97,6 @@ class Recording:
                 assert_never(signal)
 
 
-def buffer_of(data: pb.Data) -> Buffer:
+def buffer_of(data: Data) -> Buffer:
     """A buffer of the wire, without what belongs to its channel."""
     return Buffer(data.codec, data.payload, data.compressed, data.more)
