@@ -415,10 +415,11 @@ class TestBackpressure:
             small.worker.turn()
         running = small.running(producer)
         first_steps = [2, 4]
-        assert running.metrics().records_out == sum(first_steps) + (LocalInputChannel.CAPACITY - len(first_steps)) * 8
+        emitted = sum(first_steps) + (LocalInputChannel.CAPACITY - len(first_steps)) * 8
+        assert running.counts.metrics().records_out == emitted
         small.clock.advance(3)
         small.worker.turn()
-        assert running.metrics().backpressured_ms == 3000
+        assert running.counts.metrics().backpressured_ms == 3000
         consumer = small.task(chain(SinkSpec(NamedSink("pressed"))), [gate])
         small.deploy(consumer)
         small.turn_until(small.ended(producer, consumer))
@@ -432,15 +433,13 @@ class TestBackpressure:
         sink = small.task(chain(SinkSpec(NamedSink("exploded"))), [in_b])
         small.deploy(source, explode, sink)
         running = small.running(explode)
-        step, produced = running.step, [0]
-
-        def counted() -> None:
-            before = running.metrics().records_out
-            step()
-            produced.append(running.metrics().records_out - before)
-
-        running.step = counted  # type: ignore[method-assign]  # to see each step by itself
-        small.turn_until(small.ended(source, explode, sink))
+        produced: list[int] = []
+        while small.worker.tasks:
+            for task in reversed(list(small.worker.tasks.values())):
+                before = running.counts.metrics().records_out
+                small.worker.step(task)
+                if task is running:
+                    produced.append(running.counts.metrics().records_out - before)
         assert WRITTEN["exploded"][:-2] == [n for n in range(64) for _ in range(40)]
         assert sum(produced) == 64 * 40
         assert max(produced) <= 8 * 40
@@ -452,7 +451,7 @@ class TestBackpressure:
             chain(SourceSpec(RowsSource([1])), FlatMapSpec(lambda n: range(100)), outputs=1), outputs=[out]
         )
         small.deploy(task)
-        small.turn_until(lambda: small.running(task).metrics().records_out == 100, turns=10)
+        small.turn_until(lambda: small.running(task).counts.metrics().records_out == 100, turns=10)
         queued = small.channel(1).queue
         assert {len(batch) for batch in list(queued)[:12]} == {8}
 
@@ -575,7 +574,7 @@ class TestTwoWorkers:
         for _ in range(100):
             left.worker.turn()
         task = left.running(producer)
-        assert task.metrics().records_out < 300
+        assert task.counts.metrics().records_out < 300
         consumer = right.task(chain(SinkSpec(NamedSink("late consumer"))), [gate])
         right.deploy(consumer)
         turn_all_until(pair, lambda: left.ended(producer)() and right.ended(consumer)())

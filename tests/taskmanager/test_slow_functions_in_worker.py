@@ -83,7 +83,7 @@ class Flow:
 
     @property
     def processed(self) -> int:
-        return self.consumer.records_in
+        return self.consumer.counts.records_in
 
     def turn_until(self, done: Callable[[], bool], turns: int = 3000) -> None:
         """The consumer takes its turns; before each, its producer in another worker does all that it can."""
@@ -109,7 +109,7 @@ class Flow:
         if sender._sequence != receiver._sequence:
             return False
         promised = gate._credit._rooms[1].promised if not receiver.ended else 0
-        is_held_back = self.producer.last_result is not StepResult.WORKED and sender.credit.credit == promised
+        is_held_back = self.producer.steps.last_result is not StepResult.WORKED and sender.credit.credit == promised
         return receiver.has_all or is_held_back
 
     def run_out(self) -> list[Any]:

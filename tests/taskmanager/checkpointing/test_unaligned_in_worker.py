@@ -139,7 +139,7 @@ class Pipeline:
         tasks = self.workers[0].worker.tasks
         sources = [tasks[source.attempt_id] for source in self.sources if source.attempt_id in tasks]
         stuck = (StepResult.BACKPRESSURED, StepResult.ENDED)
-        self.turn_until(lambda: all(t.last_result in stuck for t in sources) and self.is_quiet())
+        self.turn_until(lambda: all(t.steps.last_result in stuck for t in sources) and self.is_quiet())
 
     def is_quiet(self) -> bool:
         """Whether no buffer and no credit is between the workers, and no task has anything that it could do."""
@@ -155,8 +155,8 @@ class Pipeline:
                     return False
         has_input = (any(c.queue and not c.blocked for g in task.gates for c in g.channels) for task in tasks)
         return not sent and not any(
-            task.last_result is StepResult.WORKED or (more and task.last_result is not StepResult.BACKPRESSURED)
-            for task, more in zip(tasks, has_input, strict=True)
+            last is StepResult.WORKED or (more and last is not StepResult.BACKPRESSURED)
+            for last, more in zip([task.steps.last_result for task in tasks], has_input, strict=True)
         )
 
     def queue(self, counter: int) -> Any:
@@ -396,7 +396,7 @@ def test_what_a_declined_checkpoint_overtook_is_in_no_later_one(workers: list[Ch
     workers[0].deploy(source)
     workers[0].tell(source, Splits(to_bytes([(WORDS[:20], 0)])))
     task = workers[0].running(source)
-    workers[0].turn_until(lambda: task.metrics().records_out == 20)
+    workers[0].turn_until(lambda: task.counts.metrics().records_out == 20)
     Remembering.fails = True
     try:
         workers[0].trigger(1, source, alignment=Alignment.UNALIGNED)

@@ -151,7 +151,7 @@ def test_a_task_holds_back_ends_and_hands_mails_and_time_by_the_hooks_alone(rig:
         rig.worker.turn()
     assert len(rig.operator(task, 1).elements(0)[StateKind.SPLITS]) == 3  # no room: no step is taken
     rig.clock.advance(60)
-    rig.turn_until(lambda: rig.running(task).metrics().records_out == 3, turns=20)
+    rig.turn_until(lambda: rig.running(task).counts.metrics().records_out == 3, turns=20)
 
 
 @pytest.mark.parametrize("operator_id", ["op-0", "op-1", "nobody"])

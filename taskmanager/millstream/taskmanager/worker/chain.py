@@ -35,16 +35,16 @@ class OperatorChain:
         self.specs = specs
         self.ids = [spec.operator_id for spec in specs]
         self._restored_checkpoint_id = restored_checkpoint_id
+        self.source = operators[0] if operators and specs[0].spec.inputs == 0 else None
+        """The one that is polled, in place of inputs of the task."""
+        self.bounded = self._overriding(Operator.has_room)
+        self.draining = self._overriding(Operator.is_drained)
+        self.timed = self._overriding(Operator.on_time)
 
     @property
     def head(self) -> Operator:
         """The one that takes the task's input."""
         return self.operators[0]
-
-    def overriding(self, hook: Callable[..., object] | property) -> list[Operator]:
-        """The operators that have something of their own for a hook of `Operator`'s."""
-        name = (hook.fget if isinstance(hook, property) else hook).__name__  # type: ignore[union-attr]  # it has a getter
-        return [operator for operator in self.operators if getattr(type(operator), name) is not hook]
 
     def signal(self, signal: StreamSignal, input_index: int) -> None:
         """Hands a signal of one of the task's inputs to the operators, if there are any."""
@@ -85,6 +85,11 @@ class OperatorChain:
             except BaseException as error:
                 errors.append(error)
         return errors
+
+    def _overriding(self, hook: Callable[..., object] | property) -> list[Operator]:
+        """The operators that have something of their own for a hook of `Operator`'s."""
+        name = (hook.fget if isinstance(hook, property) else hook).__name__  # type: ignore[union-attr]  # it has a getter
+        return [operator for operator in self.operators if getattr(type(operator), name) is not hook]
 
 
 class ChainBuilder:

@@ -139,7 +139,7 @@ class SlotWorker:
         for task in reversed(list(self._tasks.values())):
             worked |= self._step(task)
             until = now + _DRAIN
-            while task.may_go_on and self._clock.monotonic() < until:
+            while task.steps.may_go_on and self._clock.monotonic() < until:
                 if not self._step(task):
                     break
         if not worked and not self._stopped:
@@ -153,15 +153,15 @@ class SlotWorker:
     def _step(self, task: Task) -> bool:
         if task.state is not ExecutionState.RUNNING:
             return False
-        started = self._clock.monotonic()
-        task.pacing.waited_until(started, task.last_result)
-        if not self._in_task(task, task.step):
+        steps = task.steps
+        steps.pacing.waited_until(self._clock.monotonic(), steps.last_result)
+        if not self._in_task(task, steps.step):
             return True
-        task.pacing.worked_until(self._clock.monotonic())
-        if task.last_result is StepResult.ENDED:
+        steps.pacing.worked_until(self._clock.monotonic())
+        if steps.last_result is StepResult.ENDED:
             self._end(task)
             return True
-        return task.last_result is StepResult.WORKED
+        return steps.last_result is StepResult.WORKED
 
     def _sleep(self) -> None:
         now = self._clock.monotonic()
@@ -175,14 +175,14 @@ class SlotWorker:
     def _flush_due(self, now: float) -> float | None:
         next_due: float | None = None
         for task in list(self._tasks.values()):
-            if self._in_task(task, partial(task.flush_due, now)):
-                due = task.next_flush
+            if self._in_task(task, partial(task.steps.flush_due, now)):
+                due = task.steps.next_flush
                 if due is not None and (next_due is None or due < next_due):
                     next_due = due
         while self._timers and self._timers[0][0] <= now:
             _, attempt_id = heapq.heappop(self._timers)
             if attempt_id in self._tasks:
-                self._tasks[attempt_id].wake_up()
+                self._tasks[attempt_id].steps.wake_up()
                 next_due = now
         return next_due
 
@@ -204,7 +204,7 @@ class SlotWorker:
                     self._data_plane.refuse(mail.peer, str(error))
             case WakeUp():
                 if mail.attempt_id in self._tasks:
-                    self._tasks[mail.attempt_id].wake_up()
+                    self._tasks[mail.attempt_id].steps.wake_up()
             case OperatorMail():
                 self._deliver(mail)
             case PeerLost():
@@ -333,7 +333,7 @@ class SlotWorker:
             self._fail(task, errors[0])
             return
         accumulators: list[Accumulator] = []
-        if self._in_task(task, lambda: accumulators.extend(task.accumulated())):
+        if self._in_task(task, lambda: accumulators.extend(task.counts.accumulated())):
             task.move_to(ExecutionState.FINISHED)
             self._report(task, accumulators=tuple(accumulators))
             self._forget(task)
@@ -345,7 +345,7 @@ class SlotWorker:
         with lifted():
             self._close(task)
             task.move_to(ExecutionState.FAILED)
-            failure = describe_failure(error, task.deployment, self._clock.now_ms(), task.records_taken)
+            failure = describe_failure(error, task.deployment, self._clock.now_ms(), task.counts.records_taken)
             log.warning("task %s failed:\n%s", task.deployment.task_name, "\n".join(failure_lines(failure)))
             self._report(task, failure)
             self._forget(task)
@@ -378,12 +378,12 @@ class SlotWorker:
     def _report(
         self, task: Task, failure: TaskFailure | None = None, accumulators: tuple[Accumulator, ...] = ()
     ) -> None:
-        metrics = task.metrics() if task.state.is_terminal else None
+        metrics = task.counts.metrics() if task.state.is_terminal else None
         self._send(TaskUpdate(self._allocation, task.attempt_id, task.state, failure, accumulators, metrics))
 
     def _report_metrics(self) -> None:
         updates = tuple(
-            TaskUpdate(self._allocation, t.attempt_id, metrics=t.metrics())
+            TaskUpdate(self._allocation, t.attempt_id, metrics=t.counts.metrics())
             for t in self._tasks.values()
             if t.state is ExecutionState.RUNNING
         )

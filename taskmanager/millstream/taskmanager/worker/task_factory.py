@@ -238,7 +238,7 @@ class TaskFactory:
         return backend
 
     def _context(self, task: Task, name: str) -> TaskRuntimeContext:
-        return TaskRuntimeContext(task.deployment, name, self._options, task.counters, task.accumulators)
+        return TaskRuntimeContext(task.deployment, name, self._options, task.counts.counters, task.counts.accumulators)
 
     def _reader_context(self, task: Task, context: RuntimeContext) -> ReaderContext:
         d, attempt_id = task.deployment, task.attempt_id

@@ -292,7 +292,7 @@ class TaskCheckpoints:
             services.allocation_id, self._task.attempt_id, number,
             alignment_ms=millis(began - arrival.at), start_delay_ms=arrival.start_delay_ms,
             processed_bytes=self._bytes_in() - arrival.bytes_in, unaligned=barrier.unaligned,
-            ended=self._task.life.has_finished_operators, records=self._task.records_taken,
+            ended=self._task.life.has_finished_operators, records=self._task.counts.records_taken,
         )  # fmt: skip
         self._arrivals = {known: first for known, first in self._arrivals.items() if known > number}
         self._task.life.captured(number, barrier.stop)
@@ -339,7 +339,7 @@ class TaskCheckpoints:
 
     def _described(self, error: BaseException) -> TaskFailure:
         now_ms = self._services.clock.now_ms()
-        return describe_failure(error, self._task.deployment, now_ms, self._task.records_taken)
+        return describe_failure(error, self._task.deployment, now_ms, self._task.counts.records_taken)
 
     def _decline(
         self, checkpoint_id: int, reason: DeclineReason, message: str, failure: TaskFailure | None = None

@@ -70,7 +70,7 @@ class InFlightRecords:
         if not barrier.may_overtake:
             return
         catch = self._catches[barrier.checkpoint_id] = _Catch(barrier, bool(channels))
-        begun_on, rest = self._task.input.begun() or (None, None)
+        begun_on, rest = self._task.steps.input.begun() or (None, None)
         for gate in self._task.gates:
             for channel in gate.channels:
                 if channel.channel_id in channels:
