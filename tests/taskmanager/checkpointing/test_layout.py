@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from thoroughness import cases
 
 from millstream.taskmanager.worker.checkpointing.layout import Chunk, cut, is_touched, slice_of
-from millstream.taskmanager.worker.state.arrow_tables import in_order
+from millstream.taskmanager.worker.state.capturing.arrow_tables import in_order
 
 
 @settings(max_examples=cases(100))

@@ -30,8 +30,8 @@ from millstream.taskmanager.testing import DEPLOYMENT
 from millstream.taskmanager.worker.checkpointing.capture import CapturedOperator, CapturedTask
 from millstream.taskmanager.worker.checkpointing.writing import SnapshotTarget, write_snapshot
 from millstream.taskmanager.worker.state import arrow_tables
-from millstream.taskmanager.worker.state.arrow_tables import StateRows, keyed_table
-from millstream.taskmanager.worker.state.captured import StateDeclaration
+from millstream.taskmanager.worker.state.capturing.arrow_tables import StateRows, keyed_table
+from millstream.taskmanager.worker.state.capturing.captured import StateDeclaration
 from millstream.taskmanager.worker.state.heap import HeapKeyedStateBackend, HeapOperatorStateBackend
 from millstream.taskmanager.worker.state.heap.captured import HeapCapture
 from millstream.taskmanager.worker.state.key_group_index import KeyGroupIndex

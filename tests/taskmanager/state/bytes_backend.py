@@ -26,8 +26,8 @@ from millstream.core.snapshot.metadata.model import StateKind
 from millstream.core.snapshot.tables.restore import Rows
 from millstream.datastream.state import MapState
 from millstream.taskmanager.worker.state.address import Address, AnyAddress
-from millstream.taskmanager.worker.state.arrow_tables import StateRows, stepwise_table
-from millstream.taskmanager.worker.state.captured import (
+from millstream.taskmanager.worker.state.capturing.arrow_tables import StateRows, stepwise_table
+from millstream.taskmanager.worker.state.capturing.captured import (
     CapturedKeyedState,
     NativeFile,
     NativeFiles,
@@ -35,13 +35,13 @@ from millstream.taskmanager.worker.state.captured import (
     StateDeclaration,
     Work,
 )
+from millstream.taskmanager.worker.state.capturing.restored_rows import owned_rows
 from millstream.taskmanager.worker.state.columns import ColumnAccess
 from millstream.taskmanager.worker.state.declarations import check_namespaces
 from millstream.taskmanager.worker.state.expiring import Expiry, unexpired
 from millstream.taskmanager.worker.state.heap import HeapOperatorStateBackend
 from millstream.taskmanager.worker.state.key_group_index import KeyGroupIndex
 from millstream.taskmanager.worker.state.keyed_tables import KeyedTables
-from millstream.taskmanager.worker.state.restored_rows import owned_rows
 from millstream.taskmanager.worker.state.table import MISSING
 from millstream.taskmanager.worker.state.table_states import AddressedState, MergingListState
 from millstream.taskmanager.worker.state.timers import DueTimers, TimeDomain, Timer

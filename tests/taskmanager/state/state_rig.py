@@ -23,7 +23,7 @@ from millstream.datastream.state import (
     StateTtlConfig,
 )
 from millstream.taskmanager.worker.state.backend import KeyedStateBackend, StateBackend
-from millstream.taskmanager.worker.state.captured import CapturedKeyedState, CapturedTable, StateDeclaration
+from millstream.taskmanager.worker.state.capturing.captured import CapturedKeyedState, CapturedTable, StateDeclaration
 from millstream.taskmanager.worker.state.heap import HashMapStateBackend
 from millstream.taskmanager.worker.state.key_group_index import KeyGroupIndex
 

@@ -19,7 +19,7 @@ from millstream.datastream.state import (
     ReducingStateDescriptor,
     ValueStateDescriptor,
 )
-from millstream.taskmanager.worker.state.captured import CapturedKeyedState
+from millstream.taskmanager.worker.state.capturing.captured import CapturedKeyedState
 
 KEYS: Any = st.one_of(
     st.integers(0, 5), st.sampled_from([1.0, True, "a", "b", None, 2.5]), st.tuples(st.integers(0, 2), st.just("x"))

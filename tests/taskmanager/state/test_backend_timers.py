@@ -17,7 +17,7 @@ from millstream.core.records import types as t
 from millstream.core.snapshot.tables.restore import Rows
 from millstream.datastream.state import StateAccessError, ValueStateDescriptor
 from millstream.taskmanager.worker.checkpointing.restoring import ReadFile, StoredState
-from millstream.taskmanager.worker.state.captured import CapturedKeyedState, CapturedTable
+from millstream.taskmanager.worker.state.capturing.captured import CapturedKeyedState, CapturedTable
 from millstream.taskmanager.worker.state.heap.timers import HeapTimerQueue
 from millstream.taskmanager.worker.state.timers import Timer
 

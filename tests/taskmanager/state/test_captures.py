@@ -46,7 +46,7 @@ from millstream.datastream.state import (
     ValueStateDescriptor,
 )
 from millstream.taskmanager.worker.checkpointing.restoring import ReadFile, StoredState
-from millstream.taskmanager.worker.state.captured import StateDeclaration
+from millstream.taskmanager.worker.state.capturing.captured import StateDeclaration
 
 
 @dataclass

@@ -18,7 +18,7 @@ from millstream.core.records import types as t
 from millstream.core.snapshot.tables.restore import Rows, read_rows
 from millstream.core.snapshot.tables.table import StateTypes
 from millstream.datastream.state_descriptors import ReducingStateDescriptor
-from millstream.taskmanager.worker.state.captured import StateDeclaration
+from millstream.taskmanager.worker.state.capturing.captured import StateDeclaration
 from millstream.taskmanager.worker.state.heap import HeapKeyedStateBackend
 from millstream.taskmanager.worker.state.key_group_index import KeyGroupIndex
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from millstream.core.keys.key_groups import key_group_of
-from millstream.taskmanager.worker.state.dirty import DirtyKeyGroups
+from millstream.taskmanager.worker.state.capturing.dirty import DirtyKeyGroups
 from millstream.taskmanager.worker.state.key_group_index import KeyGroupIndex
 
 PLAIN: Any = st.one_of(st.integers(), st.text(), st.booleans(), st.none(), st.floats(), st.binary(max_size=4))

@@ -27,9 +27,9 @@ from millstream.datastream.state import (
     MapStateDescriptor,
     StateAccessError,
 )
-from millstream.taskmanager.worker.state.arrow_tables import operator_table
 from millstream.taskmanager.worker.state.backend import OperatorStateBackend
-from millstream.taskmanager.worker.state.captured import CapturedOperatorState, StateDeclaration
+from millstream.taskmanager.worker.state.capturing.arrow_tables import operator_table
+from millstream.taskmanager.worker.state.capturing.captured import CapturedOperatorState, StateDeclaration
 from millstream.taskmanager.worker.state.function_state import TaskInitializationContext, TaskSnapshotContext
 
 

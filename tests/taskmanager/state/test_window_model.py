@@ -13,7 +13,7 @@ from thoroughness import cases
 from millstream.core.records import types as t
 from millstream.core.snapshot.metadata.model import StateKind
 from millstream.datastream.state import AggregatingStateDescriptor, ListStateDescriptor, MapStateDescriptor
-from millstream.taskmanager.worker.state.captured import CapturedKeyedState
+from millstream.taskmanager.worker.state.capturing.captured import CapturedKeyedState
 from millstream.taskmanager.worker.state.table import MISSING
 
 KEYS: Any = st.sampled_from(["a", "b", 1, 1.0, None, (1, "x")])

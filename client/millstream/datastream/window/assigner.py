@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 from millstream.common.serializer import TypeSerializer
 from millstream.core.errors import UnrecoverableError
 from millstream.datastream.functions import RuntimeContext
-from millstream.datastream.window.trigger import Trigger
+from millstream.datastream.window.triggers.trigger import Trigger
 
 if TYPE_CHECKING:
     from millstream.datastream.stream_execution_environment import StreamExecutionEnvironment

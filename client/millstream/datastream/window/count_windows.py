@@ -9,10 +9,10 @@ from millstream.common.serializer import TypeSerializer
 from millstream.common.typeinfo import Types
 from millstream.datastream.state import ValueStateDescriptor
 from millstream.datastream.window.assigner import WindowAssigner
-from millstream.datastream.window.count_trigger import CountTrigger
 from millstream.datastream.window.lengths import positive_count
 from millstream.datastream.window.serializers import CountWindowSerializer
-from millstream.datastream.window.trigger import Trigger, TriggerResult
+from millstream.datastream.window.triggers.count_trigger import CountTrigger
+from millstream.datastream.window.triggers.trigger import Trigger, TriggerResult
 from millstream.datastream.window.windows import CountWindow
 
 if TYPE_CHECKING:

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from millstream.common.serializer import TypeSerializer
 from millstream.datastream.window.assigner import WindowAssigner
-from millstream.datastream.window.never_trigger import NeverTrigger
 from millstream.datastream.window.serializers import GlobalWindowSerializer
-from millstream.datastream.window.trigger import Trigger
+from millstream.datastream.window.triggers.never_trigger import NeverTrigger
+from millstream.datastream.window.triggers.trigger import Trigger
 from millstream.datastream.window.windows import GlobalWindow
 
 if TYPE_CHECKING:

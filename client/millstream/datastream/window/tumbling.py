@@ -12,8 +12,8 @@ from millstream.core.records.batches import MIN_TIMESTAMP
 from millstream.datastream.window.assigner import WindowAssigner, missing_timestamp
 from millstream.datastream.window.lengths import milliseconds, positive_milliseconds
 from millstream.datastream.window.serializers import TimeWindowSerializer
-from millstream.datastream.window.time_triggers import EventTimeTrigger, ProcessingTimeTrigger
-from millstream.datastream.window.trigger import Trigger
+from millstream.datastream.window.triggers.time_triggers import EventTimeTrigger, ProcessingTimeTrigger
+from millstream.datastream.window.triggers.trigger import Trigger
 from millstream.datastream.window.windows import TimeWindow
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from millstream.core.jobs.state_kinds import StateKind
 from millstream.core.records.batches import Barrier
 from millstream.core.snapshot.tables.columns import dumps
 from millstream.taskmanager.worker.checkpointing.in_flight import CapturedInFlight
-from millstream.taskmanager.worker.state.captured import CapturedKeyedState, CapturedOperatorState
+from millstream.taskmanager.worker.state.capturing.captured import CapturedKeyedState, CapturedOperatorState
 
 if TYPE_CHECKING:
     from millstream.taskmanager.worker.chain import OperatorChain

@@ -25,7 +25,7 @@ from millstream.core.snapshot.tables.redistribution import dealt, is_dealt
 from millstream.core.snapshot.tables.restore import Rows, read_rows
 from millstream.core.snapshot.tables.table import StateTypes
 from millstream.taskmanager.worker.checkpointing.local_copies import LocalCopies
-from millstream.taskmanager.worker.state.captured import RestoredFile, RestoredState, StateDeclaration
+from millstream.taskmanager.worker.state.capturing.captured import RestoredFile, RestoredState, StateDeclaration
 
 if TYPE_CHECKING:
     import pyarrow as pa

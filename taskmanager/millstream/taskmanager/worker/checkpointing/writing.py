@@ -28,14 +28,14 @@ from millstream.core.snapshot.tables.table import KEY_GROUP, StateTypes, element
 from millstream.taskmanager.worker.checkpointing.capture import CapturedOperator, CapturedTask
 from millstream.taskmanager.worker.checkpointing.layout import Chunk, Layout, TaskLayout, cut, is_touched, slice_of
 from millstream.taskmanager.worker.checkpointing.throttle import WRITERS
-from millstream.taskmanager.worker.state.arrow_tables import operator_table
-from millstream.taskmanager.worker.state.captured import (
+from millstream.taskmanager.worker.state.capturing.arrow_tables import operator_table
+from millstream.taskmanager.worker.state.capturing.captured import (
     CapturedKeyedState,
     CapturedTable,
     NativeFiles,
     StateDeclaration,
 )
-from millstream.taskmanager.worker.state.owned_groups import ForeignKeyError, check_owned
+from millstream.taskmanager.worker.state.capturing.owned_groups import ForeignKeyError, check_owned
 
 if TYPE_CHECKING:
     import pyarrow as pa

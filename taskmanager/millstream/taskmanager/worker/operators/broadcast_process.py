@@ -24,7 +24,7 @@ from millstream.taskmanager.worker.operators.record_context import (
 )
 from millstream.taskmanager.worker.operators.registry import builds
 from millstream.taskmanager.worker.operators.setup import OperatorSetup
-from millstream.taskmanager.worker.operators.timing import TimingOperator
+from millstream.taskmanager.worker.operators.time.timing import TimingOperator
 from millstream.taskmanager.worker.operators.two_input import TwoInputOperator
 
 S = TypeVar("S")

@@ -18,10 +18,10 @@ from millstream.datastream.connectors.base import PollStatus, Source, SourceRead
 from millstream.datastream.functions import OutputTag, RuntimeContext
 from millstream.taskmanager.worker.interruption import TaskInterrupted
 from millstream.taskmanager.worker.operators.base import NO_RECORD, Operator, OperatorError, RestoredElements, tell
-from millstream.taskmanager.worker.operators.event_time import INTERVAL, Rhythm
 from millstream.taskmanager.worker.operators.registry import builds
 from millstream.taskmanager.worker.operators.setup import OperatorSetup
-from millstream.taskmanager.worker.operators.source_time import SourceTime
+from millstream.taskmanager.worker.operators.time.event_time import INTERVAL, Rhythm
+from millstream.taskmanager.worker.operators.time.source_time import SourceTime
 
 log = logging.getLogger(__name__)
 

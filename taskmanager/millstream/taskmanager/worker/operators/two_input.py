@@ -20,7 +20,7 @@ from millstream.taskmanager.worker.operators.output import Emit
 from millstream.taskmanager.worker.operators.record_context import KeyedRecordContext, RecordContext, TimerContext
 from millstream.taskmanager.worker.operators.registry import builds
 from millstream.taskmanager.worker.operators.setup import OperatorSetup
-from millstream.taskmanager.worker.operators.timing import TimingOperator
+from millstream.taskmanager.worker.operators.time.timing import TimingOperator
 from millstream.taskmanager.worker.partitioning import key_function
 
 Gathered = tuple[list[Any], list[int] | None]

@@ -27,7 +27,11 @@ from millstream.core.snapshot.metadata.model import StateKind
 from millstream.datastream.state import OperatorStateStore, State
 from millstream.datastream.state_descriptors import StateDescriptor
 from millstream.datastream.state_ttl import StateTtlConfig
-from millstream.taskmanager.worker.state.captured import CapturedKeyedState, CapturedOperatorState, RestoredState
+from millstream.taskmanager.worker.state.capturing.captured import (
+    CapturedKeyedState,
+    CapturedOperatorState,
+    RestoredState,
+)
 from millstream.taskmanager.worker.state.key_group_index import KeyGroupIndex
 from millstream.taskmanager.worker.state.table import ValueTable
 from millstream.taskmanager.worker.state.timers import Timers

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from millstream.core.records.types import PickledType, TypeInformation
 from millstream.core.snapshot.tables.columns import from_array, to_array
 from millstream.datastream.state import StateAccessError
-from millstream.taskmanager.worker.state.captured import StateDeclaration
+from millstream.taskmanager.worker.state.capturing.captured import StateDeclaration
 from millstream.taskmanager.worker.state.table import MISSING
 
 if TYPE_CHECKING:

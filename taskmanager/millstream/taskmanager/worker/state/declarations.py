@@ -16,7 +16,7 @@ from millstream.datastream.state_descriptors import (
     ValueStateDescriptor,
 )
 from millstream.datastream.state_ttl import StateTtlConfig, StateVisibility, UpdateType
-from millstream.taskmanager.worker.state.captured import StateDeclaration
+from millstream.taskmanager.worker.state.capturing.captured import StateDeclaration
 
 _KINDS: dict[type[StateDescriptor], StateKind] = {
     ValueStateDescriptor: StateKind.VALUE,

@@ -18,7 +18,7 @@ from millstream.datastream.state import State
 from millstream.datastream.state_descriptors import StateDescriptor
 from millstream.datastream.state_ttl import StateTtlConfig
 from millstream.taskmanager.worker.state.address import NO_KEY, Address, AnyAddress, NamespacedAddress
-from millstream.taskmanager.worker.state.captured import CapturedKeyedState, RestoredState, StateDeclaration
+from millstream.taskmanager.worker.state.capturing.captured import CapturedKeyedState, RestoredState, StateDeclaration
 from millstream.taskmanager.worker.state.declarations import declare_keyed, ttl_settings
 from millstream.taskmanager.worker.state.expiring import ExpiringTable, Expiry, expiring_state
 from millstream.taskmanager.worker.state.key_group_index import KeyGroupIndex

@@ -15,7 +15,8 @@ from millstream.core.snapshot.tables.restore import Rows
 from millstream.core.snapshot.tables.table import StateTypes
 from millstream.datastream.state_descriptors import StateDescriptor
 from millstream.datastream.state_ttl import StateTtlConfig
-from millstream.taskmanager.worker.state.captured import RestoredFile, RestoredState, StateDeclaration
+from millstream.taskmanager.worker.state.capturing.captured import RestoredFile, RestoredState, StateDeclaration
+from millstream.taskmanager.worker.state.capturing.restored_rows import stamped
 from millstream.taskmanager.worker.state.declarations import (
     check_native,
     check_restored,
@@ -23,7 +24,6 @@ from millstream.taskmanager.worker.state.declarations import (
     ttl_config,
     undeclared_warning,
 )
-from millstream.taskmanager.worker.state.restored_rows import stamped
 
 log = logging.getLogger(__name__)
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from millstream.core.records.handover import Handover
 from millstream.datastream.state import ListState, MapState
 from millstream.taskmanager.worker.state.address import AnyAddress
-from millstream.taskmanager.worker.state.captured import StateDeclaration
+from millstream.taskmanager.worker.state.capturing.captured import StateDeclaration
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -9,7 +9,7 @@ from millstream.datastream.functions import MetricGroup, RuntimeContext
 from millstream.datastream.state import KeyedStateStore, State
 from millstream.datastream.state_descriptors import StateDescriptor
 from millstream.datastream.window import Trigger, WindowAssigner
-from millstream.taskmanager.worker.operators.timer_service import OperatorTimers
+from millstream.taskmanager.worker.operators.time.timer_service import OperatorTimers
 from millstream.taskmanager.worker.operators.windows.spaces import WindowSpace
 from millstream.taskmanager.worker.state.adopting import adopting
 from millstream.taskmanager.worker.state.backend import KeyedStateBackend

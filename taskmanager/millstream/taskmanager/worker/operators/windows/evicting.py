@@ -7,7 +7,7 @@ from typing import Any
 from millstream.core.records.batches import MIN_TIMESTAMP
 from millstream.datastream.functions import MetricGroup, RuntimeContext
 from millstream.datastream.window import Evictor, TimestampedValue
-from millstream.taskmanager.worker.operators.timer_service import OperatorTimers
+from millstream.taskmanager.worker.operators.time.timer_service import OperatorTimers
 from millstream.taskmanager.worker.operators.windows.contents import BufferedContents
 
 

@@ -14,7 +14,7 @@ from millstream.datastream.functions import (
     WindowFunction,
 )
 from millstream.datastream.state import KeyedStateStore
-from millstream.taskmanager.worker.operators.timer_service import OperatorTimers
+from millstream.taskmanager.worker.operators.time.timer_service import OperatorTimers
 from millstream.taskmanager.worker.operators.windows.contexts import WindowStates
 
 Fire = Callable[[Any, Any, list[Any]], Iterable[Any] | None]

@@ -20,7 +20,7 @@ from millstream.taskmanager.worker.operators.base import FunctionOperator, Opera
 from millstream.taskmanager.worker.operators.registry import builds
 from millstream.taskmanager.worker.operators.results import Results
 from millstream.taskmanager.worker.operators.setup import OperatorSetup
-from millstream.taskmanager.worker.operators.timer_service import OperatorTimers
+from millstream.taskmanager.worker.operators.time.timer_service import OperatorTimers
 from millstream.taskmanager.worker.operators.windows.aligned import AlignedWindows, aligned_windows
 from millstream.taskmanager.worker.operators.windows.contents import BufferedContents, make_contents
 from millstream.taskmanager.worker.operators.windows.contexts import (

@@ -10,11 +10,11 @@ from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 from millstream.core.snapshot.metadata.model import StateKind
-from millstream.taskmanager.worker.state.arrow_tables import StateRows, stepwise_table
-from millstream.taskmanager.worker.state.captured import StateDeclaration, Work
+from millstream.taskmanager.worker.state.capturing.arrow_tables import StateRows, stepwise_table
+from millstream.taskmanager.worker.state.capturing.captured import StateDeclaration, Work
+from millstream.taskmanager.worker.state.capturing.owned_groups import check_owned
 from millstream.taskmanager.worker.state.expiring import unexpired
 from millstream.taskmanager.worker.state.key_group_index import KeyGroupIndex
-from millstream.taskmanager.worker.state.owned_groups import check_owned
 
 if TYPE_CHECKING:
     import numpy as np

@@ -10,7 +10,7 @@ from millstream.core.records.types import PICKLED, TypeInformation
 from millstream.datastream.state import State
 from millstream.datastream.state_descriptors import ReducingStateDescriptor, StateDescriptor, ValueStateDescriptor
 from millstream.taskmanager.worker.state.address import AnyAddress
-from millstream.taskmanager.worker.state.captured import CapturedKeyedState, StateDeclaration
+from millstream.taskmanager.worker.state.capturing.captured import CapturedKeyedState, StateDeclaration
 from millstream.taskmanager.worker.state.expiring import Expiry
 from millstream.taskmanager.worker.state.heap.table import HeapTable
 from millstream.taskmanager.worker.state.heap.timers import HeapTimers

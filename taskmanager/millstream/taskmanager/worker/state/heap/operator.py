@@ -13,7 +13,11 @@ from millstream.datastream.state import BroadcastState, ListState, OperatorState
 from millstream.datastream.state_descriptors import ListStateDescriptor, MapStateDescriptor, StateDescriptor
 from millstream.taskmanager.worker.state.address import Address
 from millstream.taskmanager.worker.state.adopting import adopting
-from millstream.taskmanager.worker.state.captured import CapturedContents, CapturedOperatorState, RestoredState
+from millstream.taskmanager.worker.state.capturing.captured import (
+    CapturedContents,
+    CapturedOperatorState,
+    RestoredState,
+)
 from millstream.taskmanager.worker.state.declarations import declare_operator
 from millstream.taskmanager.worker.state.heap.lists import HeapListState
 from millstream.taskmanager.worker.state.heap.maps import HeapBroadcastState

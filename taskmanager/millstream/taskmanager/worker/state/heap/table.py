@@ -19,16 +19,16 @@ from millstream.core.records.handover import Handover
 from millstream.core.snapshot.metadata.model import StateKind
 from millstream.core.snapshot.tables.restore import Rows
 from millstream.taskmanager.worker.state.address import AnyAddress
-from millstream.taskmanager.worker.state.captured import RestoredFile, StateDeclaration
+from millstream.taskmanager.worker.state.capturing.captured import RestoredFile, StateDeclaration
+from millstream.taskmanager.worker.state.capturing.dirty import DirtyKeyGroups
+from millstream.taskmanager.worker.state.capturing.restored_rows import owned_rows, refuse_native
 from millstream.taskmanager.worker.state.columns import ColumnAccess
 from millstream.taskmanager.worker.state.declarations import check_namespaces
-from millstream.taskmanager.worker.state.dirty import DirtyKeyGroups
 from millstream.taskmanager.worker.state.expiring import Expiry, unexpired
 from millstream.taskmanager.worker.state.heap.captured import GroupColumn, HeapCapture
 from millstream.taskmanager.worker.state.heap.lists import HeapListState
 from millstream.taskmanager.worker.state.heap.maps import HeapMapState
 from millstream.taskmanager.worker.state.key_group_index import KeyGroupIndex
-from millstream.taskmanager.worker.state.restored_rows import owned_rows, refuse_native
 from millstream.taskmanager.worker.state.table import MISSING
 
 if TYPE_CHECKING:

@@ -18,13 +18,13 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from millstream.core.snapshot.tables.restore import Rows
 from millstream.datastream.state import StateAccessError
 from millstream.taskmanager.worker.state.address import Address
-from millstream.taskmanager.worker.state.arrow_tables import StateRows, stepwise_table
-from millstream.taskmanager.worker.state.captured import RestoredFile, StateDeclaration, Work
+from millstream.taskmanager.worker.state.capturing.arrow_tables import StateRows, stepwise_table
+from millstream.taskmanager.worker.state.capturing.captured import RestoredFile, StateDeclaration, Work
+from millstream.taskmanager.worker.state.capturing.dirty import DirtyKeyGroups
+from millstream.taskmanager.worker.state.capturing.owned_groups import check_owned
+from millstream.taskmanager.worker.state.capturing.restored_rows import owned_rows, refuse_native
 from millstream.taskmanager.worker.state.declarations import check_namespaces
-from millstream.taskmanager.worker.state.dirty import DirtyKeyGroups
 from millstream.taskmanager.worker.state.key_group_index import KeyGroupIndex
-from millstream.taskmanager.worker.state.owned_groups import check_owned
-from millstream.taskmanager.worker.state.restored_rows import owned_rows, refuse_native
 from millstream.taskmanager.worker.state.timers import DueTimers, TimeDomain, Timer
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 from millstream.common.typeinfo import Types
 from millstream.datastream.state import ReducingStateDescriptor
 from millstream.datastream.window.lengths import positive_count
-from millstream.datastream.window.trigger import Trigger, TriggerResult
+from millstream.datastream.window.triggers.trigger import Trigger, TriggerResult
 
 T = TypeVar("T")
 W = TypeVar("W")

@@ -7,9 +7,9 @@ from millstream.core.records.batches import LAST_WATERMARK, Batch, StreamSignal,
 from millstream.core.settings.configuration import Configuration
 from millstream.taskmanager.worker.interruption import TaskInterrupted
 from millstream.taskmanager.worker.operators.base import NO_RECORD, Operator, OperatorError
-from millstream.taskmanager.worker.operators.event_time import INTERVAL, GeneratedWatermarks, Rhythm, Timestamps
 from millstream.taskmanager.worker.operators.registry import builds
 from millstream.taskmanager.worker.operators.setup import OperatorSetup
+from millstream.taskmanager.worker.operators.time.event_time import INTERVAL, GeneratedWatermarks, Rhythm, Timestamps
 
 
 @builds(plan.TimestampsSpec)

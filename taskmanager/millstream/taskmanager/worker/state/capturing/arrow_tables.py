@@ -22,7 +22,7 @@ from millstream.core.snapshot.tables.table import (
     timer_table,
     value_table,
 )
-from millstream.taskmanager.worker.state.captured import StateDeclaration, Work
+from millstream.taskmanager.worker.state.capturing.captured import StateDeclaration, Work
 
 if TYPE_CHECKING:
     import numpy as np

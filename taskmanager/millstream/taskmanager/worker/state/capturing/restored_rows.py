@@ -9,7 +9,7 @@ from typing import NoReturn
 from millstream.core.snapshot.errors import IncompatibleStateError
 from millstream.core.snapshot.metadata.model import TtlSettings
 from millstream.core.snapshot.tables.restore import Rows
-from millstream.taskmanager.worker.state.captured import RestoredFile, StateDeclaration
+from millstream.taskmanager.worker.state.capturing.captured import RestoredFile, StateDeclaration
 from millstream.taskmanager.worker.state.key_group_index import KeyGroupIndex
 
 

@@ -18,7 +18,7 @@ from millstream.taskmanager.worker.operators.processing import ProcessingOperato
 from millstream.taskmanager.worker.operators.record_context import TimerContext
 from millstream.taskmanager.worker.operators.results import Results
 from millstream.taskmanager.worker.operators.setup import OperatorSetup
-from millstream.taskmanager.worker.operators.timer_service import OperatorTimers
+from millstream.taskmanager.worker.operators.time.timer_service import OperatorTimers
 from millstream.taskmanager.worker.state.timers import Timer, TimerQueue, Timers
 
 NAME = "user-timers"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TypeVar
 
-from millstream.datastream.window.trigger import Trigger, TriggerResult
+from millstream.datastream.window.triggers.trigger import Trigger, TriggerResult
 from millstream.datastream.window.windows import GlobalWindow
 
 T = TypeVar("T")

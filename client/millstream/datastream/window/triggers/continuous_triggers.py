@@ -12,7 +12,7 @@ from millstream.common.time import Interval
 from millstream.common.typeinfo import Types
 from millstream.datastream.state import ReducingState, ReducingStateDescriptor
 from millstream.datastream.window.lengths import positive_milliseconds
-from millstream.datastream.window.trigger import Trigger, TriggerResult
+from millstream.datastream.window.triggers.trigger import Trigger, TriggerResult
 from millstream.datastream.window.windows import TimeWindow
 
 T = TypeVar("T")

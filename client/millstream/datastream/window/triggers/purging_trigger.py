@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TypeVar
 
 from millstream.core.errors import InvalidProgramError
-from millstream.datastream.window.trigger import Trigger, TriggerResult
+from millstream.datastream.window.triggers.trigger import Trigger, TriggerResult
 
 T = TypeVar("T")
 W = TypeVar("W")

@@ -14,8 +14,8 @@ from millstream.core.records.conversion import record_batch_to_rows
 from millstream.core.records.types import TypeInformation
 from millstream.datastream.connectors.base import SourceReader
 from millstream.datastream.functions import RuntimeContext
-from millstream.taskmanager.worker.operators.event_time import SplitWatermarks, Timestamps
 from millstream.taskmanager.worker.operators.output import Send
+from millstream.taskmanager.worker.operators.time.event_time import SplitWatermarks, Timestamps
 
 _WHOLE = ""  # what is read by a reader that does not tell its splits apart
 

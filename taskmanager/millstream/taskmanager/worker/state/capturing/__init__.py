@@ -1,0 +1,1 @@
+"""State as checkpoints hold it: captured, as tables, and restored."""
