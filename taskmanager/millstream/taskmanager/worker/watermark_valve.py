@@ -55,7 +55,7 @@ class WatermarkValve:
             return []
         known.is_idle = is_idle
         known.counts = not is_idle and (self._waits or known.timestamp >= self.timestamp)
-        return self._settle() if is_idle else self._wake()
+        return self._settle() if is_idle else [*self._wake(), *self._advance()]
 
     def ended(self, channel: Hashable) -> list[StreamSignal]:
         """Nothing more comes on a channel, so nobody waits for it."""
