@@ -29,7 +29,7 @@ from millstream.datastream.state_descriptors import ListStateDescriptor, MapStat
 from millstream.taskmanager.testing import DEPLOYMENT
 from millstream.taskmanager.worker.checkpointing.capture import CapturedOperator, CapturedTask
 from millstream.taskmanager.worker.checkpointing.writing import SnapshotTarget, write_snapshot
-from millstream.taskmanager.worker.state import arrow_tables
+from millstream.taskmanager.worker.state.capturing import arrow_tables
 from millstream.taskmanager.worker.state.capturing.arrow_tables import StateRows, keyed_table
 from millstream.taskmanager.worker.state.capturing.captured import StateDeclaration
 from millstream.taskmanager.worker.state.heap import HeapKeyedStateBackend, HeapOperatorStateBackend
