@@ -1,9 +1,9 @@
 """The pipeline of `python_pipeline` over ten million records, from `execute_and_collect()` to the last result.
 
 Only sums that are multiples of 500 pass the filter: 136,000 results, which the program gathers in a list. The time is
-taken inside of the programs and includes everything but the start of the interpreter and its imports: starting the
-embedded cluster and the slot workers, and ending them; for Bytewax, running the flow in two processes, each of which
-gathers its own results. Best of two each. Neither has checkpoints on.
+taken inside of the programs, from the call that runs the job to the last result that it gets: with the start of the
+embedded cluster and of the slot workers, without that of the program's own interpreter and its imports. Bytewax runs
+the flow in two processes, each of which gathers its own results. Best of two each. Neither has checkpoints on.
 """
 
 from __future__ import annotations

@@ -22,9 +22,11 @@ def main(records: int, kind: str) -> None:
         .reduce(lambda a, b: (a[0], a[1] + b[1]))
         .filter(lambda pair: pair[1] % 500 == 0)
     )
-    first = time.monotonic_ns()
-    results = list(sums.execute_and_collect("collected pipeline"))
-    last = time.monotonic_ns()
+    results: list[Any] = []
+    first = last = time.monotonic_ns()
+    for result in sums.execute_and_collect("collected pipeline"):
+        results.append(result)
+        last = time.monotonic_ns()
     report("collected", first=first, last=last, count=len(results), values=dict(results))
 
 

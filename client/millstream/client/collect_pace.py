@@ -9,7 +9,7 @@ none come it looks again soon.
 from __future__ import annotations
 
 _LOOK_AGAIN = 0.02  # seconds
-_LONGEST = 0.05
+_LONGEST = 0.1  # Flink's clients ask every 100 ms
 _GROWTH = 0.01
 _MANY = 128 * 1024  # bytes of results in one answer, a sixteenth of what the sink holds
 

@@ -165,7 +165,10 @@ class Session(Generic[S, R]):
         if isinstance(message, Heartbeat):
             self._heartbeat(message)
         elif isinstance(message, Hello):
-            greeted(message)
+            if self.has_begun:
+                self.close(f"{self.peer} greeted twice")
+            else:
+                greeted(message)
         elif self._on_message is not None:
             self._on_message(message)
         else:
