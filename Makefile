@@ -49,7 +49,7 @@ EXAMPLES := full# see tests/thoroughness.py
 OR_NONE := || test $$? -eq 5# what pytest exits with when PYTEST_FLAGS leave no test
 
 tests-without-processes: $(READY)  # a test that starts a process carries the marker `process`, or fails
-	$(BIN)/pytest -m 'not process $(NOT_LONG)' --numprocesses=auto --hypothesis-profile=$(EXAMPLES) $(PYTEST_FLAGS) $(OR_NONE)
+	$(BIN)/pytest -m 'not process $(NOT_LONG)' --numprocesses=auto --dist=worksteal --hypothesis-profile=$(EXAMPLES) $(PYTEST_FLAGS) $(OR_NONE)
 
 tests-with-processes: $(READY)  # two files at a time, as the tests of a file may share a cluster
 	$(BIN)/pytest -m 'process and not alone $(NOT_LONG)' --numprocesses=2 --dist=loadfile $(PYTEST_FLAGS) $(OR_NONE)
