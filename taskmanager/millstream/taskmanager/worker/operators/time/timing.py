@@ -18,11 +18,11 @@ from millstream.taskmanager.worker.operators.processing import ProcessingOperato
 from millstream.taskmanager.worker.operators.record_context import TimerContext
 from millstream.taskmanager.worker.operators.results import Results
 from millstream.taskmanager.worker.operators.setup import OperatorSetup
+from millstream.taskmanager.worker.operators.time.machine_clock import fire_due
 from millstream.taskmanager.worker.operators.time.timer_service import OperatorTimers
 from millstream.taskmanager.worker.state.timers import Timer, TimerQueue, Timers
 
 NAME = "user-timers"
-_LONGEST_WAIT = 1.0  # seconds: the machine's clock may be set, so it is looked at again after this
 
 
 class TimingOperator(ProcessingOperator):
@@ -62,13 +62,7 @@ class TimingOperator(ProcessingOperator):
         if self._timers is None:
             return None
         queue = self._timers.processing
-        upcoming = queue.next_timestamp()
-        if upcoming is not None and upcoming <= self._clock.now_ms():
-            self._fire(queue, self._clock.now_ms(), TimeDomain.PROCESSING_TIME)
-            upcoming = queue.next_timestamp()
-        if upcoming is None:
-            return None
-        return now + min(max(0, upcoming - self._clock.now_ms()) / 1000, _LONGEST_WAIT)
+        return fire_due(queue, self._clock, now, lambda until: self._fire(queue, until, TimeDomain.PROCESSING_TIME))
 
     def _fire(self, queue: TimerQueue, until: int, domain: TimeDomain) -> None:
         assert self.keyed_state is not None, "timers are keyed state"

@@ -67,8 +67,7 @@ class MergingWindows:
         for merged, parts in groups:
             if new in parts:
                 result, merged_new = merged, True
-            known = [window for window in parts if window != new or window in self._state_of]
-            known = [window for window in known if window in self._state_of]
+            known = [window for window in parts if window in self._state_of]
             if not known:
                 continue
             kept = self._state_of[known[0]]

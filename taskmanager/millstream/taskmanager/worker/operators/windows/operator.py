@@ -20,6 +20,7 @@ from millstream.taskmanager.worker.operators.base import FunctionOperator, Opera
 from millstream.taskmanager.worker.operators.registry import builds
 from millstream.taskmanager.worker.operators.results import Results
 from millstream.taskmanager.worker.operators.setup import OperatorSetup
+from millstream.taskmanager.worker.operators.time.machine_clock import fire_due
 from millstream.taskmanager.worker.operators.time.timer_service import OperatorTimers
 from millstream.taskmanager.worker.operators.windows.aligned import AlignedWindows, aligned_windows
 from millstream.taskmanager.worker.operators.windows.contents import BufferedContents, make_contents
@@ -38,7 +39,6 @@ from millstream.taskmanager.worker.state.timers import Timer, TimerQueue
 
 TIMERS = "window-timers"
 LATE = "numLateRecordsDropped"
-_LONGEST_WAIT = 1.0  # seconds: the machine's clock may be set, so it is looked at again after this
 
 
 @builds(WindowSpec)
@@ -167,13 +167,7 @@ class WindowOperator(FunctionOperator):
     def on_time(self, now: float) -> float | None:
         """Fires what the machine's clock has come to."""
         queue = self._timers.processing
-        upcoming = queue.next_timestamp()
-        if upcoming is not None and upcoming <= self._clock.now_ms():
-            self._fire_timers(queue, self._clock.now_ms(), event_time=False)
-            upcoming = queue.next_timestamp()
-        if upcoming is None:
-            return None
-        return now + min(max(0, upcoming - self._clock.now_ms()) / 1000, _LONGEST_WAIT)
+        return fire_due(queue, self._clock, now, lambda until: self._fire_timers(queue, until, event_time=False))
 
     def _fire_timers(self, queue: TimerQueue, until: int, event_time: bool) -> None:
         timer: Timer | None = None

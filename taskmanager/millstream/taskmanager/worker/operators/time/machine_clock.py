@@ -1,0 +1,24 @@
+"""When timers that follow the machine's clock fire, and when an operator has to look at that clock again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from millstream.core.clock import Clock
+from millstream.taskmanager.worker.state.timers import TimerQueue
+
+_LONGEST_WAIT = 1.0  # seconds: the machine's clock may be set, so it is looked at again after this
+
+
+def fire_due(queue: TimerQueue, clock: Clock, now: float, fire: Callable[[int], None]) -> float | None:
+    """Calls `fire` with the machine's time if a timer is due by then; answers when to call this again, if at all.
+
+    `now`, and the answer, are times of the monotonic clock, as in `Operator.on_time`.
+    """
+    upcoming = queue.next_timestamp()
+    if upcoming is not None and upcoming <= clock.now_ms():
+        fire(clock.now_ms())
+        upcoming = queue.next_timestamp()
+    if upcoming is None:
+        return None
+    return now + min(max(0, upcoming - clock.now_ms()) / 1000, _LONGEST_WAIT)
