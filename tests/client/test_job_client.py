@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import grpc
 import pytest
+from msgspec.structs import replace
 
 from millstream.client.job_client import ClusterJobClient
 from millstream.client.loop_thread import LoopThread

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import dataclasses
 import typing
 from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import Enum
 from random import Random
 from types import NoneType
 from typing import Any
 
 import pytest
+from msgspec import Struct, StructMeta
 
 from millstream.core.jobs.failures import TaskFailure
 from millstream.core.messages.resource_manager import Requirement, ShutDown, TaskManagerCommand
@@ -40,10 +39,9 @@ def any_value(hint: Any, random: Random, depth: int = 0) -> Any:
         return None
     if isinstance(hint, type) and issubclass(hint, Enum):
         return random.choice(list(hint))
-    if dataclasses.is_dataclass(hint):
+    if isinstance(hint, StructMeta):
         hints = typing.get_type_hints(hint)
-        fields = dataclasses.fields(hint)
-        return hint(**{field.name: any_value(hints[field.name], random, depth + 1) for field in fields})  # type: ignore[operator]
+        return hint(**{name: any_value(hints[name], random, depth + 1) for name in hint.__struct_fields__})
     number = random.randint(0, max(0, 3 - depth))
     match typing.get_origin(hint), typing.get_args(hint):
         case (origin, (inner, *_)) if origin in (tuple, frozenset):
@@ -120,13 +118,11 @@ def test_a_value_that_is_new_to_this_process_is_refused() -> None:
         wire.from_bytes(message.SerializeToString())
 
 
-@dataclass(frozen=True, slots=True)
-class Lacking:
+class Lacking(Struct, frozen=True):
     job_id: str
 
 
-@dataclass(frozen=True, slots=True)
-class Misshapen:
+class Misshapen(Struct, frozen=True):
     job_id: tuple[str, ...]
     slots: int
 

@@ -6,13 +6,13 @@ import asyncio
 import gc
 import hashlib
 import os
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import grpc
 import pytest
 from dispatcher_fixtures import DEADLINE, client, configuration, eventually, graph, job_manager, running
+from msgspec.structs import replace
 
 from millstream.core.environments.artifacts import ArtifactError, download_artifact, upload_artifact
 from millstream.core.errors import MillstreamError

@@ -7,7 +7,6 @@ import http.client
 import pickle
 import shutil
 import ssl
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +25,7 @@ from dispatcher_fixtures import (
     job_manager,
     running,
 )
+from msgspec.structs import replace
 
 from millstream.cli.rest import RestClient
 from millstream.core.errors import MillstreamError

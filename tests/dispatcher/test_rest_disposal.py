@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import grpc
 import pytest
 from dispatcher_fixtures import Checked, Http, client, configuration, eventually, graph, running
+from msgspec.structs import replace
 
 from millstream.core.jobs.ids import JobId, OperatorId, new_id
 from millstream.core.messages.dispatcher import JobRequest, SubmitJobRequest

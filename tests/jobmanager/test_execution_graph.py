@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from job_graphs import edge, job, pipeline, vertex
+from msgspec.structs import replace
 from thoroughness import cases
 
 from millstream.core.jobs.graph import Artifact, ArtifactKind, JobGraph

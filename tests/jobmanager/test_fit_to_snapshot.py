@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 from job_graphs import pipeline
+from msgspec.structs import replace
 
 from millstream.core.jobs.graph import JobGraph
 from millstream.core.jobs.ids import JobId, OperatorId

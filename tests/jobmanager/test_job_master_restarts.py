@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any, TypeVar
 
 import pytest
 from job_driver import JobDriver
 from job_graphs import edge, job, pipeline, vertex
+from msgspec.structs import replace
 
 from millstream.core.jobs.failure_kinds import WorkerEnd
 from millstream.core.jobs.failures import TaskFailure

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 from job_graphs import ANY, edge, job, vertex
+from msgspec.structs import replace
 
 from millstream.core.jobs.graph import OperatorInfo
 from millstream.core.jobs.ids import AttemptId, JobId, OperatorId, VertexId

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from fake_cluster import Cluster, FakeTaskManager, Task, run
 from job_graphs import pipeline
+from msgspec.structs import replace
 
 from millstream.core.jobs.failure_kinds import DeclineReason
 from millstream.core.jobs.failures import TaskFailure

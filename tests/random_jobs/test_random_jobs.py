@@ -20,7 +20,6 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +29,7 @@ import pytest
 import random_oracle
 import random_plans
 import random_program
+from msgspec.structs import replace
 from random_runs import Event, Leg, legs
 from system import DEADLINE, ENDED, Cluster, running_cluster, wait_until
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 from worker_rig import RowsSource, WorkerRig, chain
 
 from millstream.core.jobs import plan

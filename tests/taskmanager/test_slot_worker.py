@@ -5,10 +5,10 @@ from __future__ import annotations
 import pickle
 import threading
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from typing import Any, ClassVar
 
 import pytest
+from msgspec.structs import replace
 from worker_rig import (
     ALLOCATION,
     READERS,

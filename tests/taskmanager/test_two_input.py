@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from itertools import groupby
 from typing import Any
 
 import pyarrow as pa
 import pytest
+from msgspec.structs import replace
 from worker_rig import WRITTEN, NamedSink, RowsSource, WorkerRig, chain, local_pair
 
 from millstream.core.jobs import plan

@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
 from itertools import count
 from urllib.parse import quote
+
+from msgspec import Struct, field
 
 from millstream.cli.rest import RestClient, RestError
 from millstream.core.errors import MillstreamError
@@ -19,8 +20,7 @@ _POLLS_TO_LIST = 4
 _TAIL = 256
 
 
-@dataclass(slots=True)
-class LogSource:
+class LogSource(Struct):
     """A file of a service, and how far it was read.
 
     `tail` is what stands right before that, by which it is known again when another file has got its name; `part` is

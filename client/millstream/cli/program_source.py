@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import os
 import zipfile
-from dataclasses import dataclass
 from pathlib import Path
 
 import click
+from msgspec import Struct
 
 from millstream.core.errors import InvalidProgramError
 from millstream.core.jobs.graph import ArtifactKind
 from millstream.core.settings.configuration import Configuration
 
 
-@dataclass(frozen=True, slots=True)
-class ArtifactFile:
+class ArtifactFile(Struct, frozen=True):
     """A local file and what the job's environment does with it. `name` may differ from the file's."""
 
     path: Path
@@ -23,8 +22,7 @@ class ArtifactFile:
     name: str
 
 
-@dataclass(frozen=True, slots=True)
-class ProgramSource:
+class ProgramSource(Struct, frozen=True):
     """The arguments of `millstream.client.program` before the program's own, and the files."""
 
     selector: tuple[str, str]
@@ -37,8 +35,7 @@ class ProgramSource:
         return self.selector[0] == "--module"
 
 
-@dataclass(frozen=True, slots=True)
-class ProgramOptions:
+class ProgramOptions(Struct, frozen=True):
     """The options of `run` and `info` as they were given."""
 
     entry: str | None

@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 import grpc
+from msgspec.structs import replace
 
 from millstream.client.embedded import EmbeddedCluster
 from millstream.client.job_client import ClusterJobClient

@@ -6,9 +6,10 @@ import contextlib
 import os
 import stat
 from collections import deque
-from dataclasses import dataclass
 from itertools import accumulate, islice
 from pathlib import Path
+
+from msgspec import Struct
 
 from millstream.client.ignore_rules import IgnoreRules
 from millstream.core.errors import MillstreamError
@@ -22,8 +23,7 @@ class FolderTooLargeError(MillstreamError):
     """The folder is not one program's."""
 
 
-@dataclass(frozen=True, slots=True)
-class FoundFiles:
+class FoundFiles(Struct, frozen=True):
     """Paths relative to the folder, in order, and those left out for their size, with it."""
 
     paths: tuple[str, ...]

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 DEFAULTS = (
     ".*",  # hidden files hold settings, caches and secrets
@@ -19,8 +20,7 @@ DEFAULTS = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class _Rule:
+class _Rule(Struct, frozen=True):
     pattern: re.Pattern[str]
     folders_only: bool
     leaves_out: bool

@@ -15,9 +15,10 @@ import sys
 import tempfile
 import zipfile
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
+
+from msgspec.structs import replace
 
 from millstream.client.folder_scan import FolderTooLargeError, FoundFiles, scan
 from millstream.core.errors import InvalidProgramError

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Callable, Iterator
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from millstream.core.clock import SystemClock
 from millstream.core.jobs import plan

@@ -10,8 +10,10 @@ import itertools
 import json
 import os
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from millstream.common.configuration import Configuration
 from millstream.common.execution_config import ExecutionConfig
@@ -51,8 +53,7 @@ from millstream.datastream.runtime_execution_mode import RuntimeExecutionMode
 DEFAULT_JOB_NAME = "Millstream Streaming Job"
 
 
-@dataclass(frozen=True, slots=True)
-class GeneratedJob:
+class GeneratedJob(Struct, frozen=True):
     """A job, the stream graph behind it, and the local files that it needs, by their sha256."""
 
     graph: JobGraph

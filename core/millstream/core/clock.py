@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
 from typing import Protocol
+
+from msgspec import Struct
 
 
 class Clock(Protocol):
@@ -17,8 +18,7 @@ class Clock(Protocol):
         """Seconds that never go back; only differences mean anything."""
 
 
-@dataclass(frozen=True, slots=True)
-class Instant:
+class Instant(Struct, frozen=True):
     """One moment on both clocks, for machines that keep dates and deadlines.
 
     The wall clock may be set at any time, so only `steady_ms` is compared with other readings of the same process.

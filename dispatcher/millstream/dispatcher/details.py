@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from millstream.core.jobs.details import JobDetails, SubtaskStatus, VertexStatus
 from millstream.core.jobs.failures import TaskFailure

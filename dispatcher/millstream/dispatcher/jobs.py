@@ -13,9 +13,10 @@ Rules:
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from enum import Enum
 from typing import NewType, assert_never
+
+from msgspec import Struct, field
 
 from millstream.core.jobs.ids import JobId, JobManagerId
 from millstream.core.jobs.states import JobStatus
@@ -31,22 +32,19 @@ class Phase(Enum):
     ENDED = "ended"
 
 
-@dataclass(frozen=True, slots=True)
-class Submitted:
+class Submitted(Struct, frozen=True):
     """A client submitted a job under a new id."""
 
     job_id: JobId
 
 
-@dataclass(frozen=True, slots=True)
-class CancelRequested:
+class CancelRequested(Struct, frozen=True):
     """A client wants a job cancelled."""
 
     job_id: JobId
 
 
-@dataclass(frozen=True, slots=True)
-class ManagerRegistered:
+class ManagerRegistered(Struct, frozen=True):
     """A job manager opened a session and said what it is running."""
 
     manager: JobManagerId
@@ -54,8 +52,7 @@ class ManagerRegistered:
     jobs: Mapping[JobId, JobStatus]
 
 
-@dataclass(frozen=True, slots=True)
-class ManagerDisconnected:
+class ManagerDisconnected(Struct, frozen=True):
     """A session ended."""
 
     manager: JobManagerId
@@ -63,8 +60,7 @@ class ManagerDisconnected:
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class JobReported:
+class JobReported(Struct, frozen=True):
     """A job manager reported the state of a job over its session."""
 
     session: SessionId
@@ -72,55 +68,48 @@ class JobReported:
     status: JobStatus
 
 
-@dataclass(frozen=True, slots=True)
-class TimePassed:
+class TimePassed(Struct, frozen=True):
     """The deadline that `next_deadline` named may have come."""
 
 
 Event = Submitted | CancelRequested | ManagerRegistered | ManagerDisconnected | JobReported | TimePassed
 
 
-@dataclass(frozen=True, slots=True)
-class StartJob:
+class StartJob(Struct, frozen=True):
     """Tell the job manager to run the job."""
 
     session: SessionId
     job_id: JobId
 
 
-@dataclass(frozen=True, slots=True)
-class CancelJob:
+class CancelJob(Struct, frozen=True):
     """Tell the job manager to cancel the job."""
 
     session: SessionId
     job_id: JobId
 
 
-@dataclass(frozen=True, slots=True)
-class AbandonJob:
+class AbandonJob(Struct, frozen=True):
     """Tell the job manager to stop the job and to keep what it has stored."""
 
     session: SessionId
     job_id: JobId
 
 
-@dataclass(frozen=True, slots=True)
-class ForgetJob:
+class ForgetJob(Struct, frozen=True):
     """Tell the job manager that the job's end is recorded."""
 
     session: SessionId
     job_id: JobId
 
 
-@dataclass(frozen=True, slots=True)
-class RecordReport:
+class RecordReport(Struct, frozen=True):
     """What was just reported about the job is what is known about it now."""
 
     job_id: JobId
 
 
-@dataclass(frozen=True, slots=True)
-class EndJob:
+class EndJob(Struct, frozen=True):
     """The job ends by the dispatcher's own decision, not by a report."""
 
     job_id: JobId
@@ -128,16 +117,14 @@ class EndJob:
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class JobOutOfTouch:
+class JobOutOfTouch(Struct, frozen=True):
     """Its job manager is disconnected; the job fails unless that is back within so many seconds."""
 
     job_id: JobId
     grace: float
 
 
-@dataclass(frozen=True, slots=True)
-class DropJob:
+class DropJob(Struct, frozen=True):
     """The ended job is no longer remembered."""
 
     job_id: JobId
@@ -146,8 +133,7 @@ class DropJob:
 Effect = StartJob | CancelJob | AbandonJob | ForgetJob | RecordReport | EndJob | JobOutOfTouch | DropJob
 
 
-@dataclass(slots=True)
-class _Job:
+class _Job(Struct):
     phase: Phase = Phase.QUEUED
     manager: JobManagerId | None = None
     status: JobStatus = JobStatus.INITIALIZING
@@ -155,8 +141,7 @@ class _Job:
     cancel_requested: bool = False
 
 
-@dataclass(slots=True)
-class _Manager:
+class _Manager(Struct):
     session: SessionId | None
     lost_at: float = 0.0
     reason: str = ""

@@ -10,9 +10,11 @@ import contextlib
 import itertools
 import logging
 from collections.abc import AsyncGenerator, Mapping
-from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import assert_never
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from millstream.core.clock import Clock
 from millstream.core.errors import MillstreamError, UnreachableError
@@ -51,8 +53,7 @@ class JobEndedError(MillstreamError):
     """What is asked of a job cannot be done any more: it has ended."""
 
 
-@dataclass(slots=True)
-class _Record:
+class _Record(Struct):
     details: JobDetails
     changed_ms: int
     graph: StoredGraph | None = None  # until a job manager has taken the job: it may hold whole collections

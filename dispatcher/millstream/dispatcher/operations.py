@@ -8,8 +8,9 @@ Rules:
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
+
+from msgspec import Struct
 
 from millstream.core.errors import MillstreamError
 
@@ -22,8 +23,7 @@ class OperationKind(Enum):
     DISPOSAL = "savepoint disposal"
 
 
-@dataclass(frozen=True, slots=True)
-class OperationKey:
+class OperationKey(Struct, frozen=True):
     """One operation. `job_id` is empty when it is no job's."""
 
     kind: OperationKind
@@ -31,8 +31,7 @@ class OperationKey:
     trigger_id: str
 
 
-@dataclass(frozen=True, slots=True)
-class Outcome:
+class Outcome(Struct, frozen=True):
     """How an operation ended: well when there is no failure, and then a snapshot has its id and its location."""
 
     failure: str = ""

@@ -13,8 +13,10 @@ import logging
 import os
 import subprocess
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from millstream.core.environments.environment_use import in_use
 from millstream.core.environments.environments import Environment, EnvironmentCache
@@ -46,8 +48,7 @@ class ProgramFailedError(MillstreamError):
         self.traceback = traceback
 
 
-@dataclass(frozen=True, slots=True)
-class ProgramCall:
+class ProgramCall(Struct, frozen=True):
     """What to run of a wheel, and how."""
 
     wheel: UploadedWheel
@@ -56,8 +57,7 @@ class ProgramCall:
     options: tuple[tuple[str, str], ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class SubmittedJobs:
+class SubmittedJobs(Struct, frozen=True):
     """What a program has submitted, one job at least, and what went wrong besides."""
 
     job_ids: tuple[str, ...]

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Generic, TypeVar
+
+from msgspec import Struct
 
 from millstream.dispatcher.jobs import SessionId
 
@@ -16,8 +17,7 @@ class SessionEndedError(Exception):
     """The job manager went away before it answered."""
 
 
-@dataclass(eq=False, slots=True)
-class _Asked(Generic[AnswerT]):
+class _Asked(Generic[AnswerT], Struct, eq=False):
     session: SessionId
     future: asyncio.Future[AnswerT]
     waiting: int = 0

@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import re
 import uuid
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from millstream.core.environments.artifacts import PARTIAL, WheelInfo, WheelTooLargeError, validate_wheel
 from millstream.core.environments.unpacking import UnpackLimits
@@ -22,8 +23,7 @@ class UnknownWheelError(MillstreamError):
     """No uploaded wheel has this id."""
 
 
-@dataclass(frozen=True, slots=True)
-class UploadedWheel:
+class UploadedWheel(Struct, frozen=True):
     """A wheel that was found valid when it came."""
 
     id: str

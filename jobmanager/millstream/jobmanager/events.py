@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from millstream.core.jobs.failure_kinds import WorkerEnd
 from millstream.core.jobs.failures import TaskFailure
@@ -15,8 +16,7 @@ from millstream.jobmanager.execution_graph import TaskRestore
 from millstream.jobmanager.failover.topology import Subtask
 
 
-@dataclass(frozen=True, slots=True)
-class SlotOffered:
+class SlotOffered(Struct, frozen=True):
     """A task manager has a slot for the job."""
 
     allocation_id: AllocationId
@@ -24,8 +24,7 @@ class SlotOffered:
     host: str
 
 
-@dataclass(frozen=True, slots=True)
-class SlotSupply:
+class SlotSupply(Struct, frozen=True):
     """The slots of the whole cluster: those that no job holds, all, and those that may still be started."""
 
     free: int
@@ -37,56 +36,48 @@ class SlotSupply:
         return f"{self.free} free of {self.total} in the cluster{more}"
 
 
-@dataclass(frozen=True, slots=True)
-class NotEnoughSlots:
+class NotEnoughSlots(Struct, frozen=True):
     """The resource manager cannot give what was declared, at this moment."""
 
     available: int
     supply: SlotSupply | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class SlotsReclaimed:
+class SlotsReclaimed(Struct, frozen=True):
     """The slots that the job holds while it waits for more would be enough for another."""
 
 
-@dataclass(frozen=True, slots=True)
-class Suspended:
+class Suspended(Struct, frozen=True):
     """The job manager may not act for the dispatcher any more: nothing of the job may run."""
 
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class Resumed:
+class Resumed(Struct, frozen=True):
     """The job manager may act again."""
 
 
-@dataclass(frozen=True, slots=True)
-class Abandoned:
+class Abandoned(Struct, frozen=True):
     """To users the job has ended: it ends, and keeps what it has stored."""
 
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class WorkerProgressed:
+class WorkerProgressed(Struct, frozen=True):
     """An environment is being made: a slot worker's, or with an empty allocation, the enumerator process's."""
 
     allocation_id: AllocationId
     message: str
 
 
-@dataclass(frozen=True, slots=True)
-class WorkerReadied:
+class WorkerReadied(Struct, frozen=True):
     """A slot worker listens at its address."""
 
     allocation_id: AllocationId
     data_address: str
 
 
-@dataclass(frozen=True, slots=True)
-class WorkerLost:
+class WorkerLost(Struct, frozen=True):
     """A slot worker died or could not be started, or was put down because its tasks did not cancel in time."""
 
     allocation_id: AllocationId
@@ -94,54 +85,46 @@ class WorkerLost:
     end: WorkerEnd = WorkerEnd.LOST
 
 
-@dataclass(frozen=True, slots=True)
-class TaskManagerLost:
+class TaskManagerLost(Struct, frozen=True):
     """A task manager's session ended."""
 
     task_manager: TaskManagerId
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class TaskChanged:
+class TaskChanged(Struct, frozen=True):
     """A task reports its state."""
 
     update: TaskUpdate
 
 
-@dataclass(frozen=True, slots=True)
-class MetricsReported:
+class MetricsReported(Struct, frozen=True):
     """Tasks report their metrics."""
 
     report: TaskMetricsReport
 
 
-@dataclass(frozen=True, slots=True)
-class CancelRequested:
+class CancelRequested(Struct, frozen=True):
     """The user wants the job to end."""
 
 
-@dataclass(frozen=True, slots=True)
-class EnumeratorsReadied:
+class EnumeratorsReadied(Struct, frozen=True):
     """The enumerator process runs the sources' enumerators."""
 
 
-@dataclass(frozen=True, slots=True)
-class EnumeratorsFailed:
+class EnumeratorsFailed(Struct, frozen=True):
     """An enumerator raised, or the enumerator process died."""
 
     failure: TaskFailure
 
 
-@dataclass(frozen=True, slots=True)
-class JobFailed:
+class JobFailed(Struct, frozen=True):
     """Something that is no task's fault alone went wrong: all of the job fails, or restarts."""
 
     failure: TaskFailure
 
 
-@dataclass(frozen=True, slots=True)
-class Restored:
+class Restored(Struct, frozen=True):
     """Answers `Restore`: what the subtasks restore from, and the enumerators are where they were then."""
 
     restart: int
@@ -149,8 +132,7 @@ class Restored:
     graph: JobGraph | None = None  # the job with what it takes over from the snapshot that it starts from
 
 
-@dataclass(frozen=True, slots=True)
-class RestoreFailed:
+class RestoreFailed(Struct, frozen=True):
     """Answers `Restore`: the checkpoint cannot be read. With `final`, trying again would not help."""
 
     restart: int
@@ -158,15 +140,13 @@ class RestoreFailed:
     final: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class CheckpointCompleted:
+class CheckpointCompleted(Struct, frozen=True):
     """A checkpoint that tasks can be restored from is complete; the records that attempts had taken before it."""
 
     records: Mapping[AttemptId, int]
 
 
-@dataclass(frozen=True, slots=True)
-class Tick:
+class Tick(Struct, frozen=True):
     """Time passed."""
 
 
@@ -194,15 +174,13 @@ Event = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class DeclareSlots:
+class DeclareSlots(Struct, frozen=True):
     """Tell the resource manager how many slots the job wants in all."""
 
     slots: int
 
 
-@dataclass(frozen=True, slots=True)
-class AnswerOffer:
+class AnswerOffer(Struct, frozen=True):
     """Take a slot, or not."""
 
     allocation_id: AllocationId
@@ -210,26 +188,22 @@ class AnswerOffer:
     accepted: bool
 
 
-@dataclass(frozen=True, slots=True)
-class StopEnumerators:
+class StopEnumerators(Struct, frozen=True):
     """End the enumerator process; another will be wanted before anything runs again."""
 
 
-@dataclass(frozen=True, slots=True)
-class StartEnumerators:
+class StartEnumerators(Struct, frozen=True):
     """Start the process for the sources' enumerators."""
 
 
-@dataclass(frozen=True, slots=True)
-class StartWorker:
+class StartWorker(Struct, frozen=True):
     """Have the slot's worker started in the job's environment."""
 
     allocation_id: AllocationId
     task_manager: TaskManagerId
 
 
-@dataclass(frozen=True, slots=True)
-class Deploy:
+class Deploy(Struct, frozen=True):
     """Have tasks run in a slot."""
 
     allocation_id: AllocationId
@@ -237,8 +211,7 @@ class Deploy:
     tasks: tuple[TaskDeployment, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class CancelTasks:
+class CancelTasks(Struct, frozen=True):
     """Have tasks cancelled."""
 
     allocation_id: AllocationId
@@ -246,8 +219,7 @@ class CancelTasks:
     attempts: tuple[AttemptId, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class FreeSlot:
+class FreeSlot(Struct, frozen=True):
     """Give a slot back."""
 
     allocation_id: AllocationId
@@ -255,16 +227,14 @@ class FreeSlot:
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class RollBack:
+class RollBack(Struct, frozen=True):
     """These subtasks failed or are being cancelled for a restart: checkpoints under way cannot complete."""
 
     subtasks: frozenset[Subtask]
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class Restore:
+class Restore(Struct, frozen=True):
     """Bring the sources' enumerators back to the last checkpoint, and find what these subtasks restore from.
 
     None of the subtasks runs. With `start_enumerators`, there is no enumerator process, or it failed: a new one is
@@ -277,20 +247,17 @@ class Restore:
     start_enumerators: bool
 
 
-@dataclass(frozen=True, slots=True)
-class WakeUpAt:
+class WakeUpAt(Struct, frozen=True):
     """A `Tick` is due at this time, on the steady clock."""
 
     at_ms: int
 
 
-@dataclass(frozen=True, slots=True)
-class ReportDetails:
+class ReportDetails(Struct, frozen=True):
     """The job's state, message or failures changed."""
 
 
-@dataclass(frozen=True, slots=True)
-class JobEnded:
+class JobEnded(Struct, frozen=True):
     """The job reached its terminal state; everything that it held has been given back."""
 
 

@@ -6,7 +6,8 @@ Pure data with checked transitions; `millstream.jobmanager.job_master` decides w
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from millstream.core.jobs.details import Accumulator, TaskMetrics
 from millstream.core.jobs.graph import JobGraph, JobVertex
@@ -23,16 +24,14 @@ from millstream.core.messages.deployment import (
 from millstream.jobmanager.failover.topology import Subtask
 
 
-@dataclass(frozen=True, slots=True)
-class SlotKey:
+class SlotKey(Struct, frozen=True):
     """A slice of the job: the i-th subtasks of all vertices of one slot sharing group."""
 
     group: str
     index: int
 
 
-@dataclass(slots=True)
-class Slot:
+class Slot(Struct):
     """A slot that the job holds."""
 
     allocation_id: AllocationId
@@ -46,8 +45,7 @@ class Slot:
         self.data_address, self.worker_started = "", False
 
 
-@dataclass(frozen=True, slots=True)
-class TaskRestore:
+class TaskRestore(Struct, frozen=True):
     """What a subtask restores from: JSON of its operators' states, and the folder of the snapshot.
 
     `failed_savepoints` left transactions behind that no snapshot holds.
@@ -64,8 +62,7 @@ DEPLOYED = frozenset(
 )
 
 
-@dataclass(slots=True)
-class Execution:
+class Execution(Struct):
     """One attempt of one subtask."""
 
     vertex: JobVertex

@@ -19,9 +19,10 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
-from dataclasses import replace
 from functools import partial
 from typing import Protocol, assert_never
+
+from msgspec.structs import replace
 
 from millstream.core.clock import Clock, Instant
 from millstream.core.errors import MillstreamError, UnrecoverableError

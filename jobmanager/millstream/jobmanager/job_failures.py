@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from millstream.core.jobs.failure_kinds import FailureKind, WorkerEnd
 from millstream.core.jobs.failures import TaskFailure

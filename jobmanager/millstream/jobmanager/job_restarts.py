@@ -6,7 +6,9 @@ Failures while a restart is waiting add to it: it takes in their regions, and co
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from millstream.core.jobs.failures import TaskFailure
 from millstream.core.logs import tracebacks
@@ -22,8 +24,7 @@ _FINAL = "the job was not restarted: trying again would not help"
 _RECORD_IN_REASON = 200
 
 
-@dataclass(frozen=True, slots=True)
-class PendingRestart:
+class PendingRestart(Struct, frozen=True):
     """Subtasks that are being cancelled, to run again at a time of the steady clock; the number counts restarts."""
 
     subtasks: frozenset[Subtask]

@@ -9,9 +9,10 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Mapping
-from dataclasses import replace
 from random import Random
 from typing import Protocol, assert_never
+
+from msgspec.structs import replace
 
 from millstream.core.clock import Clock, Instant
 from millstream.core.errors import MillstreamError

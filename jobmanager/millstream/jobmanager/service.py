@@ -9,10 +9,10 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, assert_never
 
 import grpc
+from msgspec import Struct
 
 from millstream.core.clock import Clock, SystemClock
 from millstream.core.errors import MillstreamError, UnreachableError
@@ -58,8 +58,7 @@ _TICK = 0.2
 _NOT_COLLECTING = "the collecting task is not running"
 
 
-@dataclass(frozen=True, slots=True)
-class _TaskManager:
+class _TaskManager(Struct, frozen=True):
     """One that is connected."""
 
     session: TaskManagerSession

@@ -10,7 +10,9 @@ from __future__ import annotations
 import base64
 import binascii
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from millstream.core.jobs.graph import JobGraph, JobVertex, OperatorInfo
 from millstream.core.jobs.ids import OperatorId, VertexId
@@ -27,8 +29,7 @@ from millstream.jobmanager.checkpoints.model import CheckpointContent
 from millstream.jobmanager.failover.topology import Subtask
 
 
-@dataclass(frozen=True, slots=True)
-class AcknowledgedState:
+class AcknowledgedState(Struct, frozen=True):
     """The handles that one task acknowledged: opaque to the coordinator."""
 
     operators: tuple[OperatorSnapshot, ...]

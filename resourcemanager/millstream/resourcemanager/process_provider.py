@@ -15,9 +15,10 @@ import re
 import signal
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
+
+from msgspec import Struct
 
 from millstream.core.files.directories import for_user_only, work_directory
 from millstream.core.jobs.ids import new_id
@@ -39,8 +40,7 @@ class _Phase(Enum):
     ENDING = "ending"
 
 
-@dataclass(slots=True)
-class _Started:
+class _Started(Struct):
     token: str
     record: ProcessRecord
     record_path: Path

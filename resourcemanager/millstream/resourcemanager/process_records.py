@@ -10,14 +10,15 @@ import contextlib
 import json
 import os
 import signal
-from dataclasses import asdict, dataclass, field
 from pathlib import Path
+
+from msgspec import Struct, field
+from msgspec.structs import asdict
 
 from millstream.core.files.directories import for_user_only, make_private
 
 
-@dataclass(frozen=True, slots=True)
-class ProcessRecord:
+class ProcessRecord(Struct, frozen=True):
     """One started process: the service that it runs, who it is, and what its starter wants to remember of it."""
 
     service: str

@@ -9,10 +9,10 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from typing import Any, assert_never
 
 import grpc
+from msgspec import Struct
 
 from millstream.core.clock import Clock, SystemClock
 from millstream.core.errors import MillstreamError
@@ -80,8 +80,7 @@ class _HeardStream:
         await self._context.write(message)
 
 
-@dataclass(frozen=True, slots=True)
-class _TaskManager:
+class _TaskManager(Struct, frozen=True):
     session: TaskManagerSession
     stream: _HeardStream
     registration: msg.RegisterTaskManager

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from millstream.core.jobs.ids import AllocationId, JobId, JobManagerId, TaskManagerId
 
 
-@dataclass(frozen=True, slots=True)
-class SlotReport:
+class SlotReport(Struct, frozen=True):
     """One slot as its task manager sees it. A free slot has neither an allocation nor a job."""
 
     index: int
@@ -16,16 +15,14 @@ class SlotReport:
     job_id: JobId | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class SlotRequirement:
+class SlotRequirement(Struct, frozen=True):
     """The number of slots that a job wants in all. 0 ends the requirement."""
 
     job_id: JobId
     slots: int
 
 
-@dataclass(frozen=True, slots=True)
-class TaskManagerRegistered:
+class TaskManagerRegistered(Struct, frozen=True):
     """A session with a task manager began. Its report holds all its slots, and is the truth about them."""
 
     task_manager_id: TaskManagerId
@@ -33,31 +30,27 @@ class TaskManagerRegistered:
     provided: bool = False  # started by the resource provider, so to be released when idle
 
 
-@dataclass(frozen=True, slots=True)
-class TaskManagerLost:
+class TaskManagerLost(Struct, frozen=True):
     """The session with a task manager ended."""
 
     task_manager_id: TaskManagerId
 
 
-@dataclass(frozen=True, slots=True)
-class SlotsReported:
+class SlotsReported(Struct, frozen=True):
     """Slots changed hands. May have been sent before an allocation that is on its way arrived."""
 
     task_manager_id: TaskManagerId
     slots: tuple[SlotReport, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class SlotRefused:
+class SlotRefused(Struct, frozen=True):
     """The task manager will not make this allocation."""
 
     task_manager_id: TaskManagerId
     allocation_id: AllocationId
 
 
-@dataclass(frozen=True, slots=True)
-class JobManagerRegistered:
+class JobManagerRegistered(Struct, frozen=True):
     """A session with a job manager began. What it requires replaces all that it required before."""
 
     job_manager_id: JobManagerId
@@ -65,23 +58,20 @@ class JobManagerRegistered:
     requirements: tuple[SlotRequirement, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class RequirementDeclared:
+class RequirementDeclared(Struct, frozen=True):
     """A job manager changed what one of its jobs wants."""
 
     job_manager_id: JobManagerId
     requirement: SlotRequirement
 
 
-@dataclass(frozen=True, slots=True)
-class JobManagerLost:
+class JobManagerLost(Struct, frozen=True):
     """The session with a job manager ended: its requirements end, the slots of its jobs stay as they are."""
 
     job_manager_id: JobManagerId
 
 
-@dataclass(frozen=True, slots=True)
-class Tick:
+class Tick(Struct, frozen=True):
     """Time went by."""
 
 
@@ -97,8 +87,7 @@ Event = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class AllocateSlot:
+class AllocateSlot(Struct, frozen=True):
     """Tell the task manager to offer this slot to the job's manager."""
 
     task_manager_id: TaskManagerId
@@ -108,8 +97,7 @@ class AllocateSlot:
     job_manager_address: str
 
 
-@dataclass(frozen=True, slots=True)
-class NotifyNotEnoughSlots:
+class NotifyNotEnoughSlots(Struct, frozen=True):
     """Tell the job manager how many slots its job has, held or on their way, of those it wants, and what there is.
 
     Of the whole cluster: the slots that no job holds, all that there are, and those that may still be started.
@@ -124,23 +112,20 @@ class NotifyNotEnoughSlots:
     startable: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class ReclaimSlots:
+class ReclaimSlots(Struct, frozen=True):
     """Ask the job manager to give back what its job holds: it is not enough for that job, but for another."""
 
     job_manager_id: JobManagerId
     job_id: JobId
 
 
-@dataclass(frozen=True, slots=True)
-class RequestTaskManagers:
+class RequestTaskManagers(Struct, frozen=True):
     """So many task managers are wanted that have not registered yet: in all, not in addition to earlier requests."""
 
     number: int
 
 
-@dataclass(frozen=True, slots=True)
-class ReleaseTaskManager:
+class ReleaseTaskManager(Struct, frozen=True):
     """The task manager was idle for too long: shut it down."""
 
     task_manager_id: TaskManagerId

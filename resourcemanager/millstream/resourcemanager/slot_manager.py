@@ -14,9 +14,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
 from enum import Enum
 from typing import assert_never
+
+from msgspec import Struct, field
 
 from millstream.core.jobs.ids import AllocationId, JobId, JobManagerId, TaskManagerId
 from millstream.resourcemanager.slot_events import (
@@ -49,8 +50,7 @@ class SlotState(Enum):
     ALLOCATED = "allocated"
 
 
-@dataclass(frozen=True, slots=True)
-class Provisioning:
+class Provisioning(Struct, frozen=True):
     """What a resource provider can add: task managers of one size, up to a number of slots in the whole cluster."""
 
     slots_per_task_manager: int
@@ -58,8 +58,7 @@ class Provisioning:
     idle_timeout: float
 
 
-@dataclass(frozen=True, slots=True)
-class Timing:
+class Timing(Struct, frozen=True):
     """How long things may take.
 
     An allocation may stay unanswered for `allocation_timeout`; a slot rests after its task manager refused one; a job
@@ -71,8 +70,7 @@ class Timing:
     patience: float = 10.0
 
 
-@dataclass(slots=True)
-class _Slot:
+class _Slot(Struct):
     index: int
     state: SlotState = SlotState.FREE
     allocation_id: AllocationId | None = None
@@ -88,8 +86,7 @@ class _Slot:
         self.state, self.allocation_id, self.job_id, self.since = state, allocation_id, job_id, now
 
 
-@dataclass(slots=True)
-class _TaskManager:
+class _TaskManager(Struct):
     id: TaskManagerId
     provided: bool
     idle_since: float
@@ -100,8 +97,7 @@ class _TaskManager:
         return all(slot.state is SlotState.FREE for slot in self.slots.values())
 
 
-@dataclass(slots=True)
-class _Requirement:
+class _Requirement(Struct):
     job_manager_id: JobManagerId
     slots: int
     incomplete_since: float
@@ -109,8 +105,7 @@ class _Requirement:
     notified: tuple[int, ...] | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class SlotView:
+class SlotView(Struct, frozen=True):
     """One slot as the resource manager sees it."""
 
     index: int
@@ -309,9 +304,7 @@ class SlotManager:
     def _free_slots(self, now: float) -> tuple[list[tuple[_TaskManager, _Slot]], int]:
         """Those that can be allocated now, and the number of those that rest: they come back by themselves."""
         free = [
-            (manager, slot)
-            for manager, slot in self._slots()
-            if slot.state is SlotState.FREE and not manager.releasing
+            (manager, slot) for manager, slot in self._slots() if slot.state is SlotState.FREE and not manager.releasing
         ]
         usable = [(manager, slot) for manager, slot in free if slot.rests_until <= now]
         return usable, len(free) - len(usable)

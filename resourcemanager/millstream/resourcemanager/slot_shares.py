@@ -18,13 +18,13 @@ before it, so that of several that lost slots at once the eldest runs. One that 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from millstream.core.jobs.ids import JobId
 
 
-@dataclass(frozen=True, slots=True)
-class Waiting:
+class Waiting(Struct, frozen=True):
     """A job that misses slots. `overdue`: it has held a part of them for too long."""
 
     job_id: JobId
@@ -34,8 +34,7 @@ class Waiting:
     overdue: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Shares:
+class Shares(Struct, frozen=True):
     """Who gets slots now, who has slots reserved, how many are left, and how many have to be started for that."""
 
     granted: tuple[JobId, ...]

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from typing import Any
 
 import cloudpickle
 import pytest
+from msgspec.structs import replace
 
 from millstream.common import InvalidProgramError, Types
 from millstream.core.jobs.graph import JobGraph, JobVertex

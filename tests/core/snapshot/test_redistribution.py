@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from millstream.core.keys.key_groups import key_group_range
 from millstream.core.snapshot import StateFile, StateKind, StateSnapshot

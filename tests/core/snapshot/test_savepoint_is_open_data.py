@@ -11,6 +11,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -53,13 +54,13 @@ def savepoint(tmp_path: Path) -> Path:
     counts = {f"user-{i}": (i, i / 2) for i in range(100)}
     table = value_table(counts.keys(), counts.values(), COUNTS, 128)
     one = COUNTS.snapshot("counts", StateKind.VALUE)
-    one = dataclasses.replace(
+    one = msgspec.structs.replace(
         one, files=write_state(storage, location, "counter", "counts", 0, table, FileFormat.PARQUET)
     )
     windows = [Row(start=0, end=10), Row(start=10, end=20)]
     table = list_table([1, 1], [["a", "b"], ["c"]], EVENTS, 128, namespaces=windows)
     two = EVENTS.snapshot("events", StateKind.LIST)
-    two = dataclasses.replace(
+    two = msgspec.structs.replace(
         two, files=write_state(storage, location, "counter", "events", 0, table, FileFormat.PARQUET)
     )
     operator = OperatorSnapshot(OperatorId("op"), "counter", "Counter", 1, 128, (one, two))

@@ -6,12 +6,12 @@ import json
 import subprocess
 import sys
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from millstream.core.jobs.ids import JobId, OperatorId
 from millstream.core.snapshot import (

@@ -12,6 +12,7 @@ from collections import OrderedDict, defaultdict
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+import msgspec
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -376,7 +377,7 @@ def test_list_state_with_namespaces_comes_back(entries: dict[Any, list[str]]) ->
 @given(st.dictionaries(ints, st.dictionaries(texts, st.none() | ints, min_size=1, max_size=4), max_size=8))
 def test_map_state_with_a_time_to_live_comes_back(entries: dict[int, dict[str, int | None]]) -> None:
     types = StateTypes(t.LONG, t.LONG, map_key=t.STRING)
-    state = dataclasses.replace(types.snapshot("s", StateKind.MAP), ttl=TtlSettings(1000))
+    state = msgspec.structs.replace(types.snapshot("s", StateKind.MAP), ttl=TtlSettings(1000))
     expiries = [[5 if v is None else None for v in m.values()] for m in entries.values()]
     table = map_table(entries.keys(), entries.values(), types, 128, expires_at=expiries)
     assert table.column_names == ["key_group", "key", "map_key", "map_value", "expires_at"]
@@ -390,7 +391,7 @@ def test_map_state_with_a_time_to_live_comes_back(entries: dict[int, dict[str, i
 
 def test_list_state_with_a_time_to_live_comes_back() -> None:
     types = StateTypes(t.LONG, t.STRING)
-    state = dataclasses.replace(types.snapshot("s", StateKind.LIST), ttl=TtlSettings(1000))
+    state = msgspec.structs.replace(types.snapshot("s", StateKind.LIST), ttl=TtlSettings(1000))
     table = list_table([1, 2], [["a", "b"], ["c"]], types, 128, expires_at=[[1, None], [3]])
     for arranged in (table, table.take([2, 1, 0])):
         rows = read_rows(check_table(arranged, state, "f"), state, types)

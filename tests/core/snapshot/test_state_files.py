@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import threading
 import uuid
 from itertools import pairwise
@@ -13,6 +12,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 from thoroughness import cases
 
 from millstream.core.errors import UnrecoverableError
@@ -191,7 +191,7 @@ def test_content_that_is_no_table_is_refused_even_with_its_checksum(data: st.Dat
     content = bytearray(file.inline)
     content[position] ^= data.draw(st.integers(1, 255))
     content = content[: data.draw(st.sampled_from([position, len(content)]))]
-    changed = dataclasses.replace(
+    changed = replace(
         file, inline=bytes(content), size=len(content), checksum=state_files.checksum_of(bytes(content))
     )
     refused = None
@@ -210,7 +210,7 @@ def test_a_file_that_does_not_hold_what_the_metadata_says(tmp_path: Path) -> Non
         ({"key_group_start": 3}, "holds the key groups 0 to 127, and the metadata promises only 3 to 127"),
         ({"checksum": "sha256:" + "0" * 64}, "does not match its checksum"),
     ):
-        wrong = dataclasses.replace(file, **change)  # type: ignore[arg-type]
+        wrong = replace(file, **change)  # type: ignore[arg-type]
         for wanted in (None, [range(0, 10)], [range(10, 20)]):
             with pytest.raises(SnapshotError, match=message):
                 read_state(storage, location, STATE, wrong, key_groups=wanted)
@@ -262,13 +262,13 @@ def test_a_file_that_makes_no_sense_is_so_for_good_and_one_that_is_missing_is_no
 ) -> None:
     storage = FileSystemStorage(str(tmp_path), JOB)
     location, (file,) = written(storage, format)
-    for wrong in (dataclasses.replace(file, rows=7), dataclasses.replace(file, key_group_end=3)):
+    for wrong in (replace(file, rows=7), replace(file, key_group_end=3)):
         with pytest.raises(UnusableFileError):
             read_state(storage, location, STATE, wrong)
     with pytest.raises(UnusableFileError):
         read_state(storage, location, TYPES.snapshot("counts", StateKind.LIST), file)
     with pytest.raises(SnapshotError) as caught:
-        read_state(storage, location, STATE, dataclasses.replace(file, path=f"{file.path}.{format.value}"))
+        read_state(storage, location, STATE, replace(file, path=f"{file.path}.{format.value}"))
     assert not isinstance(caught.value, UnrecoverableError)
 
 
@@ -301,7 +301,7 @@ def test_a_snapshot_is_verified_by_several_readers(kind: SnapshotKind, tmp_path:
     storage = Together(str(tmp_path))
     location, files = written(storage, FileFormat.PARQUET, rows_per_file=1000)
     assert len(files) > 1
-    state = dataclasses.replace(STATE, files=files[:2])
+    state = replace(STATE, files=files[:2])
     operator = OperatorSnapshot(OperatorId("op"), "op", "Op", 1, 128, (state,))
     metadata = SnapshotMetadata(1, JOB, "job", 1, kind, 0, (operator,))
     assert verify_snapshot(storage, storage.write_metadata(location, metadata)) == metadata
@@ -311,7 +311,7 @@ def test_a_snapshot_is_verified_as_a_whole(tmp_path: Path) -> None:
     storage = FileSystemStorage(str(tmp_path), JOB)
     for kind, format in ((SnapshotKind.CHECKPOINT, FileFormat.ARROW), (SnapshotKind.SAVEPOINT, FileFormat.PARQUET)):
         location, files = written(storage, format, rows_per_file=1000)
-        operator = OperatorSnapshot(OperatorId("op"), "op", "Op", 1, 128, (dataclasses.replace(STATE, files=files),))
+        operator = OperatorSnapshot(OperatorId("op"), "op", "Op", 1, 128, (replace(STATE, files=files),))
         metadata = SnapshotMetadata(1, JOB, "job", 1, kind, 0, (operator,))
         pointer = storage.write_metadata(location, metadata)
         before = sorted((p, p.stat().st_mtime_ns) for p in tmp_path.rglob("*"))

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import uuid
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from millstream.core.jobs.ids import JobId, OperatorId
 from millstream.core.snapshot import (

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TypeVar
 
 import pytest
 from checkpoint_driver import METRICS, CheckpointDriver, topology
+from msgspec.structs import replace
 
 from millstream.core.jobs.barriers import Alignment, StopMode
 from millstream.core.jobs.failures import TaskFailure

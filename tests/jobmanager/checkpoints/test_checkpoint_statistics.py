@@ -1,11 +1,11 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 
 from checkpoint_driver import CheckpointDriver, topology
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from millstream.core.jobs.ids import VertexId
 from millstream.jobmanager.checkpoints.failures import CheckpointFailureReason

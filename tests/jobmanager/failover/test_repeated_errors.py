@@ -1,9 +1,8 @@
 from __future__ import annotations
 
-from dataclasses import replace
-
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from millstream.core.jobs.failure_kinds import FailureKind
 from millstream.core.jobs.failures import TaskFailure

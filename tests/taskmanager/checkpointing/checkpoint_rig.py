@@ -6,10 +6,10 @@ import contextlib
 import itertools
 import threading
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar
 
+from msgspec.structs import replace
 from worker_rig import ALLOCATION, WorkerRig
 
 from millstream.core.jobs import plan

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections import Counter, deque
 from collections.abc import Callable
-from dataclasses import replace
 from functools import partial
 from random import Random
 from typing import Any
@@ -18,6 +17,7 @@ from typing import Any
 from checkpoint_rig import COUNTED, CheckpointRig, PositionedSource, chain_of
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 from thoroughness import cases
 from worker_rig import WRITTEN, NamedSink, edge
 

@@ -8,12 +8,12 @@ import sys
 import threading
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from checkpoint_rig import COUNTED, CheckpointRig, Counting, PositionedSource, Remembering, chain_of
+from msgspec.structs import replace
 from worker_rig import WRITTEN, NamedSink, local_pair
 
 from millstream.core.jobs import plan

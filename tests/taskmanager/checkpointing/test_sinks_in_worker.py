@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import ClassVar
 
 import pytest
 from checkpoint_rig import CheckpointRig, PositionedSource, chain_of
+from msgspec.structs import replace
 
 from millstream.core.jobs import plan
 from millstream.core.messages.checkpoints import CheckpointAck

@@ -5,12 +5,12 @@ from __future__ import annotations
 import pickle
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from checkpoint_rig import COUNTED, CheckpointRig, PositionedSource, Remembering, chain_of
+from msgspec.structs import replace
 from worker_rig import DEBLOAT, edge, local_pair, turn_all_until, wire
 
 from millstream.core.jobs import plan

@@ -5,11 +5,11 @@ from __future__ import annotations
 import datetime
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from millstream.core.jobs.ids import JobId
 from millstream.core.keys.key_groups import key_group_of, key_group_range

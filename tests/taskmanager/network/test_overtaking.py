@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pickle
 from collections import deque
-from dataclasses import replace
 from itertools import chain
 from typing import Any
 
@@ -12,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
+from msgspec.structs import replace
 from thoroughness import cases
 
 from millstream.core.jobs import plan

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
 
 import pyarrow as pa
 from bytes_backend import BytesStateBackend
+from msgspec.structs import replace
 
 from millstream.core.clock import ManualClock
 from millstream.core.records import types as t

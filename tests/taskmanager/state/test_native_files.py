@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import pytest
 from bytes_backend import BytesStateBackend
+from msgspec.structs import replace
 from ordered_bytes import ValueCodec
 from state_rig import GROUPS, ttl
 

@@ -13,7 +13,8 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from millstream.cli.cluster.directory import MARK, ClusterDirectory
 from millstream.cli.options import CLUSTER_DIR_VARIABLE
@@ -38,8 +39,7 @@ class ServiceFailedError(MillstreamError):
     keeps_lines = True
 
 
-@dataclass(frozen=True, slots=True)
-class Daemon:
+class Daemon(Struct, frozen=True):
     """A process that was just started. Its log was `logged` bytes long before."""
 
     name: str

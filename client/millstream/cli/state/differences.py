@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import pickle
-from dataclasses import dataclass
 from itertools import takewhile
 from typing import Any
 
 import click
+from msgspec import Struct
 
 from millstream.cli.state.listing import scaling
 from millstream.core.logs.printable import printable
@@ -21,8 +21,7 @@ _WIDTH = 200
 _CONTEXT = 40
 
 
-@dataclass(frozen=True, slots=True)
-class Shown:
+class Shown(Struct, frozen=True):
     """What is shown of entries: their values, and those that are pickled loaded."""
 
     values: bool = True

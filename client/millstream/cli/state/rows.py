@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
 import click
+from msgspec import Struct
 
 from millstream.cli.tables import moment, print_table
 from millstream.core.snapshot.inspection.readable import readable, to_json
@@ -23,8 +23,7 @@ _CONTENT = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class StateRows:
+class StateRows(Struct, frozen=True):
     """Rows of a state as they were found, of which no more than the limit are shown."""
 
     state: StateSnapshot

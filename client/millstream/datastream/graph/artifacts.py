@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import hashlib
 import os
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from millstream.core.errors import InvalidProgramError
 from millstream.core.jobs.graph import Artifact, ArtifactKind
 
 
-@dataclass(frozen=True, slots=True)
-class LocalFile:
+class LocalFile(Struct, frozen=True):
     """A file on the client's host, to be shipped."""
 
     path: Path

@@ -7,15 +7,14 @@ other edge.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from millstream.core.jobs.plan import ForwardPartitioner
 from millstream.datastream.graph.stream_graph import StreamEdge, StreamGraph, StreamNode
 from millstream.datastream.graph.transformations import ChainingStrategy
 
 
-@dataclass(frozen=True, slots=True)
-class NodeChain:
+class NodeChain(Struct, frozen=True):
     """The nodes of one task, producers before consumers; the first is the head, which takes the task's input."""
 
     nodes: tuple[StreamNode, ...]

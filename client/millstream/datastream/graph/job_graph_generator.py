@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
+
+from msgspec.structs import replace
 
 from millstream.core.errors import InvalidProgramError
 from millstream.core.jobs.graph import Artifact, JobEdge, JobGraph, JobVertex, OperatorInfo

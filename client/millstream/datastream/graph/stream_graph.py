@@ -6,7 +6,7 @@ in topological order.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from msgspec import Struct, field
 
 from millstream.core.errors import InvalidProgramError
 from millstream.core.jobs.ids import OperatorId
@@ -21,8 +21,7 @@ DEFAULT_SLOT_SHARING_GROUP = "default"
 NO_OPERATORS = "No operators defined in streaming topology. Cannot execute."
 
 
-@dataclass(frozen=True, slots=True)
-class GraphDefaults:
+class GraphDefaults(Struct, frozen=True):
     """What holds for operators that set nothing themselves."""
 
     parallelism: int = 1
@@ -31,8 +30,7 @@ class GraphDefaults:
     buffer_timeout: float | None = None
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class StreamEdge:
+class StreamEdge(Struct, frozen=True, eq=False):
     """Records of one node's main or side output, on their way to another node."""
 
     source: StreamNode
@@ -43,8 +41,7 @@ class StreamEdge:
     input: int = 0  # which of the target's inputs it leads to: 0 or 1
 
 
-@dataclass(slots=True, eq=False)
-class StreamNode:
+class StreamNode(Struct, eq=False):
     """One operator."""
 
     index: int
@@ -64,8 +61,7 @@ class StreamNode:
         return self.operator.full_name
 
 
-@dataclass(frozen=True, slots=True)
-class StreamGraph:
+class StreamGraph(Struct, frozen=True):
     """All nodes, inputs before consumers."""
 
     nodes: tuple[StreamNode, ...]

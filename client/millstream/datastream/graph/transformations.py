@@ -7,9 +7,10 @@ the order of their creation, which is a topological order because inputs exist b
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
 from typing import assert_never
+
+from msgspec import Struct
 
 from millstream.core.jobs.plan import OperatorSpec, Partitioner
 from millstream.core.records.types import TypeInformation
@@ -24,8 +25,7 @@ class ChainingStrategy(Enum):
     NEVER = "never"
 
 
-@dataclass(slots=True, eq=False)
-class OperatorTransformation:
+class OperatorTransformation(Struct, eq=False):
     """An operator, and what the user set for it. None: as the environment or the inputs have it."""
 
     number: int
@@ -48,23 +48,20 @@ class OperatorTransformation:
         return self.spec.prefix + self.name
 
 
-@dataclass(slots=True, eq=False)
-class PartitionTransformation:
+class PartitionTransformation(Struct, eq=False):
     """How the records of the input are spread over their consumer."""
 
     input: Transformation
     partitioner: Partitioner
 
 
-@dataclass(slots=True, eq=False)
-class UnionTransformation:
+class UnionTransformation(Struct, eq=False):
     """Several streams as one."""
 
     inputs: tuple[Transformation, ...]
 
 
-@dataclass(slots=True, eq=False)
-class SideOutputTransformation:
+class SideOutputTransformation(Struct, eq=False):
     """A side output of an operator."""
 
     input: OperatorTransformation
@@ -74,8 +71,7 @@ class SideOutputTransformation:
 Transformation = OperatorTransformation | PartitionTransformation | UnionTransformation | SideOutputTransformation
 
 
-@dataclass(frozen=True, slots=True)
-class PhysicalInput:
+class PhysicalInput(Struct, frozen=True):
     """An operator that feeds another, once the virtual nodes between the two are resolved."""
 
     operator: OperatorTransformation

@@ -17,12 +17,12 @@ import zlib
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
 from configparser import ConfigParser
 from configparser import Error as ConfigParserError
-from dataclasses import dataclass
 from email.parser import HeaderParser
 from pathlib import Path, PurePosixPath
 from typing import BinaryIO
 
 import grpc
+from msgspec import Struct
 
 from millstream.core.environments.unpacking import UnpackBudget, UnpackLimits
 from millstream.core.errors import InvalidProgramError, MillstreamError
@@ -52,8 +52,7 @@ class WheelTooLargeError(InvalidProgramError):
     """A wheel is over `web.upload.max-size`."""
 
 
-@dataclass(frozen=True, slots=True)
-class WheelInfo:
+class WheelInfo(Struct, frozen=True):
     """What a wheel says about itself. `entry_points` are `name -> pkg.module:callable` of the group for jobs.
 
     `modules` are the names at its root that can be imported.
@@ -100,9 +99,7 @@ def sha256_of(path: str | os.PathLike[str]) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def validate_wheel(
-    path: Path, max_size: int, name: str | None = None, limits: UnpackLimits | None = None
-) -> WheelInfo:
+def validate_wheel(path: Path, max_size: int, name: str | None = None, limits: UnpackLimits | None = None) -> WheelInfo:
     """Checks that a file is a wheel that can be used, without unpacking it. Raises InvalidProgramError with the reason.
 
     `name` is the file name to judge and to use in messages, when the file is stored under another one.

@@ -10,15 +10,15 @@ import asyncio
 import hashlib
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from typing import BinaryIO
+
+from msgspec import Struct
 
 from millstream.core.files.directories import work_directory
 from millstream.core.settings.configuration import Configuration
 
 
-@dataclass(frozen=True, slots=True)
-class DataFile:
+class DataFile(Struct, frozen=True):
     """A file; `path` is where the client wrote it, on its own host and only for a while."""
 
     sha256: str

@@ -32,10 +32,11 @@ import sys
 import tarfile
 import zipfile
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
-from dataclasses import dataclass
 from itertools import product
 from pathlib import Path, PurePosixPath
 from typing import Any, TypeVar
+
+from msgspec import Struct
 
 from millstream.core.environments.artifacts import UNREADABLE_ZIP
 from millstream.core.environments.environment_failures import ImpossibleEnvironmentError, failed, not_run
@@ -83,8 +84,7 @@ Fetch = Callable[[Artifact, Path], Awaitable[None]]
 Progress = Callable[[str], None]
 
 
-@dataclass(frozen=True, slots=True)
-class Environment:
+class Environment(Struct, frozen=True):
     """What a process of the job is started with. While it runs, it holds the lock."""
 
     python: str
@@ -93,8 +93,7 @@ class Environment:
     lock: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class _Runtime:
+class _Runtime(Struct, frozen=True):
     """The interpreter that environments are made from, as it describes itself."""
 
     python: str

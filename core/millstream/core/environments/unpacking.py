@@ -14,9 +14,10 @@ import struct
 import tarfile
 import zipfile
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
+
+from msgspec import Struct
 
 from millstream.core.errors import InvalidProgramError
 from millstream.core.settings.configuration import Configuration
@@ -36,8 +37,7 @@ class UnpackLimitError(InvalidProgramError):
     """An artifact unpacks to more than is allowed."""
 
 
-@dataclass(frozen=True, slots=True)
-class UnpackLimits:
+class UnpackLimits(Struct, frozen=True):
     """The limits of the options `python.unpack.*`."""
 
     size: int = OPTIONS[_SIZE].default

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from millstream.core.jobs.failures import TaskFailure
 from millstream.core.jobs.ids import JobId, VertexId
 from millstream.core.jobs.states import ExecutionState, JobStatus
 
 
-@dataclass(frozen=True, slots=True)
-class TaskMetrics:
+class TaskMetrics(Struct, frozen=True):
     """What a task has done so far, and where its time went."""
 
     records_in: int = 0
@@ -24,8 +24,7 @@ class TaskMetrics:
     counters: Mapping[str, int] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class Accumulator:
+class Accumulator(Struct, frozen=True):
     """A user's, as one attempt left it. The value is pickled, and merged by the client."""
 
     name: str
@@ -34,8 +33,7 @@ class Accumulator:
     value: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class SubtaskStatus:
+class SubtaskStatus(Struct, frozen=True):
     """The current attempt of one subtask."""
 
     index: int
@@ -50,8 +48,7 @@ class SubtaskStatus:
     metrics: TaskMetrics = TaskMetrics()
 
 
-@dataclass(frozen=True, slots=True)
-class VertexStatus:
+class VertexStatus(Struct, frozen=True):
     """One task of the job, in all its subtasks."""
 
     id: VertexId
@@ -62,16 +59,14 @@ class VertexStatus:
     subtasks: tuple[SubtaskStatus, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class PlanInput:
+class PlanInput(Struct, frozen=True):
     """Where a task of the plan gets records from."""
 
     id: str
     ship_strategy: str
 
 
-@dataclass(frozen=True, slots=True)
-class PlanNode:
+class PlanNode(Struct, frozen=True):
     """A task of the plan; the description is plain text."""
 
     id: str
@@ -80,8 +75,7 @@ class PlanNode:
     inputs: tuple[PlanInput, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class JobDetails:
+class JobDetails(Struct, frozen=True):
     """Everything that is shown of a job."""
 
     job_id: JobId

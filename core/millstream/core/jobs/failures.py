@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from millstream.core.jobs.failure_kinds import FailureKind
 
 
-@dataclass(frozen=True, slots=True)
-class TaskFailure:
+class TaskFailure(Struct, frozen=True):
     """One failure, as services tell each other and people read it."""
 
     job_id: str = ""

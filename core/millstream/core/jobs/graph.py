@@ -5,8 +5,9 @@ User code in it stays opaque bytes: services carry it, only processes in the job
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from enum import IntEnum
+
+from msgspec import Struct, field
 
 from millstream.core.jobs.ids import JobId, OperatorId, VertexId
 from millstream.core.jobs.state_kinds import StateKind
@@ -23,8 +24,7 @@ class ArtifactKind(IntEnum):
     DATA = 5
 
 
-@dataclass(frozen=True, slots=True)
-class Artifact:
+class Artifact(Struct, frozen=True):
     """A file that the job's environment is made from, by its content."""
 
     sha256: str
@@ -32,8 +32,7 @@ class Artifact:
     kind: ArtifactKind
 
 
-@dataclass(frozen=True, slots=True)
-class OperatorInfo:
+class OperatorInfo(Struct, frozen=True):
     """An operator as people and snapshots know it. `holds` are the kinds of state that it can take over."""
 
     id: OperatorId
@@ -46,8 +45,7 @@ class OperatorInfo:
         return kind in self.holds or kind is StateKind.IN_FLIGHT
 
 
-@dataclass(frozen=True, slots=True)
-class JobVertex:
+class JobVertex(Struct, frozen=True):
     """One task of the job, to be run `parallelism` times."""
 
     id: VertexId
@@ -61,8 +59,7 @@ class JobVertex:
     max_parallelism_derived: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class JobEdge:
+class JobEdge(Struct, frozen=True):
     """Data from an output of one vertex to an input of another."""
 
     source: VertexId
@@ -73,8 +70,7 @@ class JobEdge:
     spec: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class JobGraph:
+class JobGraph(Struct, frozen=True):
     """A job, ready to be run. Vertices are in topological order."""
 
     job_id: JobId

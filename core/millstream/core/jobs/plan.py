@@ -7,17 +7,16 @@ specification says what to run, and declares what that needs; the task manager d
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, ClassVar
+
+from msgspec import Struct
 
 from millstream.core.jobs.state_kinds import KEYED, OPERATOR, StateKind
 from millstream.core.records.types import PICKLED, TypeInformation
 
 
-@dataclass(frozen=True, slots=True)
-class KeySelector:
+class KeySelector(Struct, frozen=True):
     """How the key is taken from a record: by field names or positions (which also works on columns), or by a function.
 
     Exactly one of `fields` and `function` is set. One field gives its bare value as the key, several a tuple.
@@ -27,7 +26,7 @@ class KeySelector:
     function: Callable[[Any], Any] | None = None
 
 
-class OperatorSpec(ABC):
+class OperatorSpec:
     """Base of all specifications: what the others have to know of an operator, without knowing which it is.
 
     A new operator is a class derived from this one, what makes it in the API, and its file in
@@ -44,9 +43,9 @@ class OperatorSpec(ABC):
     """Whether its function answers columns, which no declared type keeps from being changed."""
 
     @property
-    @abstractmethod
     def kind(self) -> str:
         """What it does, in a word that never changes: ids of operators without a uid are made of it."""
+        raise NotImplementedError
 
     @property
     def has_side_outputs(self) -> bool:
@@ -70,8 +69,7 @@ class OperatorSpec(ABC):
         return True
 
 
-@dataclass(frozen=True, slots=True)
-class FunctionSpec(OperatorSpec):
+class FunctionSpec(OperatorSpec, Struct, frozen=True):
     """Base of operators around one function of the user's, which they open and close."""
 
     function: Any
@@ -81,8 +79,7 @@ class FunctionSpec(OperatorSpec):
         return (self.function, *OperatorSpec.user_code(self))
 
 
-@dataclass(frozen=True, slots=True)
-class SourceSpec(OperatorSpec):
+class SourceSpec(OperatorSpec, Struct, frozen=True):
     """A split-based source; its readers run in the tasks."""
 
     inputs = 0
@@ -104,8 +101,7 @@ class SourceSpec(OperatorSpec):
         return bool(self.source.keeps_records())
 
 
-@dataclass(frozen=True, slots=True)
-class TimestampsSpec(OperatorSpec):
+class TimestampsSpec(OperatorSpec, Struct, frozen=True):
     """Event time from here on is what the strategy makes of the records."""
 
     kind = "timestamps"
@@ -120,37 +116,32 @@ class TimestampsSpec(OperatorSpec):
         return False
 
 
-@dataclass(frozen=True, slots=True)
-class MapSpec(FunctionSpec):
+class MapSpec(FunctionSpec, frozen=True):
     """One record in, one out. `function` is a callable or a MapFunction."""
 
     kind = "map"
 
 
-@dataclass(frozen=True, slots=True)
-class FlatMapSpec(FunctionSpec):
+class FlatMapSpec(FunctionSpec, frozen=True):
     """One record in, any number out: an iterable or a generator."""
 
     kind = "flat_map"
 
 
-@dataclass(frozen=True, slots=True)
-class FilterSpec(FunctionSpec):
+class FilterSpec(FunctionSpec, frozen=True):
     """Keeps the records for which the function answers true."""
 
     kind = "filter"
 
 
-@dataclass(frozen=True, slots=True)
-class ProcessSpec(FunctionSpec):
+class ProcessSpec(FunctionSpec, frozen=True):
     """A ProcessFunction."""
 
     kind = "process"
     has_side_outputs = True
 
 
-@dataclass(frozen=True, slots=True)
-class KeyedProcessSpec(FunctionSpec):
+class KeyedProcessSpec(FunctionSpec, frozen=True):
     """A KeyedProcessFunction on a keyed stream, also one that stands for an operator of another kind."""
 
     key_selector: KeySelector
@@ -172,8 +163,7 @@ class KeyedProcessSpec(FunctionSpec):
         return (self.key_selector,)
 
 
-@dataclass(frozen=True, slots=True)
-class ReduceSpec(FunctionSpec):
+class ReduceSpec(FunctionSpec, frozen=True):
     """A rolling reduce per key: emits the new value for every record.
 
     `function` is a callable `(old, new) -> value`, or a ReduceFunction.
@@ -189,8 +179,7 @@ class ReduceSpec(FunctionSpec):
         return (self.key_selector,)
 
 
-@dataclass(frozen=True, slots=True)
-class TwoInputKeys:
+class TwoInputKeys(Struct, frozen=True):
     """The keys of two connected streams. The second is None when that stream is broadcast to every subtask."""
 
     first: KeySelector
@@ -212,24 +201,21 @@ class _TwoInputs(OperatorSpec):
         return (self.keys.first,) if self.keys.second is None else (self.keys.first, self.keys.second)
 
 
-@dataclass(frozen=True, slots=True)
-class CoMapSpec(FunctionSpec, _TwoInputs):
+class CoMapSpec(FunctionSpec, _TwoInputs, frozen=True):
     """A CoMapFunction on two connected streams. `keys` is set when both are keyed."""
 
     kind = "co_map"
     keys: TwoInputKeys | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class CoFlatMapSpec(FunctionSpec, _TwoInputs):
+class CoFlatMapSpec(FunctionSpec, _TwoInputs, frozen=True):
     """A CoFlatMapFunction on two connected streams. `keys` is set when both are keyed."""
 
     kind = "co_flat_map"
     keys: TwoInputKeys | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class CoProcessSpec(FunctionSpec, _TwoInputs):
+class CoProcessSpec(FunctionSpec, _TwoInputs, frozen=True):
     """A CoProcessFunction or a KeyedCoProcessFunction on two connected streams. `keys` is set when both are keyed."""
 
     has_side_outputs = True
@@ -241,8 +227,7 @@ class CoProcessSpec(FunctionSpec, _TwoInputs):
         return "co_process" if self.keys is None else "keyed_co_process"
 
 
-@dataclass(frozen=True, slots=True)
-class BroadcastProcessSpec(FunctionSpec, _TwoInputs):
+class BroadcastProcessSpec(FunctionSpec, _TwoInputs, frozen=True):
     """A (Keyed)BroadcastProcessFunction on a stream and a broadcast one, which alone writes the broadcast states."""
 
     has_side_outputs = True
@@ -259,8 +244,7 @@ class BroadcastProcessSpec(FunctionSpec, _TwoInputs):
         return OperatorSpec.held_state(self) | OPERATOR
 
 
-@dataclass(frozen=True, slots=True)
-class MapBatchesSpec(FunctionSpec):
+class MapBatchesSpec(FunctionSpec, frozen=True):
     """A function over Arrow record batches or pandas data frames."""
 
     kind = "map_batches"
@@ -268,8 +252,7 @@ class MapBatchesSpec(FunctionSpec):
     batch_format: str  # "arrow" or "pandas": what the function takes
 
 
-@dataclass(frozen=True, slots=True)
-class SinkSpec(OperatorSpec):
+class SinkSpec(OperatorSpec, Struct, frozen=True):
     """A sink; its writers run in the tasks."""
 
     prefix = "Sink: "
@@ -285,8 +268,7 @@ class SinkSpec(OperatorSpec):
         return (self.sink,)
 
 
-@dataclass(frozen=True, slots=True)
-class CollectSpec(OperatorSpec):
+class CollectSpec(OperatorSpec, Struct, frozen=True):
     """Keeps results until the client pulls them."""
 
     prefix = "Sink: "
@@ -297,8 +279,7 @@ class CollectSpec(OperatorSpec):
         return OPERATOR
 
 
-@dataclass(frozen=True, slots=True)
-class ChainedOutput:
+class ChainedOutput(Struct, frozen=True):
     """Where an operator's records go inside its chain: to another operator, or to an output of the task."""
 
     operator: int | None = None  # index into Chain.operators
@@ -308,8 +289,7 @@ class ChainedOutput:
     edge: str = ""  # to another operator: what the edge is named, as in EdgeSpec
 
 
-@dataclass(frozen=True, slots=True)
-class ChainedOperator:
+class ChainedOperator(Struct, frozen=True):
     """One operator of a chain. `output_type` is the type of what its main output emits."""
 
     operator_id: str
@@ -329,52 +309,43 @@ class ChainedOperator:
         return self.output_type if output.tag is None else output.tag_type
 
 
-@dataclass(frozen=True, slots=True)
-class Chain:
+class Chain(Struct, frozen=True):
     """The operators of one vertex, in topological order: a tree whose head, index 0, takes the task's input."""
 
     operators: tuple[ChainedOperator, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class ForwardPartitioner:
+class ForwardPartitioner(Struct, frozen=True):
     """Subtask i to subtask i."""
 
 
-@dataclass(frozen=True, slots=True)
-class RebalancePartitioner:
+class RebalancePartitioner(Struct, frozen=True):
     """Round robin over all consumers."""
 
 
-@dataclass(frozen=True, slots=True)
-class RescalePartitioner:
+class RescalePartitioner(Struct, frozen=True):
     """Round robin over the consumers of this producer's share."""
 
 
-@dataclass(frozen=True, slots=True)
-class ShufflePartitioner:
+class ShufflePartitioner(Struct, frozen=True):
     """A random consumer."""
 
 
-@dataclass(frozen=True, slots=True)
-class BroadcastPartitioner:
+class BroadcastPartitioner(Struct, frozen=True):
     """Every consumer."""
 
 
-@dataclass(frozen=True, slots=True)
-class GlobalPartitioner:
+class GlobalPartitioner(Struct, frozen=True):
     """The first consumer."""
 
 
-@dataclass(frozen=True, slots=True)
-class HashPartitioner:
+class HashPartitioner(Struct, frozen=True):
     """The consumer that owns the key's group."""
 
     key_selector: KeySelector
 
 
-@dataclass(frozen=True, slots=True)
-class CustomPartitioner:
+class CustomPartitioner(Struct, frozen=True):
     """The consumer that the user's function names: `partitioner(key, number of consumers)`."""
 
     partitioner: Any
@@ -404,8 +375,7 @@ STRATEGY_NAMES: dict[type, str] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class EdgeSpec:
+class EdgeSpec(Struct, frozen=True):
     """An edge as its two ends see it: how records are spread, their type, and how long they may wait for company."""
 
     partitioner: Partitioner

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from millstream.core.jobs.plan import KeySelector, OperatorSpec
 from millstream.core.records.types import PICKLED, TypeInformation
 
 
-@dataclass(frozen=True, slots=True)
-class Buffered:
+class Buffered(Struct, frozen=True):
     """All records of a window are kept until it fires, and longer where it may fire again.
 
     With `combine`, its function gets what that makes of them.
@@ -21,16 +21,14 @@ class Buffered:
     combine: Callable[[list[Any]], Any] | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Reduced:
+class Reduced(Struct, frozen=True):
     """Only one value is kept of a window: `function(value so far, record)`."""
 
     function: Any
     type: TypeInformation = PICKLED
 
 
-@dataclass(frozen=True, slots=True)
-class Aggregated:
+class Aggregated(Struct, frozen=True):
     """Only an accumulator is kept of a window, of an AggregateFunction; the type is the accumulator's."""
 
     function: Any
@@ -40,8 +38,7 @@ class Aggregated:
 Contents = Buffered | Reduced | Aggregated
 
 
-@dataclass(frozen=True, slots=True)
-class WindowSpec(OperatorSpec):
+class WindowSpec(OperatorSpec, Struct, frozen=True):
     """Records of one key in windows. `function` gets what a window holds when it fires; None: that is the result."""
 
     kind = "window"

@@ -11,8 +11,9 @@ from __future__ import annotations
 import contextlib
 import os
 import threading
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from millstream.core.files.directories import for_user_only
 from millstream.core.settings.configuration import Configuration
@@ -21,8 +22,7 @@ _INTERVAL = 1.0
 _DESCRIPTORS = (1, 2)
 
 
-@dataclass(frozen=True, slots=True)
-class LogBounds:
+class LogBounds(Struct, frozen=True):
     """How large a file gets before it is moved aside, and how many of those are kept."""
 
     size: int

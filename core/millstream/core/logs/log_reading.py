@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 LIMIT = 8 * 1024 * 1024  # bytes in one answer
 
 
-@dataclass(frozen=True, slots=True)
-class LogFile:
+class LogFile(Struct, frozen=True):
     """A file as `/taskmanagers/:id/logs` lists it; `modified` in milliseconds."""
 
     name: str
@@ -19,8 +19,7 @@ class LogFile:
     modified: int
 
 
-@dataclass(frozen=True, slots=True)
-class LogPiece:
+class LogPiece(Struct, frozen=True):
     """Bytes of a file from `start` on; `size` is that of the whole file."""
 
     content: bytes

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from millstream.core.jobs.barriers import Alignment, StopMode
 from millstream.core.jobs.failure_kinds import DeclineReason
@@ -10,8 +10,7 @@ from millstream.core.jobs.failures import TaskFailure
 from millstream.core.jobs.ids import AllocationId, AttemptId
 
 
-@dataclass(frozen=True, slots=True)
-class CheckpointOptions:
+class CheckpointOptions(Struct, frozen=True):
     """All that a task has to know of a checkpoint."""
 
     checkpoint_id: int
@@ -33,8 +32,7 @@ class CheckpointOptions:
     """The oldest checkpoint whose files it may refer to."""
 
 
-@dataclass(frozen=True, slots=True)
-class TriggerCheckpoint:
+class TriggerCheckpoint(Struct, frozen=True):
     """Asks source tasks for a checkpoint; the barriers that they emit ask all others."""
 
     allocation_id: AllocationId
@@ -42,8 +40,7 @@ class TriggerCheckpoint:
     options: CheckpointOptions
 
 
-@dataclass(frozen=True, slots=True)
-class CheckpointNotice:
+class CheckpointNotice(Struct, frozen=True):
     """The checkpoint is complete, and what it holds may be committed; or it was given up."""
 
     allocation_id: AllocationId
@@ -52,8 +49,7 @@ class CheckpointNotice:
     completed: bool
 
 
-@dataclass(frozen=True, slots=True)
-class CheckpointAck:
+class CheckpointAck(Struct, frozen=True):
     """A task's snapshot is written."""
 
     allocation_id: AllocationId
@@ -78,8 +74,7 @@ class CheckpointAck:
     """That the attempt had taken before the barrier."""
 
 
-@dataclass(frozen=True, slots=True)
-class CheckpointDecline:
+class CheckpointDecline(Struct, frozen=True):
     """A task takes no snapshot."""
 
     allocation_id: AllocationId
@@ -91,16 +86,14 @@ class CheckpointDecline:
     """What was raised in the task, if that is why."""
 
 
-@dataclass(frozen=True, slots=True)
-class InputsEnded:
+class InputsEnded(Struct, frozen=True):
     """The task has handled all its input, and waits for a checkpoint that holds its end."""
 
     allocation_id: AllocationId
     attempt_id: AttemptId
 
 
-@dataclass(frozen=True, slots=True)
-class CommitFailed:
+class CommitFailed(Struct, frozen=True):
     """A sink could not commit what a completed checkpoint holds: the notice has to be sent again."""
 
     allocation_id: AllocationId

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from millstream.core.jobs.ids import AllocationId, AttemptId, ChannelId, JobId, VertexId
 
 
-@dataclass(frozen=True, slots=True)
-class InputChannel:
+class InputChannel(Struct, frozen=True):
     """From one subtask that produces."""
 
     channel_id: ChannelId
@@ -17,8 +16,7 @@ class InputChannel:
     producer_subtask: int
 
 
-@dataclass(frozen=True, slots=True)
-class OutputChannel:
+class OutputChannel(Struct, frozen=True):
     """To one subtask that consumes."""
 
     channel_id: ChannelId
@@ -26,8 +24,7 @@ class OutputChannel:
     consumer_name: str
 
 
-@dataclass(frozen=True, slots=True)
-class InputGate:
+class InputGate(Struct, frozen=True):
     """All channels of one edge into the task."""
 
     input: int
@@ -35,8 +32,7 @@ class InputGate:
     channels: tuple[InputChannel, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class ResultPartition:
+class ResultPartition(Struct, frozen=True):
     """All channels of one edge out of the task."""
 
     output: int
@@ -46,8 +42,7 @@ class ResultPartition:
     """Of the consumer; the spec's is only what the program wanted."""
 
 
-@dataclass(frozen=True, slots=True)
-class TaskDeployment:
+class TaskDeployment(Struct, frozen=True):
     """One attempt of one subtask."""
 
     attempt_id: AttemptId
@@ -71,16 +66,14 @@ class TaskDeployment:
     """Whose transactions no snapshot holds: leftovers of dead attempts."""
 
 
-@dataclass(frozen=True, slots=True)
-class DeployTasks:
+class DeployTasks(Struct, frozen=True):
     """Has tasks run in a slot."""
 
     allocation_id: AllocationId
     tasks: tuple[TaskDeployment, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class CancelTasks:
+class CancelTasks(Struct, frozen=True):
     """Has attempts cancelled."""
 
     allocation_id: AllocationId

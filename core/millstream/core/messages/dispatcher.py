@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from millstream.core.jobs.details import JobDetails
 from millstream.core.jobs.graph import Artifact, JobGraph
@@ -13,50 +13,43 @@ from millstream.core.messages.snapshots import CheckpointAnswer, CheckpointQuery
 # Calls of programs
 
 
-@dataclass(frozen=True, slots=True)
-class SubmitJobRequest:
+class SubmitJobRequest(Struct, frozen=True):
     """Runs a job; a graph that was accepted before is not run twice."""
 
     graph: JobGraph
 
 
-@dataclass(frozen=True, slots=True)
-class SubmitJobResponse:
+class SubmitJobResponse(Struct, frozen=True):
     """It is accepted."""
 
     job_id: JobId
 
 
-@dataclass(frozen=True, slots=True)
-class JobRequest:
+class JobRequest(Struct, frozen=True):
     """Which job is meant."""
 
     job_id: JobId
 
 
-@dataclass(frozen=True, slots=True)
-class JobList:
+class JobList(Struct, frozen=True):
     """All jobs that are known."""
 
     jobs: tuple[JobDetails, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class ArtifactRequest:
+class ArtifactRequest(Struct, frozen=True):
     """An artifact by its content."""
 
     sha256: str
 
 
-@dataclass(frozen=True, slots=True)
-class ArtifactStatus:
+class ArtifactStatus(Struct, frozen=True):
     """Whether the dispatcher has it."""
 
     present: bool
 
 
-@dataclass(frozen=True, slots=True)
-class ArtifactChunk:
+class ArtifactChunk(Struct, frozen=True):
     """A piece of an artifact; the first one says which."""
 
     artifact: Artifact | None = None
@@ -66,8 +59,7 @@ class ArtifactChunk:
 # A job manager's session
 
 
-@dataclass(frozen=True, slots=True)
-class RegisterJobManager:
+class RegisterJobManager(Struct, frozen=True):
     """The first that a job manager says, with everything that it is running."""
 
     job_manager_id: JobManagerId
@@ -79,29 +71,25 @@ JobManagerMessage = RegisterJobManager | JobDetails | CollectResponse | Snapshot
 """From a job manager to the dispatcher."""
 
 
-@dataclass(frozen=True, slots=True)
-class StartJob:
+class StartJob(Struct, frozen=True):
     """The job manager runs this job from now on."""
 
     graph: JobGraph
 
 
-@dataclass(frozen=True, slots=True)
-class CancelJob:
+class CancelJob(Struct, frozen=True):
     """The user wants the job to end."""
 
     job_id: JobId
 
 
-@dataclass(frozen=True, slots=True)
-class ForgetJob:
+class ForgetJob(Struct, frozen=True):
     """The job's end is recorded; the job manager may drop it."""
 
     job_id: JobId
 
 
-@dataclass(frozen=True, slots=True)
-class AbandonJob:
+class AbandonJob(Struct, frozen=True):
     """The job has ended as far as users know: it must not run, and what it has stored stays."""
 
     job_id: JobId

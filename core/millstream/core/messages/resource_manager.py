@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from millstream.core.jobs.ids import NO_ALLOCATION, NO_JOB, AllocationId, JobId, JobManagerId, TaskManagerId
 
 
-@dataclass(frozen=True, slots=True)
-class SlotStatus:
+class SlotStatus(Struct, frozen=True):
     """One slot of a task manager; without an allocation it is free."""
 
     index: int
@@ -19,8 +18,7 @@ class SlotStatus:
 # A task manager's session
 
 
-@dataclass(frozen=True, slots=True)
-class RegisterTaskManager:
+class RegisterTaskManager(Struct, frozen=True):
     """The first that a task manager says."""
 
     task_manager_id: TaskManagerId
@@ -34,15 +32,13 @@ class RegisterTaskManager:
     """Of a task manager that a resource provider started."""
 
 
-@dataclass(frozen=True, slots=True)
-class SlotReport:
+class SlotReport(Struct, frozen=True):
     """Sent whenever a slot changes hands."""
 
     slots: tuple[SlotStatus, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class SlotRefused:
+class SlotRefused(Struct, frozen=True):
     """The slot cannot be allocated."""
 
     allocation_id: AllocationId
@@ -53,8 +49,7 @@ TaskManagerReport = RegisterTaskManager | SlotReport | SlotRefused
 """From a task manager to the resource manager."""
 
 
-@dataclass(frozen=True, slots=True)
-class AllocateSlot:
+class AllocateSlot(Struct, frozen=True):
     """The task manager offers this slot to the job manager, which accepts or refuses it."""
 
     slot_index: int
@@ -63,8 +58,7 @@ class AllocateSlot:
     job_manager_address: str
 
 
-@dataclass(frozen=True, slots=True)
-class ShutDown:
+class ShutDown(Struct, frozen=True):
     """Idle for too long, or the cluster is going down."""
 
 
@@ -75,16 +69,14 @@ TaskManagerCommand = AllocateSlot | ShutDown
 # A job manager's session
 
 
-@dataclass(frozen=True, slots=True)
-class Requirement:
+class Requirement(Struct, frozen=True):
     """Declarative: how many slots the job wants in all, not in addition. 0 ends the requirement."""
 
     job_id: JobId
     slots: int
 
 
-@dataclass(frozen=True, slots=True)
-class RegisterJobManager:
+class RegisterJobManager(Struct, frozen=True):
     """The first that a job manager says."""
 
     job_manager_id: JobManagerId
@@ -96,8 +88,7 @@ JobManagerReport = RegisterJobManager | Requirement
 """From a job manager to the resource manager."""
 
 
-@dataclass(frozen=True, slots=True)
-class NotEnoughSlots:
+class NotEnoughSlots(Struct, frozen=True):
     """What there is for the job at this moment, and in the whole cluster."""
 
     job_id: JobId
@@ -111,8 +102,7 @@ class NotEnoughSlots:
     """That a resource provider may still add."""
 
 
-@dataclass(frozen=True, slots=True)
-class GiveSlotsBack:
+class GiveSlotsBack(Struct, frozen=True):
     """What the job holds is not enough for it, but for another. Its requirement stands."""
 
     job_id: JobId
@@ -125,8 +115,7 @@ JobManagerNotice = NotEnoughSlots | GiveSlotsBack
 # Who asks what there is
 
 
-@dataclass(frozen=True, slots=True)
-class TaskManagerInfo:
+class TaskManagerInfo(Struct, frozen=True):
     """A task manager that is registered."""
 
     task_manager_id: TaskManagerId
@@ -138,8 +127,7 @@ class TaskManagerInfo:
     slots: tuple[SlotStatus, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Overview:
+class Overview(Struct, frozen=True):
     """All task managers, and the slots that are wanted and not there."""
 
     task_managers: tuple[TaskManagerInfo, ...] = ()

@@ -6,13 +6,12 @@ sink drops what lies before it, and keeps the rest until it is asked for the nex
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from millstream.core.jobs.ids import JobId
 
 
-@dataclass(frozen=True, slots=True)
-class CollectRequest:
+class CollectRequest(Struct, frozen=True):
     """From the client, through dispatcher, job manager and task manager, to the sink."""
 
     job_id: JobId
@@ -24,8 +23,7 @@ class CollectRequest:
     """Set by the dispatcher, to match the answer."""
 
 
-@dataclass(frozen=True, slots=True)
-class CollectResponse:
+class CollectResponse(Struct, frozen=True):
     """The way back."""
 
     request_id: str = ""

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from millstream.core.jobs.ids import LeaderEpoch
 
 
-@dataclass(frozen=True, slots=True)
-class Hello:
+class Hello(Struct, frozen=True):
     """The first message of either side: whose epoch the one that was dialled leads under, as each of them knows it."""
 
     epoch: LeaderEpoch
 
 
-@dataclass(frozen=True, slots=True)
-class Heartbeat:
+class Heartbeat(Struct, frozen=True):
     """Sent by both sides every `heartbeat.interval`.
 
     One with a time is answered at once by one that echoes it: so its sender knows that it was there to the other at a
@@ -26,8 +24,7 @@ class Heartbeat:
     echo: float = 0.0
 
 
-@dataclass(frozen=True, slots=True)
-class Empty:
+class Empty(Struct, frozen=True):
     """Nothing to say."""
 
 

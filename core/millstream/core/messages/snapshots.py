@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import IntEnum
+
+from msgspec import Struct
 
 from millstream.core.jobs.ids import JobId
 
@@ -17,8 +18,7 @@ class SnapshotKind(IntEnum):
     CHECKPOINT = 2
 
 
-@dataclass(frozen=True, slots=True)
-class SnapshotRequest:
+class SnapshotRequest(Struct, frozen=True):
     """Takes a savepoint or a checkpoint, or stops the job with a savepoint."""
 
     job_id: JobId
@@ -35,8 +35,7 @@ class SnapshotRequest:
     """Of a checkpoint: it refers to no file of an earlier one."""
 
 
-@dataclass(frozen=True, slots=True)
-class SnapshotResult:
+class SnapshotResult(Struct, frozen=True):
     """Complete, unless there is an error."""
 
     trigger_id: str
@@ -56,8 +55,7 @@ class CheckpointView(IntEnum):
     """Of one checkpoint and one vertex."""
 
 
-@dataclass(frozen=True, slots=True)
-class CheckpointQuery:
+class CheckpointQuery(Struct, frozen=True):
     """What a job's checkpoints have been."""
 
     job_id: JobId
@@ -68,8 +66,7 @@ class CheckpointQuery:
     """Set by the dispatcher, to match the answer."""
 
 
-@dataclass(frozen=True, slots=True)
-class CheckpointAnswer:
+class CheckpointAnswer(Struct, frozen=True):
     """JSON in the shapes of the REST API, or why there is none: no such job, checkpoint or vertex."""
 
     request_id: str

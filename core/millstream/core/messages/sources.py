@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from millstream.core.jobs.failures import TaskFailure
 from millstream.core.jobs.ids import NO_ALLOCATION, NO_ATTEMPT, AllocationId, AttemptId, JobId, VertexId
@@ -12,34 +13,29 @@ from millstream.core.messages.checkpoints import CheckpointNotice
 # From a reader to its enumerator
 
 
-@dataclass(frozen=True, slots=True)
-class Registered:
+class Registered(Struct, frozen=True):
     """The reader has started."""
 
 
-@dataclass(frozen=True, slots=True)
-class SplitRequest:
+class SplitRequest(Struct, frozen=True):
     """The reader, on this host, wants another split."""
 
     host: str
 
 
-@dataclass(frozen=True, slots=True)
-class Custom:
+class Custom(Struct, frozen=True):
     """Something of the connector's own, pickled."""
 
     event: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class SplitsReturned:
+class SplitsReturned(Struct, frozen=True):
     """A pickled list of splits that a lost reader had been given."""
 
     splits: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class ReaderEvent:
+class ReaderEvent(Struct, frozen=True):
     """The job manager passes on only what comes of the current attempt."""
 
     job_id: JobId
@@ -52,20 +48,17 @@ class ReaderEvent:
 # From an enumerator to one reader
 
 
-@dataclass(frozen=True, slots=True)
-class Splits:
+class Splits(Struct, frozen=True):
     """A pickled list of splits."""
 
     splits: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class NoMoreSplits:
+class NoMoreSplits(Struct, frozen=True):
     """The reader has all its splits."""
 
 
-@dataclass(frozen=True, slots=True)
-class EnumeratorEvent:
+class EnumeratorEvent(Struct, frozen=True):
     """The job manager adds where the reader runs."""
 
     job_id: JobId
@@ -79,8 +72,7 @@ class EnumeratorEvent:
 # The job manager and the enumerator process
 
 
-@dataclass(frozen=True, slots=True)
-class SourceToEnumerate:
+class SourceToEnumerate(Struct, frozen=True):
     """A source whose enumerator is wanted; with a state, it goes on from there."""
 
     vertex_id: VertexId
@@ -90,8 +82,7 @@ class SourceToEnumerate:
     state: bytes = b""
 
 
-@dataclass(frozen=True, slots=True)
-class StartEnumerators:
+class StartEnumerators(Struct, frozen=True):
     """The first command."""
 
     job_id: JobId
@@ -99,23 +90,20 @@ class StartEnumerators:
     configuration: Mapping[str, str] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class SnapshotEnumerators:
+class SnapshotEnumerators(Struct, frozen=True):
     """The states of all enumerators are wanted, for this checkpoint."""
 
     checkpoint_id: int
 
 
-@dataclass(frozen=True, slots=True)
-class ResetSource:
+class ResetSource(Struct, frozen=True):
     """The source starts again: from this state of its enumerator, or from nothing when it is empty."""
 
     vertex_id: VertexId
     state: bytes = b""
 
 
-@dataclass(frozen=True, slots=True)
-class Stop:
+class Stop(Struct, frozen=True):
     """The last command."""
 
 
@@ -123,13 +111,11 @@ EnumeratorsCommand = StartEnumerators | ReaderEvent | SnapshotEnumerators | Chec
 """From the job manager to the enumerator process."""
 
 
-@dataclass(frozen=True, slots=True)
-class Ready:
+class Ready(Struct, frozen=True):
     """All enumerators have started; later: one reset or one return of splits is done."""
 
 
-@dataclass(frozen=True, slots=True)
-class EnumeratorsSnapshot:
+class EnumeratorsSnapshot(Struct, frozen=True):
     """The states of all enumerators by vertex, or what could not be captured."""
 
     checkpoint_id: int

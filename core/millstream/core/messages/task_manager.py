@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from millstream.core.jobs.details import Accumulator, TaskMetrics
 from millstream.core.jobs.failure_kinds import WorkerEnd
@@ -25,8 +26,7 @@ from millstream.core.messages.sources import EnumeratorEvent, ReaderEvent, Stop
 # Slots and workers
 
 
-@dataclass(frozen=True, slots=True)
-class RegisterAtJobManager:
+class RegisterAtJobManager(Struct, frozen=True):
     """The first that a task manager says."""
 
     task_manager_id: TaskManagerId
@@ -34,8 +34,7 @@ class RegisterAtJobManager:
     address: str
 
 
-@dataclass(frozen=True, slots=True)
-class SlotOffer:
+class SlotOffer(Struct, frozen=True):
     """A slot for a job, as the resource manager wanted it."""
 
     allocation_id: AllocationId
@@ -43,16 +42,14 @@ class SlotOffer:
     job_id: JobId
 
 
-@dataclass(frozen=True, slots=True)
-class OfferAnswer:
+class OfferAnswer(Struct, frozen=True):
     """The job takes the slot, or not."""
 
     allocation_id: AllocationId
     accepted: bool
 
 
-@dataclass(frozen=True, slots=True)
-class StartWorker:
+class StartWorker(Struct, frozen=True):
     """Has the slot's worker started, in the job's environment."""
 
     allocation_id: AllocationId
@@ -67,32 +64,28 @@ class StartWorker:
     """For copies of checkpointed state, set by the task manager; empty: none are made."""
 
 
-@dataclass(frozen=True, slots=True)
-class FreeSlot:
+class FreeSlot(Struct, frozen=True):
     """The job does not want the slot any more."""
 
     allocation_id: AllocationId
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class WorkerProgress:
+class WorkerProgress(Struct, frozen=True):
     """The worker's environment is being made."""
 
     allocation_id: AllocationId
     message: str
 
 
-@dataclass(frozen=True, slots=True)
-class WorkerReady:
+class WorkerReady(Struct, frozen=True):
     """The worker listens for others at this address."""
 
     allocation_id: AllocationId
     data_address: str
 
 
-@dataclass(frozen=True, slots=True)
-class WorkerLost:
+class WorkerLost(Struct, frozen=True):
     """The worker is gone; the reason is for people."""
 
     allocation_id: AllocationId
@@ -103,8 +96,7 @@ class WorkerLost:
 # Tasks
 
 
-@dataclass(frozen=True, slots=True)
-class TaskUpdate:
+class TaskUpdate(Struct, frozen=True):
     """What an attempt has come to. In a report of metrics the state is empty: it says nothing of that."""
 
     allocation_id: AllocationId
@@ -116,15 +108,13 @@ class TaskUpdate:
     metrics: TaskMetrics | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class TaskMetricsReport:
+class TaskMetricsReport(Struct, frozen=True):
     """The metrics of a slot's tasks."""
 
     tasks: tuple[TaskUpdate, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class CollectFromTask:
+class CollectFromTask(Struct, frozen=True):
     """A client's request for results."""
 
     allocation_id: AllocationId
@@ -163,8 +153,7 @@ WorkerCommand = StartWorker | Stop | ToTasks
 # Logs
 
 
-@dataclass(frozen=True, slots=True)
-class ReadLogRequest:
+class ReadLogRequest(Struct, frozen=True):
     """A piece of a log file."""
 
     name: str
@@ -175,8 +164,7 @@ class ReadLogRequest:
     """0: as much as one answer holds."""
 
 
-@dataclass(frozen=True, slots=True)
-class LogContent:
+class LogContent(Struct, frozen=True):
     """What was there."""
 
     content: bytes
@@ -186,8 +174,7 @@ class LogContent:
     """Of the whole file."""
 
 
-@dataclass(frozen=True, slots=True)
-class LogFile:
+class LogFile(Struct, frozen=True):
     """A log file; the time is in milliseconds."""
 
     name: str
@@ -195,8 +182,7 @@ class LogFile:
     modified: int
 
 
-@dataclass(frozen=True, slots=True)
-class LogList:
+class LogList(Struct, frozen=True):
     """All log files of a task manager."""
 
     files: tuple[LogFile, ...] = ()

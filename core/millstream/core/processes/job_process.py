@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
+
+from msgspec import Struct
 
 from millstream.core.environments.artifacts import download_artifact
 from millstream.core.environments.environments import EnvironmentCache
@@ -16,8 +17,7 @@ from millstream.core.services.rpc import open_channel
 from millstream.core.settings.configuration import Configuration
 
 
-@dataclass(frozen=True, slots=True)
-class JobProcess:
+class JobProcess(Struct, frozen=True):
     """What is to run: `python -m module arguments`, where the job's packages are."""
 
     module: str

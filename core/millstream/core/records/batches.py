@@ -10,9 +10,10 @@ need to know none of these.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from itertools import chain
 from typing import TYPE_CHECKING, Any, cast
+
+from msgspec import Struct
 
 from millstream.core.jobs.barriers import StopMode
 
@@ -94,13 +95,11 @@ def joined(batches: list[Batch]) -> Batch:
     return ColumnBatch(data, None if times is None else pa.concat_arrays(map(pa.array, times)))
 
 
-@dataclass(frozen=True, slots=True)
-class EndOfInput:
+class EndOfInput(Struct, frozen=True):
     """The producer finished: nothing follows on this channel."""
 
 
-@dataclass(frozen=True, slots=True)
-class Barrier:
+class Barrier(Struct, frozen=True):
     """Divides the stream: records before it belong to the checkpoint, records after it do not.
 
     It carries all that a task has to know of the checkpoint, because only sources are told by the coordinator.
@@ -136,15 +135,13 @@ MAX_TIMESTAMP = 2**63 - 1
 """Behind every record: where event time ends."""
 
 
-@dataclass(frozen=True, slots=True)
-class Watermark(StreamSignal):
+class Watermark(StreamSignal, Struct, frozen=True):
     """Event time has come to here: records that follow with a timestamp up to this one are late."""
 
     timestamp: int
 
 
-@dataclass(frozen=True, slots=True)
-class WatermarkStatus(StreamSignal):
+class WatermarkStatus(StreamSignal, Struct, frozen=True):
     """Whether watermarks are to be waited for on this channel; those of an idle one hold nobody back."""
 
     is_idle: bool

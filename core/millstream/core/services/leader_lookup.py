@@ -6,9 +6,10 @@ changes while the cluster runs.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol
+
+from msgspec import Struct
 
 from millstream.core.jobs.ids import ANY_EPOCH, LeaderEpoch
 from millstream.core.settings.configuration import Configuration
@@ -22,8 +23,7 @@ class Role(StrEnum):
     RESOURCE_MANAGER = "resourcemanager"
 
 
-@dataclass(frozen=True, slots=True)
-class KnownLeader:
+class KnownLeader(Struct, frozen=True):
     """Who leads: where, as `host:port`, and under which epoch, or 0 when only the address is known."""
 
     address: str
@@ -42,8 +42,7 @@ class LeaderLookup(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class Leader:
+class Leader(Struct, frozen=True):
     """One role, and who says where it is."""
 
     lookup: LeaderLookup

@@ -65,6 +65,7 @@ class Session(Generic[S, R]):
         self._ended: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         self._liveness = Liveness(configuration, asyncio.get_running_loop().time())
         self._on_message: Callable[[R], None] | None = None
+        self._greeted = asyncio.Event()  # the peer has our greeting, whatever comes of it
         self.confirmed_at = -math.inf
         """The latest time of this loop at which the peer surely was there, and had all that was sent before it."""
 
@@ -132,16 +133,18 @@ class Session(Generic[S, R]):
                     self.close(refused)
                     return
                 await self._stream.write(raw)
+                self._greeted.set()
                 del message, raw  # it may hold a whole job, and the next one may be long in coming
-        except asyncio.InvalidStateError:
-            return  # the call is over: reading from it tells how it ended
-        except grpc.RpcError as error:
-            self.close(self._ending(error))
+        except (grpc.RpcError, asyncio.InvalidStateError):
+            return  # the call is over: what the peer said before is still read, and then how it ended
         except Exception as error:
             log.exception("a message to %s cannot be sent", self.peer)
             self.close(f"a message to {self.peer} cannot be sent: {error!r}")
+        finally:
+            self._greeted.set()
 
     async def _read(self, greeted: Callable[[Hello], None]) -> None:
+        await self._greeted.wait()  # an end that refuses the other has told it why, with its own greeting
         try:
             while True:
                 raw = await self._stream.read()

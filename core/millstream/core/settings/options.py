@@ -5,9 +5,11 @@ Keys, meanings and value syntax are Flink's wherever Flink has the option; a def
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 
 class OptionType(StrEnum):
@@ -30,8 +32,7 @@ class JobMay(StrEnum):
     NOT = "no"
 
 
-@dataclass(frozen=True, slots=True)
-class Option:
+class Option(Struct, frozen=True):
     """One row of the table."""
 
     key: str

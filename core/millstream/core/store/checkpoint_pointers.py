@@ -9,23 +9,23 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from millstream.core.jobs.ids import JobId
 from millstream.core.store.changes import change, read
 from millstream.core.store.store import Key, Kind, Leadership, Store
 
 
-@dataclass(frozen=True, slots=True)
-class Pointer:
+class Pointer(Struct, frozen=True):
     """A completed checkpoint, and where its metadata is."""
 
     checkpoint_id: int
     location: str
 
 
-@dataclass(frozen=True, slots=True)
-class JobPointers:
+class JobPointers(Struct, frozen=True):
     """What is stored for a job. `next_id` is the lowest id that nobody has reserved."""
 
     next_id: int = 1

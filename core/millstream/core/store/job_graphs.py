@@ -6,7 +6,7 @@ Graphs name artifacts by the hash of their content, and those lie in a folder un
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from millstream.core.errors import InvalidProgramError
 from millstream.core.jobs.graph import JobGraph
@@ -16,8 +16,7 @@ from millstream.core.store.contents import Contents
 from millstream.core.store.store import Key, Kind, Leadership, Store
 
 
-@dataclass(frozen=True, slots=True)
-class StoredGraph:
+class StoredGraph(Struct, frozen=True):
     """A graph, and where it lies."""
 
     graph: JobGraph

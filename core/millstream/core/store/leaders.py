@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from millstream.core.errors import UnreachableError
 from millstream.core.jobs.ids import ANY_EPOCH
@@ -10,8 +10,7 @@ from millstream.core.services.leader_lookup import KnownLeader, Role
 from millstream.core.store.store import Contest, Elections, Leadership, Store, StoreError
 
 
-@dataclass(frozen=True, slots=True)
-class Candidate:
+class Candidate(Struct, frozen=True):
     """A service that may lead: its session with the store, and where others reach it."""
 
     store: Store

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from dataclasses import dataclass
 from enum import Enum
+
+from msgspec import Struct
 
 from millstream.core.jobs.ids import ANY_EPOCH, LeaderEpoch
 from millstream.core.services.leader_lookup import KnownLeader
@@ -35,8 +36,7 @@ class _Connection(Enum):
     LOST = "lost"
 
 
-@dataclass(eq=False, slots=True)
-class _Candidate:
+class _Candidate(Struct, eq=False):
     """`epoch` is set when it leads; `over` when its session is."""
 
     session: MemorySession

@@ -31,9 +31,10 @@ Owned by one asyncio loop.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol
+
+from msgspec import Struct
 
 from millstream.core.errors import MillstreamError
 from millstream.core.jobs.ids import NO_JOB, JobId, LeaderEpoch
@@ -85,8 +86,7 @@ class Kind(StrEnum):
     CHECKPOINTS = "checkpoints"
 
 
-@dataclass(frozen=True, slots=True)
-class Key:
+class Key(Struct, frozen=True):
     """Of an entry. Its name fits into a path everywhere."""
 
     kind: Kind
@@ -100,16 +100,14 @@ class Key:
         return f"{self.kind}/{self.name}"
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
+class Entry(Struct, frozen=True):
     """What is stored under a key."""
 
     value: bytes
     version: int
 
 
-@dataclass(frozen=True, slots=True)
-class Contest:
+class Contest(Struct, frozen=True):
     """What candidates want to lead: a role of the cluster, or one job as its job manager."""
 
     role: Role
@@ -119,8 +117,7 @@ class Contest:
         return f"{self.role} of job {self.job_id}" if self.job_id else str(self.role)
 
 
-@dataclass(frozen=True, slots=True)
-class Leadership:
+class Leadership(Struct, frozen=True):
     """A contest that was won. The epoch alone tells it from all others."""
 
     contest: Contest

@@ -1,4 +1,4 @@
-"""Frozen dataclasses inside a process, protobuf between processes: the one place that turns one into the other.
+"""Frozen structs inside a process, protobuf between processes: the one place that turns one into the other.
 
 A class is paired with the message of its contract by the names of the fields. The pairing is checked as a whole when a
 `Wire` is first used: a field that only one side has, or has in another shape, is an error there and then.
@@ -9,9 +9,9 @@ A class is paired with the message of its contract by the names of the fields. T
 | an `Enum` of strings or integers | a string, an enum or an integer |
 | `X | None` | `optional`, or a message that may be missing |
 | `tuple[X, ...]`, `frozenset[X]` (sorted) | `repeated` |
-| `Mapping[K, V]`, with no dataclasses in it | `map` |
-| a dataclass | a message |
-| a union of dataclasses, as a whole message or as the field `kind` | a `oneof kind` |
+| `Mapping[K, V]`, with no structs in it | `map` |
+| a frozen struct (`msgspec.Struct`) | a message |
+| a union of structs, as a whole message or as the field `kind` | a `oneof kind` |
 
 The members of a `oneof` are found by name: `cancel_job` is `CancelJob`, else it is the class that is called like the
 member's message. A member without fields may be `session.Empty`, one with a single field may be just that value.
@@ -19,7 +19,6 @@ member's message. A member without fields may be `session.Empty`, one with a sin
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 import types
 import typing
@@ -30,6 +29,7 @@ from typing import Any, Generic, TypeVar
 
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
 from google.protobuf.message import DecodeError, Message
+from msgspec import Struct, StructMeta
 
 from millstream.core.errors import MillstreamError
 
@@ -84,8 +84,7 @@ class _NoKind(ValueError):
     """The `kind` of a message is not set."""
 
 
-@dataclasses.dataclass(slots=True)
-class _Converter:
+class _Converter(Struct):
     """Of one class and one message. Filled in after it is made, so that a class may contain itself.
 
     It encodes to what the message's constructor takes, with all that is in it as dictionaries: a message that was made
@@ -106,7 +105,7 @@ class _Converters:
         known = self._known.get((python_type, descriptor.full_name))
         if known is None:
             known = self._known[python_type, descriptor.full_name] = _Converter(_not_made, _not_made)
-            make = self._envelope if _is_union(python_type) else self._dataclass
+            make = self._envelope if _is_union(python_type) else self._struct
             known.encode, known.decode = make(python_type, descriptor)
         return known
 
@@ -118,9 +117,9 @@ class _Converters:
             raise ContractError(f"{descriptor.full_name} has more than its oneof: it is no union, but has a `kind`")
         return self._kind(union, descriptor)
 
-    def _dataclass(self, cls: Any, descriptor: Descriptor) -> tuple[Convert, Convert]:
+    def _struct(self, cls: Any, descriptor: Descriptor) -> tuple[Convert, Convert]:
         hints = typing.get_type_hints(cls)
-        names = [field.name for field in dataclasses.fields(cls)]
+        names = list(cls.__struct_fields__)
         plain = {field.name: field for field in descriptor.fields if _oneof_of(field) is None}
         wanted = {*plain, "kind"} if descriptor.oneofs_by_name.get("kind") else set(plain)
         if set(names) != wanted:
@@ -178,9 +177,9 @@ class _Converters:
         if member.message_type is not None:
             converter = self.of(cls, member.message_type)
             return (lambda value: converter.encode(value)), (lambda message: converter.decode(message))
-        (field,) = dataclasses.fields(cls)
-        into, out_of = _scalar(typing.get_type_hints(cls)[field.name])
-        get = attrgetter(field.name)
+        (name,) = cls.__struct_fields__
+        into, out_of = _scalar(typing.get_type_hints(cls)[name])
+        get = attrgetter(name)
         return (lambda value: into(get(value))), (lambda value: cls(out_of(value)))
 
     # Fields
@@ -218,7 +217,7 @@ class _Converters:
     def _element(self, hint: Any, field: FieldDescriptor) -> tuple[Convert, Convert]:
         if field.message_type is None:
             return _scalar(hint)
-        _check(dataclasses.is_dataclass(hint), hint, field)
+        _check(isinstance(hint, StructMeta), hint, field)
         converter = self.of(hint, field.message_type)
         return (lambda value: converter.encode(value)), (lambda message: converter.decode(message))
 

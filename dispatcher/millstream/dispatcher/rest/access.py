@@ -13,8 +13,8 @@ from __future__ import annotations
 import ipaddress
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from msgspec import Struct
 from starlette.datastructures import Headers
 from starlette.middleware.cors import CORSMiddleware
 from starlette.responses import JSONResponse
@@ -32,8 +32,7 @@ _WILDCARDS = frozenset({"0.0.0.0", "::", ""})
 _METHODS = ("GET", "POST", "PATCH", "DELETE")
 
 
-@dataclass(frozen=True, slots=True)
-class Authority:
+class Authority(Struct, frozen=True):
     """A host as it is compared, with its port as far as one was written."""
 
     host: str
@@ -48,8 +47,7 @@ class Authority:
         return Authority(_plain_host(match.group(1)), int(match.group(2)) if match.group(2) else None)
 
 
-@dataclass(frozen=True, slots=True)
-class AccessPolicy:
+class AccessPolicy(Struct, frozen=True):
     """Which hosts requests may be addressed to, and which origins their pages may have."""
 
     hosts: frozenset[str]

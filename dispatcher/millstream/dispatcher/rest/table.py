@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
+from msgspec import Struct
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
@@ -35,8 +35,7 @@ class RestError(Exception):
         self.errors = list(errors)
 
 
-@dataclass(frozen=True, slots=True)
-class Parameter:
+class Parameter(Struct, frozen=True):
     """A query parameter."""
 
     name: str
@@ -44,8 +43,7 @@ class Parameter:
     description: str
 
 
-@dataclass(frozen=True, slots=True)
-class RestRoute:
+class RestRoute(Struct, frozen=True):
     """One row: an endpoint with its documentation. `response` is a schema, or None for plain text."""
 
     method: str

@@ -27,8 +27,9 @@ ended, so that the two do not race.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import assert_never
+
+from msgspec.structs import replace
 
 from millstream.core.clock import Instant
 from millstream.core.jobs.ids import AttemptId

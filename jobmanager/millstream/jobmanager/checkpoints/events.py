@@ -6,8 +6,9 @@ answering event is answered exactly once, with success or failure, however long 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
+
+from msgspec import Struct
 
 from millstream.core.jobs.failures import TaskFailure
 from millstream.core.jobs.ids import AttemptId
@@ -34,44 +35,38 @@ class StopOutcome(StrEnum):
     SUSPENDED = "SUSPENDED"
 
 
-@dataclass(frozen=True, slots=True)
-class TasksRunning:
+class TasksRunning(Struct, frozen=True):
     """These attempts run now. A new attempt takes its subtask's place."""
 
     tasks: tuple[TaskRef, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class InputsEnded:
+class InputsEnded(Struct, frozen=True):
     """These attempts have handled all their input and wait for one more completed checkpoint before they finish."""
 
     attempts: tuple[AttemptId, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class TasksFinished:
+class TasksFinished(Struct, frozen=True):
     """These attempts have finished."""
 
     attempts: tuple[AttemptId, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class TasksRolledBack:
+class TasksRolledBack(Struct, frozen=True):
     """These subtasks failed or are being restarted; None means all of the job."""
 
     subtasks: frozenset[Subtask] | None
     message: str
 
 
-@dataclass(frozen=True, slots=True)
-class JobRestored:
+class JobRestored(Struct, frozen=True):
     """Tasks start from this completed checkpoint. For the statistics."""
 
     checkpoint_id: CheckpointId
 
 
-@dataclass(frozen=True, slots=True)
-class SavepointRequested:
+class SavepointRequested(Struct, frozen=True):
     """The user wants a savepoint, and with `stop` the job to end with it."""
 
     trigger_id: TriggerId
@@ -81,24 +76,21 @@ class SavepointRequested:
     savepoint_format: SavepointFormat = SavepointFormat.CANONICAL
 
 
-@dataclass(frozen=True, slots=True)
-class CheckpointRequested:
+class CheckpointRequested(Struct, frozen=True):
     """The user wants a checkpoint now."""
 
     trigger_id: TriggerId
     full: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class EnumeratorsSnapshotted:
+class EnumeratorsSnapshotted(Struct, frozen=True):
     """Answers `SnapshotEnumerators`: the state of the sources' enumerators."""
 
     checkpoint_id: CheckpointId
     state: object
 
 
-@dataclass(frozen=True, slots=True)
-class EnumeratorsFailed:
+class EnumeratorsFailed(Struct, frozen=True):
     """Answers `SnapshotEnumerators`: there is no state of the sources' enumerators. `cause` is as in `Declined`."""
 
     checkpoint_id: CheckpointId
@@ -106,8 +98,7 @@ class EnumeratorsFailed:
     cause: TaskFailure | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Acknowledged:
+class Acknowledged(Struct, frozen=True):
     """A task's snapshot is durable. For the rest, see `TaskSnapshot`."""
 
     checkpoint_id: CheckpointId
@@ -118,8 +109,7 @@ class Acknowledged:
     union_list: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Declined:
+class Declined(Struct, frozen=True):
     """A task cannot take the snapshot, or could not write it. `cause` is what was raised in it."""
 
     checkpoint_id: CheckpointId
@@ -129,39 +119,34 @@ class Declined:
     cause: TaskFailure | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class MetadataWritten:
+class MetadataWritten(Struct, frozen=True):
     """Answers `WriteMetadata`: the metadata is durable at the pointer."""
 
     checkpoint_id: CheckpointId
     pointer: str
 
 
-@dataclass(frozen=True, slots=True)
-class MetadataFailed:
+class MetadataFailed(Struct, frozen=True):
     """Answers `WriteMetadata`: there is no metadata, and none will appear."""
 
     checkpoint_id: CheckpointId
     message: str
 
 
-@dataclass(frozen=True, slots=True)
-class PointerStored:
+class PointerStored(Struct, frozen=True):
     """Answers `StorePointer`: the HA store holds the pointer."""
 
     checkpoint_id: CheckpointId
 
 
-@dataclass(frozen=True, slots=True)
-class PointerFailed:
+class PointerFailed(Struct, frozen=True):
     """Answers `StorePointer`: the HA store does not hold the pointer, and will not. Not sent while that is unknown."""
 
     checkpoint_id: CheckpointId
     message: str
 
 
-@dataclass(frozen=True, slots=True)
-class NotifyFailed:
+class NotifyFailed(Struct, frozen=True):
     """A task could not be told of a completed checkpoint, or could not commit it."""
 
     checkpoint_id: CheckpointId
@@ -169,15 +154,13 @@ class NotifyFailed:
     message: str
 
 
-@dataclass(frozen=True, slots=True)
-class Stopped:
+class Stopped(Struct, frozen=True):
     """The job has ended, or is led elsewhere."""
 
     outcome: StopOutcome
 
 
-@dataclass(frozen=True, slots=True)
-class Tick:
+class Tick(Struct, frozen=True):
     """Time passed."""
 
 
@@ -203,8 +186,7 @@ Event = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class SnapshotEnumerators:
+class SnapshotEnumerators(Struct, frozen=True):
     """Take the state of the sources' enumerators; answered by `EnumeratorsSnapshotted` or `EnumeratorsFailed`.
 
     The answer is handled before anything that they send to readers after it, so that barriers reach those first.
@@ -213,8 +195,7 @@ class SnapshotEnumerators:
     checkpoint_id: CheckpointId
 
 
-@dataclass(frozen=True, slots=True)
-class TriggerBarrier:
+class TriggerBarrier(Struct, frozen=True):
     """Have these tasks start the checkpoint: sources, tasks that have ended, and tasks whose producers all have.
 
     A task with inputs that are still open takes its snapshot when they have ended. Should a barrier of this checkpoint
@@ -227,39 +208,34 @@ class TriggerBarrier:
     timestamp_ms: int
 
 
-@dataclass(frozen=True, slots=True)
-class WriteMetadata:
+class WriteMetadata(Struct, frozen=True):
     """Make the metadata durable; answered by `MetadataWritten` or `MetadataFailed`."""
 
     content: CheckpointContent
 
 
-@dataclass(frozen=True, slots=True)
-class StorePointer:
+class StorePointer(Struct, frozen=True):
     """Put the pointer into the HA store, in one atomic step; answered by `PointerStored` or `PointerFailed`."""
 
     checkpoint_id: CheckpointId
     pointer: str
 
 
-@dataclass(frozen=True, slots=True)
-class NotifyComplete:
+class NotifyComplete(Struct, frozen=True):
     """Have these tasks commit everything up to this checkpoint. May be repeated."""
 
     checkpoint_id: CheckpointId
     attempts: tuple[AttemptId, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class NotifyAborted:
+class NotifyAborted(Struct, frozen=True):
     """Have these tasks give up the checkpoint, and go on if it was to stop them."""
 
     checkpoint_id: CheckpointId
     attempts: tuple[AttemptId, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class DiscardState:
+class DiscardState(Struct, frozen=True):
     """Delete what belongs to a checkpoint that will never complete: tasks' states, and the metadata if there is any.
 
     Files that another checkpoint refers to stay. There may be several for one checkpoint, as late states come in.
@@ -270,22 +246,19 @@ class DiscardState:
     pointer: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class DeleteCheckpoint:
+class DeleteCheckpoint(Struct, frozen=True):
     """Delete a completed checkpoint: its pointer first, then its metadata, then files that no other refers to."""
 
     checkpoint: CompletedCheckpoint
 
 
-@dataclass(frozen=True, slots=True)
-class ReleasePointer:
+class ReleasePointer(Struct, frozen=True):
     """Take a pointer out of the HA store, and leave the files to their owner."""
 
     checkpoint_id: CheckpointId
 
 
-@dataclass(frozen=True, slots=True)
-class FailJob:
+class FailJob(Struct, frozen=True):
     """Fail the running tasks, so that the job restarts from its last checkpoint if it may.
 
     `cause` is that of the `Declined` or `EnumeratorsFailed` which led to it.
@@ -295,8 +268,7 @@ class FailJob:
     cause: TaskFailure | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class SavepointDone:
+class SavepointDone(Struct, frozen=True):
     """The user's savepoint is complete, and the job has ended if it was to end with it."""
 
     trigger_id: TriggerId
@@ -304,8 +276,7 @@ class SavepointDone:
     path: str
 
 
-@dataclass(frozen=True, slots=True)
-class SavepointFailed:
+class SavepointFailed(Struct, frozen=True):
     """The user's savepoint will not be, or the job did not end with it."""
 
     trigger_id: TriggerId
@@ -313,8 +284,7 @@ class SavepointFailed:
     message: str
 
 
-@dataclass(frozen=True, slots=True)
-class CheckpointDone:
+class CheckpointDone(Struct, frozen=True):
     """The checkpoint that the user wanted is complete."""
 
     trigger_id: TriggerId
@@ -322,8 +292,7 @@ class CheckpointDone:
     path: str
 
 
-@dataclass(frozen=True, slots=True)
-class CheckpointFailed:
+class CheckpointFailed(Struct, frozen=True):
     """The checkpoint that the user wanted will not be."""
 
     trigger_id: TriggerId

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import NewType
+
+from msgspec import Struct, field
 
 from millstream.core.jobs.barriers import Alignment, StopMode
 from millstream.core.jobs.ids import AttemptId
@@ -28,8 +29,7 @@ class SavepointFormat(StrEnum):
     NATIVE = "NATIVE"
 
 
-@dataclass(frozen=True, slots=True)
-class SnapshotOptions:
+class SnapshotOptions(Struct, frozen=True):
     """What travels with a barrier.
 
     `aligned_timeout_ms` is set when an aligned checkpoint turns unaligned after that long. `full` forbids referring to
@@ -62,16 +62,14 @@ class SnapshotOptions:
         return not self.is_savepoint or self.is_stop
 
 
-@dataclass(frozen=True, slots=True)
-class TaskRef:
+class TaskRef(Struct, frozen=True):
     """One attempt of one subtask."""
 
     subtask: Subtask
     attempt_id: AttemptId
 
 
-@dataclass(frozen=True, slots=True)
-class SnapshotMetrics:
+class SnapshotMetrics(Struct, frozen=True):
     """What a task measured while it took its snapshot, in milliseconds and bytes."""
 
     sync_ms: int = 0
@@ -85,8 +83,7 @@ class SnapshotMetrics:
     unaligned: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class TaskSnapshot:
+class TaskSnapshot(Struct, frozen=True):
     """A task's acknowledgement. `state` holds its handles, opaque here; None when it has no state.
 
     `ended` says that the snapshot holds the end of the task's input. `union_list` names a union list in it, for people.
@@ -99,8 +96,7 @@ class TaskSnapshot:
     union_list: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class CheckpointContent:
+class CheckpointContent(Struct, frozen=True):
     """All that a checkpoint holds: the snapshots, the tasks that had finished, the sources' enumerators."""
 
     checkpoint_id: CheckpointId
@@ -111,8 +107,7 @@ class CheckpointContent:
     enumerator_states: object | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class CompletedCheckpoint:
+class CompletedCheckpoint(Struct, frozen=True):
     """A restore point: its metadata is durable at `pointer`, and the pointer is in the HA store.
 
     `owned` says whether the job may delete it: not so for savepoints, nor for what it was started from without

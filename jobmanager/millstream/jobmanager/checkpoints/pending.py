@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 from enum import Enum, auto
+
+from msgspec import Struct, field
 
 from millstream.core.jobs.barriers import StopMode
 from millstream.core.jobs.ids import AttemptId
@@ -29,8 +30,7 @@ class Phase(Enum):
     STORING = auto()  # the pointer is being stored
 
 
-@dataclass(slots=True)
-class PendingCheckpoint:
+class PendingCheckpoint(Struct):
     """What has been collected so far. `started_ms` is a date, `deadline_ms` a reading of the steady clock."""
 
     id: CheckpointId

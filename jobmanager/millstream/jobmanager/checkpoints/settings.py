@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Protocol
+
+from msgspec import Struct
 
 from millstream.core.errors import ConfigurationError
 
@@ -41,8 +42,7 @@ class StorageKind(StrEnum):
     FILESYSTEM = "filesystem"
 
 
-@dataclass(frozen=True, slots=True)
-class CheckpointSettings:
+class CheckpointSettings(Struct, frozen=True):
     """`interval_ms` of 0 means that no periodic checkpoints are taken."""
 
     interval_ms: int = 0
@@ -127,9 +127,7 @@ class CheckpointSettings:
             unaligned=bool(value("unaligned.enabled", default.unaligned)),
             aligned_timeout_ms=millis("aligned-checkpoint-timeout", default.aligned_timeout_ms),
             incremental=bool(value("incremental", default.incremental)),
-            after_tasks_finish=bool(
-                value("checkpoints-after-tasks-finish.enabled", default.after_tasks_finish)
-            ),
+            after_tasks_finish=bool(value("checkpoints-after-tasks-finish.enabled", default.after_tasks_finish)),
             storage=_storage(storage),
             directory=value("dir", None),
             savepoint_directory=value("savepoint-dir", None),

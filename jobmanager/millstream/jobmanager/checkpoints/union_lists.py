@@ -9,7 +9,8 @@ the vertex wait for each other, and one checkpoint holds the end of them all.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from millstream.core.clock import Instant
 from millstream.core.jobs.ids import VertexId
@@ -22,8 +23,7 @@ from millstream.jobmanager.checkpoints.pending import PendingCheckpoint
 from millstream.jobmanager.checkpoints.policies.requests import Origin
 
 
-@dataclass(frozen=True, slots=True)
-class DividedUnion:
+class DividedUnion(Struct, frozen=True):
     """A vertex with a union list, some of whose subtasks have ended: the snapshots of those that still run."""
 
     message: str

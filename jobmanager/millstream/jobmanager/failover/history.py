@@ -9,7 +9,9 @@ and `truncated` says so, as Flink's REST does.
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from millstream.core.jobs.failure_kinds import FailureKind
 from millstream.core.jobs.failures import TaskFailure
@@ -18,8 +20,7 @@ from millstream.core.logs.tracebacks import shortened
 _CONCURRENT = 4 * 1024  # characters
 
 
-@dataclass(frozen=True, slots=True)
-class RootCause:
+class RootCause(Struct, frozen=True):
     """What made the job fail or restart, and what failed with it.
 
     `restart` is the number of the restart that it led to, from 1 on; 0 when it led to none.

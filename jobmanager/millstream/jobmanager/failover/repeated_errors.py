@@ -26,8 +26,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
 from typing import assert_never
+
+from msgspec import Struct
 
 from millstream.core.jobs.failure_kinds import FailureKind
 from millstream.core.jobs.failures import TaskFailure
@@ -42,8 +43,7 @@ _Error = tuple[str, str, str]
 _CRASH: _Error = ("", "", "")
 
 
-@dataclass(frozen=True, slots=True)
-class _Count:
+class _Count(Struct, frozen=True):
     """How often, and how many records after the restore point the subtask came to it the last time.
 
     Without a subtask it may have been any of them, at its first record.

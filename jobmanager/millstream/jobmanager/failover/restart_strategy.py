@@ -7,9 +7,10 @@ while a restart is already waiting as one attempt, as Flink does, so a lost mach
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass
 from random import Random
 from typing import Protocol, assert_never
+
+from msgspec import Struct
 
 from millstream.jobmanager.failover.settings import (
     ExponentialDelay,
@@ -20,16 +21,14 @@ from millstream.jobmanager.failover.settings import (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Restart:
+class Restart(Struct, frozen=True):
     """Run again after the delay. `new_attempt` is false when a restart was waiting already."""
 
     delay_ms: int
     new_attempt: bool = True
 
 
-@dataclass(frozen=True, slots=True)
-class GiveUp:
+class GiveUp(Struct, frozen=True):
     """Fail the job."""
 
     reason: str

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, Protocol
+
+from msgspec import Struct
 
 from millstream.core.errors import ConfigurationError
 
@@ -24,13 +25,11 @@ def _require(condition: bool, key: str, value: object, rule: str) -> None:
         raise ConfigurationError(f"option '{_PREFIX}.{key}': {value} is not allowed; {rule}")
 
 
-@dataclass(frozen=True, slots=True)
-class NoRestart:
+class NoRestart(Struct, frozen=True):
     """Never restart."""
 
 
-@dataclass(frozen=True, slots=True)
-class FixedDelay:
+class FixedDelay(Struct, frozen=True):
     """A number of restarts with the same delay before each."""
 
     attempts: int = 1
@@ -40,8 +39,7 @@ class FixedDelay:
         _require(self.attempts >= 0, "fixed-delay.attempts", self.attempts, "it must be 0 or more")
 
 
-@dataclass(frozen=True, slots=True)
-class FailureRate:
+class FailureRate(Struct, frozen=True):
     """As many restarts as fit into each interval."""
 
     max_failures: int = 1
@@ -60,8 +58,7 @@ class FailureRate:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class ExponentialDelay:
+class ExponentialDelay(Struct, frozen=True):
     """Delays that grow with each restart, up to a bound."""
 
     initial_ms: int = 1000

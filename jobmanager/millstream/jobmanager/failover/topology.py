@@ -7,23 +7,22 @@ edge is kept as an edge, and only pointwise edges are spelled out.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from millstream.core.jobs.graph import JobGraph
 from millstream.core.jobs.ids import VertexId
 from millstream.core.jobs.wiring import POINTWISE, consumers_of
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class Subtask:
+class Subtask(Struct, frozen=True, order=True):
     """A place in the job, whichever attempt fills it."""
 
     vertex_id: VertexId
     index: int
 
 
-@dataclass(frozen=True, slots=True)
-class Edge:
+class Edge(Struct, frozen=True):
     """Data from every subtask of one vertex to all, or to its own, subtasks of another."""
 
     source: VertexId

@@ -10,7 +10,8 @@ id of the running job. State that an operator can no longer hold is left behind,
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from millstream.core.jobs.graph import JobGraph, JobVertex, OperatorInfo
 from millstream.core.jobs.ids import VertexId

@@ -7,7 +7,7 @@ takes over that of its stored keyed state, whose key groups cannot change.
 
 from __future__ import annotations
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from millstream.core.jobs.graph import JobGraph, JobVertex
 from millstream.core.snapshot import SnapshotError, SnapshotMetadata

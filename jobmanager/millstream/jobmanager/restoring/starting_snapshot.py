@@ -5,7 +5,7 @@ It is read and checked as a whole before anything of the job is deployed. Whatev
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from millstream.core.jobs.graph import JobGraph
 from millstream.core.settings.configuration import Configuration
@@ -20,8 +20,7 @@ from millstream.jobmanager.checkpoints.model import (
 from millstream.jobmanager.restoring.snapshot_fit import fit_to_snapshot
 
 
-@dataclass(frozen=True, slots=True)
-class RecoverySettings:
+class RecoverySettings(Struct, frozen=True):
     """What a job starts from. With `claim`, the snapshot becomes the job's own, to be deleted like its checkpoints."""
 
     path: str
@@ -41,8 +40,7 @@ class RecoverySettings:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class StartingSnapshot:
+class StartingSnapshot(Struct, frozen=True):
     """A snapshot that was found good, and the job fitted to it."""
 
     graph: JobGraph

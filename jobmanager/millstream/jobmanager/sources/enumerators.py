@@ -20,9 +20,10 @@ import socket
 import sys
 import threading
 from collections.abc import Callable
-from dataclasses import replace
 from functools import partial
 from typing import Any, assert_never
+
+from msgspec.structs import replace
 
 from millstream.core.clock import Clock, SystemClock
 from millstream.core.errors import UnrecoverableError

@@ -12,7 +12,8 @@ import contextlib
 import errno
 import resource
 from collections.abc import Iterator
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from millstream.core.processes.memory import amount
 from millstream.core.settings.configuration import Configuration
@@ -31,8 +32,7 @@ def limit_of(configuration: Configuration) -> int:
     return configuration.integer(OPTION)
 
 
-@dataclass(slots=True)
-class _Limit:
+class _Limit(Struct):
     size: int = 0
     in_force: int = 0
 

@@ -10,10 +10,10 @@ import asyncio
 import logging
 import os
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any, assert_never
 
 import grpc
+from msgspec.structs import replace
 
 from millstream.core.errors import ConfigurationError, MillstreamError, UnreachableError
 from millstream.core.files.directories import work_directory

@@ -6,8 +6,9 @@ whose worker is still ending is not free: its resources are not there yet.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
+
+from msgspec import Struct
 
 from millstream.core.jobs.ids import AllocationId, JobId
 
@@ -20,8 +21,7 @@ class SlotState(Enum):
     ENDING = "ending"
 
 
-@dataclass(slots=True)
-class Allocation:
+class Allocation(Struct):
     """A slot in somebody's hands."""
 
     index: int

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from typing import Any
+
+from msgspec.structs import replace
 
 from millstream.core.clock import Clock
 from millstream.core.jobs.ids import ChannelId

@@ -7,8 +7,10 @@ task does it; only its outputs keep what they get, and its snapshots stay in mem
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from millstream.core.clock import ManualClock
 from millstream.core.jobs import plan
@@ -64,8 +66,7 @@ class KeptOutput:
         return [row for batch in self.elements if isinstance(batch, RowBatch) for row in batch.rows]
 
 
-@dataclass(frozen=True, slots=True)
-class GivenElements:
+class GivenElements(Struct, frozen=True):
     """State that an operator keeps by itself, given by hand: this subtask's, and all that it is shown."""
 
     kind: StateKind
@@ -81,8 +82,7 @@ class GivenElements:
         return list(self.mine if self.shown is None else self.shown)
 
 
-@dataclass(frozen=True, slots=True)
-class Snapshot:
+class Snapshot(Struct, frozen=True):
     """What an operator has given to be restored elsewhere."""
 
     barrier: Barrier

@@ -6,7 +6,7 @@ consumer has seen the batch; consumers that only look at records, now or when th
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from msgspec import Struct, field
 
 from millstream.core.records.batches import Batch, RowBatch
 from millstream.core.records.handover import Handover, RecordCopyError
@@ -14,8 +14,7 @@ from millstream.taskmanager.worker.operators.base import OperatorError
 from millstream.taskmanager.worker.operators.output import Emit
 
 
-@dataclass(slots=True)
-class Consumers:
+class Consumers(Struct):
     """Where the records of an operator go."""
 
     operator_name: str

@@ -12,9 +12,10 @@ import logging
 import queue
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, assert_never
+
+from msgspec import Struct
 
 from millstream.core.clock import Clock
 from millstream.core.jobs.barriers import Alignment
@@ -60,8 +61,7 @@ _WRITERS = 4  # snapshots that are written at the same time: they wait for stora
 _DRAIN = 0.005  # seconds that a task may go on consuming before its producers take their turn: full queues are latency
 
 
-@dataclass(frozen=True, slots=True)
-class WakeUp:
+class WakeUp(Struct, frozen=True):
     """A source reader has something."""
 
     attempt_id: str

@@ -7,8 +7,9 @@ with `TaskInput` that says which and `TaskPacing` that says how much; `TaskLife`
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from millstream.core.jobs.ids import AttemptId
 from millstream.core.jobs.states import ExecutionState, check_task_transition
@@ -30,8 +31,7 @@ from millstream.taskmanager.worker.task_pacing import TaskPacing
 from millstream.taskmanager.worker.task_steps import TaskSteps
 
 
-@dataclass(frozen=True, slots=True)
-class OperatorMail:
+class OperatorMail(Struct, frozen=True):
     """For one operator of a task, from outside of the stream. Without an operator: for the head of the chain."""
 
     attempt_id: str

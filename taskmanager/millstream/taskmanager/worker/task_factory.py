@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Callable
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from millstream.core.clock import Clock
 from millstream.core.jobs import plan

@@ -9,13 +9,13 @@ records that it brings are late already; a source waits for it, since nobody has
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from millstream.core.records.batches import MIN_TIMESTAMP, StreamSignal, Watermark, WatermarkStatus
 
 
-@dataclass(slots=True)
-class _Channel:
+class _Channel(Struct):
     timestamp: int = MIN_TIMESTAMP
     is_idle: bool = False
     counts: bool = True  # not idle, and not behind the clock if that goes on without it

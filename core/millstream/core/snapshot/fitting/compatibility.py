@@ -9,9 +9,10 @@ Keys, namespaces and the keys of maps may not change otherwise: their hash and t
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
+
+from msgspec import Struct, field
 
 from millstream.core.records.types import TypeInformation
 from millstream.core.snapshot.metadata.model import StateSnapshot, TypeJson
@@ -27,8 +28,7 @@ class CompatibilityKind(Enum):
     INCOMPATIBLE = "incompatible"
 
 
-@dataclass(frozen=True, slots=True)
-class Compatibility:
+class Compatibility(Struct, frozen=True):
     """A verdict. Fields that are added, removed, wider or newly declared have their path, as in `items[].price`.
 
     `warnings` say where a restore works and values are lost all the same, most likely. `only_declared` is set when
@@ -110,8 +110,7 @@ def _compare_optional(what: str, stored: TypeJson | None, declared: TypeJson | N
     return Compatibility(CompatibilityKind.INCOMPATIBLE, message=f"{what}: stored {told[0]}, declared {told[1]}")
 
 
-@dataclass(frozen=True, slots=True)
-class _Changes:
+class _Changes(Struct, frozen=True):
     added: list[str] = field(default_factory=list)
     removed: list[str] = field(default_factory=list)
     widened: list[str] = field(default_factory=list)

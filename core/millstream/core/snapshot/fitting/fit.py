@@ -11,8 +11,10 @@ The job manager decides by this when a job starts, and `run --dry-run` says by i
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from enum import Enum
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from millstream.core.jobs.graph import JobVertex, OperatorInfo
 from millstream.core.snapshot.fitting.compatibility import CompatibilityKind, compare_state
@@ -31,8 +33,7 @@ _UNDECLARED = frozenset(
 """Kinds that operators keep by themselves: a function never declares them."""
 
 
-@dataclass(frozen=True, slots=True)
-class ProgramOperator:
+class ProgramOperator(Struct, frozen=True):
     """An operator as the program has it now, with the states that it declares, which have no files.
 
     `holds` are the kinds of state that it can take over. With an `error`, what it declares is not known. A derived max
@@ -80,8 +81,7 @@ class OperatorMatch(Enum):
     UNCLAIMED = "unclaimed"
 
 
-@dataclass(frozen=True, slots=True)
-class StateFit:
+class StateFit(Struct, frozen=True):
     """One state: as stored, as declared (None where a side does not have it), and what becomes of it."""
 
     name: str
@@ -92,8 +92,7 @@ class StateFit:
     warnings: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class OperatorFit:
+class OperatorFit(Struct, frozen=True):
     """One operator: as stored, as the program has it, and what becomes of it.
 
     `problems` stand in a restore's way; `warnings` do not, and say where values are likely lost. `unknown` says why it
@@ -124,8 +123,7 @@ class OperatorFit:
         return self.match is OperatorMatch.UNCLAIMED or self.leaves_enumerator or unclaimed
 
 
-@dataclass(frozen=True, slots=True)
-class Fit:
+class Fit(Struct, frozen=True):
     """All operators of both sides: first the program's, in its order, then those that only the snapshot has."""
 
     operators: tuple[OperatorFit, ...]
@@ -268,9 +266,7 @@ def _possibly_renamed(state: StateFit, states: Sequence[StateFit]) -> StateFit:
     return replace(state, warnings=(told,))
 
 
-def _scaling_problems(
-    stored: OperatorSnapshot, operator: ProgramOperator, scales_with: OperatorSnapshot
-) -> list[str]:
+def _scaling_problems(stored: OperatorSnapshot, operator: ProgramOperator, scales_with: OperatorSnapshot) -> list[str]:
     """`scales_with` is the first operator of the same task that brings keyed state."""
     declared, most = operator.declared, stored.max_parallelism
     if not _brings_keyed_state(stored, operator):

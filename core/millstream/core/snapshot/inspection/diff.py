@@ -12,10 +12,13 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from enum import Enum
 from itertools import islice, repeat
 from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from millstream.core.snapshot.fitting.compatibility import CompatibilityKind, compare_keys, compare_state
 from millstream.core.snapshot.fitting.fit import match_operators
@@ -55,8 +58,7 @@ class Entry:
     new: Any = field(default=ABSENT, compare=False)
 
 
-@dataclass(frozen=True, slots=True)
-class StateDiff:
+class StateDiff(Struct, frozen=True):
     """One state on both sides; None where a side does not have it. With other keys, entries are not compared.
 
     Entries of a state that only one side has are not counted: its rows are.
@@ -78,8 +80,7 @@ class StateDiff:
         return both and not (self.types or self.added or self.removed or self.changed)
 
 
-@dataclass(frozen=True, slots=True)
-class OperatorDiff:
+class OperatorDiff(Struct, frozen=True):
     """One operator on both sides; None where a side does not have it.
 
     Its parallelism is no difference of state, and neither is an operator without any.
@@ -104,8 +105,7 @@ class OperatorDiff:
         return found
 
 
-@dataclass(frozen=True, slots=True)
-class SnapshotDiff:
+class SnapshotDiff(Struct, frozen=True):
     """All operators of both sides, and the properties (states of split enumerators) that differ."""
 
     operators: tuple[OperatorDiff, ...]

@@ -6,8 +6,9 @@ Nothing is imported and no pickle is loaded. Every file is compared with its che
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
 
 from millstream.core.snapshot.errors import SnapshotError
 from millstream.core.snapshot.metadata.model import OperatorSnapshot, SnapshotMetadata, StateFile, StateSnapshot
@@ -20,8 +21,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 
-@dataclass(frozen=True, slots=True)
-class OpenedSnapshot:
+class OpenedSnapshot(Struct, frozen=True):
     """A snapshot that a user named."""
 
     storage: CheckpointStorage

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from enum import Enum
 from typing import Any, TypeVar
+
+from msgspec import Struct
 
 from millstream.core.snapshot.errors import SnapshotError
 
@@ -14,8 +15,7 @@ E = TypeVar("E", bound=Enum)
 _NAMES = {dict: "an object", list: "a list", str: "a string", int: "an integer", bool: "true or false"}
 
 
-@dataclass(frozen=True, slots=True)
-class JsonNode:
+class JsonNode(Struct, frozen=True):
     """A value in the document `file`, at the place `where` (as in `operators[0].name`)."""
 
     value: Any

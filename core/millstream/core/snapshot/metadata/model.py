@@ -9,10 +9,11 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
 from urllib.parse import unquote
+
+from msgspec import Struct, field
 
 from millstream.core.jobs.ids import JobId, OperatorId
 from millstream.core.jobs.state_kinds import StateKind as StateKind
@@ -53,8 +54,7 @@ class TtlVisibility(Enum):
     RETURN_EXPIRED_IF_NOT_CLEANED_UP = "return-expired-if-not-cleaned-up"
 
 
-@dataclass(frozen=True, slots=True)
-class TtlSettings:
+class TtlSettings(Struct, frozen=True):
     """The time-to-live that a state's `expires_at` column was written with."""
 
     ttl_ms: int
@@ -62,8 +62,7 @@ class TtlSettings:
     visibility: TtlVisibility = TtlVisibility.NEVER_RETURN_EXPIRED
 
 
-@dataclass(frozen=True, slots=True)
-class StateFile:
+class StateFile(Struct, frozen=True):
     """One file of a state, as one subtask wrote it.
 
     `path` is relative to the snapshot's folder, or an absolute URI when an earlier checkpoint wrote the file and
@@ -78,7 +77,7 @@ class StateFile:
     rows: int
     size: int
     checksum: str
-    inline: bytes | None = field(default=None, repr=False)
+    inline: bytes | None = None
 
     @property
     def key_groups(self) -> range | None:
@@ -93,8 +92,7 @@ class StateFile:
         return is_uri(self.path)
 
 
-@dataclass(frozen=True, slots=True)
-class StateSnapshot:
+class StateSnapshot(Struct, frozen=True):
     """One state of an operator. A type is None when the kind has no such column; undeclared types are `pickled`."""
 
     name: str
@@ -108,8 +106,7 @@ class StateSnapshot:
     files: tuple[StateFile, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class OperatorSnapshot:
+class OperatorSnapshot(Struct, frozen=True):
     """One operator and its states. `uid` is None when the program gave none: then only the id identifies it."""
 
     operator_id: OperatorId
@@ -131,8 +128,7 @@ def enumerator_property(uid: str | None, operator_id: OperatorId) -> str:
     return f"enumerator.{uid or operator_id}"
 
 
-@dataclass(frozen=True, slots=True)
-class SnapshotMetadata:
+class SnapshotMetadata(Struct, frozen=True):
     """All of a snapshot but the content of its files."""
 
     version: int

@@ -18,8 +18,9 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass
 from typing import Any, Protocol
+
+from msgspec import Struct
 
 from millstream.core.snapshot.metadata.model import METADATA_FILE, SnapshotMetadata
 
@@ -28,8 +29,7 @@ _UNSAFE = re.compile(rb"[^A-Za-z0-9_.\-]")
 _NAME_LIMIT = 120
 
 
-@dataclass(frozen=True, slots=True)
-class WrittenFile:
+class WrittenFile(Struct, frozen=True):
     """What a writer made: goes into a `StateFile` as it is. With `inline`, there is no file."""
 
     path: str
@@ -38,8 +38,7 @@ class WrittenFile:
     inline: bytes | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class StoredCheckpoint:
+class StoredCheckpoint(Struct, frozen=True):
     """A checkpoint's folder found in storage; it is complete when its metadata is there."""
 
     checkpoint_id: int

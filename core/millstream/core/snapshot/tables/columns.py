@@ -16,12 +16,13 @@ import decimal
 import pickle
 from array import array
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from itertools import chain, pairwise
 from numbers import Number
 from operator import itemgetter
 from types import NoneType
 from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
 
 from millstream.core.errors import MillstreamError
 from millstream.core.pickling import reading_state, to_bytes
@@ -42,8 +43,7 @@ _TEXT_NUMBERS = {t.BIG_INT.name: int, t.BIG_DEC.name: decimal.Decimal}
 _class_of = type
 
 
-@dataclass(frozen=True, slots=True)
-class Pickled:
+class Pickled(Struct, frozen=True):
     """A value that was pickled, as its bytes: what a reader gets that did not ask to run the pickle.
 
     Written again, it is the same bytes.

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Hashable, Iterable
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct, field
 
 from millstream.core.records import types as t
 from millstream.core.row import Row
@@ -55,8 +56,7 @@ _CONTENT: dict[StateKind, tuple[str, ...]] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Rows:
+class Rows(Struct, frozen=True):
     """The rows of a state as parallel columns; a column that the kind does not have is empty.
 
     `content` is the value, the element, the map's value, or the timer's timestamp; `detail` is the element's

@@ -8,9 +8,10 @@ them; otherwise they are computed from the keys.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import chain
 from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
 
 from millstream.core.keys.key_groups import stable_hash, stable_hash_column
 from millstream.core.records import types as t
@@ -34,8 +35,7 @@ EXPIRES_AT, TIMESTAMP, DOMAIN = "expires_at", "timestamp", "domain"
 _HASHED_AS_COLUMN = frozenset({t.BYTE, t.SHORT, t.INT, t.LONG})
 
 
-@dataclass(frozen=True, slots=True)
-class StateTypes:
+class StateTypes(Struct, frozen=True):
     """The types of a state's columns; None where the state has no such column. Pickled when undeclared."""
 
     key: t.TypeInformation | None = None

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from dataclasses import replace
 
+from msgspec.structs import replace
 from starlette.requests import Request
 
 from millstream.core.errors import MillstreamError

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
+from msgspec.structs import replace
 from starlette.datastructures import QueryParams
 from starlette.requests import Request
 

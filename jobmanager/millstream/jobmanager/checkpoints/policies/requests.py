@@ -9,8 +9,9 @@ late is taken once, not once for each time that was missed.
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass
 from enum import StrEnum
+
+from msgspec import Struct
 
 from millstream.jobmanager.checkpoints.model import SnapshotOptions, TriggerId
 from millstream.jobmanager.checkpoints.settings import CheckpointSettings
@@ -27,8 +28,7 @@ class Origin(StrEnum):
     PERIODIC = "PERIODIC"
 
 
-@dataclass(frozen=True, slots=True)
-class Request:
+class Request(Struct, frozen=True):
     """A snapshot that is wanted."""
 
     origin: Origin

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
 from enum import StrEnum
+
+from msgspec import Struct, field
 
 from millstream.core.clock import Instant
 from millstream.core.jobs.barriers import Alignment
@@ -32,8 +33,7 @@ class CheckpointStatus(StrEnum):
     FAILED = "FAILED"
 
 
-@dataclass(frozen=True, slots=True)
-class SubtaskStats:
+class SubtaskStats(Struct, frozen=True):
     """One acknowledgement."""
 
     index: int
@@ -42,16 +42,14 @@ class SubtaskStats:
     metrics: SnapshotMetrics
 
 
-@dataclass(slots=True)
-class VertexStats:
+class VertexStats(Struct):
     """The acknowledgements of one vertex. A subtask that has finished counts as one, with nothing measured."""
 
     parallelism: int
     subtasks: dict[int, SubtaskStats] = field(default_factory=dict)
 
 
-@dataclass(slots=True)
-class CheckpointStats:
+class CheckpointStats(Struct):
     """One checkpoint or savepoint."""
 
     id: CheckpointId
@@ -86,8 +84,7 @@ class CheckpointStats:
         return (self.ended or now).steady_ms - self.triggered.steady_ms
 
 
-@dataclass(frozen=True, slots=True)
-class RestoredStats:
+class RestoredStats(Struct, frozen=True):
     """The last restore."""
 
     id: CheckpointId
@@ -96,8 +93,7 @@ class RestoredStats:
     external_path: str
 
 
-@dataclass(slots=True)
-class Counts:
+class Counts(Struct):
     """How many checkpoints there were, savepoints included."""
 
     restored: int = 0
@@ -107,8 +103,7 @@ class Counts:
     failed: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Distribution:
+class Distribution(Struct, frozen=True):
     """Minimum, maximum, average and percentiles of some values."""
 
     min: int = 0

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import asdict
+
+from msgspec.structs import asdict
 
 from millstream.core.clock import Instant
 from millstream.core.jobs.ids import VertexId

@@ -19,7 +19,9 @@ its checkpoint unaligned when that has passed.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from millstream.core.records.batches import Barrier
 
@@ -27,35 +29,30 @@ COORDINATOR = -1
 """Stands for a channel when the coordinator itself asks: channels that are still open are waited for to end."""
 
 
-@dataclass(frozen=True, slots=True)
-class Block:
+class Block(Struct, frozen=True):
     """Take nothing from this channel until `Unblock`."""
 
     channel: int
 
 
-@dataclass(frozen=True, slots=True)
-class Unblock:
+class Unblock(Struct, frozen=True):
     """All channels may be taken from again."""
 
 
-@dataclass(frozen=True, slots=True)
-class TakeSnapshot:
+class TakeSnapshot(Struct, frozen=True):
     """Snapshot, and send the barrier on. What is on its way on the `recorded` channels is part of the checkpoint."""
 
     barrier: Barrier
     recorded: frozenset[int] = frozenset()
 
 
-@dataclass(frozen=True, slots=True)
-class AllDelivered:
+class AllDelivered(Struct, frozen=True):
     """Every recorded channel of the checkpoint has had its barrier or its end."""
 
     checkpoint_id: int
 
 
-@dataclass(frozen=True, slots=True)
-class Abandon:
+class Abandon(Struct, frozen=True):
     """The checkpoint will not be taken by this task, or not be completed."""
 
     checkpoint_id: int
@@ -65,8 +62,7 @@ class Abandon:
 Action = Block | Unblock | TakeSnapshot | AllDelivered | Abandon
 
 
-@dataclass(slots=True)
-class _Pending:
+class _Pending(Struct):
     barrier: Barrier
     arrived: set[int] = field(default_factory=set)
 

@@ -5,8 +5,10 @@ Called on the task's thread. What comes out is read on another one while the tas
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from millstream.core.jobs.state_kinds import StateKind
 from millstream.core.records.batches import Barrier
@@ -18,8 +20,7 @@ if TYPE_CHECKING:
     from millstream.taskmanager.worker.chain import OperatorChain
 
 
-@dataclass(frozen=True, slots=True)
-class CapturedOperator:
+class CapturedOperator(Struct, frozen=True):
     """One operator's state; `folder` is what its files lie under. What else would change is pickled."""
 
     operator_id: str
@@ -31,8 +32,7 @@ class CapturedOperator:
     in_flight: tuple[CapturedInFlight, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class CapturedTask:
+class CapturedTask(Struct, frozen=True):
     """All operators of a task, in the order of the chain."""
 
     operators: tuple[CapturedOperator, ...]

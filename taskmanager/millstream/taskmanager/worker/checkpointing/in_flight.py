@@ -11,10 +11,11 @@ Each element of such a state is (producer subtask, consumer subtask, codec, payl
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 from operator import itemgetter
 from typing import Any
+
+from msgspec import Struct
 
 from millstream.core.snapshot.errors import SnapshotError, one_line
 from millstream.core.snapshot.tables.columns import dumps
@@ -33,8 +34,7 @@ class Side(StrEnum):
     QUEUED = QUEUED
 
 
-@dataclass(frozen=True, slots=True)
-class CapturedChannel:
+class CapturedChannel(Struct, frozen=True):
     """What one channel held: encoded batches and parts of them; signals among them are left out."""
 
     producer: int
@@ -57,8 +57,7 @@ class CapturedChannel:
                 parts = []
 
 
-@dataclass(frozen=True, slots=True)
-class CapturedInFlight:
+class CapturedInFlight(Struct, frozen=True):
     """A state of this kind, to be written."""
 
     name: str

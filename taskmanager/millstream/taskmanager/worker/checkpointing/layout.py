@@ -8,8 +8,9 @@ proportion to what was touched, and large enough that there are not too many fil
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from millstream.core.snapshot.metadata.model import StateFile
 from millstream.core.snapshot.tables.table import KEY_GROUP
@@ -21,8 +22,7 @@ _ROWS = 4096
 _CHUNKS = 64
 
 
-@dataclass(frozen=True, slots=True)
-class Chunk:
+class Chunk(Struct, frozen=True):
     """Some neighbouring key groups and the files that hold them; none when they are empty."""
 
     key_groups: range

@@ -16,9 +16,10 @@ import hashlib
 import logging
 import threading
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
+
+from msgspec import Struct
 
 from millstream.core.files.directories import for_user_only, make_private
 from millstream.core.snapshot.errors import SnapshotError, one_line
@@ -28,8 +29,7 @@ from millstream.core.snapshot.storage.storage import FileTarget, StateWriter, Wr
 log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class SlotCopies:
+class SlotCopies(Struct, frozen=True):
     """Where the tasks of a slot keep copies, if there is a folder, and whether they are restored from them."""
 
     folder: str = ""

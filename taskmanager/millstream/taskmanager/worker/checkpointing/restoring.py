@@ -9,8 +9,10 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from millstream.core.jobs.state_kinds import OPERATOR
 from millstream.core.keys.key_groups import key_group_range
@@ -35,16 +37,14 @@ log = logging.getLogger(__name__)
 _READERS = 8
 
 
-@dataclass(frozen=True, slots=True)
-class ReadFile:
+class ReadFile(Struct, frozen=True):
     """One file's checked rows, still as columns."""
 
     where: str
     table: pa.Table
 
 
-@dataclass(frozen=True, slots=True)
-class StoredState:
+class StoredState(Struct, frozen=True):
     """A state as this subtask gets it. `deal` is set when elements are dealt out: (this subtask, parallelism)."""
 
     state: StateSnapshot
@@ -106,8 +106,7 @@ def _joined(read: Sequence[Rows]) -> Rows:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class StoredElements:
+class StoredElements(Struct, frozen=True):
     """State of one kind that an operator keeps by itself, such as splits and transactions."""
 
     kind: StateKind

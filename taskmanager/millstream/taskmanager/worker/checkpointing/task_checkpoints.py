@@ -8,9 +8,11 @@ goes on.
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from millstream.core.jobs.barriers import StopMode
 from millstream.core.jobs.failure_kinds import DeclineReason
@@ -54,8 +56,7 @@ _REMEMBERED = 64  # acknowledged checkpoints of which nothing was heard
 _COMMIT_ATTEMPTS = 5  # in a row; after that the task fails, and commits again when it is restored
 
 
-@dataclass(frozen=True, slots=True)
-class _Arrival:
+class _Arrival(Struct, frozen=True):
     """The first that a task saw of a checkpoint: when, how long after it was started, how much was taken in before."""
 
     at: float

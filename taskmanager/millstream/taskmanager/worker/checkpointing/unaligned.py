@@ -9,8 +9,10 @@ writers' thread; when there is nothing, the checkpoint is one like any other.
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from millstream.core.records.batches import Barrier
 from millstream.taskmanager.worker.checkpointing.capture import CapturedOperator, CapturedTask
@@ -23,8 +25,7 @@ if TYPE_CHECKING:
     from millstream.taskmanager.worker.task import Task
 
 
-@dataclass(slots=True)
-class _Catch:
+class _Catch(Struct):
     """Of one checkpoint."""
 
     barrier: Barrier
@@ -123,9 +124,7 @@ class InFlightRecords:
         found: dict[tuple[str, str], list[CapturedChannel]] = {}
         for gate, channel, recording in catch.recordings:
             operator_id, edge = gate.edge
-            captured = CapturedChannel(
-                channel.producer_subtask, subtask, tuple(recording.buffers), recording.error
-            )
+            captured = CapturedChannel(channel.producer_subtask, subtask, tuple(recording.buffers), recording.error)
             if captured.buffers or captured.error is not None:
                 found.setdefault((operator_id, state_name(edge, Side.RECEIVED)), []).append(captured)
         for (operator_id, edge), passage in catch.passages:

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass, replace
 from functools import partial
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from millstream.core.clock import Clock
 from millstream.core.errors import MillstreamError, UnrecoverableError
@@ -29,8 +31,7 @@ from millstream.taskmanager.worker.operators.base import OperatorError
 log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class SnapshotWritten:
+class SnapshotWritten(Struct, frozen=True):
     """A mail: the thread is done with a snapshot. Exactly one of `written` and `error` is set.
 
     `final` is the error when there is no use in trying again.
@@ -44,8 +45,7 @@ class SnapshotWritten:
     final: UnrecoverableError | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class CheckpointServices:
+class CheckpointServices(Struct, frozen=True):
     """What a worker gives its tasks for their checkpoints. `submit` runs something on another thread."""
 
     allocation_id: AllocationId

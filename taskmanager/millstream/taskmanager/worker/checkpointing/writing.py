@@ -10,9 +10,11 @@ from __future__ import annotations
 import contextlib
 import importlib
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 from urllib.parse import quote
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from millstream.core.jobs.ids import OperatorId
 from millstream.core.keys.key_groups import UnhashableKeyError
@@ -45,8 +47,7 @@ SPLIT_TYPES = StateTypes(value=PICKLED)
 _INLINE_BELOW = 20 * 1024
 
 
-@dataclass(frozen=True, slots=True)
-class SnapshotTarget:
+class SnapshotTarget(Struct, frozen=True):
     """Where a snapshot goes. With `shared`, keyed state is cut into files that later checkpoints refer to."""
 
     storage: FileTarget
@@ -62,8 +63,7 @@ class SnapshotTarget:
         return FileFormat.PARQUET if is_open else FileFormat.ARROW
 
 
-@dataclass(frozen=True, slots=True)
-class WrittenSnapshot:
+class WrittenSnapshot(Struct, frozen=True):
     """What was written: `new_files` are the URIs of the files that this snapshot made."""
 
     operators: tuple[OperatorSnapshot, ...]

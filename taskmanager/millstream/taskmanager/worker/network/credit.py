@@ -9,15 +9,15 @@ is promised while the buffers promised to or held for channels beyond their excl
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 
 class CreditViolationError(Exception):
     """A sender sent without credit."""
 
 
-@dataclass(slots=True)
-class _Room:
+class _Room(Struct):
     promised: int = 0  # granted, not used yet
     queued: int = 0  # arrived, not consumed yet
     backlog: int = 0  # announced by the sender

@@ -17,11 +17,11 @@ import contextlib
 import logging
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, assert_never
 
 import grpc
+from msgspec import Struct
 
 from millstream.core.jobs.ids import JobId
 from millstream.core.messages.session import Heartbeat
@@ -51,16 +51,14 @@ _NO_MEMORY = "this worker has no memory left for what it sent"
 _MISSED_BEATS = 2  # before a silent peer is called on
 
 
-@dataclass(frozen=True, slots=True)
-class FrameArrived:
+class FrameArrived(Struct, frozen=True):
     """A well-formed frame of a known peer."""
 
     peer: str
     frame: Frame
 
 
-@dataclass(frozen=True, slots=True)
-class PeerLost:
+class PeerLost(Struct, frozen=True):
     """The stream to a peer ended, or never came to be."""
 
     peer: str

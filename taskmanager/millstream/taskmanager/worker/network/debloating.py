@@ -15,7 +15,8 @@ batch, such as a round trip to a database, would get smaller batches than the pa
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 FIRST_ROWS = 1
 """Of a buffer, before anything is known of its consumer."""
@@ -28,8 +29,7 @@ _STEPS = 6  # steps of the task's own pace that the window holds at least
 _MOST_ROWS = 1 << 20  # in a buffer: no limit, in effect
 
 
-@dataclass(frozen=True, slots=True)
-class Allowance:
+class Allowance(Struct, frozen=True):
     """What one input may have on its way: the rows of a buffer, and the credit that its channels share."""
 
     rows: int

@@ -6,7 +6,7 @@ there are only these classes.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from millstream.core.jobs.ids import ChannelId, JobId
 from millstream.core.messages.session import Heartbeat
@@ -16,16 +16,14 @@ from millstream.proto import dataplane_pb2
 SERVICE: str = dataplane_pb2.DESCRIPTOR.services_by_name["DataPlane"].full_name
 
 
-@dataclass(frozen=True, slots=True)
-class Hello:
+class Hello(Struct, frozen=True):
     """The first frame in each direction."""
 
     job_id: JobId
     worker_address: str
 
 
-@dataclass(slots=True)
-class Data:
+class Data(Struct):
     """One buffer: a batch, a fragment of a large one, or a signal.
 
     Not frozen: it waits for credit in the queue of its channel, which fills in `sequence` and `backlog` when it leaves,
@@ -47,8 +45,7 @@ class Data:
     """Whether it is a barrier that overtook the buffers of its channel: it takes no credit."""
 
 
-@dataclass(frozen=True, slots=True)
-class Credit:
+class Credit(Struct, frozen=True):
     """Room for more buffers, each of at most so many rows; 0 rows: no limit."""
 
     channel: ChannelId
@@ -56,8 +53,7 @@ class Credit:
     rows: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Backlog:
+class Backlog(Struct, frozen=True):
     """How many buffers wait for credit, and the checkpoint of a barrier among them that presses; 0: none does."""
 
     channel: ChannelId
@@ -65,8 +61,7 @@ class Backlog:
     pressing: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class ChannelClosed:
+class ChannelClosed(Struct, frozen=True):
     """One end is done with the channel."""
 
     channel: ChannelId

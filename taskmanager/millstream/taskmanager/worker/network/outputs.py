@@ -14,7 +14,8 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from millstream.core.jobs.ids import ChannelId
 from millstream.core.records.batches import (

@@ -8,8 +8,9 @@ because a record on its way there belongs to one pair of subtasks, or, when broa
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
+
+from msgspec import Struct, field
 
 from millstream.core.jobs import plan
 from millstream.core.records.batches import Barrier
@@ -47,8 +48,7 @@ def overtake(queue: deque[Data], frame: Data, in_batch: bool) -> list[Data]:
     return passed
 
 
-@dataclass(slots=True)
-class Passage:
+class Passage(Struct):
     """The way of one barrier through one channel: still `frame` in its queue, or gone, with what it has overtaken."""
 
     channel: RemoteOutputChannel

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct, field
 
 from millstream.core.clock import Clock, SystemClock
 from millstream.core.records.handover import Handover
@@ -19,8 +20,7 @@ if TYPE_CHECKING:
     from millstream.taskmanager.worker.operators.source import ReaderContext
 
 
-@dataclass(frozen=True, slots=True)
-class TaskServices:
+class TaskServices(Struct, frozen=True):
     """What a task offers to all of its operators."""
 
     make_context: Callable[[str], TaskRuntimeContext]
@@ -39,8 +39,7 @@ class TaskServices:
     """Those that came to nothing, and whose transactions no other snapshot holds."""
 
 
-@dataclass(slots=True)
-class OperatorSetup:
+class OperatorSetup(Struct):
     """Of one operator. State that is asked for comes as the snapshot holds it, if the task is restored from one."""
 
     services: TaskServices

@@ -14,9 +14,10 @@ The operator beside it calls the sink and says here what it has done. The rules:
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Generic, TypeVar
+
+from msgspec import Struct
 
 T = TypeVar("T")
 
@@ -32,8 +33,7 @@ class ElementKind(StrEnum):
     WRITER = "writer"
 
 
-@dataclass(frozen=True, slots=True)
-class Recovery(Generic[T]):
+class Recovery(Struct, Generic[T], frozen=True):
     """What a restored subtask has to do, and in `known` and `known_states` what nobody may take for a leftover."""
 
     commit: Sequence[T] = ()

@@ -6,8 +6,9 @@ In a snapshot, a time window is a struct of its start and its end.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from millstream.core.records.types import LONG, PICKLED, TupleType, TypeInformation
 from millstream.datastream.window import (
@@ -21,8 +22,7 @@ from millstream.datastream.window import (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class WindowSpace:
+class WindowSpace(Struct, frozen=True):
     """All windows of one kind."""
 
     type: TypeInformation

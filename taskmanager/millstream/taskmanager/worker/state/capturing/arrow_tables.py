@@ -6,10 +6,11 @@ Converting them holds the interpreter lock, which the task needs too, so it is d
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
 from itertools import compress
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
 
 from millstream.core.snapshot.metadata.model import StateKind
 from millstream.core.snapshot.tables.columns import OversizedColumnError
@@ -33,8 +34,7 @@ _STEP = 16 * 1024  # rows
 _AT_ONCE = 1 << 30  # bytes: Arrow rearranges no column of more than 2 GiB
 
 
-@dataclass(frozen=True, slots=True)
-class StateRows:
+class StateRows(Struct, frozen=True):
     """Entries as parallel columns. A value is the value, or the list, or the map of its key and namespace.
 
     With a time-to-live, values, elements and the values of maps are stamped. A timer is a pair of its timestamp and

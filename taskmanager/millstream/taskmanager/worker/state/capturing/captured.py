@@ -11,8 +11,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+
+from msgspec import Struct
 
 from millstream.core.records.types import LONG, PICKLED, TupleType, TypeInformation
 from millstream.core.snapshot.metadata.model import StateKind, TtlSettings
@@ -26,8 +27,7 @@ Work = Callable[[], AbstractContextManager[Any]]
 """Holds up whoever works in steps between them, so that tasks get their turn."""
 
 
-@dataclass(frozen=True, slots=True)
-class StateDeclaration:
+class StateDeclaration(Struct, frozen=True):
     """What is known of a state without its entries."""
 
     name: str
@@ -50,8 +50,7 @@ class StateDeclaration:
         return value if self.ttl is None else TupleType((LONG, value))
 
 
-@dataclass(frozen=True, slots=True)
-class NativeFile:
+class NativeFile(Struct, frozen=True):
     """A file on this host that holds rows of one state, until the capture is released.
 
     Its content never changes: a file of the same name that an earlier checkpoint stored is not stored again.
@@ -63,8 +62,7 @@ class NativeFile:
     rows: int
 
 
-@dataclass(frozen=True, slots=True)
-class NativeFiles:
+class NativeFiles(Struct, frozen=True):
     """A state in its backend's own format, named after it: what the backend keeps is not decoded for a checkpoint."""
 
     format: str
@@ -103,8 +101,7 @@ class CapturedTable(Protocol):
         """Lets go of the entries; may be called twice."""
 
 
-@dataclass(frozen=True, slots=True)
-class CapturedKeyedState:
+class CapturedKeyedState(Struct, frozen=True):
     """All keyed state of one operator's subtask."""
 
     checkpoint_id: int
@@ -125,8 +122,7 @@ class CapturedContents(NamedTuple):
     contents: Any
 
 
-@dataclass(frozen=True, slots=True)
-class CapturedOperatorState:
+class CapturedOperatorState(Struct, frozen=True):
     """All operator state of one subtask.
 
     It shares nothing with the function: elements are often the function's own buffers, which it goes on changing.
@@ -140,8 +136,7 @@ class CapturedOperatorState:
         self.states.clear()
 
 
-@dataclass(frozen=True, slots=True)
-class RestoredFile:
+class RestoredFile(Struct, frozen=True):
     """The content of a native file. It may hold rows of key groups that this subtask does not own."""
 
     where: str

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import NoReturn
+
+from msgspec.structs import replace
 
 from millstream.core.snapshot.errors import IncompatibleStateError
 from millstream.core.snapshot.metadata.model import TtlSettings
