@@ -71,16 +71,20 @@ def run_millstream(records: int, kind: str, *options: str, watch: Callable[[], o
 
 def run_bytewax(records: int, *arguments: str) -> Timing:
     """One execution, checked, with further arguments for Bytewax."""
+    with Run() as run:
+        start_bytewax(run, f"pipeline_bytewax:pipeline({records})", *arguments)
+        whole = run.wait(TIMEOUT)
+        return Timing(_checked_rate(run, records), whole)
+
+
+def start_bytewax(run: Run, flow: str, *arguments: str) -> None:
+    """Two processes that work together."""
     if importlib.util.find_spec("bytewax") is None:
         raise BenchmarkError("Bytewax is not installed: it comes with the extra 'bench'")
     addresses = ";".join(f"127.0.0.1:{port}" for port in free_ports(2))
-    with Run() as run:
-        for process in range(2):
-            flow = f"pipeline_bytewax:pipeline({records})"
-            place = ("-i", str(process), "-a", addresses)
-            run.start_command([sys.executable, "-m", "bytewax.run", flow, *place, *arguments])
-        whole = run.wait(TIMEOUT)
-        return Timing(_checked_rate(run, records), whole)
+    for process in range(2):
+        place = ("-i", str(process), "-a", addresses)
+        run.start_command([sys.executable, "-m", "bytewax.run", flow, *place, *arguments])
 
 
 def _pyflink(scale: Scale, ours: float) -> list[Row]:

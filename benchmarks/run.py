@@ -33,6 +33,7 @@ BENCHMARKS = (
     "checkpoint_cost",
     "checkpointed_pipeline",
     "keyed_state_sizes",
+    "row_windows",
 )
 
 

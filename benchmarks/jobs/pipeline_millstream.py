@@ -1,4 +1,7 @@
-"""The Python pipeline on Millstream: `python pipeline_millstream.py RECORDS [typed|untyped [KEY=VALUE ...]]`."""
+"""The Python pipeline on Millstream: `python pipeline_millstream.py RECORDS [typed|untyped|timed [KEY=VALUE ...]]`.
+
+Timed is typed, with event time.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +12,7 @@ from typing import Any
 from job import environment, execute
 from marks import report
 
+from millstream.common import WatermarkStrategy
 from millstream.core.records.batches import Batch, RowBatch
 from millstream.datastream.connectors.base import Sink, SinkWriter, SourceReaderContext
 from millstream.datastream.connectors.index_split import IndexReader
@@ -63,9 +67,12 @@ class _LastWriter(SinkWriter):
 
 def main(records: int, kind: str, options: dict[str, str]) -> None:
     env = environment(options)
-    hint: Any = tuple[int, int] if kind == "typed" else None
+    hint: Any = None if kind == "untyped" else tuple[int, int]
+    strategy = WatermarkStrategy.no_watermarks()
+    if kind == "timed":
+        strategy = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner(lambda x, _: x)
     (
-        env.from_source(TimedNumbers(0, records - 1))
+        env.from_source(TimedNumbers(0, records - 1), strategy)
         .map(lambda x: (x % 500, x), output_type=hint)
         .key_by(lambda pair: pair[0])
         .reduce(lambda a, b: (a[0], a[1] + b[1]))

@@ -26,7 +26,7 @@ from millstream.core.records.types import PICKLED
 from millstream.core.snapshot import OperatorSnapshot, StateKind, StateSnapshot, read_rows, read_state, storage_at
 from millstream.core.snapshot.metadata.operator_json import operators_from_json, operators_to_json
 from millstream.datastream.functions import KeyedProcessFunction, RuntimeContext
-from millstream.taskmanager.worker.network.codecs import Codec
+from millstream.taskmanager.worker.network.codecs import Codec, PickledRows
 from millstream.taskmanager.worker.task_life import Phase
 from millstream.taskmanager.worker.task_pacing import StepResult
 
@@ -535,7 +535,7 @@ def test_the_rest_of_a_batch_that_is_being_processed_is_on_its_way(rig: Checkpoi
     assert task.seen(1) == processed
     assert task.caught(1) == [*range(len(processed), 101), 200]
     (_, _, first), *_ = stored(rig.location(1), rig.acks(1), StateKind.IN_FLIGHT)
-    assert pickle.loads(first[3])[0] == list(range(1000 + len(processed), 1100))
+    assert PickledRows(*first[2:]).next().timestamps == list(range(1000 + len(processed), 1100))
 
 
 def test_a_forward_input_is_aligned_beside_one_that_is_not(rig: CheckpointRig) -> None:

@@ -152,20 +152,28 @@ class _Hash:
     def route(self, batch: Batch) -> Routed:
         if isinstance(batch, ColumnBatch):
             return self._route_columns(batch)
-        rows, key_of, known = batch.rows, self._key_of, self._known
-        if batch.timestamps is not None:
-            return _by_index(batch, self._subtasks(rows), self._channels)
+        rows, times, key_of, known = batch.rows, batch.timestamps, self._key_of, self._known
         source = iter(rows)
+        buckets: list[list[Any]] = [[] for _ in range(self._channels)]
+        stamps: list[list[int] | None] = [None] * self._channels
+        appends = [bucket.append for bucket in buckets]
         try:
-            buckets: list[list[Any]] = [[] for _ in range(self._channels)]
-            appends = [bucket.append for bucket in buckets]
-            for row in source:
-                appends[known[key_of(row)]](row)
+            if times is None:
+                for row in source:
+                    appends[known[key_of(row)]](row)
+            else:
+                stamps = [[] for _ in range(self._channels)]
+                stamp = [part.append for part in stamps if part is not None]
+                for row, time in zip(source, times, strict=True):
+                    channel = known[key_of(row)]
+                    appends[channel](row)
+                    stamp[channel](time)
         except TaskInterrupted:
             raise
         except BaseException as error:
             raise PartitioningError(rows[len(rows) - operator.length_hint(source) - 1], error, self._key_of) from error
-        return [(index, RowBatch(bucket, None, batch.plain)) for index, bucket in enumerate(buckets) if bucket]
+        parts = enumerate(zip(buckets, stamps, strict=True))
+        return [(index, RowBatch(bucket, part, batch.plain)) for index, (bucket, part) in parts if bucket]
 
     def _subtasks(self, rows: list[Any]) -> list[int]:
         key_of, known = self._key_of, self._known

@@ -104,12 +104,14 @@ class FilterOperator(FunctionOperator):
         kept: list[Any] = []
         mask: list[bool] = []
         try:
-            if isinstance(batch, ColumnBatch):
+            as_they_are = isinstance(batch, ColumnBatch) or batch.plain or not self.handover.copies
+            if as_they_are and (isinstance(batch, ColumnBatch) or batch.timestamps is not None):
                 mask = [bool(call(row)) for row in source]
+                kept = list(compress(rows, mask))
+            elif as_they_are:
+                kept = [row for row in source if call(row)]
             elif batch.timestamps is not None:
                 kept = self.handover.all(_judged(call, source, mask), rows)
-            elif batch.plain or not self.handover.copies:
-                kept = [row for row in source if call(row)]
             else:
                 kept = self.handover.all((row for row in source if call(row)), rows)
         except TaskInterrupted:
