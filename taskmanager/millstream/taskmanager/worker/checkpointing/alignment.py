@@ -102,14 +102,11 @@ class BarrierAligner:
 
     def received(self, channel: int, barrier: Barrier) -> list[Action]:
         """A channel delivered a barrier: everything before it was taken."""
+        number = barrier.checkpoint_id
         pending = self._join(barrier)
         if pending is None:
-            return []
-        number = barrier.checkpoint_id
-        actions: list[Action] = []
-        for older in [n for n, p in self._pending.items() if n < number and p.barrier.aligned]:
-            actions += self._abandon(older, f"overtaken by checkpoint {number}")
-            self._newest_done = max(self._newest_done, older)
+            return self._overtake(number) if barrier.aligned and number in self._aborted else []
+        actions = self._overtake(number)
         pending.arrived.add(channel)
         if barrier.aligned and channel != COORDINATOR and self._missing(pending):
             actions.append(Block(channel))
@@ -158,6 +155,16 @@ class BarrierAligner:
         if barrier.unaligned:
             pending.barrier = barrier
         return pending
+
+    def _overtake(self, number: int) -> list[Action]:
+        """A barrier came where those of older checkpoints are missing: they were given up before they were sent."""
+        actions: list[Action] = []
+        for older in [n for n, p in self._pending.items() if n < number and p.barrier.aligned]:
+            actions += self._abandon(older, f"overtaken by checkpoint {number}")
+            self._newest_done = max(self._newest_done, older)
+        if number in self._aborted and not any(n < number for n in self._pending):
+            self._newest_done = max(self._newest_done, number)
+        return actions
 
     def _missing(self, pending: _Pending) -> set[int]:
         return self._open - pending.arrived
