@@ -177,7 +177,7 @@ def test_large_batches_of_rows_are_cut(timed: bool) -> None:
     assert [len(batch) for batch in built.outputs[0]] == [10] * 9 + [5]
     assert built.rows() == list(range(95))
     for batch in built.outputs[0]:
-        assert batch.timestamps == ([7] * len(batch) if timed else None)
+        assert (batch.timestamps and list(batch.timestamps)) == ([7] * len(batch) if timed else None)
 
 
 def test_batches_of_up_to_four_times_the_size_stay_whole() -> None:

@@ -47,7 +47,7 @@ def rows_of(batch: Batch) -> list[Any]:
 
 def times_of(batch: Batch) -> list[int] | None:
     if isinstance(batch, RowBatch) or batch.timestamps is None:
-        return batch.timestamps
+        return None if batch.timestamps is None else list(batch.timestamps)
     return batch.timestamps.to_pylist()  # type: ignore[no-any-return]  # an Arrow array of int64
 
 

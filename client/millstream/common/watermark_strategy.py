@@ -6,6 +6,7 @@ PyFlink has no generators of one's own; these are as in Flink's Java API.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from array import array
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
@@ -57,7 +58,7 @@ class WatermarkGenerator(ABC):
         """Called every `pipeline.auto-watermark-interval`; a periodic generator emits here."""
 
     def on_batch(self, events: Sequence[Any], timestamps: Any, output: WatermarkOutput) -> None:
-        """The records of a batch, with their timestamps: a list, or an Arrow array for columns.
+        """The records of a batch, with their timestamps: an array of integers, or an Arrow array for columns.
 
         What a generator needs of all records at once it takes here, without a call for each.
         """
@@ -108,9 +109,11 @@ class NoWatermarks(WatermarkGenerator):
 
 
 def highest(timestamps: Any) -> int:
-    """Of a list, or of an Arrow array."""
-    if isinstance(timestamps, list):
-        return int(max(timestamps))
+    """Of those beside rows, or of an Arrow array."""
+    if isinstance(timestamps, array):
+        import numpy as np
+
+        return int(np.frombuffer(timestamps, np.int64).max())
     import pyarrow.compute as pc
 
     return int(pc.max(timestamps).as_py())

@@ -276,7 +276,7 @@ class ChangingLimits(RuleBasedStateMachine):
         taken = self.link.gate.poll()
         if taken is not None and isinstance(taken[1], RowBatch | ColumnBatch):
             if isinstance(taken[1], RowBatch) and taken[1].timestamps is not None:
-                assert taken[1].timestamps == taken[1].rows
+                assert list(taken[1].timestamps) == taken[1].rows
             self.taken += rows_of(taken[1])
 
     @invariant()

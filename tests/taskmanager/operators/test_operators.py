@@ -72,7 +72,7 @@ class Rig:
 
 def contents(batch: Batch) -> tuple[list[Any], list[int] | None]:
     if isinstance(batch, RowBatch):
-        return batch.rows, batch.timestamps
+        return batch.rows, None if batch.timestamps is None else list(batch.timestamps)
     times = batch.timestamps
     return [tuple(r.values()) for r in batch.data.to_pylist()], times.to_pylist() if times is not None else None
 

@@ -58,7 +58,7 @@ def test_timers_fire_in_order_before_the_watermark_is_sent_on() -> None:
     made.signal(Watermark(25))
     first = [("a", 10, TimeDomain.EVENT_TIME, 25), ("b", 20, TimeDomain.EVENT_TIME, 25)]
     assert made.out.rows == first
-    assert made.out.batches[0].timestamps == [10, 20], "results have the time of their timer"
+    assert list(made.out.batches[0].timestamps) == [10, 20], "results have the time of their timer"
     assert made.out.elements[-1] == Watermark(25)
     assert made.side[LATE.tag_id].rows == [10, 20]
     made.signal(LAST_WATERMARK)

@@ -39,7 +39,7 @@ def signals(made: OperatorHarness) -> list[Any]:
 def test_a_field_is_the_time_and_the_highest_one_moves_the_clock() -> None:
     made = harness(WatermarkStrategy.for_bounded_out_of_orderness(Duration.of_millis(5)).with_timestamp_field(1))
     made.process(RowBatch([("a", 10), ("b", 30), ("c", 20)]))
-    assert made.out.batches[0].timestamps == [10, 30, 20]
+    assert list(made.out.batches[0].timestamps) == [10, 30, 20]
     assert signals(made) == []
     assert made.advance(0.2) == pytest.approx(0.2)
     assert signals(made) == [Watermark(24)]
@@ -53,7 +53,7 @@ def test_points_in_time_and_columns_are_milliseconds() -> None:
     made = harness(MONOTONOUS.with_timestamp_field("at"), from_hint(Event))
     moments = [dt.datetime(1970, 1, 1, 1, 0, 1, 5000, zone), dt.datetime(1970, 1, 2)]
     made.process(RowBatch([Event("a", moment) for moment in moments]))
-    assert made.out.batches[0].timestamps == [1005, 86_400_000]
+    assert list(made.out.batches[0].timestamps) == [1005, 86_400_000]
     columns = harness(MONOTONOUS.with_timestamp_field("f1"))
     times = pa.array([1_500_000, 7], pa.timestamp("us"))
     columns.process(ColumnBatch(pa.record_batch({"f0": ["a", "b"], "f1": times})))
@@ -69,10 +69,10 @@ def test_an_assigner_gets_the_timestamp_that_the_record_had() -> None:
 
     made = harness(MONOTONOUS.with_timestamp_assigner(Later()))
     made.process(RowBatch([("a", 1), ("b", 2)], [100, 200]))
-    assert made.out.batches[0].timestamps == [101, 202]
+    assert list(made.out.batches[0].timestamps) == [101, 202]
     lambdas = harness(MONOTONOUS.with_timestamp_assigner(lambda value, _: value[1]))
     lambdas.process(RowBatch([("a", 1)]))
-    assert lambdas.out.batches[0].timestamps == [1]
+    assert list(lambdas.out.batches[0].timestamps) == [1]
 
 
 @pytest.mark.parametrize(

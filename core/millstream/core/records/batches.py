@@ -10,6 +10,8 @@ need to know none of these.
 
 from __future__ import annotations
 
+from array import array
+from collections.abc import Iterable
 from itertools import chain
 from typing import TYPE_CHECKING, Any, cast
 
@@ -21,8 +23,12 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 
+TIMESTAMP = "q"
+"""The type code of timestamps in arrays."""
+
+
 class RowBatch:
-    """A list of records, and their timestamps when they have any.
+    """A list of records, and their timestamps when they have any: 64-bit integers, in milliseconds.
 
     It is `plain` if all of its records were seen to be values without parts, or tuples of such: nobody can change
     them, so nobody has to look at them again.
@@ -30,9 +36,11 @@ class RowBatch:
 
     __slots__ = ("plain", "rows", "timestamps")
 
-    def __init__(self, rows: list[Any], timestamps: list[int] | None = None, plain: bool = False) -> None:
+    def __init__(self, rows: list[Any], timestamps: Iterable[int] | None = None, plain: bool = False) -> None:
         self.rows = rows
-        self.timestamps = timestamps
+        self.timestamps: array[int] | None = (
+            timestamps if timestamps is None or isinstance(timestamps, array) else array(TIMESTAMP, timestamps)
+        )
         self.plain = plain
 
     def __len__(self) -> int:
@@ -71,6 +79,13 @@ class ColumnBatch:
 Batch = RowBatch | ColumnBatch
 
 
+def chosen_times(timestamps: array[int], chosen: bytes) -> array[int]:
+    """The timestamps of the records that are `chosen`, with a byte for each: 1, or 0."""
+    import numpy as np
+
+    return array(TIMESTAMP, np.frombuffer(timestamps, np.int64)[np.frombuffer(chosen, np.bool_)].tobytes())
+
+
 def may_join(first: Batch, other: Batch) -> bool:
     """Whether the records of two batches can be in one: both with timestamps or both without, of the same columns."""
     if (first.timestamps is None) != (other.timestamps is None):
@@ -88,7 +103,8 @@ def joined(batches: list[Batch]) -> Batch:
     if isinstance(batches[0], RowBatch):
         parts = [b for b in batches if isinstance(b, RowBatch)]
         rows = list(chain.from_iterable(b.rows for b in parts))
-        return RowBatch(rows, None if times is None else list(chain.from_iterable(times)), all(b.plain for b in parts))
+        stamps = None if times is None else array(TIMESTAMP, b"".join(times))
+        return RowBatch(rows, stamps, all(b.plain for b in parts))
     import pyarrow as pa
 
     data = pa.concat_batches([b.data for b in batches if isinstance(b, ColumnBatch)])

@@ -8,14 +8,16 @@ from __future__ import annotations
 
 import operator
 import random
+from array import array
 from collections.abc import Callable, Collection, Iterable, Sequence
+from itertools import compress
 from typing import Any, Protocol
 
 from millstream.core.jobs import plan
 from millstream.core.keys.key_groups import combine_hashes, key_group_of, stable_hash_column, subtask_of
 from millstream.core.keys.key_values import is_all_its_fields
 from millstream.core.logs.tracebacks import one_line
-from millstream.core.records.batches import Batch, ColumnBatch, RowBatch
+from millstream.core.records.batches import TIMESTAMP, Batch, ColumnBatch, RowBatch, chosen_times
 from millstream.core.records.conversion import record_batch_to_rows
 from millstream.core.records.copying import is_immutable_type
 from millstream.core.records.handover import Handover, RecordCopyError
@@ -152,28 +154,20 @@ class _Hash:
     def route(self, batch: Batch) -> Routed:
         if isinstance(batch, ColumnBatch):
             return self._route_columns(batch)
-        rows, times, key_of, known = batch.rows, batch.timestamps, self._key_of, self._known
+        rows, key_of, known = batch.rows, self._key_of, self._known
+        if batch.timestamps is not None:
+            return _by_index(batch, self._subtasks(rows), self._channels)
         source = iter(rows)
-        buckets: list[list[Any]] = [[] for _ in range(self._channels)]
-        stamps: list[list[int] | None] = [None] * self._channels
-        appends = [bucket.append for bucket in buckets]
         try:
-            if times is None:
-                for row in source:
-                    appends[known[key_of(row)]](row)
-            else:
-                stamps = [[] for _ in range(self._channels)]
-                stamp = [part.append for part in stamps if part is not None]
-                for row, time in zip(source, times, strict=True):
-                    channel = known[key_of(row)]
-                    appends[channel](row)
-                    stamp[channel](time)
+            buckets: list[list[Any]] = [[] for _ in range(self._channels)]
+            appends = [bucket.append for bucket in buckets]
+            for row in source:
+                appends[known[key_of(row)]](row)
         except TaskInterrupted:
             raise
         except BaseException as error:
             raise PartitioningError(rows[len(rows) - operator.length_hint(source) - 1], error, self._key_of) from error
-        parts = enumerate(zip(buckets, stamps, strict=True))
-        return [(index, RowBatch(bucket, part, batch.plain)) for index, (bucket, part) in parts if bucket]
+        return [(index, RowBatch(bucket, None, batch.plain)) for index, bucket in enumerate(buckets) if bucket]
 
     def _subtasks(self, rows: list[Any]) -> list[int]:
         key_of, known = self._key_of, self._known
@@ -247,6 +241,11 @@ def _take(batch: ColumnBatch, indices: Any) -> ColumnBatch:
     return ColumnBatch(batch.data.take(taken), pa.array(times).take(taken) if times is not None else None)
 
 
+_FEW_CHANNELS = 8
+"""So many are gone through one after the other: with two, 17 ns for each timestamp, where to append it takes 40."""
+_ONE_OF = [bytes([place == channel for place in range(256)]) for channel in range(_FEW_CHANNELS)]
+
+
 def _by_index(batch: Batch, indices: Any, channels: int) -> Routed:
     if isinstance(batch, ColumnBatch):
         import numpy as np
@@ -257,15 +256,23 @@ def _by_index(batch: Batch, indices: Any, channels: int) -> Routed:
             if len(positions):
                 yield channel, batch if len(positions) == len(batch) else _take(batch, positions)
         return
-    rows: list[list[Any]] = [[] for _ in range(channels)]
+    if batch.timestamps is not None and channels <= _FEW_CHANNELS:
+        places = bytes(indices)
+        for channel in range(channels):
+            if channel in places:
+                mask = places.translate(_ONE_OF[channel])
+                rows = list(compress(batch.rows, mask))
+                yield channel, RowBatch(rows, chosen_times(batch.timestamps, mask), batch.plain)
+        return
+    buckets: list[list[Any]] = [[] for _ in range(channels)]
     for index, row in zip(indices, batch.rows, strict=True):
-        rows[index].append(row)
-    times: list[list[int]] | None = None
+        buckets[index].append(row)
+    times: list[array[int]] | None = None
     if batch.timestamps is not None:
-        times = [[] for _ in range(channels)]
+        times = [array(TIMESTAMP) for _ in range(channels)]
         for index, timestamp in zip(indices, batch.timestamps, strict=True):
             times[index].append(timestamp)
-    for channel, part in enumerate(rows):
+    for channel, part in enumerate(buckets):
         if part:
             yield channel, RowBatch(part, times[channel] if times is not None else None, batch.plain)
 

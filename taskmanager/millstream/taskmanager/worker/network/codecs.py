@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import io
 import pickle
+from array import array
 from enum import IntEnum
 from typing import Any
 
@@ -22,7 +23,7 @@ import msgspec
 
 from millstream.core.errors import MillstreamError
 from millstream.core.pickling import to_bytes
-from millstream.core.records.batches import Batch, ColumnBatch, Element, RowBatch, joined
+from millstream.core.records.batches import TIMESTAMP, Batch, ColumnBatch, Element, RowBatch, joined
 from millstream.core.records.types import RowType, TypeInformation, nullable
 from millstream.core.row import Row
 from millstream.taskmanager.worker.network.exact_types import Check, exact_check, is_plain
@@ -40,7 +41,6 @@ class Codec(IntEnum):
 
 PICKLED = frozenset({Codec.PICKLE, Codec.PLAIN})
 _ROWS = 2048  # of one pickle
-_TIMES = msgspec.msgpack.Decoder(list[int])
 
 
 class PickledRows:
@@ -56,8 +56,7 @@ class PickledRows:
     def next(self) -> RowBatch:
         """The next batch. There is one until `is_over`, and one in any payload."""
         timestamps, rows = pickle.load(self._file)
-        times = None if timestamps is None else _TIMES.decode(timestamps)
-        return RowBatch(rows, times, self.codec == Codec.PLAIN)
+        return RowBatch(rows, _times(timestamps), self.codec == Codec.PLAIN)
 
     @property
     def is_over(self) -> bool:
@@ -85,7 +84,7 @@ class ElementCodec:
         self._exact: Check | None = None if wire is None else exact_check(wire)
         if self._exact is not None:
             try:
-                self._decoder = msgspec.msgpack.Decoder(tuple[list[int] | None, list[wire]])  # type: ignore[valid-type]  # built at run time
+                self._decoder = msgspec.msgpack.Decoder(tuple[bytes | None, list[wire]])  # type: ignore[valid-type]  # built at run time
                 self._encoder = msgspec.msgpack.Encoder()
             except TypeError:
                 self._exact = None  # msgspec cannot tell the type's members apart: such records are pickled
@@ -111,7 +110,7 @@ class ElementCodec:
         rows = self._exact_rows(batch.rows)
         if rows is not None:
             try:
-                return Codec.MESSAGE_PACK, self._encoder.encode((batch.timestamps, rows))
+                return Codec.MESSAGE_PACK, self._encoder.encode((_form(batch)[0], rows))
             except (TypeError, OverflowError, ValueError, RecursionError, msgspec.MsgspecError):
                 pass  # a value that MessagePack has no form for, such as an integer over 64 bits
         return Codec.PICKLE, _pickle(batch)
@@ -136,7 +135,7 @@ class ElementCodec:
                 if self._is_row:
                     names = self._row_names
                     rows = [Row.of_names(names, values) for values in rows]
-                return RowBatch(rows, timestamps)
+                return RowBatch(rows, _times(timestamps))
             case Codec.PICKLE | Codec.PLAIN:
                 pickled = PickledRows(codec, payload)
                 batches: list[Batch] = [pickled.next()]
@@ -162,17 +161,21 @@ def _pickle_plain(batch: RowBatch) -> bytes:
     pickler.fast = True
     for start in range(0, max(len(batch), 1), _ROWS):
         part = batch if len(batch) <= _ROWS else batch.slice(start, start + _ROWS)
-        pickler.dump(_pickled_form(part))
+        pickler.dump(_form(part))
     return file.getvalue()
 
 
-def _pickled_form(batch: RowBatch) -> tuple[bytes | None, list[Any]]:
-    """With the timestamps in MessagePack: 21 ns for one there and back, where a pickle of such a number takes 60."""
-    return (None if batch.timestamps is None else msgspec.msgpack.encode(batch.timestamps)), batch.rows
+def _form(batch: RowBatch) -> tuple[bytes | None, list[Any]]:
+    """What is written of a batch."""
+    return (None if batch.timestamps is None else batch.timestamps.tobytes()), batch.rows
+
+
+def _times(raw: bytes | None) -> array[int] | None:
+    return None if raw is None else array(TIMESTAMP, raw)
 
 
 def _pickle(batch: RowBatch) -> bytes:
-    value = _pickled_form(batch)
+    value = _form(batch)
     try:
         return pickle.dumps(value, 5)
     except Exception:  # whatever a user's __reduce__ raises

@@ -183,7 +183,7 @@ class RemoteOutputChannel(OutputChannel):
             if last.timestamps is not None and batch.timestamps is not None:
                 last.timestamps += batch.timestamps
         else:
-            times = list(batch.timestamps) if batch.timestamps is not None else None
+            times = batch.timestamps[:] if batch.timestamps is not None else None
             self._gathered.append(RowBatch(list(batch.rows), times, batch.plain))
         while not self._limit and self._encode_next():
             self.pump()

@@ -11,13 +11,14 @@ through its `handover` at the moment at which the user's function hands it over.
 from __future__ import annotations
 
 import operator
+from array import array
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from millstream.core.jobs.state_kinds import StateKind
 from millstream.core.logs.tracebacks import one_line
 from millstream.core.processes.forking import leave_if_forked
-from millstream.core.records.batches import Barrier, Batch, RowBatch, StreamSignal
+from millstream.core.records.batches import TIMESTAMP, Barrier, Batch, RowBatch, StreamSignal
 from millstream.core.records.conversion import UNKNOWN, ConversionError, record_batch_to_rows
 from millstream.core.records.handover import RecordCopyError
 from millstream.core.records.types import TypeInformation
@@ -172,11 +173,11 @@ class Operator:
             return batch.rows
         return record_batch_to_rows(batch.data, self.input_types[0])
 
-    def timestamps_of(self, batch: Batch) -> list[int] | None:
-        """The batch's timestamps as a list."""
+    def timestamps_of(self, batch: Batch) -> array[int] | None:
+        """The batch's timestamps as Python has them."""
         if isinstance(batch, RowBatch) or batch.timestamps is None:
             return batch.timestamps
-        return batch.timestamps.to_pylist()  # type: ignore[no-any-return]  # an Arrow array of int64
+        return array(TIMESTAMP, batch.timestamps.to_numpy().tobytes())
 
     def failed(
         self, cause: BaseException, rows: list[Any], source: Iterator[Any], key_of: KeyOf | None = None

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Callable, Iterable, Iterator
 from itertools import chain, compress
 from typing import Any
 
 from millstream.core.jobs import plan
-from millstream.core.records.batches import Batch, ColumnBatch, RowBatch
+from millstream.core.records.batches import TIMESTAMP, Batch, ColumnBatch, RowBatch, chosen_times
 from millstream.datastream.functions import as_callable
 from millstream.taskmanager.worker.interruption import TaskInterrupted
 from millstream.taskmanager.worker.operators.base import FunctionOperator
@@ -49,7 +50,7 @@ class FlatMapOperator(FunctionOperator):
         rows, times, call = self.rows_of(batch), self.timestamps_of(batch), self._call
         source = iter(rows)
         out: list[Any] = []
-        out_times: list[int] | None = None if times is None else []
+        out_times = None if times is None else array(TIMESTAMP)
         try:
             if times is not None and out_times is not None:
                 out = self.handover.all(timed_results(call, source, times, out_times), rows)
@@ -78,7 +79,7 @@ def results_of(call: Callable[[Any], Any], source: Iterable[Any]) -> Iterator[An
 
 
 def timed_results(
-    call: Callable[[Any], Any], source: Iterable[Any], times: list[int], out_times: list[int]
+    call: Callable[[Any], Any], source: Iterable[Any], times: array[int], out_times: array[int]
 ) -> Iterator[Any]:
     """Whatever each record gives; each result's timestamp, its record's, is added to `out_times`."""
     for row, timestamp in zip(source, times, strict=True):
@@ -123,7 +124,7 @@ class FilterOperator(FunctionOperator):
         elif kept:
             times = batch.timestamps
             plain = batch.plain or self.handover.plain
-            self.output.emit(RowBatch(kept, list(compress(times, mask)) if times is not None else None, plain))
+            self.output.emit(RowBatch(kept, None if times is None else chosen_times(times, bytes(mask)), plain))
 
     def _emit_columns(self, batch: ColumnBatch, mask: list[bool]) -> None:
         if any(mask):

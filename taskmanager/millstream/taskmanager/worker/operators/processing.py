@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Callable
 from typing import Any
 
@@ -16,7 +17,7 @@ class ProcessingOperator(FunctionOperator):
     """Base of operators whose function gets a context and may emit to side outputs."""
 
     def run(
-        self, rows: list[Any], times: list[int] | None, call: Callable[..., Any], ctx: Any, key_of: KeyOf | None
+        self, rows: list[Any], times: array[int] | None, call: Callable[..., Any], ctx: Any, key_of: KeyOf | None
     ) -> None:
         """Each record in turn; the main output's results of a batch leave together, before its side outputs."""
         out: list[Any] = []

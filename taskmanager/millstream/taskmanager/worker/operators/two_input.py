@@ -6,12 +6,13 @@ streams are keyed, each record's key is entered before the user's function sees 
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Callable, Iterator, Sequence
 from itertools import chain
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeAlias
 
 from millstream.core.jobs import plan
-from millstream.core.records.batches import Batch, RowBatch
+from millstream.core.records.batches import TIMESTAMP, Batch, RowBatch
 from millstream.core.records.conversion import record_batch_to_rows
 from millstream.taskmanager.worker.interruption import TaskInterrupted
 from millstream.taskmanager.worker.operators.base import FunctionOperator, KeyOf
@@ -23,7 +24,7 @@ from millstream.taskmanager.worker.operators.setup import OperatorSetup
 from millstream.taskmanager.worker.operators.time.timing import TimingOperator
 from millstream.taskmanager.worker.partitioning import key_function
 
-Gathered = tuple[list[Any], list[int] | None]
+Gathered: TypeAlias = "tuple[list[Any], array[int] | None]"
 TwoInputSpec = plan.CoMapSpec | plan.CoFlatMapSpec | plan.CoProcessSpec | plan.BroadcastProcessSpec
 
 
@@ -79,7 +80,7 @@ class _GatheringOperator(TwoInputOperator):
         """Each batch of the second input."""
         self._run(self.second_rows_of(batch), self.timestamps_of(batch), self.methods[1], self._second_key)
 
-    def _run(self, rows: list[Any], times: list[int] | None, method: str, key_of: KeyOf | None) -> None:
+    def _run(self, rows: list[Any], times: array[int] | None, method: str, key_of: KeyOf | None) -> None:
         source = iter(rows)
         try:
             out, out_times = self.gather(self.entering(source, key_of), times, getattr(self.function, method), rows)
@@ -93,7 +94,7 @@ class _GatheringOperator(TwoInputOperator):
             self.output.emit(RowBatch(out, out_times, self.handover.plain))
 
     def gather(
-        self, records: Iterator[Any], times: list[int] | None, call: Callable[[Any], Any], rows: list[Any]
+        self, records: Iterator[Any], times: array[int] | None, call: Callable[[Any], Any], rows: list[Any]
     ) -> Gathered:
         """The results of the records, with their timestamps."""
         raise NotImplementedError
@@ -106,12 +107,12 @@ class CoMapOperator(_GatheringOperator):
     methods = ("map1", "map2")
 
     def gather(
-        self, records: Iterator[Any], times: list[int] | None, call: Callable[[Any], Any], rows: list[Any]
+        self, records: Iterator[Any], times: array[int] | None, call: Callable[[Any], Any], rows: list[Any]
     ) -> Gathered:
         """One result of each record, or none."""
         if times is None:
             return self.handover.all(results_of(call, records), rows), None
-        out_times: list[int] = []
+        out_times = array(TIMESTAMP)
         return self.handover.all(timed_results(_listing(call), records, times, out_times), rows), out_times
 
 
@@ -130,12 +131,12 @@ class CoFlatMapOperator(_GatheringOperator):
     methods = ("flat_map1", "flat_map2")
 
     def gather(
-        self, records: Iterator[Any], times: list[int] | None, call: Callable[[Any], Any], rows: list[Any]
+        self, records: Iterator[Any], times: array[int] | None, call: Callable[[Any], Any], rows: list[Any]
     ) -> Gathered:
         """Whatever each record gives; None means nothing."""
         if times is None:
             return self.handover.all(chain.from_iterable(results_of(call, records)), rows), None
-        out_times: list[int] = []
+        out_times = array(TIMESTAMP)
         return self.handover.all(timed_results(call, records, times, out_times), rows), out_times
 
 

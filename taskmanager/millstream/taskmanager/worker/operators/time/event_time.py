@@ -8,6 +8,7 @@ thread. Nothing here is done for each record, but where a function of the user's
 from __future__ import annotations
 
 import datetime as dt
+from array import array
 from collections.abc import Callable, Hashable
 from operator import attrgetter, itemgetter
 from typing import Any
@@ -21,6 +22,7 @@ from millstream.common.watermark_strategy import (
 from millstream.core.errors import InvalidProgramError
 from millstream.core.records.batches import (
     MIN_TIMESTAMP,
+    TIMESTAMP,
     Batch,
     ColumnBatch,
     RowBatch,
@@ -88,14 +90,16 @@ class Timestamps:
         source = iter(batch.rows)
         try:
             times = list(map(self._take, source))
-            if set(map(type, times)) - {int}:
+            try:
+                stamps = array(TIMESTAMP, times)
+            except TypeError:  # points in time of another type
                 source = iter(batch.rows)
-                times = [milliseconds(self._take(record)) for record in source]
+                stamps = array(TIMESTAMP, [milliseconds(time) for time, _ in zip(times, source, strict=True)])
         except TaskInterrupted:
             raise
         except BaseException as error:
             raise self._failed(batch.rows, source, error) from error
-        return RowBatch(batch.rows, times, batch.plain)
+        return RowBatch(batch.rows, stamps, batch.plain)
 
     def _columns(self, batch: ColumnBatch) -> ColumnBatch:
         import pyarrow as pa
@@ -125,18 +129,20 @@ class Timestamps:
                 times = [assign(record, MIN_TIMESTAMP) for record in source]
             else:
                 times = [assign(record, time) for record, time in zip(source, given, strict=True)]
-            if set(map(type, times)) - {int}:
+            try:
+                stamps = array(TIMESTAMP, times)
+            except TypeError:  # points in time of another type
                 source = iter(rows)
-                times = [milliseconds(time) for _, time in zip(source, times, strict=True)]
+                stamps = array(TIMESTAMP, [milliseconds(time) for time, _ in zip(times, source, strict=True)])
         except TaskInterrupted:
             raise
         except BaseException as error:
             raise self._failed(rows, source, error) from error
         if isinstance(batch, RowBatch):
-            return RowBatch(rows, times, batch.plain)
+            return RowBatch(rows, stamps, batch.plain)
         import pyarrow as pa
 
-        return ColumnBatch(batch.data, pa.array(times, pa.int64()))
+        return ColumnBatch(batch.data, pa.array(stamps, pa.int64()))
 
     def _failed(self, rows: list[Any], source: Any, error: BaseException) -> OperatorError:
         return OperatorError(self._name, rows[len(rows) - source.__length_hint__() - 1], error)

@@ -7,12 +7,14 @@ and removed together. Nothing is called for a record but the user's own function
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Iterator
 from itertools import repeat
 from operator import length_hint
 from typing import Any, NamedTuple
 
 from millstream.core.jobs.window_plan import WindowSpec
+from millstream.core.records.batches import MIN_TIMESTAMP
 from millstream.datastream.window import EventTimeTrigger, SlidingEventTimeWindows, TumblingEventTimeWindows
 from millstream.taskmanager.worker.operators.windows.contents import SingleContents, WindowContents
 from millstream.taskmanager.worker.state.table import MISSING
@@ -55,25 +57,28 @@ class AlignedWindows:
         self._windows = _Windows(size)
 
     def take(
-        self, keys: list[Any], rows: list[Any], times: list[int], source: Iterator[Any], watermark: int
+        self, keys: list[Any], rows: list[Any], times: array[int], source: Iterator[Any], watermark: int
     ) -> list[int]:
         """Folds all records in; `source` iterates over the rows. Answers those that are to be taken singly.
 
         These are the ones of which a window has ended: it is gone, or fires again at once.
         """
-        slide, offset = self._slide, self._offset
-        starts = [time - (time - offset) % slide for time in times]  # of the last window of each record
-        earliest = min(starts, default=0) - (self._size - slide) + self._size - 1
-        if earliest > watermark:
+        import numpy as np
+
+        stamps = np.frombuffer(times, np.int64)
+        last = stamps - (stamps - self._offset) % self._slide  # the start of the last window of each record
+        starts = last.tolist()
+        # Whether the first of its windows has; and what has no timestamp, or one that windows of 64 bits do not fit.
+        ended = (last + (self._slide - 1) <= watermark) | (last > stamps) | (stamps == MIN_TIMESTAMP)
+        if not ended.any():
             self._fold(keys, starts, rows, source)
             return []
-        ended = [start - (self._size - slide) + self._size - 1 <= watermark for start in starts]
-        late = [i for i, is_late in enumerate(ended) if is_late]
-        on_time = [i for i, is_late in enumerate(ended) if not is_late]
+        late = np.flatnonzero(ended).tolist()
+        on_time = np.flatnonzero(~ended).tolist()
         if on_time:
             chosen = [rows[i] for i in on_time]
             self._fold([keys[i] for i in on_time], [starts[i] for i in on_time], chosen, iter(chosen))
-        return late
+        return list(late)
 
     def _fold(self, keys: list[Any], starts: list[int], rows: list[Any], source: Iterator[Any]) -> None:
         for back in range(0, self._size, self._slide):

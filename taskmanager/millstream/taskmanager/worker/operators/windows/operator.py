@@ -9,11 +9,20 @@ late record among them can be taken singly.
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Iterable
 from typing import Any
 
 from millstream.core.jobs.window_plan import Buffered, WindowSpec
-from millstream.core.records.batches import MAX_TIMESTAMP, MIN_TIMESTAMP, Batch, RowBatch, StreamSignal, Watermark
+from millstream.core.records.batches import (
+    MAX_TIMESTAMP,
+    MIN_TIMESTAMP,
+    TIMESTAMP,
+    Batch,
+    RowBatch,
+    StreamSignal,
+    Watermark,
+)
 from millstream.datastream.window import MergingWindowAssigner, TriggerResult
 from millstream.taskmanager.worker.interruption import TaskInterrupted
 from millstream.taskmanager.worker.operators.base import FunctionOperator, OperatorError
@@ -98,8 +107,8 @@ class WindowOperator(FunctionOperator):
         self._results.emit()
 
     def _take_aligned(
-        self, aligned: AlignedWindows, rows: list[Any], times: list[int]
-    ) -> tuple[list[Any], list[int]]:
+        self, aligned: AlignedWindows, rows: list[Any], times: array[int]
+    ) -> tuple[list[Any], array[int]]:
         source = iter(rows)
         try:
             keys = [self._key_of(row) for row in source]
@@ -109,7 +118,7 @@ class WindowOperator(FunctionOperator):
             raise
         except BaseException as error:
             raise self.failed(error, rows, source, self._key_of) from error
-        return [rows[i] for i in late], [times[i] for i in late]
+        return [rows[i] for i in late], array(TIMESTAMP, [times[i] for i in late])
 
     def _take(self, row: Any, timestamp: int) -> None:
         windows = self._assigner.assign_windows(row, timestamp, self._assigner_context)
