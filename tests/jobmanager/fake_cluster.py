@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator, Callable
 from typing import Any, Generic, TypeVar
 
 import grpc
 from job_graphs import pipeline
 from ports import free_port
-from waiting import DEADLINE
 
 from millstream.core.jobs.details import JobDetails
 from millstream.core.jobs.failures import TaskFailure
@@ -129,6 +128,14 @@ class FakeTaskManager:
     ) -> None:
         await self.send(tm.TaskUpdate(allocation_id, attempt_id, state, TaskFailure(exception=exception)))
 
+    async def update_all(self, tasks: list[Task], state: ExecutionState) -> None:
+        for allocation_id, attempt_id in tasks:
+            await self.update(allocation_id, attempt_id, state)
+
+    async def freed(self) -> set[str]:
+        """Both slots that it is to free next."""
+        return {(await self.next(tm.FreeSlot)).allocation_id for _ in range(2)}
+
     async def close(self) -> None:
         if self.session.done():
             self.session.result().close("the test is over")
@@ -182,34 +189,31 @@ class Cluster:
             pass
         return details
 
-    async def running_job(self, graph: JobGraph | None = None) -> tuple[FakeTaskManager, list[Task]]:
-        """A job of two slots on one task manager; answers it with (allocation, attempt) of each task."""
+    async def deployed_job(
+        self, graph: JobGraph | None = None, ident: str = "127.0.0.1:1-a"
+    ) -> tuple[FakeTaskManager, list[DeployTasks]]:
+        """A job of two slots on one task manager, which is told of its tasks."""
         await self.submit(graph or pipeline(2))
-        task_manager = self.task_manager()
-        assert await task_manager.offer("a0")
-        assert await task_manager.offer("a1")
+        task_manager = self.task_manager(ident)
+        for allocation in ("a0", "a1"):
+            assert await task_manager.offer(allocation)
         for allocation in ("a0", "a1"):
             await task_manager.run_worker(allocation)
-        deployed = [await task_manager.next(DeployTasks) for _ in range(2)]
+        return task_manager, [await task_manager.next(DeployTasks) for _ in range(2)]
+
+    async def running_job(self, graph: JobGraph | None = None) -> tuple[FakeTaskManager, list[Task]]:
+        """The same with its tasks running; answers with (allocation, attempt) of each."""
+        task_manager, deployed = await self.deployed_job(graph)
         tasks = [(d.allocation_id, d.tasks[0].attempt_id) for d in deployed]
-        for allocation, attempt in tasks:
-            await task_manager.update(allocation, attempt, ExecutionState.RUNNING)
+        await task_manager.update_all(tasks, ExecutionState.RUNNING)
         return task_manager, tasks
 
 
 @contextlib.asynccontextmanager
-async def _started(**options: Any) -> AsyncIterator[Cluster]:
+async def running_cluster(**options: Any) -> AsyncIterator[Cluster]:
     cluster = Cluster()
     await cluster.start(**options)
     try:
         yield cluster
     finally:
         await cluster.stop()
-
-
-def run(scenario: Callable[[Cluster], Coroutine[Any, Any, None]], **options: Any) -> None:
-    async def within_the_deadline() -> None:
-        async with asyncio.timeout(DEADLINE), _started(**options) as cluster:
-            await scenario(cluster)
-
-    asyncio.run(within_the_deadline())

@@ -43,9 +43,7 @@ def test_the_topology_of_a_job_graph() -> None:
     def vertex(name: VertexId, parallelism: int) -> JobVertex:
         return JobVertex(name, name, parallelism, 128, "default", (), b"")
 
-    graph = JobGraph(
-        JobId("j"), "job", (vertex(A, 2), vertex(B, 2)), (JobEdge(A, B, 0, 0, "FORWARD", b""),)
-    )
+    graph = JobGraph(JobId("j"), "job", (vertex(A, 2), vertex(B, 2)), (JobEdge(A, B, 0, 0, "FORWARD", b""),))
     assert len(PipelinedRegions(JobTopology.of(graph)).regions) == 2
 
 
