@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import http.client
+import inspect
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
+import grpc
 import jsonschema
 from waiting import DEADLINE
 from wheels import wheel_bytes
@@ -18,7 +20,14 @@ from wheels import wheel_bytes
 from millstream.core.jobs.details import JobDetails
 from millstream.core.jobs.graph import JobEdge, JobGraph, JobVertex, OperatorInfo
 from millstream.core.jobs.ids import JobId, JobManagerId, OperatorId, VertexId, new_id
-from millstream.core.messages.dispatcher import DispatcherMessage, JobManagerMessage, RegisterJobManager
+from millstream.core.messages.dispatcher import (
+    DispatcherMessage,
+    JobManagerMessage,
+    JobRequest,
+    RegisterJobManager,
+    StartJob,
+    SubmitJobRequest,
+)
 from millstream.core.services.rpc import Stub, open_channel
 from millstream.core.services.session import Dialer, Session
 from millstream.core.settings.configuration import Configuration
@@ -57,21 +66,13 @@ def graph(job_id: str | None = None, name: str = "a job", parallelism: int = 2) 
 
 
 @asynccontextmanager
-async def running(
-    options: Configuration, with_rest: bool = True, store: Store | None = None
-) -> AsyncIterator[DispatcherService]:
-    service = DispatcherService(options, with_rest=with_rest, store=store)
+async def running(options: Configuration, store: Store | None = None) -> AsyncIterator[DispatcherService]:
+    service = DispatcherService(options, store=store)
     try:
         await service.start()
         yield service
     finally:
         await service.stop()
-
-
-@asynccontextmanager
-async def client(service: DispatcherService, options: Configuration) -> AsyncIterator[Stub]:
-    async with open_channel(service.address, options) as channel:
-        yield Stub(channel, DISPATCHER)
 
 
 class FakeJobManager:
@@ -118,18 +119,6 @@ class FakeJobManager:
             self._session = None
 
 
-@asynccontextmanager
-async def job_manager(
-    service: DispatcherService, options: Configuration, name: str = "jm-1"
-) -> AsyncIterator[FakeJobManager]:
-    manager = FakeJobManager(options, name)
-    try:
-        await manager.connect(service.address)
-        yield manager
-    finally:
-        await manager.disconnect()
-
-
 @dataclass(frozen=True)
 class Answer:
     status: int
@@ -145,6 +134,7 @@ class Http:
     """Requests over real HTTP, one connection each, without blocking the loop."""
 
     def __init__(self, address: str) -> None:
+        self.address = address
         self._host, _, port = address.rpartition(":")
         self._port = int(port)
 
@@ -174,6 +164,13 @@ class Http:
         return await self("POST", path, form, {"Content-Type": f"multipart/form-data; boundary={boundary}"})
 
 
+@asynccontextmanager
+async def rest(tmp_path: Path, **options: str) -> AsyncIterator[Http]:
+    """Of a dispatcher with these options."""
+    async with running(configuration(tmp_path, **options)) as service:
+        yield Http(service.rest_address)
+
+
 class Checked:
     """Requests whose successful answers are checked against the published schema."""
 
@@ -199,8 +196,71 @@ def wheel(files: dict[str, str], name: str = "tinyjob", entry: str | None = "tin
     return wheel_bytes(files, name, entry=entry)
 
 
-async def eventually(check: Callable[[], Awaitable[bool]]) -> None:
-    """Asks again until it is so, with a deadline."""
+@dataclass
+class RunningDispatcher:
+    """A dispatcher, and clients of both its faces."""
+
+    service: DispatcherService
+    options: Configuration
+    channel: grpc.aio.Channel
+
+    @property
+    def stub(self) -> Stub:
+        return Stub(self.channel, DISPATCHER)
+
+    @property
+    def http(self) -> Http:
+        return Http(self.service.rest_address)
+
+    async def checked(self) -> Checked:
+        return Checked(self.http, (await self.http("GET", "/openapi.json", status=200)).json)
+
+    async def submit(self, job: JobGraph) -> JobId:
+        job_id: JobId = (await self.stub.submit_job(SubmitJobRequest(job))).job_id
+        return job_id
+
+    async def cancel(self, job_id: JobId) -> None:
+        await self.stub.cancel_job(JobRequest(job_id))
+
+    def watch(self, job_id: JobId) -> Any:
+        return self.stub.watch_job(JobRequest(job_id))
+
+    async def reported(self, manager: FakeJobManager, details: JobDetails) -> None:
+        """Returns when the dispatcher knows what the job manager reports."""
+        watch = self.watch(details.job_id)
+        manager.report(details)
+        while (await watch.read()).state is not details.state:
+            pass
+
+    @asynccontextmanager
+    async def job_manager(self, name: str = "jm-1") -> AsyncIterator[FakeJobManager]:
+        manager = FakeJobManager(self.options, name)
+        try:
+            await manager.connect(self.service.address)
+            yield manager
+        finally:
+            await manager.disconnect()
+
+    @asynccontextmanager
+    async def running_job(self, job: JobGraph) -> AsyncIterator[FakeJobManager]:
+        """Submits it to a job manager, which is told to start it."""
+        async with self.job_manager() as manager:
+            await self.submit(job)
+            await manager.next(StartJob)
+            yield manager
+
+
+@asynccontextmanager
+async def dispatching(options: Configuration, store: Store | None = None) -> AsyncIterator[RunningDispatcher]:
+    async with running(options, store) as service, open_channel(service.address, options) as channel:
+        yield RunningDispatcher(service, options, channel)
+
+
+async def eventually(check: Callable[[], Any]) -> None:
+    """Asks again until it is so, with a deadline; what is asked may have to be awaited."""
     async with asyncio.timeout(DEADLINE):
-        while not await check():  # noqa: ASYNC110  # what is asked is on the other side of a connection
+        while True:
+            found = check()
+            if await found if inspect.isawaitable(found) else found:
+                return
             await asyncio.sleep(0.02)

@@ -17,18 +17,9 @@ from millstream.core.clock import Instant, SystemClock
 from millstream.core.jobs.barriers import Alignment
 from millstream.core.jobs.ids import NO_ALLOCATION, AllocationId, JobId, TaskManagerId, VertexId
 from millstream.core.jobs.states import ExecutionState, JobStatus
+from millstream.core.messages import sources as src
 from millstream.core.messages.checkpoints import CheckpointAck, CheckpointNotice, TriggerCheckpoint
 from millstream.core.messages.snapshots import SnapshotRequest, SnapshotResult
-from millstream.core.messages.sources import (
-    EnumeratorEvent,
-    EnumeratorsCommand,
-    EnumeratorsSnapshot,
-    ReaderEvent,
-    ResetSource,
-    SnapshotEnumerators,
-    Splits,
-    SplitsReturned,
-)
 from millstream.core.messages.task_manager import JobManagerCommand
 from millstream.core.processes.background import BackgroundTasks
 from millstream.core.services.leader_lookup import Role
@@ -55,14 +46,14 @@ class FakeSurroundings:
     def __init__(self) -> None:
         self.said: list[tuple[str, Any]] = []
         self.events: asyncio.Queue[ev.Event] = asyncio.Queue()
-        self.to_enumerators: asyncio.Queue[EnumeratorsCommand] = asyncio.Queue()
+        self.to_enumerators: asyncio.Queue[src.EnumeratorsCommand] = asyncio.Queue()
         self.completed: list[ev.CheckpointCompleted] = []
         self.may_complete = True
 
     def command(self, task_manager: TaskManagerId, command: JobManagerCommand) -> None:
         self.said.append((task_manager, command))
 
-    def enumerators(self, command: EnumeratorsCommand) -> bool:
+    def enumerators(self, command: src.EnumeratorsCommand) -> bool:
         self.to_enumerators.put_nowait(command)
         return True
 
@@ -82,8 +73,8 @@ class FakeSurroundings:
         return self.may_complete
 
 
-def assignment(subtask: int, splits: bytes) -> EnumeratorEvent:
-    return EnumeratorEvent(JobId("job"), VertexId("s"), subtask, Splits(splits))
+def assignment(subtask: int, splits: bytes) -> src.EnumeratorEvent:
+    return src.EnumeratorEvent(JobId("job"), VertexId("s"), subtask, src.Splits(splits))
 
 
 class Rig:
@@ -122,14 +113,14 @@ class Rig:
 
     async def returned(self) -> tuple[int, list[str]]:
         """The next splits that the enumerator process gets back, and whose they were."""
-        event = await self.told(ReaderEvent)
-        assert isinstance(event.kind, SplitsReturned)
+        event = await self.told(src.ReaderEvent)
+        assert isinstance(event.kind, src.SplitsReturned)
         return event.subtask, pickle.loads(event.kind.splits)
 
     async def snapshot(self, state: bytes) -> int:
         """The enumerator process answers the next snapshot."""
-        wanted = await self.told(SnapshotEnumerators)
-        self.checkpoints.snapshotted(EnumeratorsSnapshot(wanted.checkpoint_id, {"s": state}))
+        wanted = await self.told(src.SnapshotEnumerators)
+        self.checkpoints.snapshotted(src.EnumeratorsSnapshot(wanted.checkpoint_id, {"s": state}))
         return wanted.checkpoint_id
 
     async def complete(self, checkpoint_id: int) -> None:
@@ -261,7 +252,7 @@ async def test_a_source_that_restarts_as_a_whole_is_reset_and_what_it_sent_befor
     rig.assign(0, "after")
     await rig.complete(checkpoint_id)
     rig.roll_back(1)
-    reset = await rig.told(ResetSource)
+    reset = await rig.told(src.ResetSource)
     assert (reset.vertex_id, reset.state) == ("s", b"state")
     assert not rig.assign(0, "from before")
     rig.checkpoints.sources.confirmed()
@@ -311,7 +302,7 @@ async def test_a_later_restart_overtakes_one_that_is_under_way(rig: Rig) -> None
     rig.roll_back(1, FIRST_READER, Subtask(VertexId("b"), 0))
     await rig.returned()
     rig.roll_back(2)
-    await rig.told(ResetSource)
+    await rig.told(src.ResetSource)
     rig.checkpoints.sources.confirmed()
     rig.checkpoints.sources.confirmed()
     restored = await rig.next(ev.Restored)

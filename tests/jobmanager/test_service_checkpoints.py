@@ -14,15 +14,8 @@ from millstream.core.jobs.failures import TaskFailure
 from millstream.core.jobs.graph import JobGraph
 from millstream.core.jobs.ids import JobId, OperatorId
 from millstream.core.jobs.states import ExecutionState, JobStatus
+from millstream.core.messages import checkpoints as cp
 from millstream.core.messages import task_manager as tm
-from millstream.core.messages.checkpoints import (
-    CheckpointAck,
-    CheckpointDecline,
-    CheckpointNotice,
-    CommitFailed,
-    InputsEnded,
-    TriggerCheckpoint,
-)
 from millstream.core.messages.deployment import CancelTasks, DeployTasks
 from millstream.core.snapshot import OperatorSnapshot, StateFile, StateKind, StateSnapshot
 from millstream.core.snapshot.metadata.operator_json import operators_from_json, operators_to_json
@@ -50,21 +43,21 @@ def operators(subtask: int) -> bytes:
 
 async def triggered(task_manager: FakeTaskManager) -> tuple[int, str]:
     """The next checkpoint that both tasks are asked for, and its folder."""
-    first = await task_manager.next(TriggerCheckpoint)
-    second = await task_manager.next(TriggerCheckpoint)
+    first = await task_manager.next(cp.TriggerCheckpoint)
+    second = await task_manager.next(cp.TriggerCheckpoint)
     while second.options.checkpoint_id != first.options.checkpoint_id:
-        first, second = second, await task_manager.next(TriggerCheckpoint)
+        first, second = second, await task_manager.next(cp.TriggerCheckpoint)
     return first.options.checkpoint_id, first.options.location
 
 
 async def acknowledge(task_manager: FakeTaskManager, tasks: list[Task], checkpoint_id: int) -> None:
     for subtask, (allocation, attempt) in enumerate(tasks):
-        await task_manager.send(CheckpointAck(allocation, attempt, checkpoint_id, operators(subtask)))
+        await task_manager.send(cp.CheckpointAck(allocation, attempt, checkpoint_id, operators(subtask)))
 
 
 async def completion(task_manager: FakeTaskManager, checkpoint_id: int) -> None:
     while True:
-        notice = await task_manager.next(CheckpointNotice)
+        notice = await task_manager.next(cp.CheckpointNotice)
         if notice.checkpoint_id == checkpoint_id:
             assert notice.completed
             return
@@ -114,7 +107,7 @@ async def test_a_checkpoint_that_is_declined_too_often_fails_the_job(tmp_path: P
         exception="OSError: disk full", traceback="Traceback ...\n", task_name="task", operator_name="map",
         vertex_id=graph.vertices[0].id, final=True,
     )  # fmt: skip
-    decline = CheckpointDecline(allocation, attempt, checkpoint_id, DeclineReason.NOT_WRITTEN, "disk full", raised)
+    decline = cp.CheckpointDecline(allocation, attempt, checkpoint_id, DeclineReason.NOT_WRITTEN, "disk full", raised)
     await task_manager.send(decline)
     for held, running in tasks:
         assert (await task_manager.next(CancelTasks)).allocation_id == held
@@ -132,23 +125,23 @@ async def test_when_all_inputs_have_ended_a_last_checkpoint_is_taken_and_failed_
     graph = checkpointed(tmp_path, **{"execution.checkpointing.interval": "1 h"})
     task_manager, tasks = await cluster.running_job(graph)
     for allocation, attempt in tasks:
-        await task_manager.send(InputsEnded(allocation, attempt))
+        await task_manager.send(cp.InputsEnded(allocation, attempt))
     checkpoint_id, _ = await triggered(task_manager)
     for subtask, (allocation, attempt) in enumerate(tasks):
-        ack = CheckpointAck(
+        ack = cp.CheckpointAck(
             allocation, attempt, checkpoint_id, operators(subtask),
             start_delay_ms=3, processed_bytes=4, persisted_bytes=5, unaligned=True,
         )  # fmt: skip
         await task_manager.send(ack)
-    told = [await task_manager.next(CheckpointNotice) for _ in tasks]
+    told = [await task_manager.next(cp.CheckpointNotice) for _ in tasks]
     assert all(notice.completed and notice.checkpoint_id == checkpoint_id for notice in told)
     (latest,) = cluster.service.jobs[JobId("job")].checkpoints.coordinator.retained
     metrics = latest.content.snapshots[0].metrics
     measured = (metrics.start_delay_ms, metrics.processed_bytes, metrics.persisted_bytes, metrics.unaligned)
     assert measured == (3, 4, 5, True)
     allocation, attempt = tasks[1]
-    await task_manager.send(CommitFailed(allocation, attempt, checkpoint_id, "the broker is away"))
-    again = await task_manager.next(CheckpointNotice)
+    await task_manager.send(cp.CommitFailed(allocation, attempt, checkpoint_id, "the broker is away"))
+    again = await task_manager.next(cp.CheckpointNotice)
     assert (again.checkpoint_id, again.completed, again.attempt_ids) == (checkpoint_id, True, (attempt,))
 
 
