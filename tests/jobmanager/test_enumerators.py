@@ -153,6 +153,13 @@ class RunningEnumerators:
         assert isinstance(event.kind, src.Splits)
         return event.subtask, pickle.loads(event.kind.splits)
 
+    def request(self, host: str = "h", subtask: int = 0) -> list[str]:
+        """The splits that a reader gets when it asks."""
+        self.reader(src.SplitRequest(host), subtask)
+        receiver, splits = self.splits()
+        assert receiver == subtask
+        return splits
+
     def custom(self) -> Any:
         event = self.next(src.EnumeratorEvent)
         assert isinstance(event.kind, src.Custom)
@@ -179,18 +186,20 @@ Start = Callable[..., RunningEnumerators]
 def running(request: pytest.FixtureRequest) -> Start:
     CLOSED.clear()
 
-    def start(*splits: str, **more: bytes) -> RunningEnumerators:
+    def start(*splits: str, readers: tuple[int, ...] | None = None, **more: bytes) -> RunningEnumerators:
+        """With readers, these have registered, which happens once the enumerators are ready."""
         enumerators = RunningEnumerators(**{"v": to_bytes(FakeSource(*splits)), **more})
         request.addfinalizer(enumerators.stop)
+        if readers is not None:
+            enumerators.ready()
+            enumerators.register(*readers)
         return enumerators
 
     return start
 
 
 def test_readers_ask_for_splits_until_there_are_none(running: Start) -> None:
-    enumerators = running("a", "b")
-    enumerators.ready()
-    enumerators.register(0, 1, 2)
+    enumerators = running("a", "b", readers=(0, 1, 2))
     for subtask in range(2):
         enumerators.reader(src.SplitRequest(f"host {subtask}"), subtask)
     assert enumerators.splits() == (0, ["a for host 0"])
@@ -201,8 +210,7 @@ def test_readers_ask_for_splits_until_there_are_none(running: Start) -> None:
 
 
 def test_readers_register_send_events_and_give_splits_back(running: Start) -> None:
-    enumerators = running()
-    enumerators.ready()
+    enumerators = running(readers=())
     enumerators.reader(src.Registered(), 2)
     assert enumerators.custom() == ([2], 3)
     enumerators.reader(src.Registered(), 0)
@@ -211,15 +219,13 @@ def test_readers_register_send_events_and_give_splits_back(running: Start) -> No
     assert enumerators.custom() == ("echo", ("at", 5))
     enumerators.reader(src.SplitsReturned(to_bytes(["x"])), 1)
     enumerators.ready()
-    enumerators.reader(src.SplitRequest("h"), 0)
-    assert enumerators.splits() == (0, ["x for h"])
+    assert enumerators.request() == ["x for h"]
 
 
 @pytest.mark.parametrize("order", ["assign", "no more"])
 def test_what_is_given_to_a_reader_that_is_not_there_is_an_error(running: Start, order: str) -> None:
     """Before it has registered, and after it was lost: nobody would get it."""
-    enumerators = running("x")
-    enumerators.ready()
+    enumerators = running("x", readers=())
     enumerators.reader(src.Registered(), 2)
     enumerators.custom()
     for lost in (True, False):
@@ -235,9 +241,7 @@ def test_what_is_given_to_a_reader_that_is_not_there_is_an_error(running: Start,
 
 
 def test_each_source_has_an_enumerator_of_its_own(running: Start) -> None:
-    enumerators = running("a", w=to_bytes(FakeSource("b")))
-    enumerators.ready()
-    enumerators.register(0)
+    enumerators = running("a", w=to_bytes(FakeSource("b")), readers=(0,))
     enumerators.register(0, of="w")
     enumerators.reader(src.SplitRequest("h"), of="w")
     enumerators.reader(src.SplitRequest("h"), of="v")
@@ -246,9 +250,7 @@ def test_each_source_has_an_enumerator_of_its_own(running: Start) -> None:
 
 
 def test_what_an_enumerator_raises_is_told_as_the_users_traceback(running: Start) -> None:
-    enumerators = running("raise", "a")
-    enumerators.ready()
-    enumerators.register(0)
+    enumerators = running("raise", "a", readers=(0,))
     enumerators.reader(src.SplitRequest("h"))
     failure = enumerators.next(TaskFailure)
     assert failure.exception == "ValueError: bad split"
@@ -260,8 +262,7 @@ def test_what_an_enumerator_raises_is_told_as_the_users_traceback(running: Start
     assert "in handle_split_request" in frames[0]
     assert "millstream/jobmanager" not in failure.traceback
     assert frames[-1] == "ValueError: bad split"
-    enumerators.reader(src.SplitRequest("h"))
-    assert enumerators.splits() == (0, ["a for h"])
+    assert enumerators.request() == ["a for h"]
 
 
 def test_a_source_that_cannot_start_fails_the_job_and_its_readers_are_not_answered(running: Start) -> None:
@@ -282,12 +283,9 @@ def test_a_source_that_cannot_be_loaded_fails_the_job() -> None:
 
 
 def test_async_work_continues_on_the_enumerators_thread(running: Start) -> None:
-    enumerators = running("discover")
-    enumerators.ready()
-    enumerators.register(0)
+    enumerators = running("discover", readers=(0,))
     assert enumerators.custom() == {"on": "enumerators of the test"}
-    enumerators.reader(src.SplitRequest("h"))
-    assert enumerators.splits() == (0, ["found 1 for h"])
+    assert enumerators.request() == ["found 1 for h"]
 
 
 @pytest.mark.parametrize(
@@ -311,15 +309,13 @@ def test_an_enumerator_that_wants_to_leave_fails_the_job_and_nothing_else(runnin
     assert (failure.vertex_id, failure.operator_name) == ("w", "source w")
     assert failure.exception.startswith(type(error).__name__)
     enumerators.register(0)
-    enumerators.reader(src.SplitRequest("h"))
-    assert enumerators.splits() == (0, ["a for h"])
+    assert enumerators.request() == ["a for h"]
 
 
 def test_stopping_closes_every_enumerator_even_when_one_cannot_close(
     running: Start, caplog: pytest.LogCaptureFixture
 ) -> None:
-    enumerators = running("fail on close", w=to_bytes(FakeSource("second")))
-    enumerators.ready()
+    enumerators = running("fail on close", w=to_bytes(FakeSource("second")), readers=())
     enumerators.stop()
     assert CLOSED == ["fail on close", "second"]
     assert "closing the enumerator of source v failed" in caplog.text
@@ -336,13 +332,10 @@ def test_an_enumerator_that_failed_is_closed_too(running: Start) -> None:
 
 
 def test_a_snapshot_comes_after_what_was_assigned_before_it(running: Start) -> None:
-    enumerators = running("a", "b")
-    enumerators.ready()
-    enumerators.register(0)
+    enumerators = running("a", "b", readers=(0,))
     enumerators.reader(src.SplitRequest("h"))
     enumerators.enumerators.command(src.SnapshotEnumerators(7))
-    enumerators.reader(src.SplitRequest("h"))
-    assert enumerators.splits() == (0, ["a for h"])
+    assert enumerators.request() == ["a for h"]
     snapshot = enumerators.next(src.EnumeratorsSnapshot)
     assert (snapshot.checkpoint_id, snapshot.error) == (7, "")
     assert pickle.loads(snapshot.states["v"]) == ["b"]
@@ -350,12 +343,9 @@ def test_a_snapshot_comes_after_what_was_assigned_before_it(running: Start) -> N
 
 
 def test_a_source_that_is_reset_goes_on_from_its_state(running: Start) -> None:
-    enumerators = running("a", "b")
-    enumerators.ready()
-    enumerators.register(0)
+    enumerators = running("a", "b", readers=(0,))
     state = enumerators.snapshot(1).states["v"]
-    enumerators.reader(src.SplitRequest("h"))
-    assert enumerators.splits() == (0, ["a for h"])
+    assert enumerators.request() == ["a for h"]
     enumerators.reader(src.Registered(), 1)
     assert enumerators.custom() == ([0, 1], 3)
     enumerators.reset(state)
@@ -363,15 +353,13 @@ def test_a_source_that_is_reset_goes_on_from_its_state(running: Start) -> None:
     enumerators.reader(src.Registered(), 2)
     assert enumerators.custom() == ([2], 3)
     enumerators.register(0)
-    enumerators.reader(src.SplitRequest("h"))
-    assert enumerators.splits() == (0, ["a for h"])
+    assert enumerators.request() == ["a for h"]
     enumerators.reset()
     assert pickle.loads(enumerators.snapshot(2).states["v"]) == ["a", "b"]
 
 
 def test_readers_that_are_gone_are_not_registered(running: Start) -> None:
-    enumerators = running()
-    enumerators.ready()
+    enumerators = running(readers=())
     enumerators.reader(src.Registered(), 1)
     assert enumerators.custom() == ([1], 3)
     enumerators.reader(src.SplitsReturned(to_bytes([])), 1)
@@ -381,9 +369,7 @@ def test_readers_that_are_gone_are_not_registered(running: Start) -> None:
 
 
 def test_splits_for_a_reader_that_is_not_there_fail_the_job(running: Start) -> None:
-    enumerators = running("assign to another")
-    enumerators.ready()
-    enumerators.register(1)
+    enumerators = running("assign to another", readers=(1,))
     failure = enumerators.next(TaskFailure)
     assert "there is no reader 2: splits and events reach only those that have registered, of 3 now [1]" in (
         failure.exception
@@ -404,9 +390,7 @@ class NotifiedSource(FakeSource):
 
 
 def test_enumerators_hear_of_completed_checkpoints_and_may_fail_to_be_captured(running: Start) -> None:
-    enumerators = running(v=to_bytes(NotifiedSource("a")))
-    enumerators.ready()
-    enumerators.register(0)
+    enumerators = running(v=to_bytes(NotifiedSource("a")), readers=(0,))
     for completed in (False, True):
         enumerators.enumerators.command(CheckpointNotice(NO_ALLOCATION, (), 3, completed))
     assert enumerators.custom() == ("complete", 3)

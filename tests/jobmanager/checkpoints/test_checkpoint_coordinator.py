@@ -134,12 +134,6 @@ def test_min_pause_counts_from_a_failure_too() -> None:
     assert driver.coordinator.next_wake_up() == 6000
 
 
-def test_no_more_than_the_allowed_number_at_once() -> None:
-    driver = started(replace(PERIODIC, max_concurrent=2))
-    driver.pass_time(10_000)
-    assert driver.started == [1, 2]
-
-
 def test_a_newer_checkpoint_subsumes_older_ones() -> None:
     driver = started(replace(PERIODIC, max_concurrent=3))
     driver.pass_time(3000)
@@ -294,18 +288,6 @@ def test_declines_of_strangers_and_of_those_who_acknowledged_change_nothing() ->
     assert driver.decline(1, AttemptId("old"), Reason.CHECKPOINT_DECLINED) == []
     assert driver.decline(1, driver.attempt("sink"), Reason.CHECKPOINT_DECLINED) == []
     assert driver.decline(9, driver.attempt("sink"), Reason.CHECKPOINT_DECLINED) == []
-
-
-def test_a_stranger_s_snapshot_is_discarded_once() -> None:
-    driver = checkpointing()
-    assert driver.ack(1, AttemptId("old")) == [ev.DiscardState(CheckpointId(1), ("1/old",))]
-    assert driver.ack(1, AttemptId("old")) == []
-
-
-def test_a_repeated_acknowledgement_of_a_completed_checkpoint_deletes_nothing() -> None:
-    driver = checkpointing()
-    driver.complete(1)
-    assert driver.ack(1, driver.attempt("sink")) == []
 
 
 def test_a_stateless_task_leaves_nothing_to_discard() -> None:
