@@ -11,6 +11,7 @@ from typing import Any
 
 import grpc
 import pytest
+from links import Link
 from ports import free_port
 
 from millstream.core.errors import UnreachableError
@@ -94,38 +95,20 @@ async def serving(
         await server.stop()
 
 
-class Client:
-    """One dialled session."""
-
-    def __init__(
-        self, server: Server, configuration: Configuration = CALM, contract: SessionContract[Any, Any] = SESSION
-    ) -> None:
-        self.received: asyncio.Queue[Any] = asyncio.Queue()
-        self.started: asyncio.Future[Session[Any, Any]] = asyncio.get_running_loop().create_future()
-        dialer = Dialer(server.address, contract, configuration)
-        self.end = asyncio.get_running_loop().create_task(dialer.dial_once("the server", self._start))
-
-    def _start(self, session: Session[Any, Any]) -> Callable[[Any], None]:
-        self.started.set_result(session)
-        return self.received.put_nowait
-
-    async def session(self) -> Session[Any, Any]:
-        return await self.started
-
-    async def close(self) -> None:
-        if self.started.done():
-            self.started.result().close("the test is over")
-        await asyncio.gather(self.end, return_exceptions=True)
+def dialled(
+    server: Server, configuration: Configuration = CALM, contract: SessionContract[Any, Any] = SESSION
+) -> Link[Any, Any]:
+    return Link(server.address, contract, configuration, peer="the server")
 
 
 @contextlib.asynccontextmanager
 async def connected(
     configuration: Configuration = CALM, handle: Callable[[Any, Any], None] = lambda session, message: None
-) -> AsyncIterator[tuple[Server, Client, Session[Any, Any]]]:
+) -> AsyncIterator[tuple[Server, Link[Any, Any], Session[Any, Any]]]:
     """A server, and a client with its session; both ends of which are closed in the end."""
     async with serving(configuration, handle) as server:
-        client = Client(server, configuration)
-        yield server, client, await client.session()
+        client = dialled(server, configuration)
+        yield server, client, await client.session
         await client.close()
 
 
@@ -165,8 +148,8 @@ async def test_a_proxy_for_the_web_is_not_for_services(monkeypatch: pytest.Monke
     for name in ("no_proxy", "NO_PROXY", "no_grpc_proxy"):
         monkeypatch.delenv(name, raising=False)
     async with serving() as server:
-        client = Client(server)
-        await asyncio.wait({client.end, client.started}, return_when=asyncio.FIRST_COMPLETED)
+        client = dialled(server)
+        await asyncio.wait({client.end, client.session}, return_when=asyncio.FIRST_COMPLETED)
         assert not client.end.done(), client.end.result()
         await client.close()
 
@@ -202,8 +185,8 @@ async def test_two_ends_whose_process_was_frozen_keep_their_session() -> None:
 async def test_a_message_that_is_too_large_ends_the_session_with_what_it_was_and_what_to_do() -> None:
     small = Configuration({"rpc.message.max-size": "1 mb"})
     async with serving() as server:
-        client = Client(server, small)
-        session = await client.session()
+        client = dialled(server, small)
+        session = await client.session
         session.send(report(1, "x" * (1 << 20)))
         _, reason = await client.end
         assert reason.startswith(f"'Requirement' to the server at {server.address} has 1.0 MiB, more than ")
@@ -227,7 +210,7 @@ async def test_each_end_learns_when_the_other_surely_was_there() -> None:
 
 async def test_a_silent_peer_is_given_up_after_the_heartbeat_timeout() -> None:
     async with serving(CALM) as server:
-        client = Client(server, HASTY, TASK_MANAGER_AT_RESOURCE_MANAGER)
+        client = dialled(server, HASTY, TASK_MANAGER_AT_RESOURCE_MANAGER)
         connected, reason = await client.end
         assert not connected
         assert reason == f"no heartbeat from the server at {server.address} for 0.5 s"
@@ -287,8 +270,8 @@ async def test_a_client_that_goes_is_noticed_at_once() -> None:
 async def test_closing_from_the_serving_end_reaches_the_client() -> None:
     async with serving() as server:
         for _ in range(30):  # the end may come before, while or after the client writes
-            client = Client(server)
-            await client.session()
+            client = dialled(server)
+            await client.session
             (await server.sessions.get()).close("enough")
             assert await server.ends.get() == "enough"
             assert await client.end == (True, f"the server at {server.address} closed the connection")
@@ -301,11 +284,11 @@ async def test_a_handler_that_raises_closes_its_session_and_no_other(caplog: pyt
         session.send(notice(message.slots))
 
     async with serving(handle=handle) as server:
-        good, bad = Client(server), Client(server)
-        (await bad.session()).send(report(1, "bad"))
+        good, bad = dialled(server), dialled(server)
+        (await bad.session).send(report(1, "bad"))
         assert (await server.ends.get()) == "handling a message from client failed: KeyError('a bug')"
         await bad.end
-        (await good.session()).send(report(5))
+        (await good.session).send(report(5))
         assert (await good.received.get()).available == 5
         await good.close()
     assert "handling a message from client failed" in caplog.text

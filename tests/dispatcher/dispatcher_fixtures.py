@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 
 import grpc
 import jsonschema
+from links import Link
 from waiting import DEADLINE
 from wheels import wheel_bytes
 
@@ -29,7 +30,6 @@ from millstream.core.messages.dispatcher import (
     SubmitJobRequest,
 )
 from millstream.core.services.rpc import Stub, open_channel
-from millstream.core.services.session import Dialer, Session
 from millstream.core.settings.configuration import Configuration
 from millstream.core.store.store import Store
 from millstream.core.wire.contracts import DISPATCHER, JOB_MANAGER_AT_DISPATCHER
@@ -81,23 +81,14 @@ class FakeJobManager:
     def __init__(self, options: Configuration, name: str = "jm-1") -> None:
         self.id = JobManagerId(name)
         self.jobs: dict[JobId, JobDetails] = {}
-        self.told: asyncio.Queue[DispatcherMessage] = asyncio.Queue()
         self._options = options
-        self._session: Session[JobManagerMessage, DispatcherMessage] | None = None
-        self._task: asyncio.Task[object] | None = None
+        self._link: Link[JobManagerMessage, DispatcherMessage] | None = None
 
     async def connect(self, address: str) -> None:
-        connected = asyncio.Event()
-
-        def started(session: Session[JobManagerMessage, DispatcherMessage]) -> Callable[[DispatcherMessage], None]:
-            self._session = session
-            session.send(RegisterJobManager(self.id, "x:1", tuple(self.jobs.values())))
-            connected.set()
-            return self.told.put_nowait
-
-        dialer = Dialer(address, JOB_MANAGER_AT_DISPATCHER, self._options)
-        self._task = asyncio.create_task(dialer.dial_once("dispatcher", started))
-        await asyncio.wait_for(connected.wait(), DEADLINE)
+        registration = RegisterJobManager(self.id, "x:1", tuple(self.jobs.values()))
+        self._link = Link(address, JOB_MANAGER_AT_DISPATCHER, self._options, registration)
+        self.told = self._link.received
+        await self._link.session
 
     async def next(self, kind: type[Told]) -> Told:
         message = await asyncio.wait_for(self.told.get(), DEADLINE)
@@ -109,14 +100,10 @@ class FakeJobManager:
         self.send(details)
 
     def send(self, message: JobManagerMessage) -> None:
-        assert self._session is not None
-        self._session.send(message)
+        self._link.session.result().send(message)
 
     async def disconnect(self) -> None:
-        if self._session is not None and self._task is not None:
-            self._session.close("the test ends it")
-            await self._task
-            self._session = None
+        await self._link.close()
 
 
 @dataclass(frozen=True)

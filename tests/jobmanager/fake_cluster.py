@@ -9,6 +9,7 @@ from typing import Any, Generic, TypeVar
 
 import grpc
 from job_graphs import pipeline
+from links import Link, next_of
 from ports import free_port
 
 from millstream.core.jobs.details import JobDetails
@@ -21,7 +22,7 @@ from millstream.core.messages import resource_manager as rm
 from millstream.core.messages import task_manager as tm
 from millstream.core.messages.deployment import DeployTasks
 from millstream.core.services.rpc import serve, service_handler
-from millstream.core.services.session import Dialer, Session, serve_session
+from millstream.core.services.session import Session, serve_session
 from millstream.core.settings.configuration import Configuration
 from millstream.core.wire.contract import ServiceContract, SessionContract
 from millstream.core.wire.contracts import (
@@ -39,12 +40,6 @@ Task = tuple[AllocationId, AttemptId]
 M = TypeVar("M")
 S = TypeVar("S")
 R = TypeVar("R")
-
-
-async def _next(received: asyncio.Queue[Any], kind: type[M]) -> M:
-    while not isinstance(message := await received.get(), kind):
-        pass
-    return message
 
 
 class FakeServer(Generic[S, R]):
@@ -81,37 +76,19 @@ class FakeServer(Generic[S, R]):
 
     async def next(self, kind: type[M]) -> M:
         """The next message of this kind; others in between are dropped."""
-        return await _next(self.received, kind)
+        return await next_of(self.received, kind)
 
     def send(self, message: S) -> None:
         assert self._session is not None, "nobody is connected"
         self._session.send(message)
 
 
-class FakeTaskManager:
+class FakeTaskManager(Link[tm.TaskManagerMessage, tm.JobManagerCommand]):
     """Dials the job manager and does what the test says."""
 
     def __init__(self, address: str, ident: str) -> None:
-        self.received: asyncio.Queue[tm.JobManagerCommand] = asyncio.Queue()
-        self.session: asyncio.Future[Session[tm.TaskManagerMessage, tm.JobManagerCommand]]
-        self.session = asyncio.get_running_loop().create_future()
-        self._ident = TaskManagerId(ident)
-        dialer = Dialer(address, TASK_MANAGER_AT_JOB_MANAGER, PLAIN)
-        self.ended = asyncio.get_running_loop().create_task(dialer.dial_once("job manager", self._started))
-
-    def _started(
-        self, session: Session[tm.TaskManagerMessage, tm.JobManagerCommand]
-    ) -> Callable[[tm.JobManagerCommand], None]:
-        session.send(tm.RegisterAtJobManager(self._ident, "127.0.0.1", "127.0.0.1:1"))
-        self.session.set_result(session)
-        return self.received.put_nowait
-
-    async def send(self, message: tm.TaskManagerMessage) -> None:
-        (await self.session).send(message)
-
-    async def next(self, kind: type[M]) -> M:
-        """The next command of this kind; others in between are dropped."""
-        return await _next(self.received, kind)
+        registration = tm.RegisterAtJobManager(TaskManagerId(ident), "127.0.0.1", "127.0.0.1:1")
+        super().__init__(address, TASK_MANAGER_AT_JOB_MANAGER, PLAIN, registration)
 
     async def offer(self, allocation_id: str, job_id: str = "job") -> bool:
         await self.send(tm.SlotOffer(AllocationId(allocation_id), 0, JobId(job_id)))
@@ -135,11 +112,6 @@ class FakeTaskManager:
     async def freed(self) -> set[str]:
         """Both slots that it is to free next."""
         return {(await self.next(tm.FreeSlot)).allocation_id for _ in range(2)}
-
-    async def close(self) -> None:
-        if self.session.done():
-            self.session.result().close("the test is over")
-        await asyncio.gather(self.ended, return_exceptions=True)
 
 
 class Cluster:

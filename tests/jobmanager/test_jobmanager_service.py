@@ -61,7 +61,7 @@ async def test_a_task_manager_that_goes_fails_the_job_at_once(
     if how == "closes":
         await task_manager.close()
     else:
-        task_manager.ended.cancel()
+        task_manager.end.cancel()
     details = await cluster.details_in(JobStatus.FAILED)
     assert details.failures[0].exception.startswith("SlotLost: task manager 127.0.0.1:1-a was lost: ")
     assert "task manager 127.0.0.1:1-a" in caplog.text

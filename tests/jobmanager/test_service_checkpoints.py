@@ -113,7 +113,7 @@ async def test_a_checkpoint_that_is_declined_too_often_fails_the_job(tmp_path: P
         assert (await task_manager.next(CancelTasks)).allocation_id == held
         await task_manager.update(held, running, ExecutionState.CANCELED)
     (failure,) = (await cluster.details_in(JobStatus.FAILED)).failures
-    assert failure.exception.startswith("CheckpointFailure: checkpoint 1 failed")
+    assert failure.exception.startswith(f"CheckpointFailure: checkpoint {checkpoint_id} failed")
     assert "disk full" in failure.exception
     assert failure.traceback == f"Traceback ...\n\n{failure.exception}"
     assert (failure.task_name, failure.operator_name) == ("task", "map")

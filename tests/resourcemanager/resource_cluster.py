@@ -7,13 +7,13 @@ import contextlib
 from collections.abc import AsyncIterator, Callable
 from typing import Any
 
+from links import Link
 from waiting import DEADLINE
 
 from millstream.core.jobs.ids import JobId, JobManagerId, TaskManagerId
 from millstream.core.messages import resource_manager as msg
 from millstream.core.messages.session import Empty
 from millstream.core.services.rpc import Stub, open_channel
-from millstream.core.services.session import Dialer, Session
 from millstream.core.settings.configuration import Configuration
 from millstream.core.wire.contract import SessionContract
 from millstream.core.wire.contracts import (
@@ -26,32 +26,10 @@ from millstream.resourcemanager.service import ResourceManagerService
 BASE = {"resourcemanager.rpc.port": 0, "heartbeat.interval": "100 ms", "heartbeat.timeout": "5 s"}
 
 
-class Peer:
-    """One dialled session: what arrived, and a way to send."""
-
-    def __init__(self, address: str, contract: SessionContract[Any, Any], configuration: Configuration) -> None:
-        self.received: asyncio.Queue[Any] = asyncio.Queue()
-        self.session: asyncio.Future[Session[Any, Any]] = asyncio.get_running_loop().create_future()
-        dialer = Dialer(address, contract, configuration)
-        self.task = asyncio.get_running_loop().create_task(dialer.dial_once("the resource manager", self._started))
-
-    def _started(self, session: Session[Any, Any]) -> Callable[[Any], None]:
-        self.session.set_result(session)
-        return self.received.put_nowait
-
-    async def send(self, message: Any) -> None:
-        (await asyncio.wait_for(self.session, DEADLINE)).send(message)
-
-    async def next(self) -> Any:
-        return await asyncio.wait_for(self.received.get(), DEADLINE)
-
+class Peer(Link[Any, Any]):
     async def ended(self) -> str:
-        return (await asyncio.wait_for(self.task, DEADLINE))[1]
-
-    async def close(self) -> None:
-        if self.session.done():
-            self.session.result().close("test over")
-        await asyncio.wait_for(asyncio.gather(self.task, return_exceptions=True), DEADLINE)
+        """For which reason."""
+        return (await self.end)[1]
 
 
 class Cluster:
@@ -61,17 +39,20 @@ class Cluster:
         self.peers: list[Peer] = []
 
     async def task_manager(self, ident: str, slots: int) -> Peer:
-        peer = Peer(self.service.address, TASK_MANAGER_AT_RESOURCE_MANAGER, self.configuration)
-        self.peers.append(peer)
         free = tuple(msg.SlotStatus(index) for index in range(slots))
-        await peer.send(msg.RegisterTaskManager(TaskManagerId(ident), "127.0.0.1", "127.0.0.1:1", 2, 7, free))
-        return peer
+        registration = msg.RegisterTaskManager(TaskManagerId(ident), "127.0.0.1", "127.0.0.1:1", 2, 7, free)
+        return await self.peer(TASK_MANAGER_AT_RESOURCE_MANAGER, registration)
 
     async def job_manager(self, ident: str, **requirements: int) -> Peer:
-        peer = Peer(self.service.address, JOB_MANAGER_AT_RESOURCE_MANAGER, self.configuration)
-        self.peers.append(peer)
         wanted = tuple(msg.Requirement(JobId(job), slots) for job, slots in requirements.items())
-        await peer.send(msg.RegisterJobManager(JobManagerId(ident), "127.0.0.1:2", wanted))
+        registration = msg.RegisterJobManager(JobManagerId(ident), "127.0.0.1:2", wanted)
+        return await self.peer(JOB_MANAGER_AT_RESOURCE_MANAGER, registration)
+
+    async def peer(self, contract: SessionContract[Any, Any], first: Any) -> Peer:
+        """A session that begins with this message."""
+        peer = Peer(self.service.address, contract, self.configuration, first)
+        self.peers.append(peer)
+        await peer.session
         return peer
 
     async def overview(self) -> msg.Overview:

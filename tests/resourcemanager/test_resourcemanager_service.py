@@ -6,7 +6,7 @@ from contextlib import AbstractAsyncContextManager
 from typing import Any
 
 import pytest
-from resource_cluster import BASE, Cluster, Peer, running
+from resource_cluster import BASE, Cluster, running
 
 from millstream.core.errors import MillstreamError
 from millstream.core.jobs.ids import JobId
@@ -89,9 +89,7 @@ async def test_a_job_manager_declares_more_and_then_nothing(cluster: Cluster) ->
 async def test_a_session_that_does_not_begin_with_a_registration_is_closed(
     cluster: Cluster, contract: SessionContract[Any, Any], first: msg.SlotReport | msg.Requirement
 ) -> None:
-    peer = Peer(cluster.service.address, contract, cluster.configuration)
-    cluster.peers.append(peer)
-    await peer.send(first)
+    peer = await cluster.peer(contract, first)
     assert "closed the connection" in await peer.ended()
 
 
