@@ -19,46 +19,15 @@ from waiting import wait_until
 from millstream.core.jobs.ids import new_id
 
 NAME = "tinyjob-1.0-py3-none-any.whl"
-# A program that does by itself what the API and its executor do.
 PROGRAM = """
-import asyncio, json, os, sys
-from millstream.core.settings.configuration import Configuration
-from millstream.core.jobs.graph import Artifact, ArtifactKind, JobGraph, JobVertex
-from millstream.core.jobs.ids import new_id
-from millstream.core.services.rpc import Stub, open_channel
-from millstream.datastream.graph.planning import ProgramPlanned
-from millstream.core.messages.dispatcher import SubmitJobRequest
-from millstream.core.wire.contracts import DISPATCHER, JOB_GRAPH
-
-
-def job():
-    artifacts = json.loads(os.environ["MILLSTREAM_PROGRAM_ARTIFACTS"])
-    options = json.loads(os.environ["MILLSTREAM_PROGRAM_CONFIGURATION"])
-    vertex = JobVertex("c" * 32, "<script>", int(options.get("parallelism.default", 1)), 128, "default", (), b"")
-    return JobGraph(
-        new_id(), " ".join(sys.argv[1:]) or "nameless", (vertex,), (), options,
-        tuple(Artifact(a["sha256"], a["name"], ArtifactKind[a["kind"]]) for a in artifacts),
-    )
+import os, sys
+from millstream.datastream import StreamExecutionEnvironment
 
 
 def execute():
-    graph = job()
-    if "MILLSTREAM_PLAN_FILE" in os.environ:
-        with open(os.environ["MILLSTREAM_PLAN_FILE"], "wb") as file:
-            file.write(JOB_GRAPH.to_bytes(graph))
-        raise ProgramPlanned()
-    configuration = Configuration(graph.configuration)
-    assert configuration.string("execution.target") == "remote" and not configuration.boolean("execution.attached")
-    address = configuration.string("dispatcher.rpc.address") + ":" + str(configuration.integer("dispatcher.rpc.port"))
-
-    async def submit():
-        async with open_channel(address, configuration) as channel:
-            stub = Stub(channel, DISPATCHER)
-            await stub.submit_job(SubmitJobRequest(graph))
-
-    asyncio.run(submit())
-    with open(os.environ["MILLSTREAM_SUBMITTED_FILE"], "a") as file:
-        file.write(graph.job_id + "\\n")
+    env = StreamExecutionEnvironment.get_execution_environment()
+    env.from_sequence(1, 9).map(lambda n: n).name("<script>").print()
+    env.execute(" ".join(sys.argv[1:]) or "nameless")
 
 
 def main():
@@ -75,11 +44,6 @@ def buggy():
         raise ValueError("a bug in the job")
 
     inner()
-
-
-def twice():
-    execute()
-    execute()
 
 
 def idle():
@@ -134,7 +98,8 @@ async def test_upload_list_run_plan_delete(http: Http) -> None:
 
     for method, parameters in (("GET", None), ("POST", {"parallelism": 2})):
         plan = (await http(method, f"/jars/{jar}/plan", parameters, status=200)).json["plan"]
-        assert [node["description"] for node in plan["nodes"]] == ["&lt;script&gt;"]
+        (node,) = plan["nodes"]
+        assert "&lt;script&gt;" in node["description"]
     assert len((await http("GET", "/jobs")).json["jobs"]) == 3
 
     await http("DELETE", f"/wheels/{jar}", status=200)
