@@ -6,6 +6,7 @@ import inspect
 import os
 import signal
 from collections.abc import Generator, Iterator
+from contextlib import AbstractAsyncContextManager, AsyncExitStack
 
 import pytest
 from process_marks import ProcessMarks
@@ -28,11 +29,22 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
-    """A test that is a coroutine runs on a loop of its own, within the deadline."""
+    """A test that is a coroutine runs on a loop of its own, within the deadline.
+
+    A fixture of it that is an asynchronous context manager is entered on that loop: the test gets what it yields.
+    """
     if not inspect.iscoroutinefunction(pyfuncitem.obj):
         return None
-    names = inspect.signature(pyfuncitem.obj).parameters
-    run(lambda: pyfuncitem.obj(**{name: pyfuncitem.funcargs[name] for name in names}))
+
+    async def with_fixtures() -> None:
+        async with AsyncExitStack() as stack:
+            given = {name: pyfuncitem.funcargs[name] for name in inspect.signature(pyfuncitem.obj).parameters}
+            for name, value in given.items():
+                if isinstance(value, AbstractAsyncContextManager):
+                    given[name] = await stack.enter_async_context(value)
+            await pyfuncitem.obj(**given)
+
+    run(with_fixtures)
     return True
 
 

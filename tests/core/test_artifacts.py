@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import io
-import zipfile
 from pathlib import Path
 
 import pytest
+from archives import zip_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from thoroughness import cases
@@ -33,9 +32,7 @@ GOOD = {
 
 def write(folder: Path, members: dict[str, str], name: str = NAME) -> Path:
     path = folder / name
-    with zipfile.ZipFile(path, "w") as archive:
-        for member, content in members.items():
-            archive.writestr(member, content)
+    path.write_bytes(zip_of(members))
     return path
 
 
@@ -105,12 +102,8 @@ def test_too_large(tmp_path: Path) -> None:
 def test_damaged_wheels_are_refused_with_a_reason(
     tmp_path_factory: pytest.TempPathFactory, content: bytes, cut: int
 ) -> None:
-    whole = io.BytesIO()
-    with zipfile.ZipFile(whole, "w", zipfile.ZIP_DEFLATED) as archive:
-        for member, text in GOOD.items():
-            archive.writestr(member, text)
-    path = tmp_path_factory.mktemp("damaged") / NAME
-    path.write_bytes(whole.getvalue()[:cut] + content + whole.getvalue()[cut + len(content) :])
+    path, whole = tmp_path_factory.mktemp("damaged") / NAME, zip_of(GOOD)
+    path.write_bytes(whole[:cut] + content + whole[cut + len(content) :])
     with contextlib.suppress(InvalidProgramError):
         validate_wheel(path, 10_000)
 

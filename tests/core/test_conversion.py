@@ -320,11 +320,6 @@ def test_columns_that_do_not_fit_are_named(columns: dict[str, Any], type_info: t
         record_batch_to_rows(pa.RecordBatch.from_pydict(columns), type_info)
 
 
-def test_a_declared_decimal_keeps_its_value() -> None:
-    batch = rows_to_record_batch([decimal.Decimal("1.5")], t.BIG_DEC)
-    assert record_batch_to_rows(batch, t.BIG_DEC) == [decimal.Decimal("1.5")]
-
-
 def test_every_columnar_result_becomes_one_batch() -> None:
     pandas = pytest.importorskip("pandas")
     expected = {"a": [1, 2]}

@@ -5,17 +5,14 @@ from __future__ import annotations
 import asyncio
 import ctypes
 import hashlib
-import io
 import os
 import re
 import subprocess
 import sys
-import tarfile
-import zipfile
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from archives import tar_of, zip_of
 from waiting import DEADLINE
 from wheels import wheel_bytes
 
@@ -43,6 +40,9 @@ class Store:
         self.contents[digest] = content
         return Artifact(digest, name, kind)
 
+    def module(self) -> Artifact:
+        return self.add("one.py", b"", ArtifactKind.PYTHON_FILE)
+
     def wheel(self, name: str, version: str, files: dict[str, str | bytes], requires: tuple[str, ...] = ()) -> Artifact:
         content = wheel_bytes(files, name, version, requires=requires)
         return self.add(f"{name}-{version}-py3-none-any.whl", content, ArtifactKind.WHEEL)
@@ -55,6 +55,11 @@ class Store:
         return asyncio.run(cache.prepare(artifacts, self.fetch, self.progress.append))
 
 
+@pytest.fixture
+def store() -> Store:
+    return Store()
+
+
 def run_in(environment: Environment, code: str) -> str:
     variables = {**os.environ, "PYTHONPATH": os.pathsep.join(environment.python_path)}
     command = [environment.python, "-c", code]
@@ -63,16 +68,14 @@ def run_in(environment: Environment, code: str) -> str:
     return done.stdout.strip()
 
 
-def test_no_artifacts_need_no_environment(tmp_path: Path) -> None:
-    store = Store()
+def test_no_artifacts_need_no_environment(tmp_path: Path, store: Store) -> None:
     assert store.prepare(EnvironmentCache(tmp_path / "cache")) == Environment(sys.executable, (), None)
     assert store.prepare(EnvironmentCache(tmp_path / "cache", "/some/python")).python == "/some/python"
     assert not (tmp_path / "cache").exists()
 
 
 @pytest.mark.process
-def test_a_wheel_with_bundled_wheels_and_requirements_is_installed_once(tmp_path: Path) -> None:
-    store = Store()
+def test_a_wheel_with_bundled_wheels_and_requirements_is_installed_once(tmp_path: Path, store: Store) -> None:
     helper = wheel_bytes({"helperlib.py": "VALUE = 'bundled'"}, "helperlib", "1.0")
     other = wheel_bytes({"otherlib.py": "VALUE = 'required'"}, "otherlib", "2.0")
     foreign = wheel_bytes({"foreignlib.py": ""}, "foreignlib", "1.0", tag="cp27-cp27m-win32")
@@ -87,10 +90,7 @@ def test_a_wheel_with_bundled_wheels_and_requirements_is_installed_once(tmp_path
         },
         requires=("helperlib", "millstream"),
     )  # fmt: skip
-    data = io.BytesIO()
-    with zipfile.ZipFile(data, "w") as archive:
-        archive.writestr("deep/er/file", "")
-    model = store.add("model.zip", data.getvalue(), ArtifactKind.ARCHIVE)
+    model = store.add("model.zip", zip_of({"deep/er/file": ""}), ArtifactKind.ARCHIVE)
     before = os.umask(0)
     try:
         environment = store.prepare(EnvironmentCache(tmp_path / "new" / "cache"), job, model)
@@ -108,8 +108,7 @@ def test_a_wheel_with_bundled_wheels_and_requirements_is_installed_once(tmp_path
 
 
 @pytest.mark.process
-def test_two_versions_of_a_library_beside_a_third_in_the_runtime(tmp_path: Path) -> None:
-    store = Store()
+def test_two_versions_of_a_library_beside_a_third_in_the_runtime(tmp_path: Path, store: Store) -> None:
     cache = EnvironmentCache(tmp_path)
     versions = []
     for version in ("6.9.1", "6.9.2"):
@@ -125,18 +124,16 @@ def test_two_versions_of_a_library_beside_a_third_in_the_runtime(tmp_path: Path)
 
 
 @pytest.mark.process
-def test_a_jobs_wheel_hides_the_same_version_in_the_runtime(tmp_path: Path) -> None:
+def test_a_jobs_wheel_hides_the_same_version_in_the_runtime(tmp_path: Path, store: Store) -> None:
     import pluggy
 
-    store = Store()
     job = store.wheel("pluggy", pluggy.__version__, {"pluggy.py": "VERSION = 'the job'"})
     environment = store.prepare(EnvironmentCache(tmp_path), job)
     assert run_in(environment, "import pluggy; print(pluggy.VERSION)") == "the job"
 
 
 @pytest.mark.process
-def test_a_failed_install_is_pips_reason_and_leaves_nothing(tmp_path: Path) -> None:
-    store = Store()
+def test_a_failed_install_is_pips_reason_and_leaves_nothing(tmp_path: Path, store: Store) -> None:
     job = store.wheel("badjob", "1.0", {"badjob.py": ""}, requires=("no-such-library-at-all==9",))
     with pytest.raises(ImpossibleEnvironmentError) as caught:
         store.prepare(EnvironmentCache(tmp_path), job)
@@ -147,8 +144,7 @@ def test_a_failed_install_is_pips_reason_and_leaves_nothing(tmp_path: Path) -> N
 
 
 @pytest.mark.process
-def test_what_millstream_needs_cannot_be_replaced_by_something_older(tmp_path: Path) -> None:
-    store = Store()
+def test_what_millstream_needs_cannot_be_replaced_by_something_older(tmp_path: Path, store: Store) -> None:
     old = wheel_bytes({"click.py": ""}, "click", "6.0")
     job = store.wheel("old", "1.0", {"a/wheels/click-6.0-py3-none-any.whl": old}, requires=("click==6.0",))
     with pytest.raises(ImpossibleEnvironmentError) as caught:
@@ -160,43 +156,30 @@ def test_what_millstream_needs_cannot_be_replaced_by_something_older(tmp_path: P
 
 
 @pytest.mark.process
-def test_a_requirements_file_that_is_wrong(tmp_path: Path) -> None:
-    store = Store()
+def test_a_requirements_file_that_is_wrong(tmp_path: Path, store: Store) -> None:
     requirements = store.add("requirements.txt", b"not a requirement at all\n", ArtifactKind.REQUIREMENTS)
     with pytest.raises(ImpossibleEnvironmentError, match=r"cannot install requirements.txt: .*Invalid requirement"):
         store.prepare(EnvironmentCache(tmp_path), requirements)
 
 
 @pytest.mark.process
-def test_an_interpreter_that_does_not_exist(tmp_path: Path) -> None:
-    store = Store()
+def test_an_interpreter_that_does_not_exist(tmp_path: Path, store: Store) -> None:
     with pytest.raises(ImpossibleEnvironmentError, match="cannot run /no/such/python"):
         store.prepare(EnvironmentCache(tmp_path, "/no/such/python"), store.wheel("a", "1", {"a.py": ""}))
 
 
 @pytest.mark.process
-def test_python_files_and_archives(tmp_path: Path) -> None:
-    store = Store()
-    packed = io.BytesIO()
-    with zipfile.ZipFile(packed, "w") as archive:
-        archive.writestr("zipped_module.py", "VALUE = 2")
-        archive.writestr("data/words.txt", "hello")
-    folder = io.BytesIO()
-    with zipfile.ZipFile(folder, "w") as archive:
-        archive.writestr("beside.py", "VALUE = open(__file__.replace('beside.py', 'note.txt')).read()")
-        archive.writestr("note.txt", "beside")
-    tarred = io.BytesIO()
-    with tarfile.open(fileobj=tarred, mode="w:gz") as tar:
-        info = tarfile.TarInfo("model.bin")
-        info.size = 3
-        tar.addfile(info, io.BytesIO(b"abc"))
+def test_python_files_and_archives(tmp_path: Path, store: Store) -> None:
+    packed = zip_of({"zipped_module.py": "VALUE = 2", "data/words.txt": "hello"})
+    beside = "VALUE = open(__file__.replace('beside.py', 'note.txt')).read()"
+    folder = zip_of({"beside.py": beside, "note.txt": "beside"})
     environment = store.prepare(
         EnvironmentCache(tmp_path),
         store.add("plain_module.py", b"VALUE = 1", ArtifactKind.PYTHON_FILE),
-        store.add("library.zip", packed.getvalue(), ArtifactKind.PYTHON_FILE),
-        store.add("folder.zip", folder.getvalue(), ArtifactKind.PYTHON_FOLDER),
-        store.add("data.zip", packed.getvalue(), ArtifactKind.ARCHIVE),
-        store.add("model.tar.gz#model", tarred.getvalue(), ArtifactKind.ARCHIVE),
+        store.add("library.zip", packed, ArtifactKind.PYTHON_FILE),
+        store.add("folder.zip", folder, ArtifactKind.PYTHON_FOLDER),
+        store.add("data.zip", packed, ArtifactKind.ARCHIVE),
+        store.add("model.tar.gz#model", tar_of({"model.bin": b"abc"}), ArtifactKind.ARCHIVE),
     )
     assert environment.python == sys.executable
     code = "import beside, plain_module, zipped_module; print(plain_module.VALUE + zipped_module.VALUE, beside.VALUE, "
@@ -204,39 +187,26 @@ def test_python_files_and_archives(tmp_path: Path) -> None:
     assert run_in(environment, code) == "3 beside hello abc"
 
 
-def _evil_zip() -> bytes:
-    packed = io.BytesIO()
-    with zipfile.ZipFile(packed, "w") as archive:
-        archive.writestr("../../evil.txt", "x")
-    return packed.getvalue()
-
-
-def _evil_tar() -> bytes:
-    packed = io.BytesIO()
-    with tarfile.open(fileobj=packed, mode="w:gz") as tar:
-        tar.addfile(tarfile.TarInfo("../../evil.txt"))
-    return packed.getvalue()
+EVIL = {"../../evil.txt": b"x"}
 
 
 @pytest.mark.parametrize(
     ("name", "content", "reason"),
     [
-        ("evil.zip", _evil_zip, "member outside"),
-        ("evil.tar.gz", _evil_tar, "member outside"),
-        ("junk.zip", lambda: b"junk", "neither a readable zip nor tar"),
-        ("good.zip#../up", _evil_zip, "outside of the working directory"),
+        ("evil.zip", zip_of(EVIL), "member outside"),
+        ("evil.tar.gz", tar_of(EVIL), "member outside"),
+        ("junk.zip", b"junk", "neither a readable zip nor tar"),
+        ("good.zip#../up", zip_of(EVIL), "outside of the working directory"),
     ],
 )
-def test_refused_archives(tmp_path: Path, name: str, content: Callable[[], bytes], reason: str) -> None:
-    store = Store()
+def test_refused_archives(tmp_path: Path, store: Store, name: str, content: bytes, reason: str) -> None:
     with pytest.raises(ImpossibleEnvironmentError, match=reason):
-        store.prepare(EnvironmentCache(tmp_path / "cache"), store.add(name, content(), ArtifactKind.ARCHIVE))
+        store.prepare(EnvironmentCache(tmp_path / "cache"), store.add(name, content, ArtifactKind.ARCHIVE))
     assert not list(tmp_path.rglob("evil.txt"))
 
 
-def test_a_partial_environment_is_made_again_and_others_remains_are_removed(tmp_path: Path) -> None:
-    store = Store()
-    artifact = store.add("one.py", b"", ArtifactKind.PYTHON_FILE)
+def test_a_partial_environment_is_made_again_and_others_remains_are_removed(tmp_path: Path, store: Store) -> None:
+    artifact = store.module()
     environment = store.prepare(EnvironmentCache(tmp_path), artifact)
     folder = Path(environment.python_path[0]).parents[1]
     (folder / ".ready").unlink()
@@ -278,12 +248,12 @@ class Disk:
 
 
 def test_an_environment_is_on_the_disk_before_it_counts_as_ready(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """After a power cut, a marker without all that it vouches for would start workers in half of an environment."""
-    store, disk = Store(), Disk(tmp_path)
+    disk = Disk(tmp_path)
     monkeypatch.setattr(ctypes, "CDLL", lambda *arguments, **options: disk)
-    artifact = store.add("one.py", b"", ArtifactKind.PYTHON_FILE)
+    artifact = store.module()
     store.prepare(EnvironmentCache(tmp_path), artifact)
     (synced,) = disk.synced
     assert "one.py" in synced
@@ -291,56 +261,45 @@ def test_an_environment_is_on_the_disk_before_it_counts_as_ready(
 
 
 def test_an_environment_that_cannot_be_made_durable_does_not_count(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    store = Store()
     monkeypatch.setattr(ctypes, "CDLL", lambda *arguments, **options: Disk(tmp_path, -1))
-    artifact = store.add("one.py", b"", ArtifactKind.PYTHON_FILE)
+    artifact = store.module()
     with pytest.raises(OSError, match=re.escape(str(tmp_path))):
         store.prepare(EnvironmentCache(tmp_path), artifact)
     assert not list(tmp_path.rglob(".ready"))
 
 
-def test_concurrent_preparations_make_it_once(tmp_path: Path) -> None:
-    store = Store()
-    artifact = store.add("one.py", b"", ArtifactKind.PYTHON_FILE)
-
-    async def all_at_once() -> list[Environment]:
-        caches = [EnvironmentCache(tmp_path) for _ in range(4)]
-        return await asyncio.gather(*(cache.prepare([artifact], slow_fetch, store.progress.append) for cache in caches))
-
+async def test_concurrent_preparations_make_it_once(tmp_path: Path, store: Store) -> None:
     async def slow_fetch(artifact: Artifact, path: Path) -> None:
         for _ in range(10):
             await asyncio.sleep(0)
         await store.fetch(artifact, path)
 
-    assert len(set(asyncio.run(all_at_once()))) == 1
+    artifact, caches = store.module(), [EnvironmentCache(tmp_path) for _ in range(4)]
+    made = await asyncio.gather(*(cache.prepare([artifact], slow_fetch, store.progress.append) for cache in caches))
+    assert len(set(made)) == 1
     assert store.fetched == ["one.py"]
 
 
 @pytest.mark.process
-def test_cancelling_stops_the_install_and_releases_the_environment(tmp_path: Path) -> None:
-    store = Store()
+async def test_cancelling_stops_the_install_and_releases_the_environment(tmp_path: Path, store: Store) -> None:
     job = store.wheel("slowjob", "1.0", {"slowjob.py": ""})
     cache = EnvironmentCache(tmp_path)
 
-    async def cancel_while_installing() -> None:
-        def progress(line: str) -> None:
-            if "Processing" in line:
-                task.cancel()
+    def progress(line: str) -> None:
+        if "Processing" in line:
+            task.cancel()
 
-        task = asyncio.create_task(cache.prepare([job], store.fetch, progress))
-        with pytest.raises(asyncio.CancelledError):
-            await task
-        await cache.prepare([job], store.fetch, store.progress.append)
-
-    asyncio.run(cancel_while_installing())
+    task = asyncio.create_task(cache.prepare([job], store.fetch, progress))
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    await cache.prepare([job], store.fetch, store.progress.append)
     assert store.fetched == [job.name, job.name]
 
 
 @pytest.mark.process
-def test_unused_environments_go_when_all_are_too_large(tmp_path: Path) -> None:
-    store = Store()
+def test_unused_environments_go_when_all_are_too_large(tmp_path: Path, store: Store) -> None:
     files = [store.add(f"file{n}.py", b"#" * 1000 + bytes([65 + n]), ArtifactKind.PYTHON_FILE) for n in range(4)]
 
     def folder(environment: Environment) -> Path:
@@ -369,56 +328,45 @@ def test_unused_environments_go_when_all_are_too_large(tmp_path: Path) -> None:
     assert not lock_of(folder(running)).exists()
 
 
-def test_whoever_waits_takes_over_when_the_first_is_cancelled(tmp_path: Path) -> None:
-    store = Store()
-    artifact = store.add("one.py", b"", ArtifactKind.PYTHON_FILE)
+async def test_whoever_waits_takes_over_when_the_first_is_cancelled(tmp_path: Path, store: Store) -> None:
+    artifact, fetching, waiting = store.module(), asyncio.Event(), asyncio.Event()
 
-    async def scenario() -> Environment:
-        fetching, waiting = asyncio.Event(), asyncio.Event()
+    async def endless_fetch(artifact: Artifact, path: Path) -> None:
+        fetching.set()
+        await asyncio.Event().wait()
 
-        async def endless_fetch(artifact: Artifact, path: Path) -> None:
-            fetching.set()
-            await asyncio.Event().wait()
-
-        first = asyncio.create_task(EnvironmentCache(tmp_path).prepare([artifact], endless_fetch, lambda _: None))
-        await fetching.wait()
-        second = EnvironmentCache(tmp_path).prepare([artifact], store.fetch, lambda _: waiting.set())
-        taking_over = asyncio.create_task(second)
-        await waiting.wait()
-        first.cancel()
-        return await taking_over
-
-    environment = asyncio.run(scenario())
-    assert (Path(environment.python_path[0]) / "one.py").exists()
+    first = asyncio.create_task(EnvironmentCache(tmp_path).prepare([artifact], endless_fetch, lambda _: None))
+    await fetching.wait()
+    second = EnvironmentCache(tmp_path).prepare([artifact], store.fetch, lambda _: waiting.set())
+    taking_over = asyncio.create_task(second)
+    await waiting.wait()
+    first.cancel()
+    environment = await taking_over
+    assert os.listdir(environment.python_path[0]) == ["one.py"]
     assert store.fetched == ["one.py"]
 
 
-def test_an_archive_that_is_not_needed_any_more_is_let_go_before_its_folder_is(tmp_path: Path) -> None:
+async def test_an_archive_that_is_not_needed_any_more_is_let_go_before_its_folder_is(
+    tmp_path: Path, store: Store
+) -> None:
     """Its thread cannot be killed: were the lock released while it writes, the next one would find its files."""
-    store = Store()
-    packed = io.BytesIO()
-    with zipfile.ZipFile(packed, "w") as archive:
-        archive.writestr("member", "x")
-    artifact = store.add("some.zip", packed.getvalue(), ArtifactKind.ARCHIVE)
+    artifact = store.add("some.zip", zip_of({"member": "x"}), ArtifactKind.ARCHIVE)
 
-    async def cancel_while_unpacking() -> None:
-        def progress(line: str) -> None:
-            if line.startswith("unpacking"):
-                task.cancel()
+    def progress(line: str) -> None:
+        if line.startswith("unpacking"):
+            task.cancel()
 
-        task = asyncio.create_task(EnvironmentCache(tmp_path).prepare([artifact], store.fetch, progress))
-        with pytest.raises(asyncio.CancelledError):
-            await task
-
-    asyncio.run(cancel_while_unpacking())
-    assert [path for path in tmp_path.iterdir() if path.is_dir()] == []
+    task = asyncio.create_task(EnvironmentCache(tmp_path).prepare([artifact], store.fetch, progress))
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert [entry for entry in os.scandir(tmp_path) if entry.is_dir()] == []
 
 
 def test_who_waits_for_an_environment_goes_on_once_it_is_there_although_processes_in_it_hold_its_lock(
     tmp_path: Path,
+    store: Store,
 ) -> None:
-    store = Store()
-    artifact = store.add("module.py", b"", ArtifactKind.PYTHON_FILE)
+    artifact = store.module()
     first = store.prepare(EnvironmentCache(tmp_path), artifact)
     (ready,) = tmp_path.glob("*/.ready")
     hidden = ready.rename(ready.with_name("hidden"))
@@ -426,12 +374,9 @@ def test_who_waits_for_an_environment_goes_on_once_it_is_there_although_processe
     def progress(_: str) -> None:
         hidden.rename(ready)  # made by someone else in the meantime, whose processes run in it already
 
-    assert first.lock is not None
     with in_use(first.lock):
-        second = asyncio.run(
-            asyncio.wait_for(EnvironmentCache(tmp_path).prepare([artifact], store.fetch, progress), DEADLINE)
-        )
-    assert second == first
+        second = EnvironmentCache(tmp_path).prepare([artifact], store.fetch, progress)
+        assert asyncio.run(asyncio.wait_for(second, DEADLINE)) == first
 
 
 @pytest.mark.parametrize(

@@ -72,6 +72,11 @@ class Colour(enum.Enum):
     RED = "red"
 
 
+class Access(enum.Flag):
+    READ = 1
+    WRITE = 2
+
+
 class Number(enum.IntEnum):
     ONE = 1
 
@@ -95,29 +100,18 @@ def test_a_hash_never_changes(key: Any, expected: int) -> None:
 @pytest.mark.parametrize(
     "keys",
     [
-        (1, 1.0, True, decimal.Decimal(1), decimal.Decimal("1.00"), Number.ONE, np.int8(1), np.float64(1), np.True_),
-        (0, -0.0, 0.0, False, decimal.Decimal("-0")),
-        (0.5, decimal.Decimal("0.5"), decimal.Decimal("0.50"), np.float32(0.5)),
         (float("inf"), decimal.Decimal("Infinity")),
         (float("nan"), -float("nan"), decimal.Decimal("NaN"), np.float64("nan")),
         (2.0**70, 2**70, decimal.Decimal(2**70)),
         (decimal.Decimal("1.1"), decimal.Decimal("1.10")),
-        ("red", Colour.RED, np.str_("red")),
-        (b"ab", bytearray(b"ab"), memoryview(b"ab")),
-        ((1, "a"), Pair(1, "a"), Row(1, "a"), Row(x=1, y="a"), Point(1, "a"), (1.0, "a"), [True, "a"]),
-        (
-            datetime.datetime(2024, 1, 1, 12, tzinfo=datetime.UTC),
-            datetime.datetime(2024, 1, 1, 14, tzinfo=datetime.timezone(datetime.timedelta(hours=2))),
-        ),
-        (
-            datetime.time(12, 30, tzinfo=datetime.UTC),
-            datetime.time(14, 30, tzinfo=datetime.timezone(datetime.timedelta(hours=2))),
-        ),
-        (datetime.timedelta(days=1), datetime.timedelta(hours=24), np.timedelta64(1, "D")),
+        ("red", Colour.RED),
+        (1, Access.READ),
+        (b"ab", bytearray(b"ab")),
+        ((1, "a"), Row(1, "a"), Row(x=1, y="a"), Point(1, "a"), [True, "a"]),
     ],
     ids=lambda keys: repr(keys[0]),
 )
-def test_equal_keys_hash_alike(keys: tuple[Any, ...]) -> None:
+def test_keys_alike_in_what_they_hold_hash_alike_though_a_dictionary_may_tell_them_apart(keys: tuple[Any, ...]) -> None:
     assert len({stable_hash(key) for key in keys}) == 1
 
 
@@ -146,14 +140,6 @@ def test_the_decimal_context_does_not_matter() -> None:
 def test_different_shapes_of_keys_are_told_apart() -> None:
     keys = ["1", 1, b"1", None, (), (1,), ((1,),), (1, None), (None, 1), "", b"", 1.5, uuid.UUID(int=1)]
     assert len({stable_hash(key) for key in keys}) == len(keys)
-
-
-@pytest.mark.parametrize("key", [object(), {1: 2}, {1}, lambda: 0, 1j], ids=lambda key: type(key).__name__)
-def test_what_has_no_stable_hash_is_refused_by_its_type(key: Any) -> None:
-    with pytest.raises(UnhashableKeyError, match=type(key).__qualname__):
-        stable_hash(key)
-    with pytest.raises(UnhashableKeyError):
-        stable_hash(("nested", key))
 
 
 def test_values_spread_over_the_key_groups() -> None:
@@ -312,11 +298,6 @@ class Mixed(str, enum.Enum):  # noqa: UP042  # as it was before there was StrEnu
         return member
 
 
-class Access(enum.Flag):
-    READ = 1
-    WRITE = 2
-
-
 class IntAccess(enum.IntFlag):
     READ = 1
 
@@ -428,6 +409,7 @@ EQUAL: list[tuple[Any, ...]] = [
 REFUSED = [
     Folded("a"), OwnEquality(1), NoEquality(1), OwnObject(), OwnEnum.A, OwnEnum.B, 1 + 0j, frozenset({1, 2}), pd.NaT,
     np.longdouble(1), fractions.Fraction(1, 2), np.datetime64("NaT"), np.timedelta64("NaT"), np.timedelta64(1, "Y"),
+    object(), {1: 2}, {1}, len, 1j,
 ]  # fmt: skip
 
 
@@ -438,16 +420,10 @@ def test_keys_that_are_one_to_a_dictionary_hash_alike(keys: tuple[Any, ...]) -> 
 
 
 @pytest.mark.parametrize("key", REFUSED, ids=lambda key: type(key).__name__)
-def test_keys_whose_equality_is_their_own_are_refused(key: Any) -> None:
+def test_what_has_no_stable_hash_or_an_equality_of_its_own_is_refused_by_its_type(key: Any) -> None:
     for refused in (key, (1, key), Tagged(key)):
         with pytest.raises(UnhashableKeyError, match=rf"a key of type {type(key).__qualname__} cannot be used.*Use "):
             stable_hash(refused)
-
-
-def test_an_exotic_key_has_the_hash_that_it_always_had() -> None:
-    assert stable_hash(Point(1, "a")) == stable_hash((1, "a"))
-    assert stable_hash(Colour.RED) == stable_hash("red")
-    assert stable_hash(Access.READ) == stable_hash(1)
 
 
 atoms = st.sampled_from([key for keys in EQUAL for key in keys] + REFUSED) | st.one_of(

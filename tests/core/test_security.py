@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -50,9 +51,15 @@ class Overview:
         return msg.Overview(pending_slots=7)
 
 
-async def start(configuration: Configuration, host: str = "127.0.0.1", port: int = 0) -> tuple[grpc.aio.Server, int]:
+@asynccontextmanager
+async def serving(configuration: Configuration, host: str = "127.0.0.1", port: int = 0) -> AsyncIterator[int]:
+    """Yields the port that it listens on."""
     handlers = [service_handler(RESOURCE_MANAGER, Overview())]
-    return await serve(host, port, handlers, configuration, "resourcemanager.rpc.port")
+    server, bound = await serve(host, port, handlers, configuration, "resourcemanager.rpc.port")
+    try:
+        yield bound
+    finally:
+        await server.stop(0)
 
 
 async def ask(port: int, configuration: Configuration) -> int:
@@ -64,16 +71,15 @@ async def ask(port: int, configuration: Configuration) -> int:
 
 async def test_a_server_refuses_to_listen_for_everyone() -> None:
     with pytest.raises(ConfigurationError, match=r"resourcemanager\.rpc\.port: refusing to listen on 0\.0\.0\.0"):
-        await start(Configuration(), "0.0.0.0")
+        async with serving(Configuration(), "0.0.0.0"):
+            pass
 
 
 async def test_a_port_that_is_taken_is_named() -> None:
-    server, port = await start(Configuration())
-    try:
+    async with serving(Configuration()) as port:
         with pytest.raises(MillstreamError, match=rf"127\.0\.0\.1:{port} \(resourcemanager\.rpc\.port\)"):
-            await start(Configuration(), port=port)
-    finally:
-        await server.stop(0)
+            async with serving(Configuration(), port=port):
+                pass
 
 
 async def test_a_stub_has_the_methods_of_its_contract_only() -> None:
@@ -98,19 +104,14 @@ def secured(*place: Any) -> Configuration:
 
 @pytest.mark.process
 async def test_services_of_one_authority_talk(pairs: Path) -> None:
-    configuration = secured(pairs)
-    server, port = await start(configuration)
-    try:
-        assert await ask(port, configuration) == 7
-    finally:
-        await server.stop(0)
+    async with serving(secured(pairs)) as port:
+        assert await ask(port, secured(pairs)) == 7
 
 
 @pytest.mark.process
 @pytest.mark.parametrize("who", ["plain text", "no certificate", "another authority's certificate"])
 async def test_a_client_without_a_certificate_of_the_authority_is_refused(pairs: Path, who: str) -> None:
-    server, port = await start(secured(pairs))
-    try:
+    async with serving(secured(pairs)) as port:
         if who == "no certificate":
             anonymous = grpc.ssl_channel_credentials((pairs / "ours.pem").read_bytes())
             channel = grpc.aio.secure_channel(f"127.0.0.1:{port}", anonymous)
@@ -123,18 +124,13 @@ async def test_a_client_without_a_certificate_of_the_authority_is_refused(pairs:
                 await Stub(channel, RESOURCE_MANAGER).get_overview(Empty(), timeout=DEADLINE)
             assert "\n" not in explain(caught.value)
         assert await ask(port, secured(pairs)) == 7
-    finally:
-        await server.stop(0)
 
 
 @pytest.mark.process
 async def test_a_server_of_another_authority_is_not_trusted(pairs: Path) -> None:
-    server, port = await start(secured(pairs, "stranger", "ours"))
-    try:
+    async with serving(secured(pairs, "stranger", "ours")) as port:
         with pytest.raises(grpc.RpcError):
             await ask(port, secured(pairs))
-    finally:
-        await server.stop(0)
 
 
 @pytest.mark.process
@@ -148,12 +144,13 @@ def test_a_missing_file_is_named(pairs: Path, missing: str) -> None:
 
 
 @pytest.mark.process
-def test_files_that_are_no_pair_are_not_blamed_on_the_port(pairs: Path, tmp_path: Path) -> None:
+async def test_files_that_are_no_pair_are_not_blamed_on_the_port(pairs: Path, tmp_path: Path) -> None:
     (tmp_path / "garbage.pem").write_text("this is no certificate")
     for cert in (tmp_path / "garbage.pem", pairs / "stranger.pem"):
         configuration = secured(pairs).merged({"security.ssl.internal.cert": cert})
         with pytest.raises(ConfigurationError) as caught:
-            asyncio.run(start(configuration))
+            async with serving(configuration):
+                pass
         message = str(caught.value)
         assert message.startswith(f"security.ssl.internal.cert ({cert}) and security.ssl.internal.key")
         assert "\n" not in message

@@ -11,8 +11,8 @@ from typing import Any
 
 import grpc
 import pytest
+from links import Link
 from ports import free_port
-from waiting import run
 
 from millstream.core.errors import UnreachableError
 from millstream.core.jobs.ids import ANY_EPOCH, JobId, LeaderEpoch
@@ -95,37 +95,44 @@ async def serving(
         await server.stop()
 
 
-class Client:
-    """One dialled session."""
+def dialled(
+    server: Server, configuration: Configuration = CALM, contract: SessionContract[Any, Any] = SESSION
+) -> Link[Any, Any]:
+    return Link(server.address, contract, configuration, peer="the server")
 
-    def __init__(
-        self, server: Server, configuration: Configuration = CALM, contract: SessionContract[Any, Any] = SESSION
-    ) -> None:
-        self.received: asyncio.Queue[Any] = asyncio.Queue()
-        self.started: asyncio.Future[Session[Any, Any]] = asyncio.get_running_loop().create_future()
-        dialer = Dialer(server.address, contract, configuration)
-        self.end = asyncio.get_running_loop().create_task(dialer.dial_once("the server", self._start))
 
-    def _start(self, session: Session[Any, Any]) -> Callable[[Any], None]:
-        self.started.set_result(session)
-        return self.received.put_nowait
+@contextlib.asynccontextmanager
+async def connected(
+    configuration: Configuration = CALM, handle: Callable[[Any, Any], None] = lambda session, message: None
+) -> AsyncIterator[tuple[Server, Link[Any, Any], Session[Any, Any]]]:
+    """A server, and a client with its session; both ends of which are closed in the end."""
+    async with serving(configuration, handle) as server:
+        client = dialled(server, configuration)
+        yield server, client, await client.session
+        await client.close()
 
-    async def session(self) -> Session[Any, Any]:
-        return await self.started
 
-    async def close(self) -> None:
-        if self.started.done():
-            self.started.result().close("the test is over")
-        await asyncio.gather(self.end, return_exceptions=True)
+def never(_session: Session[Any, Any]) -> Callable[[Any], None]:
+    raise AssertionError("there is no session")
+
+
+@contextlib.asynccontextmanager
+async def keeping_connected(
+    dialer: Dialer[Any, Any], peer: str, started: Callable[[Session[Any, Any]], Callable[[Any], None]]
+) -> AsyncIterator[asyncio.Queue[str]]:
+    """Yields the reasons for which sessions end."""
+    ends: asyncio.Queue[str] = asyncio.Queue()
+    keeping = asyncio.create_task(dialer.keep_connected(peer, started, ends.put_nowait, None))
+    yield ends
+    keeping.cancel()
+    await asyncio.gather(keeping, return_exceptions=True)
 
 
 async def test_messages_arrive_both_ways_in_order() -> None:
     def answer(session: Any, message: Any) -> None:
         session.send(notice(message.slots))
 
-    async with serving(handle=answer) as server:
-        client = Client(server)
-        session = await client.session()
+    async with connected(handle=answer) as (server, client, session):
         for number in range(500):
             session.send(report(number))
         answers = [(await client.received.get()).available for _ in range(500)]
@@ -141,8 +148,8 @@ async def test_a_proxy_for_the_web_is_not_for_services(monkeypatch: pytest.Monke
     for name in ("no_proxy", "NO_PROXY", "no_grpc_proxy"):
         monkeypatch.delenv(name, raising=False)
     async with serving() as server:
-        client = Client(server)
-        await asyncio.wait({client.end, client.started}, return_when=asyncio.FIRST_COMPLETED)
+        client = dialled(server)
+        await asyncio.wait({client.end, client.session}, return_when=asyncio.FIRST_COMPLETED)
         assert not client.end.done(), client.end.result()
         await client.close()
 
@@ -151,43 +158,35 @@ async def test_large_messages_pass() -> None:
     def measure(session: Any, message: Any) -> None:
         session.send(notice(len(message.job_id)))
 
-    async with serving(handle=measure) as server:
-        client = Client(server)
-        (await client.session()).send(report(1, "x" * (8 << 20)))
+    async with connected(handle=measure) as (_, client, session):
+        session.send(report(1, "x" * (8 << 20)))
         assert (await client.received.get()).available == 8 << 20
-        await client.close()
 
 
 async def test_heartbeats_keep_a_quiet_session_alive_and_are_not_delivered() -> None:
     seen: list[Any] = []
-    async with serving(HASTY, handle=lambda session, message: seen.append(message)) as server:
-        client = Client(server, HASTY)
-        session = await client.session()
+    async with connected(HASTY, lambda session, message: seen.append(message)) as (server, client, session):
         served = await server.sessions.get()
         await asyncio.wait({client.end}, timeout=0.75)
         assert session.is_open
         assert served.is_open
         assert seen == []
         assert client.received.empty()
-        await client.close()
 
 
 async def test_two_ends_whose_process_was_frozen_keep_their_session() -> None:
-    async with serving(HASTY, handle=lambda session, message: session.send(notice(7))) as server:
-        client = Client(server, HASTY)
-        session = await client.session()
+    async with connected(HASTY, lambda session, message: session.send(notice(7))) as (_, client, session):
         threading.Event().wait(0.75)  # the loop of both ends stands still
         session.send(report(1))
         assert (await client.received.get()).available == 7
         assert session.is_open
-        await client.close()
 
 
 async def test_a_message_that_is_too_large_ends_the_session_with_what_it_was_and_what_to_do() -> None:
     small = Configuration({"rpc.message.max-size": "1 mb"})
     async with serving() as server:
-        client = Client(server, small)
-        session = await client.session()
+        client = dialled(server, small)
+        session = await client.session
         session.send(report(1, "x" * (1 << 20)))
         _, reason = await client.end
         assert reason.startswith(f"'Requirement' to the server at {server.address} has 1.0 MiB, more than ")
@@ -195,27 +194,23 @@ async def test_a_message_that_is_too_large_ends_the_session_with_what_it_was_and
 
 
 async def test_a_message_that_cannot_be_written_ends_the_session_rather_than_silencing_it() -> None:
-    async with serving() as server:
-        client = Client(server)
-        (await client.session()).send(report(1, "half a pair: \udc80"))
+    async with connected() as (server, client, session):
+        session.send(report(1, "half a pair: \udc80"))
         _, reason = await client.end
         assert reason.startswith(f"a message to the server at {server.address} cannot be sent: Unicode")
 
 
 async def test_each_end_learns_when_the_other_surely_was_there() -> None:
-    async with serving(HASTY) as server:
-        before = asyncio.get_running_loop().time()
-        client = Client(server, HASTY)
-        session = await client.session()
+    before = asyncio.get_running_loop().time()
+    async with connected(HASTY) as (_, client, session):
         while session.confirmed_at < before:
             await asyncio.wait({client.end}, timeout=0.01)
         assert session.confirmed_at <= asyncio.get_running_loop().time()
-        await client.close()
 
 
 async def test_a_silent_peer_is_given_up_after_the_heartbeat_timeout() -> None:
     async with serving(CALM) as server:
-        client = Client(server, HASTY, TASK_MANAGER_AT_RESOURCE_MANAGER)
+        client = dialled(server, HASTY, TASK_MANAGER_AT_RESOURCE_MANAGER)
         connected, reason = await client.end
         assert not connected
         assert reason == f"no heartbeat from the server at {server.address} for 0.5 s"
@@ -254,22 +249,18 @@ async def test_any_message_is_a_sign_of_life() -> None:
 
 
 async def test_a_server_that_stops_is_noticed_at_once() -> None:
-    async with serving() as server:
-        client = Client(server)
-        session = await client.session()
+    async with connected() as (server, client, session):
         await server.sessions.get()
         await server.stop()
-        connected, reason = await client.end
-        assert connected
+        begun, reason = await client.end
+        assert begun
         assert server.address in reason
         assert not session.is_open
         session.send(report(1))
 
 
 async def test_a_client_that_goes_is_noticed_at_once() -> None:
-    async with serving() as server:
-        client = Client(server)
-        await client.session()
+    async with connected() as (server, client, _):
         served = await server.sessions.get()
         await client.close()
         await server.ends.get()
@@ -279,37 +270,32 @@ async def test_a_client_that_goes_is_noticed_at_once() -> None:
 async def test_closing_from_the_serving_end_reaches_the_client() -> None:
     async with serving() as server:
         for _ in range(30):  # the end may come before, while or after the client writes
-            client = Client(server)
-            await client.session()
+            client = dialled(server)
+            await client.session
             (await server.sessions.get()).close("enough")
             assert await server.ends.get() == "enough"
             assert await client.end == (True, f"the server at {server.address} closed the connection")
 
 
-def test_a_handler_that_raises_closes_its_session_and_no_other(caplog: pytest.LogCaptureFixture) -> None:
-    async def scenario() -> None:
-        def handle(session: Any, message: Any) -> None:
-            if message.job_id == "bad":
-                raise KeyError("a bug")
-            session.send(notice(message.slots))
+async def test_a_handler_that_raises_closes_its_session_and_no_other(caplog: pytest.LogCaptureFixture) -> None:
+    def handle(session: Any, message: Any) -> None:
+        if message.job_id == "bad":
+            raise KeyError("a bug")
+        session.send(notice(message.slots))
 
-        async with serving(handle=handle) as server:
-            good, bad = Client(server), Client(server)
-            (await bad.session()).send(report(1, "bad"))
-            assert (await server.ends.get()) == "handling a message from client failed: KeyError('a bug')"
-            await bad.end
-            (await good.session()).send(report(5))
-            assert (await good.received.get()).available == 5
-            await good.close()
-
-    run(scenario)
+    async with serving(handle=handle) as server:
+        good, bad = dialled(server), dialled(server)
+        (await bad.session).send(report(1, "bad"))
+        assert (await server.ends.get()) == "handling a message from client failed: KeyError('a bug')"
+        await bad.end
+        (await good.session).send(report(5))
+        assert (await good.received.get()).available == 5
+        await good.close()
     assert "handling a message from client failed" in caplog.text
 
 
 async def test_a_session_ends_once_and_keeps_its_first_reason() -> None:
-    async with serving() as server:
-        client = Client(server)
-        session = await client.session()
+    async with connected() as (_, client, session):
         session.close("first")
         session.close("second")
         assert await client.end == (True, "first")
@@ -319,9 +305,6 @@ async def test_dialling_gives_up_after_its_time_and_says_how_long_it_tried() -> 
     address = "127.0.0.1:1"
     dialer = Dialer(address, SESSION, CALM)
 
-    def never(_session: Session[Any, Any]) -> Callable[[Any], None]:
-        raise AssertionError("nobody listens there")
-
     reason = await dialer.keep_connected("the server", never, lambda _: None, 0.3)
     assert reason.startswith(f"the server at {address} is unreachable: ")
     assert reason.endswith("(tried for 0.3 s)")
@@ -329,7 +312,6 @@ async def test_dialling_gives_up_after_its_time_and_says_how_long_it_tried() -> 
 
 
 async def test_a_server_that_comes_back_is_dialled_again() -> None:
-    ends: asyncio.Queue[str] = asyncio.Queue()
     sessions: asyncio.Queue[Session[Any, Any]] = asyncio.Queue()
 
     def started(session: Session[Any, Any]) -> Callable[[Any], None]:
@@ -343,18 +325,15 @@ async def test_a_server_that_comes_back_is_dialled_again() -> None:
         registrations.put_nowait(message.job_id)
 
     port = free_port()
-    async with serving(handle=note, port=port) as first:
-        dialer = Dialer(first.address, SESSION, CALM)
-        keeping = asyncio.get_running_loop().create_task(
-            dialer.keep_connected("the server", started, ends.put_nowait, None)
-        )
-        assert await registrations.get() == "registration"
-    assert first.address in await ends.get()
-    async with serving(handle=note, port=port):
-        assert await registrations.get() == "registration"
-        assert sessions.qsize() == 2
-        keeping.cancel()
-        await asyncio.gather(keeping, return_exceptions=True)
+    dialer = Dialer(f"127.0.0.1:{port}", SESSION, CALM)
+    async with keeping_connected(dialer, "the server", started) as ends:
+        async with serving(handle=note, port=port) as first:
+            assert await registrations.get() == "registration"
+        while first.address not in await ends.get():
+            pass  # nobody listened yet
+        async with serving(handle=note, port=port):
+            assert await registrations.get() == "registration"
+            assert sessions.qsize() == 2
 
 
 class MovingLeader:
@@ -382,7 +361,6 @@ class MovingLeader:
 
 
 async def test_a_leader_is_dialled_where_it_is_now() -> None:
-    ends: asyncio.Queue[str] = asyncio.Queue()
     dialled: asyncio.Queue[str] = asyncio.Queue()
 
     def started(session: Session[Any, Any]) -> Callable[[Any], None]:
@@ -396,22 +374,15 @@ async def test_a_leader_is_dialled_where_it_is_now() -> None:
     )  # fmt: skip
     async with serving() as first, serving() as second:
         leaders.move_to(first.address)
-        keeping = asyncio.get_running_loop().create_task(
-            dialer.keep_connected("the leader", started, ends.put_nowait, None)
-        )
-        assert await dialled.get() == first.address
-        leaders.move_to(second.address)
-        assert await ends.get() == f"the leader is now at {second.address}"
-        assert await dialled.get() == second.address
-        keeping.cancel()
-        await asyncio.gather(keeping, return_exceptions=True)
+        async with keeping_connected(dialer, "the leader", started) as ends:
+            assert await dialled.get() == first.address
+            leaders.move_to(second.address)
+            assert await ends.get() == f"the leader is now at {second.address}"
+            assert await dialled.get() == second.address
 
 
 async def test_ends_that_mean_different_leaders_have_no_session() -> None:
     """Each of them, so that neither acts on what a leader says that another has followed."""
-    def never(_session: Session[Any, Any]) -> Callable[[Any], None]:
-        raise AssertionError("nothing was agreed on")
-
     leaders = MovingLeader()
     dialer = Dialer(Leader(leaders, Role.RESOURCE_MANAGER), SESSION, CALM)
     async with serving(epoch=4) as server:
@@ -474,9 +445,6 @@ async def test_the_configuration_says_where_leaders_are_for_good() -> None:
 
 async def test_a_peer_that_takes_connections_and_does_not_answer_is_given_up_in_time() -> None:
     """As a frozen process: its kernel still accepts for it."""
-
-    def never(_session: Session[Any, Any]) -> Callable[[Any], None]:
-        raise AssertionError("there is no session")
 
     with socket.create_server(("127.0.0.1", 0)) as listener:
         address = f"127.0.0.1:{listener.getsockname()[1]}"

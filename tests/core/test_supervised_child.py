@@ -53,11 +53,17 @@ class Launch:
         return self.child
 
 
-async def test_stopping_ends_the_launch() -> None:
+async def launching() -> tuple[Launch, SupervisedChild, asyncio.Task[str]]:
+    """A child that is being launched, and the task that ends with it."""
     launch = Launch()
     supervised = SupervisedChild(launch, b"stop", 1.0)
     running = asyncio.create_task(supervised.run(b"start", lambda _: None))
     await launch.begun.wait()
+    return launch, supervised, running
+
+
+async def test_stopping_ends_the_launch() -> None:
+    launch, supervised, running = await launching()
     await supervised.stop()
     assert launch.cancelled
     assert await running == "it was not needed any more"
@@ -65,10 +71,7 @@ async def test_stopping_ends_the_launch() -> None:
 
 
 async def test_killing_ends_the_launch_with_its_reason() -> None:
-    launch = Launch()
-    supervised = SupervisedChild(launch, b"stop", 1.0)
-    running = asyncio.create_task(supervised.run(b"start", lambda _: None))
-    await launch.begun.wait()
+    launch, supervised, running = await launching()
     supervised.kill("no time left")
     assert await running == "killed: no time left"
     assert launch.cancelled
@@ -83,9 +86,7 @@ async def test_what_was_stopped_before_is_not_launched() -> None:
 
 
 async def test_cancelling_the_owner_ends_the_launch_and_is_a_cancellation() -> None:
-    launch = Launch()
-    running = asyncio.create_task(SupervisedChild(launch, b"stop", 1.0).run(b"start", lambda _: None))
-    await launch.begun.wait()
+    launch, _, running = await launching()
     running.cancel()
     await asyncio.wait([running])
     assert running.cancelled()
@@ -93,10 +94,7 @@ async def test_cancelling_the_owner_ends_the_launch_and_is_a_cancellation() -> N
 
 
 async def test_messages_wait_for_the_launch() -> None:
-    launch = Launch()
-    supervised = SupervisedChild(launch, b"stop", 1.0)
-    running = asyncio.create_task(supervised.run(b"start", lambda _: None))
-    await launch.begun.wait()
+    launch, supervised, running = await launching()
     supervised.send(b"early")
     launch.go_on.set()
     await launch.child.started.wait()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import io
 import os
 import shutil
 import struct
@@ -14,6 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from archives import tar_of, zip_of
 
 from millstream.core.environments.artifacts import sha256_of, validate_wheel
 from millstream.core.environments.environment_failures import EnvironmentFailedError
@@ -28,31 +28,17 @@ _INFO = "job-1.0.dist-info"
 _MEGABYTE = 1024 * 1024
 
 
-def zip_of(members: dict[str, bytes], wheel: bool = False) -> bytes:
+def wheel_of(members: dict[str, bytes]) -> bytes:
     info = {f"{_INFO}/METADATA": b"Name: job\nVersion: 1.0\n", f"{_INFO}/WHEEL": b"Wheel-Version: 1.0\n"}
-    packed = io.BytesIO()
-    with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
-        for name, content in {**members, **(info if wheel else {})}.items():
-            archive.writestr(name, content)
-    return packed.getvalue()
+    return zip_of({**members, **info})
 
 
-def lying(members: dict[str, bytes], wheel: bool = False) -> bytes:
-    """A zip file whose first member is said to have ten bytes."""
-    content = bytearray(zip_of(members, wheel))
+def lying(packed: bytes) -> bytes:
+    """The zip file with its first member said to have ten bytes."""
+    content = bytearray(packed)
     for signature, offset in ((b"PK\x03\x04", 22), (b"PK\x01\x02", 24)):
         struct.pack_into("<L", content, content.index(signature) + offset, 10)
     return bytes(content)
-
-
-def tar_of(members: dict[str, bytes], mode: str = "w:gz") -> bytes:
-    packed = io.BytesIO()
-    with tarfile.open(fileobj=packed, mode=mode) as tar:  # type: ignore[call-overload]  # the mode is one of tarfile's
-        for name, content in members.items():
-            member = tarfile.TarInfo(name)
-            member.size = len(content)
-            tar.addfile(member, io.BytesIO(content))
-    return packed.getvalue()
 
 
 def prepare(tmp_path: Path, name: str, content: bytes, kind: ArtifactKind, limits: UnpackLimits) -> list[Path]:
@@ -82,7 +68,7 @@ def test_size_and_number_are_bounded(tmp_path: Path, kind: str, limits: UnpackLi
     members = {f"f{number}": os.urandom(4000) for number in range(3)}
     if kind == "wheel":
         path = tmp_path / _NAME
-        path.write_bytes(zip_of(members, wheel=True))
+        path.write_bytes(wheel_of(members))
         assert validate_wheel(path, _MEGABYTE).name == "job"
         with pytest.raises(InvalidProgramError, match=option):
             validate_wheel(path, _MEGABYTE, limits=limits)
@@ -107,8 +93,8 @@ def test_what_grows_a_thousandfold_is_refused(tmp_path: Path, pack: Callable[[di
 
 @pytest.mark.process
 def test_a_wheel_in_a_wheel_is_counted_with_it(tmp_path: Path) -> None:
-    inner = zip_of({"zeros": bytes(40 * _MEGABYTE)}, wheel=True)
-    outer = zip_of({"job/wheels/inner-1.0-py3-none-any.whl": inner}, wheel=True)
+    inner = wheel_of({"zeros": bytes(40 * _MEGABYTE)})
+    outer = wheel_of({"job/wheels/inner-1.0-py3-none-any.whl": inner})
     path = tmp_path / _NAME
     path.write_bytes(outer)
     validate_wheel(path, _MEGABYTE)
@@ -118,14 +104,15 @@ def test_a_wheel_in_a_wheel_is_counted_with_it(tmp_path: Path) -> None:
 
 def test_a_header_that_lies_about_the_size_helps_nobody(tmp_path: Path) -> None:
     """Only as much as the directory promises is ever written, and then the checksum does not fit."""
+    liar = lying(zip_of({"zeros": bytes(40 * _MEGABYTE)}))
     with pytest.raises(EnvironmentFailedError, match="neither a readable zip nor tar"):
-        prepare(tmp_path, "liar.zip", lying({"zeros": bytes(40 * _MEGABYTE)}), ArtifactKind.ARCHIVE, UnpackLimits())
+        prepare(tmp_path, "liar.zip", liar, ArtifactKind.ARCHIVE, UnpackLimits())
     assert not list((tmp_path / "cache").rglob("zeros"))
 
 
 @pytest.mark.process
 def test_a_wheel_that_lies_about_its_sizes_is_one_clear_message(tmp_path: Path) -> None:
-    content = lying({"zeros": bytes(40 * _MEGABYTE), f"{_INFO}/RECORD": b""}, wheel=True)
+    content = lying(wheel_of({"zeros": bytes(40 * _MEGABYTE), f"{_INFO}/RECORD": b""}))
     with pytest.raises(EnvironmentFailedError) as caught:
         prepare(tmp_path, _NAME, content, ArtifactKind.WHEEL, UnpackLimits())
     assert str(caught.value) == (
@@ -152,47 +139,33 @@ def test_a_directory_of_too_many_entries_is_not_even_read(tmp_path: Path) -> Non
 
 def test_the_holes_of_a_sparse_file_count(tmp_path: Path) -> None:
     member = tarfile.TarInfo("holes")
-    member.size = 512
     sparse = {"major": "0", "minor": "1", "size": str(1 << 40), "numblocks": "1", "map": "0,512", "name": "holes"}
     member.pax_headers = {f"GNU.sparse.{key}": value for key, value in sparse.items()}
-    packed = io.BytesIO()
-    with tarfile.open(fileobj=packed, mode="w", format=tarfile.PAX_FORMAT) as tar:
-        tar.addfile(member, io.BytesIO(bytes(512)))
     with pytest.raises(EnvironmentFailedError, match=r"python\.unpack\.max-size"):
-        prepare(tmp_path, "sparse.tar", packed.getvalue(), ArtifactKind.ARCHIVE, UnpackLimits())
+        prepare(tmp_path, "sparse.tar", tar_of({member: bytes(512)}, "w"), ArtifactKind.ARCHIVE, UnpackLimits())
     assert not list((tmp_path / "cache").rglob("holes"))
 
 
 def test_a_device_is_not_made(tmp_path: Path) -> None:
     member = tarfile.TarInfo("null")
     member.type = tarfile.CHRTYPE
-    packed = io.BytesIO()
-    with tarfile.open(fileobj=packed, mode="w") as tar:
-        tar.addfile(member)
     with pytest.raises(EnvironmentFailedError, match="has a member that is no file: 'null'"):
-        prepare(tmp_path, "device.tar", packed.getvalue(), ArtifactKind.ARCHIVE, UnpackLimits())
+        prepare(tmp_path, "device.tar", tar_of({member: b""}, "w"), ArtifactKind.ARCHIVE, UnpackLimits())
 
 
 def test_links_do_not_lead_out(tmp_path: Path) -> None:
     outside = tmp_path / "outside"
     outside.mkdir()
-    packed = io.BytesIO()
-    with tarfile.open(fileobj=packed, mode="w") as tar:
-        link = tarfile.TarInfo("link")
-        link.type, link.linkname = tarfile.SYMTYPE, str(outside)
-        tar.addfile(link)
-        tar.addfile(tarfile.TarInfo("link/evil"))
+    link = tarfile.TarInfo("link")
+    link.type, link.linkname = tarfile.SYMTYPE, str(outside)
+    packed = tar_of({link: b"", "link/evil": b""}, "w")
     with pytest.raises(EnvironmentFailedError, match="outside"):
-        prepare(tmp_path, "links.tar", packed.getvalue(), ArtifactKind.ARCHIVE, UnpackLimits())
+        prepare(tmp_path, "links.tar", packed, ArtifactKind.ARCHIVE, UnpackLimits())
     assert not list(outside.iterdir())
-
-    packed = io.BytesIO()
-    with zipfile.ZipFile(packed, "w") as archive:
-        member = zipfile.ZipInfo("link")
-        member.external_attr = 0o120777 << 16
-        archive.writestr(member, str(outside))
-        archive.writestr("link2/good", "x")
-    held = prepare(tmp_path, "links.zip", packed.getvalue(), ArtifactKind.ARCHIVE, UnpackLimits())
+    linked = zipfile.ZipInfo("link")
+    linked.external_attr = 0o120777 << 16
+    packed = zip_of({linked: str(outside), "link2/good": "x"})
+    held = prepare(tmp_path, "links.zip", packed, ArtifactKind.ARCHIVE, UnpackLimits())
     assert not any(path.is_symlink() for path in held)
 
 

@@ -4,23 +4,32 @@ from __future__ import annotations
 
 import asyncio
 import http.client
+import inspect
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
+import grpc
 import jsonschema
+from links import Link
 from waiting import DEADLINE
 from wheels import wheel_bytes
 
 from millstream.core.jobs.details import JobDetails
 from millstream.core.jobs.graph import JobEdge, JobGraph, JobVertex, OperatorInfo
 from millstream.core.jobs.ids import JobId, JobManagerId, OperatorId, VertexId, new_id
-from millstream.core.messages.dispatcher import DispatcherMessage, JobManagerMessage, RegisterJobManager
+from millstream.core.messages.dispatcher import (
+    DispatcherMessage,
+    JobManagerMessage,
+    JobRequest,
+    RegisterJobManager,
+    StartJob,
+    SubmitJobRequest,
+)
 from millstream.core.services.rpc import Stub, open_channel
-from millstream.core.services.session import Dialer, Session
 from millstream.core.settings.configuration import Configuration
 from millstream.core.store.store import Store
 from millstream.core.wire.contracts import DISPATCHER, JOB_MANAGER_AT_DISPATCHER
@@ -57,21 +66,13 @@ def graph(job_id: str | None = None, name: str = "a job", parallelism: int = 2) 
 
 
 @asynccontextmanager
-async def running(
-    options: Configuration, with_rest: bool = True, store: Store | None = None
-) -> AsyncIterator[DispatcherService]:
-    service = DispatcherService(options, with_rest=with_rest, store=store)
+async def running(options: Configuration, store: Store | None = None) -> AsyncIterator[DispatcherService]:
+    service = DispatcherService(options, store=store)
     try:
         await service.start()
         yield service
     finally:
         await service.stop()
-
-
-@asynccontextmanager
-async def client(service: DispatcherService, options: Configuration) -> AsyncIterator[Stub]:
-    async with open_channel(service.address, options) as channel:
-        yield Stub(channel, DISPATCHER)
 
 
 class FakeJobManager:
@@ -80,23 +81,14 @@ class FakeJobManager:
     def __init__(self, options: Configuration, name: str = "jm-1") -> None:
         self.id = JobManagerId(name)
         self.jobs: dict[JobId, JobDetails] = {}
-        self.told: asyncio.Queue[DispatcherMessage] = asyncio.Queue()
         self._options = options
-        self._session: Session[JobManagerMessage, DispatcherMessage] | None = None
-        self._task: asyncio.Task[object] | None = None
+        self._link: Link[JobManagerMessage, DispatcherMessage] | None = None
 
     async def connect(self, address: str) -> None:
-        connected = asyncio.Event()
-
-        def started(session: Session[JobManagerMessage, DispatcherMessage]) -> Callable[[DispatcherMessage], None]:
-            self._session = session
-            session.send(RegisterJobManager(self.id, "x:1", tuple(self.jobs.values())))
-            connected.set()
-            return self.told.put_nowait
-
-        dialer = Dialer(address, JOB_MANAGER_AT_DISPATCHER, self._options)
-        self._task = asyncio.create_task(dialer.dial_once("dispatcher", started))
-        await asyncio.wait_for(connected.wait(), DEADLINE)
+        registration = RegisterJobManager(self.id, "x:1", tuple(self.jobs.values()))
+        self._link = Link(address, JOB_MANAGER_AT_DISPATCHER, self._options, registration)
+        self.told = self._link.received
+        await self._link.session
 
     async def next(self, kind: type[Told]) -> Told:
         message = await asyncio.wait_for(self.told.get(), DEADLINE)
@@ -108,26 +100,10 @@ class FakeJobManager:
         self.send(details)
 
     def send(self, message: JobManagerMessage) -> None:
-        assert self._session is not None
-        self._session.send(message)
+        self._link.session.result().send(message)
 
     async def disconnect(self) -> None:
-        if self._session is not None and self._task is not None:
-            self._session.close("the test ends it")
-            await self._task
-            self._session = None
-
-
-@asynccontextmanager
-async def job_manager(
-    service: DispatcherService, options: Configuration, name: str = "jm-1"
-) -> AsyncIterator[FakeJobManager]:
-    manager = FakeJobManager(options, name)
-    try:
-        await manager.connect(service.address)
-        yield manager
-    finally:
-        await manager.disconnect()
+        await self._link.close()
 
 
 @dataclass(frozen=True)
@@ -145,6 +121,7 @@ class Http:
     """Requests over real HTTP, one connection each, without blocking the loop."""
 
     def __init__(self, address: str) -> None:
+        self.address = address
         self._host, _, port = address.rpartition(":")
         self._port = int(port)
 
@@ -174,6 +151,13 @@ class Http:
         return await self("POST", path, form, {"Content-Type": f"multipart/form-data; boundary={boundary}"})
 
 
+@asynccontextmanager
+async def rest(tmp_path: Path, **options: str) -> AsyncIterator[Http]:
+    """Of a dispatcher with these options."""
+    async with running(configuration(tmp_path, **options)) as service:
+        yield Http(service.rest_address)
+
+
 class Checked:
     """Requests whose successful answers are checked against the published schema."""
 
@@ -199,8 +183,71 @@ def wheel(files: dict[str, str], name: str = "tinyjob", entry: str | None = "tin
     return wheel_bytes(files, name, entry=entry)
 
 
-async def eventually(check: Callable[[], Awaitable[bool]]) -> None:
-    """Asks again until it is so, with a deadline."""
+@dataclass
+class RunningDispatcher:
+    """A dispatcher, and clients of both its faces."""
+
+    service: DispatcherService
+    options: Configuration
+    channel: grpc.aio.Channel
+
+    @property
+    def stub(self) -> Stub:
+        return Stub(self.channel, DISPATCHER)
+
+    @property
+    def http(self) -> Http:
+        return Http(self.service.rest_address)
+
+    async def checked(self) -> Checked:
+        return Checked(self.http, (await self.http("GET", "/openapi.json", status=200)).json)
+
+    async def submit(self, job: JobGraph) -> JobId:
+        job_id: JobId = (await self.stub.submit_job(SubmitJobRequest(job))).job_id
+        return job_id
+
+    async def cancel(self, job_id: JobId) -> None:
+        await self.stub.cancel_job(JobRequest(job_id))
+
+    def watch(self, job_id: JobId) -> Any:
+        return self.stub.watch_job(JobRequest(job_id))
+
+    async def reported(self, manager: FakeJobManager, details: JobDetails) -> None:
+        """Returns when the dispatcher knows what the job manager reports."""
+        watch = self.watch(details.job_id)
+        manager.report(details)
+        while (await watch.read()).state is not details.state:
+            pass
+
+    @asynccontextmanager
+    async def job_manager(self, name: str = "jm-1") -> AsyncIterator[FakeJobManager]:
+        manager = FakeJobManager(self.options, name)
+        try:
+            await manager.connect(self.service.address)
+            yield manager
+        finally:
+            await manager.disconnect()
+
+    @asynccontextmanager
+    async def running_job(self, job: JobGraph) -> AsyncIterator[FakeJobManager]:
+        """Submits it to a job manager, which is told to start it."""
+        async with self.job_manager() as manager:
+            await self.submit(job)
+            await manager.next(StartJob)
+            yield manager
+
+
+@asynccontextmanager
+async def dispatching(options: Configuration, store: Store | None = None) -> AsyncIterator[RunningDispatcher]:
+    async with running(options, store) as service, open_channel(service.address, options) as channel:
+        yield RunningDispatcher(service, options, channel)
+
+
+async def eventually(check: Callable[[], Any]) -> None:
+    """Asks again until it is so, with a deadline; what is asked may have to be awaited."""
     async with asyncio.timeout(DEADLINE):
-        while not await check():  # noqa: ASYNC110  # what is asked is on the other side of a connection
+        while True:
+            found = check()
+            if await found if inspect.isawaitable(found) else found:
+                return
             await asyncio.sleep(0.02)

@@ -14,17 +14,7 @@ import grpc
 import jsonschema
 import pytest
 from certificates import make_authority
-from dispatcher_fixtures import (
-    DEADLINE,
-    Checked,
-    Http,
-    client,
-    configuration,
-    eventually,
-    graph,
-    job_manager,
-    running,
-)
+from dispatcher_fixtures import DEADLINE, Checked, Http, RunningDispatcher, configuration, eventually, graph, running
 from msgspec.structs import replace
 
 from millstream.cli.rest import RestClient
@@ -44,7 +34,7 @@ from millstream.core.jobs.ids import AllocationId, JobId, TaskManagerId, new_id
 from millstream.core.jobs.states import ExecutionState, JobStatus
 from millstream.core.messages import resource_manager as rm
 from millstream.core.messages import task_manager as tm
-from millstream.core.messages.dispatcher import CancelJob, StartJob, SubmitJobRequest
+from millstream.core.messages.dispatcher import CancelJob
 from millstream.core.services.rpc import serve, service_handler
 from millstream.core.settings.configuration import Configuration
 from millstream.core.wire.contracts import RESOURCE_MANAGER, TASK_MANAGER
@@ -97,111 +87,97 @@ def details(job: JobGraph) -> JobDetails:
     )  # fmt: skip
 
 
-def test_jobs_in_flinks_shapes(tmp_path: Path) -> None:
-    options = configuration(tmp_path)
+async def test_jobs_in_flinks_shapes(dispatcher: RunningDispatcher) -> None:
+    http, get = dispatcher.http, await dispatcher.checked()
+    plain = graph()
+    job = replace(plain, vertices=(replace(plain.vertices[0], name="<script>\nx\\y"), plain.vertices[1]))
+    async with dispatcher.running_job(job) as manager:
+        waiting = await get("GET", "/jobs/{jobid}", job.job_id)
+        assert waiting["state"] == "INITIALIZING"
+        assert waiting["plan"]["nodes"][0]["description"] == "&lt;script&gt;<br/>x&#92;y"
+        manager.report(details(job))
 
-    async def scenario() -> None:
-        async with (
-            running(options) as service,
-            client(service, options) as stub,
-            job_manager(service, options) as manager,
-        ):
-            http = Http(service.rest_address)
-            document = (await http("GET", "/openapi.json", status=200)).json
-            get = Checked(http, document)
-            plain = graph()
-            job = replace(plain, vertices=(replace(plain.vertices[0], name="<script>\nx\\y"), plain.vertices[1]))
-            await stub.submit_job(SubmitJobRequest(job))
-            await manager.next(StartJob)
-            waiting = await get("GET", "/jobs/{jobid}", job.job_id)
-            assert waiting["state"] == "INITIALIZING"
-            assert waiting["plan"]["nodes"][0]["description"] == "&lt;script&gt;<br/>x&#92;y"
-            manager.report(details(job))
+        async def is_running() -> bool:
+            return bool((await http("GET", f"/jobs/{job.job_id}")).json["state"] == "RUNNING")
 
-            async def is_running() -> bool:
-                return bool((await http("GET", f"/jobs/{job.job_id}")).json["state"] == "RUNNING")
+        await eventually(is_running)
+        assert await get("GET", "/jobs") == {"jobs": [{"id": job.job_id, "status": "RUNNING"}]}
+        (overview,) = (await get("GET", "/jobs/overview"))["jobs"]
+        assert overview["tasks"]["running"] == overview["tasks"]["total"] == 3
+        assert overview["end-time"] == -1
+        assert overview["restarts"] == 4
+        assert overview["last-failure"] == "ValueError: bad, in operator 'my map', at the record {'a': 1}"
 
-            await eventually(is_running)
-            assert await get("GET", "/jobs") == {"jobs": [{"id": job.job_id, "status": "RUNNING"}]}
-            (overview,) = (await get("GET", "/jobs/overview"))["jobs"]
-            assert overview["tasks"]["running"] == overview["tasks"]["total"] == 3
-            assert overview["end-time"] == -1
-            assert overview["restarts"] == 4
-            assert overview["last-failure"] == "ValueError: bad, in operator 'my map', at the record {'a': 1}"
+        shown = await get("GET", "/jobs/{jobid}", job.job_id)
+        assert shown["timestamps"]["RUNNING"] == 1000
+        assert shown["vertices"][1]["metrics"]["read-records"] == 20
+        assert shown["status-counts"]["RUNNING"] == 2
+        assert shown["plan"] == waiting["plan"]
+        assert shown["plan"]["nodes"][1]["inputs"][0]["ship_strategy"] == "HASH"
+        assert (await get("GET", "/jobs/{jobid}/plan", job.job_id))["plan"] == shown["plan"]
+        config = await get("GET", "/jobs/{jobid}/config", job.job_id)
+        assert config["execution-config"]["job-parallelism"] == 2
+        assert config["execution-config"]["restart-strategy"] == "no restarts"
+        assert config["execution-config"]["user-config"]["execution.checkpointing.dir"] == "s3://******@bucket/c"
 
-            shown = await get("GET", "/jobs/{jobid}", job.job_id)
-            assert shown["timestamps"]["RUNNING"] == 1000
-            assert shown["vertices"][1]["metrics"]["read-records"] == 20
-            assert shown["status-counts"]["RUNNING"] == 2
-            assert shown["plan"] == waiting["plan"]
-            assert shown["plan"]["nodes"][1]["inputs"][0]["ship_strategy"] == "HASH"
-            assert (await get("GET", "/jobs/{jobid}/plan", job.job_id))["plan"] == shown["plan"]
-            config = await get("GET", "/jobs/{jobid}/config", job.job_id)
-            assert config["execution-config"]["job-parallelism"] == 2
-            assert config["execution-config"]["restart-strategy"] == "no restarts"
-            assert config["execution-config"]["user-config"]["execution.checkpointing.dir"] == "s3://******@bucket/c"
-
-            history = (await get("GET", "/jobs/{jobid}/exceptions", job.job_id))["exceptionHistory"]
-            assert history["truncated"] is False
-            (concurrent,) = history["entries"][0].pop("concurrentExceptions")
-            assert (concurrent["exceptionName"], concurrent["timestamp"]) == ("PeerLostError", 1236)
-            assert history["entries"][0] == {
-                "exceptionName": "ValueError", "stacktrace": "Traceback ...\nValueError: bad", "timestamp": 1234,
-                "failureLabels": {}, "taskName": "Sink", "endpoint": "127.0.0.1", "taskManagerId": "tm-1",
-                "operator": "my map", "subtask": 1, "attempt": 1, "record": "{'a': 1}",
-                "exception": "ValueError: bad", "timesInARow": 2, "restart": 4, "restartDelay": 1500,
-            }  # fmt: skip
-            assert history["entries"][1]["taskName"] is None
-            assert history["entries"][1]["concurrentExceptions"] == []
-            short = (await http("GET", f"/jobs/{job.job_id}/exceptions?maxExceptions=1", status=200)).json
-            assert short["exceptionHistory"]["truncated"] is True
-
-            accumulators = await get("GET", "/jobs/{jobid}/accumulators", job.job_id)
-            assert [a["value"] for a in accumulators["user-task-accumulators"]] == ["42", "(serialized)", "7"]
-            assert accumulators["user-task-accumulators"][2]["name"] == "Source: in.numRecordsInErrors"
-            vertex = await get("GET", "/jobs/{jobid}/vertices/{vertexid}", job.job_id, job.vertices[1].id)
-            assert vertex["subtasks"][1]["taskmanager-id"] == "tm-1"
-            assert vertex["subtasks"][1]["status-duration"]["CREATED"] == 100
-
-            numbers = await get("GET", "/overview")
-            assert (numbers["jobs-running"], numbers["taskmanagers"]) == (1, 0)
-            await get("GET", "/config")
-            assert await get("GET", "/taskmanagers") == {"taskmanagers": []}
-            for listing in ("/jars", "/wheels"):
-                assert (await get("GET", listing))["files"] == []
-
-            await get("PATCH", "/jobs/{jobid}", job.job_id, status=202)
-            assert (await manager.next(CancelJob)).job_id == job.job_id
-
-    asyncio.run(scenario())
-
-
-async def test_every_route_is_documented(tmp_path: Path) -> None:
-    async with running(configuration(tmp_path)) as service:
-        document = (await Http(service.rest_address)("GET", "/openapi.json", status=200)).json
-        assert document["openapi"].startswith("3.")
-        expected = {
-            "/overview", "/config", "/jobs", "/jobs/overview", "/jobs/{jobid}", "/jobs/{jobid}/plan",
-            "/jobs/{jobid}/config", "/jobs/{jobid}/exceptions", "/jobs/{jobid}/accumulators",
-            "/jobs/{jobid}/vertices/{vertexid}", "/taskmanagers", "/taskmanagers/{taskmanagerid}",
-            "/taskmanagers/{taskmanagerid}/log", "/taskmanagers/{taskmanagerid}/stdout", "/jars", "/jars/upload",
-            "/taskmanagers/{taskmanagerid}/logs", "/taskmanagers/{taskmanagerid}/logs/{name}",
-            "/jobmanager/log", "/jobmanager/logs", "/jobmanager/logs/{name}", "/jobmanager/stdout",
-            "/jars/{jarid}", "/jars/{jarid}/run", "/jars/{jarid}/plan", "/wheels", "/wheels/upload",
-            "/wheels/{wheelid}", "/wheels/{wheelid}/run", "/wheels/{wheelid}/plan", "/openapi.json",
-            "/jobs/{jobid}/checkpoints", "/jobs/{jobid}/checkpoints/config",
-            "/jobs/{jobid}/checkpoints/details/{checkpointid}",
-            "/jobs/{jobid}/checkpoints/details/{checkpointid}/subtasks/{vertexid}",
-            "/jobs/{jobid}/checkpoints/{triggerid}", "/jobs/{jobid}/savepoints",
-            "/jobs/{jobid}/savepoints/{triggerid}", "/jobs/{jobid}/stop", "/savepoint-disposal",
-            "/savepoint-disposal/{triggerid}",
+        history = (await get("GET", "/jobs/{jobid}/exceptions", job.job_id))["exceptionHistory"]
+        assert history["truncated"] is False
+        (concurrent,) = history["entries"][0].pop("concurrentExceptions")
+        assert (concurrent["exceptionName"], concurrent["timestamp"]) == ("PeerLostError", 1236)
+        assert history["entries"][0] == {
+            "exceptionName": "ValueError", "stacktrace": "Traceback ...\nValueError: bad", "timestamp": 1234,
+            "failureLabels": {}, "taskName": "Sink", "endpoint": "127.0.0.1", "taskManagerId": "tm-1",
+            "operator": "my map", "subtask": 1, "attempt": 1, "record": "{'a': 1}",
+            "exception": "ValueError: bad", "timesInARow": 2, "restart": 4, "restartDelay": 1500,
         }  # fmt: skip
-        assert set(document["paths"]) == expected
-        for operations in document["paths"].values():
-            for operation in operations.values():
-                for response in operation["responses"].values():
-                    for content in response["content"].values():
-                        jsonschema.Draft202012Validator.check_schema(content["schema"])
+        assert history["entries"][1]["taskName"] is None
+        assert history["entries"][1]["concurrentExceptions"] == []
+        short = (await http("GET", f"/jobs/{job.job_id}/exceptions?maxExceptions=1", status=200)).json
+        assert short["exceptionHistory"]["truncated"] is True
+
+        accumulators = await get("GET", "/jobs/{jobid}/accumulators", job.job_id)
+        assert [a["value"] for a in accumulators["user-task-accumulators"]] == ["42", "(serialized)", "7"]
+        assert accumulators["user-task-accumulators"][2]["name"] == "Source: in.numRecordsInErrors"
+        vertex = await get("GET", "/jobs/{jobid}/vertices/{vertexid}", job.job_id, job.vertices[1].id)
+        assert vertex["subtasks"][1]["taskmanager-id"] == "tm-1"
+        assert vertex["subtasks"][1]["status-duration"]["CREATED"] == 100
+
+        numbers = await get("GET", "/overview")
+        assert (numbers["jobs-running"], numbers["taskmanagers"]) == (1, 0)
+        await get("GET", "/config")
+        assert await get("GET", "/taskmanagers") == {"taskmanagers": []}
+        for listing in ("/jars", "/wheels"):
+            assert (await get("GET", listing))["files"] == []
+
+        await get("PATCH", "/jobs/{jobid}", job.job_id, status=202)
+        assert (await manager.next(CancelJob)).job_id == job.job_id
+
+
+async def test_every_route_is_documented(http: Http) -> None:
+    document = (await http("GET", "/openapi.json", status=200)).json
+    assert document["openapi"].startswith("3.")
+    expected = {
+        "/overview", "/config", "/jobs", "/jobs/overview", "/jobs/{jobid}", "/jobs/{jobid}/plan",
+        "/jobs/{jobid}/config", "/jobs/{jobid}/exceptions", "/jobs/{jobid}/accumulators",
+        "/jobs/{jobid}/vertices/{vertexid}", "/taskmanagers", "/taskmanagers/{taskmanagerid}",
+        "/taskmanagers/{taskmanagerid}/log", "/taskmanagers/{taskmanagerid}/stdout", "/jars", "/jars/upload",
+        "/taskmanagers/{taskmanagerid}/logs", "/taskmanagers/{taskmanagerid}/logs/{name}",
+        "/jobmanager/log", "/jobmanager/logs", "/jobmanager/logs/{name}", "/jobmanager/stdout",
+        "/jars/{jarid}", "/jars/{jarid}/run", "/jars/{jarid}/plan", "/wheels", "/wheels/upload",
+        "/wheels/{wheelid}", "/wheels/{wheelid}/run", "/wheels/{wheelid}/plan", "/openapi.json",
+        "/jobs/{jobid}/checkpoints", "/jobs/{jobid}/checkpoints/config",
+        "/jobs/{jobid}/checkpoints/details/{checkpointid}",
+        "/jobs/{jobid}/checkpoints/details/{checkpointid}/subtasks/{vertexid}",
+        "/jobs/{jobid}/checkpoints/{triggerid}", "/jobs/{jobid}/savepoints",
+        "/jobs/{jobid}/savepoints/{triggerid}", "/jobs/{jobid}/stop", "/savepoint-disposal",
+        "/savepoint-disposal/{triggerid}",
+    }  # fmt: skip
+    assert set(document["paths"]) == expected
+    for operations in document["paths"].values():
+        for operation in operations.values():
+            for response in operation["responses"].values():
+                for content in response["content"].values():
+                    jsonschema.Draft202012Validator.check_schema(content["schema"])
 
 
 @pytest.mark.parametrize(
@@ -221,31 +197,27 @@ async def test_every_route_is_documented(tmp_path: Path) -> None:
         ("POST", "/jars/upload", 400, "expected a multipart form"),
     ],
 )
-async def test_errors_are_one_line_of_json(tmp_path: Path, method: str, path: str, status: int, reason: str) -> None:
-    async with running(configuration(tmp_path)) as service:
-        answer = await Http(service.rest_address)(method, path, status=status)
-        (error,) = answer.json["errors"]
-        assert reason in error
-        assert "\n" not in error
+async def test_errors_are_one_line_of_json(http: Http, method: str, path: str, status: int, reason: str) -> None:
+    (error,) = (await http(method, path, status=status)).json["errors"]
+    assert reason in error
+    assert "\n" not in error
 
 
-async def test_odd_requests_about_a_job(tmp_path: Path) -> None:
-    options = configuration(tmp_path)
-    async with running(options) as service, client(service, options) as stub:
-        http = Http(service.rest_address)
-        job = graph()
-        await stub.submit_job(SubmitJobRequest(job))
-        path = f"/jobs/{job.job_id}"
-        assert "mode 'stop'" in (await http("PATCH", f"{path}?mode=stop", status=400)).json["errors"][0]
-        assert "not a whole number" in (
-            await http("GET", f"{path}/exceptions?maxExceptions=x", status=400)
-        ).json["errors"][0]
-        assert "no vertex" in (await http("GET", f"{path}/vertices/{new_id()}", status=404)).json["errors"][0]
-        other_site = {"Sec-Fetch-Site": "cross-site"}
-        assert (await http("PATCH", path, headers=other_site)).status == 403
-        await http("PATCH", path, status=202)
-        assert (await http("GET", path)).json["state"] == "CANCELED"
-        await http("PATCH", path, status=202)
+async def test_odd_requests_about_a_job(dispatcher: RunningDispatcher) -> None:
+    job = graph()
+    await dispatcher.submit(job)
+    path = f"/jobs/{job.job_id}"
+    assert "mode 'stop'" in (await dispatcher.http("PATCH", f"{path}?mode=stop", status=400)).json["errors"][0]
+    assert (
+        "not a whole number"
+        in (await dispatcher.http("GET", f"{path}/exceptions?maxExceptions=x", status=400)).json["errors"][0]
+    )
+    assert "no vertex" in (await dispatcher.http("GET", f"{path}/vertices/{new_id()}", status=404)).json["errors"][0]
+    other_site = {"Sec-Fetch-Site": "cross-site"}
+    assert (await dispatcher.http("PATCH", path, headers=other_site)).status == 403
+    await dispatcher.http("PATCH", path, status=202)
+    assert (await dispatcher.http("GET", path)).json["state"] == "CANCELED"
+    await dispatcher.http("PATCH", path, status=202)
 
 
 class FakeCluster:

@@ -189,9 +189,7 @@ async def test_every_path_and_method_is_behind_it(tmp_path: Path) -> None:
 
 
 async def test_a_listed_page_may_ask_first_and_read_the_answer(tmp_path: Path) -> None:
-    options = configuration(
-        tmp_path, **{"web.access-control-allow-origin": "https://dash.example"}
-    )
+    options = configuration(tmp_path, **{"web.access-control-allow-origin": "https://dash.example"})
     async with running(options) as service:
         http = Http(service.rest_address)
         page = {"Origin": "https://dash.example"}
@@ -199,7 +197,8 @@ async def test_a_listed_page_may_ask_first_and_read_the_answer(tmp_path: Path) -
             "access-control-allow-origin"
         ] == "https://dash.example"
         asked = {**page, "Access-Control-Request-Method": "POST", "Access-Control-Request-Headers": "content-type"}
-        assert "POST" in (await http("OPTIONS", "/jobs", headers=asked, status=200)).headers[
-            "access-control-allow-methods"
-        ]
+        assert (
+            "POST"
+            in (await http("OPTIONS", "/jobs", headers=asked, status=200)).headers["access-control-allow-methods"]
+        )
         await http("OPTIONS", "/jobs", headers={**asked, **_EVIL}, status=403)

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
-from dispatcher_fixtures import Http, client, configuration, graph, job_manager, running
+from dispatcher_fixtures import RunningDispatcher, graph
 
 from millstream.core.jobs.details import JobDetails
 from millstream.core.jobs.states import JobStatus
-from millstream.core.messages.dispatcher import ForgetJob, StartJob, SubmitJobRequest
+from millstream.core.messages.dispatcher import ForgetJob, StartJob
 from millstream.core.messages.snapshots import CheckpointAnswer, CheckpointQuery, CheckpointView
 from millstream.dispatcher import lifecycle
 
@@ -31,63 +30,52 @@ LEFT = {
 }
 
 
-def test_of_a_running_job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    options = configuration(tmp_path)
+async def test_of_a_running_job(dispatcher: RunningDispatcher, monkeypatch: pytest.MonkeyPatch) -> None:
+    http, job = dispatcher.http, graph()
+    root = f"/jobs/{job.job_id}/checkpoints"
+    await dispatcher.submit(job)
+    (error,) = (await http("GET", root, status=503)).json["errors"]
+    assert error == f"no job manager runs job {job.job_id}, it is INITIALIZING"
+    async with dispatcher.job_manager() as manager:
+        await manager.next(StartJob)
 
-    async def scenario() -> None:
-        async with running(options) as service, client(service, options) as stub:
-            http, job = Http(service.rest_address), graph()
-            root = f"/jobs/{job.job_id}/checkpoints"
-            await stub.submit_job(SubmitJobRequest(job))
-            (error,) = (await http("GET", root, status=503)).json["errors"]
-            assert error == f"no job manager runs job {job.job_id}, it is INITIALIZING"
-            async with job_manager(service, options) as manager:
-                await manager.next(StartJob)
+        async def asked(path: str) -> tuple[CheckpointQuery, asyncio.Future[Any]]:
+            request = asyncio.ensure_future(http("GET", root + path))
+            return await manager.next(CheckpointQuery), request
 
-                async def asked(path: str) -> tuple[CheckpointQuery, asyncio.Future[Any]]:
-                    request = asyncio.ensure_future(http("GET", root + path))
-                    return await manager.next(CheckpointQuery), request
+        for path, (kind, checkpoint_id, vertex_id) in PATHS.items():
+            query, request = await asked(path)
+            found = (query.job_id, query.kind, query.checkpoint_id, query.vertex_id)
+            assert found == (job.job_id, kind, checkpoint_id, vertex_id)
+            content = json.dumps({"asked": path}).encode()
+            manager.send(CheckpointAnswer(query.request_id, content))
+            shown = await request
+            assert (shown.status, shown.json) == (200, {"asked": path})
+            assert shown.headers["content-type"] == "application/json"
 
-                for path, (kind, checkpoint_id, vertex_id) in PATHS.items():
-                    query, request = await asked(path)
-                    found = (query.job_id, query.kind, query.checkpoint_id, query.vertex_id)
-                    assert found == (job.job_id, kind, checkpoint_id, vertex_id)
-                    content = json.dumps({"asked": path}).encode()
-                    manager.send(CheckpointAnswer(query.request_id, content))
-                    shown = await request
-                    assert (shown.status, shown.json) == (200, {"asked": path})
-                    assert shown.headers["content-type"] == "application/json"
+        query, request = await asked("/details/9")
+        manager.send(CheckpointAnswer(query.request_id, error="no checkpoint 9"))
+        assert ((await request).status, (await request).json) == (404, {"errors": ["no checkpoint 9"]})
 
-                query, request = await asked("/details/9")
-                manager.send(CheckpointAnswer(query.request_id, error="no checkpoint 9"))
-                assert ((await request).status, (await request).json) == (404, {"errors": ["no checkpoint 9"]})
+        for wrong in ("x", "-1", "1e3", str(2**63)):
+            (error,) = (await http("GET", f"{root}/details/{wrong}", status=400)).json["errors"]
+            assert f"'{wrong}' is not the id of a checkpoint" in error
+        assert manager.told.empty()
 
-                for wrong in ("x", "-1", "1e3", str(2**63)):
-                    (error,) = (await http("GET", f"{root}/details/{wrong}", status=400)).json["errors"]
-                    assert f"'{wrong}' is not the id of a checkpoint" in error
-                assert manager.told.empty()
-
-                monkeypatch.setattr(lifecycle, "ANSWER_TIMEOUT", 0.05)
-                assert "did not answer" in (await http("GET", root, status=503)).json["errors"][0]
-                await manager.next(CheckpointQuery)
-                monkeypatch.setattr(lifecycle, "ANSWER_TIMEOUT", 30.0)
-                _, request = await asked("")
-            assert "disconnected" in (await request).json["errors"][0]
-            assert (await request).status == 503
-
-    asyncio.run(scenario())
+        monkeypatch.setattr(lifecycle, "ANSWER_TIMEOUT", 0.05)
+        assert "did not answer" in (await http("GET", root, status=503)).json["errors"][0]
+        await manager.next(CheckpointQuery)
+        monkeypatch.setattr(lifecycle, "ANSWER_TIMEOUT", 30.0)
+        _, request = await asked("")
+    assert "disconnected" in (await request).json["errors"][0]
+    assert (await request).status == 503
 
 
-async def test_of_a_job_that_has_ended(tmp_path: Path) -> None:
-    options = configuration(tmp_path)
-    async with (
-        running(options) as service,
-        client(service, options) as stub,
-        job_manager(service, options) as manager,
-    ):
-        http, job, silent = Http(service.rest_address), graph(), graph()
+async def test_of_a_job_that_has_ended(dispatcher: RunningDispatcher) -> None:
+    http, job, silent = dispatcher.http, graph(), graph()
+    async with dispatcher.job_manager() as manager:
         for each, left in ((job, json.dumps(LEFT).encode()), (silent, b"")):
-            await stub.submit_job(SubmitJobRequest(each))
+            await dispatcher.submit(each)
             await manager.next(StartJob)
             manager.report(JobDetails(each.job_id, "j", JobStatus.FINISHED, checkpoints=left))
             await manager.next(ForgetJob)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from functools import partial
 from pathlib import Path
 
 import pytest
@@ -46,7 +45,7 @@ async def _connect(address: str) -> tuple[asyncio.StreamReader, asyncio.StreamWr
     return await asyncio.open_connection(host, int(port))
 
 
-def test_requests_that_do_not_arrive_are_given_up_and_leave_nothing(
+async def test_requests_that_do_not_arrive_are_given_up_and_leave_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     made: list[BoundedConnection] = []
@@ -58,34 +57,25 @@ def test_requests_that_do_not_arrive_are_given_up_and_leave_nothing(
 
     monkeypatch.setattr("millstream.dispatcher.rest.server.BoundedConnection", Recorded)
 
-    async def scenario() -> None:
-        async def has_received(size: int) -> bool:
-            return bool(made) and made[-1].received == size
+    def has_a_file() -> bool:
+        return any((tmp_path / "work" / "uploads").iterdir())
 
-        async def has_a_file() -> bool:
-            return any((tmp_path / "work" / "uploads").iterdir())
-
-        async def has_no_file() -> bool:
-            return not await has_a_file()
-
-        async with running(configuration(tmp_path)) as service, asyncio.timeout(DEADLINE):
-            for sent in (b"", b"GET /overview HTTP/1.1\r\nHost: loc", UPLOAD + chunk(BEGINNING)):
-                reader, writer = await _connect(service.rest_address)
-                writer.write(sent)
-                await eventually(partial(has_received, len(sent)))
-                if sent.startswith(UPLOAD):
-                    await eventually(has_a_file)
-                connection = made.pop()
-                for _ in range(2):
-                    connection.look_again()
-                answer = await reader.read()
-                assert b" 408 " in answer
-                assert b"did not arrive" in answer
-                writer.close()
-            await eventually(has_no_file)
-            await Http(service.rest_address)("GET", "/overview", status=200)
-
-    asyncio.run(scenario())
+    async with running(configuration(tmp_path)) as service, asyncio.timeout(DEADLINE):
+        for sent in (b"", b"GET /overview HTTP/1.1\r\nHost: loc", UPLOAD + chunk(BEGINNING)):
+            reader, writer = await _connect(service.rest_address)
+            writer.write(sent)
+            await eventually(lambda sent=sent: made and made[-1].received == len(sent))
+            if sent.startswith(UPLOAD):
+                await eventually(has_a_file)
+            connection = made.pop()
+            for _ in range(2):
+                connection.look_again()
+            answer = await reader.read()
+            assert b" 408 " in answer
+            assert b"did not arrive" in answer
+            writer.close()
+        await eventually(lambda: not has_a_file())
+        await Http(service.rest_address)("GET", "/overview", status=200)
     assert not [record for record in caplog.records if record.levelno >= logging.ERROR]
 
 
@@ -109,23 +99,20 @@ async def test_there_are_no_more_connections_than_may_be(tmp_path: Path, monkeyp
         ),
     ],
 )
-def test_a_malformed_body_is_no_error_of_the_dispatcher(
+async def test_a_malformed_body_is_no_error_of_the_dispatcher(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, sent: bytes
 ) -> None:
-    async def scenario() -> None:
-        async with running(configuration(tmp_path)) as service, asyncio.timeout(DEADLINE):
-            for pause in (False, True):  # all at once, or the fault after the answer
-                reader, writer = await _connect(service.rest_address)
-                answer = b""
-                if pause and b"half" not in sent:
-                    writer.write(sent.removesuffix(b"no size\r\n"))
-                    answer = await reader.readuntil(b"\r\n\r\n")
-                    writer.write(b"no size\r\n")
-                else:
-                    writer.write(sent)
-                answer += await reader.read()
-                assert b" 400 " in answer
-                writer.close()
-
-    asyncio.run(scenario())
+    async with running(configuration(tmp_path)) as service, asyncio.timeout(DEADLINE):
+        for pause in (False, True):  # all at once, or the fault after the answer
+            reader, writer = await _connect(service.rest_address)
+            answer = b""
+            if pause and b"half" not in sent:
+                writer.write(sent.removesuffix(b"no size\r\n"))
+                answer = await reader.readuntil(b"\r\n\r\n")
+                writer.write(b"no size\r\n")
+            else:
+                writer.write(sent)
+            answer += await reader.read()
+            assert b" 400 " in answer
+            writer.close()
     assert not [record for record in caplog.records if record.levelno >= logging.ERROR]

@@ -8,11 +8,11 @@ from typing import Any
 
 import grpc
 import pytest
-from dispatcher_fixtures import Checked, Http, client, configuration, eventually, graph, running
+from dispatcher_fixtures import Checked, RunningDispatcher, eventually, graph
 from msgspec.structs import replace
 
 from millstream.core.jobs.ids import JobId, OperatorId, new_id
-from millstream.core.messages.dispatcher import JobRequest, SubmitJobRequest
+from millstream.core.messages.dispatcher import SubmitJobRequest
 from millstream.core.snapshot import (
     FileSystemStorage,
     OperatorSnapshot,
@@ -53,48 +53,44 @@ async def disposed(rest: Checked, path: str) -> Any:
     return (await rest("GET", "/savepoint-disposal/{triggerid}", trigger))["operation"]
 
 
-async def test_disposal(tmp_path: Path) -> None:
-    options = configuration(tmp_path)
+async def test_disposal(tmp_path: Path, dispatcher: RunningDispatcher) -> None:
     root = tmp_path / "snapshots"
     savepoint = snapshot(root, new_id(), SnapshotKind.SAVEPOINT)
     as_uri = snapshot(root, new_id(), SnapshotKind.SAVEPOINT)
     retained = snapshot(root, new_id(), SnapshotKind.CHECKPOINT)
     sharing = snapshot(root, new_id(), SnapshotKind.CHECKPOINT, shared=True)
-    async with running(options) as service, client(service, options) as stub:
-        http = Http(service.rest_address)
-        rest = Checked(http, (await http("GET", "/openapi.json")).json)
-        assert await disposed(rest, str(savepoint)) == {}
-        assert not await asyncio.to_thread(savepoint.exists)
-        assert await disposed(rest, as_uri.as_uri() + "/_metadata.json") == {}
-        assert not await asyncio.to_thread(as_uri.exists)
-        assert await disposed(rest, str(retained)) == {}, "its job is not known here"
-        assert not await asyncio.to_thread(retained.exists)
+    rest = await dispatcher.checked()
+    assert await disposed(rest, str(savepoint)) == {}
+    assert not await asyncio.to_thread(savepoint.exists)
+    assert await disposed(rest, as_uri.as_uri() + "/_metadata.json") == {}
+    assert not await asyncio.to_thread(as_uri.exists)
+    assert await disposed(rest, str(retained)) == {}, "its job is not known here"
+    assert not await asyncio.to_thread(retained.exists)
 
-        job = graph()
-        await stub.submit_job(SubmitJobRequest(job))
-        used = await asyncio.to_thread(snapshot, root, job.job_id, SnapshotKind.CHECKPOINT)
-        refused = {
-            str(savepoint): "is no snapshot: there is no _metadata.json in it",
-            str(sharing): "may share: only savepoints are deleted",
-            str(used): f"is a checkpoint of job {job.job_id}, which is INITIALIZING",
-            "ftp://x/y": "has a scheme that is not known",
-        }
-        for path, reason in refused.items():
-            assert reason in (await disposed(rest, path))["failure-cause"]["stack-trace"]
-        for kept in (sharing, used):
-            assert await asyncio.to_thread((kept / "_metadata.json").exists)
-        assert len(await asyncio.to_thread(lambda: list(used.rglob("part-*")))) == 1
-        await stub.cancel_job(JobRequest(job.job_id))
-        assert await disposed(rest, str(used)) == {}, "its job has ended"
+    job = graph()
+    await dispatcher.submit(job)
+    used = await asyncio.to_thread(snapshot, root, job.job_id, SnapshotKind.CHECKPOINT)
+    refused = {
+        str(savepoint): "is no snapshot: there is no _metadata.json in it",
+        str(sharing): "may share: only savepoints are deleted",
+        str(used): f"is a checkpoint of job {job.job_id}, which is INITIALIZING",
+        "ftp://x/y": "has a scheme that is not known",
+    }
+    for path, reason in refused.items():
+        assert reason in (await disposed(rest, path))["failure-cause"]["stack-trace"]
+    for kept in (sharing, used):
+        assert await asyncio.to_thread((kept / "_metadata.json").exists)
+    assert len(await asyncio.to_thread(lambda: list(used.rglob("part-*")))) == 1
+    await dispatcher.cancel(job.job_id)
+    assert await disposed(rest, str(used)) == {}, "its job has ended"
 
-        for wrong in ({}, {"savepoint-path": ""}):
-            answer = await http("POST", "/savepoint-disposal", wrong, status=400)
-            assert "savepoint-path" in answer.json["errors"][0]
-        await http("GET", f"/savepoint-disposal/{new_id()}", status=404)
+    for wrong in ({}, {"savepoint-path": ""}):
+        answer = await dispatcher.http("POST", "/savepoint-disposal", wrong, status=400)
+        assert "savepoint-path" in answer.json["errors"][0]
+    await dispatcher.http("GET", f"/savepoint-disposal/{new_id()}", status=404)
 
 
-async def test_a_snapshot_of_a_running_job_is_that_jobs_alone(tmp_path: Path) -> None:
-    options = configuration(tmp_path)
+async def test_a_snapshot_of_a_running_job_is_that_jobs_alone(tmp_path: Path, dispatcher: RunningDispatcher) -> None:
     savepoint = snapshot(tmp_path / "snapshots", new_id(), SnapshotKind.SAVEPOINT)
 
     def starting(path: str, mode: str) -> SubmitJobRequest:
@@ -103,24 +99,22 @@ async def test_a_snapshot_of_a_running_job_is_that_jobs_alone(tmp_path: Path) ->
         recovery = {f"{prefix}path": path, f"{prefix}claim-mode": mode}
         return SubmitJobRequest(replace(job, configuration={**job.configuration, **recovery}))
 
-    async with running(options) as service, client(service, options) as stub:
-        http = Http(service.rest_address)
-        rest = Checked(http, (await http("GET", "/openapi.json")).json)
-        await stub.submit_job(starting(str(savepoint), "NO_CLAIM"))
-        owner = (await stub.submit_job(starting(f"{savepoint}/_metadata.json", "CLAIM"))).job_id
-        reason = f"{savepoint}: was claimed by job {owner}, which is INITIALIZING and deletes it"
-        assert reason in (await disposed(rest, str(savepoint)))["failure-cause"]["stack-trace"]
-        for mode in ("NO_CLAIM", "CLAIM"):
-            with pytest.raises(grpc.aio.AioRpcError) as refused:
-                await stub.submit_job(starting(savepoint.as_uri(), mode))
-            assert refused.value.code() is grpc.StatusCode.INVALID_ARGUMENT
-            assert reason in str(refused.value.details())
-        checkpoint = f"file:///checkpoints/{owner}/chk-7"
+    rest = await dispatcher.checked()
+    await dispatcher.stub.submit_job(starting(str(savepoint), "NO_CLAIM"))
+    owner = (await dispatcher.stub.submit_job(starting(f"{savepoint}/_metadata.json", "CLAIM"))).job_id
+    reason = f"{savepoint}: was claimed by job {owner}, which is INITIALIZING and deletes it"
+    assert reason in (await disposed(rest, str(savepoint)))["failure-cause"]["stack-trace"]
+    for mode in ("NO_CLAIM", "CLAIM"):
         with pytest.raises(grpc.aio.AioRpcError) as refused:
-            await stub.submit_job(starting(checkpoint, "CLAIM"))
-        assert f"{checkpoint}: is a checkpoint of job {owner}, which is" in str(refused.value.details())
-        await stub.submit_job(starting(checkpoint, "NO_CLAIM"))
-        await stub.cancel_job(JobRequest(owner))
-        await stub.submit_job(starting(checkpoint, "CLAIM"))
-        await stub.submit_job(starting(str(savepoint), "NO_CLAIM"))
-        assert await disposed(rest, str(savepoint)) == {}, "its owner has ended, and the others do not own it"
+            await dispatcher.stub.submit_job(starting(savepoint.as_uri(), mode))
+        assert refused.value.code() is grpc.StatusCode.INVALID_ARGUMENT
+        assert reason in str(refused.value.details())
+    checkpoint = f"file:///checkpoints/{owner}/chk-7"
+    with pytest.raises(grpc.aio.AioRpcError) as refused:
+        await dispatcher.stub.submit_job(starting(checkpoint, "CLAIM"))
+    assert f"{checkpoint}: is a checkpoint of job {owner}, which is" in str(refused.value.details())
+    await dispatcher.stub.submit_job(starting(checkpoint, "NO_CLAIM"))
+    await dispatcher.cancel(owner)
+    await dispatcher.stub.submit_job(starting(checkpoint, "CLAIM"))
+    await dispatcher.stub.submit_job(starting(str(savepoint), "NO_CLAIM"))
+    assert await disposed(rest, str(savepoint)) == {}, "its owner has ended, and the others do not own it"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,24 +15,21 @@ from dispatcher_fixtures import (
     Checked,
     FakeJobManager,
     Http,
-    client,
+    RunningDispatcher,
     configuration,
+    dispatching,
     eventually,
     graph,
-    job_manager,
-    running,
 )
 
 from millstream.core.jobs.details import JobDetails
 from millstream.core.jobs.ids import JobId, new_id
 from millstream.core.jobs.states import JobStatus
-from millstream.core.messages.dispatcher import CancelJob, ForgetJob, JobRequest, StartJob, SubmitJobRequest
+from millstream.core.messages.dispatcher import CancelJob, ForgetJob, JobRequest, StartJob
 from millstream.core.messages.snapshots import SnapshotKind, SnapshotRequest, SnapshotResult
-from millstream.core.services.rpc import Stub
 from millstream.core.settings.configuration import Configuration
 from millstream.dispatcher import lifecycle
 from millstream.dispatcher.rest import operations as rest_operations
-from millstream.dispatcher.service import DispatcherService
 
 SAVEPOINTS = "/jobs/{jobid}/savepoints"
 SAVEPOINT = "/jobs/{jobid}/savepoints/{triggerid}"
@@ -45,12 +42,19 @@ CHECKPOINT = "/jobs/{jobid}/checkpoints/{triggerid}"
 class RunningJob:
     """A dispatcher with a job that its job manager runs."""
 
-    service: DispatcherService
-    stub: Stub
+    dispatcher: RunningDispatcher
     manager: FakeJobManager
-    http: Http
     rest: Checked
     job_id: JobId
+
+    @property
+    def http(self) -> Http:
+        return self.rest.http
+
+    async def ask(self, what: str = "savepoints", body: dict[str, Any] | None = None) -> str:
+        """Asks for a snapshot of the job; answers the id of the request."""
+        answer = await self.http("POST", f"/jobs/{self.job_id}/{what}", body, status=202)
+        return str(answer.json["request-id"])
 
     def answer(self, asked: SnapshotRequest, **result: Any) -> None:
         self.manager.send(SnapshotResult(asked.trigger_id, **result))
@@ -75,156 +79,137 @@ class RunningJob:
 
 @asynccontextmanager
 async def running_job(options: Configuration) -> AsyncIterator[RunningJob]:
-    async with (
-        running(options) as service,
-        client(service, options) as stub,
-        job_manager(service, options) as manager,
-    ):
-        http = Http(service.rest_address)
-        rest = Checked(http, (await http("GET", "/openapi.json")).json)
-        job = graph()
-        await stub.submit_job(SubmitJobRequest(job))
-        await manager.next(StartJob)
-        found = RunningJob(service, stub, manager, http, rest, job.job_id)
-        found.report(JobStatus.RUNNING)
-
-        async def is_running() -> bool:
-            return bool((await http("GET", f"/jobs/{job.job_id}")).json["state"] == "RUNNING")
-
-        await eventually(is_running)
-        yield found
+    submitted = graph()
+    async with dispatching(options) as dispatcher, dispatcher.running_job(submitted) as manager:
+        await dispatcher.reported(manager, JobDetails(submitted.job_id, "a job", JobStatus.RUNNING))
+        yield RunningJob(dispatcher, manager, await dispatcher.checked(), submitted.job_id)
 
 
-async def test_a_savepoint(tmp_path: Path) -> None:
-    async with running_job(configuration(tmp_path)) as job:
-        trigger = new_id()
-        body = {"target-directory": "/sp", "formatType": "NATIVE", "triggerId": trigger}
-        answer = await job.rest("POST", SAVEPOINTS, job.job_id, status=202, body=body)
-        assert answer == {"request-id": trigger}
-        asked = await job.manager.next(SnapshotRequest)
-        assert (asked.job_id, asked.kind) == (job.job_id, SnapshotKind.SAVEPOINT)
-        assert (asked.target_directory, asked.format) == ("/sp", "NATIVE")
-        assert job.manager.told.empty(), "the same trigger id again, under /v1, is the same request"
-        status = await job.rest("GET", SAVEPOINT, job.job_id, trigger)
-        assert status == {"status": {"id": "IN_PROGRESS"}, "operation": None}
-        job.answer(asked, location="file:///sp/savepoint-1", checkpoint_id=7)
-        assert await job.outcome(SAVEPOINT, trigger) == {"location": "file:///sp/savepoint-1"}
-
-        first, second = [(await job.http("POST", f"/jobs/{job.job_id}/savepoints")).json for _ in range(2)]
-        assert first != second
-        defaults = await job.manager.next(SnapshotRequest)
-        assert (defaults.target_directory, defaults.format) == ("", "CANONICAL")
-        assert (await job.manager.next(SnapshotRequest)).trigger_id != defaults.trigger_id
+@pytest.fixture
+def job(tmp_path: Path) -> AbstractAsyncContextManager[RunningJob]:
+    return running_job(configuration(tmp_path))
 
 
-async def test_a_savepoint_that_fails(tmp_path: Path) -> None:
-    async with running_job(configuration(tmp_path)) as job:
-        trigger = (await job.http("POST", f"/jobs/{job.job_id}/savepoints", {})).json["request-id"]
-        job.answer(await job.manager.next(SnapshotRequest), error="no space left")
-        cause = (await job.outcome(SAVEPOINT, trigger))["failure-cause"]
-        assert cause == {"class": "millstream.core.errors.MillstreamError", "stack-trace": "no space left"}
+async def test_a_savepoint(job: RunningJob) -> None:
+    trigger = new_id()
+    body = {"target-directory": "/sp", "formatType": "NATIVE", "triggerId": trigger}
+    answer = await job.rest("POST", SAVEPOINTS, job.job_id, status=202, body=body)
+    assert answer == {"request-id": trigger}
+    asked = await job.manager.next(SnapshotRequest)
+    assert (asked.job_id, asked.kind) == (job.job_id, SnapshotKind.SAVEPOINT)
+    assert (asked.target_directory, asked.format) == ("/sp", "NATIVE")
+    assert job.manager.told.empty(), "the same trigger id again, under /v1, is the same request"
+    status = await job.rest("GET", SAVEPOINT, job.job_id, trigger)
+    assert status == {"status": {"id": "IN_PROGRESS"}, "operation": None}
+    job.answer(asked, location="file:///sp/savepoint-1", checkpoint_id=7)
+    assert await job.outcome(SAVEPOINT, trigger) == {"location": "file:///sp/savepoint-1"}
 
-        trigger = (await job.http("POST", f"/jobs/{job.job_id}/savepoints", {})).json["request-id"]
-        await job.manager.next(SnapshotRequest)
-        await job.manager.disconnect()
-        cause = (await job.outcome(SAVEPOINT, trigger))["failure-cause"]
-        assert "the job manager is disconnected, and may have taken the snapshot" in cause["stack-trace"]
-        trigger = (await job.http("POST", f"/jobs/{job.job_id}/savepoints", {})).json["request-id"]
-        cause = (await job.outcome(SAVEPOINT, trigger))["failure-cause"]
-        assert f"no job manager runs job {job.job_id}, it is RUNNING" in cause["stack-trace"]
-
-
-async def test_cancelling_with_a_savepoint(tmp_path: Path) -> None:
-    async with running_job(configuration(tmp_path)) as job:
-        path = f"/jobs/{job.job_id}/savepoints"
-        await job.http("POST", path, {"cancel-job": True}, status=202)
-        job.answer(await job.manager.next(SnapshotRequest), error="no")
-        trigger = (await job.http("POST", path, {"cancel-job": True}, status=202)).json["request-id"]
-        asked = await job.manager.next(SnapshotRequest)
-        assert asked.kind == SnapshotKind.SAVEPOINT
-        job.answer(asked, location="/sp")
-        assert (await job.manager.next(CancelJob)).job_id == job.job_id
-        assert await job.outcome(SAVEPOINT, trigger) == {"location": "/sp"}
-
-        late = (await job.http("POST", path, {"cancel-job": True}, status=202)).json["request-id"]
-        asked = await job.manager.next(SnapshotRequest)
-        job.report(JobStatus.FINISHED)
-        await job.manager.next(ForgetJob)
-        job.answer(asked, location="/late")
-        cause = (await job.outcome(SAVEPOINT, late))["failure-cause"]["stack-trace"]
-        assert cause.startswith("the savepoint is at /late, but job ")
-        assert "already FINISHED" in cause
+    assert await job.ask() != await job.ask()
+    defaults = await job.manager.next(SnapshotRequest)
+    assert (defaults.target_directory, defaults.format) == ("", "CANONICAL")
+    assert (await job.manager.next(SnapshotRequest)).trigger_id != defaults.trigger_id
 
 
-async def test_stopping(tmp_path: Path) -> None:
-    async with running_job(configuration(tmp_path)) as job:
-        body = {"targetDirectory": "/sp", "drain": True, "triggerId": new_id()}
-        trigger = (await job.rest("POST", STOP, job.job_id, status=202, body=body))["request-id"]
-        asked = await job.manager.next(SnapshotRequest)
-        assert (asked.kind, asked.drain, asked.target_directory) == (SnapshotKind.STOP, True, "/sp")
-        job.report(JobStatus.FINISHED)
-        await job.manager.next(ForgetJob)
-        job.answer(asked, location="/sp/1")
-        assert await job.outcome(SAVEPOINT, trigger) == {"location": "/sp/1"}, "told after the end of the job"
-        assert (await job.http("POST", f"/jobs/{job.job_id}/stop", body, status=202)).json["request-id"] == trigger
-        reason = await job.refusal("POST", STOP, 409, {})
-        assert reason == f"no snapshot can be taken of job {job.job_id}: it is already FINISHED"
-        assert job.manager.told.empty()
+async def test_a_savepoint_that_fails(job: RunningJob) -> None:
+    trigger = await job.ask()
+    job.answer(await job.manager.next(SnapshotRequest), error="no space left")
+    cause = (await job.outcome(SAVEPOINT, trigger))["failure-cause"]
+    assert cause == {"class": "millstream.core.errors.MillstreamError", "stack-trace": "no space left"}
+
+    trigger = await job.ask()
+    await job.manager.next(SnapshotRequest)
+    await job.manager.disconnect()
+    cause = (await job.outcome(SAVEPOINT, trigger))["failure-cause"]
+    assert "the job manager is disconnected, and may have taken the snapshot" in cause["stack-trace"]
+    trigger = await job.ask()
+    cause = (await job.outcome(SAVEPOINT, trigger))["failure-cause"]
+    assert f"no job manager runs job {job.job_id}, it is RUNNING" in cause["stack-trace"]
+
+
+async def test_cancelling_with_a_savepoint(job: RunningJob) -> None:
+    await job.ask(body={"cancel-job": True})
+    job.answer(await job.manager.next(SnapshotRequest), error="no")
+    trigger = await job.ask(body={"cancel-job": True})
+    asked = await job.manager.next(SnapshotRequest)
+    assert asked.kind == SnapshotKind.SAVEPOINT
+    job.answer(asked, location="/sp")
+    assert (await job.manager.next(CancelJob)).job_id == job.job_id
+    assert await job.outcome(SAVEPOINT, trigger) == {"location": "/sp"}
+
+    late = await job.ask(body={"cancel-job": True})
+    asked = await job.manager.next(SnapshotRequest)
+    job.report(JobStatus.FINISHED)
+    await job.manager.next(ForgetJob)
+    job.answer(asked, location="/late")
+    cause = (await job.outcome(SAVEPOINT, late))["failure-cause"]["stack-trace"]
+    assert cause.startswith("the savepoint is at /late, but job ")
+    assert "already FINISHED" in cause
+
+
+async def test_stopping(job: RunningJob) -> None:
+    body = {"targetDirectory": "/sp", "drain": True, "triggerId": new_id()}
+    trigger = (await job.rest("POST", STOP, job.job_id, status=202, body=body))["request-id"]
+    asked = await job.manager.next(SnapshotRequest)
+    assert (asked.kind, asked.drain, asked.target_directory) == (SnapshotKind.STOP, True, "/sp")
+    job.report(JobStatus.FINISHED)
+    await job.manager.next(ForgetJob)
+    job.answer(asked, location="/sp/1")
+    assert await job.outcome(SAVEPOINT, trigger) == {"location": "/sp/1"}, "told after the end of the job"
+    assert (await job.http("POST", f"/jobs/{job.job_id}/stop", body, status=202)).json["request-id"] == trigger
+    reason = await job.refusal("POST", STOP, 409, {})
+    assert reason == f"no snapshot can be taken of job {job.job_id}: it is already FINISHED"
+    assert job.manager.told.empty()
 
 
 async def test_a_job_that_ends_without_a_word_about_its_savepoint(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    job: RunningJob, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async with running_job(configuration(tmp_path)) as job:
-        trigger = (await job.http("POST", f"/jobs/{job.job_id}/stop", {})).json["request-id"]
-        await job.manager.next(SnapshotRequest)
-        monkeypatch.setattr(lifecycle, "ANSWER_TIMEOUT", 0.05)
-        job.report(JobStatus.FAILED)
-        cause = (await job.outcome(SAVEPOINT, trigger))["failure-cause"]["stack-trace"]
-        assert cause == f"job {job.job_id} is FAILED, and nothing was heard of the snapshot"
+    trigger = await job.ask("stop")
+    await job.manager.next(SnapshotRequest)
+    monkeypatch.setattr(lifecycle, "ANSWER_TIMEOUT", 0.05)
+    job.report(JobStatus.FAILED)
+    cause = (await job.outcome(SAVEPOINT, trigger))["failure-cause"]["stack-trace"]
+    assert cause == f"job {job.job_id} is FAILED, and nothing was heard of the snapshot"
 
 
-async def test_checkpoints(tmp_path: Path) -> None:
-    async with running_job(configuration(tmp_path)) as job:
-        for kind, full in (("FULL", True), ("CONFIGURED", False), ("INCREMENTAL", False)):
-            body = {"checkpointType": kind, "triggerId": new_id()}
-            trigger = (await job.rest("POST", CHECKPOINTS, job.job_id, status=202, body=body))["request-id"]
-            asked = await job.manager.next(SnapshotRequest)
-            assert (asked.kind, asked.full) == (SnapshotKind.CHECKPOINT, full)
-            assert (await job.rest("GET", CHECKPOINT, job.job_id, trigger))["operation"] is None
-            job.answer(asked, checkpoint_id=42, location="/chk-42")
-            assert await job.outcome(CHECKPOINT, trigger) == {"checkpointId": 42}
-        await job.http("GET", f"/jobs/{job.job_id}/savepoints/{trigger}", status=404)
-        trigger = (await job.http("POST", f"/jobs/{job.job_id}/checkpoints")).json["request-id"]
-        job.answer(await job.manager.next(SnapshotRequest), error="declined")
-        assert (await job.outcome(CHECKPOINT, trigger))["failureCause"]["stack-trace"] == "declined"
+async def test_checkpoints(job: RunningJob) -> None:
+    for kind, full in (("FULL", True), ("CONFIGURED", False), ("INCREMENTAL", False)):
+        body = {"checkpointType": kind, "triggerId": new_id()}
+        trigger = (await job.rest("POST", CHECKPOINTS, job.job_id, status=202, body=body))["request-id"]
+        asked = await job.manager.next(SnapshotRequest)
+        assert (asked.kind, asked.full) == (SnapshotKind.CHECKPOINT, full)
+        assert (await job.rest("GET", CHECKPOINT, job.job_id, trigger))["operation"] is None
+        job.answer(asked, checkpoint_id=42, location="/chk-42")
+        assert await job.outcome(CHECKPOINT, trigger) == {"checkpointId": 42}
+    await job.http("GET", f"/jobs/{job.job_id}/savepoints/{trigger}", status=404)
+    trigger = await job.ask("checkpoints")
+    job.answer(await job.manager.next(SnapshotRequest), error="declined")
+    assert (await job.outcome(CHECKPOINT, trigger))["failureCause"]["stack-trace"] == "declined"
 
 
-async def test_ids_in_capital_letters_are_the_same_ids(tmp_path: Path) -> None:
-    async with running_job(configuration(tmp_path)) as job:
-        trigger = new_id()
-        path = f"/jobs/{job.job_id.upper()}/savepoints"
-        answer = (await job.http("POST", path, {"triggerId": trigger.upper()}, status=202)).json
-        assert answer == {"request-id": trigger}
-        job.answer(await job.manager.next(SnapshotRequest), location="/sp")
-        assert await job.outcome(SAVEPOINT, trigger.upper()) == {"location": "/sp"}
+async def test_ids_in_capital_letters_are_the_same_ids(job: RunningJob) -> None:
+    trigger = new_id()
+    path = f"/jobs/{job.job_id.upper()}/savepoints"
+    answer = (await job.http("POST", path, {"triggerId": trigger.upper()}, status=202)).json
+    assert answer == {"request-id": trigger}
+    job.answer(await job.manager.next(SnapshotRequest), location="/sp")
+    assert await job.outcome(SAVEPOINT, trigger.upper()) == {"location": "/sp"}
 
 
-async def test_a_trigger_id_is_of_one_job_and_kind(tmp_path: Path) -> None:
-    async with running_job(configuration(tmp_path)) as job:
-        other = graph()
-        await job.stub.submit_job(SubmitJobRequest(other))
-        await job.manager.next(StartJob)
-        body = {"triggerId": new_id()}
-        paths = (f"/jobs/{job.job_id}/savepoints", f"/jobs/{other.job_id}/savepoints")
-        for path in (*paths, f"/jobs/{job.job_id}/checkpoints"):
-            await job.http("POST", path, body, status=202)
-        asked = [await job.manager.next(SnapshotRequest) for _ in range(3)]
-        assert len({request.trigger_id for request in asked}) == 3
-        for number, request in enumerate(asked):
-            job.answer(request, location=f"/{number}", checkpoint_id=number)
-        assert await job.outcome(SAVEPOINT, body["triggerId"]) == {"location": "/0"}
-        assert await job.outcome(CHECKPOINT, body["triggerId"]) == {"checkpointId": 2}
+async def test_a_trigger_id_is_of_one_job_and_kind(job: RunningJob) -> None:
+    other = graph()
+    await job.dispatcher.submit(other)
+    await job.manager.next(StartJob)
+    body = {"triggerId": new_id()}
+    paths = (f"/jobs/{job.job_id}/savepoints", f"/jobs/{other.job_id}/savepoints")
+    for path in (*paths, f"/jobs/{job.job_id}/checkpoints"):
+        await job.http("POST", path, body, status=202)
+    asked = [await job.manager.next(SnapshotRequest) for _ in range(3)]
+    assert len({request.trigger_id for request in asked}) == 3
+    for number, request in enumerate(asked):
+        job.answer(request, location=f"/{number}", checkpoint_id=number)
+    assert await job.outcome(SAVEPOINT, body["triggerId"]) == {"location": "/0"}
+    assert await job.outcome(CHECKPOINT, body["triggerId"]) == {"checkpointId": 2}
 
 
 @pytest.mark.parametrize(
@@ -244,65 +229,57 @@ async def test_a_trigger_id_is_of_one_job_and_kind(tmp_path: Path) -> None:
         (CHECKPOINTS, {"checkpointType": "BIG"}, "'BIG' is not one of CONFIGURED, FULL, INCREMENTAL"),
     ],
 )
-async def test_wrong_requests(tmp_path: Path, template: str, body: Any, reason: str) -> None:
-    async with running_job(configuration(tmp_path)) as job:
-        assert reason in await job.refusal("POST", template, 400, body)
-        assert job.manager.told.empty()
+async def test_wrong_requests(job: RunningJob, template: str, body: Any, reason: str) -> None:
+    assert reason in await job.refusal("POST", template, 400, body)
+    assert job.manager.told.empty()
 
 
-async def test_what_does_not_exist(tmp_path: Path) -> None:
-    async with running_job(configuration(tmp_path)) as job:
-        for part in ("savepoints", "checkpoints"):
-            trigger = new_id()
-            reason = await job.refusal("GET", f"/jobs/{{jobid}}/{part}/{trigger}", 404)
-            assert f"has the trigger id {trigger}" in reason
-            await job.http("POST", f"/jobs/{new_id()}/{part}", {}, status=404)
-            await job.http("POST", f"/jobs/nonsense/{part}", {}, status=400)
-        await job.http("POST", f"/jobs/{new_id()}/stop", {}, status=404)
+async def test_what_does_not_exist(job: RunningJob) -> None:
+    for part in ("savepoints", "checkpoints"):
+        trigger = new_id()
+        reason = await job.refusal("GET", f"/jobs/{{jobid}}/{part}/{trigger}", 404)
+        assert f"has the trigger id {trigger}" in reason
+        await job.http("POST", f"/jobs/{new_id()}/{part}", {}, status=404)
+        await job.http("POST", f"/jobs/nonsense/{part}", {}, status=400)
+    await job.http("POST", f"/jobs/{new_id()}/stop", {}, status=404)
 
 
-def test_outcomes_expire_and_operations_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_outcomes_expire_and_operations_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rest_operations, "_CAPACITY", 1)
+    async with running_job(configuration(tmp_path, **{"rest.async.store-duration": "1 ms"})) as job:
+        path = f"/jobs/{job.job_id}/savepoints"
+        trigger = await job.ask()
+        assert "1 operations are under way" in await job.refusal("POST", SAVEPOINTS, 503, {})
+        job.answer(await job.manager.next(SnapshotRequest), location="/x")
 
-    async def scenario() -> None:
-        async with running_job(configuration(tmp_path, **{"rest.async.store-duration": "1 ms"})) as job:
-            path = f"/jobs/{job.job_id}/savepoints"
-            trigger = (await job.http("POST", path, {}, status=202)).json["request-id"]
-            assert "1 operations are under way" in await job.refusal("POST", SAVEPOINTS, 503, {})
-            job.answer(await job.manager.next(SnapshotRequest), location="/x")
+        async def forgotten() -> bool:
+            return (await job.http("GET", f"{path}/{trigger}")).status == 404
 
-            async def forgotten() -> bool:
-                return (await job.http("GET", f"{path}/{trigger}")).status == 404
-
-            await eventually(forgotten)
-
-    asyncio.run(scenario())
+        await eventually(forgotten)
 
 
-async def test_stopping_the_dispatcher_waits_for_no_savepoint(tmp_path: Path) -> None:
-    async with running_job(configuration(tmp_path)) as job:
-        await job.http("POST", f"/jobs/{job.job_id}/savepoints", {}, status=202)
-        await job.manager.next(SnapshotRequest)
-        await asyncio.wait_for(job.service.stop(), DEADLINE)
+async def test_stopping_the_dispatcher_waits_for_no_savepoint(job: RunningJob) -> None:
+    await job.ask()
+    await job.manager.next(SnapshotRequest)
+    await asyncio.wait_for(job.dispatcher.service.stop(), DEADLINE)
 
 
-async def test_over_grpc_the_same_trigger_id_is_the_same_request(tmp_path: Path) -> None:
-    async with running_job(configuration(tmp_path)) as job:
-        request = SnapshotRequest(job.job_id, new_id(), target_directory="/sp")
-        first, second = [asyncio.ensure_future(job.stub.trigger_snapshot(request)) for _ in range(2)]
-        asked = await job.manager.next(SnapshotRequest)
-        assert asked == request
-        given_up = asyncio.ensure_future(job.stub.trigger_snapshot(request))
-        await job.stub.get_job(JobRequest(job.job_id))  # what was sent before it has arrived
-        given_up.cancel()
-        await asyncio.wait([given_up])
-        assert job.manager.told.empty()
-        job.answer(asked, location="/sp/1", checkpoint_id=3)
-        for answer in (await first, await second):
-            assert (answer.location, answer.checkpoint_id, answer.error) == ("/sp/1", 3, "")
+async def test_over_grpc_the_same_trigger_id_is_the_same_request(job: RunningJob) -> None:
+    request = SnapshotRequest(job.job_id, new_id(), target_directory="/sp")
+    first, second = [asyncio.ensure_future(job.dispatcher.stub.trigger_snapshot(request)) for _ in range(2)]
+    asked = await job.manager.next(SnapshotRequest)
+    assert asked == request
+    given_up = asyncio.ensure_future(job.dispatcher.stub.trigger_snapshot(request))
+    await job.dispatcher.stub.get_job(JobRequest(job.job_id))  # what was sent before it has arrived
+    given_up.cancel()
+    await asyncio.wait([given_up])
+    assert job.manager.told.empty()
+    job.answer(asked, location="/sp/1", checkpoint_id=3)
+    for answer in (await first, await second):
+        assert (answer.location, answer.checkpoint_id, answer.error) == ("/sp/1", 3, "")
 
-        nameless = asyncio.ensure_future(job.stub.trigger_snapshot(SnapshotRequest(job.job_id)))
-        asked = await job.manager.next(SnapshotRequest)
-        assert asked.trigger_id
-        job.answer(asked, error="declined")
-        assert (await nameless).error == "declined"
+    nameless = asyncio.ensure_future(job.dispatcher.stub.trigger_snapshot(SnapshotRequest(job.job_id)))
+    asked = await job.manager.next(SnapshotRequest)
+    assert asked.trigger_id
+    job.answer(asked, error="declined")
+    assert (await nameless).error == "declined"

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import io
 import json
-import os
 import subprocess
 import sys
 import zipfile
@@ -14,52 +12,22 @@ from pathlib import Path
 
 import jsonschema
 import pytest
-from dispatcher_fixtures import Http, configuration, eventually, running, wheel
+from dispatcher_fixtures import Http, configuration, eventually, rest, running, wheel
+from processes import is_alive, processes_with
 from waiting import wait_until
 
 from millstream.core.jobs.ids import new_id
 
 NAME = "tinyjob-1.0-py3-none-any.whl"
-# A program that does by itself what the API and its executor do.
 PROGRAM = """
-import asyncio, json, os, sys
-from millstream.core.settings.configuration import Configuration
-from millstream.core.jobs.graph import Artifact, ArtifactKind, JobGraph, JobVertex
-from millstream.core.jobs.ids import new_id
-from millstream.core.services.rpc import Stub, open_channel
-from millstream.datastream.graph.planning import ProgramPlanned
-from millstream.core.messages.dispatcher import SubmitJobRequest
-from millstream.core.wire.contracts import DISPATCHER, JOB_GRAPH
-
-
-def job():
-    artifacts = json.loads(os.environ["MILLSTREAM_PROGRAM_ARTIFACTS"])
-    options = json.loads(os.environ["MILLSTREAM_PROGRAM_CONFIGURATION"])
-    vertex = JobVertex("c" * 32, "<script>", int(options.get("parallelism.default", 1)), 128, "default", (), b"")
-    return JobGraph(
-        new_id(), " ".join(sys.argv[1:]) or "nameless", (vertex,), (), options,
-        tuple(Artifact(a["sha256"], a["name"], ArtifactKind[a["kind"]]) for a in artifacts),
-    )
+import os, sys
+from millstream.datastream import StreamExecutionEnvironment
 
 
 def execute():
-    graph = job()
-    if "MILLSTREAM_PLAN_FILE" in os.environ:
-        with open(os.environ["MILLSTREAM_PLAN_FILE"], "wb") as file:
-            file.write(JOB_GRAPH.to_bytes(graph))
-        raise ProgramPlanned()
-    configuration = Configuration(graph.configuration)
-    assert configuration.string("execution.target") == "remote" and not configuration.boolean("execution.attached")
-    address = configuration.string("dispatcher.rpc.address") + ":" + str(configuration.integer("dispatcher.rpc.port"))
-
-    async def submit():
-        async with open_channel(address, configuration) as channel:
-            stub = Stub(channel, DISPATCHER)
-            await stub.submit_job(SubmitJobRequest(graph))
-
-    asyncio.run(submit())
-    with open(os.environ["MILLSTREAM_SUBMITTED_FILE"], "a") as file:
-        file.write(graph.job_id + "\\n")
+    env = StreamExecutionEnvironment.get_execution_environment()
+    env.from_sequence(1, 9).map(lambda n: n).name("<script>").print()
+    env.execute(" ".join(sys.argv[1:]) or "nameless")
 
 
 def main():
@@ -76,11 +44,6 @@ def buggy():
         raise ValueError("a bug in the job")
 
     inner()
-
-
-def twice():
-    execute()
-    execute()
 
 
 def idle():
@@ -109,44 +72,43 @@ async def uploaded(http: Http, content: bytes | None = None, name: str = NAME) -
 
 
 @pytest.mark.process
-async def test_upload_list_run_plan_delete(tmp_path: Path) -> None:
-    async with running(configuration(tmp_path)) as service:
-        http = Http(service.rest_address)
-        jar = await uploaded(http)
-        assert jar.endswith(f"_{NAME}")
-        listing = (await http("GET", "/jars", status=200)).json
-        assert listing["address"] == f"http://{service.rest_address}"
-        assert [(f["id"], f["name"]) for f in listing["files"]] == [(jar, NAME)]
-        assert listing["files"][0]["entry"] == [{"name": "tinyjob:main", "description": "main"}]
+async def test_upload_list_run_plan_delete(http: Http) -> None:
+    jar = await uploaded(http)
+    assert jar.endswith(f"_{NAME}")
+    listing = (await http("GET", "/jars", status=200)).json
+    assert listing["address"] == f"http://{http.address}"
+    assert [(f["id"], f["name"]) for f in listing["files"]] == [(jar, NAME)]
+    assert listing["files"][0]["entry"] == [{"name": "tinyjob:main", "description": "main"}]
 
-        answer = await http("POST", f"/jars/{jar}/run", {"programArgs": "'the first' job", "parallelism": 3})
-        assert answer.status == 200, answer
-        job = (await http("GET", f"/jobs/{answer.json['jobid']}", status=200)).json
-        assert (job["name"], job["vertices"][0]["parallelism"]) == ("the first job", 3)
+    answer = await http("POST", f"/jars/{jar}/run", {"programArgs": "'the first' job", "parallelism": 3})
+    assert answer.status == 200, answer
+    job = (await http("GET", f"/jobs/{answer.json['jobid']}", status=200)).json
+    assert (job["name"], job["vertices"][0]["parallelism"]) == ("the first job", 3)
 
-        run = f"/v1/wheels/{jar}/run?programArg=a,b&entry-class=tinyjob:main_with_arguments"
-        second = (await http("POST", run, status=200)).json["jobid"]
-        assert (await http("GET", f"/jobs/{second}")).json["name"] == "a b"
+    run = f"/v1/wheels/{jar}/run?programArg=a,b&entry-class=tinyjob:main_with_arguments"
+    second = (await http("POST", run, status=200)).json["jobid"]
+    assert (await http("GET", f"/jobs/{second}")).json["name"] == "a b"
 
-        chosen = new_id()
-        body = {"jobId": chosen, "programArgsList": ["chosen id"], "flinkConfiguration": {"pipeline.name": "x"}}
-        assert (await http("POST", f"/jars/{jar}/run", body, status=200)).json == {"jobid": chosen}
-        config = (await http("GET", f"/jobs/{chosen}/config", status=200)).json["execution-config"]
-        assert config["user-config"]["pipeline.name"] == "x"
-        assert "already submitted" in (await http("POST", f"/jars/{jar}/run", body, status=400)).json["errors"][0]
+    chosen = new_id()
+    body = {"jobId": chosen, "programArgsList": ["chosen id"], "flinkConfiguration": {"pipeline.name": "x"}}
+    assert (await http("POST", f"/jars/{jar}/run", body, status=200)).json == {"jobid": chosen}
+    config = (await http("GET", f"/jobs/{chosen}/config", status=200)).json["execution-config"]
+    assert config["user-config"]["pipeline.name"] == "x"
+    assert "already submitted" in (await http("POST", f"/jars/{jar}/run", body, status=400)).json["errors"][0]
 
-        for method, parameters in (("GET", None), ("POST", {"parallelism": 2})):
-            plan = (await http(method, f"/jars/{jar}/plan", parameters, status=200)).json["plan"]
-            assert [node["description"] for node in plan["nodes"]] == ["&lt;script&gt;"]
-        assert len((await http("GET", "/jobs")).json["jobs"]) == 3
+    for method, parameters in (("GET", None), ("POST", {"parallelism": 2})):
+        plan = (await http(method, f"/jars/{jar}/plan", parameters, status=200)).json["plan"]
+        (node,) = plan["nodes"]
+        assert "&lt;script&gt;" in node["description"]
+    assert len((await http("GET", "/jobs")).json["jobs"]) == 3
 
-        await http("DELETE", f"/wheels/{jar}", status=200)
-        assert (await http("GET", "/jars")).json["files"] == []
-        await http("DELETE", f"/wheels/{jar}", status=404)
+    await http("DELETE", f"/wheels/{jar}", status=200)
+    assert (await http("GET", "/jars")).json["files"] == []
+    await http("DELETE", f"/wheels/{jar}", status=404)
 
 
 @pytest.mark.process
-async def test_arguments_and_credentials_are_not_seen_by_others(tmp_path: Path) -> None:
+async def test_arguments_and_credentials_are_not_seen_by_others(http: Http) -> None:
     program = """
 import pathlib, sys
 from millstream.datastream import StreamExecutionEnvironment
@@ -156,46 +118,39 @@ def main():
         'execution.checkpointing.dir', '')
     raise ValueError(f"{sys.argv[1:]} {directory[-20:]} {'hidden argument' in own} {'verysecret' in own}")
 """
-    async with running(configuration(tmp_path)) as service:
-        http = Http(service.rest_address)
-        jar = await uploaded(http, wheel({"tinyjob.py": program}))
-        options = {"execution.checkpointing.dir": "s3://key:verysecret@b/c"}
-        body = {"programArgsList": ["hidden argument", "--", "-x"], "flinkConfiguration": options}
-        errors = (await http("POST", f"/jars/{jar}/plan", body, status=400)).json["errors"]
-        assert errors[0] == "ValueError: ['hidden argument', '--', '-x'] //key:verysecret@b/c False False"
+    jar = await uploaded(http, wheel({"tinyjob.py": program}))
+    options = {"execution.checkpointing.dir": "s3://key:verysecret@b/c"}
+    body = {"programArgsList": ["hidden argument", "--", "-x"], "flinkConfiguration": options}
+    errors = (await http("POST", f"/jars/{jar}/plan", body, status=400)).json["errors"]
+    assert errors[0] == "ValueError: ['hidden argument', '--', '-x'] //key:verysecret@b/c False False"
 
 
 @pytest.mark.process
-def test_running_from_a_savepoint(tmp_path: Path) -> None:
+async def test_running_from_a_savepoint(http: Http) -> None:
     prefix = "execution.state-recovery."
 
     def expected(path: str) -> dict[str, str]:
         return {f"{prefix}path": path, f"{prefix}ignore-unclaimed-state": "true", f"{prefix}claim-mode": "CLAIM"}
 
-    async def scenario() -> None:
-        async with running(configuration(tmp_path)) as service:
-            http = Http(service.rest_address)
-            jar = await uploaded(http)
+    jar = await uploaded(http)
 
-            async def options(query: str, body: dict[str, object]) -> dict[str, str]:
-                job_id = (await http("POST", f"/jars/{jar}/run{query}", body, status=200)).json["jobid"]
-                config = (await http("GET", f"/jobs/{job_id}/config")).json["execution-config"]["user-config"]
-                return {key: value for key, value in config.items() if key.startswith(prefix)}
+    async def options(query: str, body: dict[str, object]) -> dict[str, str]:
+        job_id = (await http("POST", f"/jars/{jar}/run{query}", body, status=200)).json["jobid"]
+        config = (await http("GET", f"/jobs/{job_id}/config")).json["execution-config"]["user-config"]
+        return {key: value for key, value in config.items() if key.startswith(prefix)}
 
-            body: dict[str, object] = {"savepointPath": "/sp/1", "allowNonRestoredState": True, "claimMode": "CLAIM"}
-            assert await options("", body) == expected("/sp/1")
-            for chosen in ({}, {"jobId": new_id()}):
-                refused = await http("POST", f"/jars/{jar}/run", {**body, **chosen}, status=400)
-                assert "/sp/1: was claimed by job" in "".join(refused.json["errors"])
-            assert await options("", {**body, "savepointPath": "/sp/2", "jobId": new_id()}) == expected("/sp/2")
-            query = "?savepointPath=/sp/3&allowNonRestoredState=true&restoreMode=claim"
-            assert await options(query, {}) == expected("/sp/3")
-            over = {"savepointPath": "/sp/4", "flinkConfiguration": {f"{prefix}path": "/other"}}
-            assert await options("?allowNonRestoredState=false", over) == {f"{prefix}path": "/sp/4"}
-            wrong = await http("POST", f"/jars/{jar}/run?allowNonRestoredState=1", {}, status=400)
-            assert "neither true nor false" in wrong.json["errors"][0]
-
-    asyncio.run(scenario())
+    body: dict[str, object] = {"savepointPath": "/sp/1", "allowNonRestoredState": True, "claimMode": "CLAIM"}
+    assert await options("", body) == expected("/sp/1")
+    for chosen in ({}, {"jobId": new_id()}):
+        refused = await http("POST", f"/jars/{jar}/run", {**body, **chosen}, status=400)
+        assert "/sp/1: was claimed by job" in "".join(refused.json["errors"])
+    assert await options("", {**body, "savepointPath": "/sp/2", "jobId": new_id()}) == expected("/sp/2")
+    query = "?savepointPath=/sp/3&allowNonRestoredState=true&restoreMode=claim"
+    assert await options(query, {}) == expected("/sp/3")
+    over = {"savepointPath": "/sp/4", "flinkConfiguration": {f"{prefix}path": "/other"}}
+    assert await options("?allowNonRestoredState=false", over) == {f"{prefix}path": "/sp/4"}
+    wrong = await http("POST", f"/jars/{jar}/run?allowNonRestoredState=1", {}, status=400)
+    assert "neither true nor false" in wrong.json["errors"][0]
 
 
 AFTER_SUBMITTING = """
@@ -228,62 +183,52 @@ def collects(): list(env.from_collection([1]).execute_and_collect())
 
 
 @pytest.mark.process
-def test_once_a_job_is_submitted_its_id_is_the_answer(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        async with running(configuration(tmp_path)) as service:
-            http = Http(service.rest_address)
-            jar = await uploaded(http, wheel({"tinyjob.py": AFTER_SUBMITTING}))
-            schema = (await http("GET", "/openapi.json")).json["paths"]["/jars/{jarid}/run"]["post"]["responses"]["200"]
+async def test_once_a_job_is_submitted_its_id_is_the_answer(http: Http) -> None:
+    jar = await uploaded(http, wheel({"tinyjob.py": AFTER_SUBMITTING}))
+    schema = (await http("GET", "/openapi.json")).json["paths"]["/jars/{jarid}/run"]["post"]["responses"]["200"]
 
-            async def run(entry: str) -> tuple[str, str]:
-                answer = await http("POST", f"/jars/{jar}/run", {"entryClass": f"tinyjob:{entry}"}, status=200)
-                jsonschema.validate(answer.json, schema["content"]["application/json"]["schema"])
-                return answer.json["jobid"], "\n".join(answer.json["warnings"])
+    async def run(entry: str) -> tuple[str, str]:
+        answer = await http("POST", f"/jars/{jar}/run", {"entryClass": f"tinyjob:{entry}"}, status=200)
+        jsonschema.validate(answer.json, schema["content"]["application/json"]["schema"])
+        return answer.json["jobid"], "\n".join(answer.json["warnings"])
 
-            ran = await asyncio.gather(*(run(entry) for entry in ("reads", "leaves", "dies", "second_fails")))
-            for (job_id, warnings), reason in zip(
-                ran, ("submitted detached", "ended with status 3", "ended by signal 9", "map: expected"), strict=True
-            ):
-                assert f"after it had submitted {job_id}" in warnings
-                assert reason in warnings
-            assert "submitted 2 jobs" in ran[3][1]
-            jobs = {job["id"] for job in (await http("GET", "/jobs")).json["jobs"]}
-            assert len(jobs) == 5
-            assert {job_id for job_id, _ in ran} <= jobs
+    ran = await asyncio.gather(*(run(entry) for entry in ("reads", "leaves", "dies", "second_fails")))
+    for (job_id, warnings), reason in zip(
+        ran, ("submitted detached", "ended with status 3", "ended by signal 9", "map: expected"), strict=True
+    ):
+        assert f"after it had submitted {job_id}" in warnings
+        assert reason in warnings
+    assert "submitted 2 jobs" in ran[3][1]
+    jobs = {job["id"] for job in (await http("GET", "/jobs")).json["jobs"]}
+    assert len(jobs) == 5
+    assert {job_id for job_id, _ in ran} <= jobs
 
-            refused = await http("POST", f"/jars/{jar}/run", {"entryClass": "tinyjob:collects"}, status=400)
-            assert "was not submitted" in refused.json["errors"][0]
-            assert len((await http("GET", "/jobs")).json["jobs"]) == 5
-
-    asyncio.run(scenario())
+    refused = await http("POST", f"/jars/{jar}/run", {"entryClass": "tinyjob:collects"}, status=400)
+    assert "was not submitted" in refused.json["errors"][0]
+    assert len((await http("GET", "/jobs")).json["jobs"]) == 5
 
 
 @pytest.mark.process
-def test_programs_that_fail(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        async with running(configuration(tmp_path)) as service:
-            http = Http(service.rest_address)
-            jar = await uploaded(http)
+async def test_programs_that_fail(http: Http) -> None:
+    jar = await uploaded(http)
 
-            async def run(entry: str, **body: object) -> list[str]:
-                answer = await http("POST", f"/jars/{jar}/run", {"entryClass": entry, **body}, status=400)
-                errors = answer.json["errors"]
-                assert isinstance(errors, list)
-                return errors
+    async def run(entry: str, **body: object) -> list[str]:
+        answer = await http("POST", f"/jars/{jar}/run", {"entryClass": entry, **body}, status=400)
+        errors = answer.json["errors"]
+        assert isinstance(errors, list)
+        return errors
 
-            reason, traceback = await run("tinyjob:buggy")
-            assert reason == "ValueError: a bug in the job"
-            assert traceback.startswith("Traceback (most recent call last):")
-            assert "in inner" in traceback
-            assert "millstream/client" not in traceback
-            assert "runpy" not in traceback
-            assert "did not call execute()" in (await run("tinyjob:idle"))[0]
-            assert "no 'absent' in tinyjob" in (await run("tinyjob:absent"))[0]
-            assert "no module 'absent'; there are main" in (await run("absent:main"))[0]
-            assert "is not an entry point" in (await run("rm -rf /"))[0]
-            assert "unknown option 'no.such'" in (await run("tinyjob:main", flinkConfiguration={"no.such": "1"}))[0]
-
-    asyncio.run(scenario())
+    reason, traceback = await run("tinyjob:buggy")
+    assert reason == "ValueError: a bug in the job"
+    assert traceback.startswith("Traceback (most recent call last):")
+    assert "in inner" in traceback
+    assert "millstream/client" not in traceback
+    assert "runpy" not in traceback
+    assert "did not call execute()" in (await run("tinyjob:idle"))[0]
+    assert "no 'absent' in tinyjob" in (await run("tinyjob:absent"))[0]
+    assert "no module 'absent'; there are main" in (await run("absent:main"))[0]
+    assert "is not an entry point" in (await run("rm -rf /"))[0]
+    assert "unknown option 'no.such'" in (await run("tinyjob:main", flinkConfiguration={"no.such": "1"}))[0]
 
 
 @pytest.mark.parametrize(
@@ -307,13 +252,11 @@ def test_programs_that_fail(tmp_path: Path) -> None:
         ("x" * 2_000_000, "larger than"),
     ],
 )
-async def test_wrong_run_requests(tmp_path: Path, body: object, reason: str) -> None:
-    async with running(configuration(tmp_path)) as service:
-        http = Http(service.rest_address)
-        jar = await uploaded(http)
-        answer = await http("POST", f"/jars/{jar}/run", body)
-        assert answer.status == (413 if reason == "larger than" else 400)
-        assert reason in answer.json["errors"][0]
+async def test_wrong_run_requests(http: Http, body: object, reason: str) -> None:
+    jar = await uploaded(http)
+    answer = await http("POST", f"/jars/{jar}/run", body)
+    assert answer.status == (413 if reason == "larger than" else 400)
+    assert reason in answer.json["errors"][0]
 
 
 def _zip(*members: str) -> bytes:
@@ -338,107 +281,73 @@ def _zip(*members: str) -> bytes:
     ],
 )
 async def test_refused_uploads(tmp_path: Path, name: str, content: bytes, status: int, reason: str) -> None:
-    async with running(configuration(tmp_path, **{"web.upload.max-size": "100 kb"})) as service:
-        http = Http(service.rest_address)
+    async with rest(tmp_path, **{"web.upload.max-size": "100 kb"}) as http:
         answer = await http.upload(name, content)
         assert answer.status == status, answer
         assert reason in answer.json["errors"][0]
         assert list((tmp_path / "work" / "uploads").iterdir()) == []
 
 
-async def test_malformed_forms(tmp_path: Path) -> None:
-    async with running(configuration(tmp_path)) as service:
-        http = Http(service.rest_address)
-        form = {"Content-Type": "multipart/form-data; boundary=b"}
-        for body in (b"", b"nonsense", b"--b\r\nnonsense", b"--b\r\n\r\nx\r\n--b--\r\n"):
-            answer = await http("POST", "/jars/upload", body, form)
-            assert answer.status == 400, answer
-        many = b'--b\r\nContent-Disposition: form-data; name="a"\r\n\r\nx\r\n' * 101
-        answer = await http("POST", "/jars/upload", many, form, status=400)
-        assert "more than 100 parts" in answer.json["errors"][0]
-        wrong_field = await http.upload(NAME, wheel({"tinyjob.py": ""}), field="other-field")
-        assert "form field 'jarfile'" in wrong_field.json["errors"][0]
-        cut = b'--b\r\nContent-Disposition: form-data; name="jarfile"; filename="a-1-py3-none-any.whl"\r\n\r\nhalf'
-        assert "one whole file" in (await http("POST", "/jars/upload", cut, form, status=400)).json["errors"][0]
-        assert list((tmp_path / "work" / "uploads").iterdir()) == []
+async def test_malformed_forms(tmp_path: Path, http: Http) -> None:
+    form = {"Content-Type": "multipart/form-data; boundary=b"}
+    for body in (b"", b"nonsense", b"--b\r\nnonsense", b"--b\r\n\r\nx\r\n--b--\r\n"):
+        answer = await http("POST", "/jars/upload", body, form)
+        assert answer.status == 400, answer
+    many = b'--b\r\nContent-Disposition: form-data; name="a"\r\n\r\nx\r\n' * 101
+    answer = await http("POST", "/jars/upload", many, form, status=400)
+    assert "more than 100 parts" in answer.json["errors"][0]
+    wrong_field = await http.upload(NAME, wheel({"tinyjob.py": ""}), field="other-field")
+    assert "form field 'jarfile'" in wrong_field.json["errors"][0]
+    cut = b'--b\r\nContent-Disposition: form-data; name="jarfile"; filename="a-1-py3-none-any.whl"\r\n\r\nhalf'
+    assert "one whole file" in (await http("POST", "/jars/upload", cut, form, status=400)).json["errors"][0]
+    assert list((tmp_path / "work" / "uploads").iterdir()) == []
 
 
 @pytest.mark.process
-async def test_a_wheel_without_an_entry_point_needs_one_named(tmp_path: Path) -> None:
-    async with running(configuration(tmp_path)) as service:
-        http = Http(service.rest_address)
-        jar = await uploaded(http, wheel({"tinyjob.py": PROGRAM}, entry=None))
-        assert "names no entry point" in (await http("POST", f"/jars/{jar}/run", status=400)).json["errors"][0]
-        await http("POST", f"/jars/{jar}/run?entry-class=tinyjob", status=200)
+async def test_a_wheel_without_an_entry_point_needs_one_named(http: Http) -> None:
+    jar = await uploaded(http, wheel({"tinyjob.py": PROGRAM}, entry=None))
+    assert "names no entry point" in (await http("POST", f"/jars/{jar}/run", status=400)).json["errors"][0]
+    await http("POST", f"/jars/{jar}/run?entry-class=tinyjob", status=200)
 
 
 @pytest.mark.process
-async def test_a_failed_install_is_pips_reason(tmp_path: Path) -> None:
-    async with running(configuration(tmp_path)) as service:
-        http = Http(service.rest_address)
-        files = {"tinyjob.py": PROGRAM, "requirements.txt": "no-such-library-at-all==9\n"}
-        jar = await uploaded(http, wheel(files))
-        (error,) = (await http("POST", f"/jars/{jar}/run", status=400)).json["errors"]
-        assert error.startswith(f"cannot install {NAME}: ")
-        assert "no-such-library-at-all==9" in error
+async def test_a_failed_install_is_pips_reason(http: Http) -> None:
+    files = {"tinyjob.py": PROGRAM, "requirements.txt": "no-such-library-at-all==9\n"}
+    jar = await uploaded(http, wheel(files))
+    (error,) = (await http("POST", f"/jars/{jar}/run", status=400)).json["errors"]
+    assert error.startswith(f"cannot install {NAME}: ")
+    assert "no-such-library-at-all==9" in error
 
 
 @pytest.mark.process
 async def test_a_program_that_takes_too_long_is_killed(tmp_path: Path) -> None:
-    async with running(configuration(tmp_path, **{"web.submit.timeout": "1500 ms"})) as service:
-        http = Http(service.rest_address)
+    async with rest(tmp_path, **{"web.submit.timeout": "1500 ms"}) as http:
         jar = await uploaded(http)
         mark = tmp_path / "pid"
         body = {"entryClass": "tinyjob:endless", "programArgsList": [str(mark)]}
         answer = await http("POST", f"/jars/{jar}/run", body, status=400)
         assert "web.submit.timeout" in answer.json["errors"][0]
-        assert await asyncio.to_thread(running_with, str(mark)) == []
-
-
-def running_with(argument: str) -> list[str]:
-    """Processes with this argument: the program's has it from its first moment on."""
-    found = []
-    for process in Path("/proc").glob("[0-9]*"):
-        with contextlib.suppress(OSError):
-            if argument.encode() in (process / "cmdline").read_bytes().split(b"\0"):
-                found.append(process.name)
-    return found
-
-
-async def gone(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return True
-    return False
+        assert await asyncio.to_thread(processes_with, str(mark)) == []
 
 
 @pytest.mark.process
 async def test_stopping_the_dispatcher_ends_running_programs(tmp_path: Path) -> None:
     mark = tmp_path / "pid"
-
-    async def is_running() -> bool:
-        return bool(mark.exists() and mark.read_text())
-
     async with running(configuration(tmp_path)) as service:
         http = Http(service.rest_address)
         jar = await uploaded(http)
         body = {"entryClass": "tinyjob:endless", "programArgsList": [str(mark)]}
         answer = asyncio.ensure_future(http("POST", f"/jars/{jar}/run", body))
-        await eventually(is_running)
+        await eventually(lambda: mark.exists() and mark.read_text())
         await service.stop()
         await asyncio.wait([answer])
         answer.exception()
-    await eventually(lambda: gone(int(mark.read_text())))
+    await eventually(lambda: not is_alive(int(mark.read_text())))
 
 
 @pytest.mark.process
 async def test_a_program_ends_when_its_client_goes_away(tmp_path: Path) -> None:
     mark = tmp_path / "pid"
-
-    async def is_running() -> bool:
-        return bool(mark.exists() and mark.read_text())
-
     async with running(configuration(tmp_path)) as service:
         jar = await uploaded(Http(service.rest_address))
         host, port = service.rest_address.split(":")
@@ -446,9 +355,9 @@ async def test_a_program_ends_when_its_client_goes_away(tmp_path: Path) -> None:
         _, writer = await asyncio.open_connection(host, int(port))
         head = f"POST /jars/{jar}/run HTTP/1.1\r\nHost: {host}\r\nContent-Length: {len(body)}\r\n\r\n"
         writer.write((head + body).encode())
-        await eventually(is_running)
+        await eventually(lambda: mark.exists() and mark.read_text())
         writer.close()
-        await eventually(lambda: gone(int(mark.read_text())))
+        await eventually(lambda: not is_alive(int(mark.read_text())))
 
 
 @pytest.mark.process
@@ -469,14 +378,13 @@ subprocess.run(command, env=variables, pass_fds=(theirs,), start_new_session=Tru
     finally:
         dispatcher.kill()
         dispatcher.wait()
-    wait_until(lambda: not Path("/proc", mark.read_text()).exists(), "its end")
+    wait_until(lambda: not is_alive(int(mark.read_text())), "its end")
 
 
 async def test_the_uploaded_wheels_have_a_limit_together(tmp_path: Path) -> None:
     content = wheel({"tinyjob.py": PROGRAM})
     limit = str(len(content) * 5 // 2)
-    async with running(configuration(tmp_path, **{"web.upload.max-total-size": limit})) as service:
-        http = Http(service.rest_address)
+    async with rest(tmp_path, **{"web.upload.max-total-size": limit}) as http:
         jars = [await uploaded(http, content) for _ in range(2)]
         refused = await http.upload(NAME, content)
         assert refused.status == 413

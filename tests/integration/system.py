@@ -34,6 +34,16 @@ def completed(checkpoints: Path) -> set[str]:
     return {file.parent.name for file in files_in(checkpoints, "_metadata.json")}
 
 
+def highest_counts(folder: Path) -> dict[int, int]:
+    """Of each key, by its file: more than a straight run's if a record counted twice, less if one was lost."""
+    return {int(file.name): max(map(int, file.read_text().split())) for file in folder.iterdir()}
+
+
+def beginnings(folder: Path) -> set[int]:
+    """How often each key was counted from the start: once, unless a restart had no checkpoint to go on from."""
+    return {file.read_text().split().count("1") for file in folder.iterdir()}
+
+
 def given(*options: str) -> list[str]:
     """Options as the command line takes them."""
     return [argument for option in options for argument in ("-D", option)]
@@ -89,6 +99,16 @@ class Cluster:
         done = self.run("-d", "-p", str(parallelism), *flags, str(job), *arguments)
         return done.stdout.split("JobID", 1)[1].split()[0]
 
+    def submit_running(self, job: Path, *flags: str, **more: Any) -> str:
+        """The same; all its tasks have started."""
+        job_id = self.submit(job, *flags, **more)
+        self.wait_for(job_id, "RUNNING")
+        return job_id
+
+    def exceptions(self, job_id: str) -> list[dict[str, Any]]:
+        """What the job failed with, the latest first."""
+        return list(self.get(f"/jobs/{job_id}/exceptions")["exceptionHistory"]["entries"])
+
     def cancel(self, job_id: str) -> None:
         """As a user does; returns when it is so."""
         self.cli("cancel", "-m", self.rest, job_id)
@@ -110,12 +130,8 @@ class Cluster:
         boundary = "millstream-boundary"
         head = f'--{boundary}\r\nContent-Disposition: form-data; name="jarfile"; filename="{wheel.name}"\r\n'
         body = (head + "Content-Type: application/octet-stream\r\n\r\n").encode() + wheel.read_bytes()
-        return self.request(
-            "POST",
-            "/jars/upload",
-            body + f"\r\n--{boundary}--\r\n".encode(),
-            f"multipart/form-data; boundary={boundary}",
-        )
+        form = body + f"\r\n--{boundary}--\r\n".encode()
+        return self.request("POST", "/jars/upload", form, f"multipart/form-data; boundary={boundary}")
 
     def state(self, job_id: str) -> str:
         return str(self.get(f"/jobs/{job_id}")["state"])

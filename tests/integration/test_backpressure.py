@@ -27,8 +27,7 @@ def test_a_slow_sink_holds_the_source_back(cluster: Cluster, tmp_path: Path) -> 
     env.from_sequence(1, 10**12).map(lambda x: (x, "x" * 1000)).key_by(lambda t: t[0]).process(slow).print()
     env.execute("slow sink")
     """
-    job_id = cluster.submit(write_job(tmp_path, "slow", body), parallelism=2)
-    cluster.wait_for(job_id, "RUNNING")
+    job_id = cluster.submit_running(write_job(tmp_path, "slow", body), parallelism=2)
     source = cluster.get(f"/jobs/{job_id}")["vertices"][0]["id"]
 
     def produced() -> int:

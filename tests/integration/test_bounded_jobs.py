@@ -83,31 +83,28 @@ def test_tasks_that_had_finished_do_not_run_again_and_the_counts_are_exact(clust
 
 def test_commits_that_fail_are_tried_again_before_the_job_ends(cluster: Cluster, tmp_path: Path) -> None:
     tried = tmp_path / "tried"
-    job = write_job(
-        tmp_path,
-        "committing",
-        f"""
-        from millstream.datastream.functions import MapFunction
+    body = f"""
+    from millstream.datastream.functions import MapFunction
 
-        class Committing(MapFunction):
-            def map(self, value):
-                return value
+    class Committing(MapFunction):
+        def map(self, value):
+            return value
 
-            def notify_checkpoint_complete(self, checkpoint_id):
-                with open("{tried}", "a") as file:
-                    file.write("x")
-                with open("{tried}") as file:
-                    if len(file.read()) < 3:
-                        raise OSError("the broker is away")
+        def notify_checkpoint_complete(self, checkpoint_id):
+            with open("{tried}", "a") as file:
+                file.write("x")
+            with open("{tried}") as file:
+                if len(file.read()) < 3:
+                    raise OSError("the broker is away")
 
-        env.from_sequence(1, 10).map(Committing()).filter(lambda n: False).print()
-        env.execute("committing")
-        """,
-    )
+    env.from_sequence(1, 10).map(Committing()).filter(lambda n: False).print()
+    env.execute("committing")
+    """
+    job = write_job(tmp_path, "committing", body)
     job_id = cluster.submit(job, "-D", "execution.checkpointing.interval=1h")
     cluster.wait_for(job_id, "FINISHED")
     assert tried.read_text() == "xxx"
-    assert cluster.get(f"/jobs/{job_id}/exceptions")["exceptionHistory"]["entries"] == []
+    assert cluster.exceptions(job_id) == []
 
 
 def test_the_last_checkpoint_does_not_wait_for_the_interval(cluster: Cluster, tmp_path: Path) -> None:

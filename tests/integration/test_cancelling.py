@@ -40,8 +40,7 @@ BODIES = {
 
 @pytest.mark.parametrize("name", BODIES)
 def test_cancelling_a_job_that_is(cluster: Cluster, tmp_path: Path, name: str) -> None:
-    job_id = cluster.submit(write_job(tmp_path, name, BODIES[name]), parallelism=2)
-    cluster.wait_for(job_id, "RUNNING")
+    job_id = cluster.submit_running(write_job(tmp_path, name, BODIES[name]), parallelism=2)
     wait_until(
         lambda: all(v["status"] == "RUNNING" for v in cluster.get(f"/jobs/{job_id}")["vertices"]), "all tasks to run"
     )
@@ -56,14 +55,6 @@ def test_cancelling_a_job_whose_source_is_idle(cluster: Cluster, tmp_path: Path)
         env.socket_text_stream("127.0.0.1", {port}).map(lambda x: x).print()
         env.execute("idle")
         """
-        job_id = cluster.submit(write_job(tmp_path, "idle", body))
-        cluster.wait_for(job_id, "RUNNING")
+        job_id = cluster.submit_running(write_job(tmp_path, "idle", body))
         cluster.cancel(job_id)
-    wait_until(lambda: cluster.free_slots() == 4, "the slots to be free again")
-
-
-def test_cancelling_a_job_that_waits_for_slots(cluster: Cluster, tmp_path: Path) -> None:
-    job_id = cluster.submit(write_job(tmp_path, "wide", BODIES["sleeping"]), parallelism=9)
-    cluster.wait_for(job_id, "CREATED")
-    cluster.cancel(job_id)
     wait_until(lambda: cluster.free_slots() == 4, "the slots to be free again")

@@ -43,27 +43,18 @@ env.from_collection(range(4)).rebalance().map(Forking()).print()
 
 def busy_job(cluster: Cluster, folder: Path, parallelism: int) -> str:
     """One that runs on, without restarts."""
-    job_id = cluster.submit(write_job(folder, "busy", BUSY), parallelism=parallelism)
-    cluster.wait_for(job_id, "RUNNING")
-    return job_id
-
-
-def exceptions(cluster: Cluster, job_id: str) -> list[dict[str, object]]:
-    return list(cluster.get(f"/jobs/{job_id}/exceptions")["exceptionHistory"]["entries"])
+    return cluster.submit_running(write_job(folder, "busy", BUSY), parallelism=parallelism)
 
 
 def test_a_bug_is_shown_as_the_users_own_traceback(cluster: Cluster, tmp_path: Path) -> None:
-    script = write_job(
-        tmp_path,
-        "bug",
-        """
-        def parse(text):
-            return int(text)
+    body = """
+    def parse(text):
+        return int(text)
 
-        env.from_collection(["1", "2", "three", "4"]).map(parse).name("parse").print()
-        env.execute("bug")
-        """,
-    )
+    env.from_collection(["1", "2", "three", "4"]).map(parse).name("parse").print()
+    env.execute("bug")
+    """
+    script = write_job(tmp_path, "bug", body)
     done = cluster.run("-p", "2", str(script), check=False)
     assert done.returncode == 1
     lines = done.stderr.splitlines()
@@ -75,7 +66,7 @@ def test_a_bug_is_shown_as_the_users_own_traceback(cluster: Cluster, tmp_path: P
     assert "on the record 'three'" in done.stderr
     assert "millstream/" not in done.stderr
     job_id = done.stdout.split("JobID", 1)[1].split()[0]
-    entry = exceptions(cluster, job_id)[0]
+    entry = cluster.exceptions(job_id)[0]
     assert "ValueError" in str(entry["exceptionName"])
     assert "three" in str(entry["record"])
     assert "in parse" in str(entry["stacktrace"])
@@ -84,13 +75,12 @@ def test_a_bug_is_shown_as_the_users_own_traceback(cluster: Cluster, tmp_path: P
 
 def test_a_killed_slot_worker_fails_the_job_with_who_and_how(cluster: Cluster, tmp_path: Path) -> None:
     """Also while a child that a function forked lives on with a copy of everything that the worker had open."""
-    job_id = cluster.submit(write_job(tmp_path, "forking", FORKING + BUSY), parallelism=4)
-    cluster.wait_for(job_id, "RUNNING")
+    job_id = cluster.submit_running(write_job(tmp_path, "forking", FORKING + BUSY), parallelism=4)
     wait_until(lambda: len(cluster.workers()) == 8 and cluster.records(job_id) > 0, "children, and records to flow")
     daemons = cluster.service_pids("taskmanager")
     cluster.kill(next(pid for pid in cluster.workers() if parent_of(pid) in daemons))
     cluster.wait_for(job_id, "FAILED")
-    root = exceptions(cluster, job_id)[0]
+    root = cluster.exceptions(job_id)[0]
     assert "SIGKILL, not by Millstream; the system running out of memory is a likely cause" in str(root["stacktrace"])
     wait_until(lambda: cluster.free_slots() == 4 and not cluster.workers(), "slots and workers to be gone")
 
@@ -116,7 +106,7 @@ def test_a_frozen_task_manager_is_given_up_after_the_heartbeat_timeout(own_clust
     victim = own_cluster.service_pids("taskmanager")[0]
     with frozen(victim):
         own_cluster.wait_for(job_id, "FAILED")
-        assert "heartbeat" in str(exceptions(own_cluster, job_id))
+        assert "heartbeat" in str(own_cluster.exceptions(job_id))
     wait_until(lambda: own_cluster.free_slots() == 4, "the thawed task manager to be back with free slots")
 
 
@@ -125,18 +115,9 @@ def test_a_frozen_slot_worker_is_noticed_by_its_peers(own_cluster: Cluster, tmp_
     wait_until(lambda: own_cluster.records(job_id) > 0, "records to flow")
     with frozen(own_cluster.workers()[0]):
         own_cluster.wait_for(job_id, "FAILED")
-        assert "lost the" in str(exceptions(own_cluster, job_id)[0]["stacktrace"])
+        assert "lost the" in own_cluster.exceptions(job_id)[0]["stacktrace"]
         wait_until(lambda: not own_cluster.workers(), "the frozen worker to be killed")
         wait_until(lambda: own_cluster.free_slots() == 4, "its slot to be free")
-
-
-def test_too_few_slots_says_how_many_it_has_and_needs(cluster: Cluster, tmp_path: Path) -> None:
-    job_id = cluster.submit(write_job(tmp_path, "wide", BUSY), "-D", "slot.request.timeout=2s", parallelism=6)
-    cluster.wait_for(job_id, "FAILED")
-    told = str(exceptions(cluster, job_id)[0]["stacktrace"])
-    assert "needs 6 slots" in told
-    assert "slot.request.timeout" in told
-    wait_until(lambda: cluster.free_slots() == 4, "the slots to be free again")
 
 
 def test_a_resource_manager_that_comes_back_is_found_again(own_cluster: Cluster, tmp_path: Path) -> None:
@@ -152,7 +133,7 @@ def test_a_job_manager_that_comes_back_starts_afresh(own_cluster: Cluster, tmp_p
     job_id = busy_job(own_cluster, tmp_path, 2)
     own_cluster.restart("jobmanager")
     own_cluster.wait_for(job_id, "FAILED")
-    assert "job manager" in str(exceptions(own_cluster, job_id))
+    assert "job manager" in str(own_cluster.exceptions(job_id))
     wait_until(lambda: own_cluster.free_slots() == 4, "the slots of the lost job to be free")
     busy_job(own_cluster, tmp_path, 2)
 
@@ -160,8 +141,7 @@ def test_a_job_manager_that_comes_back_starts_afresh(own_cluster: Cluster, tmp_p
 def test_a_dispatcher_that_comes_back_learns_of_the_running_jobs(own_cluster: Cluster, tmp_path: Path) -> None:
     """The job restarts if that takes long: its job manager does not go on alone for ever."""
     restarts = ("-D", "restart-strategy.type=fixed-delay")
-    job_id = own_cluster.submit(write_job(tmp_path, "busy", BUSY), *restarts, parallelism=2)
-    own_cluster.wait_for(job_id, "RUNNING")
+    job_id = own_cluster.submit_running(write_job(tmp_path, "busy", BUSY), *restarts, parallelism=2)
     own_cluster.restart("dispatcher")
 
     def running() -> bool:
@@ -182,4 +162,4 @@ def test_a_user_function_that_exits_the_process(cluster: Cluster, tmp_path: Path
     """
     job_id = cluster.submit(write_job(tmp_path, "exits", body))
     cluster.wait_for(job_id, "FAILED")
-    assert "status 7" in str(exceptions(cluster, job_id)[0]["stacktrace"])
+    assert "status 7" in cluster.exceptions(job_id)[0]["stacktrace"]

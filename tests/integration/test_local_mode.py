@@ -14,25 +14,29 @@ from system import DEADLINE, wait_until, write_job
 pytestmark = pytest.mark.process
 
 
+def ran(script: Path, status: int = 0) -> subprocess.CompletedProcess[str]:
+    """The program with its own folder as the working directory, at its end."""
+    command = [sys.executable, script]
+    done = subprocess.run(command, cwd=script.parent, capture_output=True, text=True, timeout=DEADLINE, check=False)
+    assert done.returncode == status, done.stderr
+    return done
+
+
 def test_it_runs_and_leaves_nothing(tmp_path: Path) -> None:
     (tmp_path / "beside.py").write_text("def double(x):\n    return x * 2\n")
-    script = write_job(
-        tmp_path,
-        "hello",
-        """
-        import logging
+    body = """
+    import logging
 
-        from beside import double
+    from beside import double
 
-        logging.basicConfig(level=logging.DEBUG, handlers=[logging.FileHandler("program.log")])
-        env.set_parallelism(2)
-        env.from_sequence(1, 5).map(double).print("out")
-        result = env.execute("hello")
-        print(result.get_job_id())
-        """,
-    )
-    command = [sys.executable, script]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=DEADLINE, check=True)
+    logging.basicConfig(level=logging.DEBUG, handlers=[logging.FileHandler("program.log")])
+    env.set_parallelism(2)
+    env.from_sequence(1, 5).map(double).print("out")
+    result = env.execute("hello")
+    print(result.get_job_id())
+    """
+    script = write_job(tmp_path, "hello", body)
+    done = ran(script)
     assert (tmp_path / "program.log").read_text() == "", "the services' messages are not the program's"
     lines = [line.split("> ")[1] for line in done.stdout.splitlines() if line.startswith("out:")]
     assert sorted(map(int, lines)) == [2, 4, 6, 8, 10]
@@ -87,8 +91,8 @@ def test_functions_and_the_program_may_fork(tmp_path: Path, in_process: bool) ->
         print("all of it")
     """
     script = write_job(tmp_path, "forking", body)
-    done = subprocess.run([sys.executable, script], capture_output=True, text=True, timeout=DEADLINE, check=False)
-    assert (done.returncode, done.stdout) == (0, "all of it\n"), done.stderr
+    done = ran(script)
+    assert done.stdout == "all of it\n"
     assert done.stderr.count("ZeroDivisionError") == 6
     wait_until(lambda: not processes_with(str(tmp_path)), "the workers and their children to be gone")
 
@@ -104,11 +108,9 @@ def test_ctrl_c_cancels_cleanly(tmp_path: Path, options: str) -> None:
     env.from_sequence(1, 10**12).map(lambda x: print("working", flush=True) or time.sleep(0.05)).print()
     env.execute("endless")
     """
-    script = write_job(tmp_path, "endless", body)
-    command = [sys.executable, script]
+    command = [sys.executable, write_job(tmp_path, "endless", body)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as running:
         try:
-            assert running.stdout is not None
             assert running.stdout.readline().startswith("working")  # subtasks print at the same time
             running.send_signal(signal.SIGINT)
             _, error = running.communicate(timeout=DEADLINE)
@@ -128,7 +130,6 @@ def test_a_killed_program_takes_its_workers_with_it(tmp_path: Path) -> None:
     """
     script = write_job(tmp_path, "killed", body)
     running = subprocess.Popen([sys.executable, script], stdout=subprocess.PIPE, text=True)
-    assert running.stdout is not None
     running.stdout.readline()
     running.kill()
     running.communicate(timeout=DEADLINE)
@@ -136,19 +137,15 @@ def test_a_killed_program_takes_its_workers_with_it(tmp_path: Path) -> None:
 
 
 def test_a_failing_job_shows_the_users_traceback_first(tmp_path: Path) -> None:
-    script = write_job(
-        tmp_path,
-        "bug",
-        """
-        def halve(x):
-            return 10 // x
+    body = """
+    def halve(x):
+        return 10 // x
 
-        env.from_collection([5, 2, 0]).map(halve).print()
-        env.execute("bug")
-        """,
-    )
-    done = subprocess.run([sys.executable, script], capture_output=True, text=True, timeout=DEADLINE, check=False)
-    assert done.returncode == 1
+    env.from_collection([5, 2, 0]).map(halve).print()
+    env.execute("bug")
+    """
+    script = write_job(tmp_path, "bug", body)
+    done = ran(script, status=1)
     lines = done.stderr.splitlines()
     assert lines[0] == "Traceback (most recent call last):"
     assert lines[1].endswith("in halve")
@@ -158,28 +155,25 @@ def test_a_failing_job_shows_the_users_traceback_first(tmp_path: Path) -> None:
 
 
 def test_counters_and_accumulators_reach_the_result(tmp_path: Path) -> None:
-    script = write_job(
-        tmp_path,
-        "counting",
-        """
-        from millstream.datastream import IntCounter, MapFunction
+    body = """
+    from millstream.datastream import IntCounter, MapFunction
 
-        class Counting(MapFunction):
-            def open(self, runtime_context):
-                self.evens = IntCounter()
-                runtime_context.add_accumulator("evens", self.evens)
-                self.seen = runtime_context.get_metrics_group().counter("seen")
+    class Counting(MapFunction):
+        def open(self, runtime_context):
+            self.evens = IntCounter()
+            runtime_context.add_accumulator("evens", self.evens)
+            self.seen = runtime_context.get_metrics_group().counter("seen")
 
-            def map(self, value):
-                self.seen.inc()
-                self.evens.add(value % 2 == 0)
-                return value
+        def map(self, value):
+            self.seen.inc()
+            self.evens.add(value % 2 == 0)
+            return value
 
-        env.set_parallelism(2)
-        env.from_sequence(1, 1001).map(Counting()).name("counting").filter(lambda x: False).print()
-        result = env.execute()
-        print(result.get_accumulator_result("evens"), result.get_accumulator_result("counting.seen"))
-        """,
-    )
-    done = subprocess.run([sys.executable, script], capture_output=True, text=True, timeout=DEADLINE, check=True)
+    env.set_parallelism(2)
+    env.from_sequence(1, 1001).map(Counting()).name("counting").filter(lambda x: False).print()
+    result = env.execute()
+    print(result.get_accumulator_result("evens"), result.get_accumulator_result("counting.seen"))
+    """
+    script = write_job(tmp_path, "counting", body)
+    done = ran(script)
     assert done.stdout.split() == ["500", "1001"]

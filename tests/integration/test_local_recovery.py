@@ -8,7 +8,17 @@ from pathlib import Path
 
 import pytest
 from processes import frozen
-from system import Cluster, files_in, given, recovering, running_cluster, wait_until, write_job
+from system import (
+    Cluster,
+    beginnings,
+    files_in,
+    given,
+    highest_counts,
+    recovering,
+    running_cluster,
+    wait_until,
+    write_job,
+)
 
 pytestmark = pytest.mark.process
 
@@ -95,16 +105,14 @@ def test_a_lost_storage_is_no_loss_when_there_are_local_copies(
         "execution.batch.max-rows=16",  # or one that was begun at full speed would take its time
         f"execution.state-recovery.from-local={str(from_local).lower()}",
     )
-    job_id = cluster.submit(job, *given(*options), parallelism=2)
-    cluster.wait_for(job_id, "RUNNING")
+    job_id = cluster.submit_running(job, *given(*options), parallelism=2)
     lose_the_files_and_a_worker(cluster, checkpoints)
     if from_local:
         cluster.wait_for_restart(job_id)
         go.touch()
         cluster.wait_for(job_id, "FINISHED")
-        counted = {int(file.name): max(map(int, file.read_text().split())) for file in results.iterdir()}
-        assert counted == dict.fromkeys(range(KEYS), RECORDS // KEYS)
-        assert min(file.read_text().split().count("1") for file in results.iterdir()) == 1  # not from the beginning
+        assert highest_counts(results) == dict.fromkeys(range(KEYS), RECORDS // KEYS)
+        assert min(beginnings(results)) == 1
     else:
         cluster.wait_for(job_id, "FAILED")
         assert "does not exist" in str(cluster.get(f"/jobs/{job_id}/exceptions"))

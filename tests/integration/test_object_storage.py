@@ -45,8 +45,7 @@ def test_a_job_lives_on_object_storage(cluster: Cluster, tmp_path: Path, s3_root
     wanted = (f"execution.checkpointing.savepoint-dir={savepoints}", "execution.checkpointing.incremental=true")
     options = given(*recovering(checkpoints), *wanted)
     out = tmp_path / "out"
-    job_id = cluster.submit(script, *options, parallelism=2, arguments=(str(out), RATE))
-    cluster.wait_for(job_id, "RUNNING")
+    job_id = cluster.submit_running(script, *options, parallelism=2, arguments=(str(out), RATE))
 
     def complete() -> list[str]:
         return [name for name in names(checkpoints) if name.endswith("_metadata.json")]
@@ -78,8 +77,7 @@ def test_a_savepoint_goes_where_only_its_target_says_how(cluster: Cluster, tmp_p
     savepoints = s3_root.format(path="elsewhere")
     script = write_job(tmp_path, "counts", BODY.format(records=RECORDS, keys=KEYS))
     out = tmp_path / "out"
-    job_id = cluster.submit(script, parallelism=2, arguments=(str(out), RATE))
-    cluster.wait_for(job_id, "RUNNING")
+    job_id = cluster.submit_running(script, parallelism=2, arguments=(str(out), RATE))
     told = cluster.cli("stop", "-m", cluster.rest, "-p", savepoints, job_id).stdout
     (metadata,) = (name for name in names(savepoints) if name.endswith("_metadata.json"))
     folder = metadata.removesuffix("/_metadata.json")

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from processes import frozen, parent_of
-from system import Cluster, completed, given, recovering, wait_until, write_job
+from system import Cluster, beginnings, completed, given, highest_counts, recovering, wait_until, write_job
 
 pytestmark = pytest.mark.process
 
@@ -47,16 +47,6 @@ env.execute("large")
 """
 
 
-def counts(folder: Path) -> dict[int, int]:
-    """The highest count of each key: more than the straight run's if a record counted twice, less if one was lost."""
-    return {int(file.name): max(map(int, file.read_text().split())) for file in folder.iterdir()}
-
-
-def beginnings(folder: Path) -> set[int]:
-    """How often each key was counted from the start: once, unless a restart had no checkpoint to go on from."""
-    return {file.read_text().split().count("1") for file in folder.iterdir()}
-
-
 def expected() -> dict[int, int]:
     return {key: len(range(key or KEYS, RECORDS + 1, KEYS)) for key in range(KEYS)}
 
@@ -79,7 +69,7 @@ def ends_exactly(cluster: Cluster, job_id: str, results: Path) -> None:
     """Lets the job go: it counts every record once, and has not begun anew."""
     (results.parent / "go").touch()
     cluster.wait_for(job_id, "FINISHED")
-    assert counts(results) == expected()
+    assert highest_counts(results) == expected()
     assert beginnings(results) == {1}
 
 
@@ -131,8 +121,7 @@ def test_a_damaged_checkpoint_ends_the_job_with_its_name(cluster: Cluster, tmp_p
     """Restarts would find it damaged each time, and an older one would repeat what was committed since."""
     job = write_job(tmp_path, "large", LARGE)
     options = ("execution.checkpointing.interval=1h", f"execution.checkpointing.dir={tmp_path / 'checkpoints'}")
-    job_id = cluster.submit(job, *given(*options))
-    cluster.wait_for(job_id, "RUNNING")
+    job_id = cluster.submit_running(job, *given(*options))
     wait_until(lambda: cluster.records(job_id) > 0, "state")
     cluster.cli("checkpoint", "-m", cluster.rest, job_id)
     (file,) = (tmp_path / "checkpoints").rglob("*.arrow")
@@ -140,7 +129,7 @@ def test_a_damaged_checkpoint_ends_the_job_with_its_name(cluster: Cluster, tmp_p
     (worker,) = cluster.workers()
     cluster.kill(worker)
     cluster.wait_for(job_id, "FAILED")
-    history = cluster.get(f"/jobs/{job_id}/exceptions")["exceptionHistory"]["entries"]
+    history = cluster.exceptions(job_id)
     failures = [entry["stacktrace"] for entry in history]
     assert len(failures) == 2, "one restart, which found the damage"
     assert f"{file.as_uri()}: is damaged" in failures[0]
@@ -161,33 +150,30 @@ def test_a_function_that_fails_now_and_then_is_no_end(cluster: Cluster, tmp_path
     options = ("execution.checkpointing.interval=200ms", f"execution.checkpointing.dir={tmp_path / 'chk'}")
     job_id = cluster.submit(job, *given(*options), parallelism=2)
     cluster.wait_for(job_id, "FINISHED")
-    assert counts(results) == expected()
-    (entry,) = cluster.get(f"/jobs/{job_id}/exceptions")["exceptionHistory"]["entries"]
+    assert highest_counts(results) == expected()
+    (entry,) = cluster.exceptions(job_id)
     assert "the service is away" in entry["stacktrace"]
 
 
 def test_only_the_failed_pipeline_restarts_and_its_splits_are_read_again(cluster: Cluster, tmp_path: Path) -> None:
     results, checkpoints = tmp_path / "results", tmp_path / "checkpoints"
     results.mkdir()
-    job = write_job(
-        tmp_path,
-        "pipelines",
-        f"""
-        import os
-        import time
-        from pathlib import Path
+    body = f"""
+    import os
+    import time
+    from pathlib import Path
 
-        def note(number):
-            if not Path("{tmp_path / "go"}").exists():
-                time.sleep(0.02)
-            with open(Path("{results}") / str(os.getpid()), "a") as file:
-                file.write(f"{{number}}\\n")
-            return number
+    def note(number):
+        if not Path("{tmp_path / "go"}").exists():
+            time.sleep(0.02)
+        with open(Path("{results}") / str(os.getpid()), "a") as file:
+            file.write(f"{{number}}\\n")
+        return number
 
-        env.from_sequence(1, {RECORDS}).map(note).filter(lambda t: False).print()
-        env.execute("pipelines")
-        """,
-    )
+    env.from_sequence(1, {RECORDS}).map(note).filter(lambda t: False).print()
+    env.execute("pipelines")
+    """
+    job = write_job(tmp_path, "pipelines", body)
     options = ("execution.checkpointing.interval=200ms", f"execution.checkpointing.dir={checkpoints}")
     job_id = cluster.submit(job, *given(*options), parallelism=2)
     cluster.wait_for_checkpoint(job_id)
@@ -215,7 +201,7 @@ def test_a_job_stops_before_it_may_be_reported_as_failed_and_keeps_its_checkpoin
     with frozen(*cluster.service_pids("jobmanager")):
         wait_until(lambda: not cluster.workers(), "the task managers to stop the job of a job manager that is away")
         cluster.wait_for(job_id, "FAILED")
-    told = cluster.get(f"/jobs/{job_id}/exceptions")["exceptionHistory"]["entries"][0]["stacktrace"]
+    told = cluster.exceptions(job_id)[0]["stacktrace"]
     kept = Path(told.partition("heard of is file://")[2].partition(":")[0])
     assert (kept / "_metadata.json").exists(), told
     wait_until(lambda: cluster.get("/overview")["slots-available"] == 4, "the thawed job manager to have let go")

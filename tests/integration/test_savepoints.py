@@ -155,7 +155,7 @@ def expected() -> dict[int, int]:
 
 def failure_of(cluster: Cluster, job_id: str) -> str:
     cluster.wait_for(job_id, "FAILED")
-    return str(cluster.get(f"/jobs/{job_id}/exceptions")["exceptionHistory"]["entries"][0]["stacktrace"])
+    return str(cluster.exceptions(job_id)[0]["stacktrace"])
 
 
 def local(location: str) -> Path:
@@ -170,8 +170,7 @@ def savepoint(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Pat
     """
     folder = tmp_path_factory.mktemp("savepoint")
     few = options({"pipeline.max-parallelism": 16})
-    job_id = cluster.submit(make_job(folder, folder / "first", DAWDLING), *few, parallelism=2)
-    cluster.wait_for(job_id, "RUNNING")
+    job_id = cluster.submit_running(make_job(folder, folder / "first", DAWDLING), *few, parallelism=2)
     wait_for_state(folder / "first")
     result = snapshot(cluster, job_id, target_directory=str(folder))
     assert not result.error
@@ -292,7 +291,7 @@ def test_a_type_that_does_not_fit_fails_the_job_once_with_both_schemas(
     failure = failure_of(cluster, job_id)
     assert "state 'count': cannot be restored" in failure
     assert "stored Long, declared String" in failure
-    assert len(cluster.get(f"/jobs/{job_id}/exceptions")["exceptionHistory"]["entries"]) == 1
+    assert len(cluster.exceptions(job_id)) == 1
     assert not list((tmp_path / "typed").glob("key-*"))
     assert sorted(p.relative_to(copy) for p in copy.rglob("*")) == sorted(
         p.relative_to(savepoint) for p in savepoint.rglob("*")
@@ -342,8 +341,7 @@ def evolving_job(folder: Path, results: Path, pause: float, fields: str, new: st
 def test_added_fields_get_their_default_and_removed_ones_go(cluster: Cluster, tmp_path: Path) -> None:
     first = tmp_path / "first"
     job = evolving_job(tmp_path, first, DAWDLING, "count: int; note: str", "Account(0, 'x')")
-    job_id = cluster.submit(job, parallelism=2)
-    cluster.wait_for(job_id, "RUNNING")
+    job_id = cluster.submit_running(job, parallelism=2)
     wait_until(lambda: len(last_lines(first, "key")) == KEYS, "state to be there")
     result = snapshot(cluster, job_id, target_directory=str(tmp_path), format="NATIVE")
     assert not result.error
@@ -371,8 +369,7 @@ def test_a_retained_checkpoint_is_taken_over_and_goes_when_it_is_no_longer_neede
         "execution.checkpointing.incremental": "true",
         "execution.checkpointing.externalized-checkpoint-retention": "RETAIN_ON_CANCELLATION",
     }
-    old = cluster.submit(make_job(tmp_path, first, DAWDLING), *options(settings), parallelism=2)
-    cluster.wait_for(old, "RUNNING")
+    old = cluster.submit_running(make_job(tmp_path, first, DAWDLING), *options(settings), parallelism=2)
     wait_for_state(first)
     result = snapshot(cluster, old, kind=SnapshotKind.CHECKPOINT)
     assert not result.error
@@ -392,8 +389,7 @@ def test_a_retained_checkpoint_is_taken_over_and_goes_when_it_is_no_longer_neede
     assert shared
     wait_until(lambda: set(files_in(checkpoints / old / "shared")) == shared, "files that nobody refers to, to be gone")
     claimed = starting_from(str(retained), **{"execution.state-recovery.claim-mode": "CLAIM"})
-    new = cluster.submit(make_job(tmp_path, second, DAWDLING), *options(settings), *claimed, parallelism=1)
-    cluster.wait_for(new, "RUNNING")
+    new = cluster.submit_running(make_job(tmp_path, second, DAWDLING), *options(settings), *claimed, parallelism=1)
     wait_until(lambda: not retained.exists(), "the checkpoint that was taken over to be gone")
     cluster.lose_a_worker(new)
     (second / "go").touch()
@@ -426,17 +422,3 @@ def test_a_failure_before_the_first_checkpoint_starts_from_the_savepoint_again(
     restored = checkpoints["overview"]["latest"]["restored"]
     assert restored["is_savepoint"]
     assert local(restored["external_path"]) == savepoint
-
-
-def test_what_cannot_be_taken_is_answered_with_the_reason(cluster: Cluster, tmp_path: Path) -> None:
-    results = tmp_path / "first"
-    job_id = cluster.submit(make_job(tmp_path, results, DAWDLING), parallelism=1)
-    cluster.wait_for(job_id, "RUNNING")
-    wait_for_state(results)
-    assert "execution.checkpointing.savepoint-dir" in snapshot(cluster, job_id).error
-    assert "'PLAIN' is no format" in snapshot(cluster, job_id, target_directory="/x", format="PLAIN").error
-    (tmp_path / "file").touch()
-    assert str(tmp_path / "file") in snapshot(cluster, job_id, target_directory=str(tmp_path / "file")).error
-    assert cluster.state(job_id) == "RUNNING"
-    cluster.cancel(job_id)
-    assert "CANCELED" in snapshot(cluster, job_id, target_directory=str(tmp_path)).error

@@ -31,8 +31,7 @@ Without debloating, 14,000 were on their way behind `key_by`: a checkpoint took 
 def test_checkpoints_and_stopping_do_not_wait_for_full_buffers(cluster: Cluster, tmp_path: Path, exchange: str) -> None:
     options = ("execution.checkpointing.interval=200ms", f"execution.checkpointing.dir={tmp_path / 'checkpoints'}")
     job = write_job(tmp_path, "slow", JOB.format(seconds=SECONDS, exchange=exchange))
-    job_id = cluster.submit(job, *given(*options), parallelism=2)
-    cluster.wait_for(job_id, "RUNNING")
+    job_id = cluster.submit_running(job, *given(*options), parallelism=2)
 
     def completed() -> int:
         return int(cluster.get(f"/jobs/{job_id}/checkpoints")["counts"]["completed"])

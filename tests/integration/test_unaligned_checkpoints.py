@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from system import Cluster, files_in, given, recovering, wait_until, write_job
+from system import Cluster, beginnings, files_in, given, highest_counts, recovering, wait_until, write_job
 
 pytestmark = [pytest.mark.process, pytest.mark.alone]
 
@@ -56,13 +56,6 @@ class Run:
     def completed(self) -> list[Path]:
         return files_in(self.checkpoints, "_metadata.json")
 
-    def counts(self) -> dict[int, int]:
-        return {int(file.name): max(map(int, file.read_text().split())) for file in self.results.iterdir()}
-
-    def beginnings(self) -> set[int]:
-        """How often each key was counted from the start: once, unless a restart had no checkpoint to go on from."""
-        return {file.read_text().split().count("1") for file in self.results.iterdir()}
-
 
 def records_on_their_way(metadata: Path) -> int:
     """How many buffers the checkpoint holds."""
@@ -87,5 +80,5 @@ def test_a_backpressured_job_is_checkpointed_quickly_and_goes_on_exactly(
     cluster.lose_a_worker(quick.job_id)
     quick.slow.unlink()
     cluster.wait_for(quick.job_id, "FINISHED")
-    assert quick.counts() == {key: len(range(key or KEYS, RECORDS + 1, KEYS)) for key in range(KEYS)}
-    assert quick.beginnings() == {1}
+    assert highest_counts(quick.results) == {key: len(range(key or KEYS, RECORDS + 1, KEYS)) for key in range(KEYS)}
+    assert beginnings(quick.results) == {1}

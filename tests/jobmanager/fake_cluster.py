@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator, Callable
 from typing import Any, Generic, TypeVar
 
 import grpc
 from job_graphs import pipeline
+from links import Link, next_of
 from ports import free_port
-from waiting import DEADLINE
 
 from millstream.core.jobs.details import JobDetails
 from millstream.core.jobs.failures import TaskFailure
@@ -22,7 +22,7 @@ from millstream.core.messages import resource_manager as rm
 from millstream.core.messages import task_manager as tm
 from millstream.core.messages.deployment import DeployTasks
 from millstream.core.services.rpc import serve, service_handler
-from millstream.core.services.session import Dialer, Session, serve_session
+from millstream.core.services.session import Session, serve_session
 from millstream.core.settings.configuration import Configuration
 from millstream.core.wire.contract import ServiceContract, SessionContract
 from millstream.core.wire.contracts import (
@@ -40,12 +40,6 @@ Task = tuple[AllocationId, AttemptId]
 M = TypeVar("M")
 S = TypeVar("S")
 R = TypeVar("R")
-
-
-async def _next(received: asyncio.Queue[Any], kind: type[M]) -> M:
-    while not isinstance(message := await received.get(), kind):
-        pass
-    return message
 
 
 class FakeServer(Generic[S, R]):
@@ -82,37 +76,19 @@ class FakeServer(Generic[S, R]):
 
     async def next(self, kind: type[M]) -> M:
         """The next message of this kind; others in between are dropped."""
-        return await _next(self.received, kind)
+        return await next_of(self.received, kind)
 
     def send(self, message: S) -> None:
         assert self._session is not None, "nobody is connected"
         self._session.send(message)
 
 
-class FakeTaskManager:
+class FakeTaskManager(Link[tm.TaskManagerMessage, tm.JobManagerCommand]):
     """Dials the job manager and does what the test says."""
 
     def __init__(self, address: str, ident: str) -> None:
-        self.received: asyncio.Queue[tm.JobManagerCommand] = asyncio.Queue()
-        self.session: asyncio.Future[Session[tm.TaskManagerMessage, tm.JobManagerCommand]]
-        self.session = asyncio.get_running_loop().create_future()
-        self._ident = TaskManagerId(ident)
-        dialer = Dialer(address, TASK_MANAGER_AT_JOB_MANAGER, PLAIN)
-        self.ended = asyncio.get_running_loop().create_task(dialer.dial_once("job manager", self._started))
-
-    def _started(
-        self, session: Session[tm.TaskManagerMessage, tm.JobManagerCommand]
-    ) -> Callable[[tm.JobManagerCommand], None]:
-        session.send(tm.RegisterAtJobManager(self._ident, "127.0.0.1", "127.0.0.1:1"))
-        self.session.set_result(session)
-        return self.received.put_nowait
-
-    async def send(self, message: tm.TaskManagerMessage) -> None:
-        (await self.session).send(message)
-
-    async def next(self, kind: type[M]) -> M:
-        """The next command of this kind; others in between are dropped."""
-        return await _next(self.received, kind)
+        registration = tm.RegisterAtJobManager(TaskManagerId(ident), "127.0.0.1", "127.0.0.1:1")
+        super().__init__(address, TASK_MANAGER_AT_JOB_MANAGER, PLAIN, registration)
 
     async def offer(self, allocation_id: str, job_id: str = "job") -> bool:
         await self.send(tm.SlotOffer(AllocationId(allocation_id), 0, JobId(job_id)))
@@ -129,10 +105,13 @@ class FakeTaskManager:
     ) -> None:
         await self.send(tm.TaskUpdate(allocation_id, attempt_id, state, TaskFailure(exception=exception)))
 
-    async def close(self) -> None:
-        if self.session.done():
-            self.session.result().close("the test is over")
-        await asyncio.gather(self.ended, return_exceptions=True)
+    async def update_all(self, tasks: list[Task], state: ExecutionState) -> None:
+        for allocation_id, attempt_id in tasks:
+            await self.update(allocation_id, attempt_id, state)
+
+    async def freed(self) -> set[str]:
+        """Both slots that it is to free next."""
+        return {(await self.next(tm.FreeSlot)).allocation_id for _ in range(2)}
 
 
 class Cluster:
@@ -182,34 +161,31 @@ class Cluster:
             pass
         return details
 
-    async def running_job(self, graph: JobGraph | None = None) -> tuple[FakeTaskManager, list[Task]]:
-        """A job of two slots on one task manager; answers it with (allocation, attempt) of each task."""
+    async def deployed_job(
+        self, graph: JobGraph | None = None, ident: str = "127.0.0.1:1-a"
+    ) -> tuple[FakeTaskManager, list[DeployTasks]]:
+        """A job of two slots on one task manager, which is told of its tasks."""
         await self.submit(graph or pipeline(2))
-        task_manager = self.task_manager()
-        assert await task_manager.offer("a0")
-        assert await task_manager.offer("a1")
+        task_manager = self.task_manager(ident)
+        for allocation in ("a0", "a1"):
+            assert await task_manager.offer(allocation)
         for allocation in ("a0", "a1"):
             await task_manager.run_worker(allocation)
-        deployed = [await task_manager.next(DeployTasks) for _ in range(2)]
+        return task_manager, [await task_manager.next(DeployTasks) for _ in range(2)]
+
+    async def running_job(self, graph: JobGraph | None = None) -> tuple[FakeTaskManager, list[Task]]:
+        """The same with its tasks running; answers with (allocation, attempt) of each."""
+        task_manager, deployed = await self.deployed_job(graph)
         tasks = [(d.allocation_id, d.tasks[0].attempt_id) for d in deployed]
-        for allocation, attempt in tasks:
-            await task_manager.update(allocation, attempt, ExecutionState.RUNNING)
+        await task_manager.update_all(tasks, ExecutionState.RUNNING)
         return task_manager, tasks
 
 
 @contextlib.asynccontextmanager
-async def _started(**options: Any) -> AsyncIterator[Cluster]:
+async def running_cluster(**options: Any) -> AsyncIterator[Cluster]:
     cluster = Cluster()
     await cluster.start(**options)
     try:
         yield cluster
     finally:
         await cluster.stop()
-
-
-def run(scenario: Callable[[Cluster], Coroutine[Any, Any, None]], **options: Any) -> None:
-    async def within_the_deadline() -> None:
-        async with asyncio.timeout(DEADLINE), _started(**options) as cluster:
-            await scenario(cluster)
-
-    asyncio.run(within_the_deadline())

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from random import Random
-from typing import Any, assert_never
+from typing import Any, TypeVar, assert_never
 
 from millstream.core.clock import Instant
 from millstream.core.jobs.failure_kinds import FailureKind, WorkerEnd
@@ -21,6 +21,8 @@ from millstream.jobmanager.failover.settings import NoRestart, RestartSettings
 from millstream.jobmanager.failover.topology import Subtask
 from millstream.jobmanager.job_master import JobMaster
 
+E = TypeVar("E")
+
 
 def legal(table: Mapping[Any, frozenset[Any]], start: Any, end: Any) -> bool:
     """Whether legal steps lead from one state to the other."""
@@ -30,6 +32,10 @@ def legal(table: Mapping[Any, frozenset[Any]], start: Any, end: Any) -> bool:
         seen |= following
         pending.extend(following)
     return end in seen
+
+
+def of_type(effects: list[ev.Effect], kind: type[E]) -> list[E]:
+    return [e for e in effects if isinstance(e, kind)]
 
 
 class JobDriver:
@@ -89,6 +95,10 @@ class JobDriver:
         self.addresses.add(AllocationId(allocation))
         return self.tell(ev.WorkerReadied(AllocationId(allocation), f"address of {allocation}"))
 
+    def ready_all(self) -> None:
+        for allocation in list(self.held):
+            self.ready(allocation)
+
     def update(
         self, execution: Execution, state: ExecutionState, exception: str = "ValueError: bad",
         raised: Mapping[str, Any] | None = None, **more: Any
@@ -127,6 +137,11 @@ class JobDriver:
         self.now += round(seconds * 1000)
         return self.tell(ev.Tick())
 
+    def answer_cancels(self) -> list[ev.Effect]:
+        """All tasks that are to be cancelled are."""
+        cancelling = [e for e in self.executions if e.state is ExecutionState.CANCELING]
+        return [effect for e in cancelling for effect in self.update(e, ExecutionState.CANCELED)]
+
     # Shortcuts into a state
 
     def give_slots(self, task_managers: int = 1) -> None:
@@ -140,8 +155,13 @@ class JobDriver:
             self.start()
         self.give_slots(task_managers)
         self.tell(ev.EnumeratorsReadied())
-        for allocation in list(self.held):
-            self.ready(allocation)
+        self.ready_all()
+
+    def restart(self) -> list[ev.Effect]:
+        """From a failure to the deployment of the tasks that run again, with the state that is there."""
+        self.answer_cancels()
+        self.tick(1)
+        return self.restored()
 
     def run(self, task_managers: int = 1) -> None:
         """Up to all tasks running."""

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
 
 from job_graphs import pipeline
 from waiting import wait_until
@@ -29,15 +29,13 @@ from millstream.jobmanager.checkpoints.model import CheckpointContent, Checkpoin
 from millstream.jobmanager.snapshot_content import AcknowledgedState
 
 
-def run(scenario: Callable[[CheckpointFiles], Coroutine[Any, Any, None]], storage: CheckpointStorage) -> None:
-    async def with_files() -> None:
-        background = BackgroundTasks()
-        try:
-            await scenario(CheckpointFiles(JobId("job"), storage, background))
-        finally:
-            await background.cancel()
-
-    asyncio.run(with_files())
+@asynccontextmanager
+async def checkpoint_files(storage: CheckpointStorage) -> AsyncIterator[CheckpointFiles]:
+    background = BackgroundTasks()
+    try:
+        yield CheckpointFiles(JobId("job"), storage, background)
+    finally:
+        await background.cancel()
 
 
 async def gone(path: Path) -> None:
@@ -52,8 +50,8 @@ class OtherStorage(MemoryStorage):
         raise AssertionError(f"{pointer} is not here")
 
 
-def test_a_savepoint_that_was_to_stop_the_job_is_read_where_it_was_written(tmp_path: Path) -> None:
-    async def scenario(files: CheckpointFiles) -> None:
+async def test_a_savepoint_that_was_to_stop_the_job_is_read_where_it_was_written(tmp_path: Path) -> None:
+    async with checkpoint_files(OtherStorage(JobId("job"))) as files:
         options = SnapshotOptions(SnapshotKind.SAVEPOINT, stop=StopMode.SUSPEND, target_directory=str(tmp_path))
         content = CheckpointContent(CheckpointId(3), options, 0, ())
         written = await files.write_metadata(pipeline(1), content, 0)
@@ -61,11 +59,10 @@ def test_a_savepoint_that_was_to_stop_the_job_is_read_where_it_was_written(tmp_p
         files.retained(CheckpointId(3))
         assert (await files.read_metadata(written.pointer)).checkpoint_id == 3
 
-    run(scenario, OtherStorage(JobId("job")))
 
+async def test_what_comes_late_to_a_checkpoint_that_was_given_up_goes_although_none_completes(tmp_path: Path) -> None:
+    async with checkpoint_files(FileSystemStorage(str(tmp_path), JobId("job"))) as files:
 
-def test_what_comes_late_to_a_checkpoint_that_was_given_up_goes_although_none_completes(tmp_path: Path) -> None:
-    async def scenario(files: CheckpointFiles) -> None:
         def give_up(number: int) -> Path:
             checkpoint_id = CheckpointId(number)
             location = Path(files.location(checkpoint_id, SnapshotOptions()).removeprefix("file://"))
@@ -79,8 +76,6 @@ def test_what_comes_late_to_a_checkpoint_that_was_given_up_goes_although_none_co
         for number in range(2, 200):
             give_up(number)
         await gone(first)
-
-    run(scenario, FileSystemStorage(str(tmp_path), JobId("job")))
 
 
 def shared_file(folder: Path, name: str) -> Path:
@@ -96,14 +91,14 @@ def acknowledged(*paths: Path) -> AcknowledgedState:
     return AcknowledgedState((OperatorSnapshot(OperatorId("o"), None, "o", 1, 128, (state,)),))
 
 
-def test_what_an_earlier_run_under_the_same_id_left_is_not_deleted(tmp_path: Path) -> None:
+async def test_what_an_earlier_run_under_the_same_id_left_is_not_deleted(tmp_path: Path) -> None:
     """Also not what the job may have started from, whatever tasks say that their checkpoints refer to."""
     base, other = shared_file(tmp_path, "base.arrow"), shared_file(tmp_path, "other.arrow")
     older = tmp_path / "job" / "chk-7"
     older.mkdir()
     (older / "part").touch()
 
-    async def scenario(files: CheckpointFiles) -> None:
+    async with checkpoint_files(FileSystemStorage(str(tmp_path), JobId("job"))) as files:
         assert await files.prepare_checkpoints() == 7
         location = Path(files.location(CheckpointId(8), SnapshotOptions()).removeprefix("file://"))
         await asyncio.to_thread(location.mkdir)
@@ -114,8 +109,6 @@ def test_what_an_earlier_run_under_the_same_id_left_is_not_deleted(tmp_path: Pat
         files.job_ended()
         await gone(late)
         await gone(location)
-
-    run(scenario, FileSystemStorage(str(tmp_path), JobId("job")))
     assert base.exists()
     assert other.exists()
     assert (older / "part").exists()

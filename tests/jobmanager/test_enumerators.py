@@ -14,25 +14,8 @@ from waiting import DEADLINE
 from millstream.core.clock import ManualClock
 from millstream.core.jobs.failures import TaskFailure
 from millstream.core.jobs.ids import NO_ALLOCATION, JobId, VertexId
+from millstream.core.messages import sources as src
 from millstream.core.messages.checkpoints import CheckpointNotice
-from millstream.core.messages.sources import (
-    Custom,
-    EnumeratorEvent,
-    EnumeratorsMessage,
-    EnumeratorsSnapshot,
-    NoMoreSplits,
-    ReaderEvent,
-    Ready,
-    Registered,
-    ResetSource,
-    SnapshotEnumerators,
-    SourceToEnumerate,
-    SplitRequest,
-    Splits,
-    SplitsReturned,
-    StartEnumerators,
-    Stop,
-)
 from millstream.core.pickling import to_bytes
 from millstream.datastream.connectors.base import Boundedness, Source, SplitEnumerator, SplitEnumeratorContext
 from millstream.jobmanager.sources.enumerators import Enumerators
@@ -140,21 +123,21 @@ class RunningEnumerators:
     """Enumerators on a thread of their own, and what they sent."""
 
     def __init__(self, **sources: bytes) -> None:
-        self.sent: queue.SimpleQueue[EnumeratorsMessage] = queue.SimpleQueue()
+        self.sent: queue.SimpleQueue[src.EnumeratorsMessage] = queue.SimpleQueue()
         self.enumerators = Enumerators(self.sent.put, ManualClock(1_000))
-        wanted = tuple(SourceToEnumerate(VertexId(v), f"source {v}", 3, source) for v, source in sources.items())
-        self.enumerators.command(StartEnumerators(JobId("job"), wanted))
+        wanted = tuple(src.SourceToEnumerate(VertexId(v), f"source {v}", 3, source) for v, source in sources.items())
+        self.enumerators.command(src.StartEnumerators(JobId("job"), wanted))
         self.thread = threading.Thread(target=self.enumerators.run, name="enumerators of the test", daemon=True)
         self.thread.start()
 
     def reader(
-        self, kind: Registered | SplitRequest | Custom | SplitsReturned, subtask: int = 0, of: str = "v"
+        self, kind: src.Registered | src.SplitRequest | src.Custom | src.SplitsReturned, subtask: int = 0, of: str = "v"
     ) -> None:
-        self.enumerators.command(ReaderEvent(JobId("job"), VertexId(of), subtask, kind))
+        self.enumerators.command(src.ReaderEvent(JobId("job"), VertexId(of), subtask, kind))
 
     def register(self, *subtasks: int, of: str = "v") -> None:
         for subtask in subtasks:
-            self.reader(Registered(), subtask, of)
+            self.reader(src.Registered(), subtask, of)
             self.custom()
 
     def next(self, kind: type[M]) -> M:
@@ -163,28 +146,35 @@ class RunningEnumerators:
         return message
 
     def ready(self) -> None:
-        self.next(Ready)
+        self.next(src.Ready)
 
     def splits(self) -> tuple[int, list[str]]:
-        event = self.next(EnumeratorEvent)
-        assert isinstance(event.kind, Splits)
+        event = self.next(src.EnumeratorEvent)
+        assert isinstance(event.kind, src.Splits)
         return event.subtask, pickle.loads(event.kind.splits)
 
+    def request(self, host: str = "h", subtask: int = 0) -> list[str]:
+        """The splits that a reader gets when it asks."""
+        self.reader(src.SplitRequest(host), subtask)
+        receiver, splits = self.splits()
+        assert receiver == subtask
+        return splits
+
     def custom(self) -> Any:
-        event = self.next(EnumeratorEvent)
-        assert isinstance(event.kind, Custom)
+        event = self.next(src.EnumeratorEvent)
+        assert isinstance(event.kind, src.Custom)
         return pickle.loads(event.kind.event)
 
-    def snapshot(self, checkpoint_id: int) -> EnumeratorsSnapshot:
-        self.enumerators.command(SnapshotEnumerators(checkpoint_id))
-        return self.next(EnumeratorsSnapshot)
+    def snapshot(self, checkpoint_id: int) -> src.EnumeratorsSnapshot:
+        self.enumerators.command(src.SnapshotEnumerators(checkpoint_id))
+        return self.next(src.EnumeratorsSnapshot)
 
     def reset(self, state: bytes = b"") -> None:
-        self.enumerators.command(ResetSource(VertexId("v"), state))
+        self.enumerators.command(src.ResetSource(VertexId("v"), state))
         self.ready()
 
     def stop(self) -> None:
-        self.enumerators.command(Stop())
+        self.enumerators.command(src.Stop())
         self.thread.join(DEADLINE)
         assert not self.thread.is_alive()
 
@@ -196,77 +186,72 @@ Start = Callable[..., RunningEnumerators]
 def running(request: pytest.FixtureRequest) -> Start:
     CLOSED.clear()
 
-    def start(*splits: str, **more: bytes) -> RunningEnumerators:
+    def start(*splits: str, readers: tuple[int, ...] | None = None, **more: bytes) -> RunningEnumerators:
+        """With readers, these have registered, which happens once the enumerators are ready."""
         enumerators = RunningEnumerators(**{"v": to_bytes(FakeSource(*splits)), **more})
         request.addfinalizer(enumerators.stop)
+        if readers is not None:
+            enumerators.ready()
+            enumerators.register(*readers)
         return enumerators
 
     return start
 
 
 def test_readers_ask_for_splits_until_there_are_none(running: Start) -> None:
-    enumerators = running("a", "b")
-    enumerators.ready()
-    enumerators.register(0, 1, 2)
+    enumerators = running("a", "b", readers=(0, 1, 2))
     for subtask in range(2):
-        enumerators.reader(SplitRequest(f"host {subtask}"), subtask)
+        enumerators.reader(src.SplitRequest(f"host {subtask}"), subtask)
     assert enumerators.splits() == (0, ["a for host 0"])
     assert enumerators.splits() == (1, ["b for host 1"])
-    enumerators.reader(SplitRequest("host 2"), 2)
-    event = enumerators.next(EnumeratorEvent)
-    assert event == EnumeratorEvent(JobId("job"), VertexId("v"), 2, NoMoreSplits())
+    enumerators.reader(src.SplitRequest("host 2"), 2)
+    event = enumerators.next(src.EnumeratorEvent)
+    assert event == src.EnumeratorEvent(JobId("job"), VertexId("v"), 2, src.NoMoreSplits())
 
 
 def test_readers_register_send_events_and_give_splits_back(running: Start) -> None:
-    enumerators = running()
-    enumerators.ready()
-    enumerators.reader(Registered(), 2)
+    enumerators = running(readers=())
+    enumerators.reader(src.Registered(), 2)
     assert enumerators.custom() == ([2], 3)
-    enumerators.reader(Registered(), 0)
+    enumerators.reader(src.Registered(), 0)
     assert enumerators.custom() == ([0, 2], 3)
-    enumerators.reader(Custom(to_bytes(("at", 5))), 2)
+    enumerators.reader(src.Custom(to_bytes(("at", 5))), 2)
     assert enumerators.custom() == ("echo", ("at", 5))
-    enumerators.reader(SplitsReturned(to_bytes(["x"])), 1)
+    enumerators.reader(src.SplitsReturned(to_bytes(["x"])), 1)
     enumerators.ready()
-    enumerators.reader(SplitRequest("h"), 0)
-    assert enumerators.splits() == (0, ["x for h"])
+    assert enumerators.request() == ["x for h"]
 
 
 @pytest.mark.parametrize("order", ["assign", "no more"])
 def test_what_is_given_to_a_reader_that_is_not_there_is_an_error(running: Start, order: str) -> None:
     """Before it has registered, and after it was lost: nobody would get it."""
-    enumerators = running("x")
-    enumerators.ready()
-    enumerators.reader(Registered(), 2)
+    enumerators = running("x", readers=())
+    enumerators.reader(src.Registered(), 2)
     enumerators.custom()
     for lost in (True, False):
         if lost:
             enumerators.register(1)
-            enumerators.reader(SplitRequest("h"), 1)
+            enumerators.reader(src.SplitRequest("h"), 1)
             assert enumerators.splits() == (1, ["x for h"])
-            enumerators.reader(SplitsReturned(to_bytes([])), 1)
+            enumerators.reader(src.SplitsReturned(to_bytes([])), 1)
             enumerators.ready()
-        enumerators.reader(Custom(to_bytes((order, 1 if lost else 0))), 2)
+        enumerators.reader(src.Custom(to_bytes((order, 1 if lost else 0))), 2)
         failure = enumerators.next(TaskFailure)
         assert f"ConnectorError: there is no reader {1 if lost else 0}" in failure.exception
 
 
 def test_each_source_has_an_enumerator_of_its_own(running: Start) -> None:
-    enumerators = running("a", w=to_bytes(FakeSource("b")))
-    enumerators.ready()
-    enumerators.register(0)
+    enumerators = running("a", w=to_bytes(FakeSource("b")), readers=(0,))
     enumerators.register(0, of="w")
-    enumerators.reader(SplitRequest("h"), of="w")
-    enumerators.reader(SplitRequest("h"), of="v")
+    enumerators.reader(src.SplitRequest("h"), of="w")
+    enumerators.reader(src.SplitRequest("h"), of="v")
     assert enumerators.splits() == (0, ["b for h"])
     assert enumerators.splits() == (0, ["a for h"])
 
 
 def test_what_an_enumerator_raises_is_told_as_the_users_traceback(running: Start) -> None:
-    enumerators = running("raise", "a")
-    enumerators.ready()
-    enumerators.register(0)
-    enumerators.reader(SplitRequest("h"))
+    enumerators = running("raise", "a", readers=(0,))
+    enumerators.reader(src.SplitRequest("h"))
     failure = enumerators.next(TaskFailure)
     assert failure.exception == "ValueError: bad split"
     assert (failure.job_id, failure.vertex_id, failure.operator_name) == ("job", "v", "source v")
@@ -277,8 +262,7 @@ def test_what_an_enumerator_raises_is_told_as_the_users_traceback(running: Start
     assert "in handle_split_request" in frames[0]
     assert "millstream/jobmanager" not in failure.traceback
     assert frames[-1] == "ValueError: bad split"
-    enumerators.reader(SplitRequest("h"))
-    assert enumerators.splits() == (0, ["a for h"])
+    assert enumerators.request() == ["a for h"]
 
 
 def test_a_source_that_cannot_start_fails_the_job_and_its_readers_are_not_answered(running: Start) -> None:
@@ -293,18 +277,15 @@ def test_a_source_that_cannot_be_loaded_fails_the_job() -> None:
     failure = enumerators.next(TaskFailure)
     assert "the source 'source v' cannot be loaded: No module named 'nowhere_to_be_found'" in failure.exception
     assert failure.final
-    enumerators.reader(SplitRequest("h"))
+    enumerators.reader(src.SplitRequest("h"))
     enumerators.stop()
     assert enumerators.sent.empty()
 
 
 def test_async_work_continues_on_the_enumerators_thread(running: Start) -> None:
-    enumerators = running("discover")
-    enumerators.ready()
-    enumerators.register(0)
+    enumerators = running("discover", readers=(0,))
     assert enumerators.custom() == {"on": "enumerators of the test"}
-    enumerators.reader(SplitRequest("h"))
-    assert enumerators.splits() == (0, ["found 1 for h"])
+    assert enumerators.request() == ["found 1 for h"]
 
 
 @pytest.mark.parametrize(
@@ -328,15 +309,13 @@ def test_an_enumerator_that_wants_to_leave_fails_the_job_and_nothing_else(runnin
     assert (failure.vertex_id, failure.operator_name) == ("w", "source w")
     assert failure.exception.startswith(type(error).__name__)
     enumerators.register(0)
-    enumerators.reader(SplitRequest("h"))
-    assert enumerators.splits() == (0, ["a for h"])
+    assert enumerators.request() == ["a for h"]
 
 
 def test_stopping_closes_every_enumerator_even_when_one_cannot_close(
     running: Start, caplog: pytest.LogCaptureFixture
 ) -> None:
-    enumerators = running("fail on close", w=to_bytes(FakeSource("second")))
-    enumerators.ready()
+    enumerators = running("fail on close", w=to_bytes(FakeSource("second")), readers=())
     enumerators.stop()
     assert CLOSED == ["fail on close", "second"]
     assert "closing the enumerator of source v failed" in caplog.text
@@ -353,54 +332,44 @@ def test_an_enumerator_that_failed_is_closed_too(running: Start) -> None:
 
 
 def test_a_snapshot_comes_after_what_was_assigned_before_it(running: Start) -> None:
-    enumerators = running("a", "b")
-    enumerators.ready()
-    enumerators.register(0)
-    enumerators.reader(SplitRequest("h"))
-    enumerators.enumerators.command(SnapshotEnumerators(7))
-    enumerators.reader(SplitRequest("h"))
-    assert enumerators.splits() == (0, ["a for h"])
-    snapshot = enumerators.next(EnumeratorsSnapshot)
+    enumerators = running("a", "b", readers=(0,))
+    enumerators.reader(src.SplitRequest("h"))
+    enumerators.enumerators.command(src.SnapshotEnumerators(7))
+    assert enumerators.request() == ["a for h"]
+    snapshot = enumerators.next(src.EnumeratorsSnapshot)
     assert (snapshot.checkpoint_id, snapshot.error) == (7, "")
     assert pickle.loads(snapshot.states["v"]) == ["b"]
     assert enumerators.splits() == (0, ["b for h"])
 
 
 def test_a_source_that_is_reset_goes_on_from_its_state(running: Start) -> None:
-    enumerators = running("a", "b")
-    enumerators.ready()
-    enumerators.register(0)
+    enumerators = running("a", "b", readers=(0,))
     state = enumerators.snapshot(1).states["v"]
-    enumerators.reader(SplitRequest("h"))
-    assert enumerators.splits() == (0, ["a for h"])
-    enumerators.reader(Registered(), 1)
+    assert enumerators.request() == ["a for h"]
+    enumerators.reader(src.Registered(), 1)
     assert enumerators.custom() == ([0, 1], 3)
     enumerators.reset(state)
-    enumerators.reader(SplitRequest("of the reader before it"))
-    enumerators.reader(Registered(), 2)
+    enumerators.reader(src.SplitRequest("of the reader before it"))
+    enumerators.reader(src.Registered(), 2)
     assert enumerators.custom() == ([2], 3)
     enumerators.register(0)
-    enumerators.reader(SplitRequest("h"))
-    assert enumerators.splits() == (0, ["a for h"])
+    assert enumerators.request() == ["a for h"]
     enumerators.reset()
     assert pickle.loads(enumerators.snapshot(2).states["v"]) == ["a", "b"]
 
 
 def test_readers_that_are_gone_are_not_registered(running: Start) -> None:
-    enumerators = running()
-    enumerators.ready()
-    enumerators.reader(Registered(), 1)
+    enumerators = running(readers=())
+    enumerators.reader(src.Registered(), 1)
     assert enumerators.custom() == ([1], 3)
-    enumerators.reader(SplitsReturned(to_bytes([])), 1)
+    enumerators.reader(src.SplitsReturned(to_bytes([])), 1)
     enumerators.ready()
-    enumerators.reader(Registered(), 0)
+    enumerators.reader(src.Registered(), 0)
     assert enumerators.custom() == ([0], 3)
 
 
 def test_splits_for_a_reader_that_is_not_there_fail_the_job(running: Start) -> None:
-    enumerators = running("assign to another")
-    enumerators.ready()
-    enumerators.register(1)
+    enumerators = running("assign to another", readers=(1,))
     failure = enumerators.next(TaskFailure)
     assert "there is no reader 2: splits and events reach only those that have registered, of 3 now [1]" in (
         failure.exception
@@ -421,9 +390,7 @@ class NotifiedSource(FakeSource):
 
 
 def test_enumerators_hear_of_completed_checkpoints_and_may_fail_to_be_captured(running: Start) -> None:
-    enumerators = running(v=to_bytes(NotifiedSource("a")))
-    enumerators.ready()
-    enumerators.register(0)
+    enumerators = running(v=to_bytes(NotifiedSource("a")), readers=(0,))
     for completed in (False, True):
         enumerators.enumerators.command(CheckpointNotice(NO_ALLOCATION, (), 3, completed))
     assert enumerators.custom() == ("complete", 3)

@@ -14,7 +14,7 @@ from thoroughness import cases
 from millstream.core.jobs.graph import Artifact, ArtifactKind, JobGraph
 from millstream.core.jobs.ids import AllocationId, TaskManagerId
 from millstream.core.jobs.states import ExecutionState, IllegalTransitionError
-from millstream.core.jobs.wiring import POINTWISE, consumers_of
+from millstream.core.jobs.wiring import consumers_of
 from millstream.core.messages.deployment import TaskDeployment
 from millstream.core.messages.dispatcher import StartJob
 from millstream.core.wire.contracts import JOB_MANAGER_AT_DISPATCHER
@@ -34,17 +34,6 @@ def deployed(graph: JobGraph) -> dict[SlotKey, list[TaskDeployment]]:
 
 def tasks_of(graph: JobGraph) -> dict[str, TaskDeployment]:
     return {task.task_name: task for tasks in deployed(graph).values() for task in tasks}
-
-
-def connections(graph: JobGraph) -> list[tuple[str, str]]:
-    """Producer and consumer of each channel, by the producers' side."""
-    tasks = tasks_of(graph)
-    return [
-        (name, channel.consumer_name)
-        for name, task in tasks.items()
-        for output in task.outputs
-        for channel in output.channels
-    ]
 
 
 @st.composite
@@ -106,22 +95,6 @@ def test_every_task_is_deployed_once_in_its_slice_with_all_its_inputs_and_output
                 (out,) = [e for e in graph.edges if (e.source, e.output) == (own.id, partition.output)]
                 subtasks = consumers_of(out.strategy, task.subtask, own.parallelism, widths[out.target])
                 assert len(partition.channels) == len(subtasks)
-
-
-@pytest.mark.parametrize("strategy", STRATEGIES)
-@pytest.mark.parametrize(("producers", "consumers"), [(1, 1), (3, 3), (2, 4), (2, 3), (4, 2), (5, 3), (1, 4), (4, 1)])
-def test_wiring_by_strategy(strategy: str, producers: int, consumers: int) -> None:
-    graph = job([vertex("a", producers), vertex("b", consumers)], [edge("a", "b", strategy)])
-    found = Counter(connections(graph))
-    assert all(count == 1 for count in found.values())
-    if strategy not in POINTWISE:
-        assert len(found) == producers * consumers
-    elif producers == consumers:
-        assert set(found) == {(f"a ({i}/{producers})", f"b ({i}/{producers})") for i in range(1, producers + 1)}
-    else:
-        assert len(found) == max(producers, consumers)
-        assert len({consumer for _, consumer in found}) == consumers
-        assert len({producer for producer, _ in found}) == producers
 
 
 def test_channels_of_an_output_are_in_the_order_of_the_consumers() -> None:

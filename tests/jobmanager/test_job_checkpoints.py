@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import pickle
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -16,18 +17,9 @@ from millstream.core.clock import Instant, SystemClock
 from millstream.core.jobs.barriers import Alignment
 from millstream.core.jobs.ids import NO_ALLOCATION, AllocationId, JobId, TaskManagerId, VertexId
 from millstream.core.jobs.states import ExecutionState, JobStatus
+from millstream.core.messages import sources as src
 from millstream.core.messages.checkpoints import CheckpointAck, CheckpointNotice, TriggerCheckpoint
 from millstream.core.messages.snapshots import SnapshotRequest, SnapshotResult
-from millstream.core.messages.sources import (
-    EnumeratorEvent,
-    EnumeratorsCommand,
-    EnumeratorsSnapshot,
-    ReaderEvent,
-    ResetSource,
-    SnapshotEnumerators,
-    Splits,
-    SplitsReturned,
-)
 from millstream.core.messages.task_manager import JobManagerCommand
 from millstream.core.processes.background import BackgroundTasks
 from millstream.core.services.leader_lookup import Role
@@ -45,7 +37,7 @@ M = TypeVar("M")
 START = Instant(0, 0)
 ONCE = {"interval_ms": 20, "min_pause_ms": 3_600_000}  # no second one gets in between, however slow the test is
 PLAIN = CheckpointSettings(**ONCE)
-READERS = [Subtask(VertexId("s"), 0), Subtask(VertexId("s"), 1)]
+FIRST_READER = Subtask(VertexId("s"), 0)
 
 
 class FakeSurroundings:
@@ -54,14 +46,14 @@ class FakeSurroundings:
     def __init__(self) -> None:
         self.said: list[tuple[str, Any]] = []
         self.events: asyncio.Queue[ev.Event] = asyncio.Queue()
-        self.to_enumerators: asyncio.Queue[EnumeratorsCommand] = asyncio.Queue()
+        self.to_enumerators: asyncio.Queue[src.EnumeratorsCommand] = asyncio.Queue()
         self.completed: list[ev.CheckpointCompleted] = []
         self.may_complete = True
 
     def command(self, task_manager: TaskManagerId, command: JobManagerCommand) -> None:
         self.said.append((task_manager, command))
 
-    def enumerators(self, command: EnumeratorsCommand) -> bool:
+    def enumerators(self, command: src.EnumeratorsCommand) -> bool:
         self.to_enumerators.put_nowait(command)
         return True
 
@@ -81,8 +73,8 @@ class FakeSurroundings:
         return self.may_complete
 
 
-def assignment(subtask: int, splits: bytes) -> EnumeratorEvent:
-    return EnumeratorEvent(JobId("job"), VertexId("s"), subtask, Splits(splits))
+def assignment(subtask: int, splits: bytes) -> src.EnumeratorEvent:
+    return src.EnumeratorEvent(JobId("job"), VertexId("s"), subtask, src.Splits(splits))
 
 
 class Rig:
@@ -121,14 +113,14 @@ class Rig:
 
     async def returned(self) -> tuple[int, list[str]]:
         """The next splits that the enumerator process gets back, and whose they were."""
-        event = await self.told(ReaderEvent)
-        assert isinstance(event.kind, SplitsReturned)
+        event = await self.told(src.ReaderEvent)
+        assert isinstance(event.kind, src.SplitsReturned)
         return event.subtask, pickle.loads(event.kind.splits)
 
     async def snapshot(self, state: bytes) -> int:
         """The enumerator process answers the next snapshot."""
-        wanted = await self.told(SnapshotEnumerators)
-        self.checkpoints.snapshotted(EnumeratorsSnapshot(wanted.checkpoint_id, {"s": state}))
+        wanted = await self.told(src.SnapshotEnumerators)
+        self.checkpoints.snapshotted(src.EnumeratorsSnapshot(wanted.checkpoint_id, {"s": state}))
         return wanted.checkpoint_id
 
     async def complete(self, checkpoint_id: int) -> None:
@@ -152,23 +144,37 @@ class Rig:
         lead = await store.campaign(Contest(Role.JOB_MANAGER, JobId("job")), "host:2")
         return CheckpointPointers(store, JobId("job"), lead)
 
-    def roll_back(self, restart: int, subtasks: frozenset[Subtask], start_enumerators: bool = False) -> None:
-        self.checkpoints.rolled_back(ev.RollBack(subtasks, "it failed"))
-        self.checkpoints.restore(ev.Restore(restart, subtasks, start_enumerators))
+    @property
+    def everything(self) -> frozenset[Subtask]:
+        return frozenset(self.master.topology.subtasks())
+
+    def roll_back(self, restart: int, *subtasks: Subtask, start_enumerators: bool = False) -> None:
+        """Of some subtasks, or of all."""
+        affected = frozenset(subtasks) or self.everything
+        self.checkpoints.rolled_back(ev.RollBack(affected, "it failed"))
+        self.checkpoints.restore(ev.Restore(restart, affected, start_enumerators))
+
+    async def next(self, kind: type[M]) -> M:
+        """The next event that the job is told, which is of this kind."""
+        event = await self.surroundings.events.get()
+        assert isinstance(event, kind)
+        return event
 
 
-def run(scenario: Callable[[Rig], Coroutine[Any, Any, None]], settings: CheckpointSettings = PLAIN) -> None:
-    async def within_the_deadline() -> None:
-        async with asyncio.timeout(DEADLINE):
-            rig = Rig(settings)
-            try:
-                await rig.checkpoints.prepare()
-                await scenario(rig)
-            finally:
-                rig.checkpoints.suspend()
-                await rig.background.cancel()
+@asynccontextmanager
+async def running_rig(settings: CheckpointSettings = PLAIN) -> AsyncIterator[Rig]:
+    rig = Rig(settings)
+    try:
+        await rig.checkpoints.prepare()
+        yield rig
+    finally:
+        rig.checkpoints.suspend()
+        await rig.background.cancel()
 
-    asyncio.run(within_the_deadline())
+
+@pytest.fixture
+def rig() -> AbstractAsyncContextManager[Rig]:
+    return running_rig()
 
 
 class SetClock(SystemClock):
@@ -181,26 +187,21 @@ class SetClock(SystemClock):
         return super().now_ms() + self.hours * 3_600_000
 
 
-def test_barriers_leave_when_the_enumerators_have_answered_and_only_then() -> None:
-    async def scenario(rig: Rig) -> None:
-        assert rig.surroundings.said == []
-        await rig.snapshot(b"state")
-        assert [type(command) for _, command in rig.surroundings.said] == [TriggerCheckpoint, TriggerCheckpoint]
-        assert [where for where, _ in rig.surroundings.said] == ["tm-a0", "tm-a1"]
-
-    run(scenario)
+async def test_barriers_leave_when_the_enumerators_have_answered_and_only_then(rig: Rig) -> None:
+    assert rig.surroundings.said == []
+    await rig.snapshot(b"state")
+    assert [type(command) for _, command in rig.surroundings.said] == [TriggerCheckpoint, TriggerCheckpoint]
+    assert [where for where, _ in rig.surroundings.said] == ["tm-a0", "tm-a1"]
 
 
-def test_checkpoints_go_on_when_the_wall_clock_is_set_back() -> None:
-    async def scenario(rig: Rig) -> None:
+async def test_checkpoints_go_on_when_the_wall_clock_is_set_back() -> None:
+    async with running_rig(CheckpointSettings(interval_ms=20)) as rig:
         await rig.complete(await rig.snapshot(b"state"))
         rig.clock.hours = -1
         await rig.complete(await rig.snapshot(b"state"))
         await rig.complete(await rig.snapshot(b"state"))
         durations = [c.end_to_end_ms(Instant.of(rig.clock)) for c in rig.checkpoints.coordinator.statistics.history()]
         assert all(0 <= duration < DEADLINE * 1000 for duration in durations)
-
-    run(scenario, CheckpointSettings(interval_ms=20))
 
 
 @pytest.mark.parametrize(
@@ -212,10 +213,10 @@ def test_checkpoints_go_on_when_the_wall_clock_is_set_back() -> None:
         (CheckpointSettings(**ONCE, mode=CheckpointingMode.AT_LEAST_ONCE), Alignment.AT_LEAST_ONCE, None),
     ],
 )
-def test_tasks_are_told_how_to_treat_the_barriers_and_tell_what_came_of_it(
+async def test_tasks_are_told_how_to_treat_the_barriers_and_tell_what_came_of_it(
     settings: CheckpointSettings, alignment: Alignment, timeout: int | None
 ) -> None:
-    async def scenario(rig: Rig) -> None:
+    async with running_rig(settings) as rig:
         checkpoint_id = await rig.snapshot(b"state")
         for _, command in rig.surroundings.said:
             assert (command.options.alignment, command.options.aligned_timeout_ms) == (alignment, timeout)
@@ -225,77 +226,62 @@ def test_tasks_are_told_how_to_treat_the_barriers_and_tell_what_came_of_it(
         (taken,) = rig.checkpoints.coordinator.statistics.history()
         assert [(s.metrics.persisted_bytes, s.metrics.unaligned) for s in taken.acknowledged] == [(5, True)] * 2
 
-    run(scenario, settings)
+
+async def test_a_lost_readers_splits_since_the_checkpoint_go_back_and_late_ones_too(rig: Rig) -> None:
+    assert rig.assign(0, "before")
+    checkpoint_id = await rig.snapshot(b"state")
+    assert rig.assign(0, "after")
+    assert rig.assign(1, "of another")
+    await rig.complete(checkpoint_id)
+    rig.roll_back(1, FIRST_READER, Subtask(VertexId("b"), 0))
+    assert await rig.returned() == (0, ["after"])
+    assert not rig.assign(0, "late")
+    assert rig.assign(1, "more of another")
+    assert await rig.returned() == (0, ["late"])
+    rig.checkpoints.sources.confirmed()
+    await asyncio.sleep(0)
+    assert rig.surroundings.events.empty()
+    rig.checkpoints.sources.confirmed()
+    restored = await rig.next(ev.Restored)
+    assert restored.restart == 1
+    assert rig.assign(0, "for the new one")
 
 
-def test_a_lost_readers_splits_since_the_checkpoint_go_back_and_late_ones_too() -> None:
-    async def scenario(rig: Rig) -> None:
-        assert rig.assign(0, "before")
-        checkpoint_id = await rig.snapshot(b"state")
-        assert rig.assign(0, "after")
-        assert rig.assign(1, "of another")
-        await rig.complete(checkpoint_id)
-        rig.roll_back(1, frozenset({READERS[0], Subtask(VertexId("b"), 0)}))
-        assert await rig.returned() == (0, ["after"])
-        assert not rig.assign(0, "late")
-        assert rig.assign(1, "more of another")
-        assert await rig.returned() == (0, ["late"])
-        rig.checkpoints.sources.confirmed()
-        await asyncio.sleep(0)
-        assert rig.surroundings.events.empty()
-        rig.checkpoints.sources.confirmed()
-        restored = await rig.surroundings.events.get()
-        assert isinstance(restored, ev.Restored)
-        assert restored.restart == 1
-        assert rig.assign(0, "for the new one")
-
-    run(scenario)
+async def test_a_source_that_restarts_as_a_whole_is_reset_and_what_it_sent_before_is_dropped(rig: Rig) -> None:
+    checkpoint_id = await rig.snapshot(b"state")
+    rig.assign(0, "after")
+    await rig.complete(checkpoint_id)
+    rig.roll_back(1)
+    reset = await rig.told(src.ResetSource)
+    assert (reset.vertex_id, reset.state) == ("s", b"state")
+    assert not rig.assign(0, "from before")
+    rig.checkpoints.sources.confirmed()
+    await rig.next(ev.Restored)
+    assert rig.assign(0, "again")
 
 
-def test_a_source_that_restarts_as_a_whole_is_reset_and_what_it_sent_before_is_dropped() -> None:
-    async def scenario(rig: Rig) -> None:
-        checkpoint_id = await rig.snapshot(b"state")
-        rig.assign(0, "after")
-        await rig.complete(checkpoint_id)
-        rig.roll_back(1, frozenset(rig.master.topology.subtasks()))
-        reset = await rig.told(ResetSource)
-        assert (reset.vertex_id, reset.state) == ("s", b"state")
-        assert not rig.assign(0, "from before")
-        rig.checkpoints.sources.confirmed()
-        assert isinstance(await rig.surroundings.events.get(), ev.Restored)
-        assert rig.assign(0, "again")
-
-    run(scenario)
+async def test_a_new_enumerator_process_starts_from_the_checkpoint(rig: Rig) -> None:
+    await rig.complete(await rig.snapshot(b"state"))
+    rig.roll_back(1, start_enumerators=True)
+    await rig.next(ev.Restored)
+    assert rig.surroundings.said[-1] == ("enumerators", {"s": b"state"})
 
 
-def test_a_new_enumerator_process_starts_from_the_checkpoint() -> None:
-    async def scenario(rig: Rig) -> None:
-        await rig.complete(await rig.snapshot(b"state"))
-        rig.roll_back(1, frozenset(rig.master.topology.subtasks()), start_enumerators=True)
-        assert isinstance(await rig.surroundings.events.get(), ev.Restored)
-        assert rig.surroundings.said[-1] == ("enumerators", {"s": b"state"})
-
-    run(scenario)
-
-
-def test_restarted_tasks_are_told_of_savepoints_that_failed(tmp_path: Path) -> None:
-    async def scenario(rig: Rig) -> None:
+async def test_restarted_tasks_are_told_of_savepoints_that_failed(tmp_path: Path) -> None:
+    async with running_rig(CheckpointSettings()) as rig:
         request = SnapshotRequest(JobId("job"), "t", target_directory=str(tmp_path))
         rig.checkpoints.snapshot(request)
         number = await rig.snapshot(b"state")
-        everything = frozenset(rig.master.topology.subtasks())
-        rig.roll_back(1, everything, start_enumerators=True)
-        restored = await rig.surroundings.events.get()
-        assert isinstance(restored, ev.Restored)
-        assert {place: r.failed_savepoints for place, r in restored.restores.items()} == dict.fromkeys(
-            everything, (number,)
-        )
-
-    run(scenario, CheckpointSettings())
+        rig.roll_back(1, start_enumerators=True)
+        restored = await rig.next(ev.Restored)
+        told = {place: restore.failed_savepoints for place, restore in restored.restores.items()}
+        assert told == dict.fromkeys(rig.everything, (number,))
 
 
 @pytest.mark.parametrize("damaged", [True, False])
-def test_a_checkpoint_that_is_damaged_ends_the_job_and_one_that_is_away_does_not(tmp_path: Path, damaged: bool) -> None:
+async def test_a_checkpoint_that_is_damaged_ends_the_job_and_one_that_is_away_does_not(
+    tmp_path: Path, damaged: bool
+) -> None:
     def damage() -> None:
         (metadata,) = tmp_path.rglob("_metadata.json")
         content = metadata.read_bytes()
@@ -303,49 +289,39 @@ def test_a_checkpoint_that_is_damaged_ends_the_job_and_one_that_is_away_does_not
         if damaged:
             metadata.write_bytes(content.replace(b"the job", b"THE job"))
 
-    async def scenario(rig: Rig) -> None:
+    async with running_rig(CheckpointSettings(interval_ms=20, num_retained=5, directory=str(tmp_path))) as rig:
         await rig.complete(await rig.snapshot(b"state"))
         damage()
-        rig.roll_back(1, frozenset(rig.master.topology.subtasks()))
-        failed = await rig.surroundings.events.get()
-        assert isinstance(failed, ev.RestoreFailed)
+        rig.roll_back(1)
+        failed = await rig.next(ev.RestoreFailed)
         assert f"{tmp_path}/job/chk-1" in failed.reason
         assert failed.final is damaged
 
-    run(scenario, CheckpointSettings(interval_ms=20, num_retained=5, directory=str(tmp_path)))
 
-
-def test_a_later_restart_overtakes_one_that_is_under_way() -> None:
-    async def scenario(rig: Rig) -> None:
-        rig.roll_back(1, frozenset({READERS[0], Subtask(VertexId("b"), 0)}))
-        await rig.returned()
-        rig.roll_back(2, frozenset(rig.master.topology.subtasks()))
-        await rig.told(ResetSource)
-        rig.checkpoints.sources.confirmed()
-        rig.checkpoints.sources.confirmed()
-        restored = await rig.surroundings.events.get()
-        assert isinstance(restored, ev.Restored)
-        assert restored.restart == 2
-        assert rig.surroundings.events.empty()
-
-    run(scenario)
+async def test_a_later_restart_overtakes_one_that_is_under_way(rig: Rig) -> None:
+    rig.roll_back(1, FIRST_READER, Subtask(VertexId("b"), 0))
+    await rig.returned()
+    rig.roll_back(2)
+    await rig.told(src.ResetSource)
+    rig.checkpoints.sources.confirmed()
+    rig.checkpoints.sources.confirmed()
+    restored = await rig.next(ev.Restored)
+    assert restored.restart == 2
+    assert rig.surroundings.events.empty()
 
 
 @pytest.mark.parametrize(("strategy", "remembered"), [("FORWARD", 7), ("HASH", 0)])
-def test_splits_are_remembered_only_where_some_readers_may_restart_without_the_others(
+async def test_splits_are_remembered_only_where_some_readers_may_restart_without_the_others(
     strategy: str, remembered: int
 ) -> None:
-    async def scenario() -> None:
-        graph = job([vertex("s", 2, source=True), vertex("b", 2)], [edge("s", "b", strategy)])
-        master, background = JobMaster(graph, 10.0, START), BackgroundTasks()
-        candidate = Candidate(MemoryStore().connect(), "host:1")
-        checkpoints = JobCheckpoints(master, PLAIN, FakeSurroundings(), background, SetClock(), candidate)
-        assert checkpoints.sources.to_reader(assignment(1, b"7 bytes"))
-        assert checkpoints.sources.assignments.size == remembered
-        assert checkpoints.sources.assignments.take_back(Subtask(VertexId("s"), 1)) == [b"7 bytes"] * (remembered // 7)
-        assert checkpoints.sources.assignments.size == 0
-
-    asyncio.run(scenario())
+    graph = job([vertex("s", 2, source=True), vertex("b", 2)], [edge("s", "b", strategy)])
+    master, background = JobMaster(graph, 10.0, START), BackgroundTasks()
+    candidate = Candidate(MemoryStore().connect(), "host:1")
+    checkpoints = JobCheckpoints(master, PLAIN, FakeSurroundings(), background, SetClock(), candidate)
+    assert checkpoints.sources.to_reader(assignment(1, b"7 bytes"))
+    assert checkpoints.sources.assignments.size == remembered
+    assert checkpoints.sources.assignments.take_back(Subtask(VertexId("s"), 1)) == [b"7 bytes"] * (remembered // 7)
+    assert checkpoints.sources.assignments.size == 0
 
 
 # The store
@@ -356,8 +332,8 @@ async def until(condition: Callable[[], bool], wanted: bool) -> None:
     await asyncio.to_thread(wait_until, lambda: condition() is wanted, "the job manager's threads")
 
 
-def test_the_store_has_the_pointers_that_are_kept_and_nothing_of_a_job_that_has_ended(tmp_path: Path) -> None:
-    async def scenario(rig: Rig) -> None:
+async def test_the_store_has_the_pointers_that_are_kept_and_nothing_of_a_job_that_has_ended(tmp_path: Path) -> None:
+    async with running_rig(CheckpointSettings(interval_ms=20, num_retained=2, directory=str(tmp_path))) as rig:
         for _ in range(3):
             await rig.complete(await rig.snapshot(b"state"))
         await until(lambda: (tmp_path / "job" / "chk-1").exists(), False)
@@ -369,11 +345,9 @@ def test_the_store_has_the_pointers_that_are_kept_and_nothing_of_a_job_that_has_
         assert await rig.store.connect().names(Kind.CHECKPOINTS) == []
         await rig.follow()
 
-    run(scenario, CheckpointSettings(interval_ms=20, num_retained=2, directory=str(tmp_path)))
 
-
-def test_no_id_is_used_that_was_not_reserved_before() -> None:
-    async def scenario(rig: Rig) -> None:
+async def test_no_id_is_used_that_was_not_reserved_before() -> None:
+    async with running_rig(CheckpointSettings(interval_ms=1)) as rig:
         last = 0
         while last < 150:
             number = await rig.snapshot(b"state")
@@ -384,40 +358,32 @@ def test_no_id_is_used_that_was_not_reserved_before() -> None:
         statistics = rig.checkpoints.coordinator.statistics
         assert statistics.counts.completed == 150
 
-    run(scenario, CheckpointSettings(interval_ms=1))
 
-
-def test_ids_go_on_behind_those_of_an_earlier_leader() -> None:
-    async def scenario(rig: Rig) -> None:
-        rig.checkpoints.suspend()
-        after = await rig.follow()
-        block = await after.reserve(1, 5)
-        assert block.start > 1
-        assert await after.reserve(1, 5) == range(block.stop, block.stop + 5)
-
-    run(scenario)
+async def test_ids_go_on_behind_those_of_an_earlier_leader(rig: Rig) -> None:
+    rig.checkpoints.suspend()
+    after = await rig.follow()
+    block = await after.reserve(1, 5)
+    assert block.start > 1
+    assert await after.reserve(1, 5) == range(block.stop, block.stop + 5)
 
 
 @pytest.mark.parametrize("takes_effect", [True, False])
-def test_a_restart_waits_until_it_is_known_whether_the_pointer_is_stored(takes_effect: bool) -> None:
-    async def scenario(rig: Rig) -> None:
-        checkpoint_id = await rig.snapshot(b"state")
-        rig.session.suspend_within_write(takes_effect)
-        rig.acknowledge(checkpoint_id)
-        await until(lambda: rig.checkpoints.coordinator.settled, False)
-        rig.roll_back(1, frozenset(rig.master.topology.subtasks()), start_enumerators=True)
-        await asyncio.sleep(0)
-        assert rig.surroundings.events.empty()
-        rig.session.resume()
-        assert isinstance(await rig.surroundings.events.get(), ev.Restored)
-        assert rig.surroundings.said[-1] == ("enumerators", {"s": b"state"})
-        assert [p.checkpoint_id for p in (await rig.stored()).pointers] == [checkpoint_id]
-
-    run(scenario)
+async def test_a_restart_waits_until_it_is_known_whether_the_pointer_is_stored(takes_effect: bool, rig: Rig) -> None:
+    checkpoint_id = await rig.snapshot(b"state")
+    rig.session.suspend_within_write(takes_effect)
+    rig.acknowledge(checkpoint_id)
+    await until(lambda: rig.checkpoints.coordinator.settled, False)
+    rig.roll_back(1, start_enumerators=True)
+    await asyncio.sleep(0)
+    assert rig.surroundings.events.empty()
+    rig.session.resume()
+    await rig.next(ev.Restored)
+    assert rig.surroundings.said[-1] == ("enumerators", {"s": b"state"})
+    assert [p.checkpoint_id for p in (await rig.stored()).pointers] == [checkpoint_id]
 
 
-def test_a_job_manager_that_another_has_followed_completes_and_deletes_nothing(tmp_path: Path) -> None:
-    async def scenario(rig: Rig) -> None:
+async def test_a_job_manager_that_another_has_followed_completes_and_deletes_nothing(tmp_path: Path) -> None:
+    async with running_rig(CheckpointSettings(interval_ms=20, directory=str(tmp_path))) as rig:
         await rig.complete(await rig.snapshot(b"state"))
         under_way = await rig.snapshot(b"state")
         after = await rig.follow()
@@ -433,5 +399,3 @@ def test_a_job_manager_that_another_has_followed_completes_and_deletes_nothing(t
         assert rig.surroundings.said[told:] == []
         assert sorted(path.name for path in (tmp_path / "job").iterdir()) == ["chk-1", "chk-2"]
         assert await after.read() == stored
-
-    run(scenario, CheckpointSettings(interval_ms=20, directory=str(tmp_path)))

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any, TypeVar
+from typing import Any
 
 import pytest
-from job_driver import JobDriver
+from job_driver import JobDriver, of_type
 from job_graphs import edge, job, pipeline, vertex
 from msgspec.structs import replace
 
@@ -22,11 +22,6 @@ from millstream.jobmanager.failover.settings import FixedDelay
 from millstream.jobmanager.failover.topology import Subtask
 
 _S = ExecutionState
-E = TypeVar("E")
-
-
-def of_type(effects: list[ev.Effect], kind: type[E]) -> list[E]:
-    return [e for e in effects if isinstance(e, kind)]
 
 
 def forward(parallelism: int, source: bool = False) -> JobGraph:
@@ -40,14 +35,6 @@ def running(graph: JobGraph, attempts: int = 5, delay_ms: int = 1_000) -> JobDri
     return driver
 
 
-def answer_cancels(driver: JobDriver) -> list[ev.Effect]:
-    effects: list[ev.Effect] = []
-    for execution in list(driver.executions):
-        if execution.state is _S.CANCELING:
-            effects += driver.update(execution, _S.CANCELED)
-    return effects
-
-
 def test_a_failure_restarts_its_region_after_the_delay() -> None:
     driver = running(pipeline(2, 2))
     before = driver.task_states()
@@ -58,7 +45,7 @@ def test_a_failure_restarts_its_region_after_the_delay() -> None:
     assert rolled_back.reason == "ValueError: bad record"
     assert len([a for e in of_type(effects, ev.CancelTasks) for a in e.attempts]) == 3
     assert of_type(effects, ev.WakeUpAt) == [ev.WakeUpAt(driver.now + 1_000)]
-    assert not of_type(answer_cancels(driver), ev.Restore)
+    assert not of_type(driver.answer_cancels(), ev.Restore)
     assert driver.tick(0.9) == []
     effects = driver.tick(0.1)
     assert of_type(effects, ev.Restore) == [ev.Restore(1, rolled_back.subtasks, False)]
@@ -77,7 +64,7 @@ def test_a_failure_restarts_its_region_after_the_delay() -> None:
 def test_setting_the_wall_clock_changes_dates_and_no_delay(hours: int) -> None:
     driver = running(pipeline(2, 2))
     driver.update(driver.executions[0], _S.FAILED)
-    answer_cancels(driver)
+    driver.answer_cancels()
     driver.ahead += hours * 3_600_000
     assert driver.tick(0.9) == []
     assert of_type(driver.tick(0.1), ev.Restore)
@@ -89,15 +76,13 @@ def test_tasks_that_take_long_to_cancel_are_waited_for() -> None:
     driver.update(driver.executions[0], _S.FAILED)
     driver.tick(60)
     assert not driver.restores
-    assert of_type(answer_cancels(driver), ev.Restore)
+    assert of_type(driver.answer_cancels(), ev.Restore)
 
 
 def test_channels_of_a_new_attempt_are_new() -> None:
     driver = running(pipeline(1, 1))
     driver.update(driver.executions[0], _S.FAILED)
-    answer_cancels(driver)
-    driver.tick(1)
-    (deploy,) = of_type(driver.restored(), ev.Deploy)
+    (deploy,) = of_type(driver.restart(), ev.Deploy)
     producer, consumer = deploy.tasks
     assert producer.outputs[0].channels[0].channel_id == consumer.inputs[0].channels[0].channel_id == 2
 
@@ -107,7 +92,7 @@ def test_only_the_region_of_the_failed_task_restarts() -> None:
     driver.update(driver.execution("b", 1), _S.FAILED)
     assert driver.execution("a", 1).state is _S.CANCELING
     assert driver.execution("a", 0).state is _S.RUNNING
-    answer_cancels(driver)
+    driver.answer_cancels()
     driver.tick(1)
     place = Subtask(VertexId("b"), 1)
     effects = driver.restored({place: TaskRestore(b"[1]", "file:///chk-1", 1, failed_savepoints=(2, 3))})
@@ -133,7 +118,7 @@ def test_a_second_failure_joins_the_restart_that_waits() -> None:
     driver.update(driver.execution("a", 0), _S.FAILED)
     driver.now += 500
     driver.update(driver.execution("a", 1), _S.FAILED)
-    answer_cancels(driver)
+    driver.answer_cancels()
     assert driver.tick(0.5) == []
     (restore,) = of_type(driver.tick(0.5), ev.Restore)
     assert len(restore.subtasks) == 4
@@ -149,16 +134,14 @@ def test_echoes_of_a_failure_cost_no_attempt() -> None:
     driver.update(third, _S.FAILED, "ValueError: root")
     assert driver.master.status is JobStatus.RESTARTING
     assert driver.master.failures[0].exception == "ValueError: root"
-    driver.tick(1)
-    driver.restored()
+    driver.restart()
     assert driver.master.status is JobStatus.RUNNING
 
 
 def test_when_the_strategy_gives_up_the_job_fails_and_says_why() -> None:
     driver = running(pipeline(1), attempts=1)
     driver.update(driver.executions[0], _S.FAILED, "ValueError: one")
-    driver.tick(1)
-    driver.restored()
+    driver.restart()
     driver.update(driver.executions[0], _S.RUNNING)
     driver.update(driver.executions[0], _S.FAILED, "ValueError: two")
     assert driver.master.status is JobStatus.FAILED
@@ -174,7 +157,7 @@ RAISED = {"signature": "ValueError map:3", "record": "'x'", "operator_name": "pa
 
 def fail_and_restart(driver: JobDriver, execution: Execution, **raised: Any) -> None:
     driver.update(execution, _S.FAILED, "ValueError: bad", RAISED | raised)
-    answer_cancels(driver)
+    driver.answer_cancels()
     driver.tick(1)
     if driver.master.status is JobStatus.RESTARTING:
         driver.restored()
@@ -236,7 +219,7 @@ def crash_and_restart(driver: JobDriver, echo_first: bool) -> None:
     if echo_first:
         driver.update(driver.execution("v0", 1), _S.FAILED, "PeerLostError: lost v1")
     driver.lose_worker("a0", f"process {driver.master.restarts} exited with status 7", WorkerEnd.CRASHED)
-    answer_cancels(driver)
+    driver.answer_cancels()
     driver.tick(1)
     if driver.master.status is JobStatus.RESTARTING:
         driver.restored()
@@ -274,7 +257,7 @@ def test_a_dead_worker_is_started_again_in_its_slot() -> None:
     driver = running(pipeline(2, 2))
     driver.lose_worker("a1")
     assert not driver.freed
-    answer_cancels(driver)
+    driver.answer_cancels()
     effects = driver.tick(1)
     assert of_type(effects, ev.StartWorker) == [ev.StartWorker(AllocationId("a1"), driver.held[AllocationId("a1")])]
     driver.restored()
@@ -288,9 +271,7 @@ def test_lost_slots_are_waited_for_again_and_an_allocation_that_was_lost_is_refu
     driver.lose_task_manager("tm2:1-a")
     assert driver.freed == {"a1": 1}
     assert driver.declared == 2
-    answer_cancels(driver)
-    driver.tick(1)
-    driver.restored()
+    driver.restart()
     assert driver.master.message == "waiting for slots: 1 of 2"
     (answer,) = driver.offer("a1", "tm2:1-a")
     assert isinstance(answer, ev.AnswerOffer)
@@ -306,7 +287,7 @@ def test_slots_go_back_for_another_job_only_when_no_task_runs_in_them() -> None:
     assert driver.tell(ev.SlotsReclaimed()) == []
     driver.lose_task_manager("tm2:1-a")
     assert driver.tell(ev.SlotsReclaimed()) == []
-    answer_cancels(driver)
+    driver.answer_cancels()
     driver.tick(1)
     effects = driver.tell(ev.SlotsReclaimed())
     assert [e.allocation_id for e in of_type(effects, ev.FreeSlot)] == ["a0"]
@@ -323,18 +304,18 @@ def test_a_slot_may_come_before_it_is_needed() -> None:
     driver.lose_task_manager("tm2:1-a")
     effects = driver.offer("a2", "tm3:1-a")
     assert not of_type(effects, ev.StartWorker)
-    answer_cancels(driver)
+    driver.answer_cancels()
     assert [e.allocation_id for e in of_type(driver.tick(1), ev.StartWorker)] == ["a2"]
 
 
 def test_the_slot_timeout_applies_again() -> None:
     driver = running(pipeline(2), attempts=1)
     driver.lose_task_manager("tm2:1-a")
-    answer_cancels(driver)
+    driver.answer_cancels()
     driver.tick(1)
     assert driver.tick(9.9) == []
     driver.tick(0.1)
-    answer_cancels(driver)
+    driver.answer_cancels()
     assert driver.master.status is JobStatus.FAILED
     assert driver.master.failures[0].exception.startswith("NotEnoughSlots: the job needs 2 slots and has 1")
 
@@ -387,7 +368,7 @@ def test_an_enumerator_process_that_fails_restarts_everything_and_is_started_aga
     driver = running(forward(2, source=True))
     driver.tell(ev.EnumeratorsFailed(TaskFailure(exception="OSError: gone")))
     driver.tell(ev.EnumeratorsFailed(TaskFailure(exception="split enumerators: exited")))
-    answer_cancels(driver)
+    driver.answer_cancels()
     (restore,) = of_type(driver.tick(1), ev.Restore)
     assert restore.start_enumerators
     assert len(restore.subtasks) == 4
@@ -432,13 +413,13 @@ def test_a_job_that_restarts_can_be_cancelled(stage: str) -> None:
     else:
         driver.lose_worker("a1")
     if stage != "cancelling tasks":
-        answer_cancels(driver)
+        driver.answer_cancels()
     if stage in ("slots", "workers", "restoring"):
         driver.tick(1)
     if stage == "workers":
         driver.restored()
     driver.cancel()
-    answer_cancels(driver)
+    driver.answer_cancels()
     assert driver.master.status is JobStatus.CANCELED
     assert driver.tick(100) == []
 
@@ -446,9 +427,7 @@ def test_a_job_that_restarts_can_be_cancelled(stage: str) -> None:
 def test_a_job_finishes_after_a_restart() -> None:
     driver = running(pipeline(2))
     driver.update(driver.executions[0], _S.FAILED)
-    answer_cancels(driver)
-    driver.tick(1)
-    driver.restored()
+    driver.restart()
     for execution in list(driver.executions):
         driver.update(execution, _S.FINISHED)
     assert driver.master.status is JobStatus.FINISHED
@@ -463,8 +442,7 @@ def test_a_job_that_starts_from_a_snapshot_is_deployed_when_that_is_read() -> No
     assert not of_type(effects, ev.StartEnumerators)
     assert driver.master.message == "restoring state"
     driver.give_slots()
-    for allocation in list(driver.held):
-        driver.ready(allocation)
+    driver.ready_all()
     assert (driver.master.status, driver.master.message) == (JobStatus.CREATED, "restoring state")
     assert not of_type(driver.restored({Subtask(VertexId("v1"), 1): TaskRestore(b"[1]", "file:///s")}), ev.Deploy)
     deployed = [t for e in of_type(driver.tell(ev.EnumeratorsReadied()), ev.Deploy) for t in e.tasks]
@@ -489,8 +467,7 @@ def test_the_job_takes_over_what_the_snapshot_says_of_its_vertices() -> None:
     graph = driver.master.graph
     fitted = replace(graph, vertices=tuple(replace(v, max_parallelism=64) for v in graph.vertices))
     driver.give_slots()
-    for allocation in list(driver.held):
-        driver.ready(allocation)
+    driver.ready_all()
     deployed = [t for e in of_type(driver.restored(graph=fitted), ev.Deploy) for t in e.tasks]
     assert {t.max_parallelism for t in deployed} == {64}
     assert {o.max_parallelism for t in deployed for o in t.outputs} == {64}
@@ -518,7 +495,7 @@ def test_a_failure_that_trying_again_would_not_mend_is_final() -> None:
     failure = TaskFailure(exception="IncompatibleStateError: other types", final=True)
     update = TaskUpdate(NO_ALLOCATION, failed.attempt_id, _S.FAILED, failure)
     driver.tell(ev.TaskChanged(update))
-    answer_cancels(driver)
+    driver.answer_cancels()
     assert driver.master.status is JobStatus.FAILED
     assert "trying again would not help" in driver.master.message
     assert driver.master.failures[0].exception == "IncompatibleStateError: other types"
@@ -541,8 +518,7 @@ def test_a_suspended_job_runs_nowhere_and_begins_again_from_its_checkpoint() -> 
     driver.restored()
     for allocation in ("a8", "a9"):
         driver.offer(allocation)
-    for allocation in ("a8", "a9"):
-        driver.ready(allocation)
+    driver.ready_all()
     assert driver.master.status is JobStatus.RUNNING
     assert driver.tell(ev.Resumed()) == []
 
@@ -565,8 +541,7 @@ def test_a_suspended_job_that_never_ran_needs_no_restarts_to_begin() -> None:
     driver.restored()
     for allocation in ("a1", "a2"):
         driver.offer(allocation)
-    for allocation in ("a1", "a2"):
-        driver.ready(allocation)
+    driver.ready_all()
     assert driver.master.status is JobStatus.RUNNING
 
 

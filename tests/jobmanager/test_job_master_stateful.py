@@ -83,9 +83,7 @@ class JobMasterMachine(RuleBasedStateMachine):
 
     @rule()
     def tasks_end_as_they_are_told(self) -> None:
-        for execution in list(self.driver.executions):
-            if execution.state is ExecutionState.CANCELING:
-                self.driver.update(execution, ExecutionState.CANCELED)
+        self.driver.answer_cancels()
 
     @rule()
     def the_checkpoints_fail_the_job(self) -> None:

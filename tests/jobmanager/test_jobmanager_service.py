@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
-import logging
-
 import pytest
-from fake_cluster import Cluster, run
+from fake_cluster import Cluster, running_cluster
 from job_graphs import pipeline
-from waiting import DEADLINE
 
 from millstream.core.jobs.ids import AllocationId, JobId
 from millstream.core.jobs.states import ExecutionState, JobStatus
@@ -23,175 +19,137 @@ from millstream.jobmanager.service import JobManagerService
 JOB = JobId("job")
 
 
-def test_a_job_runs_from_its_submission_to_its_end() -> None:
-    async def scenario(cluster: Cluster) -> None:
-        task_manager, tasks = await cluster.running_job()
-        details = await cluster.details_in(JobStatus.RUNNING)
-        assert (details.slots_held, details.slots_required) == (2, 2)
-        for allocation, attempt in tasks:
-            await task_manager.update(allocation, attempt, ExecutionState.FINISHED)
-        freed = {(await task_manager.next(tm.FreeSlot)).allocation_id for _ in range(2)}
-        assert freed == {"a0", "a1"}
-        assert (await cluster.resource_manager.next(rm.Requirement)).slots == 0
-        assert (await cluster.details_in(JobStatus.FINISHED)).end_time > 0
-
-    run(scenario)
+async def test_a_job_runs_from_its_submission_to_its_end(cluster: Cluster) -> None:
+    task_manager, tasks = await cluster.running_job()
+    details = await cluster.details_in(JobStatus.RUNNING)
+    assert (details.slots_held, details.slots_required) == (2, 2)
+    await task_manager.update_all(tasks, ExecutionState.FINISHED)
+    assert await task_manager.freed() == {"a0", "a1"}
+    assert (await cluster.resource_manager.next(rm.Requirement)).slots == 0
+    assert (await cluster.details_in(JobStatus.FINISHED)).end_time > 0
 
 
-def test_a_job_that_waits_says_what_for() -> None:
-    async def scenario(cluster: Cluster) -> None:
-        await cluster.submit(pipeline(2))
-        cluster.resource_manager.send(rm.NotEnoughSlots(JOB, available=1, required=2, free=0, total=3, startable=0))
-        waiting = "waiting for slots: 1 of 2 (0 free of 3 in the cluster)"
-        while (await cluster.details_in(JobStatus.CREATED)).message != waiting:
-            pass
-
-    run(scenario)
+async def test_a_job_that_waits_says_what_for(cluster: Cluster) -> None:
+    await cluster.submit(pipeline(2))
+    cluster.resource_manager.send(rm.NotEnoughSlots(JOB, available=1, required=2, free=0, total=3, startable=0))
+    waiting = "waiting for slots: 1 of 2 (0 free of 3 in the cluster)"
+    while (await cluster.details_in(JobStatus.CREATED)).message != waiting:
+        pass
 
 
-def test_a_job_that_waits_in_vain_fails_with_what_it_waited_for() -> None:
-    async def scenario(cluster: Cluster) -> None:
+async def test_a_job_that_waits_in_vain_fails_with_what_it_waited_for() -> None:
+    async with running_cluster(slot_request_timeout="200 ms") as cluster:
         await cluster.submit(pipeline(2))
         details = await cluster.details_in(JobStatus.FAILED)
         assert "the job needs 2 slots and has 0 after waiting 0.2 s" in details.failures[0].exception
 
-    run(scenario, slot_request_timeout="200 ms")
 
-
-def test_a_job_is_cancelled() -> None:
-    async def scenario(cluster: Cluster) -> None:
-        task_manager, tasks = await cluster.running_job()
-        cluster.dispatcher.send(dp.CancelJob(JOB))
-        cancelled = [await task_manager.next(CancelTasks) for _ in range(2)]
-        assert [(c.allocation_id, c.attempt_ids[0]) for c in cancelled] == tasks
-        for allocation, attempt in tasks:
-            await task_manager.update(allocation, attempt, ExecutionState.CANCELED)
-        await cluster.details_in(JobStatus.CANCELED)
-
-    run(scenario)
+async def test_a_job_is_cancelled(cluster: Cluster) -> None:
+    task_manager, tasks = await cluster.running_job()
+    cluster.dispatcher.send(dp.CancelJob(JOB))
+    cancelled = [await task_manager.next(CancelTasks) for _ in range(2)]
+    assert [(c.allocation_id, c.attempt_ids[0]) for c in cancelled] == tasks
+    await task_manager.update_all(tasks, ExecutionState.CANCELED)
+    await cluster.details_in(JobStatus.CANCELED)
 
 
 @pytest.mark.parametrize("how", ["closes", "vanishes"])
-def test_a_task_manager_that_goes_fails_the_job_at_once(how: str, caplog: pytest.LogCaptureFixture) -> None:
-    async def scenario(cluster: Cluster) -> None:
-        task_manager, _ = await cluster.running_job()
-        if how == "closes":
-            await task_manager.close()
-        else:
-            task_manager.ended.cancel()
-        details = await cluster.details_in(JobStatus.FAILED)
-        assert details.failures[0].exception.startswith("SlotLost: task manager 127.0.0.1:1-a was lost: ")
-
-    with caplog.at_level(logging.WARNING):
-        run(scenario)
+async def test_a_task_manager_that_goes_fails_the_job_at_once(
+    cluster: Cluster, how: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    task_manager, _ = await cluster.running_job()
+    if how == "closes":
+        await task_manager.close()
+    else:
+        task_manager.end.cancel()
+    details = await cluster.details_in(JobStatus.FAILED)
+    assert details.failures[0].exception.startswith("SlotLost: task manager 127.0.0.1:1-a was lost: ")
     assert "task manager 127.0.0.1:1-a" in caplog.text
 
 
-def test_a_task_manager_that_connects_again_was_lost() -> None:
-    async def scenario(cluster: Cluster) -> None:
-        _, _ = await cluster.running_job()
-        again = cluster.task_manager()
-        assert not await again.offer("a0")
-        await cluster.details_in(JobStatus.FAILED)
-
-    run(scenario)
+async def test_a_task_manager_that_connects_again_was_lost(cluster: Cluster) -> None:
+    await cluster.running_job()
+    assert not await cluster.task_manager().offer("a0")
+    await cluster.details_in(JobStatus.FAILED)
 
 
-def test_slots_for_jobs_that_are_unknown_or_over_are_refused() -> None:
-    async def scenario(cluster: Cluster) -> None:
-        task_manager, tasks = await cluster.running_job()
-        assert not await task_manager.offer("b0", "unknown")
-        for allocation, attempt in tasks:
-            await task_manager.update(allocation, attempt, ExecutionState.FAILED, "ValueError: bad")
-        await cluster.details_in(JobStatus.FAILED)
-        assert not await task_manager.offer("a0")
-        cluster.dispatcher.send(dp.ForgetJob(JOB))
-        assert not await task_manager.offer("a0")
-
-    run(scenario)
+async def test_slots_for_jobs_that_are_unknown_or_over_are_refused(cluster: Cluster) -> None:
+    task_manager, tasks = await cluster.running_job()
+    assert not await task_manager.offer("b0", "unknown")
+    for allocation, attempt in tasks:
+        await task_manager.update(allocation, attempt, ExecutionState.FAILED, "ValueError: bad")
+    await cluster.details_in(JobStatus.FAILED)
+    assert not await task_manager.offer("a0")
+    cluster.dispatcher.send(dp.ForgetJob(JOB))
+    assert not await task_manager.offer("a0")
 
 
-def test_a_lost_worker_fails_the_job_with_its_reason() -> None:
-    async def scenario(cluster: Cluster) -> None:
-        task_manager, tasks = await cluster.running_job()
-        await task_manager.send(tm.WorkerLost(AllocationId("a0"), "slot worker process 7 was killed by SIGSEGV"))
-        (survivor,) = [t for t in tasks if t[0] != "a0"]
-        assert (await task_manager.next(CancelTasks)).attempt_ids == (survivor[1],)
-        assert (await task_manager.next(tm.FreeSlot)).allocation_id == "a0"
-        await task_manager.update(*survivor, ExecutionState.CANCELED)
-        details = await cluster.details_in(JobStatus.FAILED)
-        assert details.failures[0].exception == "SlotLost: slot worker process 7 was killed by SIGSEGV"
-
-    run(scenario)
+async def test_a_lost_worker_fails_the_job_with_its_reason(cluster: Cluster) -> None:
+    task_manager, tasks = await cluster.running_job()
+    await task_manager.send(tm.WorkerLost(AllocationId("a0"), "slot worker process 7 was killed by SIGSEGV"))
+    (survivor,) = [t for t in tasks if t[0] != "a0"]
+    assert (await task_manager.next(CancelTasks)).attempt_ids == (survivor[1],)
+    assert (await task_manager.next(tm.FreeSlot)).allocation_id == "a0"
+    await task_manager.update(*survivor, ExecutionState.CANCELED)
+    details = await cluster.details_in(JobStatus.FAILED)
+    assert details.failures[0].exception == "SlotLost: slot worker process 7 was killed by SIGSEGV"
 
 
 @pytest.mark.parametrize("lost", ["worker", "task manager"])
-def test_a_request_for_results_is_answered_when_the_one_who_was_asked_is_lost(lost: str) -> None:
-    async def scenario(cluster: Cluster) -> None:
-        task_manager, _ = await cluster.running_job()
-        job = cluster.service.jobs[JOB]
-        operator = job.graph.vertices[0].operators[0].id
-        cluster.dispatcher.send(CollectRequest(JOB, operator, request_id="r"))
-        asked = await task_manager.next(tm.CollectFromTask)
-        if lost == "worker":
-            await task_manager.send(tm.WorkerLost(asked.allocation_id, "killed"))
-        else:
-            await task_manager.close()
-        answer = await cluster.dispatcher.next(CollectResponse)
-        assert (answer.request_id, answer.error) == ("r", "the collecting task is not running")
-
-    run(scenario)
+async def test_a_request_for_results_is_answered_when_the_one_who_was_asked_is_lost(
+    lost: str, cluster: Cluster
+) -> None:
+    task_manager, _ = await cluster.running_job()
+    operator = pipeline(2).vertices[0].operators[0].id
+    cluster.dispatcher.send(CollectRequest(JOB, operator, request_id="r"))
+    asked = await task_manager.next(tm.CollectFromTask)
+    if lost == "worker":
+        await task_manager.send(tm.WorkerLost(asked.allocation_id, "killed"))
+    else:
+        await task_manager.close()
+    answer = await cluster.dispatcher.next(CollectResponse)
+    assert (answer.request_id, answer.error) == ("r", "the collecting task is not running")
 
 
-def test_a_resource_manager_that_comes_back_is_told_what_is_needed() -> None:
-    async def scenario(cluster: Cluster) -> None:
-        await cluster.submit(pipeline(3))
-        await cluster.resource_manager.stop()
-        await cluster.resource_manager.start()
-        register = await cluster.resource_manager.next(rm.RegisterJobManager)
-        assert [(r.job_id, r.slots) for r in register.requirements] == [("job", 3)]
-        assert register.address == cluster.service.address
-
-    run(scenario)
+async def test_a_resource_manager_that_comes_back_is_told_what_is_needed(cluster: Cluster) -> None:
+    await cluster.submit(pipeline(3))
+    await cluster.resource_manager.stop()
+    await cluster.resource_manager.start()
+    register = await cluster.resource_manager.next(rm.RegisterJobManager)
+    assert [(r.job_id, r.slots) for r in register.requirements] == [("job", 3)]
+    assert register.address == cluster.service.address
 
 
-def test_a_dispatcher_that_comes_back_is_told_of_all_jobs() -> None:
-    async def scenario(cluster: Cluster) -> None:
-        task_manager, tasks = await cluster.running_job()
-        await cluster.details_in(JobStatus.RUNNING)
-        await cluster.dispatcher.stop()
-        await cluster.dispatcher.start()
-        register = await cluster.dispatcher.next(dp.RegisterJobManager)
-        assert [(j.job_id, j.state) for j in register.jobs] == [("job", "RUNNING")]
-        cluster.dispatcher.send(dp.StartJob(pipeline(2)))
-        for allocation, attempt in tasks:
-            await task_manager.update(allocation, attempt, ExecutionState.FINISHED)
-        await cluster.details_in(JobStatus.FINISHED)
-
-    run(scenario)
+async def test_a_dispatcher_that_comes_back_is_told_of_all_jobs(cluster: Cluster) -> None:
+    task_manager, tasks = await cluster.running_job()
+    await cluster.details_in(JobStatus.RUNNING)
+    await cluster.dispatcher.stop()
+    await cluster.dispatcher.start()
+    register = await cluster.dispatcher.next(dp.RegisterJobManager)
+    assert [(j.job_id, j.state) for j in register.jobs] == [("job", "RUNNING")]
+    cluster.dispatcher.send(dp.StartJob(pipeline(2)))
+    await task_manager.update_all(tasks, ExecutionState.FINISHED)
+    await cluster.details_in(JobStatus.FINISHED)
 
 
-def test_a_peer_that_stays_away_is_the_services_failure() -> None:
-    async def scenario() -> None:
-        ports = {"jobmanager.rpc.port": 0, "dispatcher.rpc.port": 1, "resourcemanager.rpc.port": 1}
-        service = JobManagerService(Configuration({**ports, "registration.timeout": "300 ms"}))
-        await service.start()
-        try:
-            failure = str(await asyncio.wait_for(service.failure(), DEADLINE))
-            assert "127.0.0.1:1 is unreachable" in failure
-            assert failure.endswith("(tried for 0.3 s)")
-        finally:
-            await service.stop()
-
-    asyncio.run(scenario())
+async def test_a_peer_that_stays_away_is_the_services_failure() -> None:
+    ports = {"jobmanager.rpc.port": 0, "dispatcher.rpc.port": 1, "resourcemanager.rpc.port": 1}
+    service = JobManagerService(Configuration({**ports, "registration.timeout": "300 ms"}))
+    await service.start()
+    try:
+        failure = str(await service.failure())
+        assert "127.0.0.1:1 is unreachable" in failure
+        assert failure.endswith("(tried for 0.3 s)")
+    finally:
+        await service.stop()
 
 
-def test_a_job_manager_stops_its_jobs_before_the_dispatcher_gives_it_up_and_goes_on_when_it_is_back() -> None:
-    async def scenario(cluster: Cluster) -> None:
+async def test_a_job_manager_stops_its_jobs_before_the_dispatcher_gives_it_up_and_goes_on_when_it_is_back() -> None:
+    async with running_cluster(heartbeat_timeout="3 s", **{"restart-strategy.type": "fixed-delay"}) as cluster:
         task_manager, _ = await cluster.running_job()
         await cluster.details_in(JobStatus.RUNNING)
         await cluster.dispatcher.stop()
-        assert {(await task_manager.next(tm.FreeSlot)).allocation_id for _ in range(2)} == {"a0", "a1"}
+        assert await task_manager.freed() == {"a0", "a1"}
         while (await cluster.resource_manager.next(rm.Requirement)).slots != 0:
             pass
         await cluster.dispatcher.start()
@@ -200,15 +158,10 @@ def test_a_job_manager_stops_its_jobs_before_the_dispatcher_gives_it_up_and_goes
         assert "heartbeat.timeout" in register.jobs[0].message
         assert (await cluster.resource_manager.next(rm.Requirement)).slots == 2
 
-    run(scenario, heartbeat_timeout="3 s", **{"restart-strategy.type": "fixed-delay"})
 
-
-def test_a_job_that_has_ended_to_users_is_stopped_and_is_not_cancelled() -> None:
-    async def scenario(cluster: Cluster) -> None:
-        task_manager, _ = await cluster.running_job()
-        cluster.dispatcher.send(dp.AbandonJob(JOB, "it was reported as failed"))
-        assert {(await task_manager.next(tm.FreeSlot)).allocation_id for _ in range(2)} == {"a0", "a1"}
-        details = await cluster.details_in(JobStatus.FAILED)
-        assert details.failures[0].exception == "it was reported as failed"
-
-    run(scenario)
+async def test_a_job_that_has_ended_to_users_is_stopped_and_is_not_cancelled(cluster: Cluster) -> None:
+    task_manager, _ = await cluster.running_job()
+    cluster.dispatcher.send(dp.AbandonJob(JOB, "it was reported as failed"))
+    assert await task_manager.freed() == {"a0", "a1"}
+    details = await cluster.details_in(JobStatus.FAILED)
+    assert details.failures[0].exception == "it was reported as failed"

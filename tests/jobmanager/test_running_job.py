@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Coroutine
 from typing import Any
 
 from job_graphs import pipeline
@@ -55,32 +53,25 @@ class JobWithoutProcess(RunningJob):
         return True
 
 
-def run(scenario: Coroutine[Any, Any, None]) -> None:
-    asyncio.run(scenario)
+async def test_events_of_readers_of_earlier_attempts_do_not_reach_the_enumerators() -> None:
+    options = Configuration({"restart-strategy.type": "fixed-delay", "restart-strategy.fixed-delay.delay": "0 s"})
+    background = BackgroundTasks()
+    job = JobWithoutProcess(pipeline(1, source=True), options, NoLinks(), background, SystemClock())
+    job.start()
+    job.tell(ev.SlotOffered(AllocationId("a0"), TaskManagerId("tm"), "host"))
+    job.tell(ev.WorkerReadied(AllocationId("a0"), "address"))
+    job.tell(ev.EnumeratorsReadied())
+    (execution,) = job.master.execution_graph.executions
 
+    def says(attempt_id: str, vertex_id: str = "v0", subtask: int = 0) -> int:
+        request, attempt = SplitRequest("host"), AttemptId(attempt_id)
+        before = len(job.heard)
+        job.task_manager_message(ReaderEvent(JobId("job"), VertexId(vertex_id), subtask, request, attempt))
+        return len(job.heard) - before
 
-def test_events_of_readers_of_earlier_attempts_do_not_reach_the_enumerators() -> None:
-    async def scenario() -> None:
-        options = Configuration({"restart-strategy.type": "fixed-delay", "restart-strategy.fixed-delay.delay": "0 s"})
-        background = BackgroundTasks()
-        job = JobWithoutProcess(pipeline(1, source=True), options, NoLinks(), background, SystemClock())
-        job.start()
-        job.tell(ev.SlotOffered(AllocationId("a0"), TaskManagerId("tm"), "host"))
-        job.tell(ev.WorkerReadied(AllocationId("a0"), "address"))
-        job.tell(ev.EnumeratorsReadied())
-        (execution,) = job.master.execution_graph.executions
-
-        def says(attempt_id: str, vertex_id: str = "v0", subtask: int = 0) -> int:
-            request, attempt = SplitRequest("host"), AttemptId(attempt_id)
-            before = len(job.heard)
-            job.task_manager_message(ReaderEvent(JobId("job"), VertexId(vertex_id), subtask, request, attempt))
-            return len(job.heard) - before
-
-        assert says(execution.attempt_id) == 1
-        assert says("another") == says(execution.attempt_id, subtask=1) == says(execution.attempt_id, "v1") == 0
-        job.tell(ev.TaskChanged(TaskUpdate(NO_ALLOCATION, execution.attempt_id, ExecutionState.FAILED)))
-        assert says(execution.attempt_id) == 0
-        await job.stop()
-        await background.cancel()
-
-    run(scenario())
+    assert says(execution.attempt_id) == 1
+    assert says("another") == says(execution.attempt_id, subtask=1) == says(execution.attempt_id, "v1") == 0
+    job.tell(ev.TaskChanged(TaskUpdate(NO_ALLOCATION, execution.attempt_id, ExecutionState.FAILED)))
+    assert says(execution.attempt_id) == 0
+    await job.stop()
+    await background.cancel()

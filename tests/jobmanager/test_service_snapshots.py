@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fake_cluster import Cluster, FakeTaskManager, Task, run
+from fake_cluster import Cluster, FakeTaskManager, Task
 from job_graphs import pipeline
 from test_service_checkpoints import acknowledge, checkpointed, completion, operators, triggered
 from waiting import wait_until
@@ -21,7 +21,7 @@ from millstream.core.jobs.states import ExecutionState, JobStatus
 from millstream.core.messages import dispatcher as dp
 from millstream.core.messages import resource_manager as rm
 from millstream.core.messages.checkpoints import CheckpointAck, CheckpointDecline, TriggerCheckpoint
-from millstream.core.messages.deployment import CancelTasks, DeployTasks
+from millstream.core.messages.deployment import CancelTasks
 from millstream.core.messages.snapshots import (
     CheckpointAnswer,
     CheckpointQuery,
@@ -82,95 +82,79 @@ async def savepoint_of(cluster: Cluster, task_manager: FakeTaskManager, tasks: A
 
 
 @pytest.mark.parametrize("storage", ["files", "memory"])
-def test_a_savepoint_goes_into_files_with_or_without_checkpoints(tmp_path: Path, storage: str) -> None:
-    async def scenario(cluster: Cluster) -> None:
-        directory = tmp_path / "checkpoints" if storage == "files" else None
-        task_manager, tasks = await running(cluster, checkpointed(directory, **NO_PERIODIC))
-        folder = await savepoint_of(cluster, task_manager, tasks, target_directory=f"file:{tmp_path}/savepoints")
-        assert folder.parent == tmp_path / "savepoints"
-        assert (folder / "_metadata.json").exists()
-        overview = await query(cluster)
-        assert overview["latest"]["savepoint"]["external_path"] == folder.as_uri()
-
-    run(scenario)
+async def test_a_savepoint_goes_into_files_with_or_without_checkpoints(
+    tmp_path: Path, storage: str, cluster: Cluster
+) -> None:
+    directory = tmp_path / "checkpoints" if storage == "files" else None
+    task_manager, tasks = await running(cluster, checkpointed(directory, **NO_PERIODIC))
+    folder = await savepoint_of(cluster, task_manager, tasks, target_directory=f"file:{tmp_path}/savepoints")
+    assert folder.parent == tmp_path / "savepoints"
+    assert (folder / "_metadata.json").exists()
+    overview = await query(cluster)
+    assert overview["latest"]["savepoint"]["external_path"] == folder.as_uri()
 
 
 @pytest.mark.parametrize(("wanted", "native"), [("", False), ("CANONICAL", False), ("NATIVE", True)])
-def test_the_format_travels_with_the_barrier(tmp_path: Path, wanted: str, native: bool) -> None:
-    async def scenario(cluster: Cluster) -> None:
-        option = {"execution.checkpointing.savepoint-dir": str(tmp_path)}
-        task_manager, _ = await running(cluster, checkpointed(None, **NO_PERIODIC, **option))
-        ask(cluster, "t1", format=wanted)
-        trigger = await task_manager.next(TriggerCheckpoint)
-        assert (trigger.options.savepoint, trigger.options.native) == (True, native)
-        assert trigger.options.location.startswith(f"{tmp_path.as_uri()}/savepoint-job-")
-
-    run(scenario)
+async def test_the_format_travels_with_the_barrier(tmp_path: Path, wanted: str, native: bool, cluster: Cluster) -> None:
+    option = {"execution.checkpointing.savepoint-dir": str(tmp_path)}
+    task_manager, _ = await running(cluster, checkpointed(None, **NO_PERIODIC, **option))
+    ask(cluster, "t1", format=wanted)
+    trigger = await task_manager.next(TriggerCheckpoint)
+    assert (trigger.options.savepoint, trigger.options.native) == (True, native)
+    assert trigger.options.location.startswith(f"{tmp_path.as_uri()}/savepoint-job-")
 
 
-def test_a_checkpoint_on_demand_is_answered_with_where_it_is(tmp_path: Path) -> None:
-    async def scenario(cluster: Cluster) -> None:
-        task_manager, tasks = await running(cluster, checkpointed(tmp_path, **NO_PERIODIC))
-        await savepoint_of(cluster, task_manager, tasks, kind=SnapshotKind.CHECKPOINT, full=True)
-        assert (tmp_path / "job" / "chk-1" / "_metadata.json").exists()
-
-    run(scenario)
+async def test_a_checkpoint_on_demand_is_answered_with_where_it_is(tmp_path: Path, cluster: Cluster) -> None:
+    task_manager, tasks = await running(cluster, checkpointed(tmp_path, **NO_PERIODIC))
+    await savepoint_of(cluster, task_manager, tasks, kind=SnapshotKind.CHECKPOINT, full=True)
+    assert (tmp_path / "job" / "chk-1" / "_metadata.json").exists()
 
 
-def test_the_same_request_again_is_answered_again_and_does_nothing(tmp_path: Path) -> None:
-    async def scenario(cluster: Cluster) -> None:
-        task_manager, tasks = await running(cluster, checkpointed(None, **NO_PERIODIC))
-        ask(cluster, "t1", target_directory=str(tmp_path))
-        folder = await savepoint_of(cluster, task_manager, tasks, target_directory=str(tmp_path))
-        ask(cluster, "t1", target_directory=str(tmp_path))
-        again = await cluster.dispatcher.next(SnapshotResult)
-        assert again.location == folder.as_uri()
-        assert names(tmp_path) == [folder.name]
-
-    run(scenario)
+async def test_the_same_request_again_is_answered_again_and_does_nothing(tmp_path: Path, cluster: Cluster) -> None:
+    task_manager, tasks = await running(cluster, checkpointed(None, **NO_PERIODIC))
+    ask(cluster, "t1", target_directory=str(tmp_path))
+    folder = await savepoint_of(cluster, task_manager, tasks, target_directory=str(tmp_path))
+    ask(cluster, "t1", target_directory=str(tmp_path))
+    again = await cluster.dispatcher.next(SnapshotResult)
+    assert again.location == folder.as_uri()
+    assert names(tmp_path) == [folder.name]
 
 
-def test_a_result_waits_for_a_dispatcher_that_is_away(tmp_path: Path) -> None:
-    async def scenario(cluster: Cluster) -> None:
-        task_manager, tasks = await running(cluster, checkpointed(None, **NO_PERIODIC))
-        ask(cluster, "t1", target_directory=str(tmp_path))
-        checkpoint_id, location = await triggered(task_manager)
-        await cluster.dispatcher.stop()
-        await acknowledge(task_manager, tasks, checkpoint_id)
-        await eventually(lambda: list(tmp_path.rglob("_metadata.json")))
-        await cluster.dispatcher.start()
+async def test_a_result_waits_for_a_dispatcher_that_is_away(tmp_path: Path, cluster: Cluster) -> None:
+    task_manager, tasks = await running(cluster, checkpointed(None, **NO_PERIODIC))
+    ask(cluster, "t1", target_directory=str(tmp_path))
+    checkpoint_id, location = await triggered(task_manager)
+    await cluster.dispatcher.stop()
+    await acknowledge(task_manager, tasks, checkpoint_id)
+    await eventually(lambda: list(tmp_path.rglob("_metadata.json")))
+    await cluster.dispatcher.start()
+    result = await cluster.dispatcher.next(SnapshotResult)
+    assert (result.trigger_id, result.location) == ("t1", location)
+
+
+async def test_what_cannot_be_done_is_answered_with_the_reason(tmp_path: Path, cluster: Cluster) -> None:
+    async def error(trigger: str, **wanted: Any) -> str:
+        ask(cluster, trigger, **wanted)
         result = await cluster.dispatcher.next(SnapshotResult)
-        assert (result.trigger_id, result.location) == ("t1", location)
+        assert result.trigger_id == trigger
+        return result.error
 
-    run(scenario)
-
-
-def test_what_cannot_be_done_is_answered_with_the_reason(tmp_path: Path) -> None:
-    async def scenario(cluster: Cluster) -> None:
-        async def error(trigger: str, **wanted: Any) -> str:
-            ask(cluster, trigger, **wanted)
-            result = await cluster.dispatcher.next(SnapshotResult)
-            assert result.trigger_id == trigger
-            return result.error
-
-        assert "does not run job nobody" in await error("t1", job_id="nobody")
-        assert "does not run job nobody" in await query(cluster, job_id="nobody")
-        await cluster.submit(checkpointed(None, **NO_PERIODIC))
-        assert "not all tasks" in await error("t2", target_directory=str(tmp_path))
-        assert "execution.checkpointing.savepoint-dir" in await error("t3")
-        assert "'ODD' is no format of a savepoint: it is one of CANONICAL, NATIVE" in await error("t4", format="ODD")
-        (tmp_path / "file").touch()
-        assert str(tmp_path / "file") in await error("t5", target_directory=str(tmp_path / "file"))
-        cluster.dispatcher.send(dp.CancelJob(JOB))
-        await cluster.details_in(JobStatus.CANCELED)
-        assert (await cluster.resource_manager.next(rm.Requirement)).slots == 0
-        assert await error("t6", target_directory=str(tmp_path)) == "job job has ended, it is CANCELED"
-        await cluster.submit(pipeline_with_odd_settings())
-        assert (await cluster.details_in(JobStatus.FAILED)).checkpoints == b""
-        assert "has ended" in await error("t7", job_id="odd")
-        assert "job odd takes no checkpoints: option" in await query(cluster, job_id="odd")
-
-    run(scenario)
+    assert "does not run job nobody" in await error("t1", job_id="nobody")
+    assert "does not run job nobody" in await query(cluster, job_id="nobody")
+    await cluster.submit(checkpointed(None, **NO_PERIODIC))
+    assert "not all tasks" in await error("t2", target_directory=str(tmp_path))
+    assert "execution.checkpointing.savepoint-dir" in await error("t3")
+    assert "'ODD' is no format of a savepoint: it is one of CANONICAL, NATIVE" in await error("t4", format="ODD")
+    (tmp_path / "file").touch()
+    assert str(tmp_path / "file") in await error("t5", target_directory=str(tmp_path / "file"))
+    cluster.dispatcher.send(dp.CancelJob(JOB))
+    await cluster.details_in(JobStatus.CANCELED)
+    assert (await cluster.resource_manager.next(rm.Requirement)).slots == 0
+    assert await error("t6", target_directory=str(tmp_path)) == "job job has ended, it is CANCELED"
+    await cluster.submit(pipeline_with_odd_settings())
+    assert (await cluster.details_in(JobStatus.FAILED)).checkpoints == b""
+    assert "has ended" in await error("t7", job_id="odd")
+    assert "job odd takes no checkpoints: option" in await query(cluster, job_id="odd")
 
 
 def pipeline_with_odd_settings() -> JobGraph:
@@ -179,28 +163,24 @@ def pipeline_with_odd_settings() -> JobGraph:
     return graph
 
 
-def test_what_is_known_of_checkpoints_is_answered_and_outlives_the_job(tmp_path: Path) -> None:
-    async def scenario(cluster: Cluster) -> None:
-        task_manager, tasks = await running(cluster, checkpointed(tmp_path, **NO_PERIODIC))
-        await savepoint_of(cluster, task_manager, tasks, kind=SnapshotKind.CHECKPOINT)
-        assert (await query(cluster))["counts"]["completed"] == 1
-        assert (await query(cluster, CheckpointView.CONFIG))["state_backend"] == "hashmap"
-        details = await query(cluster, CheckpointView.DETAILS, checkpoint_id=1)
-        assert details["tasks"]["v0"]["num_acknowledged_subtasks"] == 2
-        subtasks = await query(cluster, CheckpointView.SUBTASKS, checkpoint_id=1, vertex_id="v0")
-        assert [s["status"] for s in subtasks["subtasks"]] == ["completed", "completed"]
-        assert "has no checkpoint 7" in await query(cluster, CheckpointView.DETAILS, checkpoint_id=7)
-        assert "has no vertex v9" in await query(cluster, CheckpointView.SUBTASKS, checkpoint_id=1, vertex_id="v9")
-        assert (await cluster.details_in(JobStatus.RUNNING)).checkpoints == b""
-        for allocation, attempt in tasks:
-            await task_manager.update(allocation, attempt, ExecutionState.FINISHED)
-        known = json.loads((await cluster.details_in(JobStatus.FINISHED)).checkpoints)
-        assert known["overview"]["counts"]["completed"] == 1
-        assert known["config"]["checkpoint_storage"] == "filesystem"
-        assert known["details"]["1"]["discarded"]
-        assert known["subtasks"]["1"]["v0"]["subtasks"] == subtasks["subtasks"]
-
-    run(scenario)
+async def test_what_is_known_of_checkpoints_is_answered_and_outlives_the_job(tmp_path: Path, cluster: Cluster) -> None:
+    task_manager, tasks = await running(cluster, checkpointed(tmp_path, **NO_PERIODIC))
+    await savepoint_of(cluster, task_manager, tasks, kind=SnapshotKind.CHECKPOINT)
+    assert (await query(cluster))["counts"]["completed"] == 1
+    assert (await query(cluster, CheckpointView.CONFIG))["state_backend"] == "hashmap"
+    details = await query(cluster, CheckpointView.DETAILS, checkpoint_id=1)
+    assert details["tasks"]["v0"]["num_acknowledged_subtasks"] == 2
+    subtasks = await query(cluster, CheckpointView.SUBTASKS, checkpoint_id=1, vertex_id="v0")
+    assert [s["status"] for s in subtasks["subtasks"]] == ["completed", "completed"]
+    assert "has no checkpoint 7" in await query(cluster, CheckpointView.DETAILS, checkpoint_id=7)
+    assert "has no vertex v9" in await query(cluster, CheckpointView.SUBTASKS, checkpoint_id=1, vertex_id="v9")
+    assert (await cluster.details_in(JobStatus.RUNNING)).checkpoints == b""
+    await task_manager.update_all(tasks, ExecutionState.FINISHED)
+    known = json.loads((await cluster.details_in(JobStatus.FINISHED)).checkpoints)
+    assert known["overview"]["counts"]["completed"] == 1
+    assert known["config"]["checkpoint_storage"] == "filesystem"
+    assert known["details"]["1"]["discarded"]
+    assert known["subtasks"]["1"]["v0"]["subtasks"] == subtasks["subtasks"]
 
 
 async def made_snapshot(cluster: Cluster, tmp_path: Path, **wanted: Any) -> Path:
@@ -225,77 +205,57 @@ def starting_from(folder: Path, **options: str) -> JobGraph:
     return checkpointed(folder.parent / "new", **{"execution.state-recovery.path": str(folder), **options})
 
 
-def test_a_job_starts_from_a_savepoint_and_leaves_it_alone(tmp_path: Path) -> None:
-    async def scenario(cluster: Cluster) -> None:
-        folder = await made_snapshot(cluster, tmp_path, target_directory=str(tmp_path))
-        await cluster.submit(starting_from(folder, **NO_PERIODIC))
-        task_manager = cluster.task_manager("127.0.0.1:2-b")
-        for allocation in ("b0", "b1"):
-            assert await task_manager.offer(allocation)
-        for allocation in ("b0", "b1"):
-            await task_manager.run_worker(allocation)
-        tasks = []
-        for subtask in range(2):
-            deploy = await task_manager.next(DeployTasks)
-            (task,) = deploy.tasks
-            assert (task.restore_location, task.restored_checkpoint_id) == (folder.as_uri(), 1)
-            assert operators_from_json(task.restore, "") == operators_from_json(operators(subtask), "")
-            await task_manager.update(deploy.allocation_id, task.attempt_id, ExecutionState.RUNNING)
-            tasks.append((deploy.allocation_id, task.attempt_id))
-        overview = await query(cluster)
-        assert overview["counts"]["restored"] == 1
-        assert overview["latest"]["restored"]["external_path"] == folder.as_uri()
-        ask(cluster, "t2", kind=SnapshotKind.CHECKPOINT)
-        trigger = await task_manager.next(TriggerCheckpoint)
-        assert trigger.options.checkpoint_id == 2
-        assert trigger.options.full
-        await acknowledge(task_manager, tasks, 2)
-        await completion(task_manager, 2)
-        for allocation, attempt in tasks:
-            await task_manager.update(allocation, attempt, ExecutionState.FINISHED)
-        await cluster.details_in(JobStatus.FINISHED)
-        assert (folder / "_metadata.json").exists()
-
-    run(scenario)
+async def test_a_job_starts_from_a_savepoint_and_leaves_it_alone(tmp_path: Path, cluster: Cluster) -> None:
+    folder = await made_snapshot(cluster, tmp_path, target_directory=str(tmp_path))
+    task_manager, deployed = await cluster.deployed_job(starting_from(folder, **NO_PERIODIC), "127.0.0.1:2-b")
+    tasks = []
+    for subtask, deploy in enumerate(deployed):
+        (task,) = deploy.tasks
+        assert (task.restore_location, task.restored_checkpoint_id) == (folder.as_uri(), 1)
+        assert operators_from_json(task.restore, "") == operators_from_json(operators(subtask), "")
+        tasks.append((deploy.allocation_id, task.attempt_id))
+    await task_manager.update_all(tasks, ExecutionState.RUNNING)
+    overview = await query(cluster)
+    assert overview["counts"]["restored"] == 1
+    assert overview["latest"]["restored"]["external_path"] == folder.as_uri()
+    ask(cluster, "t2", kind=SnapshotKind.CHECKPOINT)
+    trigger = await task_manager.next(TriggerCheckpoint)
+    assert trigger.options.checkpoint_id == 2
+    assert trigger.options.full
+    await acknowledge(task_manager, tasks, 2)
+    await completion(task_manager, 2)
+    await task_manager.update_all(tasks, ExecutionState.FINISHED)
+    await cluster.details_in(JobStatus.FINISHED)
+    assert (folder / "_metadata.json").exists()
 
 
 @pytest.mark.parametrize("kind", [SnapshotKind.SAVEPOINT, SnapshotKind.CHECKPOINT])
-def test_a_claimed_snapshot_goes_when_the_next_checkpoint_is_there(tmp_path: Path, kind: SnapshotKind) -> None:
-    async def scenario(cluster: Cluster) -> None:
-        folder = await made_snapshot(cluster, tmp_path, kind=kind, target_directory=str(tmp_path))
-        assert (folder / "_metadata.json").exists()
-        claim = {"execution.state-recovery.claim-mode": "CLAIM"}
-        task_manager, tasks = await running(cluster, starting_from(folder, **claim))
-        checkpoint_id, _ = await triggered(task_manager)
-        assert (folder / "_metadata.json").exists()
-        await acknowledge(task_manager, tasks, checkpoint_id)
-        await completion(task_manager, checkpoint_id)
-        await gone(folder)
+async def test_a_claimed_snapshot_goes_when_the_next_checkpoint_is_there(
+    tmp_path: Path, kind: SnapshotKind, cluster: Cluster
+) -> None:
+    folder = await made_snapshot(cluster, tmp_path, kind=kind, target_directory=str(tmp_path))
+    assert (folder / "_metadata.json").exists()
+    claim = {"execution.state-recovery.claim-mode": "CLAIM"}
+    task_manager, tasks = await running(cluster, starting_from(folder, **claim))
+    checkpoint_id, _ = await triggered(task_manager)
+    assert (folder / "_metadata.json").exists()
+    await acknowledge(task_manager, tasks, checkpoint_id)
+    await completion(task_manager, checkpoint_id)
+    await gone(folder)
 
-    run(scenario)
 
-
-def test_a_claimed_snapshot_stays_when_the_job_never_ran_on_it(tmp_path: Path) -> None:
-    async def scenario(cluster: Cluster) -> None:
-        folder = await made_snapshot(cluster, tmp_path, target_directory=str(tmp_path))
-        options = {"execution.state-recovery.claim-mode": "CLAIM", "restart-strategy.type": "none"}
-        await cluster.submit(starting_from(folder, **options))
-        task_manager = cluster.task_manager("127.0.0.1:2-b")
-        for allocation in ("b0", "b1"):
-            assert await task_manager.offer(allocation)
-        for allocation in ("b0", "b1"):
-            await task_manager.run_worker(allocation)
-        deployed = [await task_manager.next(DeployTasks) for _ in range(2)]
-        tasks = [(d.allocation_id, d.tasks[0].attempt_id) for d in deployed]
-        await task_manager.update(*tasks[0], ExecutionState.RUNNING)
-        await task_manager.update(*tasks[1], ExecutionState.FAILED, "ValueError: in open")
-        await task_manager.next(CancelTasks)
-        await task_manager.update(*tasks[0], ExecutionState.CANCELED)
-        await cluster.details_in(JobStatus.FAILED)
-        await cluster.stop()
-        assert (folder / "_metadata.json").exists()
-
-    run(scenario)
+async def test_a_claimed_snapshot_stays_when_the_job_never_ran_on_it(tmp_path: Path, cluster: Cluster) -> None:
+    folder = await made_snapshot(cluster, tmp_path, target_directory=str(tmp_path))
+    options = {"execution.state-recovery.claim-mode": "CLAIM", "restart-strategy.type": "none"}
+    task_manager, deployed = await cluster.deployed_job(starting_from(folder, **options), "127.0.0.1:2-b")
+    tasks = [(d.allocation_id, d.tasks[0].attempt_id) for d in deployed]
+    await task_manager.update(*tasks[0], ExecutionState.RUNNING)
+    await task_manager.update(*tasks[1], ExecutionState.FAILED, "ValueError: in open")
+    await task_manager.next(CancelTasks)
+    await task_manager.update(*tasks[0], ExecutionState.CANCELED)
+    await cluster.details_in(JobStatus.FAILED)
+    await cluster.stop()
+    assert (folder / "_metadata.json").exists()
 
 
 @pytest.mark.parametrize(
@@ -307,49 +267,43 @@ def test_a_claimed_snapshot_stays_when_the_job_never_ran_on_it(tmp_path: Path) -
         ("s3://[/x", "Invalid IPv6 URL"),
     ],
 )
-def test_a_snapshot_that_is_refused_fails_the_job_before_anything_is_deployed(
-    tmp_path: Path, path: str, reason: str
+async def test_a_snapshot_that_is_refused_fails_the_job_before_anything_is_deployed(
+    tmp_path: Path, path: str, reason: str, cluster: Cluster
 ) -> None:
-    async def scenario(cluster: Cluster) -> None:
-        wanted = path if ":" in path else str(tmp_path / path)
-        await cluster.submit(checkpointed(tmp_path, **{"execution.state-recovery.path": wanted}))
-        details = await cluster.details_in(JobStatus.FAILED)
-        (failure,) = details.failures
-        assert failure.exception.startswith("RestoreFailed: ")
-        assert reason in failure.exception
-
-    run(scenario)
+    wanted = path if ":" in path else str(tmp_path / path)
+    await cluster.submit(checkpointed(tmp_path, **{"execution.state-recovery.path": wanted}))
+    (failure,) = (await cluster.details_in(JobStatus.FAILED)).failures
+    assert failure.exception.startswith("RestoreFailed: ")
+    assert reason in failure.exception
 
 
-def test_files_of_an_aborted_checkpoint_go_even_when_they_are_written_late(tmp_path: Path) -> None:
-    async def scenario(cluster: Cluster) -> None:
-        graph = checkpointed(tmp_path, **{"execution.checkpointing.tolerable-failed-checkpoints": "9"})
-        task_manager, tasks = await running(cluster, graph)
-        first, _ = await triggered(task_manager)
-        storage = FileSystemStorage(str(tmp_path), JOB)
-        folder = tmp_path / "job" / f"chk-{first}"
+async def test_files_of_an_aborted_checkpoint_go_even_when_they_are_written_late(
+    tmp_path: Path, cluster: Cluster
+) -> None:
+    graph = checkpointed(tmp_path, **{"execution.checkpointing.tolerable-failed-checkpoints": "9"})
+    task_manager, tasks = await running(cluster, graph)
+    first, _ = await triggered(task_manager)
+    storage = FileSystemStorage(str(tmp_path), JOB)
+    folder = tmp_path / "job" / f"chk-{first}"
 
-        def write() -> None:
-            writer = storage.create_writer(storage.checkpoint_location(first), "v0", "s", 1, "arrow")
-            writer.write(b"late")
-            writer.commit()
+    def write() -> None:
+        writer = storage.create_writer(storage.checkpoint_location(first), "v0", "s", 1, "arrow")
+        writer.write(b"late")
+        writer.commit()
 
-        write()
-        allocation, attempt = tasks[0]
-        await task_manager.send(CheckpointDecline(allocation, attempt, first, DeclineReason.NOT_WRITTEN, "full"))
-        second, _ = await triggered(task_manager)
-        await gone(folder)
-        write()
-        await acknowledge(task_manager, tasks, second)
-        await completion(task_manager, second)
-        await gone(folder)
-        write()
-        for task in tasks:
-            await task_manager.update(*task, ExecutionState.FINISHED)
-        await cluster.details_in(JobStatus.FINISHED)
-        await gone(tmp_path / "job")
-
-    run(scenario)
+    write()
+    allocation, attempt = tasks[0]
+    await task_manager.send(CheckpointDecline(allocation, attempt, first, DeclineReason.NOT_WRITTEN, "full"))
+    second, _ = await triggered(task_manager)
+    await gone(folder)
+    write()
+    await acknowledge(task_manager, tasks, second)
+    await completion(task_manager, second)
+    await gone(folder)
+    write()
+    await task_manager.update_all(tasks, ExecutionState.FINISHED)
+    await cluster.details_in(JobStatus.FINISHED)
+    await gone(tmp_path / "job")
 
 
 async def acknowledge_with(
@@ -366,32 +320,27 @@ async def acknowledge_with(
         await task_manager.send(CheckpointAck(allocation, attempt, checkpoint_id, content))
 
 
-def test_a_file_that_a_checkpoint_under_way_may_refer_to_stays(tmp_path: Path) -> None:
+async def test_a_file_that_a_checkpoint_under_way_may_refer_to_stays(tmp_path: Path, cluster: Cluster) -> None:
     """The second is complete when the fourth starts, which builds upon it; the third does not, and completes first."""
-
-    async def scenario(cluster: Cluster) -> None:
-        many = {"execution.checkpointing.max-concurrent-checkpoints": "2"}
-        task_manager, tasks = await running(cluster, checkpointed(tmp_path, **many))
-        files = {number: tmp_path / "job" / "shared" / f"{number}.arrow" for number in range(1, 6)}
-        started = [(await triggered(task_manager))[0] for _ in range(2)]
-        assert started == [1, 2]
-        await acknowledge_with(task_manager, tasks, 1, files[1])
-        assert (await triggered(task_manager))[0] == 3
-        await acknowledge_with(task_manager, tasks, 2, files[2])
-        await gone(tmp_path / "job" / "chk-1")
-        assert files[1].exists()
-        assert (await triggered(task_manager))[0] == 4
-        await acknowledge_with(task_manager, tasks, 3, files[3])
-        await gone(tmp_path / "job" / "chk-2")
-        assert files[2].exists()
-        await acknowledge_with(task_manager, tasks, 4, files[2], new=False)
-        await gone(tmp_path / "job" / "chk-3")
-        assert files[2].exists(), "the fourth checkpoint refers to it"
-        for _ in range(3):
-            number, _ = await triggered(task_manager)
-            await acknowledge_with(task_manager, tasks, number, files[5])
-        for unused in (1, 2, 3):
-            await gone(files[unused])
-        assert files[5].exists()
-
-    run(scenario)
+    many = {"execution.checkpointing.max-concurrent-checkpoints": "2"}
+    task_manager, tasks = await running(cluster, checkpointed(tmp_path, **many))
+    files = {number: tmp_path / "job" / "shared" / f"{number}.arrow" for number in range(1, 6)}
+    assert [(await triggered(task_manager))[0] for _ in range(2)] == [1, 2]
+    await acknowledge_with(task_manager, tasks, 1, files[1])
+    assert (await triggered(task_manager))[0] == 3
+    await acknowledge_with(task_manager, tasks, 2, files[2])
+    await gone(tmp_path / "job" / "chk-1")
+    assert files[1].exists()
+    assert (await triggered(task_manager))[0] == 4
+    await acknowledge_with(task_manager, tasks, 3, files[3])
+    await gone(tmp_path / "job" / "chk-2")
+    assert files[2].exists()
+    await acknowledge_with(task_manager, tasks, 4, files[2], new=False)
+    await gone(tmp_path / "job" / "chk-3")
+    assert files[2].exists(), "the fourth checkpoint refers to it"
+    for _ in range(3):
+        number, _ = await triggered(task_manager)
+        await acknowledge_with(task_manager, tasks, number, files[5])
+    for unused in (1, 2, 3):
+        await gone(files[unused])
+    assert files[5].exists()

@@ -165,7 +165,7 @@ async def test_credentials_are_not_on_the_command_line_and_reach_the_process(tmp
         "import pathlib, signal; from millstream.core.processes.handed_down import handed_down_options\n"
         "own = ''.join(pathlib.Path(f'/proc/self/{name}').read_text() for name in ('cmdline', 'environ'))\n"
         f"written = pathlib.Path({str(seen)!r} + '.new')\n"
-        "written.write_text(f'{handed_down_options()} {\"very\" \"secret\" in own}')\n"
+        'written.write_text(f\'{handed_down_options()} {"very" "secret" in own}\')\n'
         f"written.rename({str(seen)!r})\n"
         "signal.pause()"
     )

@@ -8,25 +8,7 @@ from collections.abc import Iterable
 import pytest
 
 from millstream.core.jobs.ids import AllocationId, JobId, JobManagerId, TaskManagerId
-from millstream.resourcemanager.slot_events import (
-    AllocateSlot,
-    Effect,
-    Event,
-    JobManagerLost,
-    JobManagerRegistered,
-    NotifyNotEnoughSlots,
-    ReclaimSlots,
-    ReleaseTaskManager,
-    RequestTaskManagers,
-    RequirementDeclared,
-    SlotRefused,
-    SlotReport,
-    SlotRequirement,
-    SlotsReported,
-    TaskManagerLost,
-    TaskManagerRegistered,
-    Tick,
-)
+from millstream.resourcemanager import slot_events as ev
 from millstream.resourcemanager.slot_manager import Provisioning, SlotManager, SlotState, Timing
 
 JM = JobManagerId("jm")
@@ -45,7 +27,7 @@ class Driver:
         )
         self.now = 0.0
 
-    def __call__(self, event: Event, after: float = 0.0) -> list[Effect]:
+    def __call__(self, event: ev.Event, after: float = 0.0) -> list[ev.Effect]:
         self.now += after
         effects = self.manager.handle(event, self.now)
         self.manager.validate()
@@ -55,172 +37,174 @@ class Driver:
         return [slot.state for slot in self.manager.slots_of(task_manager)]
 
 
-def free(number: int) -> tuple[SlotReport, ...]:
-    return tuple(SlotReport(index) for index in range(number))
+def free(number: int) -> tuple[ev.SlotReport, ...]:
+    return tuple(ev.SlotReport(index) for index in range(number))
 
 
-def held(index: int, allocation: str, job: JobId = JOB) -> SlotReport:
-    return SlotReport(index, AllocationId(allocation), job)
+def held(index: int, allocation: str, job: JobId = JOB) -> ev.SlotReport:
+    return ev.SlotReport(index, AllocationId(allocation), job)
 
 
-def wants(number: int, job: JobId = JOB) -> RequirementDeclared:
-    return RequirementDeclared(JM, SlotRequirement(job, number))
+def wants(number: int, job: JobId = JOB) -> ev.RequirementDeclared:
+    return ev.RequirementDeclared(JM, ev.SlotRequirement(job, number))
 
 
-def allocations(effects: Iterable[Effect]) -> list[tuple[TaskManagerId, int, str]]:
-    return [(e.task_manager_id, e.slot_index, e.allocation_id) for e in effects if isinstance(e, AllocateSlot)]
+def allocations(effects: Iterable[ev.Effect]) -> list[tuple[TaskManagerId, int, str]]:
+    return [(e.task_manager_id, e.slot_index, e.allocation_id) for e in effects if isinstance(e, ev.AllocateSlot)]
 
 
-def reclaimed(effects: Iterable[Effect]) -> list[JobId]:
-    return [e.job_id for e in effects if isinstance(e, ReclaimSlots)]
+def reclaimed(effects: Iterable[ev.Effect]) -> list[JobId]:
+    return [e.job_id for e in effects if isinstance(e, ev.ReclaimSlots)]
 
 
 @pytest.fixture
 def driver() -> Driver:
     driver = Driver()
-    assert driver(JobManagerRegistered(JM, "127.0.0.1:1", ())) == []
+    assert driver(ev.JobManagerRegistered(JM, "127.0.0.1:1", ())) == []
     return driver
 
 
 def test_fills_task_managers_one_after_the_other(driver: Driver) -> None:
-    driver(TaskManagerRegistered(TM1, free(2)))
-    driver(TaskManagerRegistered(TM2, free(2)))
+    driver(ev.TaskManagerRegistered(TM1, free(2)))
+    driver(ev.TaskManagerRegistered(TM2, free(2)))
     effects = driver(wants(3))
     assert allocations(effects) == [(TM1, 0, "a1"), (TM1, 1, "a2"), (TM2, 0, "a3")]
-    assert effects[0] == AllocateSlot(TM1, 0, AllocationId("a1"), JOB, "127.0.0.1:1")
+    assert effects[0] == ev.AllocateSlot(TM1, 0, AllocationId("a1"), JOB, "127.0.0.1:1")
     assert driver.states(TM2) == [SlotState.PENDING, SlotState.FREE]
 
 
 def test_tells_what_is_missing_whenever_it_changes(driver: Driver) -> None:
-    assert driver(wants(3)) == [NotifyNotEnoughSlots(JM, JOB, 0, 3, free=0, total=0)]
-    assert driver(Tick(), after=1) == []
-    assert driver(TaskManagerRegistered(TM1, free(1))) == [NotifyNotEnoughSlots(JM, JOB, 0, 3, free=1, total=1)]
-    assert driver(wants(4)) == [NotifyNotEnoughSlots(JM, JOB, 0, 4, free=1, total=1)]
-    effects = driver(TaskManagerRegistered(TM2, free(5)))
+    assert driver(wants(3)) == [ev.NotifyNotEnoughSlots(JM, JOB, 0, 3, free=0, total=0)]
+    assert driver(ev.Tick(), after=1) == []
+    assert driver(ev.TaskManagerRegistered(TM1, free(1))) == [ev.NotifyNotEnoughSlots(JM, JOB, 0, 3, free=1, total=1)]
+    assert driver(wants(4)) == [ev.NotifyNotEnoughSlots(JM, JOB, 0, 4, free=1, total=1)]
+    effects = driver(ev.TaskManagerRegistered(TM2, free(5)))
     assert allocations(effects) == [(TM1, 0, "a1"), (TM2, 0, "a2"), (TM2, 1, "a3"), (TM2, 2, "a4")]
-    assert driver(Tick(), after=1) == []
+    assert driver(ev.Tick(), after=1) == []
 
 
 def test_a_job_that_cannot_have_all_its_slots_holds_none_and_blocks_nobody(driver: Driver) -> None:
-    driver(TaskManagerRegistered(TM1, free(3)))
-    assert driver(wants(4)) == [NotifyNotEnoughSlots(JM, JOB, 0, 4, free=3, total=3)]
+    driver(ev.TaskManagerRegistered(TM1, free(3)))
+    assert driver(wants(4)) == [ev.NotifyNotEnoughSlots(JM, JOB, 0, 4, free=3, total=3)]
     assert len(allocations(driver(wants(2, OTHER)))) == 2
     assert driver.manager.held_by(JOB) == 0
-    driver(SlotsReported(TM1, (held(0, "a1", OTHER), held(1, "a2", OTHER), SlotReport(2))))
+    driver(ev.SlotsReported(TM1, (held(0, "a1", OTHER), held(1, "a2", OTHER), ev.SlotReport(2))))
     driver(wants(0, OTHER))
-    driver(SlotsReported(TM1, free(3)))
-    assert len(allocations(driver(TaskManagerRegistered(TM2, free(1))))) == 4
+    driver(ev.SlotsReported(TM1, free(3)))
+    assert len(allocations(driver(ev.TaskManagerRegistered(TM2, free(1))))) == 4
 
 
 def test_the_job_that_waits_for_longest_has_the_first_turn(driver: Driver) -> None:
     driver(wants(3))
     driver(wants(1, OTHER))
-    effects = driver(TaskManagerRegistered(TM1, free(3)))
-    assert [e.job_id for e in effects if isinstance(e, AllocateSlot)] == [JOB] * 3
+    effects = driver(ev.TaskManagerRegistered(TM1, free(3)))
+    assert [e.job_id for e in effects if isinstance(e, ev.AllocateSlot)] == [JOB] * 3
 
 
 def test_a_job_that_never_had_all_slots_gives_up_its_part_for_one_that_could_run(driver: Driver) -> None:
-    driver(TaskManagerRegistered(TM1, free(2)))
+    driver(ev.TaskManagerRegistered(TM1, free(2)))
     driver(wants(2))
-    driver(SlotsReported(TM1, (held(0, "a1"), SlotReport(1))))
-    driver(TaskManagerLost(TM1))
-    driver(TaskManagerRegistered(TM1, (held(0, "a1"),)))
+    driver(ev.SlotsReported(TM1, (held(0, "a1"), ev.SlotReport(1))))
+    driver(ev.TaskManagerLost(TM1))
+    driver(ev.TaskManagerRegistered(TM1, (held(0, "a1"),)))
     driver(wants(1, OTHER))
-    assert not reclaimed(driver(Tick(), after=9))
-    assert reclaimed(driver(Tick(), after=1)) == [JOB]
-    assert not reclaimed(driver(Tick(), after=1))
-    assert [e.job_id for e in driver(SlotsReported(TM1, free(1))) if isinstance(e, AllocateSlot)] == [OTHER]
+    assert not reclaimed(driver(ev.Tick(), after=9))
+    assert reclaimed(driver(ev.Tick(), after=1)) == [JOB]
+    assert not reclaimed(driver(ev.Tick(), after=1))
+    assert [e.job_id for e in driver(ev.SlotsReported(TM1, free(1))) if isinstance(e, ev.AllocateSlot)] == [OTHER]
 
 
 def test_a_job_that_lost_slots_keeps_the_others_against_newer_jobs_and_yields_to_older_ones(driver: Driver) -> None:
-    driver(TaskManagerRegistered(TM1, free(2)))
-    driver(TaskManagerRegistered(TM2, free(2)))
+    driver(ev.TaskManagerRegistered(TM1, free(2)))
+    driver(ev.TaskManagerRegistered(TM2, free(2)))
     older, newest = JobId("older"), JobId("newest")
     driver(wants(2, older))
     driver(wants(2))
-    driver(SlotsReported(TM1, (held(0, "a1", older), held(1, "a3"))))
-    driver(SlotsReported(TM2, (held(0, "a2", older), held(1, "a4"))))
+    driver(ev.SlotsReported(TM1, (held(0, "a1", older), held(1, "a3"))))
+    driver(ev.SlotsReported(TM2, (held(0, "a2", older), held(1, "a4"))))
     driver(wants(1, newest))
-    driver(TaskManagerLost(TM2))
-    assert not reclaimed(driver(Tick(), after=1))
-    assert reclaimed(driver(Tick(), after=10)) == [JOB]
-    effects = driver(SlotsReported(TM1, (held(0, "a1", older), SlotReport(1))))
-    assert [e.job_id for e in effects if isinstance(e, AllocateSlot)] == [older]
+    driver(ev.TaskManagerLost(TM2))
+    assert not reclaimed(driver(ev.Tick(), after=1))
+    assert reclaimed(driver(ev.Tick(), after=10)) == [JOB]
+    effects = driver(ev.SlotsReported(TM1, (held(0, "a1", older), ev.SlotReport(1))))
+    assert [e.job_id for e in effects if isinstance(e, ev.AllocateSlot)] == [older]
     driver(wants(0, JOB))
-    driver(TaskManagerLost(TM1))
-    driver(TaskManagerRegistered(TM1, (held(0, "a1", older),)))
-    assert not reclaimed(driver(Tick(), after=100))
+    driver(ev.TaskManagerLost(TM1))
+    driver(ev.TaskManagerRegistered(TM1, (held(0, "a1", older),)))
+    assert not reclaimed(driver(ev.Tick(), after=100))
 
 
 def test_a_report_sent_before_the_allocation_arrived_does_not_free_the_slot(driver: Driver) -> None:
-    driver(TaskManagerRegistered(TM1, free(1)))
+    driver(ev.TaskManagerRegistered(TM1, free(1)))
     driver(wants(1))
-    assert driver(SlotsReported(TM1, free(1))) == []
+    assert driver(ev.SlotsReported(TM1, free(1))) == []
     assert driver.states(TM1) == [SlotState.PENDING]
-    driver(SlotsReported(TM1, (held(0, "a1"),)))
+    driver(ev.SlotsReported(TM1, (held(0, "a1"),)))
     assert driver.states(TM1) == [SlotState.ALLOCATED]
-    assert allocations(driver(SlotsReported(TM1, free(1)))) == [(TM1, 0, "a2")]
+    assert allocations(driver(ev.SlotsReported(TM1, free(1)))) == [(TM1, 0, "a2")]
 
 
 def test_a_refused_slot_rests_before_it_is_tried_again(driver: Driver) -> None:
-    driver(TaskManagerRegistered(TM1, free(1)))
+    driver(ev.TaskManagerRegistered(TM1, free(1)))
     driver(wants(1))
-    assert driver(SlotRefused(TM1, AllocationId("a1"))) == [NotifyNotEnoughSlots(JM, JOB, 0, 1, free=0, total=1)]
-    assert driver(Tick(), after=0.5) == []
-    assert allocations(driver(Tick(), after=0.5)) == [(TM1, 0, "a2")]
-    assert driver(SlotRefused(TM1, AllocationId("a1"))) == []
+    assert driver(ev.SlotRefused(TM1, AllocationId("a1"))) == [ev.NotifyNotEnoughSlots(JM, JOB, 0, 1, free=0, total=1)]
+    assert driver(ev.Tick(), after=0.5) == []
+    assert allocations(driver(ev.Tick(), after=0.5)) == [(TM1, 0, "a2")]
+    assert driver(ev.SlotRefused(TM1, AllocationId("a1"))) == []
     assert driver.states(TM1) == [SlotState.PENDING]
 
 
 def test_an_allocation_that_is_never_answered_expires(driver: Driver) -> None:
-    driver(TaskManagerRegistered(TM1, free(1)))
+    driver(ev.TaskManagerRegistered(TM1, free(1)))
     driver(wants(1))
-    assert driver(Tick(), after=9) == []
-    assert allocations(driver(Tick(), after=1)) == [(TM1, 0, "a2")]
+    assert driver(ev.Tick(), after=9) == []
+    assert allocations(driver(ev.Tick(), after=1)) == [(TM1, 0, "a2")]
 
 
 def test_the_task_manager_knows_best_who_has_its_slot(driver: Driver) -> None:
-    driver(TaskManagerRegistered(TM1, free(1)))
+    driver(ev.TaskManagerRegistered(TM1, free(1)))
     driver(wants(1))
-    assert driver(SlotsReported(TM1, (held(0, "theirs", OTHER),)))[-1] == NotifyNotEnoughSlots(JM, JOB, 0, 1, 0, 1)
+    assert driver(ev.SlotsReported(TM1, (held(0, "theirs", OTHER),)))[-1] == ev.NotifyNotEnoughSlots(
+        JM, JOB, 0, 1, 0, 1
+    )
     assert driver.manager.slots_of(TM1)[0].job_id == OTHER
 
 
 def test_a_lost_job_manager_keeps_its_slots_and_declares_again(driver: Driver) -> None:
-    driver(TaskManagerRegistered(TM1, free(2)))
+    driver(ev.TaskManagerRegistered(TM1, free(2)))
     driver(wants(2))
-    driver(SlotsReported(TM1, (held(0, "a1"), held(1, "a2"))))
-    driver(JobManagerLost(JM))
+    driver(ev.SlotsReported(TM1, (held(0, "a1"), held(1, "a2"))))
+    driver(ev.JobManagerLost(JM))
     assert driver.states(TM1) == [SlotState.ALLOCATED] * 2
     assert driver.manager.missing_slots() == 0
     assert driver(wants(5)) == []
-    again = JobManagerRegistered(JM, "127.0.0.1:2", (SlotRequirement(JOB, 3),))
-    assert driver(again) == [NotifyNotEnoughSlots(JM, JOB, 2, 3, free=0, total=2)]
+    again = ev.JobManagerRegistered(JM, "127.0.0.1:2", (ev.SlotRequirement(JOB, 3),))
+    assert driver(again) == [ev.NotifyNotEnoughSlots(JM, JOB, 2, 3, free=0, total=2)]
 
 
 def test_registering_again_replaces_what_was_required_and_known(driver: Driver) -> None:
-    driver(TaskManagerRegistered(TM1, free(1)))
+    driver(ev.TaskManagerRegistered(TM1, free(1)))
     driver(wants(1))
     driver(wants(1, OTHER))
-    assert allocations(driver(JobManagerRegistered(JM, "127.0.0.1:2", (SlotRequirement(OTHER, 1),)))) == []
-    effects = driver(TaskManagerRegistered(TM1, free(1)))
-    assert effects == [AllocateSlot(TM1, 0, AllocationId("a2"), OTHER, "127.0.0.1:2")]
+    assert allocations(driver(ev.JobManagerRegistered(JM, "127.0.0.1:2", (ev.SlotRequirement(OTHER, 1),)))) == []
+    effects = driver(ev.TaskManagerRegistered(TM1, free(1)))
+    assert effects == [ev.AllocateSlot(TM1, 0, AllocationId("a2"), OTHER, "127.0.0.1:2")]
 
 
 def test_a_lost_task_manager_is_replaced_by_another(driver: Driver) -> None:
-    driver(TaskManagerRegistered(TM1, free(1)))
+    driver(ev.TaskManagerRegistered(TM1, free(1)))
     driver(wants(1))
-    driver(TaskManagerRegistered(TM2, free(1)))
-    assert allocations(driver(TaskManagerLost(TM1))) == [(TM2, 0, "a2")]
+    driver(ev.TaskManagerRegistered(TM2, free(1)))
+    assert allocations(driver(ev.TaskManagerLost(TM1))) == [(TM2, 0, "a2")]
 
 
 def test_a_requirement_that_shrinks_takes_nothing_away(driver: Driver) -> None:
-    driver(TaskManagerRegistered(TM1, free(2)))
+    driver(ev.TaskManagerRegistered(TM1, free(2)))
     driver(wants(2))
     assert driver(wants(0)) == []
     assert driver.states(TM1) == [SlotState.PENDING] * 2
-    driver(SlotsReported(TM1, (held(0, "a1"), held(1, "a2"))))
-    assert driver(SlotsReported(TM1, free(2))) == []
+    driver(ev.SlotsReported(TM1, (held(0, "a1"), held(1, "a2"))))
+    assert driver(ev.SlotsReported(TM1, free(2))) == []
     assert driver.states(TM1) == [SlotState.FREE] * 2
 
 
@@ -228,20 +212,20 @@ class TestProvisioning:
     @pytest.fixture
     def driver(self) -> Driver:
         driver = Driver(Provisioning(slots_per_task_manager=2, max_slots=5, idle_timeout=30))
-        driver(JobManagerRegistered(JM, "127.0.0.1:1", ()))
+        driver(ev.JobManagerRegistered(JM, "127.0.0.1:1", ()))
         return driver
 
     def test_requests_as_many_as_are_needed_within_the_limit(self, driver: Driver) -> None:
-        assert RequestTaskManagers(1) in driver(wants(1))
-        assert RequestTaskManagers(2) in driver(wants(3))
-        assert RequestTaskManagers(0) in driver(wants(9))
+        assert ev.RequestTaskManagers(1) in driver(wants(1))
+        assert ev.RequestTaskManagers(2) in driver(wants(3))
+        assert ev.RequestTaskManagers(0) in driver(wants(9))
         driver(wants(3))
-        assert RequestTaskManagers(1) in driver(TaskManagerRegistered(TM1, free(2), provided=True))
-        assert RequestTaskManagers(0) in driver(wants(2))
+        assert ev.RequestTaskManagers(1) in driver(ev.TaskManagerRegistered(TM1, free(2), provided=True))
+        assert ev.RequestTaskManagers(0) in driver(wants(2))
 
     def test_free_slots_are_kept_for_a_job_that_the_provider_completes(self, driver: Driver) -> None:
-        driver(TaskManagerRegistered(TM1, free(1)))
-        assert RequestTaskManagers(2) in driver(wants(5))
+        driver(ev.TaskManagerRegistered(TM1, free(1)))
+        assert ev.RequestTaskManagers(2) in driver(wants(5))
         assert not allocations(driver(wants(1, OTHER)))
         driver(wants(6))
         assert driver.manager.held_by(OTHER) == 1
@@ -249,24 +233,24 @@ class TestProvisioning:
 
     def test_asks_again_when_one_is_lost(self, driver: Driver) -> None:
         driver(wants(2))
-        assert RequestTaskManagers(0) in driver(TaskManagerRegistered(TM1, free(2), provided=True))
-        assert RequestTaskManagers(1) in driver(TaskManagerLost(TM1))
+        assert ev.RequestTaskManagers(0) in driver(ev.TaskManagerRegistered(TM1, free(2), provided=True))
+        assert ev.RequestTaskManagers(1) in driver(ev.TaskManagerLost(TM1))
 
     def test_a_slot_that_rests_needs_no_replacement(self, driver: Driver) -> None:
-        driver(TaskManagerRegistered(TM1, free(2), provided=True))
+        driver(ev.TaskManagerRegistered(TM1, free(2), provided=True))
         driver(wants(1))
-        effects = driver(SlotRefused(TM1, AllocationId("a1")))
-        assert not [e for e in effects if isinstance(e, RequestTaskManagers)]
+        effects = driver(ev.SlotRefused(TM1, AllocationId("a1")))
+        assert not [e for e in effects if isinstance(e, ev.RequestTaskManagers)]
 
     def test_releases_only_its_own_and_only_after_a_time_of_idleness(self, driver: Driver) -> None:
-        driver(TaskManagerRegistered(TM1, free(2), provided=True))
-        driver(TaskManagerRegistered(TM2, free(2), provided=False))
+        driver(ev.TaskManagerRegistered(TM1, free(2), provided=True))
+        driver(ev.TaskManagerRegistered(TM2, free(2), provided=False))
         driver(wants(1))
-        driver(SlotsReported(TM1, (held(0, "a1"), SlotReport(1))))
-        assert driver(Tick(), after=100) == []
+        driver(ev.SlotsReported(TM1, (held(0, "a1"), ev.SlotReport(1))))
+        assert driver(ev.Tick(), after=100) == []
         driver(wants(0))
-        driver(SlotsReported(TM1, free(2)))
-        assert driver(Tick(), after=29) == []
-        assert driver(Tick(), after=1) == [ReleaseTaskManager(TM1)]
-        assert driver(Tick(), after=100) == []
+        driver(ev.SlotsReported(TM1, free(2)))
+        assert driver(ev.Tick(), after=29) == []
+        assert driver(ev.Tick(), after=1) == [ev.ReleaseTaskManager(TM1)]
+        assert driver(ev.Tick(), after=100) == []
         assert allocations(driver(wants(1))) == [(TM2, 0, "a2")]

@@ -12,23 +12,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from thoroughness import cases
 
 from millstream.core.jobs.ids import AllocationId, JobId, JobManagerId, TaskManagerId
-from millstream.resourcemanager.slot_events import (
-    AllocateSlot,
-    Event,
-    JobManagerLost,
-    JobManagerRegistered,
-    ReclaimSlots,
-    ReleaseTaskManager,
-    RequestTaskManagers,
-    RequirementDeclared,
-    SlotRefused,
-    SlotReport,
-    SlotRequirement,
-    SlotsReported,
-    TaskManagerLost,
-    TaskManagerRegistered,
-    Tick,
-)
+from millstream.resourcemanager import slot_events as ev
 from millstream.resourcemanager.slot_manager import Provisioning, SlotManager, SlotState, Timing
 
 TASK_MANAGERS = [TaskManagerId(f"tm{n}") for n in range(3)]
@@ -44,26 +28,26 @@ class FakeTaskManager:
     id: TaskManagerId
     slots: list[tuple[AllocationId, JobId] | None]
     provided: bool
-    inbox: deque[AllocateSlot] = field(default_factory=deque)
-    outbox: deque[Event] = field(default_factory=deque)
+    inbox: deque[ev.AllocateSlot] = field(default_factory=deque)
+    outbox: deque[ev.Event] = field(default_factory=deque)
 
-    def reports(self) -> tuple[SlotReport, ...]:
-        return tuple(SlotReport(i, *(slot or (None, None))) for i, slot in enumerate(self.slots))
+    def reports(self) -> tuple[ev.SlotReport, ...]:
+        return tuple(ev.SlotReport(i, *(slot or (None, None))) for i, slot in enumerate(self.slots))
 
     def process_one(self, refuse: bool) -> None:
         if not self.inbox:
             return
         order = self.inbox.popleft()
         if refuse or self.slots[order.slot_index] is not None:
-            self.outbox.append(SlotRefused(self.id, order.allocation_id))
+            self.outbox.append(ev.SlotRefused(self.id, order.allocation_id))
         else:
             self.slots[order.slot_index] = (order.allocation_id, order.job_id)
-            self.outbox.append(SlotsReported(self.id, self.reports()))
+            self.outbox.append(ev.SlotsReported(self.id, self.reports()))
 
     def free(self, index: int) -> None:
         if self.slots[index] is not None:
             self.slots[index] = None
-            self.outbox.append(SlotsReported(self.id, self.reports()))
+            self.outbox.append(ev.SlotsReported(self.id, self.reports()))
 
 
 class SlotManagerMachine(RuleBasedStateMachine):
@@ -85,26 +69,26 @@ class SlotManagerMachine(RuleBasedStateMachine):
         self.ran: set[JobId] = set()  # has had all its slots
         self.reclaimed: set[JobId] = set()
 
-    def tell(self, event: Event) -> None:
+    def tell(self, event: ev.Event) -> None:
         self.ran = {job for job in self.ran if self.requirement(job)}
         effects = self.manager.handle(event, self.now)
         self.manager.validate()
         for effect in effects:
-            if isinstance(effect, AllocateSlot):
+            if isinstance(effect, ev.AllocateSlot):
                 assert effect.allocation_id not in self.given
                 self.given.add(effect.allocation_id)
                 self.task_managers[effect.task_manager_id].inbox.append(effect)
-            elif isinstance(effect, RequestTaskManagers):
+            elif isinstance(effect, ev.RequestTaskManagers):
                 assert self.provisioning is not None
                 self.requested = effect.number
-            elif isinstance(effect, ReleaseTaskManager):
+            elif isinstance(effect, ev.ReleaseTaskManager):
                 assert self.task_managers[effect.task_manager_id].provided
-            elif isinstance(effect, ReclaimSlots):
+            elif isinstance(effect, ev.ReclaimSlots):
                 self.reclaimed.add(effect.job_id)
         self.ran |= {job for job in JOBS if 0 < self.requirement(job) <= self.confirmed(job)}
-        places = [(e.task_manager_id, e.slot_index) for e in effects if isinstance(e, AllocateSlot)]
+        places = [(e.task_manager_id, e.slot_index) for e in effects if isinstance(e, ev.AllocateSlot)]
         assert len(places) == len(set(places))
-        for job in {e.job_id for e in effects if isinstance(e, AllocateSlot)}:
+        for job in {e.job_id for e in effects if isinstance(e, ev.AllocateSlot)}:
             assert self.manager.held_by(job) == self.requirement(job)
 
     def confirmed(self, job: JobId) -> int:
@@ -122,12 +106,12 @@ class SlotManagerMachine(RuleBasedStateMachine):
         known = self.task_managers.get(ident)
         fresh = FakeTaskManager(ident, known.slots if known else [None] * number, provided)
         self.task_managers[ident] = fresh
-        self.tell(TaskManagerRegistered(ident, fresh.reports(), provided))
+        self.tell(ev.TaskManagerRegistered(ident, fresh.reports(), provided))
 
     @rule(ident=st.sampled_from(TASK_MANAGERS))
     def task_manager_goes(self, ident: TaskManagerId) -> None:
         self.task_managers.pop(ident, None)
-        self.tell(TaskManagerLost(ident))
+        self.tell(ev.TaskManagerLost(ident))
 
     @rule(ident=st.sampled_from(TASK_MANAGERS), refuse=st.booleans())
     def task_manager_processes(self, ident: TaskManagerId, refuse: bool) -> None:
@@ -143,7 +127,7 @@ class SlotManagerMachine(RuleBasedStateMachine):
     def task_manager_repeats_itself(self, ident: TaskManagerId) -> None:
         if ident in self.task_managers:
             manager = self.task_managers[ident]
-            manager.outbox.append(SlotsReported(ident, manager.reports()))
+            manager.outbox.append(ev.SlotsReported(ident, manager.reports()))
 
     @rule(ident=st.sampled_from(TASK_MANAGERS))
     def report_arrives(self, ident: TaskManagerId) -> None:
@@ -154,31 +138,31 @@ class SlotManagerMachine(RuleBasedStateMachine):
     def job_manager_comes(self, ident: JobManagerId, numbers: list[int]) -> None:
         jobs = {job: n for job, n in zip(JOBS, numbers, strict=True) if self.owner(job) == ident}
         self.wanted[ident] = jobs
-        self.tell(JobManagerRegistered(ident, "address", tuple(SlotRequirement(j, n) for j, n in jobs.items())))
+        self.tell(ev.JobManagerRegistered(ident, "address", tuple(ev.SlotRequirement(j, n) for j, n in jobs.items())))
 
     @rule(ident=st.sampled_from(JOB_MANAGERS))
     def job_manager_goes(self, ident: JobManagerId) -> None:
         self.wanted.pop(ident, None)
-        self.tell(JobManagerLost(ident))
+        self.tell(ev.JobManagerLost(ident))
 
     @rule(job=st.sampled_from(JOBS), number=st.integers(0, 5))
     def job_declares(self, job: JobId, number: int) -> None:
         owner = self.owner(job)
         if owner in self.wanted:
             self.wanted[owner][job] = number
-        self.tell(RequirementDeclared(owner, SlotRequirement(job, number)))
+        self.tell(ev.RequirementDeclared(owner, ev.SlotRequirement(job, number)))
 
     @rule(seconds=st.sampled_from([0.1, 1.0, 11.0, IDLE + 1]))
     def time_passes(self, seconds: float) -> None:
         self.now += seconds
-        self.tell(Tick())
+        self.tell(ev.Tick())
 
     @rule()
     def all_messages_arrive(self) -> None:
         """With nothing under way, no job waits that the free slots are enough for."""
         for _ in range(3):
             self.now += 1.0
-            self.tell(Tick())
+            self.tell(ev.Tick())
             self.exchange_messages()
         missing = self.missing()
         assert self.manager.missing_slots() == sum(missing.values())
@@ -191,7 +175,7 @@ class SlotManagerMachine(RuleBasedStateMachine):
         """In the end, no job waits for what another holds and cannot use."""
         for _ in range(3 * len(JOBS)):
             self.now += 11.0
-            self.tell(Tick())
+            self.tell(ev.Tick())
             self.exchange_messages()
             for job in self.reclaimed:
                 if self.manager.held_by(job) < self.requirement(job):

@@ -47,8 +47,7 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
     if request.param == "memory":
         return Place(MemoryStorage(JOB), str(tmp_path / "savepoints"), False)
     if request.param == "s3":
-        template: str = request.getfixturevalue("s3_root")
-        root = template.format(path=f"check points/{uuid.uuid4().hex}")
+        root = request.getfixturevalue("s3_root").format(path=f"check points/{uuid.uuid4().hex}")
         return Place(FileSystemStorage(root, JOB), f"s3://bucket/savepoints-{uuid.uuid4().hex}", True, root)
     folder = tmp_path / "a folder%20 with # odd ? name"
     root = str(folder) if request.param == "local" else folder.as_uri()
@@ -216,13 +215,16 @@ def test_a_savepoint_is_disposed_of_with_what_it_lists_only(place: Place) -> Non
 
 def test_odd_names_of_operators_and_states_do_not_meet(place: Place) -> None:
     location = place.storage.savepoint_location(place.directory)
-    names = ["a/b", "a", "..", ".", "a b", "a%20b", "ä", "x" * 300, "x" * 301, "A~2fb", "a~2fb", "\udc80", "#?&"]
+    names = ["a/b", "a", "..", ".", "a b", "a%20b", "ä", "a\N{COMBINING DIAERESIS}", "x" * 300, "x" * 301, "A~2fb"]
+    names += ["a~2fb", "a\\b", " ", "\udc80", "#?&", "_metadata.json"]
     files = {}
     for name in names:
         writer = place.storage.create_writer(location, name, name, 0, "bin")
         writer.write(name.encode("utf-8", "surrogatepass"))
         files[name] = writer.commit().path
     assert len(set(files.values())) == len(names)
+    place.storage.write_metadata(location, metadata_of())
+    assert place.storage.read_metadata(location) == metadata_of()
     for name, path in files.items():
         assert bytes(place.storage.read_file(location, path)) == name.encode("utf-8", "surrogatepass")
 

@@ -15,6 +15,11 @@ from millstream.core.snapshot.metadata.model import absolute_location
 from millstream.core.snapshot.storage.uri_files import UriFiles, plain_uri
 
 
+@pytest.fixture
+def storage(tmp_path: Path) -> FileSystemStorage:
+    return FileSystemStorage(str(tmp_path), JOB)
+
+
 def test_memory_refuses_a_state_over_its_limit() -> None:
     storage = MemoryStorage(JOB, limit=10)
     location = storage.checkpoint_location(1)
@@ -28,8 +33,7 @@ def test_memory_has_no_place_for_a_savepoint() -> None:
         MemoryStorage(JOB).savepoint_location()
 
 
-def test_the_layout_on_disk(tmp_path: Path) -> None:
-    storage = FileSystemStorage(str(tmp_path), JOB)
+def test_the_layout_on_disk(tmp_path: Path, storage: FileSystemStorage) -> None:
     location = storage.checkpoint_location(3)
     file = write(storage, location, b"data")
     shared = write(storage, location, b"data", shared=True)
@@ -67,25 +71,7 @@ def test_checkpoints_are_for_their_user_only_and_savepoints_as_umask_says(tmp_pa
     assert sum(path.is_file() for path in modes) == 5
 
 
-def test_no_uid_is_in_the_way_of_another_file(tmp_path: Path) -> None:
-    """Names that file systems, or the metadata, would take for something else, or for each other."""
-    storage = FileSystemStorage(str(tmp_path), JOB)
-    location = storage.savepoint_location()
-    names = ["_metadata.json", ".", "..", "a/b", "a~2fb", "a\\b", "ü", "u\N{COMBINING DIAERESIS}", " "]
-    names += ["x" * 500, "x" * 501]
-    paths = set()
-    for name in names:
-        writer = storage.create_writer(location, name, name, 0, "bin")
-        writer.write(name.encode())
-        paths.add(writer.commit().path)
-    storage.write_metadata(location, metadata_of())
-    assert storage.read_metadata(location) == metadata_of()
-    assert len(paths) == len(names)
-    assert {bytes(storage.read_file(location, path)) for path in paths} == {name.encode() for name in names}
-
-
-def test_a_folder_is_never_deleted_as_a_file(tmp_path: Path) -> None:
-    storage = FileSystemStorage(str(tmp_path), JOB)
+def test_a_folder_is_never_deleted_as_a_file(tmp_path: Path, storage: FileSystemStorage) -> None:
     (tmp_path / "precious").mkdir()
     with pytest.raises(SnapshotError, match="is a folder"):
         storage.delete_files([plain_uri(str(tmp_path / "precious"))])
@@ -94,10 +80,9 @@ def test_a_folder_is_never_deleted_as_a_file(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
-def test_a_directory_that_cannot_be_written_is_named(tmp_path: Path) -> None:
+def test_a_directory_that_cannot_be_written_is_named(tmp_path: Path, storage: FileSystemStorage) -> None:
     tmp_path.chmod(0o500)
     try:
-        storage = FileSystemStorage(str(tmp_path), JOB)
         with pytest.raises(SnapshotError, match=f"{tmp_path}: storage failed: it cannot be written to"):
             storage.create_root()
         with pytest.raises(SnapshotError, match=str(tmp_path)):
@@ -106,8 +91,7 @@ def test_a_directory_that_cannot_be_written_is_named(tmp_path: Path) -> None:
         tmp_path.chmod(0o700)
 
 
-def test_a_file_in_the_way_is_named_and_nothing_is_left(tmp_path: Path) -> None:
-    storage = FileSystemStorage(str(tmp_path), JOB)
+def test_a_file_in_the_way_is_named_and_nothing_is_left(tmp_path: Path, storage: FileSystemStorage) -> None:
     (tmp_path / JOB).write_text("in the way")
     with pytest.raises(SnapshotError, match=r"chk-1/_metadata.json: storage failed"):
         storage.write_metadata(storage.checkpoint_location(1), metadata_of())
@@ -116,8 +100,7 @@ def test_a_file_in_the_way_is_named_and_nothing_is_left(tmp_path: Path) -> None:
     assert [p.name for p in tmp_path.rglob("*")] == [JOB]
 
 
-def test_a_failed_rename_leaves_no_temporary_file(tmp_path: Path) -> None:
-    storage = FileSystemStorage(str(tmp_path), JOB)
+def test_a_failed_rename_leaves_no_temporary_file(tmp_path: Path, storage: FileSystemStorage) -> None:
     blocked = tmp_path / JOB / "chk-1" / "_metadata.json"
     (blocked / "folder").mkdir(parents=True)
     with pytest.raises(SnapshotError, match="storage failed"):
@@ -153,11 +136,6 @@ def test_everything_is_on_the_disk_before_it_is_referred_to(tmp_path: Path, monk
     assert str(folder) in done[metadata:], "the metadata may be gone"
 
 
-def test_an_unknown_scheme_is_refused() -> None:
-    with pytest.raises(SnapshotError, match="ftp://host/x: has a scheme that is not known"):
-        FileSystemStorage("ftp://host/x", JOB)
-
-
 def test_an_unreachable_store_is_named_without_its_secrets() -> None:
     root = "s3://me:hidden@bucket/x?scheme=http&endpoint_override=127.0.0.1:1&region=us-east-1&connect_timeout=1"
     storage = FileSystemStorage(root, JOB)
@@ -178,9 +156,8 @@ def test_a_bucket_that_does_not_exist_is_named(s3_root: str) -> None:
 
 
 def test_a_snapshot_is_found_by_what_a_user_types(
-    tmp_path: Path, s3_root: str, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, storage: FileSystemStorage, s3_root: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    storage = FileSystemStorage(str(tmp_path), JOB)
     storage.write_metadata(storage.checkpoint_location(1), metadata_of())
     monkeypatch.chdir(tmp_path)
     for typed in (f"{JOB}/chk-1", f"./{JOB}/chk-1/", str(tmp_path / JOB / "chk-1" / "_metadata.json")):
@@ -232,13 +209,16 @@ def test_hadoop_that_is_not_there_is_told_in_a_line(typed: str, monkeypatch: pyt
     ("typed", "message"),
     [
         ("s3:///x", "names no bucket: write s3://bucket/path"),
-        ("gs://", "is neither a path nor a URI"),
+        ("gs://", "names no bucket|is neither a path nor a URI"),
         ("s3:/bucket/x", "is neither a path nor a URI: write s3://"),
+        ("ftp://host/x", "has a scheme that is not known"),
+        ("file://tmp/checkpoints", "third slash"),
     ],
 )
 def test_a_uri_that_means_nothing_is_no_local_path(typed: str, message: str) -> None:
-    with pytest.raises(SnapshotError, match=message):
-        storage_at(typed)
+    for use in (storage_at, lambda uri: FileSystemStorage(uri, JOB)):
+        with pytest.raises(SnapshotError, match=message):
+            use(typed)
 
 
 @pytest.mark.parametrize(("options", "patience"), [("", 30), ("?retry_limit_seconds=90", 90)])
@@ -247,11 +227,6 @@ def test_a_store_of_google_is_not_waited_for_a_quarter_of_an_hour(options: str, 
     assert path == "bucket/x/y"
     _, (settings,) = system.__reduce__()
     assert settings["retry_time_limit"] == timedelta(seconds=patience)
-
-
-def test_a_file_uri_with_a_host_is_refused() -> None:
-    with pytest.raises(SnapshotError, match="third slash"):
-        FileSystemStorage("file://tmp/checkpoints", JOB)
 
 
 def test_a_bucket_is_all_that_a_root_in_it_needs(s3_root: str) -> None:

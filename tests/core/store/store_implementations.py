@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
-from typing import Protocol
+from typing import Any, Protocol
 
 from millstream.core.store.memory import MemoryStore
-from millstream.core.store.store import Store
+from millstream.core.store.store import Leadership, Store
 
 
 class InterruptedStore(Store, Protocol):
@@ -25,6 +26,16 @@ class StoreServer(Protocol):
     """One store, which any number of services share."""
 
     def connect(self) -> InterruptedStore: ...
+
+
+Led = tuple[InterruptedStore, Leadership]
+"""A session that leads as dispatcher."""
+
+
+async def still_waits(task: asyncio.Task[Any]) -> None:
+    """Gives the task every chance to end, which it must not use."""
+    done, _ = await asyncio.wait([task], timeout=0.01)
+    assert not done
 
 
 IMPLEMENTATIONS: dict[str, Callable[[], StoreServer]] = {"memory": MemoryStore}

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
-from typing import Any
 
 import pytest
-from store_implementations import IMPLEMENTATIONS, InterruptedStore, StoreServer
-from waiting import run
+from store_implementations import Led, StoreServer, still_waits
 
 from millstream.core.errors import UnreachableError
 from millstream.core.jobs.ids import ANY_EPOCH, JobId
@@ -19,6 +16,7 @@ from millstream.core.store.store import (
     MAX_VALUE,
     ConflictError,
     Contest,
+    Entry,
     FencedError,
     Key,
     Kind,
@@ -32,92 +30,55 @@ KEY = Key(Kind.JOB_GRAPH, "a")
 OTHER = Key(Kind.JOB_GRAPH, "b")
 
 
-@pytest.fixture(params=IMPLEMENTATIONS)
-def server(request: pytest.FixtureRequest) -> StoreServer:
-    made: StoreServer = IMPLEMENTATIONS[request.param]()
-    return made
-
-
-def led(server: StoreServer, scenario: Callable[[InterruptedStore, Leadership], Coroutine[Any, Any, None]]) -> None:
-    """Runs a scenario with a session that leads as dispatcher."""
-
-    async def leading() -> None:
-        store = server.connect()
-        await scenario(store, await store.campaign(DISPATCHER, "host:1"))
-        await store.close()
-
-    run(leading)
-
-
-async def still_waits(task: asyncio.Task[Any]) -> None:
-    """Gives the task every chance to end, which it must not use."""
-    done, _ = await asyncio.wait([task], timeout=0.01)
-    assert not done
-
-
 # Entries
 
 
-def test_an_entry_is_made_replaced_and_removed_by_its_version(server: StoreServer) -> None:
-    async def scenario(store: InterruptedStore, lead: Leadership) -> None:
-        assert await store.read(KEY) is None
-        first = await store.write(KEY, b"1", ABSENT, lead)
-        second = await store.write(KEY, b"", first, lead)
-        assert second > first > ABSENT
-        entry = await store.read(KEY)
-        assert entry is not None
-        assert (entry.value, entry.version) == (b"", second)
-        await store.remove(KEY, second, lead)
-        assert await store.read(KEY) is None
-        await store.write(KEY, b"again", ABSENT, lead)
-
-    led(server, scenario)
+async def test_an_entry_is_made_replaced_and_removed_by_its_version(led: Led) -> None:
+    store, lead = led
+    assert await store.read(KEY) is None
+    first = await store.write(KEY, b"1", ABSENT, lead)
+    second = await store.write(KEY, b"", first, lead)
+    assert second > first > ABSENT
+    assert await store.read(KEY) == Entry(b"", second)
+    await store.remove(KEY, second, lead)
+    assert await store.read(KEY) is None
+    await store.write(KEY, b"again", ABSENT, lead)
 
 
-def test_a_write_to_another_version_than_the_current_one_is_refused_and_changes_nothing(server: StoreServer) -> None:
-    async def scenario(store: InterruptedStore, lead: Leadership) -> None:
-        with pytest.raises(ConflictError, match="job-graphs/a has another version than 1"):
-            await store.write(KEY, b"new", 1, lead)
+async def test_a_write_to_another_version_than_the_current_one_is_refused_and_changes_nothing(led: Led) -> None:
+    store, lead = led
+    with pytest.raises(ConflictError, match="job-graphs/a has another version than 1"):
+        await store.write(KEY, b"new", 1, lead)
+    with pytest.raises(ConflictError):
+        await store.remove(KEY, 1, lead)
+    old = await store.write(KEY, b"1", ABSENT, lead)
+    now = await store.write(KEY, b"2", old, lead)
+    for expected in (ABSENT, old):
         with pytest.raises(ConflictError):
-            await store.remove(KEY, 1, lead)
-        old = await store.write(KEY, b"1", ABSENT, lead)
-        now = await store.write(KEY, b"2", old, lead)
-        for expected in (ABSENT, old):
-            with pytest.raises(ConflictError):
-                await store.write(KEY, b"3", expected, lead)
-            with pytest.raises(ConflictError):
-                await store.remove(KEY, expected, lead)
-        entry = await store.read(KEY)
-        assert entry is not None
-        assert (entry.value, entry.version) == (b"2", now)
-
-    led(server, scenario)
+            await store.write(KEY, b"3", expected, lead)
+        with pytest.raises(ConflictError):
+            await store.remove(KEY, expected, lead)
+    assert await store.read(KEY) == Entry(b"2", now)
 
 
-def test_names_are_those_of_one_kind_sorted(server: StoreServer) -> None:
-    async def scenario(store: InterruptedStore, lead: Leadership) -> None:
-        assert await store.names(Kind.JOB_GRAPH) == []
-        for name in ("b", "a.B-1_2", "a"):
-            await store.write(Key(Kind.JOB_GRAPH, name), b"", ABSENT, lead)
-        await store.write(Key(Kind.CHECKPOINTS, "c"), b"", ABSENT, lead)
-        assert await store.names(Kind.JOB_GRAPH) == ["a", "a.B-1_2", "b"]
-        assert await store.names(Kind.CHECKPOINTS) == ["c"]
-
-    led(server, scenario)
+async def test_names_are_those_of_one_kind_sorted(led: Led) -> None:
+    store, lead = led
+    assert await store.names(Kind.JOB_GRAPH) == []
+    for name in ("b", "a.B-1_2", "a"):
+        await store.write(Key(Kind.JOB_GRAPH, name), b"", ABSENT, lead)
+    await store.write(Key(Kind.CHECKPOINTS, "c"), b"", ABSENT, lead)
+    assert await store.names(Kind.JOB_GRAPH) == ["a", "a.B-1_2", "b"]
+    assert await store.names(Kind.CHECKPOINTS) == ["c"]
 
 
-def test_values_are_any_bytes_up_to_a_limit(server: StoreServer) -> None:
-    async def scenario(store: InterruptedStore, lead: Leadership) -> None:
-        value = bytes(range(256)) * (MAX_VALUE // 256)
-        await store.write(KEY, value, ABSENT, lead)
-        entry = await store.read(KEY)
-        assert entry is not None
-        assert entry.value == value
-        with pytest.raises(ValueError, match="job-graphs/b: 262145 bytes are more than 262144"):
-            await store.write(OTHER, value + b"!", ABSENT, lead)
-        assert await store.read(OTHER) is None
-
-    led(server, scenario)
+async def test_values_are_any_bytes_up_to_a_limit(led: Led) -> None:
+    store, lead = led
+    value = bytes(range(256)) * (MAX_VALUE // 256)
+    version = await store.write(KEY, value, ABSENT, lead)
+    assert await store.read(KEY) == Entry(value, version)
+    with pytest.raises(ValueError, match="job-graphs/b: 262145 bytes are more than 262144"):
+        await store.write(OTHER, value + b"!", ABSENT, lead)
+    assert await store.read(OTHER) is None
 
 
 @pytest.mark.parametrize("name", ["", ".", "..", "a/b", "a b", "ä", "a" * 121, "a\n"])
@@ -126,42 +87,37 @@ def test_a_name_that_is_no_part_of_a_path_everywhere_is_refused(name: str) -> No
         Key(Kind.JOB_GRAPH, name)
 
 
-def test_what_one_session_writes_the_others_read(server: StoreServer) -> None:
-    async def scenario(store: InterruptedStore, lead: Leadership) -> None:
-        await store.write(KEY, b"1", ABSENT, lead)
-        reader = server.connect()
-        successor = asyncio.create_task(reader.campaign(DISPATCHER, "host:2"))
-        await still_waits(successor)
-        await store.resign(lead)
-        await successor  # from here on, it sees all that was written before
-        assert await reader.read(KEY) == await store.read(KEY)
-        assert await reader.names(Kind.JOB_GRAPH) == ["a"]
-
-    led(server, scenario)
+async def test_what_one_session_writes_the_others_read(server: StoreServer, led: Led) -> None:
+    store, lead = led
+    await store.write(KEY, b"1", ABSENT, lead)
+    reader = server.connect()
+    successor = asyncio.create_task(reader.campaign(DISPATCHER, "host:2"))
+    await still_waits(successor)
+    await store.resign(lead)
+    await successor  # from here on, it sees all that was written before
+    assert await reader.read(KEY) == await store.read(KEY)
+    assert await reader.names(Kind.JOB_GRAPH) == ["a"]
 
 
-def test_of_concurrent_compare_and_sets_each_takes_effect_once(server: StoreServer) -> None:
-    async def scenario(store: InterruptedStore, lead: Leadership) -> None:
-        async def count(times: int) -> int:
-            session, refused = server.connect(), 0
-            while times:
-                entry = await session.read(KEY)
-                await asyncio.sleep(0)
-                number = int(entry.value) if entry is not None else 0
-                try:
-                    await session.write(KEY, b"%d" % (number + 1), entry.version if entry else ABSENT, lead)
-                    times -= 1
-                except ConflictError:
-                    refused += 1
-            return refused
+async def test_of_concurrent_compare_and_sets_each_takes_effect_once(server: StoreServer, led: Led) -> None:
+    store, lead = led
 
-        refused = await asyncio.gather(*(count(10) for _ in range(4)))
-        assert sum(refused) > 0
-        entry = await store.read(KEY)
-        assert entry is not None
-        assert entry.value == b"40"
+    async def count(times: int) -> int:
+        session, refused = server.connect(), 0
+        while times:
+            entry = await session.read(KEY)
+            await asyncio.sleep(0)
+            number = int(entry.value) if entry is not None else 0
+            try:
+                await session.write(KEY, b"%d" % (number + 1), entry.version if entry else ABSENT, lead)
+                times -= 1
+            except ConflictError:
+                refused += 1
+        return refused
 
-    led(server, scenario)
+    refused = await asyncio.gather(*(count(10) for _ in range(4)))
+    assert sum(refused) > 0
+    assert (await store.read(KEY)).value == b"40"
 
 
 # Elections
@@ -224,54 +180,44 @@ async def test_one_session_may_stand_in_line_behind_itself(server: StoreServer) 
 # Fencing
 
 
-async def _resigned(session: InterruptedStore, lead: Leadership) -> None:
-    await session.resign(lead)
-
-
-async def _lost(session: InterruptedStore, lead: Leadership) -> None:
-    session.lose()
-    session.resume()
-
-
-@pytest.mark.parametrize("end", [_resigned, _lost])
+@pytest.mark.parametrize("lost", [False, True])
 @pytest.mark.parametrize("followed", [False, True])
-def test_nothing_is_written_for_a_leadership_that_is_over(
-    server: StoreServer, end: Callable[[InterruptedStore, Leadership], Coroutine[Any, Any, None]], followed: bool
+async def test_nothing_is_written_for_a_leadership_that_is_over(
+    server: StoreServer, led: Led, lost: bool, followed: bool
 ) -> None:
-    async def scenario(store: InterruptedStore, lead: Leadership) -> None:
-        version = await store.write(KEY, b"mine", ABSENT, lead)
-        await end(store, lead)
-        successor = server.connect()
-        if followed:
-            await successor.campaign(DISPATCHER, "host:2")
-        for session in (store, successor):
-            with pytest.raises(FencedError, match=f"epoch {lead.epoch} of dispatcher is over"):
-                await session.write(KEY, b"late", version, lead)
-            with pytest.raises(FencedError):
-                await session.write(OTHER, b"late", ABSENT, lead)
-            with pytest.raises(FencedError):
-                await session.remove(KEY, version, lead)
-            with pytest.raises(FencedError):  # before anything else is looked at
-                await session.write(KEY, b"late", version + 7, lead)
-        entry = await successor.read(KEY)
-        assert entry is not None
-        assert (entry.value, entry.version) == (b"mine", version)
-        assert await successor.read(OTHER) is None
-
-    led(server, scenario)
-
-
-def test_a_leader_that_follows_itself_writes_under_its_new_epoch_only(server: StoreServer) -> None:
-    async def scenario(store: InterruptedStore, lead: Leadership) -> None:
+    store, lead = led
+    version = await store.write(KEY, b"mine", ABSENT, lead)
+    if lost:
         store.lose()
         store.resume()
-        again = await store.campaign(DISPATCHER, "host:1")
-        assert again.epoch > lead.epoch
-        with pytest.raises(FencedError):
-            await store.write(KEY, b"old", ABSENT, lead)
-        await store.write(KEY, b"new", ABSENT, again)
+    else:
+        await store.resign(lead)
+    successor = server.connect()
+    if followed:
+        await successor.campaign(DISPATCHER, "host:2")
+    for session in (store, successor):
+        with pytest.raises(FencedError, match=f"epoch {lead.epoch} of dispatcher is over"):
+            await session.write(KEY, b"late", version, lead)
+        for call in (
+            session.write(OTHER, b"late", ABSENT, lead),
+            session.remove(KEY, version, lead),
+            session.write(KEY, b"late", version + 7, lead),  # before anything else is looked at
+        ):
+            with pytest.raises(FencedError):
+                await call
+    assert await successor.read(KEY) == Entry(b"mine", version)
+    assert await successor.read(OTHER) is None
 
-    led(server, scenario)
+
+async def test_a_leader_that_follows_itself_writes_under_its_new_epoch_only(led: Led) -> None:
+    store, lead = led
+    store.lose()
+    store.resume()
+    again = await store.campaign(DISPATCHER, "host:1")
+    assert again.epoch > lead.epoch
+    with pytest.raises(FencedError):
+        await store.write(KEY, b"old", ABSENT, lead)
+    await store.write(KEY, b"new", ABSENT, again)
 
 
 async def test_the_leader_of_one_job_is_no_leader_of_another(server: StoreServer) -> None:
@@ -286,103 +232,93 @@ async def test_the_leader_of_one_job_is_no_leader_of_another(server: StoreServer
 # Connections
 
 
-def test_a_suspended_session_gets_no_answers_and_leads_still(server: StoreServer) -> None:
-    async def scenario(store: InterruptedStore, lead: Leadership) -> None:
-        other = server.connect()
-        store.suspend()
-        for call in (store.read(KEY), store.names(Kind.JOB_GRAPH), store.leader(DISPATCHER), store.resign(lead)):
-            with pytest.raises(SuspendedError):
-                await call
+async def test_a_suspended_session_gets_no_answers_and_leads_still(server: StoreServer, led: Led) -> None:
+    store, lead = led
+    other = server.connect()
+    store.suspend()
+    for call in (store.read(KEY), store.names(Kind.JOB_GRAPH), store.leader(DISPATCHER), store.resign(lead)):
         with pytest.raises(SuspendedError):
-            await store.write(KEY, b"", ABSENT, lead)
-        assert await other.leader(DISPATCHER) == KnownLeader("host:1", lead.epoch)
-        back = asyncio.create_task(store.connected())
-        await still_waits(back)
-        store.resume()
-        await back
-        await store.write(OTHER, b"goes on", ABSENT, lead)
-
-    led(server, scenario)
+            await call
+    with pytest.raises(SuspendedError):
+        await store.write(KEY, b"", ABSENT, lead)
+    assert await other.leader(DISPATCHER) == KnownLeader("host:1", lead.epoch)
+    back = asyncio.create_task(store.connected())
+    await still_waits(back)
+    store.resume()
+    await back
+    await store.write(OTHER, b"goes on", ABSENT, lead)
 
 
 @pytest.mark.parametrize("takes_effect", [False, True])
-def test_a_write_that_gets_no_answer_may_have_taken_effect_which_a_read_tells(
-    server: StoreServer, takes_effect: bool
+async def test_a_write_that_gets_no_answer_may_have_taken_effect_which_a_read_tells(
+    led: Led, takes_effect: bool
 ) -> None:
-    async def scenario(store: InterruptedStore, lead: Leadership) -> None:
-        store.suspend_within_write(takes_effect)
-        with pytest.raises(SuspendedError):
-            await store.write(KEY, b"?", ABSENT, lead)
-        store.resume()
-        assert (await store.read(KEY) is not None) is takes_effect
-
-    led(server, scenario)
+    store, lead = led
+    store.suspend_within_write(takes_effect)
+    with pytest.raises(SuspendedError):
+        await store.write(KEY, b"?", ABSENT, lead)
+    store.resume()
+    assert (await store.read(KEY) is not None) is takes_effect
 
 
-def test_a_lost_session_leads_no_more_and_a_new_one_begins(server: StoreServer) -> None:
-    async def scenario(store: InterruptedStore, lead: Leadership) -> None:
-        other = server.connect()
-        next_one = asyncio.create_task(other.campaign(DISPATCHER, "host:2"))
-        await still_waits(next_one)
-        store.suspend()
-        await still_waits(next_one)
-        store.lose()
-        assert (await next_one).epoch > lead.epoch
+async def test_a_lost_session_leads_no_more_and_a_new_one_begins(server: StoreServer, led: Led) -> None:
+    store, lead = led
+    other = server.connect()
+    next_one = asyncio.create_task(other.campaign(DISPATCHER, "host:2"))
+    await still_waits(next_one)
+    store.suspend()
+    await still_waits(next_one)
+    store.lose()
+    assert (await next_one).epoch > lead.epoch
+    with pytest.raises(SessionLostError):
+        await store.read(KEY)
+    with pytest.raises(SessionLostError):
+        await store.write(KEY, b"", ABSENT, lead)
+    store.resume()
+    await store.connected()
+    assert await store.leader(DISPATCHER) == KnownLeader("host:2", (await next_one).epoch)
+
+
+async def test_a_candidacy_outlasts_lost_sessions(server: StoreServer, led: Led) -> None:
+    store, lead = led
+    candidate = server.connect()
+    waiting = asyncio.create_task(candidate.campaign(DISPATCHER, "host:2"))
+    await still_waits(waiting)
+    candidate.lose()
+    await still_waits(waiting)
+    await store.resign(lead)
+    assert await store.leader(DISPATCHER) is None  # it is in line again when it has a session
+    await still_waits(waiting)
+    candidate.resume()
+    again = await waiting
+    assert await store.leader(DISPATCHER) == KnownLeader("host:2", again.epoch)
+
+
+async def test_a_candidate_that_is_suspended_when_its_turn_comes_leads_when_it_is_back(
+    server: StoreServer, led: Led
+) -> None:
+    store, lead = led
+    candidate = server.connect()
+    waiting = asyncio.create_task(candidate.campaign(DISPATCHER, "host:2"))
+    await still_waits(waiting)
+    candidate.suspend()
+    await store.resign(lead)
+    await still_waits(waiting)
+    candidate.resume()
+    await candidate.write(KEY, b"", ABSENT, await waiting)
+
+
+async def test_a_closed_session_is_over_for_good(server: StoreServer, led: Led) -> None:
+    store, _ = led
+    waiting = asyncio.create_task(store.campaign(DISPATCHER, "host:2"))
+    await still_waits(waiting)
+    await store.close()
+    await store.close()
+    store.resume()
+    for call in (store.read(KEY), store.connected(), store.campaign(DISPATCHER, "host:3"), waiting):
         with pytest.raises(SessionLostError):
-            await store.read(KEY)
-        with pytest.raises(SessionLostError):
-            await store.write(KEY, b"", ABSENT, lead)
-        store.resume()
-        await store.connected()
-        assert await store.leader(DISPATCHER) == KnownLeader("host:2", (await next_one).epoch)
-
-    led(server, scenario)
-
-
-def test_a_candidacy_outlasts_lost_sessions(server: StoreServer) -> None:
-    async def scenario(store: InterruptedStore, lead: Leadership) -> None:
-        candidate = server.connect()
-        waiting = asyncio.create_task(candidate.campaign(DISPATCHER, "host:2"))
-        await still_waits(waiting)
-        candidate.lose()
-        await still_waits(waiting)
-        await store.resign(lead)
-        assert await store.leader(DISPATCHER) is None  # it is in line again when it has a session
-        await still_waits(waiting)
-        candidate.resume()
-        again = await waiting
-        assert await store.leader(DISPATCHER) == KnownLeader("host:2", again.epoch)
-
-    led(server, scenario)
-
-
-def test_a_candidate_that_is_suspended_when_its_turn_comes_leads_when_it_is_back(server: StoreServer) -> None:
-    async def scenario(store: InterruptedStore, lead: Leadership) -> None:
-        candidate = server.connect()
-        waiting = asyncio.create_task(candidate.campaign(DISPATCHER, "host:2"))
-        await still_waits(waiting)
-        candidate.suspend()
-        await store.resign(lead)
-        await still_waits(waiting)
-        candidate.resume()
-        await candidate.write(KEY, b"", ABSENT, await waiting)
-
-    led(server, scenario)
-
-
-def test_a_closed_session_is_over_for_good(server: StoreServer) -> None:
-    async def scenario(store: InterruptedStore, lead: Leadership) -> None:
-        waiting = asyncio.create_task(store.campaign(DISPATCHER, "host:2"))
-        await still_waits(waiting)
-        await store.close()
-        await store.close()
-        store.resume()
-        for call in (store.read(KEY), store.connected(), store.campaign(DISPATCHER, "host:3"), waiting):
-            with pytest.raises(SessionLostError):
-                await call
-        assert await server.connect().leader(DISPATCHER) is None
-
-    led(server, scenario)
+            await call
+    assert await server.connect().leader(DISPATCHER) is None
 
 
 # Looking for leaders
@@ -402,17 +338,15 @@ async def test_whoever_waits_for_another_leader_is_told_of_the_next_and_of_none(
     assert await watcher.changed(DISPATCHER, lead.epoch) == KnownLeader("host:2", again.epoch)
 
 
-def test_a_leader_learns_that_its_session_is_lost_and_not_that_it_is_suspended(server: StoreServer) -> None:
-    async def scenario(store: InterruptedStore, lead: Leadership) -> None:
-        over = asyncio.create_task(store.changed(DISPATCHER, lead.epoch))
-        store.suspend()
-        await still_waits(over)
-        store.resume()
-        await still_waits(over)
-        store.lose()
-        assert await over is None
-
-    led(server, scenario)
+async def test_a_leader_learns_that_its_session_is_lost_and_not_that_it_is_suspended(led: Led) -> None:
+    store, lead = led
+    over = asyncio.create_task(store.changed(DISPATCHER, lead.epoch))
+    store.suspend()
+    await still_waits(over)
+    store.resume()
+    await still_waits(over)
+    store.lose()
+    assert await over is None
 
 
 async def test_the_look_up_knows_the_leader_of_the_store(server: StoreServer) -> None:
@@ -435,18 +369,18 @@ async def test_the_look_up_knows_the_leader_of_the_store(server: StoreServer) ->
         await leaders.leader_of(Role.DISPATCHER)
 
 
-def test_the_look_up_of_one_that_lost_its_session_finds_the_same_leader_unchanged(server: StoreServer) -> None:
-    async def scenario(store: InterruptedStore, lead: Leadership) -> None:
-        reader = server.connect()
-        leaders = StoredLeaders(reader)
-        change = asyncio.create_task(leaders.changed(Role.DISPATCHER, await leaders.leader_of(Role.DISPATCHER)))
-        await still_waits(change)
-        reader.lose()
-        await still_waits(change)
-        reader.resume()
-        await still_waits(change)
-        await store.close()
-        again = await reader.campaign(DISPATCHER, "host:2")
-        assert await change == KnownLeader("host:2", again.epoch)
-
-    led(server, scenario)
+async def test_the_look_up_of_one_that_lost_its_session_finds_the_same_leader_unchanged(
+    server: StoreServer, led: Led
+) -> None:
+    store, _ = led
+    reader = server.connect()
+    leaders = StoredLeaders(reader)
+    change = asyncio.create_task(leaders.changed(Role.DISPATCHER, await leaders.leader_of(Role.DISPATCHER)))
+    await still_waits(change)
+    reader.lose()
+    await still_waits(change)
+    reader.resume()
+    await still_waits(change)
+    await store.close()
+    again = await reader.campaign(DISPATCHER, "host:2")
+    assert await change == KnownLeader("host:2", again.epoch)

@@ -177,9 +177,7 @@ class StoreMachine(RuleBasedStateMachine):
         session=session_numbers, key=keys, value=st.none() | st.binary(max_size=3), off=st.integers(-1, 1),
         latest=st.booleans(), data=st.data(),
     )  # fmt: skip
-    def write(
-        self, session: int, key: Key, value: bytes | None, off: int, latest: bool, data: st.DataObject
-    ) -> None:
+    def write(self, session: int, key: Key, value: bytes | None, off: int, latest: bool, data: st.DataObject) -> None:
         lead = self.leaderships[-1] if latest else data.draw(st.sampled_from(self.leaderships))
         current = self.model.entries.get(key)
         version = current.version if current is not None else ABSENT

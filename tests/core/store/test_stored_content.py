@@ -7,7 +7,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 import pytest
-from store_implementations import IMPLEMENTATIONS, InterruptedStore, StoreServer
+from store_implementations import InterruptedStore, StoreServer, still_waits
 
 from millstream.core.errors import InvalidProgramError
 from millstream.core.jobs.graph import JobGraph
@@ -22,12 +22,6 @@ JOB = JobId("job")
 CONTEST = Contest(Role.JOB_MANAGER, JOB)
 
 
-@pytest.fixture(params=IMPLEMENTATIONS)
-def server(request: pytest.FixtureRequest) -> StoreServer:
-    made: StoreServer = IMPLEMENTATIONS[request.param]()
-    return made
-
-
 async def pointers_of(store: InterruptedStore) -> CheckpointPointers:
     return CheckpointPointers(store, JOB, await store.campaign(CONTEST, "host:1"))
 
@@ -40,10 +34,9 @@ def graph(name: str, job_id: JobId = JOB) -> JobGraph:
     return JobGraph(job_id, name, (), ())
 
 
-@pytest.fixture(params=[MemoryContents])
-def contents(request: pytest.FixtureRequest) -> Contents[JobGraph]:
-    made: Contents[JobGraph] = request.param()
-    return made
+@pytest.fixture
+def contents() -> Contents[JobGraph]:
+    return MemoryContents()
 
 
 # Contents
@@ -105,8 +98,7 @@ async def test_a_submission_waits_until_the_store_has_answered(
     graphs = await graphs_of(store, contents)
     store.suspend_within_write(takes_effect)
     adding = asyncio.create_task(graphs.add(graph("a")))
-    done, _ = await asyncio.wait([adding], timeout=0.01)
-    assert not done
+    await still_waits(adding)
     store.resume()
     added = await adding
     assert await graphs.get(JOB) == added
@@ -163,8 +155,7 @@ async def test_a_pointer_is_stored_once_though_the_store_did_not_answer(
     await pointers.reserve(1, 4)
     store.suspend_within_write(takes_effect)
     adding = asyncio.create_task(pointers.add(Pointer(1, "chk-1")))
-    done, _ = await asyncio.wait([adding], timeout=0.01)
-    assert not done
+    await still_waits(adding)
     store.resume()
     await adding
     assert (await pointers.read()).pointers == (Pointer(1, "chk-1"),)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from itertools import pairwise
+from typing import TypeVar
 
 from millstream.core.clock import Instant
 from millstream.core.jobs.ids import AttemptId, VertexId
@@ -24,6 +25,7 @@ from millstream.jobmanager.checkpoints.policies.requests import Origin
 from millstream.jobmanager.checkpoints.settings import CheckpointSettings
 from millstream.jobmanager.failover.topology import Edge, JobTopology, Subtask
 
+E = TypeVar("E")
 METRICS = SnapshotMetrics(sync_ms=2, async_ms=5, checkpointed_bytes=10, state_bytes=20)
 
 
@@ -32,6 +34,17 @@ def topology(**parallelism: int) -> JobTopology:
     vertices = [VertexId(v) for v in parallelism]
     edges = [Edge(a, b, "HASH") for a, b in pairwise(vertices)]
     return JobTopology({VertexId(v): p for v, p in parallelism.items()}, edges)
+
+
+def of(kind: type[E], effects: list[ev.Effect]) -> list[E]:
+    return [effect for effect in effects if isinstance(effect, kind)]
+
+
+def only(kind: type[E], effects: list[ev.Effect]) -> E:
+    """The one effect, which is of this kind."""
+    (effect,) = effects
+    assert isinstance(effect, kind)
+    return effect
 
 
 class CheckpointDriver:
@@ -143,6 +156,10 @@ class CheckpointDriver:
     def metadata_failed(self, checkpoint_id: int) -> list[ev.Effect]:
         del self.writing[checkpoint_id]
         return self.tell(ev.MetadataFailed(CheckpointId(checkpoint_id), "disk full"))
+
+    def store(self, checkpoint_id: int) -> list[ev.Effect]:
+        """From all tasks' acknowledgements until its pointer is being stored."""
+        return self.ack_all(checkpoint_id) + self.metadata_written(checkpoint_id)
 
     def pointer_stored(self, checkpoint_id: int) -> list[ev.Effect]:
         del self.storing[checkpoint_id]
@@ -310,6 +327,23 @@ class CheckpointDriver:
         counts = coordinator.statistics.counts
         assert counts.in_progress == len(coordinator.pending)
         assert counts.total == counts.in_progress + counts.completed + counts.failed
+
+    @classmethod
+    def with_history(cls) -> CheckpointDriver:
+        """Checkpoint 1 completed, 2 failed, savepoint 3 completed, 4 in progress with one acknowledgement."""
+        settings = CheckpointSettings(interval_ms=1000, tolerable_failures=100)
+        driver = cls(settings, topology(source=1, sink=2))
+        driver.run_all()
+        driver.pass_time(1000)
+        driver.now += 40
+        driver.complete(1)
+        driver.pass_time(1000)
+        driver.decline(2, driver.attempt("sink", 1), CheckpointFailureReason.CHECKPOINT_DECLINED)
+        driver.savepoint("t1")
+        driver.complete(3)
+        driver.pass_time(1000)
+        driver.ack(4, driver.attempt("sink", 1))
+        return driver
 
     def _is_released(self, state: str) -> bool:
         """A savepoint that stopped the job is the user's when its pointer is let go; a suspended job's is another's."""

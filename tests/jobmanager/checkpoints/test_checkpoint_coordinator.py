@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TypeVar
-
 import pytest
-from checkpoint_driver import METRICS, CheckpointDriver, topology
+from checkpoint_driver import METRICS, CheckpointDriver, of, only, topology
 from msgspec.structs import replace
 
 from millstream.core.jobs.barriers import Alignment, StopMode
@@ -26,18 +24,21 @@ from millstream.jobmanager.checkpoints.policies.requests import FINAL_RETRY_MS
 from millstream.jobmanager.checkpoints.settings import CheckpointingMode, CheckpointSettings, Retention
 from millstream.jobmanager.failover.topology import Subtask
 
-E = TypeVar("E")
 PERIODIC = CheckpointSettings(interval_ms=1000, tolerable_failures=100, timeout_ms=60_000)
 MANUAL = CheckpointSettings(tolerable_failures=100)
-
-
-def of(kind: type[E], effects: list[ev.Effect]) -> list[E]:
-    return [effect for effect in effects if isinstance(effect, kind)]
 
 
 def started(settings: CheckpointSettings = PERIODIC, **options: object) -> CheckpointDriver:
     driver = CheckpointDriver(settings, **options)  # type: ignore[arg-type]
     driver.run_all()
+    return driver
+
+
+def checkpointing(settings: CheckpointSettings = PERIODIC, **options: object) -> CheckpointDriver:
+    """With the first checkpoint under way."""
+    driver = started(settings, **options)
+    driver.pass_time(1000)
+    assert driver.started
     return driver
 
 
@@ -56,15 +57,13 @@ def test_a_checkpoint_completes_step_by_step() -> None:
     date, source = driver.instant.date_ms, driver.attempt("source")
     assert barrier == ev.TriggerBarrier(CheckpointId(1), (source,), SnapshotOptions(), date)
     assert driver.ack(1, driver.attempt("source")) == []
-    (write,) = driver.ack(1, driver.attempt("sink"))
-    assert isinstance(write, ev.WriteMetadata)
+    write = only(ev.WriteMetadata, driver.ack(1, driver.attempt("sink")))
     assert [s.state for s in write.content.snapshots] == ["1/source-0-1", "1/sink-0-1"]
     assert driver.metadata_written(1) == [ev.StorePointer(CheckpointId(1), "file:///chk-1")]
     assert driver.pointer_stored(1) == [
         ev.NotifyComplete(CheckpointId(1), (driver.attempt("source"), driver.attempt("sink")))
     ]
     latest = driver.coordinator.latest_restorable()
-    assert latest is not None
     assert latest.pointer == "file:///chk-1"
 
 
@@ -109,8 +108,7 @@ def test_setting_the_wall_clock_changes_dates_and_no_deadline(hours: int) -> Non
     driver.pass_time(400)
     driver.ahead += hours * 3_600_000
     assert driver.pass_time(599) == []
-    (trigger,) = driver.pass_time(1)
-    assert isinstance(trigger, ev.TriggerBarrier)
+    trigger = only(ev.TriggerBarrier, driver.pass_time(1))
     assert trigger.timestamp_ms == driver.instant.date_ms
     driver.ahead += hours * 3_600_000
     assert driver.pass_time(1499) == []
@@ -131,16 +129,9 @@ def test_min_pause_counts_from_the_end_of_the_last_one() -> None:
 
 
 def test_min_pause_counts_from_a_failure_too() -> None:
-    driver = started(replace(PERIODIC, min_pause_ms=5000))
-    driver.pass_time(1000)
+    driver = checkpointing(replace(PERIODIC, min_pause_ms=5000))
     driver.decline(1, driver.attempt("sink"), Reason.CHECKPOINT_DECLINED)
     assert driver.coordinator.next_wake_up() == 6000
-
-
-def test_no_more_than_the_allowed_number_at_once() -> None:
-    driver = started(replace(PERIODIC, max_concurrent=2))
-    driver.pass_time(10_000)
-    assert driver.started == [1, 2]
 
 
 def test_a_newer_checkpoint_subsumes_older_ones() -> None:
@@ -171,8 +162,7 @@ def test_an_older_one_that_waits_behind_a_newer_pointer_is_subsumed_with_its_met
     driver = started(replace(PERIODIC, max_concurrent=2))
     driver.pass_time(2000)
     driver.ack_all(1)
-    driver.ack_all(2)
-    driver.metadata_written(2)
+    driver.store(2)
     assert driver.metadata_written(1) == []
     effects = driver.pointer_stored(2)
     assert ev.DiscardState(CheckpointId(1), ("1/source-0-1", "1/sink-0-1"), "file:///chk-1") in effects
@@ -190,7 +180,6 @@ def test_beyond_num_retained_the_oldest_is_deleted_after_the_commit() -> None:
     assert deleted.checkpoint.checkpoint_id == 1
     assert effects.index(deleted) > effects.index(of(ev.NotifyComplete, effects)[0])
     stats = driver.coordinator.statistics.details(CheckpointId(1))
-    assert stats is not None
     assert stats.discarded
 
 
@@ -198,14 +187,12 @@ def test_beyond_num_retained_the_oldest_is_deleted_after_the_commit() -> None:
 
 
 def test_a_timeout_discards_what_was_acknowledged() -> None:
-    driver = started(replace(PERIODIC, timeout_ms=500))
-    driver.pass_time(1000)
+    driver = checkpointing(replace(PERIODIC, timeout_ms=500))
     driver.ack(1, driver.attempt("source"))
     effects = driver.pass_time(500)
     assert of(ev.DiscardState, effects) == [ev.DiscardState(CheckpointId(1), ("1/source-0-1",))]
     assert len(of(ev.NotifyAborted, effects)) == 1
     stats = driver.coordinator.statistics.details(CheckpointId(1))
-    assert stats is not None
     assert stats.failure_message.endswith("after 0.5 s it waited for 1 of 2 tasks")
     late = driver.ack(1, driver.attempt("sink"))
     assert late == [ev.DiscardState(CheckpointId(1), ("1/sink-0-1",))]
@@ -214,8 +201,7 @@ def test_a_timeout_discards_what_was_acknowledged() -> None:
 
 
 def test_a_timeout_while_the_metadata_is_written_waits_for_the_writing_to_end() -> None:
-    driver = started(replace(PERIODIC, timeout_ms=500))
-    driver.pass_time(1000)
+    driver = checkpointing(replace(PERIODIC, timeout_ms=500))
     driver.ack_all(1)
     effects = driver.pass_time(500)
     assert of(ev.NotifyAborted, effects)
@@ -227,10 +213,8 @@ def test_a_timeout_while_the_metadata_is_written_waits_for_the_writing_to_end() 
 
 
 def test_a_pointer_that_is_being_stored_does_not_time_out() -> None:
-    driver = started(replace(PERIODIC, timeout_ms=500, max_concurrent=1))
-    driver.pass_time(1000)
-    driver.ack_all(1)
-    driver.metadata_written(1)
+    driver = checkpointing(replace(PERIODIC, timeout_ms=500, max_concurrent=1))
+    driver.store(1)
     assert driver.pass_time(100_000) == []
     with pytest.raises(UnsettledError):
         driver.coordinator.latest_restorable()
@@ -238,18 +222,15 @@ def test_a_pointer_that_is_being_stored_does_not_time_out() -> None:
 
 
 def test_metadata_that_cannot_be_written_fails_the_checkpoint() -> None:
-    driver = started()
-    driver.pass_time(1000)
+    driver = checkpointing()
     driver.ack_all(1)
     effects = driver.metadata_failed(1)
     assert ev.DiscardState(CheckpointId(1), ("1/source-0-1", "1/sink-0-1")) in effects
 
 
 def test_a_pointer_that_cannot_be_stored_fails_the_checkpoint_with_its_metadata() -> None:
-    driver = started()
-    driver.pass_time(1000)
-    driver.ack_all(1)
-    driver.metadata_written(1)
+    driver = checkpointing()
+    driver.store(1)
     effects = driver.pointer_failed(1)
     assert ev.DiscardState(CheckpointId(1), ("1/source-0-1", "1/sink-0-1"), "file:///chk-1") in effects
     assert not of(ev.NotifyComplete, driver.log)
@@ -271,8 +252,7 @@ def test_more_failures_in_a_row_than_tolerable_fail_the_job_once() -> None:
 
 
 def test_what_made_a_task_decline_is_told_with_the_failure_of_the_job() -> None:
-    driver = started(CheckpointSettings(interval_ms=1000))
-    driver.pass_time(1000)
+    driver = checkpointing(CheckpointSettings(interval_ms=1000))
     cause = OSError("disk full")
     decline = ev.Declined(CheckpointId(1), driver.attempt("sink"), Reason.CHECKPOINT_DECLINED, "it raised", cause)
     (failed,) = of(ev.FailJob, driver.tell(decline))
@@ -296,39 +276,22 @@ def test_a_success_between_failures_is_enough() -> None:
 
 @pytest.mark.parametrize("reason", [Reason.CHECKPOINT_DECLINED_TASK_NOT_READY, Reason.CHECKPOINT_DECLINED_SUBSUMED])
 def test_some_reasons_are_not_counted(reason: Reason) -> None:
-    driver = started(replace(PERIODIC, tolerable_failures=0))
-    driver.pass_time(1000)
+    driver = checkpointing(replace(PERIODIC, tolerable_failures=0))
     effects = driver.decline(1, driver.attempt("sink"), reason)
     assert of(ev.NotifyAborted, effects)
     assert not of(ev.FailJob, effects)
 
 
 def test_declines_of_strangers_and_of_those_who_acknowledged_change_nothing() -> None:
-    driver = started()
-    driver.pass_time(1000)
+    driver = checkpointing()
     driver.ack(1, driver.attempt("sink"))
     assert driver.decline(1, AttemptId("old"), Reason.CHECKPOINT_DECLINED) == []
     assert driver.decline(1, driver.attempt("sink"), Reason.CHECKPOINT_DECLINED) == []
     assert driver.decline(9, driver.attempt("sink"), Reason.CHECKPOINT_DECLINED) == []
 
 
-def test_a_stranger_s_snapshot_is_discarded_once() -> None:
-    driver = started()
-    driver.pass_time(1000)
-    assert driver.ack(1, AttemptId("old")) == [ev.DiscardState(CheckpointId(1), ("1/old",))]
-    assert driver.ack(1, AttemptId("old")) == []
-
-
-def test_a_repeated_acknowledgement_of_a_completed_checkpoint_deletes_nothing() -> None:
-    driver = started()
-    driver.pass_time(1000)
-    driver.complete(1)
-    assert driver.ack(1, driver.attempt("sink")) == []
-
-
 def test_a_stateless_task_leaves_nothing_to_discard() -> None:
-    driver = started()
-    driver.pass_time(1000)
+    driver = checkpointing()
     driver.tell(ev.Acknowledged(CheckpointId(1), driver.attempt("sink"), None, METRICS))
     effects = driver.decline(1, driver.attempt("source"), Reason.CHECKPOINT_DECLINED)
     assert ev.DiscardState(CheckpointId(1), ()) in effects
@@ -340,8 +303,7 @@ def test_a_stateless_task_leaves_nothing_to_discard() -> None:
 def test_a_failure_aborts_everything_that_is_not_being_stored() -> None:
     driver = started(replace(PERIODIC, max_concurrent=3))
     driver.pass_time(3000)
-    driver.ack_all(1)
-    driver.metadata_written(1)
+    driver.store(1)
     driver.ack_all(2)
     effects = driver.roll_back(frozenset({Subtask(VertexId("sink"), 0)}))
     assert [a.checkpoint_id for a in of(ev.NotifyAborted, effects)] == [2, 3]
@@ -355,10 +317,8 @@ def test_a_failure_aborts_everything_that_is_not_being_stored() -> None:
 
 
 def test_tasks_must_not_start_before_the_restore_point_is_known() -> None:
-    driver = started()
-    driver.pass_time(1000)
-    driver.ack_all(1)
-    driver.metadata_written(1)
+    driver = checkpointing()
+    driver.store(1)
     driver.roll_back()
     with pytest.raises(UnsettledError):
         driver.run_all()
@@ -373,34 +333,25 @@ def test_a_savepoint_that_has_all_its_snapshots_survives_a_failure() -> None:
 
 
 def test_ids_go_on_after_a_restore() -> None:
-    driver = CheckpointDriver(PERIODIC, retained=(restored(17),), next_id=5)
-    driver.run_all()
-    driver.pass_time(1000)
+    driver = checkpointing(PERIODIC, retained=(restored(17),), next_id=5)
     assert driver.started == [18]
-    driver = CheckpointDriver(PERIODIC, retained=(restored(17),), next_id=30)
-    driver.run_all()
-    driver.pass_time(1000)
+    driver = checkpointing(PERIODIC, retained=(restored(17),), next_id=30)
     assert driver.started == [30]
 
 
 def test_what_was_not_claimed_is_never_deleted_and_not_referred_to() -> None:
-    driver = CheckpointDriver(PERIODIC, retained=(restored(17, owned=False),))
-    driver.run_all()
-    (barrier,) = driver.pass_time(1000)
-    assert isinstance(barrier, ev.TriggerBarrier)
+    driver = started(PERIODIC, retained=(restored(17, owned=False),))
+    barrier = only(ev.TriggerBarrier, driver.pass_time(1000))
     assert barrier.options.full
     effects = driver.complete(18)
     assert ev.ReleasePointer(CheckpointId(17)) in effects
     assert not of(ev.DeleteCheckpoint, effects)
-    (barrier,) = driver.pass_time(1000)
-    assert isinstance(barrier, ev.TriggerBarrier)
+    barrier = only(ev.TriggerBarrier, driver.pass_time(1000))
     assert not barrier.options.full
 
 
 def test_what_was_claimed_is_deleted_when_subsumed() -> None:
-    driver = CheckpointDriver(PERIODIC, retained=(restored(17),))
-    driver.run_all()
-    driver.pass_time(1000)
+    driver = checkpointing(PERIODIC, retained=(restored(17),))
     (deleted,) = of(ev.DeleteCheckpoint, driver.complete(18))
     assert deleted.checkpoint.checkpoint_id == 17
 
@@ -432,42 +383,34 @@ def test_commits_that_fail_are_retried_until_something_newer_completes() -> None
 def test_finished_tasks_count_as_acknowledged() -> None:
     driver = started(PERIODIC, job=topology(source=2, sink=1))
     driver.finish(driver.attempt("source", 0))
-    (barrier,) = driver.pass_time(1000)
-    assert isinstance(barrier, ev.TriggerBarrier)
+    barrier = only(ev.TriggerBarrier, driver.pass_time(1000))
     assert barrier.attempts == (driver.attempt("source", 1),)
     driver.ack(1, driver.attempt("source", 1))
-    (write,) = driver.ack(1, driver.attempt("sink"))
-    assert isinstance(write, ev.WriteMetadata)
+    write = only(ev.WriteMetadata, driver.ack(1, driver.attempt("sink")))
     assert write.content.finished == (Subtask(VertexId("source"), 0),)
 
 
 def test_barriers_start_behind_finished_producers() -> None:
     driver = started(PERIODIC, job=topology(source=1, map=2, sink=1))
     driver.finish(driver.attempt("source"))
-    (barrier,) = driver.pass_time(1000)
-    assert isinstance(barrier, ev.TriggerBarrier)
+    barrier = only(ev.TriggerBarrier, driver.pass_time(1000))
     assert barrier.attempts == (driver.attempt("map", 0), driver.attempt("map", 1))
 
 
 def test_a_producer_that_finishes_under_way_has_its_consumers_triggered() -> None:
-    driver = started()
-    driver.pass_time(1000)
-    (barrier,) = driver.finish(driver.attempt("source"))
-    assert isinstance(barrier, ev.TriggerBarrier)
+    driver = checkpointing()
+    barrier = only(ev.TriggerBarrier, driver.finish(driver.attempt("source")))
     assert barrier.checkpoint_id == 1
     assert barrier.attempts == (driver.attempt("sink"),)
-    (write,) = driver.ack(1, driver.attempt("sink"))
-    assert isinstance(write, ev.WriteMetadata)
+    assert only(ev.WriteMetadata, driver.ack(1, driver.attempt("sink")))
 
 
 def test_without_the_option_a_finished_task_ends_checkpoints() -> None:
-    driver = started(replace(PERIODIC, after_tasks_finish=False))
-    driver.pass_time(1000)
+    driver = checkpointing(replace(PERIODIC, after_tasks_finish=False))
     effects = driver.finish(driver.attempt("source"))
     assert of(ev.DiscardState, effects)
     assert driver.pass_time(10_000) == []
-    (failed,) = driver.savepoint("t1")
-    assert isinstance(failed, ev.SavepointFailed)
+    failed = only(ev.SavepointFailed, driver.savepoint("t1"))
     assert failed.reason is Reason.NOT_ALL_REQUIRED_TASKS_RUNNING
 
 
@@ -476,18 +419,15 @@ def test_a_bounded_job_gets_its_last_checkpoint_at_once() -> None:
     source, sink = driver.attempt("source"), driver.attempt("sink")
     driver.now = 50
     assert driver.end_inputs(source) == []
-    (barrier,) = driver.end_inputs(sink)
-    assert isinstance(barrier, ev.TriggerBarrier)
+    assert only(ev.TriggerBarrier, driver.end_inputs(sink))
     assert of(ev.NotifyComplete, driver.complete(1)) == [ev.NotifyComplete(CheckpointId(1), (source, sink))]
     assert driver.finish(source, sink) == []
     assert driver.coordinator.next_wake_up() is None
-    (deleted,) = driver.stop(ev.StopOutcome.FINISHED)
-    assert isinstance(deleted, ev.DeleteCheckpoint)
+    assert only(ev.DeleteCheckpoint, driver.stop(ev.StopOutcome.FINISHED))
 
 
 def test_the_last_checkpoint_waits_for_room() -> None:
-    driver = started()
-    driver.pass_time(1000)
+    driver = checkpointing()
     driver.end_inputs(driver.attempt("source"), driver.attempt("sink"))
     assert driver.started == [1]
     driver.complete(1)
@@ -497,11 +437,9 @@ def test_the_last_checkpoint_waits_for_room() -> None:
 def test_a_task_that_has_ended_is_asked_itself_and_so_are_its_consumers() -> None:
     driver = started(PERIODIC, job=topology(source=2, sink=1))
     driver.end_inputs(driver.attempt("source", 0))
-    (barrier,) = driver.pass_time(1000)
-    assert isinstance(barrier, ev.TriggerBarrier)
+    barrier = only(ev.TriggerBarrier, driver.pass_time(1000))
     assert barrier.attempts == (driver.attempt("source", 0), driver.attempt("source", 1))
-    (barrier,) = driver.end_inputs(driver.attempt("source", 1))
-    assert isinstance(barrier, ev.TriggerBarrier)
+    barrier = only(ev.TriggerBarrier, driver.end_inputs(driver.attempt("source", 1)))
     assert (barrier.checkpoint_id, barrier.attempts) == (1, (driver.attempt("sink"),))
     assert driver.end_inputs(driver.attempt("sink")) == [], "it has been asked already"
 
@@ -652,10 +590,8 @@ def test_what_restarts_alone_after_the_end_of_all_has_all_run_again() -> None:
 
 
 def test_a_savepoint_starts_at_once_and_commits_nothing() -> None:
-    driver = started(replace(PERIODIC, min_pause_ms=5000))
-    driver.pass_time(1000)
-    (barrier,) = driver.savepoint("t1")
-    assert isinstance(barrier, ev.TriggerBarrier)
+    driver = checkpointing(replace(PERIODIC, min_pause_ms=5000))
+    barrier = only(ev.TriggerBarrier, driver.savepoint("t1"))
     assert barrier.options.is_savepoint
     assert barrier.options.target_directory == "file:///savepoints"
     assert driver.complete(2)[-1] == ev.SavepointDone(TriggerId("t1"), CheckpointId(2), "file:///chk-2")
@@ -677,12 +613,10 @@ def test_a_savepoint_is_not_subsumed() -> None:
 
 def test_a_savepoint_needs_a_directory() -> None:
     driver = started(MANUAL)
-    (failed,) = driver.tell(ev.SavepointRequested(TriggerId("t1")))
-    assert isinstance(failed, ev.SavepointFailed)
+    failed = only(ev.SavepointFailed, driver.tell(ev.SavepointRequested(TriggerId("t1"))))
     assert "execution.checkpointing.savepoint-dir" in failed.message
     driver = started(replace(MANUAL, savepoint_directory="file:///default"))
-    (barrier,) = driver.tell(ev.SavepointRequested(TriggerId("t1")))
-    assert isinstance(barrier, ev.TriggerBarrier)
+    barrier = only(ev.TriggerBarrier, driver.tell(ev.SavepointRequested(TriggerId("t1"))))
     assert barrier.options.target_directory == "file:///default"
 
 
@@ -725,8 +659,7 @@ def test_a_savepoint_that_fails_is_answered_and_counts_only_when_a_task_declined
 
 
 def test_the_user_s_checkpoint_ignores_the_pause_but_waits_for_room() -> None:
-    driver = started(replace(PERIODIC, min_pause_ms=100_000))
-    driver.pass_time(1000)
+    driver = checkpointing(replace(PERIODIC, min_pause_ms=100_000))
     assert driver.checkpoint("t1", full=True) == []
     assert driver.checkpoint("t1", full=True) == []
     (barrier,) = of(ev.TriggerBarrier, driver.complete(1))
@@ -747,8 +680,7 @@ def test_requests_are_refused_while_tasks_do_not_run() -> None:
 
 
 def test_waiting_requests_fail_with_the_tasks() -> None:
-    driver = started()
-    driver.pass_time(1000)
+    driver = checkpointing()
     driver.checkpoint("t1")
     (failed,) = of(ev.CheckpointFailed, driver.roll_back())
     assert failed.reason is Reason.JOB_FAILOVER_REGION
@@ -758,8 +690,7 @@ def test_waiting_requests_fail_with_the_tasks() -> None:
 
 
 def test_stop_ends_the_job_after_the_commit() -> None:
-    driver = started()
-    driver.pass_time(1000)
+    driver = checkpointing()
     effects = driver.savepoint("t1", stop=True)
     assert [a.checkpoint_id for a in of(ev.NotifyAborted, effects)] == [1]
     (barrier,) = of(ev.TriggerBarrier, effects)
@@ -768,7 +699,6 @@ def test_stop_ends_the_job_after_the_commit() -> None:
     effects = driver.complete(2)
     assert effects[-1] == ev.NotifyComplete(CheckpointId(2), (driver.attempt("source"), driver.attempt("sink")))
     latest = driver.coordinator.latest_restorable()
-    assert latest is not None
     assert not latest.owned
     assert driver.pass_time(5000) == []
     effects = driver.stop(ev.StopOutcome.FINISHED)
@@ -781,8 +711,7 @@ def test_stop_ends_the_job_after_the_commit() -> None:
 def test_only_one_stop_at_a_time() -> None:
     driver = started()
     driver.savepoint("t1", stop=True)
-    (failed,) = driver.savepoint("t2", stop=True)
-    assert isinstance(failed, ev.SavepointFailed)
+    failed = only(ev.SavepointFailed, driver.savepoint("t2", stop=True))
     assert failed.reason is Reason.PERIODIC_SCHEDULER_SHUTDOWN
     assert driver.savepoint("t1", stop=True) == []
 
@@ -800,8 +729,7 @@ def test_a_stop_that_fails_lets_the_job_go_on() -> None:
 
 def test_a_drain_that_fails_restarts_the_job() -> None:
     driver = started()
-    (barrier,) = driver.savepoint("t1", stop=True, drain=True)
-    assert isinstance(barrier, ev.TriggerBarrier)
+    barrier = only(ev.TriggerBarrier, driver.savepoint("t1", stop=True, drain=True))
     assert barrier.options.stop is StopMode.DRAIN
     effects = driver.decline(1, driver.attempt("sink"), Reason.CHECKPOINT_DECLINED)
     (failed,) = of(ev.FailJob, effects)
@@ -815,11 +743,9 @@ def test_a_failure_after_the_stop_savepoint_is_told_with_its_path() -> None:
     (failed,) = of(ev.SavepointFailed, driver.roll_back())
     assert "file:///chk-1" in failed.message
     latest = driver.coordinator.latest_restorable()
-    assert latest is not None
     assert latest.checkpoint_id == 1
     driver.run_all()
-    (barrier,) = driver.pass_time(1000)
-    assert isinstance(barrier, ev.TriggerBarrier)
+    barrier = only(ev.TriggerBarrier, driver.pass_time(1000))
     assert barrier.checkpoint_id == 2
     assert barrier.options.full, "the user's savepoint is not to be referred to"
 
@@ -827,11 +753,9 @@ def test_a_failure_after_the_stop_savepoint_is_told_with_its_path() -> None:
 def test_a_failure_while_the_stop_savepoint_is_stored_is_told_with_its_path() -> None:
     driver = started()
     driver.savepoint("t1", stop=True)
-    driver.ack_all(1)
-    driver.metadata_written(1)
+    driver.store(1)
     driver.roll_back()
-    (failed,) = driver.pointer_stored(1)
-    assert isinstance(failed, ev.SavepointFailed)
+    failed = only(ev.SavepointFailed, driver.pointer_stored(1))
     assert "file:///chk-1" in failed.message
 
 
@@ -848,8 +772,7 @@ def test_a_partial_failure_after_the_stop_savepoint_restarts_what_ended_with_it(
 def test_a_partial_failure_while_the_stop_savepoint_is_stored_restarts_all_that_end_with_it() -> None:
     driver = started(PERIODIC, job=topology(source=2))
     driver.savepoint("t1", stop=True)
-    driver.ack_all(1)
-    driver.metadata_written(1)
+    driver.store(1)
     assert not of(ev.FailJob, driver.roll_back(frozenset({Subtask(VertexId("source"), 1)})))
     effects = driver.pointer_stored(1)
     assert of(ev.NotifyComplete, effects)
@@ -871,16 +794,13 @@ def test_a_partial_failure_before_the_stop_savepoint_restarts_only_what_was_drai
 def test_the_sources_enumerators_come_before_the_barriers() -> None:
     driver = started(PERIODIC, coordinated=True)
     assert driver.pass_time(1000) == [ev.SnapshotEnumerators(CheckpointId(1))]
-    (barrier,) = driver.tell(ev.EnumeratorsSnapshotted(CheckpointId(1), "splits"))
-    assert isinstance(barrier, ev.TriggerBarrier)
-    (write,) = driver.ack_all(1)
-    assert isinstance(write, ev.WriteMetadata)
+    assert only(ev.TriggerBarrier, driver.tell(ev.EnumeratorsSnapshotted(CheckpointId(1), "splits")))
+    write = only(ev.WriteMetadata, driver.ack_all(1))
     assert write.content.enumerator_states == "splits"
 
 
 def test_enumerators_that_fail_fail_the_checkpoint() -> None:
-    driver = started(PERIODIC, coordinated=True)
-    driver.pass_time(1000)
+    driver = checkpointing(PERIODIC, coordinated=True)
     effects = driver.tell(ev.EnumeratorsFailed(CheckpointId(1), "it raised"))
     assert effects == []
     assert driver.coordinator.statistics.counts.failed == 1
@@ -888,11 +808,9 @@ def test_enumerators_that_fail_fail_the_checkpoint() -> None:
 
 
 def test_a_job_that_does_not_tolerate_it_fails_with_what_the_enumerators_raised() -> None:
-    driver = started(replace(PERIODIC, tolerable_failures=0), coordinated=True)
-    driver.pass_time(1000)
+    driver = checkpointing(replace(PERIODIC, tolerable_failures=0), coordinated=True)
     cause = TaskFailure(traceback="the traceback")
-    (fail,) = driver.tell(ev.EnumeratorsFailed(CheckpointId(1), "it raised", cause))
-    assert isinstance(fail, ev.FailJob)
+    fail = only(ev.FailJob, driver.tell(ev.EnumeratorsFailed(CheckpointId(1), "it raised", cause)))
     assert fail.cause is cause
 
 
@@ -911,8 +829,7 @@ def test_a_job_that_does_not_tolerate_it_fails_with_what_the_enumerators_raised(
 )
 def test_barriers_carry_the_mode(settings: CheckpointSettings, alignment: Alignment, timeout: int | None) -> None:
     driver = started(settings)
-    (barrier,) = driver.pass_time(1000)
-    assert isinstance(barrier, ev.TriggerBarrier)
+    barrier = only(ev.TriggerBarrier, driver.pass_time(1000))
     assert (barrier.options.alignment, barrier.options.aligned_timeout_ms) == (alignment, timeout)
     (savepoint,) = of(ev.TriggerBarrier, driver.savepoint("t1"))
     assert savepoint.options.alignment is not Alignment.UNALIGNED
@@ -931,11 +848,8 @@ KEPT = [
 
 @pytest.mark.parametrize("outcome", ev.StopOutcome)
 @pytest.mark.parametrize(("retention", "kept"), KEPT)
-def test_what_stays_when_the_job_ends(
-    retention: Retention, kept: set[ev.StopOutcome], outcome: ev.StopOutcome
-) -> None:
-    driver = started(replace(PERIODIC, retention=retention))
-    driver.pass_time(1000)
+def test_what_stays_when_the_job_ends(retention: Retention, kept: set[ev.StopOutcome], outcome: ev.StopOutcome) -> None:
+    driver = checkpointing(replace(PERIODIC, retention=retention))
     driver.complete(1)
     effects = driver.stop(outcome)
     assert (not of(ev.DeleteCheckpoint, effects)) == (outcome in kept)
@@ -943,22 +857,17 @@ def test_what_stays_when_the_job_ends(
 
 
 def test_an_end_while_a_pointer_is_stored_waits_for_the_outcome() -> None:
-    driver = started()
-    driver.pass_time(1000)
-    driver.ack_all(1)
-    driver.metadata_written(1)
+    driver = checkpointing()
+    driver.store(1)
     assert driver.stop(ev.StopOutcome.CANCELED) == []
-    (deleted,) = driver.pointer_stored(1)
-    assert isinstance(deleted, ev.DeleteCheckpoint)
+    assert only(ev.DeleteCheckpoint, driver.pointer_stored(1))
 
 
 def test_a_leader_that_lost_its_job_deletes_no_checkpoint() -> None:
-    driver = started()
-    driver.pass_time(1000)
+    driver = checkpointing()
     driver.complete(1)
     driver.pass_time(1000)
-    driver.ack_all(2)
-    driver.metadata_written(2)
+    driver.store(2)
     driver.stop(ev.StopOutcome.SUSPENDED)
     assert driver.pointer_stored(2) == []
 
@@ -967,6 +876,5 @@ def test_nothing_is_started_after_the_end() -> None:
     driver = started()
     driver.stop(ev.StopOutcome.CANCELED)
     assert driver.pass_time(10_000) == []
-    (failed,) = driver.savepoint("t1")
-    assert isinstance(failed, ev.SavepointFailed)
+    failed = only(ev.SavepointFailed, driver.savepoint("t1"))
     assert failed.reason is Reason.CHECKPOINT_COORDINATOR_SHUTDOWN

@@ -39,9 +39,7 @@ class CheckpointMachine(RuleBasedStateMachine):
         next_id=st.sampled_from([1, 40]),
         union=st.sampled_from(["", "source", "sink"]),
     )
-    def begin(
-        self, options: CheckpointSettings, job: JobTopology, coordinated: bool, next_id: int, union: str
-    ) -> None:
+    def begin(self, options: CheckpointSettings, job: JobTopology, coordinated: bool, next_id: int, union: str) -> None:
         self.driver = CheckpointDriver(options, job, coordinated=coordinated, next_id=next_id, union=union)
         self.triggers = 0
         self.driver.run_all()

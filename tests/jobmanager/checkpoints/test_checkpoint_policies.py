@@ -1,4 +1,4 @@
-"""The small policies of the coordinator: requests, failures, retained checkpoints, shared files, commit retries."""
+"""The small policies of the coordinator: requests, failures, retained checkpoints, commit retries."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from millstream.core.jobs.ids import AttemptId
-from millstream.core.snapshot import SharedFileRegistry
 from millstream.jobmanager.checkpoints.events import DeleteCheckpoint, NotifyComplete, ReleasePointer
 from millstream.jobmanager.checkpoints.failures import CheckpointFailureReason, FailureCounter
 from millstream.jobmanager.checkpoints.model import (
@@ -116,23 +115,3 @@ def test_a_commit_is_retried_once_until_it_fails_again() -> None:
     assert retries.take_due(RETRY_MS - 1) == []
     assert retries.take_due(RETRY_MS) == [NotifyComplete(CheckpointId(1), (task,))]
     assert retries.take_due(10 * RETRY_MS) == []
-
-
-CHECKPOINTS = st.lists(st.sets(st.sampled_from("abcdef"), max_size=4), min_size=1, max_size=10)
-
-
-@given(files=CHECKPOINTS, order=st.randoms(use_true_random=False))
-def test_a_file_goes_with_the_last_checkpoint_that_refers_to_it(files: list[set[str]], order: object) -> None:
-    registry = SharedFileRegistry()
-    for checkpoint_id, paths in enumerate(files):
-        registry.register(checkpoint_id, paths)
-        registry.register(checkpoint_id, paths)
-    remaining = dict(enumerate(files))
-    ids = list(remaining)
-    order.shuffle(ids)  # type: ignore[attr-defined]
-    for checkpoint_id in ids:
-        paths = remaining.pop(checkpoint_id)
-        still_used = set().union(*remaining.values()) if remaining else set()
-        assert set(registry.unregister(checkpoint_id)) == paths - still_used
-        assert registry.unregister(checkpoint_id) == ()
-        assert set(registry.unused("abcdef")) == set("abcdef") - still_used

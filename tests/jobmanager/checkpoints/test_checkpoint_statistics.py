@@ -1,48 +1,33 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
-from checkpoint_driver import CheckpointDriver, topology
+from checkpoint_driver import CheckpointDriver
 from hypothesis import given
 from hypothesis import strategies as st
-from msgspec.structs import replace
 
 from millstream.core.jobs.ids import VertexId
-from millstream.jobmanager.checkpoints.failures import CheckpointFailureReason
 from millstream.jobmanager.checkpoints.model import CheckpointId
 from millstream.jobmanager.checkpoints.settings import CheckpointSettings, Retention
 from millstream.jobmanager.checkpoints.statistics import statistics_json
 from millstream.jobmanager.checkpoints.statistics.statistics import Distribution
 
-SETTINGS = CheckpointSettings(interval_ms=1000, tolerable_failures=100)
 
-
-def driver_with_history() -> CheckpointDriver:
-    """Checkpoint 1 completed, 2 failed, savepoint 3 completed, 4 in progress with one acknowledgement."""
-    driver = CheckpointDriver(SETTINGS, topology(source=1, sink=2))
-    driver.run_all()
-    driver.pass_time(1000)
-    driver.now += 40
-    driver.complete(1)
-    driver.pass_time(1000)
-    driver.decline(2, driver.attempt("sink", 1), CheckpointFailureReason.CHECKPOINT_DECLINED)
-    driver.savepoint("t1")
-    driver.complete(3)
-    driver.pass_time(1000)
-    driver.ack(4, driver.attempt("sink", 1))
-    return driver
+def detailed(driver: CheckpointDriver, checkpoint_id: int) -> tuple[Any, Any]:
+    """A checkpoint and its subtasks of the sink, as they are told."""
+    stats = driver.coordinator.statistics.details(CheckpointId(checkpoint_id))
+    shape = statistics_json.checkpoint(stats, driver.instant, with_tasks=True)
+    subtasks = statistics_json.subtasks(stats, VertexId("sink"), driver.instant)
+    return json.loads(json.dumps(shape)), json.loads(json.dumps(subtasks))
 
 
 def test_the_overview() -> None:
-    driver = driver_with_history()
+    driver = CheckpointDriver.with_history()
     shape = json.loads(json.dumps(statistics_json.overview(driver.coordinator.statistics, driver.instant)))
     assert shape["counts"] == {"restored": 0, "total": 4, "in_progress": 1, "completed": 2, "failed": 1}
-    assert [(c["id"], c["status"]) for c in shape["history"]] == [
-        (4, "IN_PROGRESS"),
-        (3, "COMPLETED"),
-        (2, "FAILED"),
-        (1, "COMPLETED"),
-    ]
+    statuses = [(c["id"], c["status"]) for c in shape["history"]]
+    assert statuses == [(4, "IN_PROGRESS"), (3, "COMPLETED"), (2, "FAILED"), (1, "COMPLETED")]
     assert shape["latest"]["completed"]["id"] == 1
     assert shape["latest"]["savepoint"]["checkpoint_type"] == "SAVEPOINT"
     assert shape["latest"]["restored"] is None
@@ -53,41 +38,35 @@ def test_the_overview() -> None:
 
 
 def test_the_details_of_a_checkpoint() -> None:
-    driver = driver_with_history()
-    stats = driver.coordinator.statistics.details(CheckpointId(4))
-    assert stats is not None
-    shape = json.loads(json.dumps(statistics_json.checkpoint(stats, driver.instant, with_tasks=True)))
+    driver = CheckpointDriver.with_history()
+    shape, subtasks = detailed(driver, 4)
     assert shape["num_subtasks"] == 3
     assert shape["num_acknowledged_subtasks"] == 1
     assert shape["tasks"]["source"]["num_acknowledged_subtasks"] == 0
     assert shape["tasks"]["source"]["latest_ack_timestamp"] == -1
     assert shape["tasks"]["sink"]["checkpointed_size"] == 10
-    subtasks = json.loads(json.dumps(statistics_json.subtasks(stats, VertexId("sink"), driver.instant)))
     assert [s["status"] for s in subtasks["subtasks"]] == ["pending_or_failed", "completed"]
     assert subtasks["subtasks"][1]["checkpoint"] == {"sync": 2, "async": 5}
     assert subtasks["summary"]["state_size"]["avg"] == 20
 
 
 def test_finished_subtasks_count_as_acknowledged() -> None:
-    driver = driver_with_history()
+    driver = CheckpointDriver.with_history()
     driver.complete(4)
     driver.finish(driver.attempt("source", 0))
     driver.pass_time(1000)
     driver.finish(driver.attempt("sink", 0))
     driver.now += 10
     driver.complete(5)
-    stats = driver.coordinator.statistics.details(CheckpointId(5))
-    assert stats is not None
-    shape = json.loads(json.dumps(statistics_json.checkpoint(stats, driver.instant, with_tasks=True)))
+    shape, subtasks = detailed(driver, 5)
     assert (shape["num_acknowledged_subtasks"], shape["num_subtasks"]) == (3, 3)
     assert shape["tasks"]["source"]["end_to_end_duration"] == 0, "it had finished before"
-    subtasks = json.loads(json.dumps(statistics_json.subtasks(stats, VertexId("sink"), driver.instant)))
     assert [s["status"] for s in subtasks["subtasks"]] == ["completed", "completed"]
     assert [s["checkpointed_size"] for s in subtasks["subtasks"]] == [0, 10]
 
 
 def test_the_history_is_bounded_but_the_latest_stay() -> None:
-    driver = driver_with_history()
+    driver = CheckpointDriver.with_history()
     driver.complete(4)
     for _ in range(30):
         driver.pass_time(1000)
@@ -100,7 +79,9 @@ def test_the_history_is_bounded_but_the_latest_stay() -> None:
 
 
 def test_the_configuration() -> None:
-    shape = statistics_json.config(replace(SETTINGS, retention=Retention.RETAIN_ON_CANCELLATION), "hashmap")
+    shape = statistics_json.config(
+        CheckpointSettings(interval_ms=1000, retention=Retention.RETAIN_ON_CANCELLATION), "hashmap"
+    )
     assert shape["mode"] == "exactly_once"
     assert shape["externalization"] == {"enabled": True, "delete_on_cancellation": False}
     assert shape["checkpoint_storage"] == "jobmanager"
@@ -120,9 +101,8 @@ def test_percentiles_interpolate() -> None:
 
 
 def test_a_checkpoint_in_memory_has_no_address() -> None:
-    driver = driver_with_history()
+    driver = CheckpointDriver.with_history()
     stats = driver.coordinator.statistics.details(CheckpointId(1))
-    assert stats is not None
     assert statistics_json.checkpoint(stats, driver.instant)["external_path"] == "file:///chk-1"
     stats.external_path = "memory://job/chk-1"
     shape = statistics_json.checkpoint(stats, driver.instant)

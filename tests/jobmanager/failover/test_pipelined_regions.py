@@ -34,18 +34,11 @@ def test_rescale_joins_by_share() -> None:
     assert regions.region_of(Subtask(B, 3)) == places((A, 1), (B, 2), (B, 3))
 
 
-def test_unconnected_vertices_are_apart() -> None:
-    regions = PipelinedRegions(JobTopology({A: 2, B: 1}, []))
-    assert [len(r) for r in regions.regions] == [1, 1, 1]
-
-
 def test_the_topology_of_a_job_graph() -> None:
     def vertex(name: VertexId, parallelism: int) -> JobVertex:
         return JobVertex(name, name, parallelism, 128, "default", (), b"")
 
-    graph = JobGraph(
-        JobId("j"), "job", (vertex(A, 2), vertex(B, 2)), (JobEdge(A, B, 0, 0, "FORWARD", b""),)
-    )
+    graph = JobGraph(JobId("j"), "job", (vertex(A, 2), vertex(B, 2)), (JobEdge(A, B, 0, 0, "FORWARD", b""),))
     assert len(PipelinedRegions(JobTopology.of(graph)).regions) == 2
 
 
