@@ -12,7 +12,16 @@ from typing import Any
 from millstream.common.configuration import Configuration
 from millstream.common.execution_config import ExecutionConfig
 from millstream.common.restart_strategy import RestartStrategies
-from millstream.common.serialization import Encoder
+from millstream.common.serialization import (
+    BulkWriter,
+    BulkWriterFactory,
+    ByteArraySchema,
+    DeserializationSchema,
+    Encoder,
+    RowFieldExtractorSchema,
+    SerializationSchema,
+    SimpleStringSchema,
+)
 from millstream.common.serializer import TypeSerializer
 from millstream.common.time import Duration, Time
 from millstream.common.typeinfo import TypeInformation, Types
@@ -33,8 +42,12 @@ from millstream.core.records.batches import Watermark
 from millstream.core.row import Row
 
 __all__ = [
+    "BulkWriter",
+    "BulkWriterFactory",
+    "ByteArraySchema",
     "Configuration",
     "ConfigurationError",
+    "DeserializationSchema",
     "Duration",
     "Encoder",
     "ExecutionConfig",
@@ -46,8 +59,11 @@ __all__ = [
     "MillstreamError",
     "RestartStrategies",
     "Row",
+    "RowFieldExtractorSchema",
     "SavepointError",
     "SavepointFormatType",
+    "SerializationSchema",
+    "SimpleStringSchema",
     "Time",
     "TimestampAssigner",
     "TypeInformation",

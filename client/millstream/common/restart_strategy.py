@@ -32,9 +32,7 @@ class RestartStrategies:
         return RestartStrategyConfiguration()
 
     @staticmethod
-    def fixed_delay_restart(
-        restart_attempts: int, delay_between_attempts: Interval
-    ) -> RestartStrategyConfiguration:
+    def fixed_delay_restart(restart_attempts: int, delay_between_attempts: Interval) -> RestartStrategyConfiguration:
         """So many restarts, each after the delay."""
         return _strategy("fixed-delay", {"attempts": restart_attempts, "delay": delay_between_attempts})
 
