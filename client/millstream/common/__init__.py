@@ -39,7 +39,7 @@ from millstream.core.errors import (
 )
 from millstream.core.jobs.states import JobStatus
 from millstream.core.records.batches import Watermark
-from millstream.core.row import Row
+from millstream.core.row import Row, RowKind
 
 __all__ = [
     "BulkWriter",
@@ -60,6 +60,7 @@ __all__ = [
     "RestartStrategies",
     "Row",
     "RowFieldExtractorSchema",
+    "RowKind",
     "SavepointError",
     "SavepointFormatType",
     "SerializationSchema",

@@ -13,6 +13,7 @@ from typing import Any, BinaryIO
 
 from millstream.core.errors import InvalidProgramError
 from millstream.core.records.types import BYTES, PICKLED, STRING, TypeInformation
+from millstream.core.row import as_printed
 
 
 class SerializationSchema(ABC):
@@ -99,14 +100,14 @@ class Encoder:
 
     @staticmethod
     def simple_string_encoder(charset_name: str = "UTF-8") -> Encoder:
-        """`str(record)` in the character set, a line each."""
+        """`str(record)` in the character set, a line each; rows of a declared type as Flink prints them, `+I[1, a]`."""
         return Encoder(str, charset_name)
 
     def lines(self, rows: list[Any], to_bytes: Callable[[str], bytes]) -> bytes:
         """The records, each ended by a line feed. `to_bytes` encodes the text of one file from its start on."""
         encode = self._encode
         if encode is str:
-            return to_bytes("".join([f"{row}\n" for row in rows]))
+            return to_bytes("".join([f"{row}\n" for row in as_printed(rows)]))
         texts = [encode(row) for row in rows]
         return b"".join([t + b"\n" if isinstance(t, bytes) else to_bytes(f"{t}\n") for t in texts])
 

@@ -16,7 +16,7 @@ from millstream.core.records.types import (
     TupleType,
     TypeInformation,
 )
-from millstream.core.row import Row
+from millstream.core.row import Row, RowKind
 
 
 def conformed(elements: list[Any], declared: TypeInformation) -> list[Any]:
@@ -75,14 +75,21 @@ def _basic(value: Any, declared: BasicType) -> Any:
 
 
 def _row(value: Any, declared: RowType) -> Row:
-    names = declared.names
+    names, kind = declared.row_names, RowKind.INSERT
     if isinstance(value, Mapping):
-        if names is None or set(value) != set(names):
+        if set(value) != set(names):
             raise _misfit(value, declared)
         value = [value[name] for name in names]
-    elif not isinstance(value, Row | tuple | list):
+    elif isinstance(value, Row):
+        own, kind = value.get_fields_names(), value.get_row_kind()
+        if own is not None and set(own) == set(names):
+            value = value.get_fields_by_names(names)
+    elif not isinstance(value, tuple | list):
         raise _misfit(value, declared)
-    return Row.of_names(names, _fields(value, declared.fields))
+    row = Row.of_names(names, _fields(value, declared.fields))
+    if kind is not RowKind.INSERT:
+        row.set_row_kind(kind)
+    return row
 
 
 def _fields(value: Any, types: tuple[TypeInformation, ...]) -> list[Any]:

@@ -20,7 +20,7 @@ from types import NoneType
 from typing import Any
 
 from millstream.core.errors import MillstreamError
-from millstream.core.row import Row
+from millstream.core.row import Row, names_of, values_of
 
 PLAIN = frozenset(
     {str, int, bool, bytes, NoneType, uuid.UUID, datetime.datetime, datetime.date, datetime.time, datetime.timedelta}
@@ -170,8 +170,8 @@ def without_nan(key: Any) -> Any:
         parts = tuple(map(without_nan, tuple.__iter__(key)))
         return key if _is_made_of(parts, tuple.__iter__(key)) else tuple.__new__(kind, parts)
     if kind is Row:
-        parts = tuple(map(without_nan, key.values))
-        return key if _is_made_of(parts, key.values) else Row.of_names(key.names, parts)
+        parts = tuple(map(without_nan, values_of(key)))
+        return key if _is_made_of(parts, values_of(key)) else Row.of_names(names_of(key), parts)
     if is_dataclass(kind):
         return _dataclass_without_nan(key)
     return NOT_A_NUMBER if key != key else key

@@ -119,9 +119,14 @@ class RowType(TypeInformation):
         """A struct of its fields."""
         return _struct(self.field_names() or [], self.fields)
 
+    @property
+    def row_names(self) -> tuple[str, ...]:
+        """The names that its rows have: its own, else f0, f1, ..."""
+        return self.names if self.names is not None else tuple(f"f{i}" for i in range(len(self.fields)))
+
     def field_names(self) -> list[str] | None:
-        """Its names, else f0, f1, ..."""
-        return list(self.names) if self.names is not None else [f"f{i}" for i in range(len(self.fields))]
+        """The names that its rows have."""
+        return list(self.row_names)
 
     def get_field_names(self) -> list[str] | None:
         """PyFlink's accessor."""
