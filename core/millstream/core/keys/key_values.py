@@ -161,6 +161,15 @@ def is_all_its_fields(cls: type) -> bool:
     return compared_fields(cls) == tuple(field.name for field in fields(cls))
 
 
+def hashable(key: Any) -> Any:
+    """The key with a tuple in place of every list in it, which no dictionary could find; itself when there is none."""
+    if isinstance(key, list):
+        return tuple(map(hashable, key))
+    if type(key) is tuple:
+        return tuple(map(hashable, key))
+    return Row.of_names(names_of(key), list(map(hashable, key))) if type(key) is Row else key
+
+
 def without_nan(key: Any) -> Any:
     """The key, which has a hash, with the one NaN in place of every other inside of it; itself when there is none."""
     kind = type(key)

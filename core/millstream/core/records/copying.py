@@ -113,6 +113,13 @@ def private_copy(value: Any, uncopied: list[Any] | None = None) -> Any:
                 break
         else:
             return value.copy()
+    if type(value) is Row and kind_of(value) is RowKind.INSERT:
+        values = values_of(value)
+        for item in values:
+            if type(item) not in ATOMIC:
+                break
+        else:  # two thirds of the time
+            return Row.of_names(names_of(value), values)
     return _copied(value, {}, uncopied)
 
 
