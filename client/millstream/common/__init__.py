@@ -1,17 +1,15 @@
-"""What every program needs, with PyFlink's names: types, rows, configuration, and what a job answers.
-
-`JobClient` and what it answers belong to how jobs are executed (`millstream.datastream.execution.executor`), which lies
-above this package; they are looked up by name when first asked for.
-"""
+"""What every program needs, with PyFlink's names: types, rows, configuration, and what a job answers."""
 
 from __future__ import annotations
 
-import importlib
-from typing import Any
-
+from millstream.common.completable_future import CompletableFuture
 from millstream.common.configuration import Configuration
 from millstream.common.execution_config import ExecutionConfig
-from millstream.common.restart_strategy import RestartStrategies
+from millstream.common.job_client import JobClient, SavepointError, SavepointFormatType
+from millstream.common.job_execution_result import JobExecutionResult
+from millstream.common.job_id import JobID
+from millstream.common.job_status import JobStatus
+from millstream.common.restart_strategy import RestartStrategies, RestartStrategyConfiguration
 from millstream.common.serialization import (
     BulkWriter,
     BulkWriterFactory,
@@ -23,7 +21,7 @@ from millstream.common.serialization import (
     SimpleStringSchema,
 )
 from millstream.common.serializer import TypeSerializer
-from millstream.common.time import Duration, Time
+from millstream.common.time import Duration, Instant, Time
 from millstream.common.typeinfo import TypeInformation, Types
 from millstream.common.watermark_strategy import (
     TimestampAssigner,
@@ -37,7 +35,6 @@ from millstream.core.errors import (
     JobExecutionError,
     MillstreamError,
 )
-from millstream.core.jobs.states import JobStatus
 from millstream.core.records.batches import Watermark
 from millstream.core.row import Row, RowKind
 
@@ -45,19 +42,23 @@ __all__ = [
     "BulkWriter",
     "BulkWriterFactory",
     "ByteArraySchema",
+    "CompletableFuture",
     "Configuration",
     "ConfigurationError",
     "DeserializationSchema",
     "Duration",
     "Encoder",
     "ExecutionConfig",
+    "Instant",
     "InvalidProgramError",
     "JobClient",
     "JobExecutionError",
     "JobExecutionResult",
+    "JobID",
     "JobStatus",
     "MillstreamError",
     "RestartStrategies",
+    "RestartStrategyConfiguration",
     "Row",
     "RowFieldExtractorSchema",
     "RowKind",
@@ -75,11 +76,3 @@ __all__ = [
     "WatermarkOutput",
     "WatermarkStrategy",
 ]
-
-_EXECUTION = ("JobClient", "JobExecutionResult", "SavepointError", "SavepointFormatType")
-
-
-def __getattr__(name: str) -> Any:
-    if name in _EXECUTION:
-        return getattr(importlib.import_module("millstream.datastream.execution.executor"), name)
-    raise AttributeError(f"module '{__name__}' has no attribute '{name}'")

@@ -227,7 +227,7 @@ class StreamExecutionEnvironment(FaultToleranceSettings):
         try:
             if is_detached(self.get_configuration()):
                 return DetachedJobExecutionResult(client.get_job_id())
-            return client.get_job_execution_result()
+            return client.get_job_execution_result().result()
         finally:
             client.close()
 

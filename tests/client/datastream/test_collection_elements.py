@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from millstream.common import InvalidProgramError, Row, Types
+from millstream.common import Instant, InvalidProgramError, Row, Types
 from millstream.core.records.types import PICKLED, from_hint
 from millstream.datastream.graph.collection_elements import conformed
 
@@ -28,6 +28,7 @@ class Point:
         (Types.LIST(float), (1, 2), [1.0, 2.0]),
         (Types.MAP(str, float), {"a": 1}, {"a": 1.0}),
         (Types.SQL_DATE(), datetime.date(2020, 1, 1), datetime.date(2020, 1, 1)),
+        (Types.INSTANT(), Instant(1, 0), Instant(1, 0)),
         (Types.STRING(), None, None),
         (from_hint(Point), Point(1), Point(1)),
         (PICKLED, object, object),

@@ -186,7 +186,7 @@ def test_a_detached_client_does_not_wait_and_results_are_not_collected(executor:
     env.from_collection([1]).print()
     client = env.execute_async()
     [below] = executor.clients
-    assert (client.get_job_id(), client.get_job_status()) == (below.graph.job_id, below.status)
+    assert (client.get_job_id(), client.get_job_status().result()) == (below.graph.job_id, below.status)
     for ask in (client.get_job_execution_result, lambda: client.collect("x")):
         with pytest.raises(InvalidProgramError, match=r"submitted detached.*goes on"):
             ask()

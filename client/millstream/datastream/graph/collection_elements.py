@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from millstream.common.time import Instant
 from millstream.core.errors import InvalidProgramError
 from millstream.core.records.types import (
+    INSTANT,
     BasicType,
     DataclassType,
     ListType,
@@ -29,7 +31,7 @@ def conformed(elements: list[Any], declared: TypeInformation) -> list[Any]:
             result.append(_conform(element, declared))
         except _MisfitError as misfit:
             raise InvalidProgramError(
-                f"from_collection: element {index}, {element!r:.100}, is not a {declared}: {misfit}"
+                f"from_collection: element {index}, {element!r:.100}, is not a {declared.describe()}: {misfit}"
             ) from None
     return result
 
@@ -67,7 +69,7 @@ def _conform(value: Any, declared: TypeInformation) -> Any:
 
 
 def _basic(value: Any, declared: BasicType) -> Any:
-    if isinstance(value, declared.python_type):
+    if isinstance(value, declared.python_type) or (declared == INSTANT and isinstance(value, Instant)):
         return value
     if declared.python_type is float and isinstance(value, int):
         return float(value)
@@ -99,4 +101,4 @@ def _fields(value: Any, types: tuple[TypeInformation, ...]) -> list[Any]:
 
 
 def _misfit(value: Any, declared: TypeInformation) -> _MisfitError:
-    return _MisfitError(f"{value!r:.100} is of type {type(value).__qualname__}, not {declared}")
+    return _MisfitError(f"{value!r:.100} is of type {type(value).__qualname__}, not {declared.describe()}")
