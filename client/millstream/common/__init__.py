@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from millstream.common.completable_future import CompletableFuture
+from millstream.common.config_options import ConfigOption, ConfigOptions
 from millstream.common.configuration import Configuration
 from millstream.common.execution_config import ExecutionConfig
 from millstream.common.job_client import JobClient, SavepointError, SavepointFormatType
@@ -43,6 +44,8 @@ __all__ = [
     "BulkWriterFactory",
     "ByteArraySchema",
     "CompletableFuture",
+    "ConfigOption",
+    "ConfigOptions",
     "Configuration",
     "ConfigurationError",
     "DeserializationSchema",

@@ -73,7 +73,7 @@ def test_a_parallelism_that_makes_no_sense_in_the_configuration_is_named() -> No
     [
         ("MILLSTREAM_PROGRAM_CONFIGURATION", "{", "not JSON"),
         ("MILLSTREAM_PROGRAM_CONFIGURATION", "[]", "expected a JSON object"),
-        ("MILLSTREAM_PROGRAM_CONFIGURATION", '{"no.such": "1"}', "unknown option"),
+        ("MILLSTREAM_PROGRAM_CONFIGURATION", '{"rest.no": "1"}', "unknown option"),
         ("MILLSTREAM_PROGRAM_ARTIFACTS", "[{}]", "expected a JSON list"),
         ("MILLSTREAM_PROGRAM_ARTIFACTS", '[{"sha256": "a", "name": "b", "kind": "EGG"}]', "EGG"),
     ],
