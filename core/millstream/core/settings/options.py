@@ -256,6 +256,13 @@ _ROWS = [
         0.2,
         "How often watermark generators are asked how far event time has come; 0 never.",
     ),
+    Option(
+        "pipeline.auto-generate-uids",
+        _T.BOOL,
+        True,
+        "Whether operators may do without a uid. Else a job with such an operator is refused, since a changed program "
+        "may not find its state again.",
+    ),
     Option("pipeline.name", _T.STRING, "", "The job's name when the program gives none."),
     Option(
         "pipeline.object-reuse",
