@@ -5,10 +5,11 @@ It is under way from the start, on a thread of the client's: nobody has to wait 
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Generator
-from concurrent.futures import Future
-from typing import Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future
 
 T = TypeVar("T")
 Take = Callable[["Future[Any]", float | None], T]
@@ -19,7 +20,11 @@ class CompletableFuture(Generic[T]):
 
     def __init__(self, future: Future[Any] | None = None, take: Take[T] | None = None) -> None:
         """`take` waits for what the future brings and makes the result of it; called for each `result`."""
-        self._future: Future[Any] = Future() if future is None else future
+        if future is None:
+            from concurrent.futures import Future
+
+            future = Future()
+        self._future: Future[Any] = future
         self._take = take
 
     def result(self, timeout: float | None = None) -> T:
@@ -59,4 +64,6 @@ class CompletableFuture(Generic[T]):
         self._future.set_exception(exception)
 
     def __await__(self) -> Generator[Any, None, T]:
+        import asyncio
+
         return asyncio.to_thread(self.result).__await__()

@@ -6,14 +6,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Generic, TypeVar
+
+from msgspec import Struct
 
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True)
-class ConfigOption(Generic[T]):
+class ConfigOption(Struct, Generic[T], frozen=True):
     """A key, what its text becomes, and the value that holds where nothing is set."""
 
     key: str
@@ -21,8 +21,7 @@ class ConfigOption(Generic[T]):
     default: T | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class TypedConfigOptionBuilder(Generic[T]):
+class TypedConfigOptionBuilder(Struct, Generic[T], frozen=True):
     """Knows the type, and asks for a default."""
 
     key: str
@@ -37,8 +36,7 @@ class TypedConfigOptionBuilder(Generic[T]):
         return ConfigOption(self.key, self.parse)
 
 
-@dataclass(frozen=True, slots=True)
-class OptionBuilder:
+class OptionBuilder(Struct, frozen=True):
     """Asks for the type."""
 
     key: str

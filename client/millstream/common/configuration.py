@@ -6,8 +6,6 @@ the nearest known one; any other key is the program's own, holds any value, and 
 
 from __future__ import annotations
 
-import base64
-import binascii
 import builtins
 from collections.abc import Mapping
 from typing import Any
@@ -37,6 +35,8 @@ class Configuration(core.Configuration):
         """Checks and stores one option; a value of one of the program's own is kept as it is."""
         key = key.key if isinstance(key, ConfigOption) else key
         if isinstance(value, bytes | bytearray):
+            import base64
+
             super().set(key, base64.b64encode(value).decode())
         else:
             super().set(key, value)
@@ -162,7 +162,6 @@ def _as_bool(text: str) -> bool:
 
 
 def _as_bytes(text: str) -> bytes:
-    try:
-        return base64.b64decode(text, validate=True)
-    except binascii.Error as error:
-        raise ValueError(text) from error
+    import base64
+
+    return base64.b64decode(text, validate=True)  # whose error is a ValueError

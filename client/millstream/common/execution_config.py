@@ -11,7 +11,6 @@ from typing import Any
 from millstream.common.configuration import Configuration
 from millstream.common.time import Interval, plain_milliseconds
 from millstream.core.errors import InvalidProgramError
-from millstream.core.keys.key_groups import HIGHEST_MAX_PARALLELISM
 from millstream.core.settings.own_keys import JOB_PARAMETERS, job_parameters
 
 
@@ -43,6 +42,8 @@ class ExecutionConfig:
 
     def set_max_parallelism(self, max_parallelism: int) -> ExecutionConfig:
         """The number of key groups of operators that set none themselves."""
+        from millstream.core.keys.key_groups import HIGHEST_MAX_PARALLELISM  # what keys need is not loaded for this
+
         key = "pipeline.max-parallelism"
         return self._set_number("set_max_parallelism", key, max_parallelism, 1, HIGHEST_MAX_PARALLELISM)
 
