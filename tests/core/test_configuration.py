@@ -163,6 +163,12 @@ def test_a_key_of_older_versions_is_taken_for_the_present_one_with_a_warning(for
     assert told[0].filename == __file__
 
 
+def test_options_of_pyflinks_exchange_with_java_are_dropped_with_a_warning() -> None:
+    with pytest.warns(UserWarning, match=r"'python\.fn-execution\.bundle\.size' is about PyFlink's exchange with Java"):
+        configuration = Configuration({"python.fn-execution.bundle.size": 1})
+    assert configuration == Configuration()
+
+
 @pytest.mark.parametrize("key", ["yarn.application.name", "table.exec.state.ttl", "zookeeper.x", "s3.zzzzzzzzzzzzzzzz"])
 def test_a_key_in_a_namespace_of_flinks_is_never_the_users(key: str) -> None:
     with pytest.raises(ConfigurationError, match=f"^unknown option '{key}'"):

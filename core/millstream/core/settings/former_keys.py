@@ -23,6 +23,7 @@ FORMER_KEYS = {
     "jobmanager.web.port": "rest.port",
     "jobmanager.web.upload.dir": "web.upload.dir",
     "pipeline.operator-chaining": "pipeline.operator-chaining.enabled",
+    "python.operator-chaining.enabled": "pipeline.operator-chaining.enabled",
     "restart-strategy": "restart-strategy.type",
     "slotmanager.taskmanager-timeout": "resourcemanager.taskmanager-timeout",
     "taskmanager.tmp.dirs": "io.tmp.dirs",

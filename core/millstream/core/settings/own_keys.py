@@ -15,6 +15,12 @@ from millstream.core.settings.options import OPTIONS
 JOB_PARAMETERS = "pipeline.global-job-parameters."
 """What is set below it is a job parameter under the rest of the key, whatever namespace that would be in."""
 
+OF_THE_BRIDGE = (
+    "python.fn-execution.", "python.map-state.", "python.state.", "python.metric.", "python.profile.",
+    "python.systemenv.", "python.execution-mode",
+)  # fmt: skip
+"""Options of PyFlink's for the exchange of records between Java and Python, which programs set and nothing here has."""
+
 _SAME_BUT_FOR_A_LETTER = 0.9
 _FLINKS = frozenset({
     "$internal", "akka", "blob", "classloader", "client", "cluster", "compiler", "containerized", "env", "events",
