@@ -23,8 +23,11 @@ Options come from three places, each over the one before:
 2. `-D key=value` on the command line, as often as needed;
 3. for jobs, what the program sets on its environment, and what it sets on an operator.
 
-Keys, meanings and the way values are written are Flink's wherever Flink has the option. An unknown key is an error that
-names the nearest known one.
+Keys, meanings and the way values are written are Flink's wherever Flink has the option. A key of a former version of
+Flink is taken for the present one, with a warning. An unknown key in a namespace of Flink's or Millstream's (`rest.`,
+`table.`, ...) is an error that names the nearest known one. Any other key is your own: it travels with the job, and
+its functions read it with `get_job_parameter("my.key")` or `get_job_parameters()` of the runtime context. A key of your
+own in the configuration of a cluster is a parameter of all its jobs.
 
 On a cluster, each service has options of its own, and a job is sent with those of its program. The column *job* says
 whose count: `yes`, the job's over the services'; `lower`, the smaller of both, so that a job can tighten a limit and

@@ -88,10 +88,10 @@ def job(dispatcher: FakeDispatcher) -> Iterator[ClusterJobClient]:
 
 def test_a_savepoint(job: ClusterJobClient, dispatcher: FakeDispatcher, tmp_path: Path) -> None:
     dispatcher.answers = [SnapshotResult("", location=f"/sp/{n}") for n in range(4)]
-    assert job.trigger_savepoint() == "/sp/0"
-    assert job.trigger_savepoint(tmp_path, SavepointFormatType.NATIVE) == "/sp/1"
-    assert job.trigger_savepoint("relative") == "/sp/2"
-    assert job.trigger_savepoint("") == "/sp/3"
+    assert job.trigger_savepoint().result() == "/sp/0"
+    assert job.trigger_savepoint(tmp_path, SavepointFormatType.NATIVE).result() == "/sp/1"
+    assert job.trigger_savepoint("relative").result() == "/sp/2"
+    assert job.trigger_savepoint("").result() == "/sp/3"
     first, second, third, fourth = dispatcher.asked
     assert (first.job_id, first.kind, first.format) == (JOB, SnapshotKind.SAVEPOINT, "CANONICAL")
     assert (first.target_directory, second.target_directory) == ("", str(tmp_path))
@@ -104,7 +104,7 @@ def test_a_savepoint(job: ClusterJobClient, dispatcher: FakeDispatcher, tmp_path
 @pytest.mark.parametrize("drain", [True, False])
 def test_stopping(job: ClusterJobClient, dispatcher: FakeDispatcher, drain: bool) -> None:
     dispatcher.answers = [SnapshotResult("", location="/sp")]
-    assert job.stop_with_savepoint(drain, "s3://bucket/sp") == "/sp"
+    assert job.stop_with_savepoint(drain, "s3://bucket/sp").result() == "/sp"
     (asked,) = dispatcher.asked
     assert (asked.kind, asked.drain) == (SnapshotKind.STOP, drain)
     assert asked.target_directory == "s3://bucket/sp"
@@ -113,21 +113,21 @@ def test_stopping(job: ClusterJobClient, dispatcher: FakeDispatcher, drain: bool
 def test_a_failure_is_raised(job: ClusterJobClient, dispatcher: FakeDispatcher) -> None:
     dispatcher.answers = [SnapshotResult("", error="no space left"), grpc.StatusCode.NOT_FOUND]
     with pytest.raises(SavepointError, match="no space left"):
-        job.trigger_savepoint()
+        job.trigger_savepoint().result()
     with pytest.raises(JobExecutionError, match="does not know job"):
-        job.trigger_savepoint()
+        job.trigger_savepoint().result()
 
 
 def test_a_broken_connection_asks_for_the_same_savepoint_again(
     job: ClusterJobClient, dispatcher: FakeDispatcher
 ) -> None:
     dispatcher.answers = [grpc.StatusCode.UNAVAILABLE, SnapshotResult("", location="/sp")]
-    assert job.trigger_savepoint() == "/sp"
+    assert job.trigger_savepoint().result() == "/sp"
     first, second = dispatcher.asked
     assert first == second
     dispatcher.answers = [grpc.StatusCode.UNAVAILABLE] * 100
     with pytest.raises(UnreachableError, match="not now"):
-        job.trigger_savepoint()
+        job.trigger_savepoint().result()
 
 
 def test_a_job_that_was_quiet_for_long_is_watched_again_when_the_connection_breaks(
@@ -135,5 +135,5 @@ def test_a_job_that_was_quiet_for_long_is_watched_again_when_the_connection_brea
 ) -> None:
     running, finished = (JobDetails(JOB, "a job", state) for state in (JobStatus.RUNNING, JobStatus.FINISHED))
     dispatcher.watches = [[running, grpc.StatusCode.UNAVAILABLE], [running, grpc.StatusCode.UNAVAILABLE], [finished]]
-    assert job.get_job_execution_result().get_job_id() == JOB
+    assert job.get_job_execution_result().result().get_job_id() == JOB
     assert dispatcher.watches == []

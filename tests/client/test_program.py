@@ -62,7 +62,7 @@ def interrupted():
 def wrong_use():
     from millstream.core.settings.configuration import Configuration
 
-    Configuration({"no.such": 1})
+    Configuration({"rest.no": 1})
 
 
 def chained():
@@ -145,7 +145,7 @@ def test_a_traceback_shows_only_the_users_frames(folder: Path) -> None:
     [
         (["--entry", "jobmodule:leaves"], 7, ""),
         (["--entry", "jobmodule:interrupted"], 130, ""),
-        (["--entry", "jobmodule:wrong_use"], 1, "unknown option 'no.such'"),
+        (["--entry", "jobmodule:wrong_use"], 1, "unknown option 'rest.no'"),
         (["--entry", "jobmodule:chained"], 1, "RuntimeError: second"),
         (["--entry", "jobmodule:absent"], 1, "entry point jobmodule:absent does not exist: no 'absent' in jobmodule; "),
         (["--entry", "jobmodule:not_callable"], 1, "is a int, not a function"),

@@ -1,4 +1,4 @@
-"""What declared types make of values: single precision, and names."""
+"""What declared types make of values: single precision, and rows with their names."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from millstream.core.records import types as t
 from millstream.core.records.adoption import adopter
 from millstream.core.records.exact_values import InexactError
-from millstream.core.row import Row
+from millstream.core.row import Row, RowKind
 
 SINGLE = float(np.float32(0.1))
 
@@ -40,8 +40,8 @@ class Tree:
 @pytest.mark.parametrize(
     "kind",
     [
-        t.LONG, t.DOUBLE, t.STRING, t.PICKLED, t.TupleType((t.LONG, t.DOUBLE)), t.RowType((t.LONG,)),
-        t.ListType(t.DOUBLE), t.MapType(t.STRING, t.DOUBLE), t.DataclassType(Plain), t.DataclassType(Tree),
+        t.LONG, t.DOUBLE, t.STRING, t.PICKLED, t.TupleType((t.LONG, t.DOUBLE)), t.ListType(t.DOUBLE),
+        t.MapType(t.STRING, t.DOUBLE), t.DataclassType(Plain), t.DataclassType(Tree),
     ],
     ids=str,
 )  # fmt: skip
@@ -76,13 +76,22 @@ def test_single_precision(value: float) -> None:
         (t.ListType(t.FLOAT), [0.1, None], [SINGLE, None]),
         (t.MapType(t.FLOAT, t.LONG), {0.1: 1}, {SINGLE: 1}),
         (t.MapType(t.STRING, t.ListType(t.FLOAT)), {"a": [0.1]}, {"a": [SINGLE]}),
-        (t.RowType((t.FLOAT,)), Row(0.1), Row(SINGLE)),
+        (t.RowType((t.FLOAT,)), Row(0.1), Row(f0=SINGLE)),
         (t.RowType((t.FLOAT,)), Row(own=0.1), Row(own=SINGLE)),
         (t.RowType((t.LONG, t.FLOAT), ("a", "b")), Row(1, 0.1), Row(a=1, b=SINGLE)),
         (t.RowType((t.LONG, t.LONG), ("a", "b")), Row(1, 2), Row(a=1, b=2)),
         (t.RowType((t.LONG, t.LONG), ("a", "b")), Row(b=2, a=1), Row(a=1, b=2)),
         (t.RowType((t.LONG, t.LONG), ("a", "b")), Row(a=1, z=2), Row(a=1, z=2)),
-        (t.RowType((t.LONG, t.LONG), ("a", "b")), (1, 2), (1, 2)),
+        (t.RowType((t.LONG, t.LONG), ("a", "b")), (1, 2), Row(a=1, b=2)),
+        (t.RowType((t.LONG, t.LONG), ("a", "b")), (1, 2, 3), (1, 2, 3)),
+        (t.RowType((t.LONG, t.LONG), ("a", "b")), None, None),
+        (t.RowType((t.LONG, t.LONG), ("a", "b")), {"b": 2, "a": 1}, Row(a=1, b=2)),
+        (t.RowType((t.LONG, t.LONG), ("a", "b")), {"b": 2}, Row(a=None, b=2)),
+        (t.RowType((t.LONG, t.LONG), ("a", "b")), {"b": 2, "c": 1}, {"b": 2, "c": 1}),
+        (t.RowType((t.STRING, t.LONG)), ["a", 0], Row(f0="a", f1=0)),
+        (t.RowType((t.STRING, t.RowType((t.LONG,)))), ("a", (0,)), Row(f0="a", f1=Row(f0=0))),
+        (t.TupleType((t.STRING, t.RowType((t.LONG,), ("n",)))), ("a", (0,)), ("a", Row(n=0))),
+        (t.ListType(t.RowType((t.LONG,), ("n",))), [(0,)], [Row(n=0)]),
         (t.DataclassType(Typed), Typed(0.1, 0.1), Typed(SINGLE, 0.1)),
     ],
     ids=repr,
@@ -100,3 +109,9 @@ def test_a_row_with_its_names_stays_the_same_object() -> None:
     row = Row(a=1)
     assert adopt is not None
     assert adopt(row) is row
+
+
+def test_a_row_keeps_its_kind() -> None:
+    adopt = adopter(t.RowType((t.LONG,), ("a",)))
+    assert adopt is not None
+    assert adopt(Row.of_kind(RowKind.DELETE, 1)) == Row.of_kind(RowKind.DELETE, a=1)

@@ -15,6 +15,7 @@ from millstream.core.errors import ConfigurationError
 from millstream.core.settings.configuration import Configuration, parse_duration, parse_memory
 from millstream.core.settings.former_keys import FORMER_KEYS
 from millstream.core.settings.options import OPTIONS, Option, OptionType
+from millstream.core.settings.own_keys import job_parameters
 
 # Durations and sizes
 
@@ -123,7 +124,8 @@ def test_what_was_not_set_has_its_default() -> None:
         ("heartbeat.interval", "soon", "option 'heartbeat.interval': 'soon' is not a duration"),
         ("web.upload.max-size", "big", "option 'web.upload.max-size': 'big' is not a memory size"),
         ("io.tmp.dirs", ["/a", "/b"], "option 'io.tmp.dirs': expected one value, not ['/a', '/b']"),
-        ("rest", {"port": 1}, "unknown option 'rest'"),
+        ("rest", {"port": 1}, "option 'rest': expected one value, not {'port': 1}"),
+        ("own.key", ["a"], "option 'own.key': expected one value, not ['a']"),
     ],
 )
 def test_a_bad_value_is_refused_with_its_key_and_reason(key: str, value: Any, reason: str) -> None:
@@ -140,8 +142,7 @@ def test_a_bad_value_is_refused_with_its_key_and_reason(key: str, value: Any, re
         ("taskmanager.numberOfSlots", "taskmanager.numberOfTaskSlots"),
         ("heartbeat.time-out", "heartbeat.timeout"),
         ("rest.prt", "rest.port"),
-        ("state.savepoints.dir", "execution.checkpointing.savepoint-dir"),
-        ("execution.savepoint-restore-mode", "execution.state-recovery.claim-mode"),
+        ("taskmanger.numberOfTaskSlots", "taskmanager.numberOfTaskSlots"),
     ],
 )
 def test_an_unknown_key_suggests_the_nearest_one(key: str, nearest: str) -> None:
@@ -155,9 +156,44 @@ def test_keys_of_older_versions_lead_to_keys_that_are_there() -> None:
     assert set(FORMER_KEYS.values()) <= set(OPTIONS)
 
 
-def test_a_key_that_is_like_no_other_gets_no_suggestion() -> None:
-    with pytest.raises(ConfigurationError, match=r"^unknown option 'zzzzz'$"):
-        Configuration({"zzzzz": 1})
+@pytest.mark.parametrize(("former", "present"), FORMER_KEYS.items())
+def test_a_key_of_older_versions_is_taken_for_the_present_one_with_a_warning(former: str, present: str) -> None:
+    option = OPTIONS[present]
+    with pytest.warns(FutureWarning, match=f"option '{former}' is now '{present}'") as told:
+        configuration = Configuration({former: _written(option)})
+    assert configuration.to_dict() == {present: _written(option)}
+    assert told[0].filename == __file__
+
+
+def test_options_of_pyflinks_exchange_with_java_are_dropped_with_a_warning() -> None:
+    with pytest.warns(UserWarning, match=r"'python\.fn-execution\.bundle\.size' is about PyFlink's exchange with Java"):
+        configuration = Configuration({"python.fn-execution.bundle.size": 1})
+    assert configuration == Configuration()
+
+
+@pytest.mark.parametrize("key", ["yarn.application.name", "table.exec.state.ttl", "zookeeper.x", "s3.zzzzzzzzzzzzzzzz"])
+def test_a_key_in_a_namespace_of_flinks_is_never_the_users(key: str) -> None:
+    with pytest.raises(ConfigurationError, match=f"^unknown option '{key}'"):
+        Configuration({key: 1})
+
+
+@pytest.mark.parametrize("key", ["zzzzz", "k1", "env", "my.key", "orders.state.dir"])
+def test_any_other_key_is_the_users_own(key: str) -> None:
+    configuration = Configuration({key: 1, "rest.port": 2})
+    assert configuration.get(key) == "1"
+    assert job_parameters(configuration.to_dict()) == {key: "1"}
+    assert Configuration().get(key) is None
+    assert Configuration(configuration.to_dict()) == configuration
+
+
+def test_job_parameters_may_have_any_name_below_their_option() -> None:
+    options = Configuration({"pipeline.global-job-parameters.rest.port": 1}).to_dict()
+    assert job_parameters(options) == {"rest.port": "1"}
+
+
+def test_a_job_brings_its_own_keys_over_those_of_the_cluster() -> None:
+    cluster = Configuration({"tenant": "ours", "zone": "a"})
+    assert job_parameters(cluster.for_job({"tenant": "theirs"}).to_dict()) == {"tenant": "theirs", "zone": "a"}
 
 
 def test_merging_lets_the_other_win_and_changes_neither() -> None:
@@ -221,7 +257,6 @@ def test_an_empty_file_sets_nothing(tmp_path: Path, text: str) -> None:
         ("a: [", "while parsing"),
         ("rest.port: x", "option 'rest.port': 'x' is not a whole number"),
         ("rest:\n  prt: 1", "unknown option 'rest.prt'; did you mean 'rest.port'?"),
-        ("1: 2", "unknown option '1'"),
         ("rest.port: [1, 2]", "option 'rest.port': expected one value, not [1, 2]"),
     ],
 )

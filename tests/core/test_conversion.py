@@ -70,7 +70,7 @@ _CASES: list[tuple[t.TypeInformation, st.SearchStrategy[Any]]] = [
     (t.ListType(t.INSTANT), st.lists(st.datetimes(timezones=st.just(datetime.UTC)).map(first_of_two), max_size=2)),
     (t.DATE, st.dates()),
     (t.TupleType((t.LONG, t.STRING)), st.tuples(_int64, _text)),
-    (t.RowType((t.LONG, t.BOOLEAN)), st.builds(Row, _int64, st.booleans())),
+    (t.RowType((t.LONG, t.BOOLEAN)), st.builds(lambda a, b: Row(f0=a, f1=b), _int64, st.booleans())),
     (t.RowType((t.LONG, t.BYTES), ("a", "b")), st.builds(lambda a, b: Row(a=a, b=b), _int64, st.binary())),
     (t.DataclassType(Point), _points),
     (t.DataclassType(Labelled), st.builds(lambda s: Labelled(label=s), _text)),

@@ -68,3 +68,31 @@ logging.getLogger("millstreams").info("the user's")
     else:
         assert all(" worker [job, map (1/2)] " in line for line in written)
     assert logging.getLogger("millstream").level == logging.NOTSET
+
+
+@pytest.mark.process
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ({}, ["our info", "function info"]),
+        ({"logging.level": "ERROR"}, []),
+        ({"python.logging.level": "DEBUG"}, ["our info", "function debug", "function info"]),
+        ({"logging.level": "ERROR", "python.logging.level": "INFO"}, ["function info"]),
+        ({"logging.level": "DEBUG", "python.logging.level": "ERROR"}, ["our debug", "our info"]),
+    ],
+)
+def test_functions_log_at_a_level_of_their_own(tmp_path: Path, options: dict[str, str], expected: list[str]) -> None:
+    file = tmp_path / "all.log"
+    program = f"""
+import logging
+from millstream.core.settings.configuration import Configuration
+from millstream.core.logs.logs import set_up_logging
+set_up_logging("worker", Configuration({{"execution.local.log-file": {str(file)!r}, **{options!r}}}))
+for level in ("debug", "info"):
+    getattr(logging.getLogger("millstream.taskmanager"), level)(f"our {{level}}")
+    getattr(logging.getLogger("job.functions"), level)(f"function {{level}}")
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=DEADLINE)
+    written = file.read_text() if file.exists() else ""
+    for shown in (done.stderr, written):
+        assert sorted(line.rsplit(": ", 1)[1] for line in shown.splitlines()) == sorted(expected)

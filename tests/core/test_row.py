@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from millstream.core.row import Row
+from millstream.core.records.copying import private_copy
+from millstream.core.row import Row, RowKind, as_printed
 
 _names = st.lists(
     st.from_regex(r"[a-z][a-z0-9_]{0,5}", fullmatch=True).filter(lambda n: n not in dir(Row)), unique=True, max_size=5
@@ -27,13 +28,13 @@ def test_a_named_row_is_read_by_position_attribute_and_key(data: st.DataObject, 
     assert row.as_dict() == dict(zip(names, values, strict=True))
     for copied in (pickle.loads(pickle.dumps(row)), copy.copy(row), copy.deepcopy(row)):
         assert copied == row
-        assert copied.names == row.names
+        assert copied.get_fields_names() == row.get_fields_names()
 
 
 def test_a_row_without_names_has_positions_only() -> None:
     row = Row(1, "a", None)
-    assert row.values == (1, "a", None)
-    assert row.names is None
+    assert list(row) == [1, "a", None]
+    assert row[1:] == ("a", None)
     assert row.get_fields_names() is None
     assert row[-1] is None
     assert "a" in row
@@ -90,9 +91,48 @@ def test_rows_nest() -> None:
     row = Row(id=1, inner=Row(x=2))
     assert row.as_dict() == {"id": 1, "inner": Row(x=2)}
     assert row.as_dict(recursive=True) == {"id": 1, "inner": {"x": 2}}
+    held = Row(rows=[Row(x=1)], by_name={"a": Row(y=2)})
+    assert held.as_dict(recursive=True) == {"rows": [{"x": 1}], "by_name": {"a": {"y": 2}}}
 
 
-def test_rows_are_written_for_people_and_for_developers() -> None:
-    assert str(Row(1, "a")) == "+I[1, a]"
-    assert repr(Row(1, "a")) == "Row(1, 'a')"
-    assert repr(Row(id=1, name="a")) == "Row(id=1, name='a')"
+def test_rows_are_written_as_pyflinks() -> None:
+    for write in (str, repr):
+        assert write(Row("a", 2)) == "<Row('a', 2)>"
+        assert write(Row(f0="a", f1=0)) == "Row(f0='a', f1=0)"
+
+
+def test_any_name_but_that_of_a_method_is_a_fields_own() -> None:
+    row = Row(values=[1], names="n", kind="k")
+    assert (row.values, row.names, row.kind) == ([1], "n", "k")
+
+
+def test_a_row_is_an_insertion_unless_it_says_otherwise() -> None:
+    assert Row(1).get_row_kind() is RowKind.INSERT
+    removed = Row.of_kind(RowKind.DELETE, id=1)
+    assert removed != Row(id=1)
+    for copied in (pickle.loads(pickle.dumps(removed)), copy.deepcopy(removed), private_copy(removed)):
+        assert copied == removed
+        assert copied.get_row_kind() is RowKind.DELETE
+    removed.set_row_kind(RowKind.INSERT)
+    assert removed == Row(id=1)
+    assert list(map(str, RowKind)) == ["+I", "-U", "+U", "-D"]
+
+
+def test_fields_are_taken_by_names_in_any_order() -> None:
+    assert Row(a=1, b=2).get_fields_by_names(["b", "a"]) == [2, 1]
+    assert Row(1, 2).get_fields_by_names(["b", "a"]) == [1, 2]
+    with pytest.raises(KeyError, match="no fields c in a"):
+        Row(a=1).get_fields_by_names(["c"])
+
+
+def test_a_row_of_names_makes_rows_that_have_them() -> None:
+    person = Row("name", "age")
+    assert person("Ada", 36) == Row(name="Ada", age=36)
+    with pytest.raises(ValueError, match="names 2 fields, and there are 1 values"):
+        person("Ada")
+
+
+def test_sinks_print_declared_rows_as_flink() -> None:
+    records = [Row(a=None, b=True, c=Row(x=1.5)), Row(1), "text"]
+    assert as_printed(records) == ["+I[null, true, +I[1.5]]", Row(1), "text"]
+    assert as_printed([Row.of_kind(RowKind.UPDATE_BEFORE, a=1)]) == ["-U[1]"]

@@ -47,3 +47,10 @@ def test_every_state_leads_to_an_end_and_ends_are_final(states: Any, table: Any,
 def test_terminal_states_are_those_of_flink() -> None:
     assert {s for s in JobStatus if s.is_terminal} == {JobStatus.FAILED, JobStatus.CANCELED, JobStatus.FINISHED}
     assert {s.value for s in ExecutionState if s.is_terminal} == {"FAILED", "CANCELED", "FINISHED"}
+
+
+def test_programs_ask_and_compare_states_as_in_pyflink() -> None:
+    assert JobStatus.FINISHED.is_terminal_state()
+    assert JobStatus.CANCELED.is_globally_terminal_state()
+    assert not JobStatus.RESTARTING.is_terminal_state()
+    assert not {JobStatus.SUSPENDED, JobStatus.RECONCILING} & set(JobStatus)

@@ -113,7 +113,7 @@ async def test_refused_submissions_and_unknown_jobs(dispatcher: RunningDispatche
         "unknown strategy": replace(graph(), edges=(replace(job.edges[0], strategy="MAGIC"),)),
         "was not uploaded": replace(graph(), artifacts=(Artifact("0" * 64, "x.whl", ArtifactKind.WHEEL),)),
         "not a sha256": replace(graph(), artifacts=(Artifact("../x", "x.whl", ArtifactKind.WHEEL),)),
-        "unknown option": replace(graph(), configuration={"no.such.option": "1"}),
+        "unknown option": replace(graph(), configuration={"rest.no-such-option": "1"}),
     }
     for reason, bad in wrong.items():
         code, text = await refused(dispatcher.submit(bad))

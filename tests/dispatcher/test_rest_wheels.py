@@ -228,7 +228,7 @@ async def test_programs_that_fail(http: Http) -> None:
     assert "no 'absent' in tinyjob" in (await run("tinyjob:absent"))[0]
     assert "no module 'absent'; there are main" in (await run("absent:main"))[0]
     assert "is not an entry point" in (await run("rm -rf /"))[0]
-    assert "unknown option 'no.such'" in (await run("tinyjob:main", flinkConfiguration={"no.such": "1"}))[0]
+    assert "unknown option 'rest.no'" in (await run("tinyjob:main", flinkConfiguration={"rest.no": "1"}))[0]
 
 
 @pytest.mark.parametrize(

@@ -37,7 +37,7 @@ def test_word_count(start_example: Start) -> None:
 
 def test_inference(start_example: Start) -> None:
     output = start_example("inference.py").output()
-    assert output.startswith("41663 of 200000 measurements are above 0.95; the first is +I[21, 0.958")
+    assert output.startswith("41663 of 200000 measurements are above 0.95; the first is Row(")
 
 
 def test_csv_to_parquet_by_itself(start_example: Start) -> None:

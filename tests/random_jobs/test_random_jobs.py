@@ -159,7 +159,7 @@ class RandomJob:
                         self.happened["frozen"] += 1
             case _:
                 with contextlib.suppress(MillstreamError):
-                    running.client.trigger_savepoint(self._folder / "savepoints")
+                    running.client.trigger_savepoint(self._folder / "savepoints").result()
                     self.happened["savepoints"] += 1
 
     def _kill(self, pids: list[int]) -> None:
@@ -175,11 +175,12 @@ class RandomJob:
             if leg.ending == "finish":
                 break
             if leg.ending == "cancel":
-                running.client.cancel()
+                running.client.cancel().result()
                 break
             with self._killing(leg):
                 try:
-                    where = running.client.stop_with_savepoint(leg.ending == "drain", self._folder / "savepoints")
+                    stopping = running.client.stop_with_savepoint(leg.ending == "drain", self._folder / "savepoints")
+                    where = stopping.result()
                 except MillstreamError as error:
                     self._tell(error)
                     continue

@@ -8,6 +8,7 @@ import os
 import pickle
 import sys
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future
 from typing import Any
 
 import grpc
@@ -17,6 +18,7 @@ from millstream.client.failure_text import failure_text
 from millstream.client.job_story import JobStory
 from millstream.client.loop_thread import LoopThread
 from millstream.client.result_buffer import ResultBuffer
+from millstream.common.completable_future import CompletableFuture
 from millstream.core.errors import JobExecutionError, UnreachableError
 from millstream.core.jobs.details import JobDetails
 from millstream.core.jobs.ids import JobId, new_id
@@ -52,23 +54,27 @@ class ClusterJobClient:
         self._waiting = ""
         self._lasting: asyncio.TimerHandle | None = None
 
-    def get_job_id(self) -> str:
+    def get_job_id(self) -> JobId:
         """The job's id."""
         return self._job_id
 
-    def get_job_status(self) -> JobStatus:
+    def get_job_status(self) -> CompletableFuture[JobStatus]:
         """The state at this moment."""
-        return self._loop.call(self._details()).state
+        return CompletableFuture(self._loop.start(self._status()))
 
-    def cancel(self) -> None:
+    def cancel(self) -> CompletableFuture[None]:
         """Asks for the job to be cancelled."""
-        self._loop.call(self._call(self._stub.cancel_job))
+        return CompletableFuture(self._loop.start(self._cancel()))
+
+    def get_accumulators(self) -> CompletableFuture[dict[str, Any]]:
+        """Those of tasks that have ended, and counters."""
+        return CompletableFuture(self._loop.start(self._details()), lambda found, wait: _merged(found.result(wait)))
 
     def trigger_savepoint(
         self,
         savepoint_directory: str | os.PathLike[str] | None = None,
         format_type: SavepointFormatType = SavepointFormatType.CANONICAL,
-    ) -> str:
+    ) -> CompletableFuture[str]:
         """The path of a savepoint that is taken now."""
         return self._savepoint(SnapshotKind.SAVEPOINT, savepoint_directory, format_type)
 
@@ -77,19 +83,28 @@ class ClusterJobClient:
         advance_to_end_of_event_time: bool,
         savepoint_directory: str | os.PathLike[str] | None = None,
         format_type: SavepointFormatType = SavepointFormatType.CANONICAL,
-    ) -> str:
+    ) -> CompletableFuture[str]:
         """The path of the savepoint that the job was stopped with."""
         return self._savepoint(SnapshotKind.STOP, savepoint_directory, format_type, advance_to_end_of_event_time)
 
-    def get_job_execution_result(self) -> JobExecutionResult:
-        """Waits for the end; Ctrl-C cancels the job and waits for that."""
+    def get_job_execution_result(self) -> CompletableFuture[JobExecutionResult]:
+        """What the job answers at its end; Ctrl-C while that is waited for cancels the job and waits for that."""
+        return CompletableFuture(self._loop.start(self._wait()), self._take_result)
+
+    def _take_result(self, waiting: Future[JobDetails], timeout: float | None) -> JobExecutionResult:
         try:
-            details = self._loop.call(self._wait())
+            details = waiting.result(timeout)
         except KeyboardInterrupt:
+            waiting.cancel()
             self._cancel_after_interrupt()
-            raise KeyboardInterrupt(f"job {self._job_id} was cancelled") from None
-        finally:
             self.close()
+            raise KeyboardInterrupt(f"job {self._job_id} was cancelled") from None
+        except TimeoutError:
+            raise
+        except BaseException:
+            self.close()
+            raise
+        self.close()
         if details.state is not JobStatus.FINISHED:
             seen = any(self._story.has_shown(failure) for failure in details.failures[:1])
             raise JobExecutionError(failure_text(details), failure_text(details, traceback_shown=seen))
@@ -103,7 +118,7 @@ class ClusterJobClient:
             yield from self._collect(operator_id)
             finished = True
             following.cancel()
-            self.get_job_execution_result()
+            self.get_job_execution_result().result()
         finally:
             following.cancel()
             if not finished:
@@ -151,31 +166,38 @@ class ClusterJobClient:
         directory: str | os.PathLike[str] | None,
         format_type: SavepointFormatType,
         drain: bool = False,
-    ) -> str:
+    ) -> CompletableFuture[str]:
         target = absolute_location(os.fspath(directory)) if directory else ""
         request = SnapshotRequest(self._job_id, new_id(), kind, target, drain, SavepointFormatType(format_type))
-        result = self._loop.call(self._snapshot(request))
-        if result.error:
-            raise SavepointError(result.error)
-        return result.location
+        return CompletableFuture(self._loop.start(self._snapshot(request)))
 
-    async def _snapshot(self, request: SnapshotRequest) -> SnapshotResult:
-        """The result; asked for again when the connection breaks, which the trigger id makes the same request."""
+    async def _snapshot(self, request: SnapshotRequest) -> str:
+        """Its path; asked for again when the connection breaks, which the trigger id makes the same request."""
         deadline: float | None = None
         while True:
             try:
-                return await self._stub.trigger_snapshot(request)  # type: ignore[no-any-return]  # by the contract
+                result: SnapshotResult = await self._stub.trigger_snapshot(request)
             except grpc.RpcError as error:
                 deadline = await self._wait_or_give_up(error, deadline)
+                continue
+            if result.error:
+                raise SavepointError(result.error)
+            return result.location
 
     def _cancel_after_interrupt(self) -> None:
         if self._loop.was_left:
             return
         try:
-            self._loop.call(self._call(self._stub.cancel_job))
+            self._loop.call(self._cancel())
             self._loop.call(self._wait(), timeout=self._patience)
         except (UnreachableError, JobExecutionError, TimeoutError) as error:
             print(f"cancelling the job: {error}", file=sys.stderr)
+
+    async def _status(self) -> JobStatus:
+        return (await self._details()).state
+
+    async def _cancel(self) -> None:
+        await self._call(self._stub.cancel_job)
 
     async def _details(self) -> JobDetails:
         return await self._call(self._stub.get_job)  # type: ignore[no-any-return]  # by the contract

@@ -40,14 +40,14 @@ class LoopThread:
 
     def start(self, work: Coroutine[Any, Any, T]) -> Future[T]:
         """Has the coroutine run; nobody has to wait for it."""
+        if self.was_left:
+            work.close()
+            raise MillstreamError("a forked child cannot use the job of its parent; do it in the parent")
         return asyncio.run_coroutine_threadsafe(work, self.loop)
 
     def call(self, work: Coroutine[Any, Any, T], timeout: float | None = None) -> T:
         """The coroutine's result. An interrupt of the waiting thread cancels the coroutine."""
-        if self.was_left:
-            work.close()
-            raise MillstreamError("a forked child cannot use the job of its parent; do it in the parent")
-        future = asyncio.run_coroutine_threadsafe(work, self.loop)
+        future = self.start(work)
         try:
             return future.result(timeout)
         except BaseException:

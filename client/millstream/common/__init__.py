@@ -1,20 +1,28 @@
-"""What every program needs, with PyFlink's names: types, rows, configuration, and what a job answers.
-
-`JobClient` and what it answers belong to how jobs are executed (`millstream.datastream.execution.executor`), which lies
-above this package; they are looked up by name when first asked for.
-"""
+"""What every program needs, with PyFlink's names: types, rows, configuration, and what a job answers."""
 
 from __future__ import annotations
 
-import importlib
-from typing import Any
-
+from millstream.common.completable_future import CompletableFuture
+from millstream.common.config_options import ConfigOption, ConfigOptions
 from millstream.common.configuration import Configuration
 from millstream.common.execution_config import ExecutionConfig
-from millstream.common.restart_strategy import RestartStrategies
-from millstream.common.serialization import Encoder
+from millstream.common.job_client import JobClient, SavepointError, SavepointFormatType
+from millstream.common.job_execution_result import JobExecutionResult
+from millstream.common.job_id import JobID
+from millstream.common.job_status import JobStatus
+from millstream.common.restart_strategy import RestartStrategies, RestartStrategyConfiguration
+from millstream.common.serialization import (
+    BulkWriter,
+    BulkWriterFactory,
+    ByteArraySchema,
+    DeserializationSchema,
+    Encoder,
+    RowFieldExtractorSchema,
+    SerializationSchema,
+    SimpleStringSchema,
+)
 from millstream.common.serializer import TypeSerializer
-from millstream.common.time import Duration, Time
+from millstream.common.time import Duration, Instant, Time
 from millstream.common.typeinfo import TypeInformation, Types
 from millstream.common.watermark_strategy import (
     TimestampAssigner,
@@ -28,26 +36,39 @@ from millstream.core.errors import (
     JobExecutionError,
     MillstreamError,
 )
-from millstream.core.jobs.states import JobStatus
 from millstream.core.records.batches import Watermark
-from millstream.core.row import Row
+from millstream.core.row import Row, RowKind
 
 __all__ = [
+    "BulkWriter",
+    "BulkWriterFactory",
+    "ByteArraySchema",
+    "CompletableFuture",
+    "ConfigOption",
+    "ConfigOptions",
     "Configuration",
     "ConfigurationError",
+    "DeserializationSchema",
     "Duration",
     "Encoder",
     "ExecutionConfig",
+    "Instant",
     "InvalidProgramError",
     "JobClient",
     "JobExecutionError",
     "JobExecutionResult",
+    "JobID",
     "JobStatus",
     "MillstreamError",
     "RestartStrategies",
+    "RestartStrategyConfiguration",
     "Row",
+    "RowFieldExtractorSchema",
+    "RowKind",
     "SavepointError",
     "SavepointFormatType",
+    "SerializationSchema",
+    "SimpleStringSchema",
     "Time",
     "TimestampAssigner",
     "TypeInformation",
@@ -58,11 +79,3 @@ __all__ = [
     "WatermarkOutput",
     "WatermarkStrategy",
 ]
-
-_EXECUTION = ("JobClient", "JobExecutionResult", "SavepointError", "SavepointFormatType")
-
-
-def __getattr__(name: str) -> Any:
-    if name in _EXECUTION:
-        return getattr(importlib.import_module("millstream.datastream.execution.executor"), name)
-    raise AttributeError(f"module '{__name__}' has no attribute '{name}'")

@@ -1,28 +1,55 @@
 """`Configuration` with PyFlink's methods, over the checked options of `millstream.core.settings.configuration`.
 
-Keys and values are checked when they are set: an unknown key is an error that names the nearest known one.
+Keys and values are checked when they are set. An unknown key in a namespace of Flink's or ours is an error that names
+the nearest known one; any other key is the program's own, holds any value, and reaches functions as a job parameter.
 """
 
 from __future__ import annotations
 
+import builtins
 from collections.abc import Mapping
 from typing import Any
 
+from millstream.common.config_options import ConfigOption
 from millstream.core.errors import ConfigurationError
 from millstream.core.settings import configuration as core
 from millstream.core.settings.options import OPTIONS
+from millstream.core.settings.own_keys import why_unknown
+from millstream.core.settings.secrets import shown_options
 
 
 class Configuration(core.Configuration):
     """Options for a program. Setters answer the configuration itself, so that calls can be chained."""
 
     def __init__(self, other: core.Configuration | Mapping[str, Any] | None = None) -> None:
-        super().__init__(other.to_dict() if isinstance(other, core.Configuration) else other)
+        super().__init__()
+        if other is not None:
+            self.add_all(other)
 
-    def get(self, key: str, default_value: Any = None) -> Any:
+    @staticmethod
+    def from_dict(map: Mapping[str, Any]) -> Configuration:
+        """With these options."""
+        return Configuration(map)
+
+    def set(self, key: str | ConfigOption[Any], value: Any) -> None:
+        """Checks and stores one option; a value of one of the program's own is kept as it is."""
+        key = key.key if isinstance(key, ConfigOption) else key
+        if isinstance(value, bytes | bytearray):
+            import base64
+
+            super().set(key, base64.b64encode(value).decode())
+        else:
+            super().set(key, value)
+        if key in self._parsed and key not in OPTIONS:
+            self._parsed[key] = value
+
+    def get(self, key: str | ConfigOption[Any], default_value: Any = None) -> Any:
         """What was set, else `default_value`, else the option's default."""
-        if key not in OPTIONS:
-            raise ConfigurationError(f"unknown option '{key}'")
+        if isinstance(key, ConfigOption):
+            value = self.get(key.key, key.default if default_value is None else default_value)
+            return value if key.key in OPTIONS or not isinstance(value, str) else key.parse(value)
+        if key not in OPTIONS and key not in self._raw and (why := why_unknown(key)) is not None:
+            raise ConfigurationError(why)
         if self.is_set(key) or default_value is None:
             return super().get(key)
         return default_value
@@ -38,7 +65,7 @@ class Configuration(core.Configuration):
 
     def get_integer(self, key: str, default_value: int | None = None) -> int:
         """A whole number, or a memory size in bytes."""
-        return int(self._typed(key, self.get(key, default_value), (int,), "a whole number"))
+        return int(self._typed(key, default_value, int, (int,), "a whole number"))
 
     def set_integer(self, key: str, value: int) -> Configuration:
         """Sets an option that is a whole number."""
@@ -47,7 +74,7 @@ class Configuration(core.Configuration):
 
     def get_boolean(self, key: str, default_value: bool | None = None) -> bool:
         """True or false."""
-        return bool(self._typed(key, self.get(key, default_value), (bool,), "true or false"))
+        return bool(self._typed(key, default_value, _as_bool, (bool,), "true or false"))
 
     def set_boolean(self, key: str, value: bool) -> Configuration:
         """Sets an option that is true or false."""
@@ -56,10 +83,21 @@ class Configuration(core.Configuration):
 
     def get_float(self, key: str, default_value: float | None = None) -> float:
         """A number; a duration in seconds."""
-        return float(self._typed(key, self.get(key, default_value), (int, float), "a number"))
+        return float(self._typed(key, default_value, float, (int, float), "a number"))
 
     def set_float(self, key: str, value: float) -> Configuration:
         """Sets an option that is a number."""
+        self.set(key, value)
+        return self
+
+    def get_bytearray(self, key: str, default_value: bytearray | None = None) -> bytearray:
+        """The bytes of one of the program's own keys; as text they are in Base64."""
+        return bytearray(self._typed(key, default_value, _as_bytes, (bytes, bytearray), "bytes in Base64"))
+
+    def set_bytearray(self, key: str, value: bytearray) -> Configuration:
+        """Sets one of the program's own keys to bytes."""
+        if key in OPTIONS:
+            raise ConfigurationError(f"option '{key}' holds no bytes")
         self.set(key, value)
         return self
 
@@ -67,19 +105,22 @@ class Configuration(core.Configuration):
         """Whether the option was set."""
         return self.is_set(key)
 
-    def key_set(self) -> set[str]:
+    def key_set(self) -> builtins.set[str]:
         """The options that were set."""
-        return set(self._raw)
+        return {*self._raw}
 
     def add_all(self, other: core.Configuration | Mapping[str, Any], prefix: str | None = None) -> None:
         """Sets everything that the other has set, below `prefix` when one is given."""
-        values = other.to_dict() if isinstance(other, core.Configuration) else other
+        values: Mapping[str, Any] = other if isinstance(other, Mapping) else other.to_dict()
+        if isinstance(other, Configuration):
+            other.add_all_to_dict(own := dict(values))
+            values = own
         for key, value in values.items():
             self.set(f"{prefix or ''}{key}", value)
 
     def add_all_to_dict(self, target_dict: dict[str, Any]) -> None:
-        """Adds what was set to a dict, as text."""
-        target_dict.update(self._raw)
+        """Adds what was set to a dict: options as text, the program's own keys with the values that they were given."""
+        target_dict.update({key: text if key in OPTIONS else self._parsed[key] for key, text in self._raw.items()})
 
     def remove_config(self, key: str) -> bool:
         """Takes an option back to its default; whether it was set."""
@@ -87,7 +128,40 @@ class Configuration(core.Configuration):
         return self._raw.pop(key, None) is not None
 
     @staticmethod
-    def _typed(key: str, value: Any, kinds: tuple[type, ...], wanted: str) -> Any:
+    def parse_list_value(value: str | None, is_standard_yaml: bool = True) -> list[str]:
+        """The parts of a value that is a list: in YAML, or separated by semicolons."""
+        if not value:
+            return []
+        if is_standard_yaml:
+            import yaml
+
+            parsed = yaml.safe_load(value)
+            if isinstance(parsed, list):
+                return [str(part) for part in parsed]
+        return value.split(";")
+
+    def _typed(self, key: str, default: Any, parse: Any, kinds: tuple[type, ...], wanted: str) -> Any:
+        value = self.get(key, default)
+        if key not in OPTIONS and isinstance(value, str):
+            try:
+                value = parse(value)
+            except ValueError:
+                raise ConfigurationError(f"option '{key}' is {value!r}, not {wanted}") from None
         if not isinstance(value, kinds) or (isinstance(value, bool) and bool not in kinds):
             raise ConfigurationError(f"option '{key}' is {value!r}, not {wanted}")
         return value
+
+    def __str__(self) -> str:
+        return f"{{{', '.join(f'{key}={value}' for key, value in shown_options(self._raw).items())}}}"
+
+
+def _as_bool(text: str) -> bool:
+    if text.lower() not in ("true", "false"):
+        raise ValueError(text)
+    return text.lower() == "true"
+
+
+def _as_bytes(text: str) -> bytes:
+    import base64
+
+    return base64.b64decode(text, validate=True)  # whose error is a ValueError

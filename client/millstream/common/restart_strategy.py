@@ -17,6 +17,15 @@ class RestartStrategyConfiguration:
 
     options: Mapping[str, str] = field(default_factory=dict)
 
+    def get_description(self) -> str:
+        """The strategy in words, as in `fixed-delay (attempts 3, delay 1000)`; times are milliseconds."""
+        if not self.options:
+            return "as the cluster is configured"
+        kind = self.options[f"{PREFIX}type"]
+        below = f"{PREFIX}{kind}."
+        settings = [f"{key.removeprefix(below)} {self.options[key]}" for key in self.options if key.startswith(below)]
+        return f"{kind} ({', '.join(settings)})" if settings else kind
+
 
 class RestartStrategies:
     """Makes strategies for `StreamExecutionEnvironment.set_restart_strategy`. Times are milliseconds or durations."""
@@ -32,9 +41,7 @@ class RestartStrategies:
         return RestartStrategyConfiguration()
 
     @staticmethod
-    def fixed_delay_restart(
-        restart_attempts: int, delay_between_attempts: Interval
-    ) -> RestartStrategyConfiguration:
+    def fixed_delay_restart(restart_attempts: int, delay_between_attempts: Interval) -> RestartStrategyConfiguration:
         """So many restarts, each after the delay."""
         return _strategy("fixed-delay", {"attempts": restart_attempts, "delay": delay_between_attempts})
 

@@ -1,34 +1,144 @@
-"""How records become bytes, with PyFlink's names. Pure."""
+"""How records become bytes and come back, with PyFlink's names. Pure.
+
+PyFlink's schemas are names for Java classes. These do it themselves: a schema is a class with one method, and anyone
+may write another. Formats (`millstream.datastream.formats`) and connectors build on them.
+"""
 
 from __future__ import annotations
 
 import codecs
+from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Any
+from typing import Any, BinaryIO
 
 from millstream.core.errors import InvalidProgramError
+from millstream.core.records.types import BYTES, PICKLED, STRING, TypeInformation
+from millstream.core.row import as_printed
+
+
+class SerializationSchema(ABC):
+    """Makes the bytes of a record. Picklable; one schema is used for any number of records."""
+
+    @abstractmethod
+    def serialize(self, value: Any) -> bytes:
+        """The bytes of one record, without anything that separates it from the next."""
+
+
+class DeserializationSchema(ABC):
+    """Makes a record of bytes. Picklable; one schema is used for any number of records."""
+
+    @abstractmethod
+    def deserialize(self, message: bytes) -> Any:
+        """The record that these bytes are."""
+
+    def get_produced_type(self) -> TypeInformation:
+        """What its records are; any Python object unless it says more."""
+        return PICKLED
+
+
+class SimpleStringSchema(SerializationSchema, DeserializationSchema):
+    """Text in a character set."""
+
+    def __init__(self, charset: str = "UTF-8") -> None:
+        self.charset = _known_charset(charset)
+
+    def serialize(self, value: str) -> bytes:
+        """The text's bytes."""
+        return value.encode(self.charset)
+
+    def deserialize(self, message: bytes) -> str:
+        """The text; bytes that are not valid in the character set raise."""
+        return message.decode(self.charset)
+
+    def get_produced_type(self) -> TypeInformation:
+        """Text."""
+        return STRING
+
+
+class ByteArraySchema(SerializationSchema, DeserializationSchema):
+    """Bytes as they are."""
+
+    def serialize(self, value: bytes) -> bytes:
+        """The bytes themselves."""
+        return bytes(value)
+
+    def deserialize(self, message: bytes) -> bytes:
+        """The bytes themselves."""
+        return bytes(message)
+
+    def get_produced_type(self) -> TypeInformation:
+        """Bytes."""
+        return BYTES
+
+
+class RowFieldExtractorSchema(SerializationSchema):
+    """One field of a row, or of a tuple, which holds bytes already: a message's key, say."""
+
+    def __init__(self, field_index: int) -> None:
+        if isinstance(field_index, bool) or not isinstance(field_index, int) or field_index < 0:
+            raise InvalidProgramError(f"a field's index is a whole number of at least 0, not {field_index!r}")
+        self.field_index = field_index
+
+    def serialize(self, value: Any) -> bytes:
+        """The field's bytes; none where the field is None."""
+        if len(value) <= self.field_index:
+            raise ValueError(f"there is no field {self.field_index} in {value!r:.200}, which has {len(value)}")
+        field = value[self.field_index]
+        if field is None:
+            return b""
+        if not isinstance(field, bytes | bytearray):
+            raise TypeError(f"field {self.field_index} has to hold bytes, and is {field!r:.200}")
+        return bytes(field)
 
 
 class Encoder:
     """Makes the bytes of a record; PyFlink's name. `Encoder(function)` takes a function that answers str or bytes."""
 
     def __init__(self, encode: Callable[[Any], str | bytes] = str, charset_name: str = "UTF-8") -> None:
-        try:
-            codecs.lookup(charset_name)
-        except LookupError:
-            raise InvalidProgramError(f"unknown character set '{charset_name}'; write it like 'UTF-8'") from None
         self._encode = encode
-        self.charset = charset_name
+        self.charset = _known_charset(charset_name)
 
     @staticmethod
     def simple_string_encoder(charset_name: str = "UTF-8") -> Encoder:
-        """`str(record)` in the character set, a line each."""
+        """`str(record)` in the character set, a line each; rows of a declared type as Flink prints them, `+I[1, a]`."""
         return Encoder(str, charset_name)
 
     def lines(self, rows: list[Any], to_bytes: Callable[[str], bytes]) -> bytes:
         """The records, each ended by a line feed. `to_bytes` encodes the text of one file from its start on."""
         encode = self._encode
         if encode is str:
-            return to_bytes("".join([f"{row}\n" for row in rows]))
+            return to_bytes("".join([f"{row}\n" for row in as_printed(rows)]))
         texts = [encode(row) for row in rows]
         return b"".join([t + b"\n" if isinstance(t, bytes) else to_bytes(f"{t}\n") for t in texts])
+
+
+class BulkWriter(ABC):
+    """Writes the records of one file into a stream, which it neither opens nor closes. Called in the order below."""
+
+    @abstractmethod
+    def add_element(self, element: Any) -> None:
+        """Writes a record, or holds it."""
+
+    @abstractmethod
+    def flush(self) -> None:
+        """Writes what is held, as far as the format allows it before the end."""
+
+    @abstractmethod
+    def finish(self) -> None:
+        """Writes what is held and what ends the file. No record follows."""
+
+
+class BulkWriterFactory(ABC):
+    """Makes the writer of each file of a sink whose files are whole (Parquet, ORC, Avro). Picklable."""
+
+    @abstractmethod
+    def create(self, stream: BinaryIO) -> BulkWriter:
+        """A writer for a new file."""
+
+
+def _known_charset(name: str) -> str:
+    try:
+        codecs.lookup(name)
+    except LookupError:
+        raise InvalidProgramError(f"unknown character set '{name}'; write it like 'UTF-8'") from None
+    return name

@@ -1,4 +1,8 @@
-"""Lengths of time, with PyFlink's names. Wherever one is taken, a `datetime.timedelta` does as well."""
+"""Lengths of time and points in time, with PyFlink's names.
+
+All lengths are whole milliseconds, which is what everything that takes one counts in. Wherever one is taken, a
+`datetime.timedelta` does as well.
+"""
 
 from __future__ import annotations
 
@@ -19,6 +23,9 @@ class Time(_Length):
     """As PyFlink's time-to-live and windows take it: `Time.seconds(10)`."""
 
     __slots__ = ()
+
+    def __init__(self, milliseconds: int) -> None:
+        super().__init__(milliseconds)
 
     @staticmethod
     def milliseconds(milliseconds: int) -> Time:
@@ -52,6 +59,11 @@ class Duration(_Length):
     __slots__ = ()
 
     @staticmethod
+    def of_nanos(nanos: int) -> Duration:
+        """So many nanoseconds, as far as they are whole milliseconds: nothing here is told apart by less."""
+        return Duration(nanos // 1_000_000)
+
+    @staticmethod
     def of_millis(millis: int) -> Duration:
         """So many milliseconds."""
         return Duration(millis)
@@ -75,6 +87,27 @@ class Duration(_Length):
     def of_days(days: int) -> Duration:
         """So many days."""
         return Duration.of_hours(days * 24)
+
+
+@dataclass(frozen=True, slots=True, order=True, repr=False)
+class Instant:
+    """A point in time: whole seconds since 1970 began in UTC, and the nanoseconds behind them."""
+
+    seconds: int
+    nanos: int
+
+    def to_epoch_milli(self) -> int:
+        """Milliseconds since 1970 began in UTC."""
+        return self.seconds * 1000 + self.nanos // 1_000_000
+
+    @staticmethod
+    def of_epoch_milli(epoch_milli: int) -> Instant:
+        """So many milliseconds after 1970 began in UTC."""
+        seconds, milliseconds = divmod(epoch_milli, 1000)
+        return Instant(seconds, milliseconds * 1_000_000)
+
+    def __repr__(self) -> str:
+        return f"Instant<{self.seconds}, {self.nanos}>"
 
 
 Interval = int | timedelta | Time | Duration

@@ -25,15 +25,29 @@ from millstream.core.records.types import (
 
 __all__ = [
     "BasicType",
+    "BasicTypeInfo",
     "DataclassType",
     "ListType",
+    "ListTypeInfo",
     "MapType",
+    "MapTypeInfo",
+    "PickledBytesTypeInfo",
     "PickledType",
     "RowType",
+    "RowTypeInfo",
     "TupleType",
+    "TupleTypeInfo",
     "TypeInformation",
     "Types",
 ]
+
+BasicTypeInfo = BasicType
+ListTypeInfo = ListType
+MapTypeInfo = MapType
+PickledBytesTypeInfo = PickledType
+RowTypeInfo = RowType
+TupleTypeInfo = TupleType
+"""PyFlink's names of the types, for programs that ask which one they have: `isinstance(kind, RowTypeInfo)`."""
 
 _CHAR = BasicType("Character", str, "string")
 
@@ -151,24 +165,24 @@ class Types:
     def PRIMITIVE_ARRAY(element_type: Any) -> TypeInformation:  # noqa: N802  # PyFlink's name
         """A list of numbers or booleans; of `Types.BYTE()`: bytes, as in PyFlink."""
         element = from_hint(element_type)
-        return types.BYTES if element == types.BYTE else ListType(element)
+        return types.BYTES if element == types.BYTE else ListType(element, "PrimitiveArrayTypeInfo")
 
     @staticmethod
     def BASIC_ARRAY(element_type: Any) -> TypeInformation:  # noqa: N802  # PyFlink's name
         """A list of basic values, each of which may be None."""
-        return ListType(from_hint(element_type))
+        return ListType(from_hint(element_type), "BasicArrayTypeInfo")
 
     @staticmethod
     def OBJECT_ARRAY(element_type: Any) -> TypeInformation:  # noqa: N802  # PyFlink's name
         """A list of anything of one type."""
-        return ListType(from_hint(element_type))
+        return ListType(from_hint(element_type), "ObjectArrayTypeInfo")
 
     @staticmethod
-    def MAP(key_type: Any, value_type: Any) -> TypeInformation:  # noqa: N802  # PyFlink's name
+    def MAP(key_type_info: Any, value_type_info: Any) -> TypeInformation:  # noqa: N802  # PyFlink's name
         """A dict from keys of one type to values of another."""
-        return MapType(from_hint(key_type), from_hint(value_type))
+        return MapType(from_hint(key_type_info), from_hint(value_type_info))
 
     @staticmethod
-    def LIST(element_type: Any) -> TypeInformation:  # noqa: N802  # PyFlink's name
+    def LIST(element_type_info: Any) -> TypeInformation:  # noqa: N802  # PyFlink's name
         """A list of one element type."""
-        return ListType(from_hint(element_type))
+        return ListType(from_hint(element_type_info))

@@ -1,7 +1,7 @@
-"""`Row`, under the module name that PyFlink gives it."""
+"""`Row` and `RowKind`, under the module name that PyFlink gives them."""
 
 from __future__ import annotations
 
-from millstream.core.row import Row
+from millstream.core.row import Row, RowKind
 
-__all__ = ["Row"]
+__all__ = ["Row", "RowKind"]

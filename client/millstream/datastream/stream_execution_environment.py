@@ -227,7 +227,7 @@ class StreamExecutionEnvironment(FaultToleranceSettings):
         try:
             if is_detached(self.get_configuration()):
                 return DetachedJobExecutionResult(client.get_job_id())
-            return client.get_job_execution_result()
+            return client.get_job_execution_result().result()
         finally:
             client.close()
 
@@ -266,6 +266,7 @@ class StreamExecutionEnvironment(FaultToleranceSettings):
             max_parallelism=None if max_parallelism == -1 else max_parallelism,
             chaining=self.is_chaining_enabled(),
             buffer_timeout=self._buffer_timeout,
+            needs_uids=not configuration.boolean("pipeline.auto-generate-uids"),
         )
         stream_graph = build_stream_graph(self._operators, defaults)
         artifacts, paths = resolve_artifacts(self._uploaded, self._local_files)

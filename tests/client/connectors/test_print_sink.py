@@ -24,9 +24,9 @@ def test_prefixes_are_flinks(
     capsys: pytest.CaptureFixture[str], identifier: str | None, subtask: int, parallelism: int, prefix: str
 ) -> None:
     writer = PrintSink(identifier).create_writer(FakeRuntimeContext(subtask, parallelism))
-    writer.write(RowBatch(["text", (1, "a"), Row(1, "b")]))
+    writer.write(RowBatch(["text", (1, "a"), Row(1, "b"), Row(a=1, b="c")]))
     writer.write(RowBatch([]))
-    assert capsys.readouterr().out == f"{prefix}text\n{prefix}(1, 'a')\n{prefix}+I[1, b]\n"
+    assert capsys.readouterr().out == f"{prefix}text\n{prefix}(1, 'a')\n{prefix}<Row(1, 'b')>\n{prefix}+I[1, c]\n"
 
 
 def test_columns_are_printed_as_rows_and_single_values_as_they_are(capsys: pytest.CaptureFixture[str]) -> None:
@@ -34,4 +34,4 @@ def test_columns_are_printed_as_rows_and_single_values_as_they_are(capsys: pytes
     writer.write(ColumnBatch(pa.RecordBatch.from_pydict({"a": [1, 2], "b": ["x", None]})))
     writer.write(ColumnBatch(pa.RecordBatch.from_pydict({"value": [7]})))
     captured = capsys.readouterr()
-    assert (captured.out, captured.err) == ("", "+I[1, x]\n+I[2, None]\n7\n")
+    assert (captured.out, captured.err) == ("", "+I[1, x]\n+I[2, null]\n7\n")

@@ -5,10 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from millstream.common.completable_future import CompletableFuture
 from millstream.core.jobs.graph import JobGraph
 from millstream.core.jobs.states import JobStatus
 from millstream.core.settings.configuration import Configuration
 from millstream.datastream.execution.executor import JobExecutionResult
+
+
+def _done(result: Any) -> CompletableFuture[Any]:
+    future: CompletableFuture[Any] = CompletableFuture()
+    future.set_result(result)
+    return future
 
 
 class FakeJobClient:
@@ -26,19 +33,22 @@ class FakeJobClient:
     def get_job_id(self) -> str:
         return self.graph.job_id
 
-    def get_job_status(self) -> JobStatus:
-        return self.status
+    def get_job_status(self) -> CompletableFuture[JobStatus]:
+        return _done(self.status)
 
-    def cancel(self) -> None:
+    def cancel(self) -> CompletableFuture[None]:
         self.cancelled += 1
         self.status = JobStatus.CANCELLING
+        return _done(None)
 
-    def get_job_execution_result(self) -> JobExecutionResult:
+    def get_job_execution_result(self) -> CompletableFuture[JobExecutionResult]:
         if self.failure is not None:
             self.status = JobStatus.FAILED
-            raise self.failure
+            failed: CompletableFuture[JobExecutionResult] = CompletableFuture()
+            failed.set_exception(self.failure)
+            return failed
         self.status = JobStatus.FINISHED
-        return JobExecutionResult(self.graph.job_id, 1, {"n": 1})
+        return _done(JobExecutionResult(self.graph.job_id, 1, {"n": 1}))
 
     def collect(self, operator_id: str) -> Iterator[Any]:
         self.collected.append(operator_id)
@@ -47,7 +57,7 @@ class FakeJobClient:
         except GeneratorExit:
             self.cancel()
             raise
-        self.get_job_execution_result()
+        self.get_job_execution_result().result()
 
     def close(self) -> None:
         self.closed += 1

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from millstream.common import InvalidProgramError, Row, Types
+from millstream.common import Instant, InvalidProgramError, Row, Types
 from millstream.core.records.types import PICKLED, from_hint
 from millstream.datastream.graph.collection_elements import conformed
 
@@ -22,11 +22,13 @@ class Point:
         (Types.ROW_NAMED(["a", "b"], [int, str]), (1, "x"), Row(a=1, b="x")),
         (Types.ROW_NAMED(["a", "b"], [int, str]), {"b": "x", "a": 1}, Row(a=1, b="x")),
         (Types.ROW_NAMED(["a"], [int]), Row(1), Row(a=1)),
-        (Types.ROW([int, Types.ROW([str])]), (1, ("x",)), Row(1, Row("x"))),
+        (Types.ROW([int, Types.ROW([str])]), (1, ("x",)), Row(f0=1, f1=Row(f0="x"))),
+        (Types.ROW_NAMED(["a", "b"], [int, str]), Row(b="x", a=1), Row(a=1, b="x")),
         (Types.TUPLE([float, str]), [1, "x"], (1.0, "x")),
         (Types.LIST(float), (1, 2), [1.0, 2.0]),
         (Types.MAP(str, float), {"a": 1}, {"a": 1.0}),
         (Types.SQL_DATE(), datetime.date(2020, 1, 1), datetime.date(2020, 1, 1)),
+        (Types.INSTANT(), Instant(1, 0), Instant(1, 0)),
         (Types.STRING(), None, None),
         (from_hint(Point), Point(1), Point(1)),
         (PICKLED, object, object),

@@ -73,7 +73,7 @@ def test_a_parallelism_that_makes_no_sense_in_the_configuration_is_named() -> No
     [
         ("MILLSTREAM_PROGRAM_CONFIGURATION", "{", "not JSON"),
         ("MILLSTREAM_PROGRAM_CONFIGURATION", "[]", "expected a JSON object"),
-        ("MILLSTREAM_PROGRAM_CONFIGURATION", '{"no.such": "1"}', "unknown option"),
+        ("MILLSTREAM_PROGRAM_CONFIGURATION", '{"rest.no": "1"}', "unknown option"),
         ("MILLSTREAM_PROGRAM_ARTIFACTS", "[{}]", "expected a JSON list"),
         ("MILLSTREAM_PROGRAM_ARTIFACTS", '[{"sha256": "a", "name": "b", "kind": "EGG"}]', "EGG"),
     ],
@@ -186,7 +186,7 @@ def test_a_detached_client_does_not_wait_and_results_are_not_collected(executor:
     env.from_collection([1]).print()
     client = env.execute_async()
     [below] = executor.clients
-    assert (client.get_job_id(), client.get_job_status()) == (below.graph.job_id, below.status)
+    assert (client.get_job_id(), client.get_job_status().result()) == (below.graph.job_id, below.status)
     for ask in (client.get_job_execution_result, lambda: client.collect("x")):
         with pytest.raises(InvalidProgramError, match=r"submitted detached.*goes on"):
             ask()

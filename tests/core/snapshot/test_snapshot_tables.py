@@ -107,7 +107,8 @@ def typed(draw: st.DrawFn, depth: int = 2) -> tuple[t.TypeInformation, st.Search
     if kind == "tuple":
         return t.TupleType(fields), st.none() | rows
     names = tuple(f"n{i}" for i in range(len(fields))) if kind == "names" else None
-    return t.RowType(fields, names), st.none() | rows.map(lambda v: Row.of_names(names, v))
+    kind = t.RowType(fields, names)
+    return kind, st.none() | rows.map(lambda v: Row.of_names(kind.row_names, v))
 
 
 def same(one: Any, other: Any) -> bool:
@@ -224,7 +225,7 @@ def told(value: Any) -> str:
     if isinstance(value, dict):
         return f"{type(value)}{[(told(k), told(v)) for k, v in value.items()]}"
     if isinstance(value, list | tuple | Row):
-        names = value.names if isinstance(value, Row) else None
+        names = value.get_fields_names() if isinstance(value, Row) else None
         return f"{type(value)}{names}{[told(item) for item in value]}"
     if isinstance(value, set | frozenset):
         return f"{type(value)}{sorted(map(told, value))}"
@@ -248,7 +249,7 @@ def as_declared(value: Any, kind: t.TypeInformation) -> Any:
         return kind.cls(**{f.name: as_declared(getattr(value, f.name), k) for f, k in inner})
     assert isinstance(kind, t.TupleType | t.RowType)
     items = [as_declared(item, inner) for item, inner in zip(value, kind.fields, strict=True)]
-    return tuple(items) if isinstance(kind, t.TupleType) else Row.of_names(kind.names, items)
+    return tuple(items) if isinstance(kind, t.TupleType) else Row.of_names(kind.row_names, items)
 
 
 @settings(max_examples=cases(500))

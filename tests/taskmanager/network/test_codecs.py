@@ -28,7 +28,7 @@ from thoroughness import cases
 from millstream.core.pickling import to_bytes
 from millstream.core.records import types as t
 from millstream.core.records.batches import END_OF_INPUT, Batch, ColumnBatch, EndOfInput, RowBatch
-from millstream.core.row import Row
+from millstream.core.row import Row, RowKind
 from millstream.taskmanager.worker.network.codecs import (
     Codec,
     ElementCodec,
@@ -313,7 +313,9 @@ def test_a_none_among_dataclasses_survives() -> None:
 def test_rows_keep_names_that_were_not_declared() -> None:
     unnamed, named = t.RowType((t.LONG,)), t.RowType((t.LONG,), ("id",))
     assert check_round_trip(named, [Row(id=1)], None) is Codec.MESSAGE_PACK
-    assert check_round_trip(unnamed, [Row(1)], None) is Codec.MESSAGE_PACK
+    assert check_round_trip(unnamed, [Row(f0=1)], None) is Codec.MESSAGE_PACK
+    assert check_round_trip(unnamed, [Row(1)], None) is Codec.PICKLE
+    assert check_round_trip(named, [Row.of_kind(RowKind.DELETE, id=1)], None) is Codec.PICKLE
     assert check_round_trip(named, [Row(other=1)], None) is Codec.PICKLE
     assert check_round_trip(unnamed, [Row(other=1)], None) is Codec.PICKLE
     assert check_round_trip(named, [Row(1)], None) is Codec.PICKLE

@@ -589,6 +589,7 @@ class TestRuntimeContext:
         assert context.get_attempt_number() == 2
         assert context.get_job_parameter("my.option") == "value"
         assert context.get_job_parameter("other", "default") == "default"
+        assert context.get_job_parameters() == {"my.option": "value"}
 
     def test_counters_are_named_by_their_groups(self) -> None:
         counters: dict[str, Counter] = {}

@@ -38,7 +38,7 @@ def same(key: Any, kind: TypeInformation = PICKLED) -> Any:
     if isinstance(key, tuple):
         return tuple(map(same, key, inner))
     if isinstance(key, Row):
-        return Row.of_names(key.names, list(map(same, key, inner)))
+        return Row.of_names(key.get_fields_names(), list(map(same, key, inner)))
     if is_dataclass(key) and not isinstance(key, type):
         values = [getattr(key, field.name) for field in fields(key)]
         return type(key)(*map(same, values, inner))

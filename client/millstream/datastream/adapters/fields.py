@@ -43,7 +43,7 @@ def with_field(record: Any, field: Field, value: Any) -> Any:
             return record._replace(**{record._fields[position]: value})  # type: ignore[attr-defined]  # a named tuple
         return (*record[:position], value, *record[position + 1 :])
     if isinstance(record, Row):
-        values = list(record.values)
+        values = list(record)
         values[_row_position(record, field)] = value
         return Row.of_names(record.get_fields_names(), values)
     if isinstance(record, Mapping):

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from millstream.core.errors import InvalidProgramError
 from millstream.core.jobs.plan import KeySelector
-from millstream.core.records.types import PICKLED, TupleType, TypeInformation
+from millstream.core.records.adoption import Adopt, adopter
+from millstream.core.records.types import PICKLED, ListType, RowType, TupleType, TypeInformation
 from millstream.datastream import functions
 from millstream.datastream.adapters.fields import checked_field, field_type
 from millstream.datastream.adapters.signatures import checked_callable, declared_type, refuse_generator, result_type
@@ -28,13 +30,43 @@ def key_selector_of(
         return KeySelector(fields=fields), _type_of_fields(fields, record_type, key_type)
     target = checked_callable(operator, selector, "get_key", 1)
     refuse_generator(operator, target, "a key has to be one value")
-    return KeySelector(function=target), result_type(target, key_type)
+    kind = result_type(target, key_type)
+    if _holds(kind, RowType):
+        target = DeclaredKeys(target, kind)
+    return KeySelector(function=target), _stored_type(kind)
 
 
 def _type_of_fields(
     fields: tuple[str | int, ...], record_type: TypeInformation, key_type: Any
 ) -> TypeInformation:
     if key_type is not None:
-        return declared_type(key_type)
+        return _stored_type(declared_type(key_type))
     types = [field_type(field, record_type) or PICKLED for field in fields]
-    return types[0] if len(types) == 1 else TupleType(tuple(types))
+    return _stored_type(types[0] if len(types) == 1 else TupleType(tuple(types)))
+
+
+def _stored_type(kind: TypeInformation) -> TypeInformation:
+    """What keyed state calls its keys: a list stands there as a tuple, of any length, which no column holds."""
+    return PICKLED if _holds(kind, ListType) else kind
+
+
+def _holds(kind: TypeInformation, wanted: type[TypeInformation]) -> bool:
+    if isinstance(kind, wanted):
+        return True
+    return isinstance(kind, TupleType | RowType) and any(_holds(inner, wanted) for inner in kind.fields)
+
+
+class DeclaredKeys:
+    """Keys as their declared type has them: rows with names, also where the function answers tuples."""
+
+    def __init__(self, key_of: Callable[[Any], Any], kind: TypeInformation) -> None:
+        self._key_of = key_of
+        self._kind = kind
+        self._adopt: Adopt | None = None
+
+    def __call__(self, value: Any) -> Any:
+        """The key of a record."""
+        if self._adopt is None:  # made where it is used: it cannot be pickled
+            self._adopt = adopter(self._kind)
+            assert self._adopt is not None, "there is a row in it"
+        return self._adopt(self._key_of(value))

@@ -9,6 +9,7 @@ from millstream.core.logs.named_prints import plain
 from millstream.core.records.batches import Batch, RowBatch
 from millstream.core.records.conversion import VALUE_COLUMN, record_batch_to_rows
 from millstream.core.records.types import PICKLED
+from millstream.core.row import as_printed
 from millstream.datastream.connectors.base import Sink, SinkWriter
 from millstream.datastream.functions import RuntimeContext
 
@@ -39,7 +40,7 @@ class _PrintWriter(SinkWriter):
     def write(self, batch: Batch) -> None:
         """One write for the batch, so that lines of other subtasks never come between."""
         prefix = self._prefix
-        lines = [f"{prefix}{row}\n" for row in _rows(batch)]
+        lines = [f"{prefix}{row}\n" for row in as_printed(_rows(batch))]
         if lines:
             stream = plain(sys.stderr if self._to_stderr else sys.stdout)
             stream.write("".join(lines))

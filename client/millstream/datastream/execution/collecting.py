@@ -51,7 +51,7 @@ class CloseableIterator(Iterator[Any]):
             if self._begun and isinstance(self._results, Generator):
                 self._results.close()
             else:
-                self._client.cancel()
+                self._client.cancel().result()
         finally:
             self._release()
 

@@ -10,6 +10,8 @@ import os
 from collections.abc import Iterator
 from typing import Any, NoReturn
 
+from millstream.common.completable_future import CompletableFuture
+from millstream.common.job_id import JobID
 from millstream.core.errors import InvalidProgramError
 from millstream.core.jobs.states import JobStatus
 from millstream.core.settings.configuration import Configuration
@@ -52,7 +54,7 @@ class DetachedJobExecutionResult(JobExecutionResult):
         """Not known."""
         self._unknown()
 
-    def get_accumulator_result(self, name: str) -> Any:
+    def get_accumulator_result(self, accumulator_name: str) -> Any:
         """Not known."""
         self._unknown()
 
@@ -71,24 +73,28 @@ class DetachedJobClient:
         self._client = client
         _submitted.append(client.get_job_id())
 
-    def get_job_id(self) -> str:
+    def get_job_id(self) -> JobID:
         """The job's id."""
         return self._client.get_job_id()
 
-    def get_job_status(self) -> JobStatus:
+    def get_job_status(self) -> CompletableFuture[JobStatus]:
         """The state at this moment."""
         return self._client.get_job_status()
 
-    def cancel(self) -> None:
+    def cancel(self) -> CompletableFuture[None]:
         """Asks for the job to be cancelled."""
-        self._client.cancel()
+        return self._client.cancel()
+
+    def get_accumulators(self) -> CompletableFuture[dict[str, Any]]:
+        """The accumulators as far as they are known."""
+        return self._client.get_accumulators()
 
     def trigger_savepoint(
         self,
         savepoint_directory: str | os.PathLike[str] | None = None,
         format_type: SavepointFormatType = SavepointFormatType.CANONICAL,
-    ) -> str:
-        """Takes a savepoint and waits for it."""
+    ) -> CompletableFuture[str]:
+        """Takes a savepoint."""
         return self._client.trigger_savepoint(savepoint_directory, format_type)
 
     def stop_with_savepoint(
@@ -96,11 +102,11 @@ class DetachedJobClient:
         advance_to_end_of_event_time: bool,
         savepoint_directory: str | os.PathLike[str] | None = None,
         format_type: SavepointFormatType = SavepointFormatType.CANONICAL,
-    ) -> str:
-        """Stops the job with a savepoint and waits for that."""
+    ) -> CompletableFuture[str]:
+        """Stops the job with a savepoint."""
         return self._client.stop_with_savepoint(advance_to_end_of_event_time, savepoint_directory, format_type)
 
-    def get_job_execution_result(self) -> JobExecutionResult:
+    def get_job_execution_result(self) -> CompletableFuture[JobExecutionResult]:
         """Not known."""
         raise DetachedResultError(self.get_job_id())
 

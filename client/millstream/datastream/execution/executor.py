@@ -7,93 +7,17 @@ executors.
 from __future__ import annotations
 
 import importlib
-import os
 import sys
-from collections.abc import Iterator
-from enum import StrEnum
 from types import TracebackType
-from typing import Any, Protocol, cast
+from typing import Protocol, cast
 
-from millstream.core.errors import JobExecutionError, MillstreamError
+from millstream.common.job_client import JobClient, SavepointError, SavepointFormatType
+from millstream.common.job_execution_result import JobExecutionResult
+from millstream.core.errors import JobExecutionError
 from millstream.core.jobs.graph import JobGraph
-from millstream.core.jobs.states import JobStatus
 from millstream.core.settings.configuration import Configuration
 
-
-class JobExecutionResult:
-    """What a finished job answers."""
-
-    def __init__(self, job_id: str, net_runtime_ms: int, accumulators: dict[str, Any]) -> None:
-        self._job_id = job_id
-        self._net_runtime_ms = net_runtime_ms
-        self._accumulators = accumulators
-
-    def get_job_id(self) -> str:
-        """The job's id."""
-        return self._job_id
-
-    def get_net_runtime(self) -> int:
-        """Milliseconds from the job's start to its end."""
-        return self._net_runtime_ms
-
-    def get_accumulator_result(self, name: str) -> Any:
-        """The merged value of an accumulator; KeyError when the job had none of this name."""
-        return self._accumulators[name]
-
-    def get_all_accumulator_results(self) -> dict[str, Any]:
-        """All accumulators by name."""
-        return dict(self._accumulators)
-
-    def __repr__(self) -> str:
-        return f"JobExecutionResult({self._job_id}, {self._net_runtime_ms} ms)"
-
-
-class SavepointFormatType(StrEnum):
-    """How a savepoint is written."""
-
-    CANONICAL = "CANONICAL"  # open files, the same for every state backend
-    NATIVE = "NATIVE"  # as the state backend writes checkpoints
-
-
-class SavepointError(MillstreamError):
-    """A savepoint was not taken; the message is the reason."""
-
-
-class JobClient(Protocol):
-    """A submitted job, for its client."""
-
-    def get_job_id(self) -> str:
-        """The job's id."""
-
-    def get_job_status(self) -> JobStatus:
-        """The state at this moment."""
-
-    def cancel(self) -> None:
-        """Asks for the job to be cancelled; returns once it is asked, not once it is done."""
-
-    def trigger_savepoint(
-        self,
-        savepoint_directory: str | os.PathLike[str] | None = None,
-        format_type: SavepointFormatType = SavepointFormatType.CANONICAL,
-    ) -> str:
-        """Takes a savepoint, waits for it, and answers its path. Raises SavepointError when it fails."""
-
-    def stop_with_savepoint(
-        self,
-        advance_to_end_of_event_time: bool,
-        savepoint_directory: str | os.PathLike[str] | None = None,
-        format_type: SavepointFormatType = SavepointFormatType.CANONICAL,
-    ) -> str:
-        """Stops the job with a savepoint, waits for that, and answers its path. Raises SavepointError when it fails."""
-
-    def get_job_execution_result(self) -> JobExecutionResult:
-        """Waits for the end. Raises JobExecutionError when the job failed or was cancelled. Ctrl-C cancels the job."""
-
-    def collect(self, operator_id: str) -> Iterator[Any]:
-        """The results of a collect sink as they come. Raises JobExecutionError when the job fails."""
-
-    def close(self) -> None:
-        """Releases what the client holds; in local mode, the embedded cluster. May be called twice."""
+__all__ = ["Executor", "JobClient", "JobExecutionResult", "SavepointError", "SavepointFormatType", "load_executor"]
 
 
 class Executor(Protocol):

@@ -56,7 +56,11 @@ class RuntimeContext(KeyedStateStore, ABC):
 
     @abstractmethod
     def get_job_parameter(self, key: str, default_value: str | None = None) -> str | None:
-        """An option of the job's configuration."""
+        """A job parameter, or an option of the job's configuration."""
+
+    def get_job_parameters(self) -> dict[str, str]:
+        """What the program set under keys of its own, by `Configuration`, `-D` or `set_global_job_parameters`."""
+        return {}
 
     @abstractmethod
     def get_metrics_group(self) -> MetricGroup:

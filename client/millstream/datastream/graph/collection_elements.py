@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from millstream.common.time import Instant
 from millstream.core.errors import InvalidProgramError
 from millstream.core.records.types import (
+    INSTANT,
     BasicType,
     DataclassType,
     ListType,
@@ -16,7 +18,7 @@ from millstream.core.records.types import (
     TupleType,
     TypeInformation,
 )
-from millstream.core.row import Row
+from millstream.core.row import Row, RowKind
 
 
 def conformed(elements: list[Any], declared: TypeInformation) -> list[Any]:
@@ -29,7 +31,7 @@ def conformed(elements: list[Any], declared: TypeInformation) -> list[Any]:
             result.append(_conform(element, declared))
         except _MisfitError as misfit:
             raise InvalidProgramError(
-                f"from_collection: element {index}, {element!r:.100}, is not a {declared}: {misfit}"
+                f"from_collection: element {index}, {element!r:.100}, is not a {declared.describe()}: {misfit}"
             ) from None
     return result
 
@@ -67,7 +69,7 @@ def _conform(value: Any, declared: TypeInformation) -> Any:
 
 
 def _basic(value: Any, declared: BasicType) -> Any:
-    if isinstance(value, declared.python_type):
+    if isinstance(value, declared.python_type) or (declared == INSTANT and isinstance(value, Instant)):
         return value
     if declared.python_type is float and isinstance(value, int):
         return float(value)
@@ -75,14 +77,21 @@ def _basic(value: Any, declared: BasicType) -> Any:
 
 
 def _row(value: Any, declared: RowType) -> Row:
-    names = declared.names
+    names, kind = declared.row_names, RowKind.INSERT
     if isinstance(value, Mapping):
-        if names is None or set(value) != set(names):
+        if set(value) != set(names):
             raise _misfit(value, declared)
         value = [value[name] for name in names]
-    elif not isinstance(value, Row | tuple | list):
+    elif isinstance(value, Row):
+        own, kind = value.get_fields_names(), value.get_row_kind()
+        if own is not None and set(own) == set(names):
+            value = value.get_fields_by_names(names)
+    elif not isinstance(value, tuple | list):
         raise _misfit(value, declared)
-    return Row.of_names(names, _fields(value, declared.fields))
+    row = Row.of_names(names, _fields(value, declared.fields))
+    if kind is not RowKind.INSERT:
+        row.set_row_kind(kind)
+    return row
 
 
 def _fields(value: Any, types: tuple[TypeInformation, ...]) -> list[Any]:
@@ -92,4 +101,4 @@ def _fields(value: Any, types: tuple[TypeInformation, ...]) -> list[Any]:
 
 
 def _misfit(value: Any, declared: TypeInformation) -> _MisfitError:
-    return _MisfitError(f"{value!r:.100} is of type {type(value).__qualname__}, not {declared}")
+    return _MisfitError(f"{value!r:.100} is of type {type(value).__qualname__}, not {declared.describe()}")

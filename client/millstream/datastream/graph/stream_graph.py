@@ -28,6 +28,7 @@ class GraphDefaults(Struct, frozen=True):
     max_parallelism: int | None = None
     chaining: bool = True
     buffer_timeout: float | None = None
+    needs_uids: bool = False
 
 
 class StreamEdge(Struct, frozen=True, eq=False):
@@ -80,6 +81,11 @@ def build_stream_graph(ends: list[OperatorTransformation], defaults: GraphDefaul
     inputs = {operator.number: inputs_of(operator) for operator in operators}
     for operator in operators:
         _check_names(operator, inputs[operator.number])
+        if defaults.needs_uids and operator.uid is None and not operator.spec.is_the_clients:
+            raise InvalidProgramError(
+                f"operator '{operator.full_name}' has no uid, and pipeline.auto-generate-uids is false: call .uid(...) "
+                "on it"
+            )
     ids = assign_operator_ids(operators, inputs)
     nodes: dict[int, StreamNode] = {}
     for index, operator in enumerate(operators):

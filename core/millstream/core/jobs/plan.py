@@ -39,6 +39,8 @@ class OperatorSpec:
     """How many streams it takes: 0, 1 or 2."""
     prefix: ClassVar[str] = ""
     """What people see before its name."""
+    is_the_clients: ClassVar[bool] = False
+    """Whether the program did not ask for it: it has no name or uid of the user's."""
     makes_columns: ClassVar[bool] = False
     """Whether its function answers columns, which no declared type keeps from being changed."""
 
@@ -273,6 +275,7 @@ class CollectSpec(OperatorSpec, Struct, frozen=True):
 
     prefix = "Sink: "
     kind = "collect"
+    is_the_clients = True
 
     def held_state(self) -> frozenset[StateKind]:
         """What the client has not confirmed."""

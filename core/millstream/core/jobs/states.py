@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
+from enum import StrEnum, nonmember
 
 
 class JobStatus(StrEnum):
@@ -18,10 +18,24 @@ class JobStatus(StrEnum):
     CANCELED = "CANCELED"
     FINISHED = "FINISHED"
 
+    SUSPENDED = nonmember("SUSPENDED")
+    RECONCILING = nonmember("RECONCILING")
+    """States of Flink's that no job is in here: a job manager that takes over a job starts it anew. Programs may still
+    compare with them.
+    """
+
     @property
     def is_terminal(self) -> bool:
         """Whether nothing follows."""
         return not JOB_TRANSITIONS[self]
+
+    def is_terminal_state(self) -> bool:
+        """Whether nothing follows; PyFlink's name."""
+        return self.is_terminal
+
+    def is_globally_terminal_state(self) -> bool:
+        """Whether nothing follows, whichever job manager is asked: the same here; PyFlink's name."""
+        return self.is_terminal
 
 
 JOB_TRANSITIONS: dict[JobStatus, frozenset[JobStatus]] = {

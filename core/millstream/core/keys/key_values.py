@@ -20,7 +20,7 @@ from types import NoneType
 from typing import Any
 
 from millstream.core.errors import MillstreamError
-from millstream.core.row import Row
+from millstream.core.row import Row, names_of, values_of
 
 PLAIN = frozenset(
     {str, int, bool, bytes, NoneType, uuid.UUID, datetime.datetime, datetime.date, datetime.time, datetime.timedelta}
@@ -161,6 +161,15 @@ def is_all_its_fields(cls: type) -> bool:
     return compared_fields(cls) == tuple(field.name for field in fields(cls))
 
 
+def hashable(key: Any) -> Any:
+    """The key with a tuple in place of every list in it, which no dictionary could find; itself when there is none."""
+    if isinstance(key, list):
+        return tuple(map(hashable, key))
+    if type(key) is tuple:
+        return tuple(map(hashable, key))
+    return Row.of_names(names_of(key), list(map(hashable, key))) if type(key) is Row else key
+
+
 def without_nan(key: Any) -> Any:
     """The key, which has a hash, with the one NaN in place of every other inside of it; itself when there is none."""
     kind = type(key)
@@ -170,8 +179,8 @@ def without_nan(key: Any) -> Any:
         parts = tuple(map(without_nan, tuple.__iter__(key)))
         return key if _is_made_of(parts, tuple.__iter__(key)) else tuple.__new__(kind, parts)
     if kind is Row:
-        parts = tuple(map(without_nan, key.values))
-        return key if _is_made_of(parts, key.values) else Row.of_names(key.names, parts)
+        parts = tuple(map(without_nan, values_of(key)))
+        return key if _is_made_of(parts, values_of(key)) else Row.of_names(names_of(key), parts)
     if is_dataclass(kind):
         return _dataclass_without_nan(key)
     return NOT_A_NUMBER if key != key else key

@@ -62,13 +62,20 @@ def set_up_logging(service: str, configuration: Configuration, where: Where = st
     file = configuration.string("execution.local.log-file")
     if file:
         handlers.append(file_handler(file, service, configuration, where))
-    logging.basicConfig(level=configuration.string("logging.level"), handlers=handlers, force=True)
+    logging.basicConfig(level=_level_of_others(configuration), handlers=handlers, force=True)
+    logging.getLogger("millstream").setLevel(configuration.string("logging.level"))
+
+
+def _level_of_others(configuration: Configuration) -> str:
+    level = configuration.string("python.logging.level")
+    return configuration.string("logging.level") if level == "INHERIT" else level
 
 
 def file_handler(file: str, service: str, configuration: Configuration, where: Where = str) -> logging.Handler:
     """Appends to a file that several processes may share: each line is one write."""
+    ours, others = configuration.string("logging.level"), _level_of_others(configuration)
     handler = logging.FileHandler(Path(file), delay=True)
-    handler.setLevel(configuration.string("logging.level"))
+    handler.setLevel(min(ours, others, key=logging.getLevelNamesMapping().__getitem__))
     handler.setFormatter(_formatter(service, configuration, where))
     return handler
 

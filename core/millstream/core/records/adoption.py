@@ -1,8 +1,9 @@
 """What a declared type makes of the values that get it. Nearly all types make nothing of them.
 
-Two types do, as PyFlink's do: `Types.FLOAT()` is single precision, and a `Row` that was declared with names has these
-names, in their order. It happens where a value gets its type, when an operator emits it or a state takes it, so it does
-not depend on where the next operator runs or on a restore. What is not of its declared type stays as it is.
+Two types do, as PyFlink's do: `Types.FLOAT()` is single precision, and a value of a row type is a `Row` with the names
+that were declared, in their order, else f0, f1, ...: also what a function answered as a tuple, a list or a dict. It
+happens where a value gets its type, when an operator emits it or a state takes it, so it does not depend on where the
+next operator runs or on a restore. What is not of its declared type stays as it is.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from typing import Any
 
 from millstream.core.records.exact_values import narrowed
 from millstream.core.records.types import FLOAT, DataclassType, ListType, MapType, RowType, TupleType, TypeInformation
-from millstream.core.row import Row
+from millstream.core.row import Row, RowKind, kind_of, names_of, values_of
 
 Adopt = Callable[[Any], Any]
 
@@ -28,7 +29,7 @@ def _adopter(type: TypeInformation, inside: tuple[type, ...]) -> Adopt | None:
         case TupleType(fields):
             return _tuples([_adopter(f, inside) for f in fields])
         case RowType(fields, names):
-            return _rows([_adopter(f, inside) for f in fields], names)
+            return _rows([_adopter(f, inside) for f in fields], type.row_names, names is None)
         case ListType(element):
             inner = _adopter(element, inside)
             return None if inner is None else lambda v: list(map(inner, v)) if v.__class__ is list else v
@@ -57,22 +58,35 @@ def _tuples(fields: list[Adopt | None]) -> Adopt | None:
     return lambda v: tuple(_each(v, fields)) if v.__class__ is tuple and len(v) == len(fields) else v
 
 
-def _rows(fields: list[Adopt | None], names: tuple[str, ...] | None) -> Adopt | None:
-    if not any(fields) and names is None:
-        return None
-    changes = any(fields)
+def _rows(fields: list[Adopt | None], names: tuple[str, ...], by_position: bool) -> Adopt:
+    width, changes, by_name = len(fields), any(fields), frozenset(names)
 
-    def adopt(row: Any) -> Any:
-        if row.__class__ is not Row or len(row) != len(fields):
-            return row
-        own = row.names
-        if own == names:
-            return Row.of_names(names, _each(row.values, fields)) if changes else row
-        if names is None or own is None:
-            return Row.of_names(own if names is None else names, _each(row.values, fields))
-        if set(own) != set(names):
-            return row
-        return Row.of_names(names, _each([row[name] for name in names], fields))
+    def adopt(value: Any) -> Any:
+        given = names
+        kind = RowKind.INSERT
+        if value.__class__ is Row:
+            own, kind, values = names_of(value), kind_of(value), values_of(value)
+            if own == names:
+                if not changes:
+                    return value
+            elif own is not None and by_name != frozenset(own):
+                if not by_position:
+                    return value
+                given = own
+            elif own is not None:
+                values = value.get_fields_by_names(names)
+        elif isinstance(value, tuple | list):
+            values = value
+        elif isinstance(value, dict) and by_name.issuperset(value):
+            values = [value.get(name) for name in names]
+        else:
+            return value
+        if len(values) != width:
+            return value
+        row = Row.of_names(given, _each(values, fields) if changes else values)
+        if kind is not RowKind.INSERT:
+            row.set_row_kind(kind)
+        return row
 
     return adopt
 

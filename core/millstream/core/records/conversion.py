@@ -33,7 +33,7 @@ from millstream.core.records.types import (
     TupleType,
     TypeInformation,
 )
-from millstream.core.row import Row
+from millstream.core.row import Row, RowKind, kind_of, names_of, values_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -154,9 +154,13 @@ def _values_of(row: Any, names: Sequence[str], number: int) -> Sequence[Any]:
     if isinstance(row, tuple | list):
         return row
     if isinstance(row, Row):
-        own = row.get_fields_names()
-        if own is None or own == list(names):
-            return row.values
+        if kind_of(row) is not RowKind.INSERT:
+            raise ConversionError(
+                f"row {number} is of the kind {kind_of(row)}, which columns do not hold: {row!r:.200}", number
+            )
+        own = names_of(row)
+        if own is None or own == tuple(names):
+            return values_of(row)  # type: ignore[no-any-return]  # a row's
         values: dict[str, Any] = row.as_dict()
     elif isinstance(row, dict):
         values = row
@@ -349,7 +353,7 @@ def _select(batch: pa.RecordBatch, names: list[str], by_position: bool, type: Ty
 
 def _assemble(columns: list[list[Any]], count: int, type: TypeInformation) -> list[Any]:
     if isinstance(type, RowType):
-        of_names, names = Row.of_names, type.names
+        of_names, names = Row.of_names, type.row_names
         return [of_names(names, values) for values in _zipped(columns, count)]
     if isinstance(type, DataclassType):
         return _instances(type.cls, columns, count)

@@ -19,7 +19,7 @@ from types import BuiltinFunctionType, FunctionType, NoneType
 from typing import Any
 
 from millstream.core.records.types import BasicType, DataclassType, TupleType, TypeInformation
-from millstream.core.row import Row
+from millstream.core.row import Row, RowKind, kind_of, names_of, values_of
 
 ATOMIC = frozenset(
     {
@@ -113,6 +113,13 @@ def private_copy(value: Any, uncopied: list[Any] | None = None) -> Any:
                 break
         else:
             return value.copy()
+    if type(value) is Row and kind_of(value) is RowKind.INSERT:
+        values = values_of(value)
+        for item in values:
+            if type(item) not in ATOMIC:
+                break
+        else:  # two thirds of the time
+            return Row.of_names(names_of(value), values)
     return _copied(value, {}, uncopied)
 
 
@@ -195,9 +202,12 @@ def _copied_tuple(value: tuple[Any, ...], memo: dict[int, Any], uncopied: list[A
 
 
 def _copied_row(value: Row, memo: dict[int, Any], uncopied: list[Any] | None) -> Row:
-    copied = memo[id(value)] = Row.of_names(value.names, value.values)
-    if not ATOMIC.issuperset(map(type, value.values)):
-        for position, item in enumerate(value.values):
+    values = values_of(value)
+    copied = memo[id(value)] = Row.of_names(names_of(value), values)
+    if kind_of(value) is not RowKind.INSERT:
+        copied.set_row_kind(kind_of(value))
+    if not ATOMIC.issuperset(map(type, values)):
+        for position, item in enumerate(values):
             copied[position] = _copied(item, memo, uncopied)
     return copied
 

@@ -1,7 +1,8 @@
 """Type information: what is known of a record's type, and so how it is encoded and which columns it becomes.
 
 A type answers three questions: which Python type MessagePack decodes it to (None: it has to be pickled), which Arrow
-type a column of it has (None: no columns), and how it is written for people. It never looks at a record.
+type a column of it has (None: no columns), and how it is written: for people by `describe`, as Flink does, and as a
+Python object as PyFlink does, since programs print and compare that. It never looks at a record.
 """
 
 from __future__ import annotations
@@ -35,10 +36,23 @@ class TypeInformation:
         """The type in words, as in `Tuple<String, Long>`."""
         raise NotImplementedError
 
+    def need_conversion(self) -> bool:
+        """Whether values have another form inside of the engine: never, they are Python objects everywhere."""
+        return False
+
+    def to_internal_type(self, obj: Any) -> Any:
+        """The value as the engine holds it: as it is."""
+        return obj
+
+    def from_internal_type(self, obj: Any) -> Any:
+        """The value of what the engine holds: as it is."""
+        return obj
+
     def __repr__(self) -> str:
         return self.describe()
 
-    __str__ = __repr__
+    def __str__(self) -> str:
+        return repr(self)
 
 
 @dataclass(frozen=True, repr=False)
@@ -73,6 +87,15 @@ class BasicType(TypeInformation):
         """Its name in Flink."""
         return self.name
 
+    def __repr__(self) -> str:
+        return _PYFLINKS_NAMES.get(self.name, self.name)
+
+
+_PYFLINKS_NAMES = {
+    "Character": "Char", "Bytes": "PrimitiveArrayTypeInfo<Byte>", "Date": "DateTypeInfo", "Time": "TimeTypeInfo",
+    "Timestamp": "TimestampTypeInfo",
+}  # fmt: skip
+
 
 @dataclass(frozen=True, repr=False)
 class PickledType(TypeInformation):
@@ -82,6 +105,9 @@ class PickledType(TypeInformation):
         """PyFlink's name."""
         return "PickledByteArray"
 
+    def __repr__(self) -> str:
+        return "PickledByteArrayTypeInfo"
+
 
 @dataclass(frozen=True, repr=False)
 class TupleType(TypeInformation):
@@ -89,6 +115,13 @@ class TupleType(TypeInformation):
 
     fields: tuple[TypeInformation, ...]
     names: tuple[str, ...] | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "fields", tuple(self.fields))  # PyFlink's programs give lists
+
+    def get_field_types(self) -> list[TypeInformation]:
+        """PyFlink's accessor."""
+        return list(self.fields)
 
     def wire_type(self) -> Any | None:
         """A fixed tuple."""
@@ -107,6 +140,9 @@ class TupleType(TypeInformation):
         """As Flink writes it."""
         return f"Tuple{len(self.fields)}<{', '.join(f.describe() for f in self.fields)}>"
 
+    def __repr__(self) -> str:
+        return f"TupleTypeInfo({', '.join(map(repr, self.fields))})"
+
 
 @dataclass(frozen=True, repr=False)
 class RowType(TypeInformation):
@@ -115,13 +151,22 @@ class RowType(TypeInformation):
     fields: tuple[TypeInformation, ...]
     names: tuple[str, ...] | None = None
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "fields", tuple(self.fields))  # PyFlink's programs give lists
+        object.__setattr__(self, "names", None if self.names is None else tuple(self.names))
+
     def arrow_type(self) -> Any | None:
         """A struct of its fields."""
         return _struct(self.field_names() or [], self.fields)
 
+    @property
+    def row_names(self) -> tuple[str, ...]:
+        """The names that its rows have: its own, else f0, f1, ..."""
+        return self.names if self.names is not None else tuple(f"f{i}" for i in range(len(self.fields)))
+
     def field_names(self) -> list[str] | None:
-        """Its names, else f0, f1, ..."""
-        return list(self.names) if self.names is not None else [f"f{i}" for i in range(len(self.fields))]
+        """The names that its rows have."""
+        return list(self.row_names)
 
     def get_field_names(self) -> list[str] | None:
         """PyFlink's accessor."""
@@ -131,17 +176,28 @@ class RowType(TypeInformation):
         """PyFlink's accessor."""
         return list(self.fields)
 
+    def get_field_index(self, field_name: str) -> int:
+        """The position of a field; -1 when there is none of the name."""
+        return self.row_names.index(field_name) if field_name in self.row_names else -1
+
     def describe(self) -> str:
         """As Flink writes it."""
         inner = ", ".join(f"{n}: {f.describe()}" for n, f in zip(self.field_names() or [], self.fields, strict=True))
         return f"Row({inner})"
 
+    def __repr__(self) -> str:
+        if self.names is None:
+            return f"RowTypeInfo({', '.join(map(repr, self.fields))})"
+        return f"RowTypeInfo({', '.join(f'{n}: {f!r}' for n, f in zip(self.names, self.fields, strict=True))})"
+
 
 @dataclass(frozen=True, repr=False)
 class ListType(TypeInformation):
-    """A list of one element type; arrays are lists too."""
+    """A list of one element type; arrays are lists too, and only written in another way."""
 
     element: TypeInformation
+    written: str = dataclasses.field(default="ListTypeInfo", compare=False)
+    """PyFlink's name of such lists."""
 
     def wire_type(self) -> Any | None:
         """A list."""
@@ -158,6 +214,9 @@ class ListType(TypeInformation):
     def describe(self) -> str:
         """As Flink writes it."""
         return f"List<{self.element.describe()}>"
+
+    def __repr__(self) -> str:
+        return f"{self.written}<{self.element!r}>"
 
 
 @dataclass(frozen=True, repr=False)
@@ -182,6 +241,9 @@ class MapType(TypeInformation):
     def describe(self) -> str:
         """As Flink writes it."""
         return f"Map<{self.key.describe()}, {self.value.describe()}>"
+
+    def __repr__(self) -> str:
+        return f"MapTypeInfo<{self.key!r}, {self.value!r}>"
 
 
 @dataclass(frozen=True, repr=False)

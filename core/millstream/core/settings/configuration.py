@@ -1,14 +1,18 @@
 """A checked set of options: what was set, over the defaults of `millstream.core.settings.options`.
 
-Values are read with Flink's syntax (`10 s`, `64 mb`, `true`). An unknown key is an error that names the nearest one.
+Values are read with Flink's syntax (`10 s`, `64 mb`, `true`). A key of a former version of Flink is taken for the one
+that the option has now, and one for PyFlink's exchange with Java is dropped, each with a warning. An unknown key in a
+namespace of Flink's or ours is an error that names the nearest one; any other is the user's own, whose value is text
+(`own_keys`).
 """
 
 from __future__ import annotations
 
-import difflib
 import math
 import os
 import re
+import sys
+import warnings
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -17,6 +21,7 @@ from millstream.core.errors import ConfigurationError
 from millstream.core.jobs.names import why_unwritable
 from millstream.core.settings.former_keys import FORMER_KEYS
 from millstream.core.settings.options import OPTIONS, JobMay, Option, OptionType
+from millstream.core.settings.own_keys import OF_THE_BRIDGE, why_unknown
 from millstream.core.settings.secrets import shown_options
 
 _DURATION_UNITS = {
@@ -91,6 +96,14 @@ def _within_bounds(option: Option, value: Any) -> Any:
     return value
 
 
+def _calls_of_ours() -> int:
+    """How many calls of ours are above: a warning is about the user's line."""
+    frame, calls = sys._getframe(1), 1  # noqa: SLF001  # the only way to the caller
+    while frame.f_back is not None and str(frame.f_globals.get("__name__", "")).startswith("millstream."):
+        frame, calls = frame.f_back, calls + 1
+    return calls
+
+
 def _flatten(tree: Mapping[str, Any], prefix: str = "") -> Iterable[tuple[str, Any]]:
     for key, value in tree.items():
         if isinstance(value, Mapping):
@@ -147,26 +160,43 @@ class Configuration:
 
     def set(self, key: str, value: Any) -> None:
         """Checks and stores one option."""
-        option = OPTIONS.get(key)
-        if option is None:
-            former = FORMER_KEYS.get(key)
-            near = [former] if former else difflib.get_close_matches(key, OPTIONS, n=1, cutoff=0.4)
-            hint = f"; did you mean '{near[0]}'?" if near else ""
-            raise ConfigurationError(f"unknown option '{key}'{hint}")
+        if isinstance(key, str) and key.startswith(OF_THE_BRIDGE):
+            message = f"option '{key}' is about PyFlink's exchange with Java: nothing comes of it"
+            warnings.warn(message, UserWarning, stacklevel=_calls_of_ours())
+            return
+        key = self._present_key(key)
         if isinstance(value, Mapping | list | tuple | set):
             raise ConfigurationError(f"option '{key}': expected one value, not {value!r}")
         text = str(value).lower() if isinstance(value, bool) else str(value if value is not None else "")
         if why := why_unwritable(text):
             raise ConfigurationError(f"option '{key}': {why}")
+        option = OPTIONS.get(key)
         try:
-            self._parsed[key] = _within_bounds(option, _parse(option, text))
+            self._parsed[key] = text if option is None else _within_bounds(option, _parse(option, text))
         except ValueError as error:
             raise ConfigurationError(f"option '{key}': {error}") from None
         self._raw[key] = text
 
+    @staticmethod
+    def _present_key(key: str) -> str:
+        """The key that the option has now; one of the user's own as it is."""
+        if key in OPTIONS:
+            return key
+        present = FORMER_KEYS.get(key)
+        if present is not None:
+            message = f"option '{key}' is now '{present}': it was taken for that"
+            warnings.warn(message, FutureWarning, stacklevel=_calls_of_ours())
+            return present
+        why = why_unknown(key) if isinstance(key, str) else f"unknown option '{key}'"
+        if why is not None:
+            raise ConfigurationError(why)
+        return key
+
     def get(self, key: str) -> Any:
-        """The value that was set, or the option's default."""
-        return self._parsed[key] if key in self._parsed else OPTIONS[key].default
+        """The value that was set, or the option's default; of one of the user's own, its text or None."""
+        if key in self._parsed:
+            return self._parsed[key]
+        return OPTIONS[key].default if key in OPTIONS else None
 
     def string(self, key: str) -> str:
         """A string or enum option."""
@@ -208,7 +238,7 @@ class Configuration:
         asked = Configuration(options)
         result = Configuration(self._raw)
         for key, value in options.items():
-            match OPTIONS[key].job_may:
+            match OPTIONS[key].job_may if key in OPTIONS else JobMay.SET:
                 case JobMay.SET:
                     result.set(key, value)
                 case JobMay.LOWER:

@@ -1,4 +1,4 @@
-"""Keys of older Flink versions, by the key that each option has now: for the error about an unknown one."""
+"""Keys of older Flink versions, with the key that each option has now, for which they are taken."""
 
 from __future__ import annotations
 
@@ -15,9 +15,19 @@ FORMER_KEYS = {
     "state.savepoints.dir": f"{_CHECKPOINTING}.savepoint-dir",
     "execution.checkpointing.alignment-timeout": f"{_CHECKPOINTING}.aligned-checkpoint-timeout",
     "execution.checkpointing.unaligned": f"{_CHECKPOINTING}.unaligned.enabled",
+    "execution.buffer-timeout": "execution.buffer-timeout.interval",
     "execution.savepoint.path": f"{_RECOVERY}.path",
     "execution.savepoint.ignore-unclaimed-state": f"{_RECOVERY}.ignore-unclaimed-state",
     "execution.savepoint-restore-mode": f"{_RECOVERY}.claim-mode",
+    "jobmanager.web.address": "rest.address",
+    "jobmanager.web.port": "rest.port",
+    "jobmanager.web.upload.dir": "web.upload.dir",
+    "pipeline.operator-chaining": "pipeline.operator-chaining.enabled",
+    "python.operator-chaining.enabled": "pipeline.operator-chaining.enabled",
     "restart-strategy": "restart-strategy.type",
+    "slotmanager.taskmanager-timeout": "resourcemanager.taskmanager-timeout",
+    "taskmanager.tmp.dirs": "io.tmp.dirs",
     "taskmanager.state.local.root-dirs": f"{_CHECKPOINTING}.local-backup.dirs",
+    "web.address": "rest.address",
+    "web.port": "rest.port",
 }

@@ -129,6 +129,14 @@ _ROWS = [
     ),
     Option("logging.level", _T.ENUM, "INFO", "What the services log.", ("DEBUG", "INFO", "WARNING", "ERROR")),
     Option(
+        "python.logging.level",
+        _T.ENUM,
+        "INHERIT",
+        "What all other loggers log, such as those of a job's functions and of the libraries that they use; INHERIT: "
+        "as `logging.level`.",
+        ("INHERIT", "DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL"),
+    ),
+    Option(
         "logging.stderr.level",
         _T.ENUM,
         "DEBUG",
@@ -247,6 +255,13 @@ _ROWS = [
         _T.DURATION,
         0.2,
         "How often watermark generators are asked how far event time has come; 0 never.",
+    ),
+    Option(
+        "pipeline.auto-generate-uids",
+        _T.BOOL,
+        True,
+        "Whether operators may do without a uid. Else a job with such an operator is refused, since a changed program "
+        "may not find its state again.",
     ),
     Option("pipeline.name", _T.STRING, "", "The job's name when the program gives none."),
     Option(
@@ -583,8 +598,8 @@ _BOUNDS: dict[str, tuple[float, float | None]] = {
 # All else is up to who runs the services: where they listen and write, what they trust, and their limits.
 _JOB_SETS = (
     "execution.", "logging.level", "parallelism.", "pipeline.", "python.executable", "python.job-folder.",
-    "restart-strategy.", "slot.request.timeout", "state.", "task.cancellation.", "taskmanager.memory.segment-size",
-    "taskmanager.network.", "taskmanager.prints.", "worker.start.timeout",
+    "python.logging.", "restart-strategy.", "slot.request.timeout", "state.", "task.cancellation.",
+    "taskmanager.memory.segment-size", "taskmanager.network.", "taskmanager.prints.", "worker.start.timeout",
 )  # fmt: skip
 _JOB_LOWERS = ("taskmanager.memory.task.heap.size",)
 _OF_HOSTS = ("execution.local.", "execution.checkpointing.local-backup.dirs")

@@ -15,7 +15,7 @@ from typing import Any, Protocol
 
 from millstream.core.jobs import plan
 from millstream.core.keys.key_groups import combine_hashes, key_group_of, stable_hash_column, subtask_of
-from millstream.core.keys.key_values import is_all_its_fields
+from millstream.core.keys.key_values import hashable, is_all_its_fields
 from millstream.core.logs.tracebacks import one_line
 from millstream.core.records.batches import TIMESTAMP, Batch, ColumnBatch, RowBatch, chosen_times
 from millstream.core.records.conversion import record_batch_to_rows
@@ -150,6 +150,7 @@ class _Hash:
         self._type = record_type
         self._by_columns: bool | None = None
         self._known = KnownKeys(channels, max_parallelism)
+        self._are_lists = False
 
     def route(self, batch: Batch) -> Routed:
         if isinstance(batch, ColumnBatch):
@@ -166,6 +167,8 @@ class _Hash:
         except TaskInterrupted:
             raise
         except BaseException as error:
+            if self._finds_lists(error):
+                return self.route(batch)
             raise PartitioningError(rows[len(rows) - operator.length_hint(source) - 1], error, self._key_of) from error
         return [(index, RowBatch(bucket, None, batch.plain)) for index, bucket in enumerate(buckets) if bucket]
 
@@ -177,7 +180,17 @@ class _Hash:
         except TaskInterrupted:
             raise
         except BaseException as error:
+            if self._finds_lists(error):
+                return self._subtasks(rows)
             raise PartitioningError(rows[len(rows) - operator.length_hint(source) - 1], error, self._key_of) from error
+
+    def _finds_lists(self, error: BaseException) -> bool:
+        """Whether this may be the first key that is a list, which has no hash: from then on keys are looked at."""
+        if not isinstance(error, TypeError) or self._are_lists:
+            return False
+        self._are_lists, key_of = True, self._key_of
+        self._key_of = lambda record: hashable(key_of(record))
+        return True
 
     def _route_columns(self, batch: ColumnBatch) -> Routed:
         import numpy as np

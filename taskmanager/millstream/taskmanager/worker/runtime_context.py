@@ -7,6 +7,7 @@ from typing import Any
 from millstream.core.jobs.names import why_unwritable
 from millstream.core.messages.deployment import TaskDeployment
 from millstream.core.settings.configuration import Configuration
+from millstream.core.settings.own_keys import job_parameters
 from millstream.datastream.functions import Accumulator, Counter, MetricGroup, RuntimeContext
 from millstream.datastream.state import State, StateAccessError
 from millstream.datastream.state_descriptors import StateDescriptor
@@ -104,8 +105,12 @@ class TaskRuntimeContext(RuntimeContext):
         return self._deployment.attempt
 
     def get_job_parameter(self, key: str, default_value: str | None = None) -> str | None:
-        """An option of the job's configuration."""
-        return self._configuration.get(key, default_value)
+        """A job parameter, or an option of the job's configuration."""
+        return self.get_job_parameters().get(key, self._configuration.get(key, default_value))
+
+    def get_job_parameters(self) -> dict[str, str]:
+        """What the program set under keys of its own."""
+        return job_parameters(self._configuration)
 
     def get_metrics_group(self) -> MetricGroup:
         """Where to register metrics."""

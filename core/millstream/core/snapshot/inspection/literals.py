@@ -77,8 +77,8 @@ def _from_json(value: Any, kind: t.TypeInformation) -> Any:
     match kind:
         case t.TupleType(fields):
             return tuple(_fields(value, fields, None))
-        case t.RowType(fields, names):
-            return Row.of_names(names, _fields(value, fields, names))
+        case t.RowType(fields):
+            return Row.of_names(kind.row_names, _fields(value, fields, kind.row_names))
         case t.BasicType():
             return _basic(value, kind)
         case t.PickledType():

@@ -8,7 +8,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from millstream.core.row import Row
+from millstream.core.row import Row, names_of
 from millstream.core.snapshot.tables.columns import Pickled
 
 
@@ -22,7 +22,7 @@ def _inner(value: Any) -> str:
         case Pickled(data):
             return f"<pickled, {len(data)} bytes>"
         case Row():
-            names = value.names
+            names = names_of(value)
             inner = [_inner(item) for item in value]
             return f"({', '.join(inner if names is None else [f'{n}={v}' for n, v in zip(names, inner, strict=True)])})"
         case tuple() if type(value) is tuple:
@@ -47,8 +47,8 @@ def to_json(value: Any) -> Any:
             return {"pickled_bytes": len(data)}
         case bytes():
             return value.hex()
-        case Row() if value.names is not None:
-            return {name: to_json(item) for name, item in zip(value.names, value, strict=True)}
+        case Row() if (names := names_of(value)) is not None:
+            return {name: to_json(item) for name, item in zip(names, value, strict=True)}
         case Row() | list() | tuple():
             return [to_json(item) for item in value]
         case Mapping() if all(isinstance(key, str) for key in value):

@@ -16,7 +16,7 @@ from typing import Any
 
 from millstream.core.records.exact_values import InexactError
 from millstream.core.records.types import DataclassType, RowType, TypeInformation
-from millstream.core.row import Row
+from millstream.core.row import Row, RowKind, kind_of, names_of
 from millstream.core.snapshot.metadata.types_json import has_default
 
 
@@ -45,7 +45,7 @@ def assemble(columns: _Columns, count: int, type: TypeInformation) -> list[Any]:
         return _instances(type.cls, columns, count)
     present = [column for column in columns if column is not None]
     if isinstance(type, RowType):
-        of_names, names = Row.of_names, type.names
+        of_names, names = Row.of_names, type.row_names
         return [of_names(names, values) for values in zip(*present, strict=True)]
     return list(zip(*present, strict=True))
 
@@ -65,10 +65,17 @@ def check_classes(values: Sequence[Any], type: TypeInformation, held: Held) -> N
         lost = "it would lose its class" if held is Held.EXACTLY else "as a key it would not be found"
         raise InexactError(number, value, f"it is a {value.__class__.__qualname__}, so {lost} after a restore")
     if isinstance(type, RowType):
+        names = type.row_names
         for number, row in enumerate(values):
-            if row is not None and row.names != type.names:
+            if row is None:
+                continue
+            if names_of(row) != names:
                 lost = "they would change" if held is Held.EXACTLY else "as a key it would not be found"
                 raise InexactError(number, row, f"its fields have other names, so {lost} after a restore")
+            if kind_of(row) is not RowKind.INSERT:
+                raise InexactError(
+                    number, row, f"it is of the kind {kind_of(row)}, which would be lost after a restore"
+                )
 
 
 def _instances(cls: type, columns: _Columns, count: int) -> list[Any]:

@@ -25,7 +25,7 @@ from millstream.core.errors import MillstreamError
 from millstream.core.pickling import to_bytes
 from millstream.core.records.batches import TIMESTAMP, Batch, ColumnBatch, Element, RowBatch, joined
 from millstream.core.records.types import RowType, TypeInformation, nullable
-from millstream.core.row import Row
+from millstream.core.row import Row, RowKind, kind_of, names_of, values_of
 from millstream.taskmanager.worker.network.exact_types import Check, exact_check, is_plain
 from millstream.taskmanager.worker.network.signals import decode_signal, encode_signal, is_signal
 
@@ -78,7 +78,7 @@ class ElementCodec:
 
     def __init__(self, record_type: TypeInformation) -> None:
         self._is_row = isinstance(record_type, RowType)
-        self._row_names = record_type.names if isinstance(record_type, RowType) else None
+        self._row_names = record_type.row_names if isinstance(record_type, RowType) else None
         self._plain = is_plain(record_type)
         wire = None if self._plain else _wire_type(record_type)
         self._exact: Check | None = None if wire is None else exact_check(wire)
@@ -120,9 +120,10 @@ class ElementCodec:
         if self._exact is None:
             return None
         if self._is_row:
-            if not all(type(row) is Row and row.names == self._row_names for row in rows):
+            names, insert = self._row_names, RowKind.INSERT
+            if not all(type(row) is Row and names_of(row) == names and kind_of(row) is insert for row in rows):
                 return None
-            rows = [row.values for row in rows]
+            rows = list(map(values_of, rows))
         return rows if self._exact(rows) else None
 
     def decode(self, codec: int, payload: bytes) -> Element:

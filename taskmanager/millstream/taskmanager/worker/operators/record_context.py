@@ -8,11 +8,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from millstream.core.keys.key_values import hashable
+from millstream.core.row import Row
 from millstream.datastream.functions import Context, KeyedContext, OnTimerContext
 from millstream.datastream.time_domain import TimeDomain
 from millstream.datastream.timerservice import TimerService
 
 Clocks = Callable[[], TimerService]
+
+_MAY_HOLD_LISTS = frozenset({list, tuple, Row})
 
 
 class RecordContext(Context):
@@ -38,8 +42,8 @@ class KeyedRecordContext(RecordContext, KeyedContext):
     key: Any = None
 
     def get_current_key(self) -> Any:
-        """The record's key."""
-        return self.key
+        """The record's key; the tuple of its values when it is a list."""
+        return hashable(self.key) if type(self.key) in _MAY_HOLD_LISTS else self.key
 
 
 class TimerContext(KeyedRecordContext, OnTimerContext):

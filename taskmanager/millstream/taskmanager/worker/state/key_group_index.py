@@ -11,7 +11,7 @@ from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 from millstream.core.keys.key_groups import combine_hashes, stable_hash, stable_hash_column
-from millstream.core.keys.key_values import NOT_A_NUMBER, PLAIN, without_nan
+from millstream.core.keys.key_values import NOT_A_NUMBER, PLAIN, hashable, without_nan
 
 if TYPE_CHECKING:
     import numpy as np
@@ -38,12 +38,17 @@ class KeyGroupIndex:
         return group
 
     def canonical(self, key: Any) -> Any:
-        """The key that stands for all keys that are one with it: the same one, but for NaN.
+        """The key that stands for all keys that are one with it: the same one, but for NaN and lists.
 
         Raises an UnhashableKeyError when nobody could tell its subtask.
         """
-        if type(key) in PLAIN or (type(key) is tuple and _has_plain_fields(key)) or key in self._known:
+        if type(key) in PLAIN or (type(key) is tuple and _has_plain_fields(key)):
             return key
+        try:
+            if key in self._known:
+                return key
+        except TypeError:  # a list, or a tuple with one inside
+            key = hashable(key)
         group = stable_hash(key) % self.max_parallelism
         key = without_nan(key)
         if len(self._known) >= _REMEMBERED:

@@ -147,7 +147,7 @@ def _equal_keys(value: Any) -> tuple[Any, Any] | None:
 
 def _json_value(value: Any) -> Any:
     if isinstance(value, Row):
-        return list(value.values) if value.get_fields_names() is None else value.as_dict()
+        return list(value) if value.get_fields_names() is None else value.as_dict()
     if hasattr(value, "item") and getattr(value, "shape", None) == ():
         return value.item()
     if hasattr(value, "tolist"):

@@ -153,7 +153,11 @@ class HeapTable(ColumnAccess):
         if namespaces is not None or self.declaration.namespaced:
             keys, canonical = self._entries(keys, namespaces), _itself
         if self.dirty is not None:
-            self.dirty.add_all(keys)
+            try:
+                self.dirty.add_all(keys)
+            except TypeError:  # lists
+                keys = list(map(canonical, keys))
+                self.dirty.add_all(keys)
         self.forget_released()
         if handover is not None:
             return self._fold_apart(keys, records, reduce, canonical, first, handover)
@@ -162,7 +166,11 @@ class HeapTable(ColumnAccess):
         values, plain = self.values, PLAIN
         results: list[Any] = []
         for key, record in zip(keys, records, strict=False):
-            if key in values or (type(key) not in plain and (key := canonical(key)) in values):
+            try:
+                is_known = key in values or (type(key) not in plain and (key := canonical(key)) in values)
+            except TypeError:  # a list: to try costs nothing
+                is_known = (key := canonical(key)) in values
+            if is_known:
                 record = reduce(values[key], record)
             elif first is not None:
                 record = first(record)
@@ -178,7 +186,10 @@ class HeapTable(ColumnAccess):
         values, atomic, private = self.values, ATOMIC, self.private
         results: list[Any] = []
         for key, record in zip(keys, records, strict=False):
-            if key not in values and type(key) not in PLAIN:
+            try:
+                if key not in values and type(key) not in PLAIN:
+                    key = canonical(key)
+            except TypeError:  # a list
                 key = canonical(key)
             if key in values:
                 before = values[key]
@@ -202,7 +213,11 @@ class HeapTable(ColumnAccess):
         values, atomic, plain, watched = self.values, ATOMIC, PLAIN, self.watched
         results: list[Any] = []
         for key, record in zip(keys, records, strict=False):
-            if key in values or (type(key) not in plain and (key := canonical(key)) in values):
+            try:
+                is_known = key in values or (type(key) not in plain and (key := canonical(key)) in values)
+            except TypeError:  # a list: to try costs nothing
+                is_known = (key := canonical(key)) in values
+            if is_known:
                 record = reduce(self.private(key, values[key]) if watched else values[key], record)
             elif first is not None:
                 record = first(record)

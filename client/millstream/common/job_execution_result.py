@@ -1,0 +1,35 @@
+"""`JobExecutionResult`: what a finished job answers, with PyFlink's name."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from millstream.common.job_id import JobID
+
+
+class JobExecutionResult:
+    """What a finished job answers."""
+
+    def __init__(self, job_id: str, net_runtime_ms: int, accumulators: dict[str, Any]) -> None:
+        self._job_id = JobID(job_id)
+        self._net_runtime_ms = net_runtime_ms
+        self._accumulators = accumulators
+
+    def get_job_id(self) -> JobID:
+        """The job's id."""
+        return self._job_id
+
+    def get_net_runtime(self) -> int:
+        """Milliseconds from the job's start to its end."""
+        return self._net_runtime_ms
+
+    def get_accumulator_result(self, accumulator_name: str) -> Any:
+        """The merged value of an accumulator; KeyError when the job had none of this name."""
+        return self._accumulators[accumulator_name]
+
+    def get_all_accumulator_results(self) -> dict[str, Any]:
+        """All accumulators by name."""
+        return dict(self._accumulators)
+
+    def __repr__(self) -> str:
+        return f"JobExecutionResult({self._job_id}, {self._net_runtime_ms} ms)"
