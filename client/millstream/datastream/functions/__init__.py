@@ -13,6 +13,12 @@ from millstream.datastream.functions.accumulators import (
     IntCounter,
     ListAccumulator,
 )
+from millstream.datastream.functions.async_functions import (
+    AsyncFunction,
+    AsyncFunctionDescriptor,
+    AsyncRetryPredicate,
+    AsyncRetryStrategy,
+)
 from millstream.datastream.functions.broadcast_functions import (
     BaseBroadcastProcessFunction,
     BroadcastContext,
@@ -55,6 +61,10 @@ __all__ = [
     "Accumulator",
     "AggregateFunction",
     "AllWindowFunction",
+    "AsyncFunction",
+    "AsyncFunctionDescriptor",
+    "AsyncRetryPredicate",
+    "AsyncRetryStrategy",
     "BaseBroadcastProcessFunction",
     "BroadcastContext",
     "BroadcastProcessFunction",
