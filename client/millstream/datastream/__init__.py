@@ -4,14 +4,10 @@ from __future__ import annotations
 
 from millstream.datastream.async_data_stream import AsyncDataStream
 from millstream.datastream.broadcast_stream import BroadcastConnectedStream, BroadcastStream
-from millstream.datastream.checkpoint_config import (
-    CheckpointConfig,
-    CheckpointingMode,
-    ExternalizedCheckpointCleanup,
-    ExternalizedCheckpointRetention,
-)
+from millstream.datastream.checkpoint_config import CheckpointConfig, ExternalizedCheckpointCleanup
 from millstream.datastream.checkpoint_storage import (
     CheckpointStorage,
+    CustomCheckpointStorage,
     FileSystemCheckpointStorage,
     JobManagerCheckpointStorage,
 )
@@ -20,10 +16,13 @@ from millstream.datastream.checkpointed import (
     FunctionInitializationContext,
     FunctionSnapshotContext,
 )
+from millstream.datastream.checkpointing_mode import CheckpointingMode
 from millstream.datastream.connected_streams import ConnectedStreams
 from millstream.datastream.data_stream import DataStream
 from millstream.datastream.data_stream_sink import DataStreamSink
 from millstream.datastream.execution.collecting import CloseableIterator
+from millstream.datastream.execution_mode import RuntimeExecutionMode
+from millstream.datastream.externalized_checkpoint_retention import ExternalizedCheckpointRetention
 from millstream.datastream.functions import (
     Accumulator,
     AggregateFunction,
@@ -60,8 +59,13 @@ from millstream.datastream.functions import (
     WindowFunction,
 )
 from millstream.datastream.keyed_stream import KeyedStream
-from millstream.datastream.runtime_execution_mode import RuntimeExecutionMode
-from millstream.datastream.state_backend import HashMapStateBackend, StateBackend
+from millstream.datastream.state_backend import (
+    CustomStateBackend,
+    EmbeddedRocksDBStateBackend,
+    HashMapStateBackend,
+    PredefinedOptions,
+    StateBackend,
+)
 from millstream.datastream.stream_execution_environment import StreamExecutionEnvironment
 from millstream.datastream.time_domain import TimeDomain
 from millstream.datastream.timerservice import TimerService
@@ -75,11 +79,13 @@ from millstream.datastream.window import (
     Window,
     WindowAssigner,
 )
+from millstream.datastream.windowed_stream import AllWindowedStream, WindowedStream
 
 __all__ = [
     "Accumulator",
     "AggregateFunction",
     "AllWindowFunction",
+    "AllWindowedStream",
     "AsyncDataStream",
     "AsyncFunction",
     "AsyncRetryPredicate",
@@ -99,9 +105,12 @@ __all__ = [
     "ConnectedStreams",
     "CountWindow",
     "Counter",
+    "CustomCheckpointStorage",
+    "CustomStateBackend",
     "DataStream",
     "DataStreamSink",
     "DoubleCounter",
+    "EmbeddedRocksDBStateBackend",
     "ExternalizedCheckpointCleanup",
     "ExternalizedCheckpointRetention",
     "FileSystemCheckpointStorage",
@@ -126,6 +135,7 @@ __all__ = [
     "MetricGroup",
     "OutputTag",
     "Partitioner",
+    "PredefinedOptions",
     "ProcessAllWindowFunction",
     "ProcessFunction",
     "ProcessWindowFunction",
@@ -142,4 +152,5 @@ __all__ = [
     "Window",
     "WindowAssigner",
     "WindowFunction",
+    "WindowedStream",
 ]

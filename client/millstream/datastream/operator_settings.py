@@ -6,6 +6,7 @@ Shared by streams and sinks. A stream that is no operator's output (a keyed or p
 from __future__ import annotations
 
 import datetime
+import re
 from typing import Any, Self
 
 from millstream.core.errors import InvalidProgramError
@@ -68,6 +69,21 @@ class OperatorSettings:
         if not isinstance(uid, str) or not uid:
             raise InvalidProgramError(f"uid(): expected a text that is not empty, got {uid!r}")
         self._operator("uid").uid = uid
+        return self
+
+    def set_uid_hash(self, uid_hash: str) -> Self:
+        """Gives the operator the id of one in a snapshot, of 32 hexadecimal digits, to take over its state.
+
+        `millstream state list` shows the ids. For an operator that had no uid when the snapshot was taken.
+        """
+        if not isinstance(uid_hash, str) or not re.fullmatch("[0-9a-fA-F]{32}", uid_hash):
+            raise InvalidProgramError(f"set_uid_hash: expected an id of 32 hexadecimal digits, got {uid_hash!r}")
+        self._operator("set_uid_hash").uid_hash = uid_hash.lower()
+        return self
+
+    def set_description(self, description: str) -> Self:
+        """Says more about the operator than its name, in plans and over REST."""
+        self._operator("set_description").description = str(description)
         return self
 
     def set_parallelism(self, parallelism: int) -> Self:

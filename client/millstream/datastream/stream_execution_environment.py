@@ -10,7 +10,7 @@ import itertools
 import json
 import os
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, NoReturn
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -22,7 +22,6 @@ from millstream.core.errors import InvalidProgramError
 from millstream.core.jobs.graph import ArtifactKind, JobGraph
 from millstream.core.jobs.names import why_unwritable
 from millstream.core.jobs.plan import OperatorSpec, SourceSpec
-from millstream.core.jobs.plan_json import plan_json
 from millstream.core.records.types import PICKLED, TypeInformation
 from millstream.core.settings import configuration as core
 from millstream.datastream.adapters.fields import checked_field
@@ -34,6 +33,7 @@ from millstream.datastream.execution.collecting import CloseableIterator
 from millstream.datastream.execution.executions import EXECUTIONS
 from millstream.datastream.execution.executor import JobClient, JobExecutionResult, load_executor
 from millstream.datastream.execution.program_settings import initial_configuration, options_of_job, uploaded_artifacts
+from millstream.datastream.execution_mode import RuntimeExecutionMode
 from millstream.datastream.fault_tolerance_settings import FaultToleranceSettings
 from millstream.datastream.functions import OutputTag
 from millstream.datastream.graph.artifacts import LocalFile, local_file, resolve_artifacts
@@ -42,15 +42,24 @@ from millstream.datastream.graph.job_graph_generator import build_job_graph
 from millstream.datastream.graph.planning import stop_if_only_planned
 from millstream.datastream.graph.shipped_data import ShippedData
 from millstream.datastream.graph.stream_graph import GraphDefaults, StreamGraph, build_stream_graph
+from millstream.datastream.graph.stream_plan import stream_plan
 from millstream.datastream.graph.transformations import OperatorTransformation, Transformation
 from millstream.datastream.operator_settings import (
     checked_buffer_timeout,
     checked_max_parallelism,
     checked_parallelism,
 )
-from millstream.datastream.runtime_execution_mode import RuntimeExecutionMode
 
 DEFAULT_JOB_NAME = "Millstream Streaming Job"
+
+
+class LocalDefaults(Struct):
+    """What the program said for all environments that it makes; of this process."""
+
+    parallelism: int | None = None
+
+
+LOCAL_DEFAULTS = LocalDefaults()
 
 
 class GeneratedJob(Struct, frozen=True):
@@ -67,6 +76,8 @@ class StreamExecutionEnvironment(FaultToleranceSettings):
 
     def __init__(self, configuration: core.Configuration | None = None) -> None:
         self._configuration = initial_configuration()
+        if LOCAL_DEFAULTS.parallelism is not None and self._configuration.string("execution.target") == "local":
+            self._configuration.set("parallelism.default", LOCAL_DEFAULTS.parallelism)
         if configuration is not None:
             self._configuration.add_all(configuration)
         self._explicit = Configuration()
@@ -121,6 +132,10 @@ class StreamExecutionEnvironment(FaultToleranceSettings):
         """Whether operators share tasks where they can."""
         return self.get_configuration().boolean("pipeline.operator-chaining.enabled")
 
+    def is_chaining_of_operators_with_different_max_parallelism_enabled(self) -> bool:
+        """Whether operators share a task although they have different numbers of key groups: they do."""
+        return True
+
     def set_buffer_timeout(self, timeout_millis: Any) -> StreamExecutionEnvironment:
         """How long records wait for company: milliseconds or a timedelta; 0: not at all; -1: until a buffer is full."""
         self._buffer_timeout = checked_buffer_timeout("set_buffer_timeout", timeout_millis)
@@ -158,6 +173,20 @@ class StreamExecutionEnvironment(FaultToleranceSettings):
         if target_dir is not None:
             raise InvalidProgramError("add_python_archive: a target folder is not available; put it into the archive")
         self._local_files.append(local_file(archive_path, ArtifactKind.ARCHIVE, "add_python_archive"))
+
+    def add_jars(self, *jars_path: str) -> NoReturn:
+        """Refused: there is no JVM."""
+        raise InvalidProgramError(
+            f"add_jars: {', '.join(map(str, jars_path)) or 'a jar'} cannot be used, because there is no JVM here. "
+            "Connectors and formats are Python: see the page on connectors; add_python_file() ships Python code"
+        )
+
+    def add_classpaths(self, *classpaths: str) -> NoReturn:
+        """Refused: there is no JVM."""
+        raise InvalidProgramError(
+            f"add_classpaths: {', '.join(map(str, classpaths)) or 'a class path'} cannot be used, because there is no "
+            "JVM here; add_python_file() and add_python_archive() ship what functions need"
+        )
 
     def set_python_executable(self, python_exec: str | os.PathLike[str]) -> None:
         """The interpreter that the job's environment is made from."""
@@ -219,6 +248,16 @@ class StreamExecutionEnvironment(FaultToleranceSettings):
 
         return self.from_source(SocketTextSource(host, port), None, "Socket Stream").force_non_parallel()
 
+    @staticmethod
+    def set_default_local_parallelism(parallelism: int) -> None:
+        """The parallelism of programs that are run by themselves and set none, for environments made from now on."""
+        LOCAL_DEFAULTS.parallelism = checked_parallelism("set_default_local_parallelism", parallelism)
+
+    @staticmethod
+    def get_default_local_parallelism() -> int:
+        """The parallelism of programs that are run by themselves and set none."""
+        return LOCAL_DEFAULTS.parallelism or initial_configuration().integer("parallelism.default")
+
     def execute(self, job_name: str | None = None) -> JobExecutionResult:
         """Runs the job and waits for its end. Raises JobExecutionError when it fails or is cancelled."""
         from millstream.datastream.execution.detached import DetachedJobExecutionResult, is_detached
@@ -251,23 +290,17 @@ class StreamExecutionEnvironment(FaultToleranceSettings):
         return CloseableIterator(self._submit(job), job.stream_graph.node_of(operator).id)
 
     def get_execution_plan(self) -> str:
-        """The plan of the job as it stands, as JSON in Flink's shape."""
+        """The stream graph as it stands, as JSON in Flink's shape: every operator, and what feeds it."""
         EXECUTIONS.planned()
-        job = self.generate_job()
-        job.data.remove()
-        return json.dumps(plan_json(job.graph))
+        return json.dumps(stream_plan(self._stream_graph()))
+
+    def close(self) -> None:
+        """Nothing is held by an environment: what runs belongs to the clients of its jobs."""
 
     def generate_job(self, job_name: str | None = None) -> GeneratedJob:
         """The job of everything that was built since the last execution."""
         configuration = self.get_configuration()
-        max_parallelism = configuration.integer("pipeline.max-parallelism")
-        defaults = GraphDefaults(
-            parallelism=self.get_parallelism(),
-            max_parallelism=None if max_parallelism == -1 else max_parallelism,
-            chaining=self.is_chaining_enabled(),
-            buffer_timeout=self._buffer_timeout,
-        )
-        stream_graph = build_stream_graph(self._operators, defaults)
+        stream_graph = self._stream_graph()
         artifacts, paths = resolve_artifacts(self._uploaded, self._local_files)
         name = job_name or configuration.string("pipeline.name") or DEFAULT_JOB_NAME
         if why := why_unwritable(name):
@@ -280,6 +313,16 @@ class StreamExecutionEnvironment(FaultToleranceSettings):
             raise
         graph = replace(graph, artifacts=(*artifacts, *data.artifacts()))
         return GeneratedJob(graph, stream_graph, {**paths, **data.paths()}, data)
+
+    def _stream_graph(self) -> StreamGraph:
+        max_parallelism = self.get_configuration().integer("pipeline.max-parallelism")
+        defaults = GraphDefaults(
+            parallelism=self.get_parallelism(),
+            max_parallelism=None if max_parallelism == -1 else max_parallelism,
+            chaining=self.is_chaining_enabled(),
+            buffer_timeout=self._buffer_timeout,
+        )
+        return build_stream_graph(self._operators, defaults)
 
     def add_operator(
         self,

@@ -39,6 +39,8 @@ class OperatorSpec:
     """How many streams it takes: 0, 1 or 2."""
     prefix: ClassVar[str] = ""
     """What people see before its name."""
+    is_sink: ClassVar[bool] = False
+    """Whether records leave the job here."""
     makes_columns: ClassVar[bool] = False
     """Whether its function answers columns, which no declared type keeps from being changed."""
 
@@ -256,6 +258,7 @@ class SinkSpec(OperatorSpec, Struct, frozen=True):
     """A sink; its writers run in the tasks."""
 
     prefix = "Sink: "
+    is_sink = True
     kind = "sink"
     sink: Any  # millstream.datastream.connectors.base.Sink
 
@@ -272,6 +275,7 @@ class CollectSpec(OperatorSpec, Struct, frozen=True):
     """Keeps results until the client pulls them."""
 
     prefix = "Sink: "
+    is_sink = True
     kind = "collect"
 
     def held_state(self) -> frozenset[StateKind]:

@@ -353,7 +353,8 @@ class TaskCheckpoints:
             # Once it completes, the files of its predecessors may go: nothing that starts before may refer to them.
             self._full_under_way.add(barrier.checkpoint_id)
         bases = {number: known for number, known in self._layouts.items() if number >= barrier.oldest_base}
-        return SnapshotTarget(storage, barrier, self._task.deployment, shared, bases)
+        inline_below = services.storages.sizes.inline_below
+        return SnapshotTarget(storage, barrier, self._task.deployment, shared, bases, inline_below)
 
     def _described(self, error: BaseException) -> TaskFailure:
         now_ms = self._services.clock.now_ms()
