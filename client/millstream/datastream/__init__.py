@@ -59,6 +59,7 @@ from millstream.datastream.functions import (
     WindowFunction,
 )
 from millstream.datastream.keyed_stream import KeyedStream
+from millstream.datastream.slot_sharing_group import MemorySize, SlotSharingGroup
 from millstream.datastream.state_backend import (
     CustomStateBackend,
     EmbeddedRocksDBStateBackend,
@@ -131,6 +132,7 @@ __all__ = [
     "KeyedStream",
     "ListAccumulator",
     "MapFunction",
+    "MemorySize",
     "MergingWindowAssigner",
     "MetricGroup",
     "OutputTag",
@@ -142,6 +144,7 @@ __all__ = [
     "ReduceFunction",
     "RuntimeContext",
     "RuntimeExecutionMode",
+    "SlotSharingGroup",
     "StateBackend",
     "StreamExecutionEnvironment",
     "TimeDomain",

@@ -12,6 +12,7 @@ from typing import Any, Self
 from millstream.core.errors import InvalidProgramError
 from millstream.core.keys.key_groups import HIGHEST_MAX_PARALLELISM
 from millstream.datastream.graph.transformations import ChainingStrategy, OperatorTransformation, Transformation
+from millstream.datastream.slot_sharing_group import SlotSharingGroup
 
 
 def checked_parallelism(method: str, parallelism: Any) -> int:
@@ -101,11 +102,17 @@ class OperatorSettings:
         self._operator("set_max_parallelism").max_parallelism = checked
         return self
 
-    def slot_sharing_group(self, slot_sharing_group: str) -> Self:
-        """Puts the operator into a group; only tasks of one group share slots."""
+    def slot_sharing_group(self, slot_sharing_group: str | SlotSharingGroup) -> Self:
+        """Puts the operator into a group; only tasks of one group share slots. A group may say what these need."""
+        operator = self._operator("slot_sharing_group")
+        if isinstance(slot_sharing_group, SlotSharingGroup):
+            operator.slot_sharing_group, operator.group = slot_sharing_group.get_name(), slot_sharing_group
+            return self
         if not isinstance(slot_sharing_group, str) or not slot_sharing_group:
-            raise InvalidProgramError(f"slot_sharing_group(): expected a group's name, got {slot_sharing_group!r}")
-        self._operator("slot_sharing_group").slot_sharing_group = slot_sharing_group
+            raise InvalidProgramError(
+                f"slot_sharing_group(): expected a SlotSharingGroup or its name, got {slot_sharing_group!r}"
+            )
+        operator.slot_sharing_group, operator.group = slot_sharing_group, None
         return self
 
     def disable_chaining(self) -> Self:

@@ -41,6 +41,7 @@ from millstream.datastream.graph.collection_elements import conformed
 from millstream.datastream.graph.job_graph_generator import build_job_graph
 from millstream.datastream.graph.planning import stop_if_only_planned
 from millstream.datastream.graph.shipped_data import ShippedData
+from millstream.datastream.graph.slot_needs import slot_needs
 from millstream.datastream.graph.stream_graph import GraphDefaults, StreamGraph, build_stream_graph
 from millstream.datastream.graph.stream_plan import stream_plan
 from millstream.datastream.graph.transformations import OperatorTransformation, Transformation
@@ -49,6 +50,7 @@ from millstream.datastream.operator_settings import (
     checked_max_parallelism,
     checked_parallelism,
 )
+from millstream.datastream.slot_sharing_group import SlotSharingGroup
 
 DEFAULT_JOB_NAME = "Millstream Streaming Job"
 
@@ -85,6 +87,7 @@ class StreamExecutionEnvironment(FaultToleranceSettings):
         self._uploaded = uploaded_artifacts()
         self._local_files: list[LocalFile] = []
         self._operators: list[OperatorTransformation] = []
+        self._slot_sharing_groups: dict[str, SlotSharingGroup] = {}
         self._numbers = itertools.count()
 
     @staticmethod
@@ -122,6 +125,15 @@ class StreamExecutionEnvironment(FaultToleranceSettings):
     def get_max_parallelism(self) -> int:
         """The number of key groups; -1: each operator's follows from its parallelism."""
         return self.get_configuration().integer("pipeline.max-parallelism")
+
+    def register_slot_sharing_group(self, slot_sharing_group: SlotSharingGroup) -> StreamExecutionEnvironment:
+        """Says what the slots of a group need, for operators that only name it; in place of what was said before."""
+        if not isinstance(slot_sharing_group, SlotSharingGroup):
+            raise InvalidProgramError(
+                f"register_slot_sharing_group: expected a SlotSharingGroup, got {slot_sharing_group!r}"
+            )
+        self._slot_sharing_groups[slot_sharing_group.get_name()] = slot_sharing_group
+        return self
 
     def disable_operator_chaining(self) -> StreamExecutionEnvironment:
         """Gives every operator a task of its own."""
@@ -305,9 +317,10 @@ class StreamExecutionEnvironment(FaultToleranceSettings):
         name = job_name or configuration.string("pipeline.name") or DEFAULT_JOB_NAME
         if why := why_unwritable(name):
             raise InvalidProgramError(f"the job's name {why}")
+        needs = slot_needs(stream_graph, self._slot_sharing_groups.values())
         data = ShippedData()
         try:
-            graph = build_job_graph(stream_graph, name, options_of_job(configuration), artifacts, data.take)
+            graph = build_job_graph(stream_graph, name, options_of_job(configuration), artifacts, needs, data.take)
         except BaseException:
             data.remove()
             raise

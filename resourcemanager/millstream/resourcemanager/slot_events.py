@@ -15,11 +15,29 @@ class SlotReport(Struct, frozen=True):
     job_id: JobId | None = None
 
 
+class Resources(Struct, frozen=True):
+    """What a task manager has, or a slot needs of it."""
+
+    cpu_cores: float = 0.0
+    memory_bytes: int = 0
+
+    def __sub__(self, other: Resources) -> Resources:
+        return Resources(self.cpu_cores - other.cpu_cores, self.memory_bytes - other.memory_bytes)
+
+    def covers(self, need: Resources) -> bool:
+        """Whether a slot with this need can be had of it. What needs nothing fits everywhere."""
+        return need == NOTHING or (self.cpu_cores >= need.cpu_cores and self.memory_bytes >= need.memory_bytes)
+
+
+NOTHING = Resources()
+
+
 class SlotRequirement(Struct, frozen=True):
-    """The number of slots that a job wants in all. 0 ends the requirement."""
+    """The number of slots that a job wants in all, and what each of them needs. 0 ends the requirement."""
 
     job_id: JobId
     slots: int
+    need: Resources = NOTHING
 
 
 class TaskManagerRegistered(Struct, frozen=True):
@@ -28,6 +46,7 @@ class TaskManagerRegistered(Struct, frozen=True):
     task_manager_id: TaskManagerId
     slots: tuple[SlotReport, ...]
     provided: bool = False  # started by the resource provider, so to be released when idle
+    resources: Resources = NOTHING
 
 
 class TaskManagerLost(Struct, frozen=True):
@@ -110,6 +129,7 @@ class NotifyNotEnoughSlots(Struct, frozen=True):
     free: int
     total: int
     startable: int = 0
+    too_small: int = 0  # of the total: on task managers without what a slot of the job needs
 
 
 class ReclaimSlots(Struct, frozen=True):

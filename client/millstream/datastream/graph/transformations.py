@@ -15,6 +15,7 @@ from msgspec import Struct
 from millstream.core.jobs.plan import OperatorSpec, Partitioner
 from millstream.core.records.types import TypeInformation
 from millstream.datastream.functions import OutputTag
+from millstream.datastream.slot_sharing_group import SlotSharingGroup
 
 
 class ChainingStrategy(Enum):
@@ -43,6 +44,7 @@ class OperatorTransformation(Struct, eq=False):
     second_input: Transformation | None = None
     uid_hash: str | None = None  # the operator's id, in place of one that follows from its uid or inputs
     description: str | None = None
+    group: SlotSharingGroup | None = None  # with what its slots need, when that was said
 
     @property
     def full_name(self) -> str:

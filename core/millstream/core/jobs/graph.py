@@ -22,6 +22,8 @@ class ArtifactKind(IntEnum):
     ARCHIVE = 3
     PYTHON_FOLDER = 4
     DATA = 5
+    PACKAGE = 6
+    FILE = 7
 
 
 class Artifact(Struct, frozen=True):
@@ -57,6 +59,8 @@ class JobVertex(Struct, frozen=True):
     chain: bytes
     source: bytes = b""
     max_parallelism_derived: bool = False
+    description: str = ""
+    """For plans; empty: the name."""
 
 
 class JobEdge(Struct, frozen=True):
@@ -70,6 +74,14 @@ class JobEdge(Struct, frozen=True):
     spec: bytes
 
 
+class SlotResources(Struct, frozen=True):
+    """What each slot of a slot sharing group needs of its task manager."""
+
+    group: str
+    cpu_cores: float
+    memory_bytes: int
+
+
 class JobGraph(Struct, frozen=True):
     """A job, ready to be run. Vertices are in topological order."""
 
@@ -80,6 +92,18 @@ class JobGraph(Struct, frozen=True):
     configuration: dict[str, str] = field(default_factory=dict)
     artifacts: tuple[Artifact, ...] = ()
     python_path: tuple[str, ...] = ()
+    slot_resources: tuple[SlotResources, ...] = ()
+    """Of groups that say so; others run in any slot."""
+
+    def slot_need(self) -> tuple[float, int]:
+        """The cores and the memory that each slot of the job needs: the most that a group asks for.
+
+        Which slot is for which group is decided when slots are there.
+        """
+        used = {vertex.slot_sharing_group for vertex in self.vertices}
+        asked = [resources for resources in self.slot_resources if resources.group in used]
+        cpu_cores = max((resources.cpu_cores for resources in asked), default=0.0)
+        return cpu_cores, max((resources.memory_bytes for resources in asked), default=0)
 
     def slots_required(self) -> int:
         """Slot sharing: each group needs as many slots as its widest vertex."""

@@ -74,6 +74,9 @@ class Requirement(Struct, frozen=True):
 
     job_id: JobId
     slots: int
+    cpu_cores: float = 0.0
+    """That each of them needs of its task manager, as the next; 0: any will do."""
+    memory_bytes: int = 0
 
 
 class RegisterJobManager(Struct, frozen=True):
@@ -100,6 +103,8 @@ class NotEnoughSlots(Struct, frozen=True):
     total: int
     startable: int
     """That a resource provider may still add."""
+    too_small: int = 0
+    """Of the total: on task managers without what a slot of the job needs."""
 
 
 class GiveSlotsBack(Struct, frozen=True):
