@@ -58,6 +58,7 @@ from millstream.datastream.functions import (
     RuntimeContext,
     WindowFunction,
 )
+from millstream.datastream.job_listener import JobListener
 from millstream.datastream.keyed_stream import KeyedStream
 from millstream.datastream.slot_sharing_group import MemorySize, SlotSharingGroup
 from millstream.datastream.state_backend import (
@@ -124,6 +125,7 @@ __all__ = [
     "HashMapStateBackend",
     "Histogram",
     "IntCounter",
+    "JobListener",
     "JobManagerCheckpointStorage",
     "KeySelector",
     "KeyedBroadcastProcessFunction",

@@ -45,6 +45,7 @@ from millstream.datastream.graph.slot_needs import slot_needs
 from millstream.datastream.graph.stream_graph import GraphDefaults, StreamGraph, build_stream_graph
 from millstream.datastream.graph.stream_plan import stream_plan
 from millstream.datastream.graph.transformations import OperatorTransformation, Transformation
+from millstream.datastream.job_listener import JobListener, JobListeners
 from millstream.datastream.operator_settings import (
     checked_buffer_timeout,
     checked_max_parallelism,
@@ -87,6 +88,7 @@ class StreamExecutionEnvironment(FaultToleranceSettings):
         self._uploaded = uploaded_artifacts()
         self._local_files: list[LocalFile] = []
         self._operators: list[OperatorTransformation] = []
+        self._listeners = JobListeners()
         self._slot_sharing_groups: dict[str, SlotSharingGroup] = {}
         self._numbers = itertools.count()
 
@@ -272,6 +274,15 @@ class StreamExecutionEnvironment(FaultToleranceSettings):
 
     def execute(self, job_name: str | None = None) -> JobExecutionResult:
         """Runs the job and waits for its end. Raises JobExecutionError when it fails or is cancelled."""
+        try:
+            result = self._execute(job_name)
+        except Exception as error:
+            self._listeners.executed(None, error)
+            raise
+        self._listeners.executed(result, None)
+        return result
+
+    def _execute(self, job_name: str | None) -> JobExecutionResult:
         from millstream.datastream.execution.detached import DetachedJobExecutionResult, is_detached
 
         client = self.execute_async(job_name)
@@ -281,6 +292,20 @@ class StreamExecutionEnvironment(FaultToleranceSettings):
             return client.get_job_execution_result()
         finally:
             client.close()
+
+    def register_job_listener(self, job_listener: JobListener) -> None:
+        """Has a listener told of the jobs of this environment."""
+        if not isinstance(job_listener, JobListener):
+            raise InvalidProgramError(f"register_job_listener: expected a JobListener, got {job_listener!r}")
+        self._listeners.listeners.append(job_listener)
+
+    def get_job_listeners(self) -> list[JobListener]:
+        """Those that are registered."""
+        return list(self._listeners.listeners)
+
+    def clear_job_listeners(self) -> None:
+        """From now on none is told."""
+        self._listeners.listeners.clear()
 
     def execute_async(self, job_name: str | None = None) -> JobClient:
         """Submits the job and answers a client for it as soon as it is accepted.
@@ -371,7 +396,12 @@ class StreamExecutionEnvironment(FaultToleranceSettings):
             client = load_executor(configuration).submit(job.graph, artifact_paths=job.artifact_paths)
         except KeyboardInterrupt:
             raise KeyboardInterrupt(f"interrupted while job {job.graph.job_id} was being submitted") from None
-        return DetachedJobClient(client) if is_detached(configuration) else client
+        except Exception as error:
+            self._listeners.submitted(None, error)
+            raise
+        known = DetachedJobClient(client) if is_detached(configuration) else client
+        self._listeners.submitted(known, None)
+        return known
 
     def __reduce__(self) -> Any:
         raise TypeError("a StreamExecutionEnvironment exists only while the program is being built")
