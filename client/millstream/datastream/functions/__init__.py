@@ -36,7 +36,6 @@ from millstream.datastream.functions.co_functions import (
 )
 from millstream.datastream.functions.contexts import Context, KeyedContext, OnTimerContext
 from millstream.datastream.functions.function import Function, RuntimeContext, TimedFunction
-from millstream.datastream.functions.metrics import Counter, MetricGroup
 from millstream.datastream.functions.process_functions import KeyedProcessFunction, ProcessFunction
 from millstream.datastream.functions.record_functions import (
     AggregateFunction,
@@ -56,6 +55,7 @@ from millstream.datastream.functions.window_functions import (
     WindowFunction,
 )
 from millstream.datastream.output_tag import OutputTag
+from millstream.metrics import Counter, MetricGroup
 
 __all__ = [
     "Accumulator",

@@ -55,7 +55,7 @@ class Task:
         self.restored_in_flight: list[tuple[Emit, list[Batch]]] = []
         self._chain: OperatorChain | None = None
         pacing = TaskPacing(self.partitions, max_rows, max_column_rows)
-        self.counts = TaskCounts(self.gates, self.partitions, pacing)
+        self.counts = TaskCounts(self.gates, self.partitions, pacing, checkpoint_services.clock.monotonic)
         self.steps = TaskSteps(self, pacing)
         self.life = TaskLife(checkpoint_services.takes_final)
         self.checkpoints = TaskCheckpoints(self, checkpoint_services)
