@@ -36,7 +36,7 @@ from millstream.datastream.execution.program_settings import initial_configurati
 from millstream.datastream.execution_mode import RuntimeExecutionMode
 from millstream.datastream.fault_tolerance_settings import FaultToleranceSettings
 from millstream.datastream.functions import OutputTag
-from millstream.datastream.graph.artifacts import LocalFile, local_file, resolve_artifacts
+from millstream.datastream.graph.artifacts import LocalFile, local_file, local_packages, resolve_artifacts
 from millstream.datastream.graph.collection_elements import conformed
 from millstream.datastream.graph.job_graph_generator import build_job_graph
 from millstream.datastream.graph.planning import stop_if_only_planned
@@ -175,18 +175,29 @@ class StreamExecutionEnvironment(FaultToleranceSettings):
     def set_python_requirements(
         self, requirements_file_path: str | os.PathLike[str], requirements_cache_dir: str | None = None
     ) -> None:
-        """Ships a requirements.txt that the job's environment is made from, in place of one set before."""
+        """Ships a requirements.txt that the job's environment is made from, in place of one set before.
+
+        With a folder of packages, as `pip download -d` fills it, these are shipped as well, and no index is asked.
+        """
+        method = "set_python_requirements"
+        files = [local_file(requirements_file_path, ArtifactKind.REQUIREMENTS, method)]
         if requirements_cache_dir is not None:
-            raise InvalidProgramError("set_python_requirements: a cache folder is not available; ship wheels instead")
-        file = local_file(requirements_file_path, ArtifactKind.REQUIREMENTS, "set_python_requirements")
-        self._local_files = [f for f in self._local_files if f.kind is not ArtifactKind.REQUIREMENTS]
-        self._local_files.append(file)
+            files += local_packages(requirements_cache_dir, method)
+        replaced = (ArtifactKind.REQUIREMENTS, ArtifactKind.PACKAGE)
+        self._local_files = [f for f in self._local_files if f.kind not in replaced] + files
 
     def add_python_archive(self, archive_path: str | os.PathLike[str], target_dir: str | None = None) -> None:
-        """Ships an archive that is unpacked into the tasks' working directory."""
-        if target_dir is not None:
-            raise InvalidProgramError("add_python_archive: a target folder is not available; put it into the archive")
-        self._local_files.append(local_file(archive_path, ArtifactKind.ARCHIVE, "add_python_archive"))
+        """Ships an archive that is unpacked into a folder of the tasks' working directory.
+
+        The folder has the target's name, or the archive's.
+        """
+        self._local_files.append(local_file(archive_path, ArtifactKind.ARCHIVE, "add_python_archive", target_dir))
+
+    def register_cached_file(self, file_path: str | os.PathLike[str], name: str, executable: bool = False) -> None:
+        """Ships a file into the tasks' working directory, under this name; if so wanted, as a program."""
+        kind = ArtifactKind.EXECUTABLE if executable else ArtifactKind.FILE
+        path = os.fspath(file_path).removeprefix("file://")
+        self._local_files.append(local_file(path, kind, "register_cached_file", name))
 
     def add_jars(self, *jars_path: str) -> NoReturn:
         """Refused: there is no JVM."""

@@ -24,6 +24,7 @@ class ArtifactKind(IntEnum):
     DATA = 5
     PACKAGE = 6
     FILE = 7
+    EXECUTABLE = 8
 
 
 class Artifact(Struct, frozen=True):
