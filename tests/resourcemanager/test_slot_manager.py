@@ -8,6 +8,7 @@ from collections.abc import Iterable
 import pytest
 
 from millstream.core.jobs.ids import AllocationId, JobId, JobManagerId, TaskManagerId
+from millstream.core.messages.resource_manager import Resources
 from millstream.resourcemanager.slot_events import (
     AllocateSlot,
     Effect,
@@ -19,7 +20,6 @@ from millstream.resourcemanager.slot_events import (
     ReleaseTaskManager,
     RequestTaskManagers,
     RequirementDeclared,
-    Resources,
     SlotRefused,
     SlotReport,
     SlotRequirement,
@@ -273,8 +273,11 @@ class TestProvisioning:
         assert allocations(driver(wants(1))) == [(TM2, 0, "a2")]
 
 
-def needs(number: int, cpu_cores: float, memory_bytes: int = 0, job: JobId = JOB) -> RequirementDeclared:
-    return RequirementDeclared(JM, SlotRequirement(job, number, Resources(cpu_cores, memory_bytes)))
+def needs(
+    number: int, cpu_cores: float, memory_bytes: int = 0, job: JobId = JOB, largest: float = 0.0
+) -> RequirementDeclared:
+    most = Resources(max(largest, cpu_cores), memory_bytes)
+    return RequirementDeclared(JM, SlotRequirement(job, number, Resources(cpu_cores, memory_bytes), most))
 
 
 def test_slots_that_need_something_are_on_task_managers_that_have_it(driver: Driver) -> None:
@@ -307,3 +310,10 @@ def test_a_job_that_needs_more_than_is_left_waits_for_its_turn(driver: Driver) -
     driver(SlotsReported(TM1, (held(0, "a1"), SlotReport(1))))
     driver(wants(0))
     assert allocations(driver(SlotsReported(TM1, free(2)))) == [(TM1, 0, "a2")]
+
+
+def test_every_slot_is_on_a_task_manager_that_has_what_the_largest_needs(driver: Driver) -> None:
+    driver(TaskManagerRegistered(TM1, free(4), resources=Resources(2, 100)))
+    driver(TaskManagerRegistered(TM2, free(4), resources=Resources(4, 100)))
+    effects = driver(needs(3, 1.0, largest=3.0))
+    assert [place[0] for place in allocations(effects)] == [TM2, TM2, TM2]

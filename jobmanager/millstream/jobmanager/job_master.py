@@ -289,16 +289,15 @@ class JobMaster:
         return self._fail(failure, now, self._to_deploy)
 
     def _way_out(self) -> str:
-        supply = self._slots.supply
-        if supply is None or not supply.too_small:
+        if not self.graph.slot_resources:
             return "start more task managers, give them more slots, or lower the parallelism"
         asked = [
             f"'{r.group}' asks for {r.cpu_cores:g} cores and {r.memory_bytes / 2**20:g} mb of memory"
             for r in self.graph.slot_resources
         ]
         return (
-            f"each slot takes its share of a task manager, and the slot sharing group {', '.join(asked)}: start larger "
-            "task managers, or ask for less"
+            f"each slot takes its share of a task manager, and the slot sharing group {', '.join(asked)}: start more "
+            "or larger task managers, or ask for less"
         )
 
     def _workers_lost(

@@ -50,6 +50,7 @@ from millstream.jobmanager.failover.topology import Subtask
 from millstream.jobmanager.job_checkpoints import JobCheckpoints
 from millstream.jobmanager.job_failures import job_failure
 from millstream.jobmanager.job_master import JobMaster
+from millstream.jobmanager.job_slots import slot_needs
 from millstream.jobmanager.restoring.starting_snapshot import RecoverySettings
 from millstream.jobmanager.sources.enumerator_process import EnumeratorProcess
 
@@ -256,7 +257,7 @@ class RunningJob:
         for effect in effects:
             match effect:
                 case ev.DeclareSlots(slots):
-                    self._links.declare(Requirement(job_id, slots, *graph.slot_need()))
+                    self._links.declare(Requirement(job_id, slots, *slot_needs(graph)))
                 case ev.AnswerOffer(allocation_id, task_manager, accepted):
                     self.command(task_manager, msg.OfferAnswer(allocation_id, accepted))
                 case ev.StartEnumerators():

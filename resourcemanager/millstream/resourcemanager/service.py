@@ -42,7 +42,6 @@ from millstream.resourcemanager.slot_events import (
     ReleaseTaskManager,
     RequestTaskManagers,
     RequirementDeclared,
-    Resources,
     SlotRefused,
     SlotReport,
     SlotRequirement,
@@ -239,7 +238,7 @@ class ResourceManagerService:
             older.session.close("the task manager registered again")
         log.info("registered %s with %d slots", session.peer, len(registration.slots))
         provided = self._provider.registered(registration.provider_token)
-        resources = Resources(registration.cpu_cores, registration.memory_bytes)
+        resources = msg.Resources(registration.cpu_cores, registration.memory_bytes)
         self._handle(TaskManagerRegistered(ident, _reports(registration.slots), provided, resources))
 
     def _is_current(self, ident: TaskManagerId, session: TaskManagerSession) -> bool:
@@ -331,4 +330,4 @@ def _reports(slots: Iterable[msg.SlotStatus]) -> tuple[SlotReport, ...]:
 
 
 def _requirement(message: msg.Requirement) -> SlotRequirement:
-    return SlotRequirement(message.job_id, message.slots, Resources(message.cpu_cores, message.memory_bytes))
+    return SlotRequirement(message.job_id, message.slots, message.need, message.largest)

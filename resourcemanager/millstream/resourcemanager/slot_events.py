@@ -5,6 +5,7 @@ from __future__ import annotations
 from msgspec import Struct
 
 from millstream.core.jobs.ids import AllocationId, JobId, JobManagerId, TaskManagerId
+from millstream.core.messages.resource_manager import NOTHING, Resources
 
 
 class SlotReport(Struct, frozen=True):
@@ -15,29 +16,16 @@ class SlotReport(Struct, frozen=True):
     job_id: JobId | None = None
 
 
-class Resources(Struct, frozen=True):
-    """What a task manager has, or a slot needs of it."""
-
-    cpu_cores: float = 0.0
-    memory_bytes: int = 0
-
-    def __sub__(self, other: Resources) -> Resources:
-        return Resources(self.cpu_cores - other.cpu_cores, self.memory_bytes - other.memory_bytes)
-
-    def covers(self, need: Resources) -> bool:
-        """Whether a slot with this need can be had of it. What needs nothing fits everywhere."""
-        return need == NOTHING or (self.cpu_cores >= need.cpu_cores and self.memory_bytes >= need.memory_bytes)
-
-
-NOTHING = Resources()
-
-
 class SlotRequirement(Struct, frozen=True):
-    """The number of slots that a job wants in all, and what each of them needs. 0 ends the requirement."""
+    """The number of slots that a job wants in all. 0 ends the requirement.
+
+    `need` is what each of them takes, on average, and `largest` what the one takes that needs most.
+    """
 
     job_id: JobId
     slots: int
     need: Resources = NOTHING
+    largest: Resources = NOTHING
 
 
 class TaskManagerRegistered(Struct, frozen=True):

@@ -21,8 +21,8 @@ from typing import assert_never
 from msgspec import Struct, field
 
 from millstream.core.jobs.ids import AllocationId, JobId, JobManagerId, TaskManagerId
+from millstream.core.messages.resource_manager import NOTHING, Resources
 from millstream.resourcemanager.slot_events import (
-    NOTHING,
     AllocateSlot,
     Effect,
     Event,
@@ -33,7 +33,6 @@ from millstream.resourcemanager.slot_events import (
     ReleaseTaskManager,
     RequestTaskManagers,
     RequirementDeclared,
-    Resources,
     SlotRefused,
     SlotReport,
     SlotRequirement,
@@ -108,6 +107,7 @@ class _Requirement(Struct):
     slots: int
     incomplete_since: float
     need: Resources = NOTHING
+    largest: Resources = NOTHING
     was_complete: bool = False
     notified: tuple[int, ...] | None = None
 
@@ -269,13 +269,13 @@ class SlotManager:
                 del self._requirements[requirement.job_id]
         elif current is None:
             self._requirements[requirement.job_id] = _Requirement(
-                job_manager_id, requirement.slots, now, requirement.need
+                job_manager_id, requirement.slots, now, requirement.need, requirement.largest
             )
         else:
             if current.job_manager_id != job_manager_id:
                 current.notified = None
             current.job_manager_id, current.slots = job_manager_id, requirement.slots
-            current.need = requirement.need
+            current.need, current.largest = requirement.need, requirement.largest
 
     def _drop_requirements(self, job_manager_id: JobManagerId) -> None:
         self._requirements = {j: r for j, r in self._requirements.items() if r.job_manager_id != job_manager_id}
@@ -338,7 +338,7 @@ class SlotManager:
             requirement = self._requirements[job_id]
             address = self._job_managers[requirement.job_manager_id]
             missing = requirement.slots - self.held_by(job_id)
-            chosen = self._fitting(usable, requirement.need, missing)
+            chosen = self._fitting(usable, requirement, missing)
             if len(chosen) < missing:
                 continue  # a job before it took what would have been large enough
             for task_manager, slot in chosen:
@@ -351,19 +351,21 @@ class SlotManager:
 
     def _may_fit(self, job: Waiting, usable: list[tuple[_TaskManager, _Slot]]) -> bool:
         """Not when there are enough slots for it, but of task managers that are too small."""
-        need, missing = self._requirements[job.job_id].need, job.missing
-        return len(usable) < missing or len(self._fitting(usable, need, missing)) >= missing
+        requirement, missing = self._requirements[job.job_id], job.missing
+        return len(usable) < missing or len(self._fitting(usable, requirement, missing)) >= missing
 
     def _fitting(
-        self, usable: list[tuple[_TaskManager, _Slot]], need: Resources, most: int
+        self, usable: list[tuple[_TaskManager, _Slot]], requirement: _Requirement, most: int
     ) -> list[tuple[_TaskManager, _Slot]]:
         """As many slots as are wanted, of task managers that have what is needed, beside what their others need."""
+        need = requirement.need
         if need == NOTHING:
             return usable[:most]
         left = {manager.id: self._left(manager) for manager, _ in usable}
         chosen: list[tuple[_TaskManager, _Slot]] = []
         for manager, slot in usable:
-            if len(chosen) < most and left[manager.id].covers(need):
+            fits = manager.resources.covers(requirement.largest) and left[manager.id].covers(need)
+            if len(chosen) < most and fits:
                 left[manager.id] -= need
                 chosen.append((manager, slot))
         return chosen
@@ -406,7 +408,7 @@ class SlotManager:
         held = Counter(slot.job_id for _, slot in self._slots())
         supply = (shares.left, self._registered(), self._startable())
         for job_id, requirement in self._requirements.items():
-            small = [m for m in self._task_managers.values() if not m.resources.covers(requirement.need)]
+            small = [m for m in self._task_managers.values() if not m.resources.covers(requirement.largest)]
             news = (held[job_id], requirement.slots, *supply, sum(len(manager.slots) for manager in small))
             if held[job_id] >= requirement.slots:
                 requirement.notified = None

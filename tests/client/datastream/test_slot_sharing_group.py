@@ -67,7 +67,6 @@ def test_the_job_says_what_the_slots_of_its_groups_need(env: StreamExecutionEnvi
     graph = env.generate_job().graph
     assert [vertex.slot_sharing_group for vertex in graph.vertices] == ["heavy", "small", "end"]
     assert graph.slot_resources == (SlotResources("heavy", 2.0, 512 * 1024 * 1024),)
-    assert graph.slot_need() == (2.0, 512 * 1024 * 1024)
 
 
 def test_a_registered_group_counts_for_operators_that_name_it(env: StreamExecutionEnvironment) -> None:
@@ -76,7 +75,7 @@ def test_a_registered_group_counts_for_operators_that_name_it(env: StreamExecuti
         SlotSharingGroup.builder("unused").set_cpu_cores(9).set_task_heap_memory_mb(1).build()
     )
     env.from_sequence(1, 9).slot_sharing_group("heavy").print()
-    assert env.generate_job().graph.slot_need() == (1.5, 512 * 1024 * 1024)
+    assert env.generate_job().graph.slot_resources == (SlotResources("heavy", 1.5, 512 * 1024 * 1024),)
     with pytest.raises(
         InvalidProgramError, match="register_slot_sharing_group: expected a SlotSharingGroup, got 'heavy'"
     ):

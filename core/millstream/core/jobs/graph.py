@@ -96,20 +96,14 @@ class JobGraph(Struct, frozen=True):
     slot_resources: tuple[SlotResources, ...] = ()
     """Of groups that say so; others run in any slot."""
 
-    def slot_need(self) -> tuple[float, int]:
-        """The cores and the memory that each slot of the job needs: the most that a group asks for.
-
-        Which slot is for which group is decided when slots are there.
-        """
-        used = {vertex.slot_sharing_group for vertex in self.vertices}
-        asked = [resources for resources in self.slot_resources if resources.group in used]
-        cpu_cores = max((resources.cpu_cores for resources in asked), default=0.0)
-        return cpu_cores, max((resources.memory_bytes for resources in asked), default=0)
-
     def slots_required(self) -> int:
         """Slot sharing: each group needs as many slots as its widest vertex."""
+        return sum(self.slots_by_group().values())
+
+    def slots_by_group(self) -> dict[str, int]:
+        """How many slots each slot sharing group needs: as many as its widest vertex."""
         widest: dict[str, int] = {}
         for vertex in self.vertices:
             group = vertex.slot_sharing_group
             widest[group] = max(widest.get(group, 0), vertex.parallelism)
-        return sum(widest.values())
+        return widest

@@ -69,14 +69,32 @@ TaskManagerCommand = AllocateSlot | ShutDown
 # A job manager's session
 
 
+class Resources(Struct, frozen=True):
+    """What a task manager has, or a slot needs of it."""
+
+    cpu_cores: float = 0.0
+    memory_bytes: int = 0
+
+    def __sub__(self, other: Resources) -> Resources:
+        return Resources(self.cpu_cores - other.cpu_cores, self.memory_bytes - other.memory_bytes)
+
+    def covers(self, need: Resources) -> bool:
+        """Whether a slot with this need can be had of it. What needs nothing fits everywhere."""
+        return need == NOTHING or (self.cpu_cores >= need.cpu_cores and self.memory_bytes >= need.memory_bytes)
+
+
+NOTHING = Resources()
+
+
 class Requirement(Struct, frozen=True):
     """Declarative: how many slots the job wants in all, not in addition. 0 ends the requirement."""
 
     job_id: JobId
     slots: int
-    cpu_cores: float = 0.0
-    """That each of them needs of its task manager, as the next; 0: any will do."""
-    memory_bytes: int = 0
+    need: Resources = NOTHING
+    """Of each of them, on average: which slot is for which group is decided when they are there."""
+    largest: Resources = NOTHING
+    """Of the one that needs most."""
 
 
 class RegisterJobManager(Struct, frozen=True):
