@@ -10,7 +10,7 @@ import itertools
 import json
 import os
 from collections.abc import Iterable
-from typing import Any, NoReturn
+from typing import Any
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -19,7 +19,7 @@ from millstream.common.configuration import Configuration
 from millstream.common.execution_config import ExecutionConfig
 from millstream.common.watermark_strategy import WatermarkStrategy
 from millstream.core.errors import InvalidProgramError
-from millstream.core.jobs.graph import ArtifactKind, JobGraph
+from millstream.core.jobs.graph import JobGraph
 from millstream.core.jobs.names import why_unwritable
 from millstream.core.jobs.plan import OperatorSpec, SourceSpec
 from millstream.core.records.types import PICKLED, TypeInformation
@@ -29,6 +29,7 @@ from millstream.datastream.adapters.signatures import declared_type
 from millstream.datastream.connectors.base import Source
 from millstream.datastream.connectors.malformed import OnError
 from millstream.datastream.data_stream import DataStream
+from millstream.datastream.dependency_settings import DependencySettings
 from millstream.datastream.execution.collecting import CloseableIterator
 from millstream.datastream.execution.executions import EXECUTIONS
 from millstream.datastream.execution.executor import JobClient, JobExecutionResult, load_executor
@@ -36,7 +37,7 @@ from millstream.datastream.execution.program_settings import initial_configurati
 from millstream.datastream.execution_mode import RuntimeExecutionMode
 from millstream.datastream.fault_tolerance_settings import FaultToleranceSettings
 from millstream.datastream.functions import OutputTag
-from millstream.datastream.graph.artifacts import LocalFile, local_file, local_packages, resolve_artifacts
+from millstream.datastream.graph.artifacts import LocalFile, resolve_artifacts
 from millstream.datastream.graph.collection_elements import conformed
 from millstream.datastream.graph.job_graph_generator import build_job_graph
 from millstream.datastream.graph.planning import stop_if_only_planned
@@ -74,7 +75,7 @@ class GeneratedJob(Struct, frozen=True):
     data: ShippedData
 
 
-class StreamExecutionEnvironment(FaultToleranceSettings):
+class StreamExecutionEnvironment(FaultToleranceSettings, DependencySettings):
     """Makes sources, holds the program's operators and options, and executes the job."""
 
     def __init__(self, configuration: core.Configuration | None = None) -> None:
@@ -167,55 +168,6 @@ class StreamExecutionEnvironment(FaultToleranceSettings):
         if execution_mode is RuntimeExecutionMode.BATCH:
             raise InvalidProgramError("set_runtime_mode: BATCH is not available; bounded jobs end in STREAMING too")
         return self
-
-    def add_python_file(self, file_path: str | os.PathLike[str]) -> None:
-        """Ships a .py, .zip or .whl file that the job's functions import."""
-        self._local_files.append(local_file(file_path, ArtifactKind.PYTHON_FILE, "add_python_file"))
-
-    def set_python_requirements(
-        self, requirements_file_path: str | os.PathLike[str], requirements_cache_dir: str | None = None
-    ) -> None:
-        """Ships a requirements.txt that the job's environment is made from, in place of one set before.
-
-        With a folder of packages, as `pip download -d` fills it, these are shipped as well, and no index is asked.
-        """
-        method = "set_python_requirements"
-        files = [local_file(requirements_file_path, ArtifactKind.REQUIREMENTS, method)]
-        if requirements_cache_dir is not None:
-            files += local_packages(requirements_cache_dir, method)
-        replaced = (ArtifactKind.REQUIREMENTS, ArtifactKind.PACKAGE)
-        self._local_files = [f for f in self._local_files if f.kind not in replaced] + files
-
-    def add_python_archive(self, archive_path: str | os.PathLike[str], target_dir: str | None = None) -> None:
-        """Ships an archive that is unpacked into a folder of the tasks' working directory.
-
-        The folder has the target's name, or the archive's.
-        """
-        self._local_files.append(local_file(archive_path, ArtifactKind.ARCHIVE, "add_python_archive", target_dir))
-
-    def register_cached_file(self, file_path: str | os.PathLike[str], name: str, executable: bool = False) -> None:
-        """Ships a file into the tasks' working directory, under this name; if so wanted, as a program."""
-        kind = ArtifactKind.EXECUTABLE if executable else ArtifactKind.FILE
-        path = os.fspath(file_path).removeprefix("file://")
-        self._local_files.append(local_file(path, kind, "register_cached_file", name))
-
-    def add_jars(self, *jars_path: str) -> NoReturn:
-        """Refused: there is no JVM."""
-        raise InvalidProgramError(
-            f"add_jars: {', '.join(map(str, jars_path)) or 'a jar'} cannot be used, because there is no JVM here. "
-            "Connectors and formats are Python: see the page on connectors; add_python_file() ships Python code"
-        )
-
-    def add_classpaths(self, *classpaths: str) -> NoReturn:
-        """Refused: there is no JVM."""
-        raise InvalidProgramError(
-            f"add_classpaths: {', '.join(map(str, classpaths)) or 'a class path'} cannot be used, because there is no "
-            "JVM here; add_python_file() and add_python_archive() ship what functions need"
-        )
-
-    def set_python_executable(self, python_exec: str | os.PathLike[str]) -> None:
-        """The interpreter that the job's environment is made from."""
-        self._explicit.set("python.executable", os.fspath(python_exec))
 
     def from_collection(self, collection: Iterable[Any], type_info: Any = None) -> DataStream:
         """A stream of the elements, in their order. With ROW types, tuples and dicts become rows."""
