@@ -109,6 +109,20 @@ def test_runs_a_wheel_in_an_environment_of_its_own(cli: Any, fake_dispatcher: An
     assert hashlib.sha256(wheel.read_bytes()).hexdigest() in fake_dispatcher.artifacts
 
 
+def test_requirements_are_installed_from_a_folder_of_packages(cli: Any, fake_dispatcher: Any) -> None:
+    packages = cli.home / "packages"
+    packages.mkdir()
+    wheel = write_wheel(packages, {"tinyjob.py": "ANSWER = 42"})
+    (cli.home / "req.txt").write_text("tinyjob==1.0")
+    (cli.home / "job.py").write_text(f"exec({SHOW!r})\nimport tinyjob\nprint(tinyjob.ANSWER)")
+    done = cli("run", "-m", fake_dispatcher.address, "-pyreq", "req.txt#packages", "job.py")
+    answer, imported = done.stdout.splitlines()
+    found = [(a["name"], a["kind"]) for a in json.loads(answer)["artifacts"]]
+    assert ("req.txt", "REQUIREMENTS") in found
+    assert (wheel.name, "PACKAGE") in found
+    assert imported == "42"
+
+
 TWO_ENTRIES = "[millstream.jobs]\na = m:a\nb = m:b\n"
 
 
@@ -136,6 +150,7 @@ def test_files_that_cannot_be_run(cli: Any) -> None:
     assert "-pyfs job.txt: expected a .py" in cli.fails("run", "-pyfs", "job.txt", "job.py")
     assert "-c names an entry point of a wheel" in cli.fails("run", "-c", "a:b", "job.py", status=2)
     assert "no such file: req.txt" in cli.fails("run", "-pyreq", "req.txt", "job.py")
+    assert "-pyreq: there is no folder" in cli.fails("run", "-pyreq", "job.txt#nowhere", "job.py")
 
 
 def test_the_cluster_is_named_when_it_cannot_be_reached(cli: Any, fake_cluster: Any) -> None:

@@ -394,3 +394,38 @@ def test_who_waits_for_an_environment_goes_on_once_it_is_there_although_processe
 def test_only_what_may_pass_is_worth_another_try(line: str, status: int, may_pass: bool) -> None:
     error = failed("cannot install x", ["Looking in indexes: https://example.org", line], status)
     assert type(error) is (EnvironmentFailedError if may_pass else ImpossibleEnvironmentError)
+
+
+@pytest.mark.process
+def test_requirements_are_installed_from_the_packages_that_come_with_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("PIP_NO_INDEX")
+    monkeypatch.setenv("PIP_INDEX_URL", "http://127.0.0.1:9/no-index-is-asked")
+    store = Store()
+    content = wheel_bytes({"packaged.py": "ANSWER = 42"}, "packaged", "1.0")
+    environment = store.prepare(
+        EnvironmentCache(tmp_path),
+        store.add("requirements.txt", b"packaged==1.0\n", ArtifactKind.REQUIREMENTS),
+        store.add("packaged-1.0-py3-none-any.whl", content, ArtifactKind.PACKAGE),
+    )
+    assert run_in(environment, "import packaged; print(packaged.ANSWER)").strip() == "42"
+
+
+def test_single_files_are_put_into_the_working_directory(tmp_path: Path) -> None:
+    store = Store()
+    environment = store.prepare(
+        EnvironmentCache(tmp_path),
+        store.add("words.txt#data/words", b"to be", ArtifactKind.FILE),
+        store.add("tool.sh#tool", b"#!/bin/sh\necho ran", ArtifactKind.EXECUTABLE),
+    )
+    assert environment.working_directory is not None
+    work = Path(environment.working_directory)
+    assert (work / "data" / "words").read_text() == "to be"
+    assert [(work / name).stat().st_mode & 0o777 for name in ("data/words", "tool")] == [0o600, 0o700]
+
+
+def test_a_file_cannot_be_put_elsewhere(tmp_path: Path) -> None:
+    store = Store()
+    with pytest.raises(ImpossibleEnvironmentError, match="outside of the working directory"):
+        store.prepare(EnvironmentCache(tmp_path), store.add("a#../a", b"", ArtifactKind.FILE))

@@ -119,19 +119,19 @@ def test_a_value_that_is_new_to_this_process_is_refused() -> None:
 
 
 class Lacking(Struct, frozen=True):
-    job_id: str
+    allocation_id: str
 
 
 class Misshapen(Struct, frozen=True):
-    job_id: tuple[str, ...]
-    slots: int
+    allocation_id: tuple[str, ...]
+    reason: str
 
 
 @pytest.mark.parametrize(
     ("python_type", "message_type", "why"),
     [
-        (Lacking, resourcemanager_pb2.Requirement, "differ in \\['slots'\\]"),
-        (Misshapen, resourcemanager_pb2.Requirement, "has no form on the wire"),
+        (Lacking, resourcemanager_pb2.SlotRefused, "differ in \\['reason'\\]"),
+        (Misshapen, resourcemanager_pb2.SlotRefused, "has no form on the wire"),
         (TaskManagerCommand, resourcemanager_pb2.TaskManagerCommand, "is the member .*heartbeat"),
         (TaskManagerCommand | Hello | Heartbeat | Requirement, resourcemanager_pb2.TaskManagerCommand, "no member for"),
         (ShutDown | Hello, session_pb2.Hello, "no union"),

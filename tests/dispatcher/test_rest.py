@@ -50,7 +50,7 @@ def details(job: JobGraph) -> JobDetails:
             state_times={"CREATED": 900, "RUNNING": 1000},
             metrics=TaskMetrics(
                 records_in=10, records_out=5, bytes_in=100, bytes_out=50, busy_ms=7,
-                counters={"Source: in.numRecordsInErrors": 2 + i},
+                counters={"Source: in.numRecordsInErrors": 2 + i}, gauges={"my map.depth": 0.5 + i},
             ),
         )
         for i in range(2)
@@ -138,6 +138,15 @@ async def test_jobs_in_flinks_shapes(dispatcher: RunningDispatcher) -> None:
         accumulators = await get("GET", "/jobs/{jobid}/accumulators", job.job_id)
         assert [a["value"] for a in accumulators["user-task-accumulators"]] == ["42", "(serialized)", "7"]
         assert accumulators["user-task-accumulators"][2]["name"] == "Source: in.numRecordsInErrors"
+        path = f"/jobs/{job.job_id}/vertices/{job.vertices[1].id}/metrics"
+        listed = [metric["id"] for metric in (await http("GET", path, status=200)).json]
+        assert {"0.numRecordsIn", "1.Source: in.numRecordsInErrors", "0.my map.depth"} <= set(listed)
+        wanted = "?get=1.numRecordsIn,1.my%20map.depth,nothing,0.Source:%20in.numRecordsInErrors"
+        assert (await http("GET", path + wanted, status=200)).json == [
+            {"id": "1.numRecordsIn", "value": "10"},
+            {"id": "1.my map.depth", "value": "1.5"},
+            {"id": "0.Source: in.numRecordsInErrors", "value": "2"},
+        ]
         vertex = await get("GET", "/jobs/{jobid}/vertices/{vertexid}", job.job_id, job.vertices[1].id)
         assert vertex["subtasks"][1]["taskmanager-id"] == "tm-1"
         assert vertex["subtasks"][1]["status-duration"]["CREATED"] == 100
@@ -159,7 +168,8 @@ async def test_every_route_is_documented(http: Http) -> None:
     expected = {
         "/overview", "/config", "/jobs", "/jobs/overview", "/jobs/{jobid}", "/jobs/{jobid}/plan",
         "/jobs/{jobid}/config", "/jobs/{jobid}/exceptions", "/jobs/{jobid}/accumulators",
-        "/jobs/{jobid}/vertices/{vertexid}", "/taskmanagers", "/taskmanagers/{taskmanagerid}",
+        "/jobs/{jobid}/vertices/{vertexid}", "/jobs/{jobid}/vertices/{vertexid}/metrics",
+        "/taskmanagers", "/taskmanagers/{taskmanagerid}",
         "/taskmanagers/{taskmanagerid}/log", "/taskmanagers/{taskmanagerid}/stdout", "/jars", "/jars/upload",
         "/taskmanagers/{taskmanagerid}/logs", "/taskmanagers/{taskmanagerid}/logs/{name}",
         "/jobmanager/log", "/jobmanager/logs", "/jobmanager/logs/{name}", "/jobmanager/stdout",

@@ -6,12 +6,15 @@ order in which its inputs interleave, so the output of any run can be compared w
 
 from __future__ import annotations
 
+import asyncio
 import sys
 from collections.abc import Iterator
 from typing import Any
 
 from millstream.common import Time, Types, WatermarkStrategy
 from millstream.datastream import (
+    AsyncDataStream,
+    AsyncFunction,
     DataStream,
     KeyedBroadcastProcessFunction,
     KeyedCoProcessFunction,
@@ -187,10 +190,24 @@ def event_timers(env: StreamExecutionEnvironment, rate: float | None) -> DataStr
     return timed(env, rate).key_by(lambda x: x % KEYS, Types.LONG()).process(Quarter()).uid("timers")
 
 
+class Looked(AsyncFunction[int, Any]):
+    """Takes long enough for a barrier to find some under way."""
+
+    async def async_invoke(self, value: int) -> list[Any]:
+        await asyncio.sleep(0.05)
+        return [(value, value * value)]
+
+
+def async_calls(env: StreamExecutionEnvironment, rate: float | None) -> DataStream:
+    """(number, its square), of calls that savepoints find under way."""
+    moved = numbers(env, rate).rebalance()
+    return AsyncDataStream.unordered_wait(moved, Looked(), Time.minutes(10), 200).uid("calls")
+
+
 SHOWN_AT_CHECKPOINTS = (broadcast_rules, union_list)
 PIPELINES = (
     keyed_counts, list_and_map, broadcast_rules, union_list, two_inputs, plain_files,
-    tumbling_windows, session_windows, event_timers,
+    tumbling_windows, session_windows, event_timers, async_calls,
 )  # fmt: skip
 
 

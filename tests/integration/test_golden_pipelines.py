@@ -5,6 +5,7 @@ At several parallelisms, in this process and in slot workers of their own.
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -15,8 +16,10 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
-from millstream.common import Configuration, Row, Types
+from millstream.common import Configuration, Row, Time, Types
 from millstream.datastream import (
+    AsyncDataStream,
+    AsyncFunction,
     DataStream,
     KeyedProcessFunction,
     OutputTag,
@@ -142,6 +145,22 @@ def big_records(env: StreamExecutionEnvironment) -> DataStream:
     )
 
 
+class Asked(AsyncFunction[int, int]):
+    """Every seventh answer takes its time, and every fifth is none."""
+
+    async def async_invoke(self, value: int) -> list[int]:
+        for _ in range(20 if value % 7 == 0 else 1):
+            await asyncio.sleep(0)
+        return [] if value % 5 == 0 else [value, -value]
+
+
+def asynchronous(env: StreamExecutionEnvironment) -> DataStream:
+    numbers = env.from_sequence(1, N)
+    ordered = AsyncDataStream.ordered_wait(numbers, Asked(), Time.seconds(0), 10, Types.LONG())
+    once = ordered.filter(lambda x: x > 0)
+    return AsyncDataStream.unordered_wait(once.key_by(lambda x: x), Asked(), Time.hours(1), 50, Types.LONG())
+
+
 def as_counts(results: list[Any]) -> Counter[Any]:
     return Counter(results)
 
@@ -161,6 +180,7 @@ PIPELINES: dict[str, tuple[Callable[..., DataStream], Callable[[list[Any]], Any]
         as_counts,
         Counter(y for x in range(1, 21) for y in range(x * 1000) if y % 500 == 0),
     ),
+    "asynchronous": (asynchronous, as_counts, Counter(s * x for x in range(1, N + 1) if x % 5 for s in (1, -1))),
     "big records": (big_records, as_counts, Counter(700_000 + x for x in range(1, 7))),
 }
 

@@ -7,17 +7,20 @@ from collections.abc import Callable
 import pytest
 from job_driver import JobDriver, of_type
 from job_graphs import edge, job, pipeline, vertex
+from msgspec.structs import replace
 
 from millstream.core.jobs.details import Accumulator, TaskMetrics
 from millstream.core.jobs.failures import TaskFailure
-from millstream.core.jobs.graph import JobGraph
+from millstream.core.jobs.graph import JobGraph, SlotResources
 from millstream.core.jobs.ids import NO_ALLOCATION, AllocationId, AttemptId, JobId, VertexId
 from millstream.core.jobs.states import ExecutionState, JobStatus
+from millstream.core.messages.resource_manager import NOTHING, Resources
 from millstream.core.messages.task_manager import TaskMetricsReport, TaskUpdate
 from millstream.jobmanager import events as ev
 from millstream.jobmanager.details import job_details
 from millstream.jobmanager.execution_graph import SlotKey
 from millstream.jobmanager.job_failures import lost_failure
+from millstream.jobmanager.job_slots import slot_needs
 
 _S = ExecutionState
 
@@ -96,6 +99,26 @@ def test_what_the_cluster_has_is_told_while_slots_are_missing() -> None:
     assert (details.slots_required, details.slots_held, details.slots_free, details.slots_total) == (2, 0, 1, 4)
     driver.tick(5)
     assert "1 free of 4 in the cluster" in driver.master.failures[0].exception
+
+
+def test_a_job_whose_slots_need_more_than_task_managers_have_says_so() -> None:
+    graph = replace(pipeline(2), slot_resources=(SlotResources("default", 4.0, 2**30),))
+    driver = JobDriver(graph, slot_timeout=5)
+    driver.start()
+    driver.tell(ev.NotEnoughSlots(0, ev.SlotSupply(free=4, total=4, too_small=4)))
+    too_small = "4 free of 4 in the cluster, 4 of them on task managers that are too small"
+    assert driver.master.message == f"waiting for slots: 0 of 2 ({too_small})"
+    driver.tick(5)
+    why = driver.master.failures[0].exception
+    assert too_small in why
+    assert "the slot sharing group 'default' asks for 4 cores and 1024 mb of memory: start more or larger" in why
+
+
+def test_what_the_slots_of_a_job_need_is_known_on_average_and_at_most() -> None:
+    graph = job([vertex("a", 3), vertex("b", 1, "heavy"), vertex("c", 2, "heavy")])
+    assert slot_needs(graph) == (NOTHING, NOTHING)
+    graph = replace(graph, slot_resources=(SlotResources("heavy", 2.0, 1000), SlotResources("unused", 9.0, 9)))
+    assert slot_needs(graph) == (Resources(0.8, 400), Resources(2.0, 1000))
 
 
 def test_slots_that_are_not_enough_go_back_when_another_job_can_use_them() -> None:

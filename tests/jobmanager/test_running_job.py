@@ -9,6 +9,7 @@ from job_graphs import pipeline
 from millstream.core.clock import SystemClock
 from millstream.core.jobs.ids import NO_ALLOCATION, AllocationId, AttemptId, JobId, TaskManagerId, VertexId
 from millstream.core.jobs.states import ExecutionState
+from millstream.core.messages.resource_manager import Requirement
 from millstream.core.messages.snapshots import SnapshotResult
 from millstream.core.messages.sources import EnumeratorsCommand, ReaderEvent, SplitRequest
 from millstream.core.messages.task_manager import JobManagerCommand, TaskUpdate
@@ -27,7 +28,7 @@ class NoLinks:
     def command(self, task_manager: TaskManagerId, command: JobManagerCommand) -> None:
         """Nobody is there."""
 
-    def declare(self, job_id: JobId, slots: int) -> None:
+    def declare(self, requirement: Requirement) -> None:
         """Nobody is there."""
 
     def report_soon(self, job_id: JobId) -> None:

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 import pytest
 
 from millstream.core.jobs.ids import AllocationId, JobId, JobManagerId, TaskManagerId
+from millstream.core.messages.resource_manager import Resources
 from millstream.resourcemanager import slot_events as ev
 from millstream.resourcemanager.slot_manager import Provisioning, SlotManager, SlotState, Timing
 
@@ -254,3 +255,49 @@ class TestProvisioning:
         assert driver(ev.Tick(), after=1) == [ev.ReleaseTaskManager(TM1)]
         assert driver(ev.Tick(), after=100) == []
         assert allocations(driver(wants(1))) == [(TM2, 0, "a2")]
+
+
+def needs(
+    number: int, cpu_cores: float, memory_bytes: int = 0, job: JobId = JOB, largest: float = 0.0
+) -> ev.RequirementDeclared:
+    most = Resources(max(largest, cpu_cores), memory_bytes)
+    return ev.RequirementDeclared(JM, ev.SlotRequirement(job, number, Resources(cpu_cores, memory_bytes), most))
+
+
+def test_slots_that_need_something_are_on_task_managers_that_have_it(driver: Driver) -> None:
+    driver(ev.TaskManagerRegistered(TM1, free(2), resources=Resources(2, 100)))
+    driver(ev.TaskManagerRegistered(TM2, free(3), resources=Resources(4, 1000)))
+    assert allocations(driver(needs(2, 1.5, 200))) == [(TM2, 0, "a1"), (TM2, 1, "a2")]
+
+
+def test_slots_that_need_something_take_it_from_each_other(driver: Driver) -> None:
+    driver(ev.TaskManagerRegistered(TM1, free(3), resources=Resources(2, 1000)))
+    driver(ev.TaskManagerRegistered(TM2, free(3), resources=Resources(2, 1000)))
+    assert allocations(driver(needs(2, 1.5))) == [(TM1, 0, "a1"), (TM2, 0, "a2")]
+    assert allocations(driver(needs(1, 1.0, job=OTHER))) == []
+    assert allocations(driver(needs(1, 0.5, job=OTHER))) == [(TM1, 1, "a3")]
+
+
+def test_a_job_that_fits_nowhere_is_told_and_holds_nobody_up(driver: Driver) -> None:
+    driver(ev.TaskManagerRegistered(TM1, free(2), resources=Resources(2, 100)))
+    told = ev.NotifyNotEnoughSlots(JM, JOB, 0, 2, free=2, total=2, too_small=2)
+    assert driver(needs(2, 4.0)) == [told]
+    assert allocations(driver(wants(2, OTHER))) == [(TM1, 0, "a1"), (TM1, 1, "a2")]
+    effects = driver(ev.TaskManagerRegistered(TM2, free(2), resources=Resources(8, 100)))
+    assert allocations(effects) == [(TM2, 0, "a3"), (TM2, 1, "a4")]
+
+
+def test_a_job_that_needs_more_than_is_left_waits_for_its_turn(driver: Driver) -> None:
+    driver(ev.TaskManagerRegistered(TM1, free(2), resources=Resources(2, 100)))
+    assert allocations(driver(needs(1, 2.0))) == [(TM1, 0, "a1")]
+    assert allocations(driver(needs(1, 1.0, job=OTHER))) == []
+    driver(ev.SlotsReported(TM1, (held(0, "a1"), ev.SlotReport(1))))
+    driver(wants(0))
+    assert allocations(driver(ev.SlotsReported(TM1, free(2)))) == [(TM1, 0, "a2")]
+
+
+def test_every_slot_is_on_a_task_manager_that_has_what_the_largest_needs(driver: Driver) -> None:
+    driver(ev.TaskManagerRegistered(TM1, free(4), resources=Resources(2, 100)))
+    driver(ev.TaskManagerRegistered(TM2, free(4), resources=Resources(4, 100)))
+    effects = driver(needs(3, 1.0, largest=3.0))
+    assert [place[0] for place in allocations(effects)] == [TM2, TM2, TM2]

@@ -12,6 +12,7 @@ from msgspec import Struct
 from millstream.core.errors import InvalidProgramError
 from millstream.core.jobs.graph import ArtifactKind
 from millstream.core.settings.configuration import Configuration
+from millstream.datastream.graph.artifacts import local_packages
 
 
 class ArtifactFile(Struct, frozen=True):
@@ -94,8 +95,11 @@ def _dependencies(options: ProgramOptions, scratch: Path) -> list[ArtifactFile]:
             raise InvalidProgramError(f"-pyfs {text}: expected a .py, .zip or .whl file, or a folder")
         found.append(ArtifactFile(path, ArtifactKind.PYTHON_FILE, path.name))
     if options.requirements is not None:
-        path = _existing(options.requirements)
+        name, _, packages = options.requirements.partition("#")
+        path = _existing(name)
         found.append(ArtifactFile(path, ArtifactKind.REQUIREMENTS, path.name))
+        if packages:
+            found += [ArtifactFile(f.path, f.kind, f.path.name) for f in local_packages(packages, "-pyreq")]
     for text in _split(options.archives):
         name, _, target = text.partition("#")
         path = _existing(name)

@@ -38,7 +38,9 @@ def _program_options(command: F) -> F:
         click.argument("arguments", nargs=-1, type=click.UNPROCESSED, metavar="[JOB.whl|JOB.py] [ARGS]..."),
         click.option("-pyexec", "python", metavar="PYTHON", help="The interpreter that the job runs with."),
         click.option("-pyarch", "archives", metavar="A,B#NAME", help="Archives to unpack where the job works."),
-        click.option("-pyreq", "requirements", metavar="FILE", help="A requirements.txt to install."),
+        click.option(
+            "-pyreq", "requirements", metavar="FILE[#DIR]", help="A requirements.txt to install, from DIR if given."
+        ),
         click.option("-pyfs", "python_files", metavar="A,B", help="Files or folders for the job's import path."),
         click.option("-pym", "module", metavar="MODULE", help="Runs a module."),
         click.option("-py", "python_file", metavar="FILE", help="Runs a Python file."),

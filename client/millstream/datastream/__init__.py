@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
+from millstream.datastream.async_data_stream import AsyncDataStream
 from millstream.datastream.broadcast_stream import BroadcastConnectedStream, BroadcastStream
-from millstream.datastream.checkpoint_config import (
-    CheckpointConfig,
-    CheckpointingMode,
-    ExternalizedCheckpointCleanup,
-    ExternalizedCheckpointRetention,
-)
+from millstream.datastream.checkpoint_config import CheckpointConfig, ExternalizedCheckpointCleanup
 from millstream.datastream.checkpoint_storage import (
     CheckpointStorage,
+    CustomCheckpointStorage,
     FileSystemCheckpointStorage,
     JobManagerCheckpointStorage,
 )
@@ -19,14 +16,20 @@ from millstream.datastream.checkpointed import (
     FunctionInitializationContext,
     FunctionSnapshotContext,
 )
+from millstream.datastream.checkpointing_mode import CheckpointingMode
 from millstream.datastream.connected_streams import ConnectedStreams
 from millstream.datastream.data_stream import DataStream
 from millstream.datastream.data_stream_sink import DataStreamSink
 from millstream.datastream.execution.collecting import CloseableIterator
+from millstream.datastream.execution_mode import RuntimeExecutionMode
+from millstream.datastream.externalized_checkpoint_retention import ExternalizedCheckpointRetention
 from millstream.datastream.functions import (
     Accumulator,
     AggregateFunction,
     AllWindowFunction,
+    AsyncFunction,
+    AsyncRetryPredicate,
+    AsyncRetryStrategy,
     BaseBroadcastProcessFunction,
     BroadcastProcessFunction,
     CoFlatMapFunction,
@@ -55,9 +58,16 @@ from millstream.datastream.functions import (
     RuntimeContext,
     WindowFunction,
 )
+from millstream.datastream.job_listener import JobListener
 from millstream.datastream.keyed_stream import KeyedStream
-from millstream.datastream.runtime_execution_mode import RuntimeExecutionMode
-from millstream.datastream.state_backend import HashMapStateBackend, StateBackend
+from millstream.datastream.slot_sharing_group import MemorySize, SlotSharingGroup
+from millstream.datastream.state_backend import (
+    CustomStateBackend,
+    EmbeddedRocksDBStateBackend,
+    HashMapStateBackend,
+    PredefinedOptions,
+    StateBackend,
+)
 from millstream.datastream.stream_execution_environment import StreamExecutionEnvironment
 from millstream.datastream.time_domain import TimeDomain
 from millstream.datastream.timerservice import TimerService
@@ -71,11 +81,17 @@ from millstream.datastream.window import (
     Window,
     WindowAssigner,
 )
+from millstream.datastream.windowed_stream import AllWindowedStream, WindowedStream
 
 __all__ = [
     "Accumulator",
     "AggregateFunction",
     "AllWindowFunction",
+    "AllWindowedStream",
+    "AsyncDataStream",
+    "AsyncFunction",
+    "AsyncRetryPredicate",
+    "AsyncRetryStrategy",
     "BaseBroadcastProcessFunction",
     "BroadcastConnectedStream",
     "BroadcastProcessFunction",
@@ -91,9 +107,12 @@ __all__ = [
     "ConnectedStreams",
     "CountWindow",
     "Counter",
+    "CustomCheckpointStorage",
+    "CustomStateBackend",
     "DataStream",
     "DataStreamSink",
     "DoubleCounter",
+    "EmbeddedRocksDBStateBackend",
     "ExternalizedCheckpointCleanup",
     "ExternalizedCheckpointRetention",
     "FileSystemCheckpointStorage",
@@ -106,6 +125,7 @@ __all__ = [
     "HashMapStateBackend",
     "Histogram",
     "IntCounter",
+    "JobListener",
     "JobManagerCheckpointStorage",
     "KeySelector",
     "KeyedBroadcastProcessFunction",
@@ -114,16 +134,19 @@ __all__ = [
     "KeyedStream",
     "ListAccumulator",
     "MapFunction",
+    "MemorySize",
     "MergingWindowAssigner",
     "MetricGroup",
     "OutputTag",
     "Partitioner",
+    "PredefinedOptions",
     "ProcessAllWindowFunction",
     "ProcessFunction",
     "ProcessWindowFunction",
     "ReduceFunction",
     "RuntimeContext",
     "RuntimeExecutionMode",
+    "SlotSharingGroup",
     "StateBackend",
     "StreamExecutionEnvironment",
     "TimeDomain",
@@ -134,4 +157,5 @@ __all__ = [
     "Window",
     "WindowAssigner",
     "WindowFunction",
+    "WindowedStream",
 ]

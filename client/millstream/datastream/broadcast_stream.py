@@ -40,9 +40,17 @@ class BroadcastStream:
 class BroadcastConnectedStream:
     """A stream, keyed or not, and a broadcast one. Made by `DataStream.connect`."""
 
-    def __init__(self, non_broadcast_stream: DataStream, broadcast_stream: BroadcastStream) -> None:
+    def __init__(
+        self,
+        non_broadcast_stream: DataStream,
+        broadcast_stream: BroadcastStream,
+        broadcast_state_descriptors: tuple[MapStateDescriptor, ...] | None = None,
+    ) -> None:
+        """The states are the broadcast stream's own, unless others are given."""
         self.non_broadcast_stream = non_broadcast_stream
         self.broadcast_stream = broadcast_stream
+        if broadcast_state_descriptors is not None:
+            self.broadcast_stream = BroadcastStream(broadcast_stream.input_stream, tuple(broadcast_state_descriptors))
 
     def process(self, func: Any, output_type: Any = None) -> DataStream:
         """A KeyedBroadcastProcessFunction when the first stream is keyed, else a BroadcastProcessFunction."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from datetime import timedelta
-from enum import StrEnum
 from typing import Self
 
 from millstream.common.configuration import Configuration
@@ -16,23 +15,11 @@ from millstream.datastream.checkpoint_storage import (
     FileSystemCheckpointStorage,
     JobManagerCheckpointStorage,
 )
+from millstream.datastream.checkpointing_mode import CheckpointingMode
+from millstream.datastream.externalized_checkpoint_retention import ExternalizedCheckpointRetention
 
 _PREFIX = "execution.checkpointing."
-
-
-class CheckpointingMode(StrEnum):
-    """What a restored state is the effect of."""
-
-    EXACTLY_ONCE = "EXACTLY_ONCE"  # each record before the checkpoint, once
-    AT_LEAST_ONCE = "AT_LEAST_ONCE"  # each of them, some maybe twice; no channel is ever blocked
-
-
-class ExternalizedCheckpointRetention(StrEnum):
-    """What happens to the last checkpoints of a job that does not finish."""
-
-    DELETE_ON_CANCELLATION = "DELETE_ON_CANCELLATION"
-    RETAIN_ON_CANCELLATION = "RETAIN_ON_CANCELLATION"
-    NO_EXTERNALIZED_CHECKPOINTS = "NO_EXTERNALIZED_CHECKPOINTS"
+_ANY_NUMBER = 2**31 - 1
 
 
 ExternalizedCheckpointCleanup = ExternalizedCheckpointRetention
@@ -52,15 +39,15 @@ class CheckpointConfig:
 
     def is_checkpointing_enabled(self) -> bool:
         """Whether checkpoints are taken periodically."""
-        return self.get_checkpoint_interval() > 0
+        return self._milliseconds("interval") > 0
 
     def set_checkpoint_interval(self, checkpoint_interval: Interval) -> Self:
         """How often a checkpoint is taken."""
         return self._set_duration("set_checkpoint_interval", "interval", checkpoint_interval, at_least=1)
 
     def get_checkpoint_interval(self) -> int:
-        """Milliseconds; 0: no checkpoints are taken."""
-        return self._milliseconds("interval")
+        """Milliseconds; -1: no checkpoints are taken."""
+        return self._milliseconds("interval") or -1
 
     def set_checkpointing_mode(self, checkpointing_mode: CheckpointingMode) -> Self:
         """Exactly once, or at least once."""
@@ -112,13 +99,22 @@ class CheckpointConfig:
         """How many checkpoints in a row may fail before the job does."""
         return self._effective().integer(f"{_PREFIX}tolerable-failed-checkpoints")
 
-    def set_externalized_checkpoint_retention(self, retention: ExternalizedCheckpointRetention) -> Self:
+    def is_fail_on_checkpointing_errors(self) -> bool:
+        """Whether a checkpoint that fails fails the job: with a tolerable number of 0."""
+        return self.get_tolerable_checkpoint_failure_number() == 0
+
+    def set_fail_on_checkpointing_errors(self, fail_on_checkpointing_errors: bool) -> Self:
+        """False: any number of checkpoints may fail. `set_tolerable_checkpoint_failure_number` is more exact."""
+        return self.set_tolerable_checkpoint_failure_number(0 if fail_on_checkpointing_errors else _ANY_NUMBER)
+
+    def set_externalized_checkpoint_retention(self, retention_mode: ExternalizedCheckpointRetention) -> Self:
         """What happens to the last checkpoints of a job that does not finish."""
-        if not isinstance(retention, ExternalizedCheckpointRetention):
+        if not isinstance(retention_mode, ExternalizedCheckpointRetention):
             raise InvalidProgramError(
-                f"set_externalized_checkpoint_retention: expected an ExternalizedCheckpointRetention, not {retention!r}"
+                "set_externalized_checkpoint_retention: expected an ExternalizedCheckpointRetention, not "
+                f"{retention_mode!r}"
             )
-        return self._set("externalized-checkpoint-retention", retention.value)
+        return self._set("externalized-checkpoint-retention", retention_mode.value)
 
     enable_externalized_checkpoints = set_externalized_checkpoint_retention
     set_externalized_checkpoint_cleanup = set_externalized_checkpoint_retention
@@ -147,14 +143,30 @@ class CheckpointConfig:
         """Whether barriers overtake records under backpressure."""
         return self._effective().boolean(f"{_PREFIX}unaligned.enabled")
 
-    def set_aligned_checkpoint_timeout(self, aligned_checkpoint_timeout: Interval) -> Self:
+    def set_force_unaligned_checkpoints(self, force_unaligned_checkpoints: bool = True) -> Self:
+        """Refused when true: what barriers cannot overtake, they never do."""
+        if force_unaligned_checkpoints:
+            raise InvalidProgramError(
+                "set_force_unaligned_checkpoints: barriers overtake records wherever that can be restored; where it "
+                "cannot, as with partition_custom and broadcast, nothing can force them"
+            )
+        return self
+
+    def is_force_unaligned_checkpoints(self) -> bool:
+        """Never."""
+        return False
+
+    def set_aligned_checkpoint_timeout(self, alignment_timeout: Interval) -> Self:
         """With unaligned checkpoints: each begins aligned, and turns unaligned when it is this old."""
         name = "aligned-checkpoint-timeout"
-        return self._set_duration("set_aligned_checkpoint_timeout", name, aligned_checkpoint_timeout)
+        return self._set_duration("set_aligned_checkpoint_timeout", name, alignment_timeout)
 
     def get_aligned_checkpoint_timeout(self) -> timedelta:
         """How old an aligned checkpoint becomes before it turns unaligned."""
         return timedelta(milliseconds=self._milliseconds("aligned-checkpoint-timeout"))
+
+    set_alignment_timeout = set_aligned_checkpoint_timeout
+    get_alignment_timeout = get_aligned_checkpoint_timeout
 
     def set_checkpoint_storage(self, storage: CheckpointStorage) -> Self:
         """Where checkpoints are kept: in files, or in the job manager's memory."""
@@ -163,16 +175,21 @@ class CheckpointConfig:
                 f"set_checkpoint_storage: expected a CheckpointStorage such as FileSystemCheckpointStorage(path), "
                 f"not {storage!r}"
             )
-        if isinstance(storage, FileSystemCheckpointStorage):
-            self._set("dir", storage.get_checkpoint_path())
-        return self._set("storage", storage.type_name)
+        for name, value in storage.options().items():
+            self._set(name, value)
+        return self
 
     def get_checkpoint_storage(self) -> CheckpointStorage | None:
         """Where checkpoints are kept, when the program or the configuration says so."""
-        kind, directory = self._effective().string(f"{_PREFIX}storage").lower(), self.get_checkpoint_storage_dir()
-        if directory is not None and kind != JobManagerCheckpointStorage.type_name:
-            return FileSystemCheckpointStorage(directory)
-        return JobManagerCheckpointStorage() if kind == JobManagerCheckpointStorage.type_name else None
+        options = self._effective()
+        kind, directory = options.string(f"{_PREFIX}storage").lower(), self.get_checkpoint_storage_dir()
+        if kind == JobManagerCheckpointStorage.type_name:
+            size = options.integer(f"{_PREFIX}jobmanager-storage.max-state-size")
+            return JobManagerCheckpointStorage(max_state_size=size)
+        if directory is None:
+            return None
+        sizes = (options.integer(f"{_PREFIX}{name}") for name in ("data-inline-threshold", "write-buffer-size"))
+        return FileSystemCheckpointStorage(directory, *sizes)
 
     def set_checkpoint_storage_dir(self, checkpoint_path: str | os.PathLike[str]) -> Self:
         """The directory or URI for checkpoints, which all hosts reach."""

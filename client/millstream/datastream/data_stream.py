@@ -7,7 +7,7 @@ any of these, records are pickled.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Self, overload
+from typing import TYPE_CHECKING, Any, NoReturn, Self, overload
 
 from millstream.common.watermark_strategy import WatermarkStrategy
 from millstream.core.errors import InvalidProgramError
@@ -57,6 +57,7 @@ from millstream.datastream.graph.transformations import (
 from millstream.datastream.operator_settings import OperatorSettings, checked_buffer_timeout
 
 if TYPE_CHECKING:
+    from millstream.common.execution_config import ExecutionConfig
     from millstream.datastream.broadcast_stream import BroadcastConnectedStream, BroadcastStream
     from millstream.datastream.connected_streams import ConnectedStreams
     from millstream.datastream.execution.collecting import CloseableIterator
@@ -64,7 +65,19 @@ if TYPE_CHECKING:
     from millstream.datastream.state import MapStateDescriptor
     from millstream.datastream.stream_execution_environment import StreamExecutionEnvironment
     from millstream.datastream.window import WindowAssigner
-    from millstream.datastream.windowed_stream import AllWindowedStream
+    from millstream.datastream.windowed_stream import AllWindowedStream, WindowedStream
+
+__all__ = [
+    "AllWindowedStream",
+    "BroadcastConnectedStream",
+    "BroadcastStream",
+    "CloseableIterator",
+    "ConnectedStreams",
+    "DataStream",
+    "DataStreamSink",
+    "KeyedStream",
+    "WindowedStream",
+]
 
 
 class DataStream(OperatorSettings):
@@ -80,6 +93,10 @@ class DataStream(OperatorSettings):
     def get_execution_environment(self) -> StreamExecutionEnvironment:
         """The environment that the stream belongs to."""
         return self._environment
+
+    def get_execution_config(self) -> ExecutionConfig:
+        """The settings of the environment."""
+        return self._environment.get_config()
 
     def get_type(self) -> TypeInformation:
         """The type of the records."""
@@ -107,6 +124,13 @@ class DataStream(OperatorSettings):
         operator.parallelism = operator.max_parallelism = 1
         operator.non_parallel = True
         return self
+
+    def cache(self) -> NoReturn:
+        """Refused: a result that later jobs of the program read again is made by batch execution only, as in Flink."""
+        raise InvalidProgramError(
+            "cache: it needs batch execution, which is not available; write the stream to files with sink_to, and read "
+            "them in the next job"
+        )
 
     def map(self, func: Any, output_type: Any = None) -> DataStream:
         """One record out for each record in; `func` is a callable or a MapFunction."""
@@ -323,3 +347,14 @@ class DataStream(OperatorSettings):
 def _no_key(record: Any) -> int:
     """All records are of one key."""
     return 0
+
+
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> Any:
+        """The streams that PyFlink has in this module, which here have files of their own that need this one."""
+        if name in __all__:
+            import millstream.datastream as streams
+
+            return getattr(streams, name)
+        raise AttributeError(f"module '{__name__}' has no attribute '{name}'")

@@ -10,7 +10,8 @@ from millstream.common.configuration import Configuration
 from millstream.common.restart_strategy import PREFIX, RestartStrategyConfiguration
 from millstream.common.time import Interval
 from millstream.core.errors import InvalidProgramError
-from millstream.datastream.checkpoint_config import CheckpointConfig, CheckpointingMode
+from millstream.datastream.checkpoint_config import CheckpointConfig
+from millstream.datastream.checkpointing_mode import CheckpointingMode
 from millstream.datastream.state_backend import STATE_BACKENDS, StateBackend
 
 _SAVEPOINT_DIRECTORY = "execution.checkpointing.savepoint-dir"
@@ -39,11 +40,34 @@ class FaultToleranceSettings(ABC):
 
     def get_checkpoint_interval(self) -> int:
         """Milliseconds; -1: no checkpoints are taken."""
-        return self.get_checkpoint_config().get_checkpoint_interval() or -1
+        return self.get_checkpoint_config().get_checkpoint_interval()
 
     def get_checkpointing_mode(self) -> CheckpointingMode:
         """Exactly once, or at least once."""
         return self.get_checkpoint_config().get_checkpointing_mode()
+
+    get_checkpointing_consistency_mode = get_checkpointing_mode
+
+    def is_unaligned_checkpoints_enabled(self) -> bool:
+        """Whether barriers overtake records under backpressure."""
+        return self.get_checkpoint_config().is_unaligned_checkpoints_enabled()
+
+    def is_force_unaligned_checkpoints(self) -> bool:
+        """Never: what barriers cannot overtake, they never do."""
+        return self.get_checkpoint_config().is_force_unaligned_checkpoints()
+
+    def enable_changelog_state_backend(self, enabled: bool) -> Self:
+        """Refused when true: there is no changelog. Incremental checkpoints are what keeps checkpoints small here."""
+        if enabled:
+            raise InvalidProgramError(
+                "enable_changelog_state_backend: there is no changelog of state; set "
+                "execution.checkpointing.incremental to true for checkpoints that hold only what has changed"
+            )
+        return self
+
+    def is_changelog_state_backend_enabled(self) -> bool | None:
+        """Never; None, as in PyFlink when nobody has said anything."""
+        return None
 
     def set_default_savepoint_directory(self, directory: str | os.PathLike[str]) -> Self:
         """The directory or URI for savepoints for which no other is given."""

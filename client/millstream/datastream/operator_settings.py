@@ -6,11 +6,13 @@ Shared by streams and sinks. A stream that is no operator's output (a keyed or p
 from __future__ import annotations
 
 import datetime
+import re
 from typing import Any, Self
 
 from millstream.core.errors import InvalidProgramError
 from millstream.core.keys.key_groups import HIGHEST_MAX_PARALLELISM
 from millstream.datastream.graph.transformations import ChainingStrategy, OperatorTransformation, Transformation
+from millstream.datastream.slot_sharing_group import SlotSharingGroup
 
 
 def checked_parallelism(method: str, parallelism: Any) -> int:
@@ -70,6 +72,21 @@ class OperatorSettings:
         self._operator("uid").uid = uid
         return self
 
+    def set_uid_hash(self, uid_hash: str) -> Self:
+        """Gives the operator the id of one in a snapshot, of 32 hexadecimal digits, to take over its state.
+
+        `millstream state list` shows the ids. For an operator that had no uid when the snapshot was taken.
+        """
+        if not isinstance(uid_hash, str) or not re.fullmatch("[0-9a-fA-F]{32}", uid_hash):
+            raise InvalidProgramError(f"set_uid_hash: expected an id of 32 hexadecimal digits, got {uid_hash!r}")
+        self._operator("set_uid_hash").uid_hash = uid_hash.lower()
+        return self
+
+    def set_description(self, description: str) -> Self:
+        """Says more about the operator than its name, in plans and over REST."""
+        self._operator("set_description").description = str(description)
+        return self
+
     def set_parallelism(self, parallelism: int) -> Self:
         """How many subtasks run the operator."""
         operator = self._operator("set_parallelism")
@@ -85,11 +102,17 @@ class OperatorSettings:
         self._operator("set_max_parallelism").max_parallelism = checked
         return self
 
-    def slot_sharing_group(self, slot_sharing_group: str) -> Self:
-        """Puts the operator into a group; only tasks of one group share slots."""
+    def slot_sharing_group(self, slot_sharing_group: str | SlotSharingGroup) -> Self:
+        """Puts the operator into a group; only tasks of one group share slots. A group may say what these need."""
+        operator = self._operator("slot_sharing_group")
+        if isinstance(slot_sharing_group, SlotSharingGroup):
+            operator.slot_sharing_group, operator.group = slot_sharing_group.get_name(), slot_sharing_group
+            return self
         if not isinstance(slot_sharing_group, str) or not slot_sharing_group:
-            raise InvalidProgramError(f"slot_sharing_group(): expected a group's name, got {slot_sharing_group!r}")
-        self._operator("slot_sharing_group").slot_sharing_group = slot_sharing_group
+            raise InvalidProgramError(
+                f"slot_sharing_group(): expected a SlotSharingGroup or its name, got {slot_sharing_group!r}"
+            )
+        operator.slot_sharing_group, operator.group = slot_sharing_group, None
         return self
 
     def disable_chaining(self) -> Self:

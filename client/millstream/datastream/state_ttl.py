@@ -151,11 +151,20 @@ _CleanupStrategies = CleanupStrategies
 class StateTtlConfig:
     """The time-to-live of a state; made by `StateTtlConfig.new_builder(ttl)`."""
 
-    ttl_ms: int
-    update_type: UpdateType = UpdateType.OnCreateAndWrite
-    state_visibility: StateVisibility = StateVisibility.NeverReturnExpired
-    ttl_time_characteristic: TtlTimeCharacteristic = TtlTimeCharacteristic.ProcessingTime
+    update_type: UpdateType
+    state_visibility: StateVisibility
+    ttl_time_characteristic: TtlTimeCharacteristic
+    ttl: Any
+    """A duration; kept as a `timedelta`."""
     cleanup_strategies: CleanupStrategies = field(default_factory=CleanupStrategies)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "ttl", timedelta(milliseconds=milliseconds(self.ttl)))
+
+    @property
+    def ttl_ms(self) -> int:
+        """How long an entry lives, in milliseconds."""
+        return milliseconds(self.ttl)
 
     UpdateType = _UpdateType
     StateVisibility = _Visibility
@@ -276,9 +285,9 @@ class StateTtlConfig:
         def build(self) -> StateTtlConfig:
             """The configuration."""
             return StateTtlConfig(
-                self._ttl_ms,
                 self._update_type,
                 self._visibility,
                 self._characteristic,
+                timedelta(milliseconds=self._ttl_ms),
                 CleanupStrategies(dict(self._strategies), self._in_background),
             )

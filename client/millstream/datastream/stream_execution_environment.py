@@ -19,10 +19,9 @@ from millstream.common.configuration import Configuration
 from millstream.common.execution_config import ExecutionConfig
 from millstream.common.watermark_strategy import WatermarkStrategy
 from millstream.core.errors import InvalidProgramError
-from millstream.core.jobs.graph import ArtifactKind, JobGraph
+from millstream.core.jobs.graph import JobGraph
 from millstream.core.jobs.names import why_unwritable
 from millstream.core.jobs.plan import OperatorSpec, SourceSpec
-from millstream.core.jobs.plan_json import plan_json
 from millstream.core.records.types import PICKLED, TypeInformation
 from millstream.core.settings import configuration as core
 from millstream.datastream.adapters.fields import checked_field
@@ -30,27 +29,41 @@ from millstream.datastream.adapters.signatures import declared_type
 from millstream.datastream.connectors.base import Source
 from millstream.datastream.connectors.malformed import OnError
 from millstream.datastream.data_stream import DataStream
+from millstream.datastream.dependency_settings import DependencySettings
 from millstream.datastream.execution.collecting import CloseableIterator
 from millstream.datastream.execution.executions import EXECUTIONS
 from millstream.datastream.execution.executor import JobClient, JobExecutionResult, load_executor
 from millstream.datastream.execution.program_settings import initial_configuration, options_of_job, uploaded_artifacts
+from millstream.datastream.execution_mode import RuntimeExecutionMode
 from millstream.datastream.fault_tolerance_settings import FaultToleranceSettings
 from millstream.datastream.functions import OutputTag
-from millstream.datastream.graph.artifacts import LocalFile, local_file, resolve_artifacts
+from millstream.datastream.graph.artifacts import LocalFile, resolve_artifacts
 from millstream.datastream.graph.collection_elements import conformed
 from millstream.datastream.graph.job_graph_generator import build_job_graph
 from millstream.datastream.graph.planning import stop_if_only_planned
 from millstream.datastream.graph.shipped_data import ShippedData
+from millstream.datastream.graph.slot_needs import slot_needs
 from millstream.datastream.graph.stream_graph import GraphDefaults, StreamGraph, build_stream_graph
+from millstream.datastream.graph.stream_plan import stream_plan
 from millstream.datastream.graph.transformations import OperatorTransformation, Transformation
+from millstream.datastream.job_listener import JobListener, JobListeners
 from millstream.datastream.operator_settings import (
     checked_buffer_timeout,
     checked_max_parallelism,
     checked_parallelism,
 )
-from millstream.datastream.runtime_execution_mode import RuntimeExecutionMode
+from millstream.datastream.slot_sharing_group import SlotSharingGroup
 
 DEFAULT_JOB_NAME = "Millstream Streaming Job"
+
+
+class LocalDefaults(Struct):
+    """What the program said for all environments that it makes; of this process."""
+
+    parallelism: int | None = None
+
+
+LOCAL_DEFAULTS = LocalDefaults()
 
 
 class GeneratedJob(Struct, frozen=True):
@@ -62,11 +75,13 @@ class GeneratedJob(Struct, frozen=True):
     data: ShippedData
 
 
-class StreamExecutionEnvironment(FaultToleranceSettings):
+class StreamExecutionEnvironment(FaultToleranceSettings, DependencySettings):
     """Makes sources, holds the program's operators and options, and executes the job."""
 
     def __init__(self, configuration: core.Configuration | None = None) -> None:
         self._configuration = initial_configuration()
+        if LOCAL_DEFAULTS.parallelism is not None and self._configuration.string("execution.target") == "local":
+            self._configuration.set("parallelism.default", LOCAL_DEFAULTS.parallelism)
         if configuration is not None:
             self._configuration.add_all(configuration)
         self._explicit = Configuration()
@@ -74,6 +89,8 @@ class StreamExecutionEnvironment(FaultToleranceSettings):
         self._uploaded = uploaded_artifacts()
         self._local_files: list[LocalFile] = []
         self._operators: list[OperatorTransformation] = []
+        self._listeners = JobListeners()
+        self._slot_sharing_groups: dict[str, SlotSharingGroup] = {}
         self._numbers = itertools.count()
 
     @staticmethod
@@ -112,6 +129,15 @@ class StreamExecutionEnvironment(FaultToleranceSettings):
         """The number of key groups; -1: each operator's follows from its parallelism."""
         return self.get_configuration().integer("pipeline.max-parallelism")
 
+    def register_slot_sharing_group(self, slot_sharing_group: SlotSharingGroup) -> StreamExecutionEnvironment:
+        """Says what the slots of a group need, for operators that only name it; in place of what was said before."""
+        if not isinstance(slot_sharing_group, SlotSharingGroup):
+            raise InvalidProgramError(
+                f"register_slot_sharing_group: expected a SlotSharingGroup, got {slot_sharing_group!r}"
+            )
+        self._slot_sharing_groups[slot_sharing_group.get_name()] = slot_sharing_group
+        return self
+
     def disable_operator_chaining(self) -> StreamExecutionEnvironment:
         """Gives every operator a task of its own."""
         self._explicit.set("pipeline.operator-chaining.enabled", False)
@@ -120,6 +146,10 @@ class StreamExecutionEnvironment(FaultToleranceSettings):
     def is_chaining_enabled(self) -> bool:
         """Whether operators share tasks where they can."""
         return self.get_configuration().boolean("pipeline.operator-chaining.enabled")
+
+    def is_chaining_of_operators_with_different_max_parallelism_enabled(self) -> bool:
+        """Whether operators share a task although they have different numbers of key groups: they do."""
+        return True
 
     def set_buffer_timeout(self, timeout_millis: Any) -> StreamExecutionEnvironment:
         """How long records wait for company: milliseconds or a timedelta; 0: not at all; -1: until a buffer is full."""
@@ -138,30 +168,6 @@ class StreamExecutionEnvironment(FaultToleranceSettings):
         if execution_mode is RuntimeExecutionMode.BATCH:
             raise InvalidProgramError("set_runtime_mode: BATCH is not available; bounded jobs end in STREAMING too")
         return self
-
-    def add_python_file(self, file_path: str | os.PathLike[str]) -> None:
-        """Ships a .py, .zip or .whl file that the job's functions import."""
-        self._local_files.append(local_file(file_path, ArtifactKind.PYTHON_FILE, "add_python_file"))
-
-    def set_python_requirements(
-        self, requirements_file_path: str | os.PathLike[str], requirements_cache_dir: str | None = None
-    ) -> None:
-        """Ships a requirements.txt that the job's environment is made from, in place of one set before."""
-        if requirements_cache_dir is not None:
-            raise InvalidProgramError("set_python_requirements: a cache folder is not available; ship wheels instead")
-        file = local_file(requirements_file_path, ArtifactKind.REQUIREMENTS, "set_python_requirements")
-        self._local_files = [f for f in self._local_files if f.kind is not ArtifactKind.REQUIREMENTS]
-        self._local_files.append(file)
-
-    def add_python_archive(self, archive_path: str | os.PathLike[str], target_dir: str | None = None) -> None:
-        """Ships an archive that is unpacked into the tasks' working directory."""
-        if target_dir is not None:
-            raise InvalidProgramError("add_python_archive: a target folder is not available; put it into the archive")
-        self._local_files.append(local_file(archive_path, ArtifactKind.ARCHIVE, "add_python_archive"))
-
-    def set_python_executable(self, python_exec: str | os.PathLike[str]) -> None:
-        """The interpreter that the job's environment is made from."""
-        self._explicit.set("python.executable", os.fspath(python_exec))
 
     def from_collection(self, collection: Iterable[Any], type_info: Any = None) -> DataStream:
         """A stream of the elements, in their order. With ROW types, tuples and dicts become rows."""
@@ -219,8 +225,27 @@ class StreamExecutionEnvironment(FaultToleranceSettings):
 
         return self.from_source(SocketTextSource(host, port), None, "Socket Stream").force_non_parallel()
 
+    @staticmethod
+    def set_default_local_parallelism(parallelism: int) -> None:
+        """The parallelism of programs that are run by themselves and set none, for environments made from now on."""
+        LOCAL_DEFAULTS.parallelism = checked_parallelism("set_default_local_parallelism", parallelism)
+
+    @staticmethod
+    def get_default_local_parallelism() -> int:
+        """The parallelism of programs that are run by themselves and set none."""
+        return LOCAL_DEFAULTS.parallelism or initial_configuration().integer("parallelism.default")
+
     def execute(self, job_name: str | None = None) -> JobExecutionResult:
         """Runs the job and waits for its end. Raises JobExecutionError when it fails or is cancelled."""
+        try:
+            result = self._execute(job_name)
+        except Exception as error:
+            self._listeners.executed(None, error)
+            raise
+        self._listeners.executed(result, None)
+        return result
+
+    def _execute(self, job_name: str | None) -> JobExecutionResult:
         from millstream.datastream.execution.detached import DetachedJobExecutionResult, is_detached
 
         client = self.execute_async(job_name)
@@ -230,6 +255,20 @@ class StreamExecutionEnvironment(FaultToleranceSettings):
             return client.get_job_execution_result().result()
         finally:
             client.close()
+
+    def register_job_listener(self, job_listener: JobListener) -> None:
+        """Has a listener told of the jobs of this environment."""
+        if not isinstance(job_listener, JobListener):
+            raise InvalidProgramError(f"register_job_listener: expected a JobListener, got {job_listener!r}")
+        self._listeners.listeners.append(job_listener)
+
+    def get_job_listeners(self) -> list[JobListener]:
+        """Those that are registered."""
+        return list(self._listeners.listeners)
+
+    def clear_job_listeners(self) -> None:
+        """From now on none is told."""
+        self._listeners.listeners.clear()
 
     def execute_async(self, job_name: str | None = None) -> JobClient:
         """Submits the job and answers a client for it as soon as it is accepted.
@@ -251,14 +290,32 @@ class StreamExecutionEnvironment(FaultToleranceSettings):
         return CloseableIterator(self._submit(job), job.stream_graph.node_of(operator).id)
 
     def get_execution_plan(self) -> str:
-        """The plan of the job as it stands, as JSON in Flink's shape."""
+        """The stream graph as it stands, as JSON in Flink's shape: every operator, and what feeds it."""
         EXECUTIONS.planned()
-        job = self.generate_job()
-        job.data.remove()
-        return json.dumps(plan_json(job.graph))
+        return json.dumps(stream_plan(self._stream_graph()))
+
+    def close(self) -> None:
+        """Nothing is held by an environment: what runs belongs to the clients of its jobs."""
 
     def generate_job(self, job_name: str | None = None) -> GeneratedJob:
         """The job of everything that was built since the last execution."""
+        configuration = self.get_configuration()
+        stream_graph = self._stream_graph()
+        artifacts, paths = resolve_artifacts(self._uploaded, self._local_files)
+        name = job_name or configuration.string("pipeline.name") or DEFAULT_JOB_NAME
+        if why := why_unwritable(name):
+            raise InvalidProgramError(f"the job's name {why}")
+        needs = slot_needs(stream_graph, self._slot_sharing_groups.values())
+        data = ShippedData()
+        try:
+            graph = build_job_graph(stream_graph, name, options_of_job(configuration), artifacts, needs, data.take)
+        except BaseException:
+            data.remove()
+            raise
+        graph = replace(graph, artifacts=(*artifacts, *data.artifacts()))
+        return GeneratedJob(graph, stream_graph, {**paths, **data.paths()}, data)
+
+    def _stream_graph(self) -> StreamGraph:
         configuration = self.get_configuration()
         max_parallelism = configuration.integer("pipeline.max-parallelism")
         defaults = GraphDefaults(
@@ -268,19 +325,7 @@ class StreamExecutionEnvironment(FaultToleranceSettings):
             buffer_timeout=self._buffer_timeout,
             needs_uids=not configuration.boolean("pipeline.auto-generate-uids"),
         )
-        stream_graph = build_stream_graph(self._operators, defaults)
-        artifacts, paths = resolve_artifacts(self._uploaded, self._local_files)
-        name = job_name or configuration.string("pipeline.name") or DEFAULT_JOB_NAME
-        if why := why_unwritable(name):
-            raise InvalidProgramError(f"the job's name {why}")
-        data = ShippedData()
-        try:
-            graph = build_job_graph(stream_graph, name, options_of_job(configuration), artifacts, data.take)
-        except BaseException:
-            data.remove()
-            raise
-        graph = replace(graph, artifacts=(*artifacts, *data.artifacts()))
-        return GeneratedJob(graph, stream_graph, {**paths, **data.paths()}, data)
+        return build_stream_graph(self._operators, defaults)
 
     def add_operator(
         self,
@@ -316,7 +361,12 @@ class StreamExecutionEnvironment(FaultToleranceSettings):
             client = load_executor(configuration).submit(job.graph, artifact_paths=job.artifact_paths)
         except KeyboardInterrupt:
             raise KeyboardInterrupt(f"interrupted while job {job.graph.job_id} was being submitted") from None
-        return DetachedJobClient(client) if is_detached(configuration) else client
+        except Exception as error:
+            self._listeners.submitted(None, error)
+            raise
+        known = DetachedJobClient(client) if is_detached(configuration) else client
+        self._listeners.submitted(known, None)
+        return known
 
     def __reduce__(self) -> Any:
         raise TypeError("a StreamExecutionEnvironment exists only while the program is being built")

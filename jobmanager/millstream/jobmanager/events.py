@@ -25,15 +25,20 @@ class SlotOffered(Struct, frozen=True):
 
 
 class SlotSupply(Struct, frozen=True):
-    """The slots of the whole cluster: those that no job holds, all, and those that may still be started."""
+    """The slots of the whole cluster: those that no job holds, all, and those that may still be started.
+
+    `too_small` of all are on task managers that lack what a slot sharing group of the job asks for.
+    """
 
     free: int
     total: int
     startable: int = 0
+    too_small: int = 0
 
     def __str__(self) -> str:
         more = f", up to {self.startable} more may be started" if self.startable else ""
-        return f"{self.free} free of {self.total} in the cluster{more}"
+        small = f", {self.too_small} of them on task managers that are too small" if self.too_small else ""
+        return f"{self.free} free of {self.total} in the cluster{small}{more}"
 
 
 class NotEnoughSlots(Struct, frozen=True):

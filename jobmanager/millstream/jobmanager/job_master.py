@@ -283,11 +283,22 @@ class JobMaster:
         failure = job_failure(
             self.graph.job_id,
             f"NotEnoughSlots: the job needs {self.slots_required} slots and has {len(self.slots)} after waiting "
-            f"{self._slot_timeout_ms / 1000:g} s (slot.request.timeout){supply}; start more task managers, give them "
-            "more slots, or lower the parallelism",
+            f"{self._slot_timeout_ms / 1000:g} s (slot.request.timeout){supply}; {self._way_out()}",
             now.date_ms,
         )
         return self._fail(failure, now, self._to_deploy)
+
+    def _way_out(self) -> str:
+        if not self.graph.slot_resources:
+            return "start more task managers, give them more slots, or lower the parallelism"
+        asked = [
+            f"'{r.group}' asks for {r.cpu_cores:g} cores and {r.memory_bytes / 2**20:g} mb of memory"
+            for r in self.graph.slot_resources
+        ]
+        return (
+            f"each slot takes its share of a task manager, and the slot sharing group {', '.join(asked)}: start more "
+            "or larger task managers, or ask for less"
+        )
 
     def _workers_lost(
         self, keys: list[SlotKey], reason: str, now: Instant, end: WorkerEnd, slots_too: bool

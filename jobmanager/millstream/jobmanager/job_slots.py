@@ -9,7 +9,9 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from types import MappingProxyType
 
+from millstream.core.jobs.graph import JobGraph
 from millstream.core.jobs.ids import AllocationId, TaskManagerId
+from millstream.core.messages.resource_manager import NOTHING, Resources
 from millstream.jobmanager import events as ev
 from millstream.jobmanager.execution_graph import Execution, Slot, SlotKey
 
@@ -109,6 +111,21 @@ class JobSlots:
         if execution is None or slot is None or not execution.is_deployed:
             return None
         return slot.task_manager, slot.allocation_id, execution
+
+
+def slot_needs(graph: JobGraph) -> tuple[Resources, Resources]:
+    """What each slot of a job needs of its task manager on average, and what the one that needs most.
+
+    Which slot is for which slot sharing group is decided when slots are there, so all count alike.
+    """
+    slots = graph.slots_by_group()
+    asked = [resources for resources in graph.slot_resources if resources.group in slots]
+    if not asked:
+        return NOTHING, NOTHING
+    cores = sum(resources.cpu_cores * slots[resources.group] for resources in asked) / sum(slots.values())
+    memory = sum(resources.memory_bytes * slots[resources.group] for resources in asked) // sum(slots.values())
+    largest = Resources(max(r.cpu_cores for r in asked), max(r.memory_bytes for r in asked))
+    return Resources(cores, memory), largest
 
 
 def free(slot: Slot, reason: str) -> ev.FreeSlot:

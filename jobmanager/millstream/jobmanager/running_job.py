@@ -26,6 +26,7 @@ from millstream.core.logs.printable import printable
 from millstream.core.messages import task_manager as msg
 from millstream.core.messages.checkpoints import CheckpointAck, CheckpointDecline, CommitFailed, InputsEnded
 from millstream.core.messages.deployment import CancelTasks, DeployTasks
+from millstream.core.messages.resource_manager import Requirement
 from millstream.core.messages.snapshots import CheckpointAnswer, CheckpointQuery, SnapshotRequest, SnapshotResult
 from millstream.core.messages.sources import (
     EnumeratorEvent,
@@ -49,6 +50,7 @@ from millstream.jobmanager.failover.topology import Subtask
 from millstream.jobmanager.job_checkpoints import JobCheckpoints
 from millstream.jobmanager.job_failures import job_failure
 from millstream.jobmanager.job_master import JobMaster
+from millstream.jobmanager.job_slots import slot_needs
 from millstream.jobmanager.restoring.starting_snapshot import RecoverySettings
 from millstream.jobmanager.sources.enumerator_process import EnumeratorProcess
 
@@ -75,7 +77,7 @@ class Links(Protocol):
         """Tells a task manager something; without a session, nothing."""
         ...
 
-    def declare(self, job_id: JobId, slots: int) -> None:
+    def declare(self, requirement: Requirement) -> None:
         """Tells the resource manager how many slots a job wants."""
         ...
 
@@ -255,7 +257,7 @@ class RunningJob:
         for effect in effects:
             match effect:
                 case ev.DeclareSlots(slots):
-                    self._links.declare(job_id, slots)
+                    self._links.declare(Requirement(job_id, slots, *slot_needs(graph)))
                 case ev.AnswerOffer(allocation_id, task_manager, accepted):
                     self.command(task_manager, msg.OfferAnswer(allocation_id, accepted))
                 case ev.StartEnumerators():

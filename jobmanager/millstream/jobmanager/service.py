@@ -96,7 +96,7 @@ class JobManagerService:
         self._task_managers: dict[TaskManagerId, _TaskManager] = {}
         self._dispatcher: Session[dp.JobManagerMessage, dp.DispatcherMessage] | None = None
         self._resource_manager: Session[rm.JobManagerReport, rm.JobManagerNotice] | None = None
-        self._requirements: dict[JobId, int] = {}
+        self._requirements: dict[JobId, rm.Requirement] = {}
         self._changed: set[JobId] = set()
         self._collecting: dict[str, tuple[TaskManagerId, AllocationId]] = {}
         self._snapshots = SnapshotResults()
@@ -318,8 +318,7 @@ class JobManagerService:
         self, session: Session[rm.JobManagerReport, rm.JobManagerNotice]
     ) -> Callable[[rm.JobManagerNotice], None]:
         self._resource_manager = session
-        wanted = tuple(rm.Requirement(job, slots) for job, slots in self._requirements.items())
-        session.send(rm.RegisterJobManager(self._id, self.address, wanted))
+        session.send(rm.RegisterJobManager(self._id, self.address, tuple(self._requirements.values())))
         log.info("registered at the resource manager")
         return self._resource_manager_notice
 
@@ -330,21 +329,21 @@ class JobManagerService:
     def _resource_manager_notice(self, notice: rm.JobManagerNotice) -> None:
         match notice:
             case rm.NotEnoughSlots(job_id, available):
-                supply = ev.SlotSupply(notice.free, notice.total, notice.startable)
+                supply = ev.SlotSupply(notice.free, notice.total, notice.startable, notice.too_small)
                 self._event(job_id, ev.NotEnoughSlots(available, supply))
             case rm.GiveSlotsBack(job_id):
                 self._event(job_id, ev.SlotsReclaimed())
             case _:
                 assert_never(notice)
 
-    def declare(self, job_id: JobId, slots: int) -> None:
+    def declare(self, requirement: rm.Requirement) -> None:
         """Tells the resource manager how many slots a job wants in all, now and whenever it comes back."""
-        if slots:
-            self._requirements[job_id] = slots
+        if requirement.slots:
+            self._requirements[requirement.job_id] = requirement
         else:
-            self._requirements.pop(job_id, None)
+            self._requirements.pop(requirement.job_id, None)
         if self._resource_manager is not None:
-            self._resource_manager.send(rm.Requirement(job_id, slots))
+            self._resource_manager.send(requirement)
 
     # Task managers
 

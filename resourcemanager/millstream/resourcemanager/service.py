@@ -238,7 +238,8 @@ class ResourceManagerService:
             older.session.close("the task manager registered again")
         log.info("registered %s with %d slots", session.peer, len(registration.slots))
         provided = self._provider.registered(registration.provider_token)
-        self._handle(TaskManagerRegistered(ident, _reports(registration.slots), provided))
+        resources = msg.Resources(registration.cpu_cores, registration.memory_bytes)
+        self._handle(TaskManagerRegistered(ident, _reports(registration.slots), provided, resources))
 
     def _is_current(self, ident: TaskManagerId, session: TaskManagerSession) -> bool:
         entry = self._task_managers.get(ident)
@@ -282,9 +283,9 @@ class ResourceManagerService:
                     log.info("allocating slot %d of task manager %s to job %s", index, task_manager_id, job_id)
                     command = msg.AllocateSlot(index, allocation_id, job_id, address)
                     self._task_managers[task_manager_id].session.send(command)
-                case NotifyNotEnoughSlots(job_manager_id, job_id, available, required, free, total, startable):
+                case NotifyNotEnoughSlots(job_manager_id, job_id, available, required, free, total, startable, small):
                     log.info("job %s has %d of %d slots, %d of %d are free", job_id, available, required, free, total)
-                    notice = msg.NotEnoughSlots(job_id, available, required, free, total, startable)
+                    notice = msg.NotEnoughSlots(job_id, available, required, free, total, startable, small)
                     self._job_managers[job_manager_id].send(notice)
                 case ReclaimSlots(job_manager_id, job_id):
                     log.info("job %s is asked for slots that are not enough for it, but for another job", job_id)
@@ -329,4 +330,4 @@ def _reports(slots: Iterable[msg.SlotStatus]) -> tuple[SlotReport, ...]:
 
 
 def _requirement(message: msg.Requirement) -> SlotRequirement:
-    return SlotRequirement(message.job_id, message.slots)
+    return SlotRequirement(message.job_id, message.slots, message.need, message.largest)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from msgspec import Struct
 
 from millstream.core.jobs.ids import AllocationId, JobId, JobManagerId, TaskManagerId
+from millstream.core.messages.resource_manager import NOTHING, Resources
 
 
 class SlotReport(Struct, frozen=True):
@@ -16,10 +17,15 @@ class SlotReport(Struct, frozen=True):
 
 
 class SlotRequirement(Struct, frozen=True):
-    """The number of slots that a job wants in all. 0 ends the requirement."""
+    """The number of slots that a job wants in all. 0 ends the requirement.
+
+    `need` is what each of them takes, on average, and `largest` what the one takes that needs most.
+    """
 
     job_id: JobId
     slots: int
+    need: Resources = NOTHING
+    largest: Resources = NOTHING
 
 
 class TaskManagerRegistered(Struct, frozen=True):
@@ -28,6 +34,7 @@ class TaskManagerRegistered(Struct, frozen=True):
     task_manager_id: TaskManagerId
     slots: tuple[SlotReport, ...]
     provided: bool = False  # started by the resource provider, so to be released when idle
+    resources: Resources = NOTHING
 
 
 class TaskManagerLost(Struct, frozen=True):
@@ -110,6 +117,7 @@ class NotifyNotEnoughSlots(Struct, frozen=True):
     free: int
     total: int
     startable: int = 0
+    too_small: int = 0  # of the total: on task managers without what a slot of the job needs
 
 
 class ReclaimSlots(Struct, frozen=True):

@@ -7,7 +7,8 @@ sent before the allocation arrived, so the slot stays pending until it is confir
 Requirements are declarative: a job gets slots while those that it holds or has pending are fewer than it wants, all
 that it misses at once or none (`slot_shares` has the rule). Jobs have their turns in the order in which they first
 declared themselves; one that is asked to give up slots goes to the end. Task managers are filled one after the other,
-in the order in which they registered.
+in the order in which they registered. A job whose slots need something gets slots of task managers that have it, beside
+what the others of their slots need.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from typing import assert_never
 from msgspec import Struct, field
 
 from millstream.core.jobs.ids import AllocationId, JobId, JobManagerId, TaskManagerId
+from millstream.core.messages.resource_manager import NOTHING, Resources
 from millstream.resourcemanager.slot_events import (
     AllocateSlot,
     Effect,
@@ -77,9 +79,11 @@ class _Slot(Struct):
     job_id: JobId | None = None
     since: float = 0.0
     rests_until: float = 0.0
+    need: Resources = NOTHING
+    """What it was allocated with: it takes that also when its job has ended, until it is free."""
 
     def set_free(self, now: float, rest: float = 0.0) -> None:
-        self.state, self.allocation_id, self.job_id = SlotState.FREE, None, None
+        self.state, self.allocation_id, self.job_id, self.need = SlotState.FREE, None, None, NOTHING
         self.since, self.rests_until = now, now + rest
 
     def take(self, state: SlotState, allocation_id: AllocationId, job_id: JobId, now: float) -> None:
@@ -92,6 +96,7 @@ class _TaskManager(Struct):
     idle_since: float
     slots: dict[int, _Slot] = field(default_factory=dict)
     releasing: bool = False
+    resources: Resources = NOTHING
 
     def is_idle(self) -> bool:
         return all(slot.state is SlotState.FREE for slot in self.slots.values())
@@ -101,6 +106,8 @@ class _Requirement(Struct):
     job_manager_id: JobManagerId
     slots: int
     incomplete_since: float
+    need: Resources = NOTHING
+    largest: Resources = NOTHING
     was_complete: bool = False
     notified: tuple[int, ...] | None = None
 
@@ -158,7 +165,8 @@ class SlotManager:
         effects: list[Effect] = []
         self._note_completeness(now)
         usable, resting = self._free_slots(now)
-        shares = divide(self._waiting(now), len(usable), resting, self._startable())
+        waiting = [job for job in self._waiting(now) if self._may_fit(job, usable)]
+        shares = divide(waiting, len(usable), resting, self._startable())
         self._allocate(shares, usable, now, effects)
         self._provide(shares, effects, repeat=isinstance(event, TaskManagerRegistered | TaskManagerLost))
         if isinstance(event, Tick):
@@ -213,6 +221,7 @@ class SlotManager:
             known = _TaskManager(event.task_manager_id, event.provided, now)
             self._task_managers[event.task_manager_id] = known
         known.provided, known.releasing, known.idle_since = event.provided, False, now
+        known.resources = event.resources
         known.slots = {report.index: _Slot(report.index) for report in sorted(event.slots, key=lambda r: r.index)}
         self._take_report(known, event.slots, now)
 
@@ -259,11 +268,14 @@ class SlotManager:
             if current is not None and current.job_manager_id == job_manager_id:
                 del self._requirements[requirement.job_id]
         elif current is None:
-            self._requirements[requirement.job_id] = _Requirement(job_manager_id, requirement.slots, now)
+            self._requirements[requirement.job_id] = _Requirement(
+                job_manager_id, requirement.slots, now, requirement.need, requirement.largest
+            )
         else:
             if current.job_manager_id != job_manager_id:
                 current.notified = None
             current.job_manager_id, current.slots = job_manager_id, requirement.slots
+            current.need, current.largest = requirement.need, requirement.largest
 
     def _drop_requirements(self, job_manager_id: JobManagerId) -> None:
         self._requirements = {j: r for j, r in self._requirements.items() if r.job_manager_id != job_manager_id}
@@ -322,16 +334,49 @@ class SlotManager:
     def _allocate(
         self, shares: Shares, usable: list[tuple[_TaskManager, _Slot]], now: float, effects: list[Effect]
     ) -> None:
-        available = iter(usable)
         for job_id in shares.granted:
             requirement = self._requirements[job_id]
             address = self._job_managers[requirement.job_manager_id]
-            for _ in range(requirement.slots - self.held_by(job_id)):
-                task_manager, slot = next(available)
+            missing = requirement.slots - self.held_by(job_id)
+            chosen = self._fitting(usable, requirement, missing)
+            if len(chosen) < missing:
+                continue  # a job before it took what would have been large enough
+            for task_manager, slot in chosen:
+                usable.remove((task_manager, slot))
                 allocation_id = self._new_allocation_id()
                 slot.take(SlotState.PENDING, allocation_id, job_id, now)
+                slot.need = requirement.need
                 task_manager.idle_since = float("inf")
                 effects.append(AllocateSlot(task_manager.id, slot.index, allocation_id, job_id, address))
+
+    def _may_fit(self, job: Waiting, usable: list[tuple[_TaskManager, _Slot]]) -> bool:
+        """Not when there are enough slots for it, but of task managers that are too small."""
+        requirement, missing = self._requirements[job.job_id], job.missing
+        return len(usable) < missing or len(self._fitting(usable, requirement, missing)) >= missing
+
+    def _fitting(
+        self, usable: list[tuple[_TaskManager, _Slot]], requirement: _Requirement, most: int
+    ) -> list[tuple[_TaskManager, _Slot]]:
+        """As many slots as are wanted, of task managers that have what is needed, beside what their others need."""
+        need = requirement.need
+        if need == NOTHING:
+            return usable[:most]
+        left = {manager.id: self._left(manager) for manager, _ in usable}
+        chosen: list[tuple[_TaskManager, _Slot]] = []
+        for manager, slot in usable:
+            fits = manager.resources.covers(requirement.largest) and left[manager.id].covers(need)
+            if len(chosen) < most and fits:
+                left[manager.id] -= need
+                chosen.append((manager, slot))
+        return chosen
+
+    def _left(self, task_manager: _TaskManager) -> Resources:
+        """What is not taken by slots that need something."""
+        left = task_manager.resources
+        for slot in task_manager.slots.values():
+            requirement = self._requirements.get(slot.job_id) if slot.job_id is not None else None
+            left -= slot.need if requirement is None else requirement.need
+        return left
 
     def _provide(self, shares: Shares, effects: list[Effect], repeat: bool) -> None:
         if self._provisioning is None:
@@ -363,7 +408,8 @@ class SlotManager:
         held = Counter(slot.job_id for _, slot in self._slots())
         supply = (shares.left, self._registered(), self._startable())
         for job_id, requirement in self._requirements.items():
-            news = (held[job_id], requirement.slots, *supply)
+            small = [m for m in self._task_managers.values() if not m.resources.covers(requirement.largest)]
+            news = (held[job_id], requirement.slots, *supply, sum(len(manager.slots) for manager in small))
             if held[job_id] >= requirement.slots:
                 requirement.notified = None
             elif requirement.notified != news:

@@ -23,6 +23,7 @@ from millstream.datastream.connectors.base import (
     SplitEnumeratorContext,
 )
 from millstream.datastream.functions import Accumulator, Counter, MetricGroup, OutputTag, RuntimeContext
+from millstream.metrics import Distribution, Meter
 
 
 class FakeMetricGroup(MetricGroup):
@@ -33,6 +34,15 @@ class FakeMetricGroup(MetricGroup):
 
     def counter(self, name: str) -> Counter:
         return self.counters.setdefault(name, Counter())
+
+    def gauge(self, name: str, obj: Callable[[], float]) -> None:
+        raise AssertionError("connectors only count")
+
+    def meter(self, name: str, time_span_in_seconds: int = 60) -> Meter:
+        raise AssertionError("connectors only count")
+
+    def distribution(self, name: str) -> Distribution:
+        raise AssertionError("connectors only count")
 
     def add_group(self, name: str, extra: str | None = None) -> MetricGroup:
         raise AssertionError("connectors make no groups")

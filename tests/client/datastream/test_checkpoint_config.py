@@ -14,6 +14,9 @@ from millstream.core.snapshot.storage.memory_storage import DEFAULT_LIMIT
 from millstream.datastream import (
     CheckpointConfig,
     CheckpointingMode,
+    CustomCheckpointStorage,
+    CustomStateBackend,
+    EmbeddedRocksDBStateBackend,
     ExternalizedCheckpointCleanup,
     ExternalizedCheckpointRetention,
     FileSystemCheckpointStorage,
@@ -138,10 +141,73 @@ def test_storages(env: StreamExecutionEnvironment) -> None:
     config.set_checkpoint_storage(JobManagerCheckpointStorage())
     assert options(env)[f"{PREFIX}storage"] == "jobmanager"
     assert isinstance(config.get_checkpoint_storage(), JobManagerCheckpointStorage)
-    assert JobManagerCheckpointStorage(max_state_size=5 * 1024 * 1024).get_max_state_size() == DEFAULT_LIMIT
-    for wrong in ({"checkpoint_path": "/x"}, {"max_state_size": 1}):
-        with pytest.raises(InvalidProgramError, match="at most 5 MB for each state"):
-            JobManagerCheckpointStorage(**wrong)  # type: ignore[arg-type]  # one or the other
+    assert JobManagerCheckpointStorage().get_max_state_size() == DEFAULT_LIMIT
+
+
+def test_the_sizes_of_storages_are_options(env: StreamExecutionEnvironment) -> None:
+    config = env.get_checkpoint_config()
+    config.set_checkpoint_storage(JobManagerCheckpointStorage(max_state_size=1000))
+    assert options(env) == {f"{PREFIX}storage": "jobmanager", f"{PREFIX}jobmanager-storage.max-state-size": "1000"}
+    kept = config.get_checkpoint_storage()
+    assert isinstance(kept, JobManagerCheckpointStorage)
+    assert (kept.get_max_state_size(), kept.get_checkpoint_path(), kept.get_savepoint_path()) == (1000, None, None)
+    config.set_checkpoint_storage(FileSystemCheckpointStorage("/x", 2048, 8192))
+    assert options(env)[f"{PREFIX}data-inline-threshold"] == "2048"
+    assert options(env)[f"{PREFIX}write-buffer-size"] == "8192"
+    files = config.get_checkpoint_storage()
+    assert isinstance(files, FileSystemCheckpointStorage)
+    assert (files.get_min_file_size_threshold(), files.get_write_buffer_size()) == (2048, 8192)
+    plain = FileSystemCheckpointStorage("file:///var/checkpoints/")
+    assert plain.get_checkpoint_path() == "file:///var/checkpoints"
+    assert (plain.get_min_file_size_threshold(), plain.get_write_buffer_size()) == (20480, 20480)
+
+
+def test_a_storage_in_memory_with_a_path_is_in_files(env: StreamExecutionEnvironment) -> None:
+    storage = JobManagerCheckpointStorage("/checkpoints")
+    assert storage.get_checkpoint_path() == "/checkpoints"
+    env.get_checkpoint_config().set_checkpoint_storage(storage)
+    assert options(env) == {f"{PREFIX}storage": "filesystem", f"{PREFIX}dir": "/checkpoints"}
+
+
+def test_sizes_that_cannot_be_are_refused() -> None:
+    with pytest.raises(InvalidProgramError, match="file_state_size_threshold is at most 1048576 bytes, not 1048577"):
+        FileSystemCheckpointStorage("/x", FileSystemCheckpointStorage.MAX_FILE_STATE_THRESHOLD + 1)
+    with pytest.raises(InvalidProgramError, match="write_buffer_size is a number of bytes, of at least 1, not 0"):
+        FileSystemCheckpointStorage("/x", 0, 0)
+    with pytest.raises(InvalidProgramError, match="max_state_size is a number of bytes, of at least 1, not '5 mb'"):
+        JobManagerCheckpointStorage(max_state_size="5 mb")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("make", "what"),
+    [
+        (CustomCheckpointStorage, "there is no JVM; use FileSystemCheckpointStorage"),
+        (CustomStateBackend, "there is no JVM; use HashMapStateBackend"),
+        (EmbeddedRocksDBStateBackend, "there is no RocksDB here; use HashMapStateBackend"),
+    ],
+)
+def test_what_there_is_none_of_says_so(make: Any, what: str) -> None:
+    with pytest.raises(InvalidProgramError, match=what):
+        make()
+
+
+def test_names_of_earlier_versions(env: StreamExecutionEnvironment) -> None:
+    config = env.get_checkpoint_config()
+    assert config.get_checkpoint_interval() == env.get_checkpoint_interval() == -1
+    assert config.is_fail_on_checkpointing_errors()
+    assert not config.set_fail_on_checkpointing_errors(False).is_fail_on_checkpointing_errors()
+    assert config.set_fail_on_checkpointing_errors(True).get_tolerable_checkpoint_failure_number() == 0
+    assert config.set_alignment_timeout(Duration.of_minutes(1)).get_alignment_timeout() == timedelta(minutes=1)
+    assert not config.set_force_unaligned_checkpoints(False).is_force_unaligned_checkpoints()
+    assert not env.is_force_unaligned_checkpoints()
+    with pytest.raises(InvalidProgramError, match=r"set_force_unaligned_checkpoints: barriers overtake records where"):
+        config.set_force_unaligned_checkpoints()
+    config.enable_unaligned_checkpoints()
+    assert env.is_unaligned_checkpoints_enabled()
+    assert env.get_checkpointing_consistency_mode() is CheckpointingMode.EXACTLY_ONCE
+    assert env.enable_changelog_state_backend(False).is_changelog_state_backend_enabled() is None
+    with pytest.raises(InvalidProgramError, match="there is no changelog of state; set execution"):
+        env.enable_changelog_state_backend(True)
 
 
 def test_paths_in_options_are_from_the_folder_of_the_program(env: StreamExecutionEnvironment) -> None:

@@ -287,6 +287,33 @@ def test_files_are_shipped_by_content(
     assert executor.artifact_paths == [{sha(path): str(path) for path in (helper, requirements, archive)}]
 
 
+def test_files_are_shipped_with_their_names_in_the_working_directory(
+    env: StreamExecutionEnvironment, executor: FakeExecutor, tmp_path: pathlib.Path
+) -> None:
+    requirements, archive, words, tool = (tmp_path / name for name in ("r.txt", "data.zip", "words.txt", "tool.sh"))
+    for path in (requirements, archive, words, tool):
+        path.write_text(path.name)
+    packages = tmp_path / "packages"
+    packages.mkdir()
+    for name in ("b.whl", "a.tar.gz", ".hidden"):
+        (packages / name).write_text(name)
+    env.set_python_requirements(requirements, str(packages))
+    env.set_python_requirements(requirements, str(packages))
+    env.add_python_archive(archive, "model/v1")
+    env.register_cached_file(f"file://{words}", "words")
+    env.register_cached_file(tool, "tool", True)
+    env.from_collection([1])
+    env.execute()
+    assert [(artifact.name, artifact.kind) for artifact in executor.clients[0].graph.artifacts] == [
+        ("r.txt", ArtifactKind.REQUIREMENTS),
+        ("a.tar.gz", ArtifactKind.PACKAGE),
+        ("b.whl", ArtifactKind.PACKAGE),
+        ("data.zip#model/v1", ArtifactKind.ARCHIVE),
+        ("words.txt#words", ArtifactKind.FILE),
+        ("tool.sh#tool", ArtifactKind.EXECUTABLE),
+    ]
+
+
 def test_uploaded_artifacts_come_first_and_are_not_uploaded_again(
     monkeypatch: pytest.MonkeyPatch, executor: FakeExecutor, tmp_path: pathlib.Path
 ) -> None:
@@ -311,10 +338,14 @@ def test_files_that_cannot_be_shipped_are_named(env: StreamExecutionEnvironment,
         env.add_python_file(tmp_path)
     gone = tmp_path / "gone.zip"
     gone.write_text("")
-    with pytest.raises(InvalidProgramError, match="target folder"):
-        env.add_python_archive(gone, "d")
-    with pytest.raises(InvalidProgramError, match="cache folder"):
-        env.set_python_requirements(gone, "d")
+    for target in ("/d", "../d", "a#b", ""):
+        with pytest.raises(InvalidProgramError, match="is no name inside of the tasks' working directory"):
+            env.add_python_archive(gone, target)
+    with pytest.raises(InvalidProgramError, match=r"set_python_requirements: there is no folder .*/d$"):
+        env.set_python_requirements(gone, str(tmp_path / "d"))
+    (tmp_path / "d").mkdir()
+    with pytest.raises(InvalidProgramError, match=r"set_python_requirements: the folder .*/d holds no packages"):
+        env.set_python_requirements(gone, str(tmp_path / "d"))
     env.add_python_archive(gone)
     gone.unlink()
     env.from_collection([1])

@@ -84,6 +84,6 @@ def test_what_was_pickled_by_name_is_found_at_the_path_of_all_functions(name: st
 
 def test_a_tag_that_was_pickled_when_all_functions_were_in_one_file_is_read() -> None:
     tag = OutputTag("late")
-    old = pickle.dumps(tag, 0).replace(b"datastream.functions.output_tag", b"datastream.functions")
+    old = pickle.dumps(tag, 0).replace(b"datastream.output_tag", b"datastream.functions")
     assert b"output_tag" not in old
     assert pickle.loads(old) == tag

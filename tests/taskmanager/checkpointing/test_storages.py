@@ -6,8 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from millstream.core.settings.configuration import Configuration
 from millstream.core.snapshot import FileSystemStorage, MemoryStorage
-from millstream.taskmanager.worker.checkpointing.storages import Storages
+from millstream.core.snapshot.errors import SnapshotError
+from millstream.taskmanager.worker.checkpointing.storages import Storages, StorageSizes
 
 CHECKPOINTS = "s3://key:secret@bucket/checkpoints?region=us-east-1"
 SAVEPOINTS = "s3://other:secret@archive/savepoints?region=us-east-1"
@@ -59,3 +61,21 @@ def test_memory_and_files_are_told_apart(tmp_path: Path) -> None:
     storages = Storages("job")
     assert isinstance(storages.at("memory://job/chk-1"), MemoryStorage)
     assert isinstance(storages.at((tmp_path / "savepoint-1").as_uri()), FileSystemStorage)
+
+
+def test_sizes_come_from_the_configuration(tmp_path: Path) -> None:
+    options = {
+        "execution.checkpointing.data-inline-threshold": "1 kb",
+        "execution.checkpointing.write-buffer-size": "8 kb",
+        "execution.checkpointing.jobmanager-storage.max-state-size": "10",
+    }
+    sizes = StorageSizes.of(Configuration(options))
+    assert sizes == StorageSizes(1024, 8192, 10)
+    storages = Storages("job", str(tmp_path), sizes=sizes)
+    with pytest.raises(SnapshotError, match="is larger than the 10 bytes that the job manager's memory takes"):
+        storages.at("memory://job/chk-1").create_writer("memory://job/chk-1", "op", "s", 0, "arrow").write(b"x" * 11)
+    location = f"{tmp_path}/job/chk-1"
+    small, large = (storages.at(location).create_writer(location, "op", name, 0, "arrow") for name in ("a", "b"))
+    large.write(b"x" * 100_000)
+    assert (tmp_path / "job" / "chk-1" / large.commit().path).read_bytes() == b"x" * 100_000
+    small.abort()

@@ -43,6 +43,10 @@ class CloseableIterator(Iterator[Any]):
             self._release()
             raise
 
+    def next(self) -> Any:
+        """The next result, as `next()` of the iterator answers it."""
+        return next(self)
+
     def close(self) -> None:
         """Cancels the job unless it has ended, and releases the connection. May be called twice."""
         if self._closed:

@@ -13,6 +13,12 @@ from millstream.datastream.functions.accumulators import (
     IntCounter,
     ListAccumulator,
 )
+from millstream.datastream.functions.async_functions import (
+    AsyncFunction,
+    AsyncFunctionDescriptor,
+    AsyncRetryPredicate,
+    AsyncRetryStrategy,
+)
 from millstream.datastream.functions.broadcast_functions import (
     BaseBroadcastProcessFunction,
     BroadcastContext,
@@ -30,8 +36,6 @@ from millstream.datastream.functions.co_functions import (
 )
 from millstream.datastream.functions.contexts import Context, KeyedContext, OnTimerContext
 from millstream.datastream.functions.function import Function, RuntimeContext, TimedFunction
-from millstream.datastream.functions.metrics import Counter, MetricGroup
-from millstream.datastream.functions.output_tag import OutputTag
 from millstream.datastream.functions.process_functions import KeyedProcessFunction, ProcessFunction
 from millstream.datastream.functions.record_functions import (
     AggregateFunction,
@@ -50,11 +54,17 @@ from millstream.datastream.functions.window_functions import (
     WindowContext,
     WindowFunction,
 )
+from millstream.datastream.output_tag import OutputTag
+from millstream.metrics import Counter, MetricGroup
 
 __all__ = [
     "Accumulator",
     "AggregateFunction",
     "AllWindowFunction",
+    "AsyncFunction",
+    "AsyncFunctionDescriptor",
+    "AsyncRetryPredicate",
+    "AsyncRetryStrategy",
     "BaseBroadcastProcessFunction",
     "BroadcastContext",
     "BroadcastProcessFunction",

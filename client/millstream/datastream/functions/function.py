@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from typing import Any, Generic, TypeVar
 
 from millstream.datastream.functions.accumulators import Accumulator
-from millstream.datastream.functions.metrics import MetricGroup
 from millstream.datastream.state import KeyedStateStore
+from millstream.metrics import MetricGroup
 
 C = TypeVar("C")
 

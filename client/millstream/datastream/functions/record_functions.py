@@ -57,7 +57,7 @@ class AggregateFunction(Function, ABC):
         """The result of what was added."""
 
     @abstractmethod
-    def merge(self, acc1: Any, acc2: Any) -> Any:
+    def merge(self, acc_a: Any, acc_b: Any) -> Any:
         """One accumulator of two; either may be changed and answered."""
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from msgspec import Struct
 
@@ -17,6 +17,13 @@ class LocalFile(Struct, frozen=True):
 
     path: Path
     kind: ArtifactKind
+    target: str = ""
+    """What it is called in the tasks' working directory; empty: by its own name."""
+
+    @property
+    def name(self) -> str:
+        """As artifacts are called: the target behind the name."""
+        return f"{self.path.name}#{self.target}" if self.target else self.path.name
 
     def sha256(self) -> str:
         """Of the file as it is now."""
@@ -27,14 +34,31 @@ class LocalFile(Struct, frozen=True):
             raise InvalidProgramError(f"cannot ship {self.path}: {error.strerror or error}") from error
 
 
-def local_file(path: str | os.PathLike[str], kind: ArtifactKind, method: str) -> LocalFile:
+def local_file(path: str | os.PathLike[str], kind: ArtifactKind, method: str, target: str | None = None) -> LocalFile:
     """Checks that the file is there; `method` is the call that names it, for the error."""
+    if target is not None:
+        parts = PurePosixPath(target).parts
+        if not parts or PurePosixPath(target).is_absolute() or ".." in parts or "#" in target:
+            raise InvalidProgramError(
+                f"{method}: {target!r} is no name inside of the tasks' working directory: expected a relative path"
+            )
     absolute = Path(path).expanduser().resolve()
     if absolute.is_dir():
         raise InvalidProgramError(f"{method}: {absolute} is a folder; pack it into a zip file or a wheel")
     if not absolute.is_file():
         raise InvalidProgramError(f"{method}: there is no file {absolute}")
-    return LocalFile(absolute, kind)
+    return LocalFile(absolute, kind, target or "")
+
+
+def local_packages(folder: str | os.PathLike[str], method: str) -> list[LocalFile]:
+    """The files of a folder that requirements are installed from, as `pip download` fills it."""
+    absolute = Path(folder).expanduser().resolve()
+    if not absolute.is_dir():
+        raise InvalidProgramError(f"{method}: there is no folder {absolute}")
+    files = sorted(file for file in absolute.iterdir() if file.is_file() and not file.name.startswith("."))
+    if not files:
+        raise InvalidProgramError(f"{method}: the folder {absolute} holds no packages; fill it with `pip download`")
+    return [LocalFile(file, ArtifactKind.PACKAGE) for file in files]
 
 
 def resolve_artifacts(
@@ -46,7 +70,7 @@ def resolve_artifacts(
     paths: dict[str, str] = {}
     for file in local:
         digest = file.sha256()
-        artifacts[Artifact(digest, file.path.name, file.kind)] = None
+        artifacts[Artifact(digest, file.name, file.kind)] = None
         if digest not in present:
             paths[digest] = str(file.path)
     return tuple(artifacts), paths

@@ -7,6 +7,8 @@ other edge.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from msgspec import Struct
 
 from millstream.core.jobs.plan import ForwardPartitioner
@@ -35,16 +37,23 @@ class NodeChain(Struct, frozen=True):
 
     def name(self) -> str:
         """The operators' names as a tree: `a -> b -> (c, d)`."""
+        return self._tree(lambda node: node.name)
+
+    def description(self) -> str:
+        """The same of what was said about them."""
+        return self._tree(lambda node: node.operator.full_description)
+
+    def _tree(self, label: Callable[[StreamNode], str]) -> str:
         names: dict[int, str] = {}
         for node in reversed(self.nodes):
             children = [names[edge.target.index] for edge in node.outputs if self.contains_edge(edge)]
             match children:
                 case []:
-                    names[node.index] = node.name
+                    names[node.index] = label(node)
                 case [child]:
-                    names[node.index] = f"{node.name} -> {child}"
+                    names[node.index] = f"{label(node)} -> {child}"
                 case _:
-                    names[node.index] = f"{node.name} -> ({', '.join(children)})"
+                    names[node.index] = f"{label(node)} -> ({', '.join(children)})"
         return names[self.head.index]
 
 

@@ -8,7 +8,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from millstream.core.errors import InvalidProgramError
-from millstream.core.jobs.graph import Artifact, JobEdge, JobGraph, JobVertex, OperatorInfo
+from millstream.core.jobs.graph import Artifact, JobEdge, JobGraph, JobVertex, OperatorInfo, SlotResources
 from millstream.core.jobs.ids import JobId, VertexId, new_id, stable_id
 from millstream.core.jobs.plan import (
     STRATEGY_NAMES,
@@ -34,6 +34,7 @@ def build_job_graph(
     name: str,
     configuration: dict[str, str] | None = None,
     artifacts: tuple[Artifact, ...] = (),
+    slot_resources: tuple[SlotResources, ...] = (),
     shipped: Callable[[Any], Any] = lambda source: source,
 ) -> JobGraph:
     """The job, under a new job id. Everything else in it is the same for the same program.
@@ -59,6 +60,7 @@ def build_job_graph(
         edges=tuple(edges),
         configuration=dict(configuration or {}),
         artifacts=artifacts,
+        slot_resources=slot_resources,
     )
 
 
@@ -68,11 +70,11 @@ def vertex_id(chain: NodeChain) -> VertexId:
 
 
 def _make_vertex(chain: NodeChain, spec: SourceSpec | None) -> JobVertex:
-    head = chain.head
+    head, name, description = chain.head, chain.name(), chain.description()
     source = pickled(spec.source, head.name, spec.source) if spec is not None else b""
     return JobVertex(
         id=vertex_id(chain),
-        name=chain.name(),
+        name=name,
         parallelism=head.parallelism,
         max_parallelism=head.max_parallelism,
         slot_sharing_group=head.slot_sharing_group,
@@ -83,6 +85,7 @@ def _make_vertex(chain: NodeChain, spec: SourceSpec | None) -> JobVertex:
         chain=_pickle_chain(chain, spec),
         source=source,
         max_parallelism_derived=head.max_parallelism_derived,
+        description="" if description == name else description,
     )
 
 

@@ -1,7 +1,8 @@
 """Operator ids: the same in every build of the same program, so that state finds its operator again.
 
-An operator with a uid has the id of that uid and of nothing else. Any other has an id that follows from what it does,
-the ids of what feeds it, and how many like it came before: not from names, parallelism or anything downstream.
+An operator with a uid has the id of that uid and of nothing else, unless the id itself was given. Any other has an id
+that follows from what it does, the ids of what feeds it, and how many like it came before: not from names, parallelism
+or anything downstream.
 """
 
 from __future__ import annotations
@@ -21,6 +22,9 @@ def assign_operator_ids(
     names_by_uid: dict[str, str] = {}
     siblings: dict[tuple[str, ...], int] = {}
     for operator in operators:
+        if operator.uid_hash is not None:
+            ids[operator.number] = _given(operator, ids, operators)
+            continue
         if operator.uid is not None:
             if operator.uid in names_by_uid:
                 raise InvalidProgramError(
@@ -40,3 +44,16 @@ def assign_operator_ids(
         siblings[tuple(signature)] = position + 1
         ids[operator.number] = OperatorId(stable_id("derived", *signature, str(position)))
     return ids
+
+
+def _given(
+    operator: OperatorTransformation, ids: Mapping[int, OperatorId], operators: Sequence[OperatorTransformation]
+) -> OperatorId:
+    assert operator.uid_hash is not None
+    for other in operators:
+        if ids.get(other.number) == operator.uid_hash:
+            raise InvalidProgramError(
+                f"the id {operator.uid_hash} is used twice, by '{other.full_name}' and '{operator.full_name}'; each "
+                "operator needs its own"
+            )
+    return OperatorId(operator.uid_hash)

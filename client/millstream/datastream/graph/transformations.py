@@ -15,6 +15,7 @@ from msgspec import Struct
 from millstream.core.jobs.plan import OperatorSpec, Partitioner
 from millstream.core.records.types import TypeInformation
 from millstream.datastream.functions import OutputTag
+from millstream.datastream.slot_sharing_group import SlotSharingGroup
 
 
 class ChainingStrategy(Enum):
@@ -41,11 +42,19 @@ class OperatorTransformation(Struct, eq=False):
     chaining: ChainingStrategy = ChainingStrategy.ALWAYS
     buffer_timeout: float | None = None  # seconds; negative: only when full
     second_input: Transformation | None = None
+    uid_hash: str | None = None  # the operator's id, in place of one that follows from its uid or inputs
+    description: str | None = None
+    group: SlotSharingGroup | None = None  # with what its slots need, when that was said
 
     @property
     def full_name(self) -> str:
         """The name as people see it, with Flink's prefixes for sources and sinks."""
         return self.spec.prefix + self.name
+
+    @property
+    def full_description(self) -> str:
+        """What people see in plans: the name, unless something was said about the operator."""
+        return self.full_name if self.description is None else self.spec.prefix + self.description
 
 
 class PartitionTransformation(Struct, eq=False):

@@ -14,7 +14,8 @@ interpreter are installed, and pip prefers them to any index. A member named `re
 the root of a package or in its dist-info is installed from as well.
 
 An archive is unpacked into a folder of the working directory that has the archive's file name, or the name after a
-`#` at the end of it, as in Flink. Processes of jobs with equal artifacts share the working directory.
+`#` at the end of it, as in Flink; single files are put there in the same way. Processes of jobs with equal artifacts
+share the working directory. Where packages come with the requirements, pip finds these and asks no index.
 """
 
 from __future__ import annotations
@@ -56,6 +57,7 @@ from millstream.core.jobs.ids import stable_id
 from millstream.core.settings.configuration import Configuration
 
 _LOCK_POLL = 0.1
+_FILES = (ArtifactKind.FILE, ArtifactKind.EXECUTABLE)
 _CONTENT = "content"  # where a folder for the import path is unpacked
 _PIPS_OWN_FAILURE = "ERROR: Exception:"  # a traceback of pip's own code follows, of which the last line matters
 _NO_ZIP = re.compile(r"(zipfile\.BadZipFile|zlib\.error|struct\.error|EOFError)\b")
@@ -178,6 +180,9 @@ class EnvironmentCache:
                     progress(f"unpacking {artifact.name}")
                     budget = UnpackBudget(artifact.name, path.stat().st_size, self._limits)
                     await _in_thread(_unpack, path, artifact.name, target, budget, on_cancel=budget.stop)
+                elif artifact.kind in _FILES:
+                    target = _work(folder) / _archive_target(artifact.name)
+                    await _in_thread(_put, _fetched(folder, index, artifact), target, artifact.kind)
                 elif artifact.kind is ArtifactKind.PYTHON_FOLDER:
                     path = _fetched(folder, index, artifact)
                     budget = UnpackBudget(artifact.name, path.stat().st_size, self._limits)
@@ -231,7 +236,7 @@ def _describe(folder: Path, artifacts: Sequence[Artifact], python: str, installs
             python_path.append(str(path.parent if path.suffix == ".py" else path))
         elif artifact.kind is ArtifactKind.PYTHON_FOLDER:
             python_path.append(str(_fetched(folder, index, artifact).parent / _CONTENT))
-    unpacks = any(a.kind is ArtifactKind.ARCHIVE for a in artifacts)
+    unpacks = any(a.kind is ArtifactKind.ARCHIVE or a.kind in _FILES for a in artifacts)
     return Environment(
         python=str(folder / "venv" / "bin" / "python") if installs else python,
         python_path=tuple(python_path),
@@ -305,6 +310,9 @@ async def _install(
     arguments = ["--constraint", str(constraints), "--find-links", str(folder / "bundled")]
     for path in requirements:
         arguments += ["--requirement", str(path)]
+    for index, artifact in enumerate(artifacts):
+        if artifact.kind is ArtifactKind.PACKAGE:
+            arguments += ["--no-index", "--find-links", str(_fetched(folder, index, artifact).parent)]
     await _pip([*pip, *arguments, *map(str, wheels)], names, show)
 
 
@@ -380,6 +388,12 @@ def _archive_target(name: str) -> str:
     if PurePosixPath(target).is_absolute() or ".." in PurePosixPath(target).parts:
         raise ImpossibleEnvironmentError(f"the archive {name} cannot be unpacked outside of the working directory")
     return target
+
+
+def _put(path: Path, target: Path, kind: ArtifactKind) -> None:
+    make_private(target.parent)
+    shutil.copyfile(path, target)
+    target.chmod(0o700 if kind is ArtifactKind.EXECUTABLE else 0o600)
 
 
 def _unpack(path: Path, name: str, target: Path, budget: UnpackBudget) -> None:

@@ -22,6 +22,8 @@ class TaskMetrics(Struct, frozen=True):
     backpressured_ms: int = 0
     idle_ms: int = 0
     counters: Mapping[str, int] = field(default_factory=dict)
+    gauges: Mapping[str, float] = field(default_factory=dict)
+    """The values of the functions' other metrics."""
 
 
 class Accumulator(Struct, frozen=True):

@@ -22,6 +22,9 @@ class ArtifactKind(IntEnum):
     ARCHIVE = 3
     PYTHON_FOLDER = 4
     DATA = 5
+    PACKAGE = 6
+    FILE = 7
+    EXECUTABLE = 8
 
 
 class Artifact(Struct, frozen=True):
@@ -57,6 +60,8 @@ class JobVertex(Struct, frozen=True):
     chain: bytes
     source: bytes = b""
     max_parallelism_derived: bool = False
+    description: str = ""
+    """For plans; empty: the name."""
 
 
 class JobEdge(Struct, frozen=True):
@@ -70,6 +75,14 @@ class JobEdge(Struct, frozen=True):
     spec: bytes
 
 
+class SlotResources(Struct, frozen=True):
+    """What each slot of a slot sharing group needs of its task manager."""
+
+    group: str
+    cpu_cores: float
+    memory_bytes: int
+
+
 class JobGraph(Struct, frozen=True):
     """A job, ready to be run. Vertices are in topological order."""
 
@@ -80,11 +93,17 @@ class JobGraph(Struct, frozen=True):
     configuration: dict[str, str] = field(default_factory=dict)
     artifacts: tuple[Artifact, ...] = ()
     python_path: tuple[str, ...] = ()
+    slot_resources: tuple[SlotResources, ...] = ()
+    """Of groups that say so; others run in any slot."""
 
     def slots_required(self) -> int:
         """Slot sharing: each group needs as many slots as its widest vertex."""
+        return sum(self.slots_by_group().values())
+
+    def slots_by_group(self) -> dict[str, int]:
+        """How many slots each slot sharing group needs: as many as its widest vertex."""
         widest: dict[str, int] = {}
         for vertex in self.vertices:
             group = vertex.slot_sharing_group
             widest[group] = max(widest.get(group, 0), vertex.parallelism)
-        return sum(widest.values())
+        return widest

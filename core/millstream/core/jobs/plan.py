@@ -41,6 +41,8 @@ class OperatorSpec:
     """What people see before its name."""
     is_the_clients: ClassVar[bool] = False
     """Whether the program did not ask for it: it has no name or uid of the user's."""
+    is_sink: ClassVar[bool] = False
+    """Whether records leave the job here."""
     makes_columns: ClassVar[bool] = False
     """Whether its function answers columns, which no declared type keeps from being changed."""
 
@@ -258,6 +260,7 @@ class SinkSpec(OperatorSpec, Struct, frozen=True):
     """A sink; its writers run in the tasks."""
 
     prefix = "Sink: "
+    is_sink = True
     kind = "sink"
     sink: Any  # millstream.datastream.connectors.base.Sink
 
@@ -274,6 +277,7 @@ class CollectSpec(OperatorSpec, Struct, frozen=True):
     """Keeps results until the client pulls them."""
 
     prefix = "Sink: "
+    is_sink = True
     kind = "collect"
     is_the_clients = True
 

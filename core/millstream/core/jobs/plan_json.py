@@ -22,7 +22,7 @@ def plan_nodes(graph: JobGraph) -> tuple[PlanNode, ...]:
     return tuple(
         PlanNode(
             vertex.id,
-            vertex.name,
+            vertex.description or vertex.name,
             vertex.parallelism,
             tuple(PlanInput(edge.source, edge.strategy) for edge in graph.edges if edge.target == vertex.id),
         )

@@ -69,11 +69,32 @@ TaskManagerCommand = AllocateSlot | ShutDown
 # A job manager's session
 
 
+class Resources(Struct, frozen=True):
+    """What a task manager has, or a slot needs of it."""
+
+    cpu_cores: float = 0.0
+    memory_bytes: int = 0
+
+    def __sub__(self, other: Resources) -> Resources:
+        return Resources(self.cpu_cores - other.cpu_cores, self.memory_bytes - other.memory_bytes)
+
+    def covers(self, need: Resources) -> bool:
+        """Whether a slot with this need can be had of it. What needs nothing fits everywhere."""
+        return need == NOTHING or (self.cpu_cores >= need.cpu_cores and self.memory_bytes >= need.memory_bytes)
+
+
+NOTHING = Resources()
+
+
 class Requirement(Struct, frozen=True):
     """Declarative: how many slots the job wants in all, not in addition. 0 ends the requirement."""
 
     job_id: JobId
     slots: int
+    need: Resources = NOTHING
+    """Of each of them, on average: which slot is for which group is decided when they are there."""
+    largest: Resources = NOTHING
+    """Of the one that needs most."""
 
 
 class RegisterJobManager(Struct, frozen=True):
@@ -100,6 +121,8 @@ class NotEnoughSlots(Struct, frozen=True):
     total: int
     startable: int
     """That a resource provider may still add."""
+    too_small: int = 0
+    """Of the total: on task managers without what a slot of the job needs."""
 
 
 class GiveSlotsBack(Struct, frozen=True):

@@ -392,6 +392,25 @@ _ROWS = [
         "The directory or URI for checkpoints, which all services reach: a path, `s3://...`, `hdfs://...`, `gs://...`.",
     ),
     Option(
+        "execution.checkpointing.data-inline-threshold",
+        _T.MEMORY,
+        20 * 1024,
+        "State that is smaller than this is part of a checkpoint's metadata, not a file of its own. Savepoints have "
+        "files only.",
+    ),
+    Option(
+        "execution.checkpointing.write-buffer-size",
+        _T.MEMORY,
+        4 * 1024,
+        "How much is gathered before it is written to a file of a checkpoint.",
+    ),
+    Option(
+        "execution.checkpointing.jobmanager-storage.max-state-size",
+        _T.MEMORY,
+        5 * 1024 * 1024,
+        "With checkpoints in the job manager's memory: how large each state of a subtask may be.",
+    ),
+    Option(
         "execution.checkpointing.savepoint-dir",
         _T.STRING,
         "",
@@ -578,6 +597,9 @@ _BOUNDS: dict[str, tuple[float, float | None]] = {
     "task.cancellation.interval": (0.01, None),
     "taskmanager.numberOfTaskSlots": (1, None),
     "parallelism.default": (1, None),
+    "execution.checkpointing.data-inline-threshold": (0, 1024 * 1024),
+    "execution.checkpointing.write-buffer-size": (1, None),
+    "execution.checkpointing.jobmanager-storage.max-state-size": (1, None),
     "execution.batch.max-rows": (1, None),
     "execution.batch.max-column-rows": (1, None),
     "taskmanager.memory.segment-size": (1024, 64 * 1024 * 1024),

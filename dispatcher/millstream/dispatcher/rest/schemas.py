@@ -119,6 +119,7 @@ ACCUMULATORS = record({
     "user-task-accumulators": array(record({"name": STRING, "type": STRING, "value": STRING})),
     "serialized-user-task-accumulators": mapping(STRING),
 })  # fmt: skip
+METRIC_VALUES = array(record({"id": STRING, "value": STRING}, optional=("value",)))
 VERTEX = record({
     "id": STRING, "name": STRING, "parallelism": INTEGER, "maxParallelism": INTEGER, "now": INTEGER,
     "aggregated": record({"metrics": METRICS}),

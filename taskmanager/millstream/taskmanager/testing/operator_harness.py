@@ -183,9 +183,9 @@ class OperatorHarness:
             captured.release()
         return Snapshot(barrier, self._storage, operators_to_json(written.operators))
 
-    def finish(self) -> None:
-        """The input has ended."""
-        self._chain.finish()
+    def finish(self) -> bool:
+        """The input has ended; answers whether the operator has finished, or waits for results of its own threads."""
+        return self._chain.finish()
 
     def close(self) -> list[BaseException]:
         """Closes the operator; answers what went wrong."""

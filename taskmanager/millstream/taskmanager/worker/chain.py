@@ -35,6 +35,7 @@ class OperatorChain:
         self.specs = specs
         self.ids = [spec.operator_id for spec in specs]
         self._restored_checkpoint_id = restored_checkpoint_id
+        self._finished = 0
         self.source = operators[0] if operators and specs[0].spec.inputs == 0 else None
         """The one that is polled, in place of inputs of the task."""
         self.bounded = self._overriding(Operator.has_room)
@@ -69,10 +70,17 @@ class OperatorChain:
             operator.initialize_state(self._restored_checkpoint_id)
             operator.open()
 
-    def finish(self) -> None:
-        """Producers before consumers: what one emits at its end, the next still processes."""
-        for operator in self.operators:
+    def finish(self) -> bool:
+        """Producers before consumers: what one emits at its end, the next still processes.
+
+        Stops before one that still waits for results, and goes on there when called again; answers whether it is done.
+        """
+        for operator in self.operators[self._finished :]:
+            if not operator.is_settled:
+                return False
             operator.finish()
+            self._finished += 1
+        return True
 
     def close(self) -> list[BaseException]:
         """Closes all, whatever happens; answers what went wrong."""

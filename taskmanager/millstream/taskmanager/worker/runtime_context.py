@@ -11,28 +11,9 @@ from millstream.core.settings.own_keys import job_parameters
 from millstream.datastream.functions import Accumulator, Counter, MetricGroup, RuntimeContext
 from millstream.datastream.state import State, StateAccessError
 from millstream.datastream.state_descriptors import StateDescriptor
+from millstream.taskmanager.worker.function_metrics import FunctionMetrics, TaskMetricGroup
 from millstream.taskmanager.worker.state.adopting import adopting
 from millstream.taskmanager.worker.state.backend import KeyedStateBackend
-
-
-class TaskMetricGroup(MetricGroup):
-    """Counters by dotted name, shared by all groups of a task."""
-
-    def __init__(self, counters: dict[str, Counter], prefix: str = "") -> None:
-        self._counters = counters
-        self._prefix = prefix
-
-    def counter(self, name: str) -> Counter:
-        """The counter of this name below this group."""
-        path = self._prefix + name
-        if why := why_unwritable(path):
-            raise ValueError(f"the counter {why}")
-        return self._counters.setdefault(path, Counter())
-
-    def add_group(self, name: str, extra: str | None = None) -> MetricGroup:
-        """A group below this one."""
-        path = f"{name}." if extra is None else f"{name}.{extra}."
-        return TaskMetricGroup(self._counters, self._prefix + path)
 
 
 class TaskRuntimeContext(RuntimeContext):
@@ -45,11 +26,13 @@ class TaskRuntimeContext(RuntimeContext):
         configuration: dict[str, str],
         counters: dict[str, Counter],
         accumulators: dict[str, Accumulator[Any]],
+        metrics: FunctionMetrics | None = None,
     ) -> None:
+        """With `metrics` the counters are those in there."""
         self._deployment = deployment
         self._name = operator_name
         self._configuration = configuration
-        self._metrics = TaskMetricGroup(counters, f"{operator_name}.")
+        self._metrics = TaskMetricGroup(metrics or FunctionMetrics(counters), f"{operator_name}.")
         self._accumulators = accumulators
         self.operator_id = operator_name
         """Unique in the job."""

@@ -41,7 +41,7 @@ from millstream.core.records.batches import Barrier
 from millstream.core.settings.configuration import Configuration
 from millstream.taskmanager.supervisor.memory_limit import lifted, limit_memory
 from millstream.taskmanager.worker.checkpointing.local_copies import SlotCopies
-from millstream.taskmanager.worker.checkpointing.storages import DIRECTORIES, Storages
+from millstream.taskmanager.worker.checkpointing.storages import DIRECTORIES, Storages, StorageSizes
 from millstream.taskmanager.worker.checkpointing.writer_thread import CheckpointServices, SnapshotWritten
 from millstream.taskmanager.worker.checkpointing.writing import warm_up
 from millstream.taskmanager.worker.failures import PeerLostError, describe_failure
@@ -84,7 +84,8 @@ class SlotWorker:
         self._data_plane = DataPlane(start.job_id, host, configuration, self.mailbox.put)
         self._channels = ChannelTable(FIRST_ROWS if is_debloating(configuration) else 0)
         self._writers = ThreadPoolExecutor(_WRITERS, thread_name_prefix="snapshots")
-        storages = Storages(start.job_id, *(configuration.string(option) for option in DIRECTORIES))
+        directories = [configuration.string(option) for option in DIRECTORIES]
+        storages = Storages(start.job_id, *directories, sizes=StorageSizes.of(configuration))
         incremental = configuration.boolean("execution.checkpointing.incremental")
         self._takes_checkpoints = configuration.seconds("execution.checkpointing.interval") > 0
         takes_final = self._takes_checkpoints and configuration.boolean(

@@ -55,7 +55,7 @@ class Task:
         self.restored_in_flight: list[tuple[Emit, list[Batch]]] = []
         self._chain: OperatorChain | None = None
         pacing = TaskPacing(self.partitions, max_rows, max_column_rows)
-        self.counts = TaskCounts(self.gates, self.partitions, pacing)
+        self.counts = TaskCounts(self.gates, self.partitions, pacing, checkpoint_services.clock.monotonic)
         self.steps = TaskSteps(self, pacing)
         self.life = TaskLife(checkpoint_services.takes_final)
         self.checkpoints = TaskCheckpoints(self, checkpoint_services)
@@ -112,11 +112,14 @@ class Task:
                 return answer
         return None
 
-    def finish_operators(self) -> None:
-        """Has the operators emit what is left, once: at the end of the input, or when a savepoint drains the job."""
+    def finish_operators(self) -> bool:
+        """Has the operators emit what is left, once: at the end of the input, or when a savepoint drains the job.
+
+        Answers whether they have: one may wait for results, and is to be asked again.
+        """
         if not self.life.has_finished_operators:
-            self.life.has_finished_operators = True
-            self.chain.finish()
+            self.life.has_finished_operators = self.chain.finish()
+        return self.life.has_finished_operators
 
     def emit_barrier(self, barrier: Barrier) -> list[tuple[tuple[str, str], Passage]]:
         """Sends a barrier on, behind what was emitted; nothing follows the end. Answers its passages by edge."""
@@ -124,19 +127,23 @@ class Task:
             return []
         return [(partition.edge, passage) for partition in self.partitions for passage in partition.barrier(barrier)]
 
-    def end(self) -> None:
-        """Sends the end on. A task that a savepoint stopped goes on elsewhere, so its operators are not finished."""
+    def end(self) -> bool:
+        """Sends the end on. A task that a savepoint stopped goes on elsewhere, so its operators are not finished.
+
+        Answers whether it has: while an operator waits for results, the end is yet to come.
+        """
         is_stopped = self.life.phase is Phase.STOPPED
         if self.had_finished:
             for partition in self.partitions:
                 partition.signal(LAST_WATERMARK)
-        elif not is_stopped:
-            self.finish_operators()
+        elif not is_stopped and not self.finish_operators():
+            return False
         for partition in self.partitions:
             partition.signal(END_OF_INPUT)
         self.life.ended()
         if not is_stopped:
             self.checkpoints.input_ended()
+        return True
 
     def close(self) -> list[BaseException]:
         """Closes the operators, once, when they were opened, and then their state; answers what went wrong."""

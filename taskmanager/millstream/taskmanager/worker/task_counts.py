@@ -5,32 +5,46 @@ Bytes are counted by gates and partitions and time by the task's pacing; here th
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from millstream.core.jobs import details
 from millstream.core.pickling import to_bytes
 from millstream.datastream.functions import Accumulator, Counter
+from millstream.taskmanager.worker.function_metrics import FunctionMetrics
 from millstream.taskmanager.worker.network.inputs import InputGate
 from millstream.taskmanager.worker.network.outputs import ResultPartition
 from millstream.taskmanager.worker.task_pacing import TaskPacing
-
-_LARGEST_COUNT = (1 << 63) - 1
 
 
 class TaskCounts:
     """Of one task; there from the start, since a task may fail before it has operators."""
 
-    __slots__ = ("_gates", "_pacing", "_partitions", "accumulators", "counters", "records_in", "records_polled")
+    __slots__ = (
+        "_gates", "_now", "_pacing", "_partitions", "accumulators", "functions", "records_in", "records_polled",
+    )  # fmt: skip
 
-    def __init__(self, gates: Sequence[InputGate], partitions: Sequence[ResultPartition], pacing: TaskPacing) -> None:
+    def __init__(
+        self,
+        gates: Sequence[InputGate],
+        partitions: Sequence[ResultPartition],
+        pacing: TaskPacing,
+        now: Callable[[], float],
+    ) -> None:
+        """`now` reads the monotonic clock."""
         self._gates = gates
         self._partitions = partitions
         self._pacing = pacing
-        self.counters: dict[str, Counter] = {}
+        self._now = now
+        self.functions = FunctionMetrics()
         self.accumulators: dict[str, Accumulator[Any]] = {}
         self.records_in = 0
         self.records_polled = 0
+
+    @property
+    def counters(self) -> dict[str, Counter]:
+        """Those of its functions, by name."""
+        return self.functions.counters
 
     @property
     def records_taken(self) -> int:
@@ -48,7 +62,8 @@ class TaskCounts:
             busy_ms=round(pacing.busy * 1000),
             idle_ms=round(pacing.idle * 1000),
             backpressured_ms=round(pacing.backpressured * 1000),
-            counters={name: _reported(counter.get_count()) for name, counter in self.counters.items()},
+            counters=self.functions.counted(),
+            gauges=self.functions.measured(self._now()),
         )
 
     def accumulated(self) -> list[details.Accumulator]:
@@ -57,10 +72,3 @@ class TaskCounts:
             details.Accumulator(name, type(a).__name__, to_bytes(a))
             for name, a in self.accumulators.items()
         ]
-
-
-def _reported(count: float) -> int:
-    """A counter as messages hold it: a whole number of 64 bits. What a function added to it may be anything."""
-    if count != count:  # not a number
-        return 0
-    return int(max(-_LARGEST_COUNT, min(count, _LARGEST_COUNT)))

@@ -239,7 +239,10 @@ class TaskFactory:
         return backend
 
     def _context(self, task: Task, name: str) -> TaskRuntimeContext:
-        return TaskRuntimeContext(task.deployment, name, self._options, task.counts.counters, task.counts.accumulators)
+        counts = task.counts
+        return TaskRuntimeContext(
+            task.deployment, name, self._options, counts.counters, counts.accumulators, counts.functions
+        )
 
     def _reader_context(self, task: Task, context: RuntimeContext) -> ReaderContext:
         d, attempt_id = task.deployment, task.attempt_id

@@ -38,8 +38,8 @@ class TaskSteps:
     """Of one task. Without operators, as one that had finished has none, it passes its input's end on."""
 
     __slots__ = (
-        "_chain", "_event_time", "_has_more", "_ready", "_receivers", "_task", "input", "last_result", "next_flush",
-        "pacing",
+        "_chain", "_event_time", "_exhausted", "_has_more", "_ready", "_receivers", "_task", "input", "last_result",
+        "next_flush", "pacing",
     )  # fmt: skip
 
     def __init__(self, task: Task, pacing: TaskPacing) -> None:
@@ -49,6 +49,7 @@ class TaskSteps:
         self._event_time = WatermarkValve()
         self._ready = True  # a source: to be polled
         self._has_more = False
+        self._exhausted = False  # a source: it has nothing more
         self.pacing = pacing
         self.input = TaskInput(task.gates, pacing)
         self.last_result = StepResult.IDLE
@@ -79,9 +80,10 @@ class TaskSteps:
         self.pacing.begin()
         if self._task.life.phase is Phase.ENDED:
             self.last_result = self._drain()
+        elif self._task.checkpoints.awaits_results:
+            self.last_result = StepResult.WORKED if self._task.checkpoints.go_on() else StepResult.IDLE
         elif self._is_over:
-            self._task.end()
-            self.last_result = StepResult.WORKED
+            self.last_result = self._end()
         elif not self._has_room():
             self.last_result = self._take_input(pressed=True)
         elif self._chain.source is not None:
@@ -105,7 +107,7 @@ class TaskSteps:
         """Whether nothing more will come, or is wanted."""
         phase = self._task.life.phase
         if self._chain.source is not None:
-            return phase is Phase.STOPPED
+            return phase is Phase.STOPPED or (self._exhausted and phase is not Phase.SUSPENDED)
         return self.input.is_over and phase is not Phase.SUSPENDED
 
     def _has_room(self) -> bool:
@@ -115,6 +117,10 @@ class TaskSteps:
         bounded = self._chain.bounded
         return not bounded or all(operator.has_room for operator in bounded)
 
+    def _end(self) -> StepResult:
+        """Ends the task, unless an operator still waits for results: their mails wake the worker."""
+        return StepResult.WORKED if self._task.end() else StepResult.IDLE
+
     def _poll(self, source: Operator) -> StepResult:
         if not self._ready or self._task.life.phase is Phase.SUSPENDED:
             return StepResult.IDLE
@@ -122,8 +128,8 @@ class TaskSteps:
         self._has_more = False
         result = source.poll(min(wanted, most))
         if result is PollStatus.END_OF_INPUT:
-            self._task.end()
-            return StepResult.WORKED
+            self._exhausted = True
+            return self._end()
         if result is PollStatus.NOTHING_AVAILABLE:
             self._ready = False
             return StepResult.IDLE

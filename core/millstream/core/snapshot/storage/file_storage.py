@@ -30,8 +30,8 @@ _SHARED = "shared"
 class FileSystemStorage:
     """`CheckpointStorage` below `<uri>/<job id>`. Snapshots elsewhere can be read and deleted by their pointer."""
 
-    def __init__(self, uri: str, job_id: JobId) -> None:
-        self._files = UriFiles(uri)
+    def __init__(self, uri: str, job_id: JobId, write_buffer: int | None = None) -> None:
+        self._files = UriFiles(uri, write_buffer)
         self._job_id = job_id
         self._home = f"{self._files.root}/{quote(safe_name(job_id))}"
 

@@ -65,8 +65,10 @@ def root_of(location: str, directories: Iterable[str]) -> str:
 class UriFiles:
     """Reads, writes and deletes files by URI, with the credentials and options of one root."""
 
-    def __init__(self, root: str) -> None:
+    def __init__(self, root: str, write_buffer: int | None = None) -> None:
+        """`write_buffer`: how many bytes are gathered before they are written; None: as they come."""
         self.root = plain_uri(root)
+        self._write_buffer = write_buffer
         self._parts = urlsplit(root if is_uri(root) else self.root)
         scheme = self._parts.scheme.lower()
         if scheme not in _SCHEMES:
@@ -132,7 +134,7 @@ class UriFiles:
             _make_folder(system, path.rpartition("/")[0], 0o700 if private else 0o777)
             if private and _is_local(system):
                 os.close(for_user_only(path, os.O_WRONLY | os.O_CREAT))
-            return system.open_output_stream(path)
+            return system.open_output_stream(path, buffer_size=self._write_buffer)
 
     def settle(self, uri: str) -> None:
         """Makes a closed file, and its name, survive a power failure."""

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from msgspec import Struct
+
 from millstream.core.jobs.ids import JobId
+from millstream.core.settings.configuration import Configuration
 from millstream.core.snapshot.storage.file_storage import FileSystemStorage
-from millstream.core.snapshot.storage.memory_storage import SCHEME, MemoryStorage
+from millstream.core.snapshot.storage.memory_storage import DEFAULT_LIMIT, SCHEME, MemoryStorage
 from millstream.core.snapshot.storage.storage import CheckpointStorage
 from millstream.core.snapshot.storage.uri_files import has_options, plain_uri, root_of, with_options_of
 
@@ -14,14 +17,34 @@ DIRECTORIES = (
 """The options whose URIs may have credentials and options in them. Other locations have none, but that of a savepoint
 may have those of the directory that it was asked for."""
 
+INLINE_BELOW = 20 * 1024
+
+
+class StorageSizes(Struct, frozen=True):
+    """In bytes."""
+
+    inline_below: int = INLINE_BELOW
+    """State of a checkpoint that is smaller goes into the metadata."""
+    write_buffer: int | None = None
+    """What is gathered before it is written to a file."""
+    in_memory: int = DEFAULT_LIMIT
+    """The largest state in the job manager's memory."""
+
+    @staticmethod
+    def of(configuration: Configuration) -> StorageSizes:
+        """As they are configured."""
+        names = ("data-inline-threshold", "write-buffer-size", "jobmanager-storage.max-state-size")
+        return StorageSizes(*(configuration.integer(f"execution.checkpointing.{name}") for name in names))
+
 
 class Storages:
     """Storages by location. `directories` are the configured ones, that of checkpoints first; empty when not set."""
 
-    def __init__(self, job_id: str, *directories: str) -> None:
+    def __init__(self, job_id: str, *directories: str, sizes: StorageSizes | None = None) -> None:
+        self.sizes = sizes or StorageSizes()
         self._job_id = JobId(job_id)
         self._directories = [directory for directory in directories if directory]
-        self._memory = MemoryStorage(self._job_id)
+        self._memory = MemoryStorage(self._job_id, self.sizes.in_memory)
         self._files: dict[str, FileSystemStorage] = {}
 
     def at(self, location: str) -> CheckpointStorage:
@@ -34,7 +57,7 @@ class Storages:
                 self._directories.append(directory)
         root = root_of(location, self._directories)
         if root not in self._files:
-            self._files[root] = FileSystemStorage(root, self._job_id)
+            self._files[root] = FileSystemStorage(root, self._job_id, self.sizes.write_buffer)
         return self._files[root]
 
     def shares_files(self, location: str, checkpoint_id: int) -> bool:

@@ -83,11 +83,25 @@ class TaskCheckpoints:
         self._layouts: dict[int, TaskLayout] = {}
         self._full_under_way: set[int] = set()
         self._newest = 0
+        self._draining: tuple[Barrier, frozenset[int]] | None = None
 
     @property
     def is_writing(self) -> bool:
         """Whether snapshots are being written: the task must not end before they are acknowledged."""
         return bool(self._writing)
+
+    @property
+    def awaits_results(self) -> bool:
+        """Whether a savepoint that drains the job waits for results of operators: the task takes nothing meanwhile."""
+        return self._draining is not None
+
+    def go_on(self) -> bool:
+        """Takes that savepoint, if they have come; answers whether they have."""
+        if self._draining is None or not self._task.finish_operators():
+            return False
+        (barrier, recorded), self._draining = self._draining, None
+        self._snapshot(barrier, recorded)
+        return True
 
     def trigger(self, barrier: Barrier) -> None:
         """The coordinator asks: a source, a task that has ended, or one whose producers all have."""
@@ -167,6 +181,8 @@ class TaskCheckpoints:
     def aborted(self, checkpoint_id: int) -> None:
         """The checkpoint was given up: nothing of it is kept, and a task that it was to stop goes on."""
         self._task.life.aborted(checkpoint_id)
+        if self._draining is not None and self._draining[0].checkpoint_id == checkpoint_id:
+            self._draining = None
         self._full_under_way.discard(checkpoint_id)
         self._layouts.pop(checkpoint_id, None)
         if self._task.gates:
@@ -285,8 +301,9 @@ class TaskCheckpoints:
     def _snapshot(self, barrier: Barrier, recorded: frozenset[int] = frozenset()) -> None:
         services, number = self._services, barrier.checkpoint_id
         self._newest = max(self._newest, number)
-        if barrier.stop is StopMode.DRAIN:
-            self._task.finish_operators()
+        if barrier.stop is StopMode.DRAIN and not self._task.finish_operators():
+            self._draining = (barrier, recorded)
+            return
         began = services.clock.monotonic()
         arrival = self._arrivals.pop(number)
         ack = CheckpointAck(
@@ -336,7 +353,8 @@ class TaskCheckpoints:
             # Once it completes, the files of its predecessors may go: nothing that starts before may refer to them.
             self._full_under_way.add(barrier.checkpoint_id)
         bases = {number: known for number, known in self._layouts.items() if number >= barrier.oldest_base}
-        return SnapshotTarget(storage, barrier, self._task.deployment, shared, bases)
+        inline_below = services.storages.sizes.inline_below
+        return SnapshotTarget(storage, barrier, self._task.deployment, shared, bases, inline_below)
 
     def _described(self, error: BaseException) -> TaskFailure:
         now_ms = self._services.clock.now_ms()

@@ -29,6 +29,7 @@ from millstream.core.snapshot.tables.files import FileFormat, write_native, writ
 from millstream.core.snapshot.tables.table import KEY_GROUP, StateTypes, element_table
 from millstream.taskmanager.worker.checkpointing.capture import CapturedOperator, CapturedTask
 from millstream.taskmanager.worker.checkpointing.layout import Chunk, Layout, TaskLayout, cut, is_touched, slice_of
+from millstream.taskmanager.worker.checkpointing.storages import INLINE_BELOW
 from millstream.taskmanager.worker.checkpointing.throttle import WRITERS
 from millstream.taskmanager.worker.state.capturing.arrow_tables import operator_table
 from millstream.taskmanager.worker.state.capturing.captured import (
@@ -44,7 +45,6 @@ if TYPE_CHECKING:
 
 ELEMENT_STATES = {StateKind.SPLITS: "splits", StateKind.SINK_TRANSACTIONS: "transactions"}
 SPLIT_TYPES = StateTypes(value=PICKLED)
-_INLINE_BELOW = 20 * 1024
 
 
 class SnapshotTarget(Struct, frozen=True):
@@ -55,6 +55,8 @@ class SnapshotTarget(Struct, frozen=True):
     deployment: TaskDeployment
     shared: bool = False
     bases: Mapping[int, TaskLayout] = field(default_factory=dict)
+    inline_below: int = INLINE_BELOW
+    """Smaller state goes into the metadata, but for savepoints."""
 
     @property
     def format(self) -> FileFormat:
@@ -188,7 +190,7 @@ class _Writer:
                     written = write_native(
                         target.storage, target.barrier.location, owner.folder, name, target.deployment.subtask,
                         file.path, native.format, key_groups=file.key_groups, rows=file.rows, shared=target.shared,
-                        part=len(self.new_files), inline_below=_INLINE_BELOW,
+                        part=len(self.new_files), inline_below=target.inline_below,
                     )  # fmt: skip
                 self._count((written,))
                 chunk = Chunk(file.key_groups, (written,), file.name)
@@ -212,7 +214,7 @@ class _Writer:
             files = write_state(
                 target.storage, location, folder, name, target.deployment.subtask, table, target.format,
                 key_groups=key_groups, shared=target.shared and key_groups is not None, first_part=first_part,
-                inline_below=0 if target.barrier.is_savepoint else _INLINE_BELOW,
+                inline_below=0 if target.barrier.is_savepoint else target.inline_below,
             )  # fmt: skip
         self._count(files)
         return files

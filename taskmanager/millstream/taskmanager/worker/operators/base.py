@@ -143,6 +143,11 @@ class Operator:
         """Whether nothing waits in it that has to leave before its task may end."""
         return True
 
+    @property
+    def is_settled(self) -> bool:
+        """Whether no results of its own threads are to come. Only then is it finished, and what follows it."""
+        return True
+
     def finish(self) -> None:
         """After the last record of a bounded input: emit what is left."""
 

@@ -186,5 +186,5 @@ class _AdoptingAggregate(AggregateFunction):
     def get_result(self, accumulator: Any) -> Any:
         return self._function.get_result(accumulator)
 
-    def merge(self, acc1: Any, acc2: Any) -> Any:
-        return self._adopt(self._function.merge(acc1, acc2))
+    def merge(self, acc_a: Any, acc_b: Any) -> Any:
+        return self._adopt(self._function.merge(acc_a, acc_b))

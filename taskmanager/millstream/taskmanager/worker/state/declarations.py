@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 from millstream.core.errors import UnrecoverableError
 from millstream.core.records.types import TypeInformation
 from millstream.core.snapshot.metadata.model import StateKind, TtlSettings, TtlUpdate, TtlVisibility
@@ -15,7 +17,7 @@ from millstream.datastream.state_descriptors import (
     StateDescriptor,
     ValueStateDescriptor,
 )
-from millstream.datastream.state_ttl import StateTtlConfig, StateVisibility, UpdateType
+from millstream.datastream.state_ttl import StateTtlConfig, StateVisibility, TtlTimeCharacteristic, UpdateType
 from millstream.taskmanager.worker.state.capturing.captured import StateDeclaration
 
 _KINDS: dict[type[StateDescriptor], StateKind] = {
@@ -107,9 +109,10 @@ def ttl_config(settings: TtlSettings | None) -> StateTtlConfig | None:
     on_read = settings.update is TtlUpdate.ON_READ_AND_WRITE
     expired = settings.visibility is TtlVisibility.RETURN_EXPIRED_IF_NOT_CLEANED_UP
     return StateTtlConfig(
-        settings.ttl_ms,
         UpdateType.OnReadAndWrite if on_read else UpdateType.OnCreateAndWrite,
         StateVisibility.ReturnExpiredIfNotCleanedUp if expired else StateVisibility.NeverReturnExpired,
+        TtlTimeCharacteristic.ProcessingTime,
+        timedelta(milliseconds=settings.ttl_ms),
     )
 
 

@@ -1,0 +1,108 @@
+"""`AsyncDataStream`: asynchronous functions on streams, with PyFlink's names."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any
+
+from millstream.common.time import Interval, plain_milliseconds
+from millstream.core.errors import InvalidProgramError
+from millstream.core.jobs.async_plan import AsyncSpec
+from millstream.datastream.adapters.signatures import element_type
+from millstream.datastream.async_retry_strategies import NO_RETRY_STRATEGY, NoRetryStrategy
+from millstream.datastream.data_stream import DataStream
+from millstream.datastream.functions import AsyncFunction, AsyncFunctionDescriptor, AsyncRetryStrategy
+
+_ORDERED, _UNORDERED = AsyncFunctionDescriptor.OutputMode.ORDERED, AsyncFunctionDescriptor.OutputMode.UNORDERED
+
+
+class AsyncDataStream:
+    """Applies an AsyncFunction to a stream: up to `capacity` records of a subtask are under way at the same time.
+
+    A record that takes longer than the timeout gets what the function's `timeout` answers; 0 is no timeout.
+    """
+
+    @staticmethod
+    def unordered_wait(
+        data_stream: DataStream,
+        async_function: AsyncFunction[Any, Any],
+        timeout: Interval,
+        capacity: int = 100,
+        output_type: Any = None,
+    ) -> DataStream:
+        """Results leave as they come, but none passes a watermark."""
+        return _applied(data_stream, async_function, timeout, NO_RETRY_STRATEGY, capacity, output_type, _UNORDERED)
+
+    @staticmethod
+    def unordered_wait_with_retry(
+        data_stream: DataStream,
+        async_function: AsyncFunction[Any, Any],
+        timeout: Interval,
+        async_retry_strategy: AsyncRetryStrategy[Any],
+        capacity: int = 100,
+        output_type: Any = None,
+    ) -> DataStream:
+        """The same; outcomes that the strategy does not like are tried again, within the timeout."""
+        return _applied(data_stream, async_function, timeout, async_retry_strategy, capacity, output_type, _UNORDERED)
+
+    @staticmethod
+    def ordered_wait(
+        data_stream: DataStream,
+        async_function: AsyncFunction[Any, Any],
+        timeout: Interval,
+        capacity: int = 100,
+        output_type: Any = None,
+    ) -> DataStream:
+        """Results leave in the order of their records."""
+        return _applied(data_stream, async_function, timeout, NO_RETRY_STRATEGY, capacity, output_type, _ORDERED)
+
+    @staticmethod
+    def ordered_wait_with_retry(
+        data_stream: DataStream,
+        async_function: AsyncFunction[Any, Any],
+        timeout: Interval,
+        async_retry_strategy: AsyncRetryStrategy[Any],
+        capacity: int = 100,
+        output_type: Any = None,
+    ) -> DataStream:
+        """The same; outcomes that the strategy does not like are tried again, within the timeout."""
+        return _applied(data_stream, async_function, timeout, async_retry_strategy, capacity, output_type, _ORDERED)
+
+
+def _applied(
+    stream: DataStream,
+    function: AsyncFunction[Any, Any],
+    timeout: Interval,
+    strategy: AsyncRetryStrategy[Any],
+    capacity: int,
+    output_type: Any,
+    mode: AsyncFunctionDescriptor.OutputMode,
+) -> DataStream:
+    if not isinstance(stream, DataStream):
+        raise InvalidProgramError(f"AsyncDataStream: expected a DataStream, got {stream!r}")
+    if not inspect.iscoroutinefunction(getattr(function, "async_invoke", None)):
+        raise InvalidProgramError(
+            f"AsyncDataStream: Method 'async_invoke' of class '{type(function).__qualname__}' should be declared as "
+            "'async def'."
+        )
+    if not isinstance(strategy, AsyncRetryStrategy):
+        raise InvalidProgramError(f"AsyncDataStream: expected an AsyncRetryStrategy, got {strategy!r}")
+    if strategy.get_retry_predicate() is None:
+        raise InvalidProgramError(f"AsyncDataStream: {type(strategy).__qualname__} has no retry predicate")
+    milliseconds = plain_milliseconds(timeout)
+    if isinstance(milliseconds, bool) or not isinstance(milliseconds, int | float):
+        raise InvalidProgramError(f"AsyncDataStream: a timeout is milliseconds or a duration, not {timeout!r}")
+    if milliseconds <= 0 and not isinstance(strategy, NoRetryStrategy):
+        raise InvalidProgramError("AsyncDataStream: a function that is tried again needs a timeout of more than 0")
+    descriptor = AsyncFunctionDescriptor(function, timeout, capacity, strategy, mode)
+    spec = AsyncSpec(
+        descriptor.async_function,
+        milliseconds / 1000 if milliseconds > 0 else None,
+        descriptor.capacity,
+        descriptor.async_retry_strategy,
+        descriptor.output_mode is _ORDERED,
+    )
+    kind = element_type(function.async_invoke, output_type)
+    environment = stream.get_execution_environment()
+    operator = environment.add_operator("async wait operator", stream.transformation, spec, kind)
+    return DataStream(environment, operator, kind)

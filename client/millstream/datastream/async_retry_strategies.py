@@ -1,0 +1,113 @@
+"""Strategies for calling an asynchronous function again, with PyFlink's names; made by `AsyncRetryStrategy`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from millstream.core.errors import InvalidProgramError
+from millstream.datastream.functions import AsyncRetryPredicate, AsyncRetryStrategy
+
+OUT = TypeVar("OUT")
+
+_Results = Callable[[list[OUT]], bool] | None
+_Errors = Callable[[Exception], bool] | None
+
+
+class RetryPredicate(AsyncRetryPredicate[OUT]):
+    """Two predicates, either of which may be None."""
+
+    def __init__(self, result_predicate: _Results[OUT], exception_predicate: _Errors) -> None:
+        self._result_predicate = result_predicate
+        self._exception_predicate = exception_predicate
+
+    def result_predicate(self) -> _Results[OUT]:
+        """By the results, if at all."""
+        return self._result_predicate
+
+    def exception_predicate(self) -> _Errors:
+        """By what was raised, if at all."""
+        return self._exception_predicate
+
+
+class NoRetryStrategy(AsyncRetryStrategy[OUT]):
+    """The first outcome holds."""
+
+    def can_retry(self, current_attempts: int) -> bool:
+        """Never."""
+        return False
+
+    def get_backoff_time_millis(self, current_attempts: int) -> int:
+        """There is none."""
+        return -1
+
+    def get_retry_predicate(self) -> AsyncRetryPredicate[OUT]:
+        """No outcome."""
+        return RetryPredicate(None, None)
+
+
+class _LimitedRetryStrategy(AsyncRetryStrategy[OUT]):
+    def __init__(self, max_attempts: int, result_predicate: _Results[OUT], exception_predicate: _Errors) -> None:
+        self._max_attempts: int = _positive("max_attempts", max_attempts)
+        self._predicate = RetryPredicate(result_predicate, exception_predicate)
+
+    def can_retry(self, current_attempts: int) -> bool:
+        """As often as was said, after the first attempt."""
+        return current_attempts <= self._max_attempts
+
+    def get_retry_predicate(self) -> AsyncRetryPredicate[OUT]:
+        """As was said."""
+        return self._predicate
+
+
+class FixedDelayRetryStrategy(_LimitedRetryStrategy[OUT]):
+    """Again after the same time each time."""
+
+    def __init__(
+        self,
+        max_attempts: int,
+        backoff_time_millis: int,
+        result_predicate: _Results[OUT],
+        exception_predicate: _Errors,
+    ) -> None:
+        super().__init__(max_attempts, result_predicate, exception_predicate)
+        self._backoff_time_millis: int = _positive("backoff_time_millis", backoff_time_millis)
+
+    def get_backoff_time_millis(self, current_attempts: int) -> int:
+        """The same."""
+        return self._backoff_time_millis
+
+
+class ExponentialBackoffDelayRetryStrategy(_LimitedRetryStrategy[OUT]):
+    """Again after a time that grows with each attempt, up to the longest."""
+
+    def __init__(
+        self,
+        max_attempts: int,
+        initial_delay: int,
+        max_retry_delay: int,
+        multiplier: float,
+        result_predicate: _Results[OUT],
+        exception_predicate: _Errors,
+    ) -> None:
+        super().__init__(max_attempts, result_predicate, exception_predicate)
+        self._initial_delay = _positive("initial_delay", initial_delay)
+        self._max_retry_delay = _positive("max_retry_delay", max_retry_delay)
+        self._multiplier = _positive("multiplier", multiplier)
+
+    def get_backoff_time_millis(self, current_attempts: int) -> int:
+        """From the attempts alone: the records that wait at the same time share this object."""
+        delay: float = self._initial_delay
+        for _ in range(1, current_attempts):
+            delay = min(delay * self._multiplier, self._max_retry_delay)
+        return int(delay)
+
+
+def _positive(name: str, number: Any) -> Any:
+    if isinstance(number, bool) or not isinstance(number, int | float) or number <= 0:
+        raise InvalidProgramError(f"a retry strategy's {name} is a number above 0, not {number!r}")
+    return number
+
+
+NO_RETRY_STRATEGY: NoRetryStrategy[Any] = NoRetryStrategy()
+"""The one that is meant when none is given."""

@@ -1,0 +1,67 @@
+"""The part of the environment that is about what a job ships and installs, with PyFlink's names."""
+
+from __future__ import annotations
+
+import os
+from typing import NoReturn
+
+from millstream.common.configuration import Configuration
+from millstream.core.errors import InvalidProgramError
+from millstream.core.jobs.graph import ArtifactKind
+from millstream.datastream.graph.artifacts import LocalFile, local_file, local_packages
+
+
+class DependencySettings:
+    """Setters, which add to the environment's files and explicit options."""
+
+    _explicit: Configuration
+    _local_files: list[LocalFile]
+
+    def add_python_file(self, file_path: str | os.PathLike[str]) -> None:
+        """Ships a .py, .zip or .whl file that the job's functions import."""
+        self._local_files.append(local_file(file_path, ArtifactKind.PYTHON_FILE, "add_python_file"))
+
+    def set_python_requirements(
+        self, requirements_file_path: str | os.PathLike[str], requirements_cache_dir: str | None = None
+    ) -> None:
+        """Ships a requirements.txt that the job's environment is made from, in place of one set before.
+
+        With a folder of packages, as `pip download -d` fills it, these are shipped as well, and no index is asked.
+        """
+        method = "set_python_requirements"
+        files = [local_file(requirements_file_path, ArtifactKind.REQUIREMENTS, method)]
+        if requirements_cache_dir is not None:
+            files += local_packages(requirements_cache_dir, method)
+        replaced = (ArtifactKind.REQUIREMENTS, ArtifactKind.PACKAGE)
+        self._local_files = [f for f in self._local_files if f.kind not in replaced] + files
+
+    def add_python_archive(self, archive_path: str | os.PathLike[str], target_dir: str | None = None) -> None:
+        """Ships an archive that is unpacked into a folder of the tasks' working directory.
+
+        The folder has the target's name, or the archive's.
+        """
+        self._local_files.append(local_file(archive_path, ArtifactKind.ARCHIVE, "add_python_archive", target_dir))
+
+    def register_cached_file(self, file_path: str | os.PathLike[str], name: str, executable: bool = False) -> None:
+        """Ships a file into the tasks' working directory, under this name; if so wanted, as a program."""
+        kind = ArtifactKind.EXECUTABLE if executable else ArtifactKind.FILE
+        path = os.fspath(file_path).removeprefix("file://")
+        self._local_files.append(local_file(path, kind, "register_cached_file", name))
+
+    def add_jars(self, *jars_path: str) -> NoReturn:
+        """Refused: there is no JVM."""
+        raise InvalidProgramError(
+            f"add_jars: {', '.join(map(str, jars_path)) or 'a jar'} cannot be used, because there is no JVM here. "
+            "Connectors and formats are Python: see the page on connectors; add_python_file() ships Python code"
+        )
+
+    def add_classpaths(self, *classpaths: str) -> NoReturn:
+        """Refused: there is no JVM."""
+        raise InvalidProgramError(
+            f"add_classpaths: {', '.join(map(str, classpaths)) or 'a class path'} cannot be used, because there is no "
+            "JVM here; add_python_file() and add_python_archive() ship what functions need"
+        )
+
+    def set_python_executable(self, python_exec: str | os.PathLike[str]) -> None:
+        """The interpreter that the job's environment is made from."""
+        self._explicit.set("python.executable", os.fspath(python_exec))

@@ -1,0 +1,42 @@
+"""`JobListener`: told in the program when its jobs are submitted and when they have ended."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+
+from millstream.datastream.execution.executor import JobClient, JobExecutionResult
+
+log = logging.getLogger(__name__)
+
+
+class JobListener:
+    """Registered with `StreamExecutionEnvironment.register_job_listener`. What it raises is logged, and no more."""
+
+    def on_job_submitted(self, job_client: JobClient | None, throwable: BaseException | None) -> None:
+        """A job was accepted, and this is its client; or it was refused, and this is why."""
+
+    def on_job_executed(self, job_execution_result: JobExecutionResult | None, throwable: BaseException | None) -> None:
+        """A job that `execute()` waited for has ended, with this result; or failed, or was refused, with this."""
+
+
+class JobListeners:
+    """Those of one environment."""
+
+    def __init__(self) -> None:
+        self.listeners: list[JobListener] = []
+
+    def submitted(self, client: JobClient | None, error: BaseException | None) -> None:
+        """Tells all of them."""
+        self._tell(lambda listener: listener.on_job_submitted(client, error))
+
+    def executed(self, result: JobExecutionResult | None, error: BaseException | None) -> None:
+        """Tells all of them."""
+        self._tell(lambda listener: listener.on_job_executed(result, error))
+
+    def _tell(self, call: Callable[[JobListener], None]) -> None:
+        for listener in self.listeners:
+            try:
+                call(listener)
+            except Exception:
+                log.exception("a listener of the program's jobs failed: %s", type(listener).__qualname__)

@@ -1,0 +1,98 @@
+"""What the functions of a task count and measure, by dotted name. Owned by the worker's loop.
+
+Counters are added up over subtasks, and are part of the job's result. All else is only reported.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections.abc import Callable, Mapping
+
+from millstream.core.jobs.names import why_unwritable
+from millstream.core.logs.tracebacks import one_line
+from millstream.datastream.functions import Counter, MetricGroup
+from millstream.metrics import Distribution, Meter
+from millstream.taskmanager.worker.interruption import TaskInterrupted
+
+log = logging.getLogger(__name__)
+
+_LARGEST_COUNT = (1 << 63) - 1
+
+
+class FunctionMetrics:
+    """Of one task, shared by all groups."""
+
+    __slots__ = ("counters", "distributions", "gauges", "meters")
+
+    def __init__(self, counters: dict[str, Counter] | None = None) -> None:
+        self.counters: dict[str, Counter] = {} if counters is None else counters
+        self.gauges: dict[str, Callable[[], float]] = {}
+        self.meters: dict[str, Meter] = {}
+        self.distributions: dict[str, Distribution] = {}
+
+    def counted(self) -> dict[str, int]:
+        """The counters."""
+        return {name: _whole(counter.get_count()) for name, counter in self.counters.items()}
+
+    def measured(self, now: float) -> Mapping[str, float]:
+        """All other metrics; `now` is of the monotonic clock. A gauge that fails is given up."""
+        found: dict[str, float] = {}
+        for name, gauge in list(self.gauges.items()):
+            try:
+                found[name] = float(gauge())
+            except TaskInterrupted:
+                raise
+            except Exception as error:
+                log.warning("the gauge %s is not asked any more: %s", name, one_line(error))
+                del self.gauges[name]
+        for name, meter in self.meters.items():
+            found[f"{name}.rate"] = meter.rate(now)
+            found[f"{name}.count"] = float(meter.get_count())
+        for name, distribution in self.distributions.items():
+            found.update({f"{name}.{what}": float(value) for what, value in distribution.readings().items()})
+        return {name: value for name, value in found.items() if math.isfinite(value)}
+
+
+class TaskMetricGroup(MetricGroup):
+    """A group: its metrics have names that begin with its own."""
+
+    def __init__(self, metrics: FunctionMetrics, prefix: str = "") -> None:
+        self._metrics = metrics
+        self._prefix = prefix
+
+    def counter(self, name: str) -> Counter:
+        """The counter of this name below this group."""
+        return self._metrics.counters.setdefault(self._path("counter", name), Counter())
+
+    def gauge(self, name: str, obj: Callable[[], float]) -> None:
+        """Has the function called for a number."""
+        if not callable(obj):
+            raise ValueError(f"the gauge '{name}' is a function that answers a number, not {obj!r}")
+        self._metrics.gauges[self._path("gauge", name)] = obj
+
+    def meter(self, name: str, time_span_in_seconds: int = 60) -> Meter:
+        """The meter of this name below this group."""
+        return self._metrics.meters.setdefault(self._path("meter", name), Meter(time_span_in_seconds))
+
+    def distribution(self, name: str) -> Distribution:
+        """The distribution of this name below this group."""
+        return self._metrics.distributions.setdefault(self._path("distribution", name), Distribution())
+
+    def add_group(self, name: str, extra: str | None = None) -> MetricGroup:
+        """A group below this one."""
+        path = f"{name}." if extra is None else f"{name}.{extra}."
+        return TaskMetricGroup(self._metrics, self._prefix + path)
+
+    def _path(self, what: str, name: str) -> str:
+        path = self._prefix + name
+        if why := why_unwritable(path):
+            raise ValueError(f"the {what} {why}")
+        return path
+
+
+def _whole(count: float) -> int:
+    """A counter as messages hold it: a whole number of 64 bits. What a function added to it may be anything."""
+    if count != count:  # not a number
+        return 0
+    return int(max(-_LARGEST_COUNT, min(count, _LARGEST_COUNT)))

@@ -1,0 +1,1 @@
+"""Functions that wait for many records at the same time."""

@@ -1,0 +1,207 @@
+"""The event loop that asynchronous functions run on, in a thread of its own.
+
+Everything of the user's runs on that thread: the coroutines, and between their steps `open`, `timeout`, `close` and the
+predicates of retries. The task's thread starts calls and takes their outcomes; it waits only for `open` and the like.
+Clocks are the task's business: the loop starts nothing by itself.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import inspect
+import threading
+from collections import deque
+from collections.abc import Callable, Coroutine, Iterable, Sequence
+from concurrent.futures import Future
+from typing import Any
+
+from msgspec import Struct
+
+from millstream.core.processes.forking import leave_if_forked
+from millstream.datastream.functions import AsyncFunction, AsyncRetryStrategy
+
+_STOP_SECONDS = 1.0  # for coroutines to take their cancellation; the thread does not keep its process from ending
+
+
+class Completed(Struct, frozen=True):
+    """A record's results."""
+
+    number: int
+    results: list[Any]
+
+
+class Failed(Struct, frozen=True):
+    """What the function raised, for good."""
+
+    number: int
+    error: BaseException
+
+
+class TryAgain(Struct, frozen=True):
+    """The record is to be tried again, after so many seconds."""
+
+    number: int
+    seconds: float
+
+
+Outcome = Completed | Failed | TryAgain
+
+
+class Start(Struct, frozen=True):
+    """An attempt to be made."""
+
+    number: int
+    value: Any
+    attempt: int
+
+
+class AsyncCalls:
+    """Of one function in one task. `announce` is called from the loop's thread when there are outcomes to take."""
+
+    def __init__(
+        self,
+        function: AsyncFunction[Any, Any],
+        strategy: AsyncRetryStrategy[Any],
+        name: str,
+        announce: Callable[[], None],
+    ) -> None:
+        self._function = function
+        self._strategy = strategy
+        self._name = name
+        self._announce = announce
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread: threading.Thread | None = None
+        self._under_way: dict[int, asyncio.Task[None] | None] = {}  # None: between two attempts
+        self._outcomes: deque[Outcome] = deque()
+        self._announced = False
+
+    def run(self, call: Callable[[], Any]) -> None:
+        """Has something called on the loop's thread, awaits it if it can be, and raises what that raises."""
+
+        async def called() -> None:
+            result = call()
+            if inspect.isawaitable(result):
+                await result
+
+        self._submit(called()).result()
+
+    def start(self, attempts: Sequence[Start]) -> None:
+        """Begins attempts."""
+        self._running_loop().call_soon_threadsafe(self._begin, attempts)
+
+    def time_out(self, number: int, value: Any) -> None:
+        """Has the function's `timeout` called in place of a result, unless there is one by now."""
+        self._running_loop().call_soon_threadsafe(self._give_up, number, value)
+
+    def outcomes(self) -> list[Outcome]:
+        """Those since the last time."""
+        self._announced = False  # first: an outcome that comes from now on is announced again
+        taken = []
+        while self._outcomes:
+            taken.append(self._outcomes.popleft())
+        return taken
+
+    def cancel(self) -> None:
+        """Cancels what is under way; a coroutine that does not take its cancellation is left behind."""
+        if self._loop is not None:
+            with contextlib.suppress(TimeoutError):
+                self._submit(self._cancel_all()).result(_STOP_SECONDS)
+
+    def stop(self) -> None:
+        """Ends the thread."""
+        if self._loop is None or self._thread is None:
+            return
+        loop, thread = self._loop, self._thread
+        self._loop = None
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join(_STOP_SECONDS)
+
+    def _running_loop(self) -> asyncio.AbstractEventLoop:
+        if self._loop is None:
+            self._loop = asyncio.new_event_loop()
+            self._thread = threading.Thread(target=_run, args=(self._loop,), name=f"async {self._name}", daemon=True)
+            self._thread.start()
+        return self._loop
+
+    def _submit(self, coroutine: Coroutine[Any, Any, None]) -> Future[None]:
+        return asyncio.run_coroutine_threadsafe(coroutine, self._running_loop())
+
+    def _begin(self, attempts: Sequence[Start]) -> None:
+        loop = asyncio.get_running_loop()
+        for attempt in attempts:
+            self._under_way[attempt.number] = loop.create_task(self._attempt(attempt))
+
+    async def _attempt(self, attempt: Start) -> None:
+        number = attempt.number
+        try:
+            outcome = await self._outcome(attempt)
+        except BaseException as error:  # also a cancellation, unless it is ours
+            leave_if_forked(error)
+            outcome = Failed(number, error)
+        leave_if_forked()
+        if self._under_way.get(number) is not asyncio.current_task():
+            return  # it was given up
+        if isinstance(outcome, TryAgain):
+            self._under_way[number] = None
+        else:
+            del self._under_way[number]
+        self._tell(outcome)
+
+    async def _outcome(self, attempt: Start) -> Outcome:
+        predicate = self._strategy.get_retry_predicate()
+        try:
+            results = await self._function.async_invoke(attempt.value)
+        except Exception as error:
+            by_error = predicate.exception_predicate()
+            if by_error is None or not by_error(error) or not self._strategy.can_retry(attempt.attempt):
+                raise
+        else:
+            by_result = predicate.result_predicate()
+            if by_result is None or not by_result(results) or not self._strategy.can_retry(attempt.attempt):
+                return Completed(attempt.number, self._checked(results))
+        return TryAgain(attempt.number, self._strategy.get_backoff_time_millis(attempt.attempt) / 1000)
+
+    def _give_up(self, number: int, value: Any) -> None:
+        if number not in self._under_way:
+            return
+        task = self._under_way.pop(number)
+        if task is not None:
+            task.cancel()
+        try:
+            outcome: Outcome = Completed(number, self._checked(self._function.timeout(value)))
+        except BaseException as error:
+            leave_if_forked(error)
+            outcome = Failed(number, error)
+        leave_if_forked()
+        self._tell(outcome)
+
+    def _checked(self, results: Any) -> list[Any]:
+        if isinstance(results, Iterable) and not isinstance(results, str | bytes):
+            return list(results)
+        what = "cannot be none" if results is None else f"should be of list type, not {type(results).__qualname__}"
+        raise TypeError(
+            f"The result of AsyncFunction {what}: please check the methods 'async_invoke' and 'timeout' of class "
+            f"'{type(self._function).__qualname__}'"
+        )
+
+    def _tell(self, outcome: Outcome) -> None:
+        self._outcomes.append(outcome)
+        if not self._announced:
+            self._announced = True
+            self._announce()
+
+    async def _cancel_all(self) -> None:
+        tasks = [task for task in self._under_way.values() if task is not None]
+        self._under_way.clear()
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def _run(loop: asyncio.AbstractEventLoop) -> None:
+    asyncio.set_event_loop(loop)
+    try:
+        loop.run_forever()
+    finally:
+        loop.close()

@@ -1,0 +1,28 @@
+"""What asynchronous functions wait for in tests: gates that the test opens, one for each record."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+
+class Gates:
+    """Lets calls go on one by one; lives outside of the function, as a service does."""
+
+    def __init__(self) -> None:
+        self.begun: list[Any] = []
+        self._open: dict[Any, asyncio.Event] = {}
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    async def pass_through(self, value: Any) -> None:
+        """Waits until its gate is open; on the function's loop."""
+        self._loop = asyncio.get_running_loop()
+        gate = self._open[value] = asyncio.Event()
+        self.begun.append(value)
+        await gate.wait()
+
+    def open(self, *values: Any) -> None:
+        """From the test's thread: of calls that have begun."""
+        assert self._loop is not None, "a call has begun"
+        for value in values:
+            self._loop.call_soon_threadsafe(self._open[value].set)
