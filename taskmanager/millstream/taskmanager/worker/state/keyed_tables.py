@@ -13,12 +13,14 @@ from millstream.core.clock import Clock
 from millstream.core.keys.key_values import PLAIN
 from millstream.core.records.types import TypeInformation
 from millstream.core.snapshot.metadata.model import StateKind
+from millstream.core.snapshot.tables.restore import Rows
 from millstream.core.snapshot.tables.table import StateTypes
 from millstream.datastream.state import State
 from millstream.datastream.state_descriptors import StateDescriptor
 from millstream.datastream.state_ttl import StateTtlConfig
 from millstream.taskmanager.worker.state.address import NO_KEY, Address, AnyAddress, NamespacedAddress
 from millstream.taskmanager.worker.state.capturing.captured import CapturedKeyedState, RestoredState, StateDeclaration
+from millstream.taskmanager.worker.state.column_state import ColumnState, Freeze
 from millstream.taskmanager.worker.state.declarations import declare_keyed, ttl_settings
 from millstream.taskmanager.worker.state.expiring import ExpiringTable, Expiry, expiring_state
 from millstream.taskmanager.worker.state.key_group_index import KeyGroupIndex
@@ -127,6 +129,17 @@ class KeyedTables(ABC, Generic[T, Q]):
         """The timers of this name; the same ones each time."""
         types = StateTypes(self._key_type, namespace=namespace_type)
         return cast(Q, self._tables.declare(StateDeclaration(name, StateKind.TIMERS, types), None))
+
+    def columns(
+        self, name: str, types: StateTypes, freeze: Freeze, kind: StateKind = StateKind.AGGREGATING
+    ) -> list[Rows]:
+        """A state that its operator keeps as columns, in memory, whatever keeps the others; what was restored of it."""
+
+        def made(declaration: StateDeclaration, ttl: StateTtlConfig | None) -> Any:
+            return ColumnState(declaration, self._index, freeze)
+
+        state = cast(ColumnState, self._tables.declare(StateDeclaration(name, kind, types), None, None, made))
+        return state.take_restored()
 
     def restore(self, states: Iterable[RestoredState]) -> None:
         """Takes over state; its rows are read when the program asks for it."""

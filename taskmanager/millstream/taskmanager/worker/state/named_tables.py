@@ -38,7 +38,6 @@ class LoadedTable(Protocol):
     def load(self, rows: Rows) -> None:
         """Takes over rows of a snapshot, stamped if the state has a time-to-live."""
 
-
     def load_native(self, files: Sequence[RestoredFile]) -> None:
         """Takes over files of the backend's own format; an error when they are in another."""
 
@@ -65,14 +64,18 @@ class NamedTables(Generic[T]):
             self._restored.setdefault(part.declaration.name, []).append(part)
 
     def declare(
-        self, declaration: StateDeclaration, ttl: StateTtlConfig | None, descriptor: StateDescriptor | None = None
-    ) -> T:
-        """The table of a state; the same one each time. Warns once of a descriptor that does not declare its type."""
+        self, declaration: StateDeclaration, ttl: StateTtlConfig | None, descriptor: StateDescriptor | None = None,
+        make: Callable[[StateDeclaration, StateTtlConfig | None], T] | None = None,
+    ) -> T:  # fmt: skip
+        """The table of a state; the same one each time. Warns once of a descriptor that does not declare its type.
+
+        `make` makes an empty one where it is not of the usual kind.
+        """
         name = declaration.name
         if name in self.declared:
             check_same(self.declared[name].declaration, declaration)
             return self.declared[name]
-        table = self.declared[name] = self._loaded(declaration, ttl, declaration.types)
+        table = self.declared[name] = self._loaded(declaration, ttl, declaration.types, make or self._make)
         self._restored.pop(name, None)
         self._kept.pop(name, None)
         if descriptor is not None and descriptor.undeclared:
@@ -88,7 +91,7 @@ class NamedTables(Generic[T]):
         for name, parts in self._restored.items():
             if name not in self._kept:
                 stored = parts[0].declaration
-                self._kept[name] = self._loaded(stored, ttl_config(stored.ttl), None)
+                self._kept[name] = self._loaded(stored, ttl_config(stored.ttl), None, self._make)
         return self.loaded()
 
     def clear(self) -> None:
@@ -96,8 +99,11 @@ class NamedTables(Generic[T]):
         for tables in (self.declared, self._kept, self._restored):
             tables.clear()
 
-    def _loaded(self, declaration: StateDeclaration, ttl: StateTtlConfig | None, types: StateTypes | None) -> T:
-        table = self._make(declaration, ttl)
+    def _loaded(
+        self, declaration: StateDeclaration, ttl: StateTtlConfig | None, types: StateTypes | None,
+        make: Callable[[StateDeclaration, StateTtlConfig | None], T],
+    ) -> T:  # fmt: skip
+        table = make(declaration, ttl)
         for part in self._restored.get(declaration.name, ()):
             check_restored(part.declaration, declaration)
             rows = part.rows(types)
