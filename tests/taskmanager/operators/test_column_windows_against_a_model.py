@@ -7,6 +7,7 @@ any point, from which the operator goes on at another parallelism.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -17,11 +18,13 @@ from hypothesis import strategies as st
 from millstream.common import Watermark
 from millstream.core.jobs.column_windows import ColumnWindowSpec
 from millstream.core.jobs.plan import KeySelector
+from millstream.core.jobs.window_plan import Aggregated, WindowSpec
 from millstream.core.keys.key_groups import key_group_of, subtask_of
 from millstream.core.records.batches import MIN_TIMESTAMP, ColumnBatch, RowBatch
-from millstream.core.records.types import DOUBLE, LONG, STRING, TupleType
+from millstream.core.records.types import DOUBLE, LONG, PICKLED, STRING, TupleType
 from millstream.datastream.adapters.column_windows import planned
 from millstream.datastream.aggregates import avg, count, count_distinct, first, last, max, min, sum
+from millstream.datastream.functions import AggregateFunction, ProcessWindowFunction
 from millstream.datastream.window import (
     EventTimeSessionWindows,
     SlidingEventTimeWindows,
@@ -247,3 +250,58 @@ def test_windows_are_those_of_the_model(
             assert subtasks.take(records, as_columns) == model.take(records)
     assert subtasks.advance(2**62) == model.advance(2**62)
     assert Counter(subtasks.late()) == Counter(model.late)
+
+
+class Total(AggregateFunction):
+    """The number of records and the sum of what they have, as the columns have it."""
+
+    def create_accumulator(self) -> tuple[int, int]:
+        return 0, 0
+
+    def add(self, value: Record, accumulator: tuple[int, int]) -> tuple[int, int]:
+        return accumulator[0] + 1, accumulator[1] + (value[2] or 0)
+
+    def get_result(self, accumulator: tuple[int, int]) -> tuple[int, int]:
+        return accumulator
+
+    def merge(self, acc1: tuple[int, int], acc2: tuple[int, int]) -> tuple[int, int]:
+        return acc1[0] + acc2[0], acc1[1] + acc2[1]
+
+
+class Show(ProcessWindowFunction):
+    def process(self, key: Any, context: Any, elements: Any) -> Iterator[Any]:
+        yield key, *next(iter(elements)), context.window().start, context.window().end
+
+    def clear(self, context: Any) -> None:
+        pass
+
+
+@settings(deadline=None)
+@given(kind=KINDS, lateness=st.sampled_from([0, 5]), events=EVENTS)
+def test_rows_and_columns_give_the_same_windows(kind: Kind, lateness: int, events: list[Any]) -> None:
+    """One record at a time: of a batch, late ones fire once together over columns, and one by one over rows."""
+    assigner = kind.assigner()
+    selector = KeySelector(fields=(0,))
+    by_rows = WindowSpec(
+        assigner, assigner.get_default_trigger(None), Aggregated(Total(), PICKLED), Show(), selector, STRING,
+        allowed_lateness=lateness,
+    )  # fmt: skip
+    aggregates = planned((count(), sum("amount")), RECORD)
+    by_columns = ColumnWindowSpec(assigner, aggregates, selector, STRING, ("key",), lateness)
+    rows, columns = OperatorHarness(by_rows, RECORD).open(), OperatorHarness(by_columns, RECORD).open()
+    watermark = MIN_TIMESTAMP
+    for event in [*events, 2**62]:
+        if isinstance(event, int):
+            if event <= watermark:
+                continue
+            watermark = event
+        before = len(rows.out.rows), len(columns.out.batches)
+        for harness in (rows, columns):
+            if isinstance(event, int):
+                harness.signal(Watermark(event))
+            else:
+                for record in event[0]:
+                    harness.process(RowBatch([record], [record[1]]))
+        found = [row for batch in columns.out.batches[before[1] :] for row in batch.data.to_pylist()]
+        shown = Counter((r["key"], r["count"], r["sum_amount"] or 0, r["window_start"], r["window_end"]) for r in found)
+        assert shown == Counter(rows.out.rows[before[0] :])
