@@ -11,11 +11,10 @@ from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from millstream.core.snapshot.tables.restore import Rows
 from millstream.core.snapshot.tables.table import KEY_GROUP, map_entry_table, value_table
 from millstream.taskmanager.worker.state.capturing.arrow_tables import in_order
 from millstream.taskmanager.worker.state.capturing.captured import RestoredFile, StateDeclaration, Work
-from millstream.taskmanager.worker.state.capturing.restored_rows import owned_rows, refuse_native
+from millstream.taskmanager.worker.state.capturing.restored_rows import refuse_native
 from millstream.taskmanager.worker.state.key_group_index import KeyGroupIndex
 
 if TYPE_CHECKING:
@@ -51,26 +50,10 @@ class ColumnState:
         self.expiry = None
         self._index = index
         self._freeze = freeze
-        self._restored: list[Rows] = []
-
-    def load(self, rows: Rows) -> None:
-        """Keeps rows of a snapshot, those in the key groups owned here, until the operator takes them."""
-        chosen = owned_rows(rows, self._index)
-        if not isinstance(chosen, range):
-            rows = Rows(
-                *([column[row] for row in chosen] if (column := getattr(rows, name)) else []
-                  for name in ("content", "keys", "namespaces", "detail"))
-            )  # fmt: skip
-        self._restored.append(rows)
 
     def load_native(self, files: Sequence[RestoredFile]) -> NoReturn:
         """No backend has columns in a format of its own."""
         refuse_native(self.declaration, files)
-
-    def take_restored(self) -> list[Rows]:
-        """What was loaded, once."""
-        restored, self._restored = self._restored, []
-        return restored
 
     def capture(self, *_how: Any) -> ColumnCapture:
         """All columns as they are now."""

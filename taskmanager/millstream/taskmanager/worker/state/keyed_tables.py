@@ -7,13 +7,12 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
-from typing import Any, Generic, Protocol, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, cast
 
 from millstream.core.clock import Clock
 from millstream.core.keys.key_values import PLAIN
 from millstream.core.records.types import TypeInformation
 from millstream.core.snapshot.metadata.model import StateKind
-from millstream.core.snapshot.tables.restore import Rows
 from millstream.core.snapshot.tables.table import StateTypes
 from millstream.datastream.state import State
 from millstream.datastream.state_descriptors import StateDescriptor
@@ -28,6 +27,9 @@ from millstream.taskmanager.worker.state.named_tables import LoadedTable, NamedT
 from millstream.taskmanager.worker.state.table import StateTable, ValueTable
 from millstream.taskmanager.worker.state.table_states import state_object
 from millstream.taskmanager.worker.state.timers import Timers
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 
 class BackendTable(StateTable, LoadedTable, Protocol):
@@ -132,14 +134,11 @@ class KeyedTables(ABC, Generic[T, Q]):
 
     def columns(
         self, name: str, types: StateTypes, freeze: Freeze, kind: StateKind = StateKind.AGGREGATING
-    ) -> list[Rows]:
-        """A state that its operator keeps as columns, in memory, whatever keeps the others; what was restored of it."""
-
-        def made(declaration: StateDeclaration, ttl: StateTtlConfig | None) -> Any:
-            return ColumnState(declaration, self._index, freeze)
-
-        state = cast(ColumnState, self._tables.declare(StateDeclaration(name, kind, types), None, None, made))
-        return state.take_restored()
+    ) -> list[pa.Table]:
+        """A state that its operator keeps as columns, in memory, whatever keeps the others."""
+        declaration = StateDeclaration(name, kind, types)
+        state: Any = ColumnState(declaration, self._index, freeze)
+        return self._tables.declare_columns(declaration, state)
 
     def restore(self, states: Iterable[RestoredState]) -> None:
         """Takes over state; its rows are read when the program asks for it."""

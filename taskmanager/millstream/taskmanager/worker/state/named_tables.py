@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Sequence
-from typing import Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 from millstream.core.clock import Clock
 from millstream.core.snapshot.tables.restore import Rows
 from millstream.core.snapshot.tables.table import StateTypes
+from millstream.datastream.state import StateAccessError
 from millstream.datastream.state_descriptors import StateDescriptor
 from millstream.datastream.state_ttl import StateTtlConfig
 from millstream.taskmanager.worker.state.capturing.captured import RestoredFile, RestoredState, StateDeclaration
@@ -24,6 +25,9 @@ from millstream.taskmanager.worker.state.declarations import (
     ttl_config,
     undeclared_warning,
 )
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 log = logging.getLogger(__name__)
 
@@ -37,6 +41,7 @@ class LoadedTable(Protocol):
 
     def load(self, rows: Rows) -> None:
         """Takes over rows of a snapshot, stamped if the state has a time-to-live."""
+
 
     def load_native(self, files: Sequence[RestoredFile]) -> None:
         """Takes over files of the backend's own format; an error when they are in another."""
@@ -64,23 +69,34 @@ class NamedTables(Generic[T]):
             self._restored.setdefault(part.declaration.name, []).append(part)
 
     def declare(
-        self, declaration: StateDeclaration, ttl: StateTtlConfig | None, descriptor: StateDescriptor | None = None,
-        make: Callable[[StateDeclaration, StateTtlConfig | None], T] | None = None,
-    ) -> T:  # fmt: skip
-        """The table of a state; the same one each time. Warns once of a descriptor that does not declare its type.
-
-        `make` makes an empty one where it is not of the usual kind.
-        """
+        self, declaration: StateDeclaration, ttl: StateTtlConfig | None, descriptor: StateDescriptor | None = None
+    ) -> T:
+        """The table of a state; the same one each time. Warns once of a descriptor that does not declare its type."""
         name = declaration.name
         if name in self.declared:
             check_same(self.declared[name].declaration, declaration)
             return self.declared[name]
-        table = self.declared[name] = self._loaded(declaration, ttl, declaration.types, make or self._make)
+        table = self.declared[name] = self._loaded(declaration, ttl, declaration.types)
         self._restored.pop(name, None)
         self._kept.pop(name, None)
         if descriptor is not None and descriptor.undeclared:
             log.warning("%s", undeclared_warning(self._operator_name, descriptor))
         return table
+
+    def declare_columns(self, declaration: StateDeclaration, table: T) -> list[pa.Table]:
+        """A state that is kept elsewhere, for which `table` stands here; what was restored of it, as columns."""
+        name = declaration.name
+        if name in self.declared:
+            raise StateAccessError(f"state '{name}' is declared twice, and its columns are kept by one")
+        self.declared[name] = table
+        self._kept.pop(name, None)
+        tables: list[pa.Table] = []
+        for part in self._restored.pop(name, ()):
+            check_restored(part.declaration, declaration)
+            tables += part.tables(declaration.types)
+            if files := part.native_files(declaration.types):
+                table.load_native(files)
+        return tables
 
     def loaded(self) -> list[T]:
         """All tables that there are by now."""
@@ -91,7 +107,7 @@ class NamedTables(Generic[T]):
         for name, parts in self._restored.items():
             if name not in self._kept:
                 stored = parts[0].declaration
-                self._kept[name] = self._loaded(stored, ttl_config(stored.ttl), None, self._make)
+                self._kept[name] = self._loaded(stored, ttl_config(stored.ttl), None)
         return self.loaded()
 
     def clear(self) -> None:
@@ -99,11 +115,8 @@ class NamedTables(Generic[T]):
         for tables in (self.declared, self._kept, self._restored):
             tables.clear()
 
-    def _loaded(
-        self, declaration: StateDeclaration, ttl: StateTtlConfig | None, types: StateTypes | None,
-        make: Callable[[StateDeclaration, StateTtlConfig | None], T],
-    ) -> T:  # fmt: skip
-        table = make(declaration, ttl)
+    def _loaded(self, declaration: StateDeclaration, ttl: StateTtlConfig | None, types: StateTypes | None) -> T:
+        table = self._make(declaration, ttl)
         for part in self._restored.get(declaration.name, ()):
             check_restored(part.declaration, declaration)
             rows = part.rows(types)

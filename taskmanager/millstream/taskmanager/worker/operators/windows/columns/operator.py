@@ -44,8 +44,6 @@ if TYPE_CHECKING:
 class ColumnWindowOperator(Operator):
     """Of one stream, in one subtask."""
 
-    only_reads = True
-
     def __init__(self, setup: OperatorSetup, spec: ColumnWindowSpec) -> None:
         super().__init__(setup)
         backend = setup.keyed_state(spec.key_type)

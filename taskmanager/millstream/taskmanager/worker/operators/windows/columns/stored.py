@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from millstream.core.records.conversion import record_batch_to_rows, rows_to_record_batch
@@ -27,8 +26,9 @@ from millstream.core.records.types import (
     TypeInformation,
 )
 from millstream.core.snapshot.metadata.model import StateKind
-from millstream.core.snapshot.tables.restore import Rows
-from millstream.core.snapshot.tables.table import StateTypes
+from millstream.core.snapshot.tables.columns import from_array
+from millstream.core.snapshot.tables.table import KEY, MAP_KEY, NAMESPACE, StateTypes
+from millstream.core.snapshot.tables.table import VALUE as STORED_VALUE
 from millstream.taskmanager.worker.operators.windows.columns.fired import END, FIRED, START, ColumnWindows, Frozen
 from millstream.taskmanager.worker.operators.windows.columns.keys import GroupedColumn
 from millstream.taskmanager.worker.operators.windows.columns.partials import VALUE, Partials
@@ -110,32 +110,28 @@ class StoredWindows:
 
     # From a snapshot
 
-    def _restore(self, part: int, restored: Sequence[Rows]) -> None:
+    def _restore(self, part: int, restored: Sequence[pa.Table]) -> None:
         import pyarrow as pa
 
-        if not any(rows.content for rows in restored):
+        if not sum(table.num_rows for table in restored):
             return
-        partials = self._partials
-        keys = list(chain.from_iterable(rows.keys for rows in restored))
-        spans = [rows.namespaces for rows in restored]
-        columns: dict[str, Any] = {
-            START: pa.array([span[0] for span in chain.from_iterable(spans)], pa.int64()),
-            END: pa.array([span[1] for span in chain.from_iterable(spans)], pa.int64()),
-        }
+        partials, stored = self._partials, pa.concat_tables(restored).combine_chunks()
+        spans = stored.column(NAMESPACE).combine_chunks()
+        columns: dict[str, Any] = {START: spans.field("start"), END: spans.field("end")}
         grouped = partials.keys or [GroupedColumn(LONG)]
-        of_keys = [keys] if len(grouped) == 1 else list(zip(*keys, strict=True))
+        keys = stored.column(KEY).combine_chunks()
+        of_keys = [keys] if len(grouped) == 1 else keys.flatten()
         for key, name, column in zip(grouped, partials.key_names, of_keys, strict=True):
-            columns[name] = key.encode(_array(column, key.type))
+            columns[name] = key.encode(_restored(column, key.type, KEY))
         if part:
             values = partials.distinct[part - 1].values
-            details = list(chain.from_iterable(rows.detail for rows in restored))
-            columns[VALUE] = values.encode(_array(details, values.type))
-            table = pa.table(columns)
+            found = _restored(stored.column(MAP_KEY).combine_chunks(), values.type, MAP_KEY)
+            table = pa.table({**columns, VALUE: values.encode(found)})
         else:
-            contents = list(zip(*chain.from_iterable(rows.content for rows in restored), strict=True))
-            for kept, stored in zip(partials.columns, contents, strict=False):
-                columns[kept.name] = _array(stored, kept.type)
-            columns[FIRED] = _array(contents[-1], LONG)
+            struct = stored.column(STORED_VALUE).combine_chunks()
+            for kept in partials.columns:
+                columns[kept.name] = _restored(struct.field(kept.name), kept.type, kept.name)
+            columns[FIRED] = struct.field(FIRED)
             table, self.next_number = partials.renumbered(pa.table(columns), 0)
         self._windows.restore(part, table)
 
@@ -152,7 +148,11 @@ def _stored(columns: Sequence[pa.Array], types: Sequence[TypeInformation], names
     return [row[0] for row in rows] if names is None else rows
 
 
-def _array(values: Sequence[Any], kind: TypeInformation) -> pa.Array:
+def _restored(column: pa.Array, kind: TypeInformation, name: str) -> pa.Array:
+    """A column of a snapshot in the type that Arrow has for it."""
+    if kind in _AS_THEY_ARE:
+        return column.cast(kind.arrow_type())
+    values = from_array(column, kind, name, new_fields=True)
     return rows_to_record_batch([(value,) for value in values], TupleType((kind,))).column(0)
 
 
