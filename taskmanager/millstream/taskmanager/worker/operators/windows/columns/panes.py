@@ -232,7 +232,7 @@ class PaneWindows:
 
         partials, end = self._partials, start + self._size
         groups = partials.key_names
-        tables, restored = self._contents(0, start, end)
+        tables, restored = self._contents(0, start, end, touched)
         marks = [] if touched is None else [touched]
         if touched is None and any(fired >= end - 1 for fired, _ in restored):
             # Others have fired before the restore; of a key that came since, all is fired again.
@@ -245,7 +245,7 @@ class PaneWindows:
             return None
         counted = []
         for number, distinct in enumerate(partials.distinct):
-            values, stored = self._contents(number + 1, start, end)
+            values, stored = self._contents(number + 1, start, end, touched)
             values += [table for _, table in stored]
             if values:
                 tables.append(partials.counted(number, values, groups))
@@ -259,16 +259,30 @@ class PaneWindows:
         result = result.append_column(START, pa.repeat(start, result.num_rows))
         return result.append_column(END, pa.repeat(end, result.num_rows))
 
-    def _contents(self, part: int, start: int, end: int) -> tuple[list[pa.Table], list[tuple[int, pa.Table]]]:
-        """Tables with all rows of some panes, and those that were restored."""
+    def _contents(
+        self, part: int, start: int, end: int, touched: pa.Table | None
+    ) -> tuple[list[pa.Table], list[tuple[int, pa.Table]]]:
+        """Tables with all rows of some panes, and those that were restored; of touched keys at least, if there are."""
         panes = self._starts[bisect_left(self._starts, start) : bisect_left(self._starts, end)]
-        restored = [
-            (fired, table) for pane in panes for fired, of, table in self._panes[pane].restored if of == part
-        ] if self._has_restored else []  # fmt: skip
+        restored: list[tuple[int, pa.Table]] = []
+        if self._has_restored:
+            of_panes = [stored for pane in panes for stored in self._panes[pane].restored]
+            restored = [(fired, table) for fired, of, table in of_panes if of == part]
         if not restored and self._size > 4 * self._slide:
             filled = [(pane, tables) for pane in panes if (tables := self._panes[pane].tables[part])]
-            return self._suffixes[part].tables(start, end, filled), []
-        return [table for pane in panes for table in self._panes[pane].tables[part]], restored
+            tables = self._suffixes[part].tables(start, end, filled)
+        else:
+            tables = [table for pane in panes for table in self._panes[pane].tables[part]]
+        if touched is None:
+            return tables, restored
+        return [self._like(table, touched) for table in tables], [(f, self._like(t, touched)) for f, t in restored]
+
+    def _like(self, table: pa.Table, touched: pa.Table) -> pa.Table:
+        """The rows that have the first column of their key in common with those that were touched."""
+        import pyarrow.compute as pc
+
+        name = self._partials.key_names[0]
+        return table.filter(pc.is_in(table.column(name), value_set=touched.column(name).combine_chunks()))
 
     def _forget(self) -> None:
         """Panes whose last window is gone, and what is no longer to be told apart."""

@@ -55,13 +55,15 @@ class SessionWindows:
         # What is left of the suspects is late or not by the order in which the records of its session come.
         unclear = np.unique(of_records[suspects & ~late])
         if len(unclear):
-            known = pa.concat_tables(sessions, promote_options="default") if sessions else spans.slice(0, 0)
-            owners = np.concatenate([*of_sessions, np.empty(0, np.int64)])
-            for component in unclear.tolist():
-                mine = known.filter(pa.array(owners == component)) if len(owners) else known
-                open_ones = list(zip(mine.column(START).to_pylist(), mine.column(END).to_pylist(), strict=True))
-                for row in np.flatnonzero(of_records == component).tolist():
-                    late[row] = self._is_late(open_ones, int(times[row]), watermark)
+            spans_of: dict[int, list[tuple[int, int]]] = {number: [] for number in unclear.tolist()}
+            for table, numbers in zip(sessions, of_sessions, strict=True):
+                chosen = np.isin(numbers, unclear)
+                mine = table.filter(pa.array(chosen))
+                known = zip(mine.column(START).to_pylist(), mine.column(END).to_pylist(), strict=True)
+                for number, span in zip(numbers[chosen].tolist(), known, strict=True):
+                    spans_of[number].append(span)
+            for row in np.flatnonzero(np.isin(of_records, unclear)).tolist():
+                late[row] = self._is_late(spans_of[int(of_records[row])], int(times[row]), watermark)
         return late if late.any() else None
 
     def _is_late(self, sessions: list[tuple[int, int]], time: int, watermark: int) -> bool:

@@ -80,6 +80,8 @@ class StoredWindows:
             self._frozen = self._windows.freeze(self._watermark())
         frozen = self._frozen
         assert frozen is not None, "the main part is the first"
+        if part == len(self._partials.distinct):  # the last one: nothing is held here for longer than it is needed
+            self._frozen = None
         return lambda: self._columns(part, frozen(part))
 
     def _columns(self, part: int, table: pa.Table | None) -> KeyedColumns:
