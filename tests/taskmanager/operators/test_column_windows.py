@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Sequence
-from dataclasses import replace
 from decimal import Decimal
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pytest
+from msgspec.structs import replace
 
 from millstream.common import Row, Types, Watermark
 from millstream.core.jobs.column_windows import ColumnWindowSpec

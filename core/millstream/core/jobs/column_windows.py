@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
 from typing import Any
+
+from msgspec import Struct
 
 from millstream.core.jobs.plan import KeySelector, OperatorSpec
 from millstream.core.records.types import TypeInformation
@@ -23,8 +24,7 @@ class Aggregation(Enum):
     COUNT_DISTINCT = "count_distinct"
 
 
-@dataclass(frozen=True, slots=True)
-class PlannedAggregate:
+class PlannedAggregate(Struct, frozen=True):
     """An aggregate over a column of known type; without one, over the records themselves."""
 
     aggregation: Aggregation
@@ -34,8 +34,7 @@ class PlannedAggregate:
     result: TypeInformation
 
 
-@dataclass(frozen=True, slots=True)
-class ColumnWindowSpec(OperatorSpec):
+class ColumnWindowSpec(OperatorSpec, Struct, frozen=True):
     """Columns of records in windows of each key, aggregated without a call for each record.
 
     `key_columns` are the names of the columns that the key is made of; none: all records are of the key 0.

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NoReturn
+
+from msgspec import Struct
 
 from millstream.core.snapshot.tables.table import KEY_GROUP, map_entry_table, value_table
 from millstream.taskmanager.worker.state.capturing.arrow_tables import in_order
@@ -23,8 +24,7 @@ if TYPE_CHECKING:
 _STEP = 64 * 1024  # rows: hashing keys that are no integers needs the interpreter lock, for some 30 ms at a time
 
 
-@dataclass(frozen=True, slots=True)
-class KeyedColumns:
+class KeyedColumns(Struct, frozen=True):
     """Rows of a state as parallel columns: each an Arrow array of the declared type, or a list of Python values."""
 
     keys: Any

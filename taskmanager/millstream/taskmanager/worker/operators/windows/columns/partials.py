@@ -10,10 +10,11 @@ values are counted there is another, with a row for each group and value.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from decimal import Decimal, localcontext
 from enum import Enum
 from typing import TYPE_CHECKING, Any, assert_never
+
+from msgspec import Struct
 
 from millstream.core.errors import MillstreamError
 from millstream.core.jobs.column_windows import Aggregation, PlannedAggregate
@@ -41,8 +42,7 @@ class Of(Enum):
     VALUE = "its value"
 
 
-@dataclass(frozen=True, slots=True)
-class Partial:
+class Partial(Struct, frozen=True):
     """A column that is kept: by which of Arrow's functions several become one.
 
     Or, with `at`, it is the value in the row whose number that function has chosen in the column of that name.
@@ -56,8 +56,7 @@ class Partial:
     at: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class DistinctColumn:
+class DistinctColumn(Struct, frozen=True):
     """A column whose different values are counted."""
 
     column: str
