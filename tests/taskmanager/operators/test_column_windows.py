@@ -18,6 +18,7 @@ from millstream.core.jobs.plan import KeySelector
 from millstream.core.keys.key_groups import key_group_of
 from millstream.core.records.batches import ColumnBatch, RowBatch
 from millstream.core.records.types import LONG, TupleType, TypeInformation
+from millstream.core.snapshot.errors import IncompatibleStateError
 from millstream.datastream.adapters.column_windows import key_type_of, planned
 from millstream.datastream.aggregates import avg, count, count_distinct, first, last, max, min, sum
 from millstream.datastream.window import (
@@ -161,6 +162,19 @@ def test_a_sum_beyond_64_bits_is_an_error_and_not_another_number() -> None:
     harness.process(RowBatch([(1, 2**62), (1, 2**62)], [11, 11]))
     with pytest.raises(OperatorError, match="the sum of column 'v' does not fit 64 bits"):
         harness.signal(Watermark(19))
+
+
+def test_open_windows_are_not_restored_with_other_aggregates() -> None:
+    record = TupleType((LONG, LONG), ("k", "v"))
+    windows = TumblingEventTimeWindows.of(10)
+    harness = OperatorHarness(spec_of(windows, record, ["k"], sum("v")), record).open()
+    harness.process(RowBatch([(1, 1)], [3]))
+    snapshot = harness.snapshot()
+    renamed = OperatorHarness(spec_of(windows, record, ["k"], sum("v").alias("t")), record, restored=snapshot).open()
+    renamed.signal(END)
+    assert rows_of(renamed) == [(1, 1)]
+    with pytest.raises(IncompatibleStateError, match=r"holds sum:v, and the program aggregates rows: .*another uid"):
+        OperatorHarness(spec_of(windows, record, ["k"], count()), record, restored=snapshot)
 
 
 def test_late_records_are_counted_where_nobody_asks_for_them() -> None:

@@ -25,6 +25,7 @@ from millstream.core.records.types import (
     TupleType,
     TypeInformation,
 )
+from millstream.core.snapshot.errors import IncompatibleStateError
 from millstream.core.snapshot.metadata.model import StateKind
 from millstream.core.snapshot.tables.columns import from_array
 from millstream.core.snapshot.tables.table import KEY, MAP_KEY, NAMESPACE, StateTypes
@@ -131,11 +132,22 @@ class StoredWindows:
             table = pa.table({**columns, VALUE: values.encode(found)})
         else:
             struct = stored.column(STORED_VALUE).combine_chunks()
+            self._check_same([field.name for field in struct.type])
             for kept in partials.columns:
                 columns[kept.name] = _restored(struct.field(kept.name), kept.type, kept.name)
             columns[FIRED] = struct.field(FIRED)
             table, self.next_number = partials.renumbered(pa.table(columns), 0)
         self._windows.restore(part, table)
+
+    def _check_same(self, stored: list[str]) -> None:
+        """Refuses other aggregates than those that were stored, which tuples of the same types would not tell."""
+        declared = [*(kept.name for kept in self._partials.columns), FIRED]
+        if stored != declared:
+            raise IncompatibleStateError(
+                f"state '{MAIN}'",
+                f"holds {', '.join(stored[:-1])}, and the program aggregates {', '.join(declared[:-1])}: the "
+                "aggregates of open windows cannot be changed; give the operator another uid to begin anew",
+            )
 
 
 def _stored(columns: Sequence[pa.Array], types: Sequence[TypeInformation], names: Sequence[str] | None) -> Any:
