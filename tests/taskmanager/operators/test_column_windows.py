@@ -175,6 +175,9 @@ def test_open_windows_are_not_restored_with_other_aggregates() -> None:
     assert rows_of(renamed) == [(1, 1)]
     with pytest.raises(IncompatibleStateError, match=r"holds sum:v, and the program aggregates rows: .*another uid"):
         OperatorHarness(spec_of(windows, record, ["k"], count()), record, restored=snapshot)
+    more = spec_of(windows, record, ["k"], sum("v"), count_distinct("v"))
+    with pytest.raises(IncompatibleStateError, match="cannot be restored"):
+        OperatorHarness(more, record, restored=snapshot)
 
 
 def test_late_records_are_counted_where_nobody_asks_for_them() -> None:

@@ -42,7 +42,6 @@ class LoadedTable(Protocol):
     def load(self, rows: Rows) -> None:
         """Takes over rows of a snapshot, stamped if the state has a time-to-live."""
 
-
     def load_native(self, files: Sequence[RestoredFile]) -> None:
         """Takes over files of the backend's own format; an error when they are in another."""
 

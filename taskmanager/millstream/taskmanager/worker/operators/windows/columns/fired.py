@@ -21,10 +21,10 @@ Frozen = Callable[[int], "pa.Table | None"]
 class ColumnWindows(Protocol):
     """The windows of one operator's subtask. Windows that have fired are emitted as main tables with start and end."""
 
-    def late(self, data: pa.RecordBatch, times: npt.NDArray[Any], watermark: int) -> npt.NDArray[Any] | None:
+    def late(self, data: pa.RecordBatch, times: npt.NDArray[Any]) -> npt.NDArray[Any] | None:
         """Which records come when all their windows are gone, as a mask; None: there are none."""
 
-    def take(self, data: pa.RecordBatch, times: npt.NDArray[Any], first: int, watermark: int) -> Iterator[pa.Table]:
+    def take(self, data: pa.RecordBatch, times: npt.NDArray[Any], first: int) -> Iterator[pa.Table]:
         """Records that are not late, numbered from `first` on; windows that had fired and fire again with them."""
 
     def advance(self, watermark: int) -> Iterator[pa.Table]:
@@ -33,7 +33,7 @@ class ColumnWindows(Protocol):
     def next_end(self) -> int | None:
         """Not before when the next window ends."""
 
-    def freeze(self, watermark: int) -> Frozen:
+    def freeze(self) -> Frozen:
         """Everything as it is now, in tables with start, end and what has fired."""
 
     def restore(self, part: int, table: pa.Table) -> None:

@@ -57,7 +57,7 @@ class ColumnWindowOperator(Operator):
         self._partials = Partials([(name, types[name]) for name in spec.key_columns], spec.aggregates)
         self._inputs = InputColumns(self.input_type, sorted(self._partials.inputs()))
         self._windows = _windows(spec, self._partials)
-        stored = StoredWindows(self._partials, spec.key_type, self._windows, backend, lambda: self._watermark)
+        stored = StoredWindows(self._partials, spec.key_type, self._windows, backend)
         self._next_number = stored.next_number
         self._late_dropped = setup.context.get_metrics_group().counter(LATE)
 
@@ -69,14 +69,14 @@ class ColumnWindowOperator(Operator):
             return
         try:
             data, times = self._inputs.of(batch), self._times(batch)
-            late = self._windows.late(data, times, self._watermark) if self._is_event_time else None
+            late = self._windows.late(data, times) if self._is_event_time else None
             if late is not None:
                 import pyarrow as pa
 
                 self._drop(batch, late)
                 data, times = data.filter(pa.array(~late)), times[~late]
             if len(times):
-                self._emit(self._windows.take(data, times, self._next_number, self._watermark))
+                self._emit(self._windows.take(data, times, self._next_number))
                 self._next_number += len(times)
         except TaskInterrupted:
             raise

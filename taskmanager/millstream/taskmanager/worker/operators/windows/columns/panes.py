@@ -45,11 +45,11 @@ class PaneWindows:
 
     # Records
 
-    def late(self, data: pa.RecordBatch, times: npt.NDArray[Any], watermark: int) -> npt.NDArray[Any] | None:
+    def late(self, data: pa.RecordBatch, times: npt.NDArray[Any]) -> npt.NDArray[Any] | None:
         """Those whose last window is gone."""
-        return self._times.late(times, watermark)
+        return self._times.late(times, self._watermark)
 
-    def take(self, data: pa.RecordBatch, times: npt.NDArray[Any], first: int, watermark: int) -> Iterator[pa.Table]:
+    def take(self, data: pa.RecordBatch, times: npt.NDArray[Any], first: int) -> Iterator[pa.Table]:
         """Adds them to what waits; windows that had fired fire again at once."""
         import numpy as np
         import pyarrow as pa
@@ -69,8 +69,8 @@ class PaneWindows:
         self._waiting_since = earliest if self._waiting_since is None else min(self._waiting_since, earliest)
         if self._waiting_rows >= AT_LEAST:
             self._settle()
-        if low <= watermark:
-            late = times <= watermark
+        if low <= self._watermark:
+            late = times <= self._watermark
             yield from self._fire_again(tables[0].filter(pa.array(late)).select([START, *self._partials.key_names]))
 
     def _fire_again(self, touched: pa.Table) -> Iterator[pa.Table]:
@@ -237,7 +237,7 @@ class PaneWindows:
 
     # Snapshots
 
-    def freeze(self, watermark: int) -> Frozen:
+    def freeze(self) -> Frozen:
         """Holds all tables; they are made one by start and key where they are needed."""
         parts: list[list[tuple[int | None, int, pa.Table]]] = [
             [(None, self._watermark, table) for table in waiting] for waiting in self._waiting

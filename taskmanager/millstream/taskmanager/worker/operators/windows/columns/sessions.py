@@ -39,8 +39,9 @@ class SessionWindows:
 
     # Records
 
-    def late(self, data: pa.RecordBatch, times: npt.NDArray[Any], watermark: int) -> npt.NDArray[Any] | None:
+    def late(self, data: pa.RecordBatch, times: npt.NDArray[Any]) -> npt.NDArray[Any] | None:
         """Those whose session, with all that it merges with by then, is gone."""
+        watermark = self._watermark
         suspects = times + (self._gap - 1 + self._lateness) <= watermark
         if not suspects.any():
             return None
@@ -64,20 +65,20 @@ class SessionWindows:
                 for number, span in zip(numbers[chosen].tolist(), known, strict=True):
                     spans_of[number].append(span)
             for row in np.flatnonzero(np.isin(of_records, unclear)).tolist():
-                late[row] = self._is_late(spans_of[int(of_records[row])], int(times[row]), watermark)
+                late[row] = self._is_late(spans_of[int(of_records[row])], int(times[row]))
         return late if late.any() else None
 
-    def _is_late(self, sessions: list[tuple[int, int]], time: int, watermark: int) -> bool:
+    def _is_late(self, sessions: list[tuple[int, int]], time: int) -> bool:
         start, end = time, time + self._gap
         touching = [session for session in sessions if session[0] <= end and start <= session[1]]
         start, end = min([start, *(s for s, _ in touching)]), max([end, *(e for _, e in touching)])
-        if end - 1 + self._lateness <= watermark:
+        if end - 1 + self._lateness <= self._watermark:
             return True
         sessions[:] = [session for session in sessions if session not in touching]
         sessions.append((start, end))
         return False
 
-    def take(self, data: pa.RecordBatch, times: npt.NDArray[Any], first: int, watermark: int) -> Iterator[pa.Table]:
+    def take(self, data: pa.RecordBatch, times: npt.NDArray[Any], first: int) -> Iterator[pa.Table]:
         """Adds them; sessions that had ended fire again at once."""
         import pyarrow as pa
 
@@ -164,7 +165,7 @@ class SessionWindows:
 
     # Snapshots
 
-    def freeze(self, watermark: int) -> Frozen:
+    def freeze(self) -> Frozen:
         """Holds all tables; they are merged where that is needed, once."""
         tables, merged = [list(part) for part in self._tables], list[Any]()
 

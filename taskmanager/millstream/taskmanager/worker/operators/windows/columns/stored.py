@@ -1,7 +1,8 @@
 """The tables of windows as keyed state of a snapshot, and back.
 
-The main table is an aggregating state: for each key and piece of time its partial columns. The different values of a
-column are a map state each, whose keys they are. Most columns are handed over as they are; those of types that a
+The main table is an aggregating state: for each key and piece of time its partial columns, and a zero for each column
+whose different values are counted, so that it tells all aggregates. These values are a map state each, whose keys they
+are. Most columns are handed over as they are; those of types that a
 snapshot stores in another way than Arrow has them go through Python values.
 """
 
@@ -55,17 +56,14 @@ class StoredWindows:
         key_type: TypeInformation,
         windows: ColumnWindows,
         backend: KeyedStateBackend,
-        watermark: Callable[[], int],
     ) -> None:
         self._partials = partials
         self._windows = windows
-        self._watermark = watermark
         self._frozen: Frozen | None = None
         self.next_number = 0
-        values = TupleType(
-            (*(kept.type for kept in partials.columns), LONG),
-            (*(kept.name for kept in partials.columns), FIRED),
-        )
+        self._names = [kept.name for kept in partials.columns] + [distinct.name for distinct in partials.distinct]
+        self._types = [kept.type for kept in partials.columns] + [LONG for _ in partials.distinct]
+        values = TupleType((*self._types, LONG), (*self._names, FIRED))
         self._restore(0, backend.columns(MAIN, StateTypes(key_type, values, _SPAN), partial(self._freeze, 0)))
         for part, distinct in enumerate(partials.distinct, 1):
             types = StateTypes(key_type, BOOLEAN, _SPAN, distinct.values.type)
@@ -78,7 +76,7 @@ class StoredWindows:
     def _freeze(self, part: int) -> Callable[[], KeyedColumns]:
         """All parts are frozen with the first of them: nothing happens between."""
         if part == 0:
-            self._frozen = self._windows.freeze(self._watermark())
+            self._frozen = self._windows.freeze()
         frozen = self._frozen
         assert frozen is not None, "the main part is the first"
         if part == len(self._partials.distinct):  # the last one: nothing is held here for longer than it is needed
@@ -98,9 +96,8 @@ class StoredWindows:
             decoded = _stored([values.decode(table.column(VALUE))], [values.type], None)
             return KeyedColumns(keys, spans, pa.repeat(True, table.num_rows), decoded)
         columns = [_whole(table, kept.name) for kept in partials.columns]
-        types = [kept.type for kept in partials.columns]
-        names = [kept.name for kept in partials.columns]
-        stored = _stored([*columns, _whole(table, FIRED)], [*types, LONG], [*names, FIRED])
+        columns += [pa.repeat(0, table.num_rows) for _ in partials.distinct]
+        stored = _stored([*columns, _whole(table, FIRED)], [*self._types, LONG], [*self._names, FIRED])
         return KeyedColumns(keys, spans, stored)
 
     def _keys(self, table: pa.Table) -> Any:
@@ -141,12 +138,11 @@ class StoredWindows:
 
     def _check_same(self, stored: list[str]) -> None:
         """Refuses other aggregates than those that were stored, which tuples of the same types would not tell."""
-        declared = [*(kept.name for kept in self._partials.columns), FIRED]
-        if stored != declared:
+        if stored != [*self._names, FIRED]:
+            told = f"holds {', '.join(stored[:-1])}, and the program aggregates {', '.join(self._names)}"
             raise IncompatibleStateError(
                 f"state '{MAIN}'",
-                f"holds {', '.join(stored[:-1])}, and the program aggregates {', '.join(declared[:-1])}: the "
-                "aggregates of open windows cannot be changed; give the operator another uid to begin anew",
+                f"{told}: the aggregates of open windows cannot be changed; another uid begins anew",
             )
 
 
