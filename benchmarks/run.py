@@ -26,6 +26,7 @@ BENCHMARKS = (
     "python_pipeline",
     "collected_pipeline",
     "arrow_shuffle",
+    "column_windows",
     "streaming_grep",
     "shuffle_latency",
     "start_up",

@@ -11,7 +11,7 @@ import sys
 from collections.abc import Iterator
 from typing import Any
 
-from millstream.common import Time, Types, WatermarkStrategy
+from millstream.common import Row, Time, Types, WatermarkStrategy
 from millstream.datastream import (
     AsyncDataStream,
     AsyncFunction,
@@ -24,11 +24,13 @@ from millstream.datastream import (
     StreamExecutionEnvironment,
     WindowFunction,
 )
+from millstream.datastream.aggregates import count, count_distinct, first, last
+from millstream.datastream.aggregates import sum as sum_of
 from millstream.datastream.checkpointed import CheckpointedFunction
 from millstream.datastream.connectors.datagen import DataGeneratorSource
 from millstream.datastream.connectors.file_system import FileSink, RollingPolicy
 from millstream.datastream.state import ListStateDescriptor, MapStateDescriptor, ValueStateDescriptor
-from millstream.datastream.window import EventTimeSessionWindows, TumblingEventTimeWindows
+from millstream.datastream.window import EventTimeSessionWindows, SlidingEventTimeWindows, TumblingEventTimeWindows
 
 N = 3_000
 KEYS = 23
@@ -169,6 +171,16 @@ def session_windows(env: StreamExecutionEnvironment, rate: float | None) -> Data
     return keyed.window(EventTimeSessionWindows.with_gap(Time.milliseconds(200))).apply(Shown()).uid("sessions")
 
 
+def column_windows(env: StreamExecutionEnvironment, rate: float | None) -> DataStream:
+    """Aggregates over columns, in windows of 200 ms that begin every 50 ms and in sessions."""
+    kind = Types.ROW_NAMED(["key", "number", "digit"], [Types.LONG(), Types.LONG(), Types.STRING()])
+    rows = timed(env, rate).map(lambda x: Row(key=x % KEYS, number=x, digit=str(x % 10)), kind)
+    keyed = rows.key_by("key")
+    found = (count(), sum_of("number").alias("total"), first("digit"), last("number"), count_distinct("digit"))
+    sliding = keyed.window(SlidingEventTimeWindows.of(200, 50)).aggregate(*found).uid("sliding")
+    return sliding.union(keyed.window(EventTimeSessionWindows.with_gap(200)).aggregate(*found).uid("column sessions"))
+
+
 class Quarter(KeyedProcessFunction):
     """How many numbers a key had by the end of each 250 ms."""
 
@@ -207,7 +219,7 @@ def async_calls(env: StreamExecutionEnvironment, rate: float | None) -> DataStre
 SHOWN_AT_CHECKPOINTS = (broadcast_rules, union_list)
 PIPELINES = (
     keyed_counts, list_and_map, broadcast_rules, union_list, two_inputs, plain_files,
-    tumbling_windows, session_windows, event_timers, async_calls,
+    tumbling_windows, session_windows, column_windows, event_timers, async_calls,
 )  # fmt: skip
 
 

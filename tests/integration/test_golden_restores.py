@@ -23,6 +23,7 @@ RECORDS = {  # that come out, where that is not one for each that came in
     "list_and_map": KEYS,
     "tumbling_windows": BLOCKS * 5 * KEYS,
     "session_windows": BLOCKS * KEYS,
+    "column_windows": BLOCKS * (13 + 1) * KEYS,
     "event_timers": BLOCKS * 2 * KEYS,
 }
 RATE = 25  # a run is stopped long before its end

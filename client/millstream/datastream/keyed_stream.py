@@ -23,7 +23,6 @@ from millstream.datastream.functions import KeyedProcessFunction, ProcessFunctio
 from millstream.datastream.graph.transformations import PartitionTransformation
 
 if TYPE_CHECKING:
-    from millstream.core.jobs.window_plan import WindowSpec
     from millstream.datastream.window import WindowAssigner
     from millstream.datastream.windowed_stream import WindowedStream
 
@@ -104,7 +103,7 @@ class KeyedStream(DataStream):
         tumbling = CountTumblingWindowAssigner.of(size) if slide == 0 else CountSlidingWindowAssigner.of(size, slide)
         return self.window(tumbling)
 
-    def windowed(self, name: str, spec: WindowSpec, record_type: TypeInformation) -> DataStream:
+    def windowed(self, name: str, spec: OperatorSpec, record_type: TypeInformation) -> DataStream:
         """Adds an operator over windows; called by windowed streams."""
         return super()._then(name, spec, record_type)
 

@@ -8,11 +8,21 @@ from typing import TYPE_CHECKING, Any, Self
 
 from millstream.common.time import plain_milliseconds
 from millstream.core.errors import InvalidProgramError
+from millstream.core.jobs.column_windows import ColumnWindowSpec
+from millstream.core.jobs.plan import OperatorSpec
 from millstream.core.jobs.window_plan import Aggregated, Buffered, Contents, Reduced, WindowSpec
 from millstream.core.records.types import PICKLED, TypeInformation
 from millstream.datastream.adapters.aggregations import Max, MaxBy, Min, MinBy, Sum, aggregated_field, summed_field
+from millstream.datastream.adapters.column_windows import (
+    check_windows,
+    key_columns_of,
+    key_type_of,
+    planned,
+    result_type,
+)
 from millstream.datastream.adapters.process_functions import CallableAllWindowFunction, CallableWindowFunction
 from millstream.datastream.adapters.signatures import checked_callable, declared_type, element_type, refuse_generator
+from millstream.datastream.aggregates import ColumnAggregate
 from millstream.datastream.functions import (
     AggregateFunction,
     AllWindowFunction,
@@ -99,12 +109,20 @@ class _Windowed:
 
     def aggregate(
         self,
-        aggregate_function: AggregateFunction,
+        aggregate_function: AggregateFunction | ColumnAggregate,
         window_function: Any = None,
         accumulator_type: Any = None,
         output_type: Any = None,
+        *aggregates: ColumnAggregate,
     ) -> DataStream:
-        """Adds the records of a window to an accumulator; a window function gets its result."""
+        """Adds the records of a window to an accumulator; a window function gets its result.
+
+        Or, with any number of `millstream.datastream.aggregates`, aggregates columns: the result has the columns of
+        the key, one for each aggregate, `window_start` and `window_end`.
+        """
+        if isinstance(aggregate_function, ColumnAggregate):
+            further = [given for given in (window_function, accumulator_type, output_type) if given is not None]
+            return self._aggregate_columns((aggregate_function, *further, *aggregates))
         if not isinstance(aggregate_function, AggregateFunction):
             raise InvalidProgramError(f"aggregate: expected an AggregateFunction, got {aggregate_function!r}")
         kept = PICKLED if accumulator_type is None else declared_type(accumulator_type)
@@ -167,6 +185,26 @@ class _Windowed:
     def _adapted(self, function: Callable[..., Any]) -> Any:
         raise NotImplementedError
 
+    def _aggregate_columns(self, aggregates: tuple[Any, ...]) -> DataStream:
+        check_windows(self._assigner, self._trigger, self._evictor)
+        record_type = self._stream.get_type()
+        named = planned(aggregates, record_type)
+        keys = self._key_columns()
+        kind = result_type(keys, named, record_type)
+        spec = ColumnWindowSpec(
+            self._assigner,
+            named,
+            self._stream.key_selector,
+            key_type_of(keys, record_type),
+            keys,
+            self._lateness,
+            None if self._late_tag is None else self._late_tag.tag_id,
+        )
+        return self._windowed("Aggregate Columns", spec, kind)
+
+    def _key_columns(self) -> tuple[str, ...]:
+        return key_columns_of(self._stream.key_selector, self._stream.get_type())
+
     def _then(self, name: str, contents: Contents, function: Any, kind: TypeInformation) -> DataStream:
         spec = WindowSpec(
             self._assigner,
@@ -179,6 +217,9 @@ class _Windowed:
             self._lateness,
             None if self._late_tag is None else self._late_tag.tag_id,
         )
+        return self._windowed(name, spec, kind)
+
+    def _windowed(self, name: str, spec: OperatorSpec, kind: TypeInformation) -> DataStream:
         return self._stream.windowed(f"{type(self._assigner).__name__}, {name}", spec, kind)
 
 
@@ -199,8 +240,11 @@ class AllWindowedStream(_Windowed):
     def _adapted(self, function: Callable[..., Any]) -> Any:
         return CallableAllWindowFunction(function)
 
-    def _then(self, name: str, contents: Contents, function: Any, kind: TypeInformation) -> DataStream:
-        return super()._then(name, contents, function, kind).force_non_parallel()
+    def _key_columns(self) -> tuple[str, ...]:
+        return ()
+
+    def _windowed(self, name: str, spec: OperatorSpec, kind: TypeInformation) -> DataStream:
+        return super()._windowed(name, spec, kind).force_non_parallel()
 
 
 def _aggregated(function: AggregateFunction, elements: list[Any]) -> Any:

@@ -81,17 +81,20 @@ def arrow_schema(type: TypeInformation) -> pa.Schema | None:
 # Records to columns
 
 
-def rows_to_record_batch(rows: list[Any], type: TypeInformation) -> pa.RecordBatch:
-    """The records as columns. Records may be dicts, rows, tuples or dataclasses with the declared type's fields."""
+def rows_to_record_batch(rows: list[Any], type: TypeInformation, only: Sequence[str] | None = None) -> pa.RecordBatch:
+    """The records as columns. Records may be dicts, rows, tuples or dataclasses with the declared type's fields.
+
+    With `only`, as some of the columns of a declared type.
+    """
     try:
-        return _to_record_batch(rows, type)
+        return _to_record_batch(rows, type, only)
     except ConversionError as error:
         if error.number is not None:
             error.record = rows[error.number]
         raise
 
 
-def _to_record_batch(rows: list[Any], type: TypeInformation) -> pa.RecordBatch:
+def _to_record_batch(rows: list[Any], type: TypeInformation, only: Sequence[str] | None) -> pa.RecordBatch:
     import pyarrow as pa
 
     names, types = type.field_names(), field_types(type)
@@ -101,7 +104,12 @@ def _to_record_batch(rows: list[Any], type: TypeInformation) -> pa.RecordBatch:
             return pa.RecordBatch.from_arrays([_to_array(rows, type, VALUE_COLUMN)], names=[VALUE_COLUMN])
         names, types = inferred, [PICKLED] * len(inferred)
     columns = columns_of(rows, names)
-    arrays = [_to_array(values, t, name) for values, t, name in zip(columns, types, names, strict=True)]
+    arrays = [
+        _to_array(values, t, name)
+        for values, t, name in zip(columns, types, names, strict=True)
+        if only is None or name in only
+    ]
+    names = names if only is None else [name for name in names if name in only]
     if not arrays:
         return pa.RecordBatch.from_struct_array(pa.array([{}] * len(rows), pa.struct([])))
     return pa.RecordBatch.from_arrays(arrays, names=names)
@@ -133,6 +141,8 @@ def columns_of(rows: list[Any], names: Sequence[str]) -> list[Sequence[Any]]:
         return _transposed([_values_of(row, names, number) for number, row in enumerate(rows)], len(names))
     if kind is tuple:
         return _transposed(rows, len(names))
+    if kind is Row and {row.names for row in rows} <= {None, tuple(names)}:
+        return _transposed([row.values for row in rows], len(names))
     if dataclasses.is_dataclass(kind) and {f.name for f in dataclasses.fields(kind)} == set(names):
         return [list(map(operator.attrgetter(name), rows)) for name in names]
     return _transposed([_values_of(row, names, number) for number, row in enumerate(rows)], len(names))

@@ -132,6 +132,24 @@ def map_table(
     return columns.table()
 
 
+def map_entry_table(
+    keys: Collection[Any],
+    map_keys: Collection[Any],
+    values: Collection[Any],
+    types: StateTypes,
+    max_parallelism: int,
+    *,
+    namespaces: Collection[Any] | None = None,
+    pickler: Dumps = dumps,
+) -> pa.Table:
+    """Map state whose entries are at hand as columns: one row for each entry."""
+    columns = _Columns(types, max_parallelism, pickler)
+    columns.keys(keys, namespaces, None)
+    columns.add(MAP_KEY, map_keys, types.map_key)
+    columns.add(MAP_VALUE, values, types.value)
+    return columns.table()
+
+
 def timer_table(
     keys: Collection[Any],
     timestamps: Collection[int],

@@ -25,7 +25,8 @@ from millstream.core.snapshot.storage.storage import FileSource, location_of
 from millstream.core.snapshot.tables.files import FileFormat, fetch, file_name, native_format, read_state
 from millstream.core.snapshot.tables.redistribution import dealt, is_dealt
 from millstream.core.snapshot.tables.restore import Rows, read_rows
-from millstream.core.snapshot.tables.table import StateTypes
+from millstream.core.snapshot.tables.table import VALUE, StateTypes
+from millstream.core.snapshot.tables.widening import widened
 from millstream.taskmanager.worker.checkpointing.local_copies import LocalCopies
 from millstream.taskmanager.worker.state.capturing.captured import RestoredFile, RestoredState, StateDeclaration
 
@@ -64,12 +65,28 @@ class StoredState(Struct, frozen=True):
         """
         if declared is None:
             return self._read(None, False)
+        self._check_fit(declared)
+        return self._read(declared, True)
+
+    def tables(self, declared: StateTypes) -> list[pa.Table]:
+        """The rows as columns of the declared types, which have to fit the stored ones."""
+        self._check_fit(declared)
+        stored, now = self.declaration.types.value, declared.stored().value
+        told = f"state '{self.state.name}': cannot be restored: column {VALUE}"
+        tables = [part.table for part in self.parts]
+        for number, table in enumerate(tables):
+            place = table.schema.get_field_index(VALUE)
+            if place >= 0 and stored is not None and now is not None:
+                column = widened(table.column(place).combine_chunks(), stored, now, told)
+                tables[number] = table.set_column(place, VALUE, column)
+        return tables
+
+    def _check_fit(self, declared: StateTypes) -> None:
         verdict = compare_state(self.state, declared.snapshot(self.state.name, self.state.kind))
         if not verdict.ok:
             raise IncompatibleStateError(f"state '{self.state.name}'", f"cannot be restored: {verdict.message}")
         for warning in verdict.warnings:
             log.warning("state '%s': %s", self.state.name, warning)
-        return self._read(declared, True)
 
     def native_files(self, declared: StateTypes | None) -> tuple[RestoredFile, ...]:
         """What is in a backend's own format: nobody can make other types of that than it was stored with."""

@@ -19,11 +19,12 @@ backend's own.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from millstream.core.clock import Clock
 from millstream.core.records.types import TypeInformation
 from millstream.core.snapshot.metadata.model import StateKind
+from millstream.core.snapshot.tables.table import StateTypes
 from millstream.datastream.state import OperatorStateStore, State
 from millstream.datastream.state_descriptors import StateDescriptor
 from millstream.datastream.state_ttl import StateTtlConfig
@@ -32,9 +33,13 @@ from millstream.taskmanager.worker.state.capturing.captured import (
     CapturedOperatorState,
     RestoredState,
 )
+from millstream.taskmanager.worker.state.column_state import Freeze
 from millstream.taskmanager.worker.state.key_group_index import KeyGroupIndex
 from millstream.taskmanager.worker.state.table import ValueTable
 from millstream.taskmanager.worker.state.timers import Timers
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 
 class KeyedStateBackend(Protocol):
@@ -62,6 +67,17 @@ class KeyedStateBackend(Protocol):
         namespace_type: TypeInformation | None = None, ttl: StateTtlConfig | None = None,
     ) -> ValueTable:  # fmt: skip
         """A state with one value for each entry, for operators that work in batches; the same data each time."""
+
+    def columns(
+        self, name: str, types: StateTypes, freeze: Freeze, kind: StateKind = StateKind.AGGREGATING
+    ) -> list[pa.Table]:
+        """A state that its operator keeps as Arrow columns; asked for once. Answers what was restored of it.
+
+        That is in tables of the snapshot format, whose keys are all of this subtask's key groups.
+
+        `freeze` is called at each capture, on the task's thread: it takes hold of the columns as they are, which is
+        cheap because columns never change, and answers what makes rows of them on the writer's thread.
+        """
 
     def timers(self, name: str, namespace_type: TypeInformation | None = None) -> Timers:
         """The timers of this name; the same ones each time. Names are shared with states."""

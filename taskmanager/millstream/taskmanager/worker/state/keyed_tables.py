@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
-from typing import Any, Generic, Protocol, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, cast
 
 from millstream.core.clock import Clock
 from millstream.core.keys.key_values import PLAIN
@@ -19,6 +19,7 @@ from millstream.datastream.state_descriptors import StateDescriptor
 from millstream.datastream.state_ttl import StateTtlConfig
 from millstream.taskmanager.worker.state.address import NO_KEY, Address, AnyAddress, NamespacedAddress
 from millstream.taskmanager.worker.state.capturing.captured import CapturedKeyedState, RestoredState, StateDeclaration
+from millstream.taskmanager.worker.state.column_state import ColumnState, Freeze
 from millstream.taskmanager.worker.state.declarations import declare_keyed, ttl_settings
 from millstream.taskmanager.worker.state.expiring import ExpiringTable, Expiry, expiring_state
 from millstream.taskmanager.worker.state.key_group_index import KeyGroupIndex
@@ -26,6 +27,9 @@ from millstream.taskmanager.worker.state.named_tables import LoadedTable, NamedT
 from millstream.taskmanager.worker.state.table import StateTable, ValueTable
 from millstream.taskmanager.worker.state.table_states import state_object
 from millstream.taskmanager.worker.state.timers import Timers
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 
 class BackendTable(StateTable, LoadedTable, Protocol):
@@ -127,6 +131,14 @@ class KeyedTables(ABC, Generic[T, Q]):
         """The timers of this name; the same ones each time."""
         types = StateTypes(self._key_type, namespace=namespace_type)
         return cast(Q, self._tables.declare(StateDeclaration(name, StateKind.TIMERS, types), None))
+
+    def columns(
+        self, name: str, types: StateTypes, freeze: Freeze, kind: StateKind = StateKind.AGGREGATING
+    ) -> list[pa.Table]:
+        """A state that its operator keeps as columns, in memory, whatever keeps the others."""
+        declaration = StateDeclaration(name, kind, types)
+        state: Any = ColumnState(declaration, self._index, freeze)
+        return self._tables.declare_columns(declaration, state)
 
     def restore(self, states: Iterable[RestoredState]) -> None:
         """Takes over state; its rows are read when the program asks for it."""

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Sequence
-from typing import Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 from millstream.core.clock import Clock
 from millstream.core.snapshot.tables.restore import Rows
 from millstream.core.snapshot.tables.table import StateTypes
+from millstream.datastream.state import StateAccessError
 from millstream.datastream.state_descriptors import StateDescriptor
 from millstream.datastream.state_ttl import StateTtlConfig
 from millstream.taskmanager.worker.state.capturing.captured import RestoredFile, RestoredState, StateDeclaration
@@ -24,6 +25,9 @@ from millstream.taskmanager.worker.state.declarations import (
     ttl_config,
     undeclared_warning,
 )
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 log = logging.getLogger(__name__)
 
@@ -37,7 +41,6 @@ class LoadedTable(Protocol):
 
     def load(self, rows: Rows) -> None:
         """Takes over rows of a snapshot, stamped if the state has a time-to-live."""
-
 
     def load_native(self, files: Sequence[RestoredFile]) -> None:
         """Takes over files of the backend's own format; an error when they are in another."""
@@ -78,6 +81,21 @@ class NamedTables(Generic[T]):
         if descriptor is not None and descriptor.undeclared:
             log.warning("%s", undeclared_warning(self._operator_name, descriptor))
         return table
+
+    def declare_columns(self, declaration: StateDeclaration, table: T) -> list[pa.Table]:
+        """A state that is kept elsewhere, for which `table` stands here; what was restored of it, as columns."""
+        name = declaration.name
+        if name in self.declared:
+            raise StateAccessError(f"state '{name}' is declared twice, and its columns are kept by one")
+        self.declared[name] = table
+        self._kept.pop(name, None)
+        tables: list[pa.Table] = []
+        for part in self._restored.pop(name, ()):
+            check_restored(part.declaration, declaration)
+            tables += part.tables(declaration.types)
+            if files := part.native_files(declaration.types):
+                table.load_native(files)
+        return tables
 
     def loaded(self) -> list[T]:
         """All tables that there are by now."""

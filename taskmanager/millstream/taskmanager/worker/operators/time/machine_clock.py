@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Protocol
 
 from millstream.core.clock import Clock
-from millstream.taskmanager.worker.state.timers import TimerQueue
 
 _LONGEST_WAIT = 1.0  # seconds: the machine's clock may be set, so it is looked at again after this
 
 
-def fire_due(queue: TimerQueue, clock: Clock, now: float, fire: Callable[[int], None]) -> float | None:
-    """Calls `fire` with the machine's time if a timer is due by then; answers when to call this again, if at all.
+class Upcoming(Protocol):
+    """Timers, or something else that becomes due."""
+
+    def next_timestamp(self) -> int | None:
+        """Of what is due first."""
+
+
+def fire_due(queue: Upcoming, clock: Clock, now: float, fire: Callable[[int], None]) -> float | None:
+    """Calls `fire` with the machine's time if something is due by then; answers when to call this again, if at all.
 
     `now`, and the answer, are times of the monotonic clock, as in `Operator.on_time`.
     """

@@ -157,5 +157,8 @@ class RestoredState(Protocol):
         As stored, a value that was pickled stays `Pickled`: its class may not exist any more.
         """
 
+    def tables(self, declared: StateTypes) -> list[pa.Table]:
+        """The rows in the columns of the snapshot format, of the types that the program declares now."""
+
     def native_files(self, declared: StateTypes | None) -> tuple[RestoredFile, ...]:
         """What is in a backend's own format, and not among the rows. The declared types have to be the stored ones."""

@@ -1,0 +1,1 @@
+"""Windows over columns: partial aggregates of each key, kept as Arrow tables."""

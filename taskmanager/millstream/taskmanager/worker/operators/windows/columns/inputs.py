@@ -1,0 +1,60 @@
+"""The columns that an operator needs of a batch, in the Arrow types that its stream declares."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from millstream.core.records.batches import Batch, RowBatch
+from millstream.core.records.conversion import ConversionError, field_types, in_microseconds, rows_to_record_batch
+from millstream.core.records.types import RowType, TupleType, TypeInformation
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+class InputColumns:
+    """Some columns of the records of one stream. What a batch holds in another type is cast, where nothing is lost."""
+
+    def __init__(self, record_type: TypeInformation, wanted: Sequence[str]) -> None:
+        self._type = record_type
+        self._names = record_type.field_names() or []
+        types = dict(zip(self._names, field_types(record_type) or [], strict=True))
+        self._wanted = [name for name in self._names if name in wanted]
+        self._arrow_types = [types[name].arrow_type() for name in self._wanted]
+        nameless = isinstance(record_type, RowType) and record_type.names is None
+        self._by_position = isinstance(record_type, TupleType) or nameless
+
+    def of(self, batch: Batch) -> pa.RecordBatch:
+        """The wanted columns."""
+        import pyarrow as pa
+
+        if isinstance(batch, RowBatch):
+            return rows_to_record_batch(batch.rows, self._type, self._wanted)
+        arrays = [
+            self._column(batch.data, name, kind) for name, kind in zip(self._wanted, self._arrow_types, strict=True)
+        ]
+        if not arrays:
+            return pa.RecordBatch.from_struct_array(pa.nulls(len(batch), pa.struct([])))
+        return pa.RecordBatch.from_arrays(arrays, names=self._wanted)
+
+    def _column(self, data: pa.RecordBatch, name: str, kind: Any) -> pa.Array:
+        import pyarrow as pa
+
+        names = data.schema.names
+        if names.count(name) == 1:
+            column = data.column(name)
+        elif self._by_position and len(names) == len(self._names):
+            column = data.column(self._names.index(name))
+        else:
+            raise ConversionError(
+                f"a batch of columns {', '.join(names) or '(none)'} has not exactly one column '{name}', which "
+                f"{self._type.describe()} declares"
+            )
+        if column.type == kind:
+            return column
+        try:
+            return in_microseconds(column).cast(kind)
+        except pa.ArrowException as error:
+            told = " ".join(str(error).split())
+            raise ConversionError(f"column '{name}' of {column.type} does not fit {kind}: {told}") from error

@@ -1,0 +1,87 @@
+"""The arithmetic of tumbling and sliding windows and of their panes. Pure; times may be numbers or columns of them.
+
+A pane is a piece of time that each window either contains as a whole or not at all: as long as the slide, or, where the
+slide does not divide the size, two in each slide, since windows end between the starts of others.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+
+class PaneTimes(Struct, frozen=True):
+    """Of windows of one size, one beginning with each slide."""
+
+    size: int
+    slide: int
+    offset: int
+    lateness: int
+
+    @property
+    def rest(self) -> int:
+        """How long after the beginning of a window others end; 0: they end where it begins."""
+        return self.size % self.slide
+
+    @property
+    def has_gaps(self) -> bool:
+        """Whether there is time between windows."""
+        return self.size < self.slide
+
+    def pane_of(self, time: Any) -> Any:
+        """The start of a time's pane."""
+        inside = (time - self.offset) % self.slide
+        if not self.rest:
+            return time - inside
+        return time - inside + self.rest * (inside >= self.rest)
+
+    def pane_ends(self, starts: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """Of panes that begin then."""
+        import numpy as np
+
+        if not self.rest:
+            return starts + self.slide
+        return starts + np.where((starts - self.offset) % self.slide == 0, self.rest, self.slide - self.rest)
+
+    def last_start(self, time: Any) -> Any:
+        """Of the windows that a pane, or any time, is in."""
+        return time - (time - self.offset) % self.slide
+
+    def first_start(self, time: int) -> int:
+        """Of the windows that a pane, or any time, is in."""
+        before = time - self.size
+        return before + self.slide - (before - self.offset) % self.slide
+
+    def first_end(self, pane: int, after: int) -> int:
+        """Of windows that contain the pane, or come later, and do not end by a time."""
+        following = after + 1 - self.size
+        aligned = following + self.slide - (following - self.offset) % self.slide
+        return max(self.first_start(pane), aligned) + self.size
+
+    def is_between(self, times: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """Which times are in no window."""
+        return (times - self.offset) % self.slide >= self.size
+
+    def is_gone(self, pane: int, watermark: int) -> bool:
+        """Whether no window needs the pane any more."""
+        return bool(self.last_start(pane) + self.size - 1 + self.lateness <= watermark)
+
+    def late(self, times: npt.NDArray[Any], watermark: int) -> npt.NDArray[Any] | None:
+        """Which records come when all of their windows are gone; None: there are none."""
+        gone = watermark - self.lateness + 1 - self.size  # a window that begins by then
+        if not self.has_gaps and self.last_start(int(times.min())) > gone:
+            return None
+        late: npt.NDArray[Any] = self.last_start(times) <= gone
+        if self.has_gaps:
+            between = self.is_between(times)
+            late = (late & ~between) | (between & (times + self.lateness <= watermark))
+        return late if late.any() else None
+
+    def fired(self, pane: int, watermark: int) -> list[int]:
+        """The starts of the windows of a pane that have ended and are not gone."""
+        starts = range(self.first_start(pane), pane + 1, self.slide)
+        return [s for s in starts if s + self.size - 1 <= watermark < s + self.size - 1 + self.lateness]
