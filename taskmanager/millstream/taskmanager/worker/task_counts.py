@@ -48,6 +48,7 @@ class TaskCounts:
             busy_ms=round(pacing.busy * 1000),
             idle_ms=round(pacing.idle * 1000),
             backpressured_ms=round(pacing.backpressured * 1000),
+            paused_ms=round(pacing.paused * 1000),
             counters={name: _reported(counter.get_count()) for name, counter in self.counters.items()},
         )
 
