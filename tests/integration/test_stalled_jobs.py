@@ -55,13 +55,13 @@ def test_an_idle_partition_that_holds_back_a_window(cluster: Cluster, tmp_path: 
     assert told.splitlines() == [
         f"Job 'held back' ({job_id}) is RUNNING. 1 thing holds it back.",
         f"1. '{operator[1]}' waits for event time 1970-01-01 00:00:00.999 UTC, and its event time is "
-        "1970-01-01 00:00:00.049 UTC: 2 windows are open, which took 4 records since one fired last. It is held back "
+        "1970-01-01 00:00:00.049 UTC: 2 windows are open, which took 4 records since the last firing. It is held back "
         "by split 'silent' of 'Source: Orders', from which no record has come since <time> and which is at event time "
         "1970-01-01 00:00:00.049 UTC; the others have come to 1970-01-01 00:00:07.499 UTC. "
         "What to do: have records sent there, or give its WatermarkStrategy with_idleness(...), so that nobody waits "
         "for a stream that is silent",
-        f"Waiting for their time: - '{operator[1]}': 2 open windows, 4 records since one fired last, the next fires at "
-        "event time 1970-01-01 00:00:00.999 UTC, which is at 1970-01-01 00:00:00.049 UTC",
+        f"Waiting for their time: - '{operator[1]}': 2 open windows, 4 records since the last firing, the next fires "
+        "at event time 1970-01-01 00:00:00.999 UTC (it is 1970-01-01 00:00:00.049 UTC now)",
     ]
     append(silent, 7_600)
     (vertex,) = (v["id"] for v in cluster.get(f"/jobs/{job_id}")["vertices"] if "Source" not in v["name"])

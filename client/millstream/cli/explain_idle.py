@@ -64,10 +64,11 @@ def _waiting(waits: dict[str, Any]) -> str:
     kind = "open windows" if waits["kind"] == "WINDOWS" else "keys with timers"
     parts = [f"'{waits['operator']}': {waits['open']} {kind}"]
     if waits["records-since-last-firing"]:
-        parts.append(f"{waits['records-since-last-firing']} records since one fired last")
+        parts.append(f"{waits['records-since-last-firing']} records since the last firing")
     if waits["next-event-time"] is not None:
-        reached = "at its beginning" if waits["event-time"] is None else f"at {_moment(waits['event-time'])}"
-        parts.append(f"the next fires at event time {_moment(waits['next-event-time'])}, which is {reached}")
+        reached = waits["event-time"]
+        now = "no watermark has come" if reached is None else f"it is {_moment(reached)} now"
+        parts.append(f"the next fires at event time {_moment(waits['next-event-time'])} ({now})")
     if waits["next-processing-time"] is not None:
         parts.append(f"the next fires at {_moment(waits['next-processing-time'])} by the clock of its machine")
     return ", ".join(parts)

@@ -67,7 +67,7 @@ class TimedWork(Struct, frozen=True):
     open: int
     """Windows or timers, each of one key."""
     records: int = 0
-    """That windows took since one of them fired last, or since the task started."""
+    """That windows took since one of them fired last; if none has, since the task started."""
     next_event_time: int | None = None
     next_processing_time: int | None = None
 

@@ -34,8 +34,10 @@ def waiting(facts: JobFacts) -> list[Waiting]:
 
 
 def event_time_findings(facts: JobFacts) -> tuple[list[Finding], set[VertexId]]:
-    """One for each operator whose event time stands still before its windows or timers, and the tasks that it is for."""
-    holders, findings, blamed = Holders(facts), [], set()
+    """One for each operator whose event time stands still before its windows or timers; and who holds them back."""
+    holders = Holders(facts)
+    findings: list[Finding] = []
+    blamed: set[VertexId] = set()
     for waiter in _waiters(facts):
         if waiter.work.next_event_time is not None:
             held, ahead = holders.of(waiter)
@@ -103,7 +105,7 @@ def _finding(waiter: Waiter, held: list[Holder], ahead: int) -> Finding:
 def _who_waits(waiter: Waiter) -> str:
     work, reached = waiter.work, _reached(waiter)
     if work.windows:
-        took = f", which took {count(work.records, 'record', 'records')} since one fired last" if work.records else ""
+        took = f", which took {count(work.records, 'record', 'records')} since the last firing" if work.records else ""
         what = f"{count(work.open, 'window is', 'windows are')} open{took}"
     else:
         what = f"{count(work.open, 'key has timers', 'keys have timers')}"

@@ -96,9 +96,9 @@ def test_a_silent_split_holds_back_a_window_that_others_have_passed() -> None:
     finding = the_only(orders, windows(channels(orders)))
     assert finding.message == (
         "'Window(Tumbling)' waits for event time 1970-01-01 00:00:10.000 UTC, and its event time is "
-        "1970-01-01 00:00:07.000 UTC: 3 windows are open, which took 120 records since one fired last. It is held back "
-        "by split 'p1' of 'Source: orders', from which no record has come since 2023-11-14 22:14:00 UTC and which is "
-        "at event time 1970-01-01 00:00:07.000 UTC; the others have come to 1970-01-01 00:01:00.000 UTC."
+        "1970-01-01 00:00:07.000 UTC: 3 windows are open, which took 120 records since the last firing. It is held "
+        "back by split 'p1' of 'Source: orders', from which no record has come since 2023-11-14 22:14:00 UTC and which "
+        "is at event time 1970-01-01 00:00:07.000 UTC; the others have come to 1970-01-01 00:01:00.000 UTC."
     )
     assert finding.advice == (
         "have records sent there, or give its WatermarkStrategy with_idleness(...), so that nobody waits for a stream "
@@ -247,7 +247,7 @@ def test_very_many_windows_are_not_counted_to_the_end() -> None:
     work = OperatorProgress("W", TimedWork(True, 10_000, 1, 10_000))
     task = windows(channels(orders), progress=TaskProgress(channels(orders), (work,)))
     message = the_only(orders, task).message
-    assert ": at least 10,000 windows are open, which took 1 record since one fired last." in message
+    assert ": at least 10,000 windows are open, which took 1 record since the last firing." in message
 
 
 def test_backpressure_begins_at_the_task_that_is_busy_and_not_at_those_before_it() -> None:
