@@ -12,8 +12,9 @@ from millstream.common import Duration, WatermarkStrategy
 from millstream.core.jobs.plan import SinkSpec, SourceSpec, TimestampsSpec
 from millstream.core.jobs.progress import AlignmentStatus, WatermarkOrigin
 from millstream.core.messages.deployment import ResultPartition, TaskDeployment
-from millstream.core.messages.sources import NoMoreSplits, WatermarkLimit, WatermarkReport
+from millstream.core.messages.sources import NoMoreSplits, Splits, WatermarkLimit, WatermarkReport
 from millstream.core.messages.task_manager import TaskMetricsReport
+from millstream.core.pickling import to_bytes
 from millstream.core.records.batches import MAX_TIMESTAMP, Batch, RowBatch, Watermark, WatermarkStatus
 from millstream.datastream.connectors.base import PollStatus, SourceReader, SourceReaderContext
 
@@ -196,3 +197,32 @@ def test_silence_before_and_after_backpressure_counts_together(rig: WorkerRig) -
         tick(rig)
     assert [e for e in channel.queue if isinstance(e, WatermarkStatus)] == [WatermarkStatus(True)]
 
+
+class NoSplitsYet(RowsSource):
+    def create_reader(self, context: SourceReaderContext) -> SourceReader[Any]:
+        return NoSplitsReader()
+
+
+class NoSplitsReader(Splits2Reader):
+    def poll_next(self, max_rows: int) -> Batch | PollStatus:
+        return super().poll_next(max_rows) if self.splits else PollStatus.NOTHING_AVAILABLE
+
+    splits = 0
+
+    def add_splits(self, splits: list[Any]) -> None:
+        self.splits += len(splits)
+
+
+def test_a_reader_without_splits_becomes_idle_until_it_gets_one(rig: WorkerRig) -> None:
+    strategy = TIMES.with_idleness(Duration.of_seconds(1))
+    output, channel = full_output(rig)
+    task = rig.task(chain(SourceSpec(NoSplitsYet(), strategy), outputs=1), outputs=[output])
+    rig.deploy(task)
+    tick(rig, 5)
+    assert not channel.queue
+    tick(rig, 3)
+    assert list(channel.queue) == [WatermarkStatus(True)]
+    rig.tell(task, Splits(to_bytes(["slow"])))
+    tick(rig)
+    statuses = [element for element in channel.queue if isinstance(element, WatermarkStatus)]
+    assert statuses == [WatermarkStatus(True), WatermarkStatus(False)]

@@ -71,6 +71,13 @@ class WatermarkValve:
             return []
         return self._settle()
 
+    def emptied(self) -> list[StreamSignal]:
+        """There has been no channel for so long that nobody should wait for one; a new one is waited for again."""
+        if self._channels or self.is_idle:
+            return []
+        self.is_idle = True
+        return [WatermarkStatus(True)]
+
     def told(self, describe: Callable[[Hashable, StreamTime], StreamTime]) -> EventTime:
         """What holds the clock back; `describe` says of a channel what is known elsewhere, such as its name."""
         channels = self._channels

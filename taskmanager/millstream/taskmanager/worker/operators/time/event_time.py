@@ -226,6 +226,8 @@ class SplitWatermarks:
         self._clock = clock
         self._valve = WatermarkValve(waits=True)
         self._splits: dict[str, GeneratedWatermarks] = {}
+        self._idle_after = None if strategy.idle_timeout_ms is None else strategy.idle_timeout_ms / 1000
+        self._empty_since: float | None = None
         self.paused: set[str] = set()
         """Those that are not read, for they are too far ahead."""
 
@@ -253,11 +255,21 @@ class SplitWatermarks:
 
     def look(self, now: float) -> None:
         """The interval has passed."""
+        self._look_for_splits(now)
         for split, watermarks in list(self._splits.items()):
             if split in self.paused:
                 watermarks.look_paused()
             else:
                 watermarks.look(now)
+
+    def _look_for_splits(self, now: float) -> None:
+        """A source without splits becomes idle as a silent split does."""
+        if self._splits or self._idle_after is None:
+            self._empty_since = None
+        elif self._empty_since is None:
+            self._empty_since = now
+        elif now - self._empty_since >= self._idle_after:
+            self._tell(self._valve.emptied())
 
     @property
     def watermark(self) -> int:
