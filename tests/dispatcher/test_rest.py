@@ -180,6 +180,7 @@ async def test_every_route_is_documented(http: Http) -> None:
         "/jobs/{jobid}/checkpoints/details/{checkpointid}/subtasks/{vertexid}",
         "/jobs/{jobid}/checkpoints/{triggerid}", "/jobs/{jobid}/savepoints",
         "/jobs/{jobid}/savepoints/{triggerid}", "/jobs/{jobid}/stop", "/savepoint-disposal",
+        "/jobs/{jobid}/stall", "/jobs/{jobid}/vertices/{vertexid}/watermarks",
         "/savepoint-disposal/{triggerid}",
     }  # fmt: skip
     assert set(document["paths"]) == expected

@@ -15,7 +15,7 @@ from millstream.core.jobs.graph import JobGraph, SlotResources
 from millstream.core.jobs.ids import NO_ALLOCATION, AllocationId, AttemptId, JobId, VertexId
 from millstream.core.jobs.states import ExecutionState, JobStatus
 from millstream.core.messages.resource_manager import NOTHING, Resources
-from millstream.core.messages.task_manager import TaskMetricsReport, TaskUpdate
+from millstream.core.messages.task_manager import AttemptMetrics, TaskMetricsReport, TaskUpdate
 from millstream.jobmanager import events as ev
 from millstream.jobmanager.details import job_details
 from millstream.jobmanager.execution_graph import SlotKey
@@ -447,7 +447,7 @@ def test_after_the_end_only_offers_are_answered(end: str) -> None:
         ev.EnumeratorsFailed(TaskFailure(exception="late")),
         ev.CancelRequested(),
         ev.Tick(),
-        ev.MetricsReported(TaskMetricsReport()),
+        ev.MetricsReported(TaskMetricsReport(NO_ALLOCATION)),
     ]
     for event in late:
         assert driver.tell(event) == []
@@ -496,9 +496,9 @@ def test_details_show_states_places_and_times() -> None:
 def test_metrics_and_accumulators_are_taken_over() -> None:
     driver = _at("running")
     first, second = driver.executions
-    running = TaskUpdate(NO_ALLOCATION, first.attempt_id, metrics=TaskMetrics(records_in=3))
-    unknown = TaskUpdate(NO_ALLOCATION, AttemptId("unknown"))
-    assert driver.tell(ev.MetricsReported(TaskMetricsReport((unknown, running)))) == []
+    running = AttemptMetrics(first.attempt_id, TaskMetrics(records_in=3))
+    unknown = AttemptMetrics(AttemptId("unknown"))
+    assert driver.tell(ev.MetricsReported(TaskMetricsReport(NO_ALLOCATION, (unknown, running)))) == []
     assert job_details(driver.master).vertices[0].subtasks[0].metrics.records_in == 3
     accumulator = Accumulator(name="seen", kind="IntCounter", value=b"x")
     metrics = TaskMetrics(records_in=7)

@@ -14,7 +14,7 @@ from millstream.core.jobs.failures import TaskFailure
 from millstream.core.jobs.graph import JobGraph
 from millstream.core.jobs.ids import NO_ALLOCATION, AllocationId
 from millstream.core.jobs.states import ExecutionState, JobStatus
-from millstream.core.messages.task_manager import TaskMetricsReport, TaskUpdate
+from millstream.core.messages.task_manager import AttemptMetrics, TaskMetricsReport
 from millstream.jobmanager import events as ev
 from millstream.jobmanager.details import job_details
 from millstream.jobmanager.failover.settings import ExponentialDelay, FixedDelay, NoRestart, RestartSettings
@@ -147,8 +147,8 @@ class JobMasterMachine(RuleBasedStateMachine):
 
     @rule()
     def metrics_come(self) -> None:
-        updates = tuple(TaskUpdate(NO_ALLOCATION, attempt) for attempt in self.driver.deployed)
-        assert self.driver.tell(ev.MetricsReported(TaskMetricsReport(updates))) == []
+        updates = tuple(AttemptMetrics(attempt) for attempt in self.driver.deployed)
+        assert self.driver.tell(ev.MetricsReported(TaskMetricsReport(NO_ALLOCATION, updates))) == []
 
     @rule()
     def the_enumerators_are_ready(self) -> None:

@@ -93,7 +93,7 @@ class SimulatedTask:
         """Reports; nothing when it has ended."""
         if not self.state.is_terminal:
             self.state = state
-            update = tm.TaskUpdate(self.worker.allocation_id, self.deployment.attempt_id, state.value, failure)
+            update = tm.TaskUpdate(self.worker.allocation_id, self.deployment.attempt_id, state, failure)
             self.worker.say(update)
 
     def fail(self, exception: str, kind: FailureKind = FailureKind.ORDINARY) -> None:

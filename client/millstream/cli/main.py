@@ -10,6 +10,7 @@ from millstream.cli import failures
 from millstream.cli.cluster.commands import cluster
 from millstream.cli.daemons import DAEMONS
 from millstream.cli.exceptions import exceptions
+from millstream.cli.explain_idle import explain_idle
 from millstream.cli.jobs import cancel, list_jobs
 from millstream.cli.logs import logs
 from millstream.cli.programs import info, run
@@ -31,7 +32,9 @@ def millstream() -> None:
     """Run stateful stream processing jobs written in Python."""
 
 
-_COMMANDS = (run, info, list_jobs, exceptions, logs, cancel, stop, savepoint, checkpoint, state, cluster, *DAEMONS)
+_COMMANDS = (
+    run, info, list_jobs, exceptions, explain_idle, logs, cancel, stop, savepoint, checkpoint, state, cluster, *DAEMONS
+)  # fmt: skip
 for _command in _COMMANDS:
     millstream.add_command(_command)
 

@@ -128,6 +128,15 @@ class GeneratorContext:
 
 
 @dataclass(frozen=True, slots=True)
+class WatermarkAlignment:
+    """Sources of one group keep together: none gets ahead of the slowest by more than the drift."""
+
+    group: str
+    max_drift_ms: int
+    update_interval_ms: int
+
+
+@dataclass(frozen=True, slots=True)
 class WatermarkStrategy:
     """Where event time comes from: a generator of watermarks, and what assigns timestamps.
 
@@ -139,6 +148,7 @@ class WatermarkStrategy:
     timestamp_assigner: TimestampAssigner | Callable[..., int] | None = None
     timestamp_field: str | int | None = None
     idle_timeout_ms: int | None = None
+    alignment: WatermarkAlignment | None = None
 
     def with_timestamp_assigner(self, timestamp_assigner: TimestampAssigner | Callable[..., int]) -> WatermarkStrategy:
         """Takes the time of each record by a TimestampAssigner, or a callable `(value, record_timestamp)`."""
@@ -156,8 +166,29 @@ class WatermarkStrategy:
         return replace(self, timestamp_field=field, timestamp_assigner=None)
 
     def with_idleness(self, idle_timeout: Length) -> WatermarkStrategy:
-        """A stream without records for this long counts as idle: nobody waits for it."""
+        """A stream without records for this long counts as idle: nobody waits for it.
+
+        Time in which it could not have sent any does not count: while what follows is full, or while it is paused.
+        """
         return replace(self, idle_timeout_ms=_positive("with_idleness", idle_timeout))
+
+    def with_watermark_alignment(
+        self,
+        watermark_group: str,
+        max_allowed_watermark_drift: Length,
+        update_interval: Length | None = None,
+    ) -> WatermarkStrategy:
+        """A source pauses while it is ahead of the slowest of its group by more than the drift.
+
+        All subtasks of all sources of the job with the same group belong to it; idle ones hold nobody back. They tell
+        how far they are every interval, which is 1 s if it is not given. For strategies of sources only.
+        """
+        name = "with_watermark_alignment"
+        if not isinstance(watermark_group, str) or not watermark_group:
+            raise InvalidProgramError(f"{name}: a group is a name that is not empty, not {watermark_group!r}")
+        drift = _milliseconds(name, max_allowed_watermark_drift)
+        interval = _positive(name, 1000 if update_interval is None else update_interval)
+        return replace(self, alignment=WatermarkAlignment(watermark_group, drift, interval))
 
     @staticmethod
     def for_monotonous_timestamps() -> WatermarkStrategy:

@@ -194,6 +194,11 @@ class DataStream(OperatorSettings):
             raise InvalidProgramError(
                 f"assign_timestamps_and_watermarks: expected a WatermarkStrategy, got {watermark_strategy!r}"
             )
+        if watermark_strategy.alignment is not None:
+            raise InvalidProgramError(
+                "assign_timestamps_and_watermarks: only a source can wait for others; hand the strategy with "
+                "with_watermark_alignment to from_source"
+            )
         field = watermark_strategy.timestamp_field
         if field is not None:
             checked_field("with_timestamp_field", field, self._type)

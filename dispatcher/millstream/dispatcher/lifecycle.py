@@ -11,7 +11,7 @@ import itertools
 import logging
 from collections.abc import AsyncGenerator, Mapping
 from functools import partial
-from typing import assert_never
+from typing import TypeVar, assert_never
 
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -26,6 +26,7 @@ from millstream.core.logs.printable import printable
 from millstream.core.messages import dispatcher as msg
 from millstream.core.messages.results import CollectRequest, CollectResponse
 from millstream.core.messages.snapshots import CheckpointAnswer, CheckpointQuery, SnapshotRequest, SnapshotResult
+from millstream.core.messages.stalls import StallAnswer, StallQuery
 from millstream.core.processes.background import BackgroundTasks
 from millstream.core.services.handshake import epoch_of_start
 from millstream.core.services.session import Session
@@ -38,6 +39,8 @@ from millstream.dispatcher.relayed import Relayed, SessionEndedError
 
 log = logging.getLogger(__name__)
 ANSWER_TIMEOUT = 30.0
+
+A = TypeVar("A")
 
 ManagerSession = Session[msg.DispatcherMessage, msg.JobManagerMessage]
 
@@ -78,6 +81,7 @@ class JobLifecycle:
         self._collecting = Relayed[CollectResponse]()
         self._snapshots = Relayed[SnapshotResult]()
         self._queries = Relayed[CheckpointAnswer]()
+        self._stall_queries = Relayed[StallAnswer]()
         self._timer: asyncio.TimerHandle | None = None
         self._closed = False
 
@@ -190,14 +194,20 @@ class JobLifecycle:
 
     async def query_checkpoints(self, query: CheckpointQuery) -> CheckpointAnswer:
         """What the job manager knows of a job's checkpoints. Raises UnreachableError when none answers."""
+        return await self._ask(self._queries, replace(query, request_id=new_id()))
+
+    async def query_stall(self, query: StallQuery) -> StallAnswer:
+        """What the job manager says holds a job back. Raises UnreachableError when none answers."""
+        return await self._ask(self._stall_queries, replace(query, request_id=new_id()))
+
+    async def _ask(self, relayed: Relayed[A], query: CheckpointQuery | StallQuery) -> A:
         session_id = self._table.session_of(query.job_id)
         if session_id is None:
             state = self.details(query.job_id).state
             raise UnreachableError(f"no job manager runs job {query.job_id}, it is {state}")
-        relayed = replace(query, request_id=new_id())
-        send = partial(self._send, session_id, relayed)
+        send = partial(self._send, session_id, query)
         try:
-            return await self._queries.answer(session_id, relayed.request_id, send, ANSWER_TIMEOUT)
+            return await relayed.answer(session_id, query.request_id, send, ANSWER_TIMEOUT)
         except TimeoutError:
             raise UnreachableError(f"the job manager did not answer within {ANSWER_TIMEOUT:g} s") from None
         except SessionEndedError as error:
@@ -235,7 +245,7 @@ class JobLifecycle:
         """A job manager reported a job."""
         self._handle(jobs.JobReported(session, details.job_id, details.state), {details.job_id: details})
 
-    def answered(self, message: CollectResponse | SnapshotResult | CheckpointAnswer) -> None:
+    def answered(self, message: CollectResponse | SnapshotResult | CheckpointAnswer | StallAnswer) -> None:
         """A job manager answered a request."""
         match message:
             case CollectResponse(request_id):
@@ -244,6 +254,8 @@ class JobLifecycle:
                 self._snapshots.answered(trigger_id, message)
             case CheckpointAnswer(request_id):
                 self._queries.answered(request_id, message)
+            case StallAnswer(request_id):
+                self._stall_queries.answered(request_id, message)
             case _:
                 assert_never(message)
 
@@ -252,7 +264,7 @@ class JobLifecycle:
         if connection.manager is None or self._sessions.pop(connection.id, None) is None:
             return
         log.warning("job manager %s is disconnected: %s", connection.manager, reason)
-        for relayed in (self._collecting, self._snapshots, self._queries):
+        for relayed in (self._collecting, self._snapshots, self._queries, self._stall_queries):
             relayed.session_ended(connection.id, reason)
         self._handle(jobs.ManagerDisconnected(connection.manager, connection.id, reason))
 

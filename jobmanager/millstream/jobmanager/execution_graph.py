@@ -12,6 +12,7 @@ from msgspec import Struct, field
 from millstream.core.jobs.details import Accumulator, TaskMetrics
 from millstream.core.jobs.graph import JobGraph, JobVertex
 from millstream.core.jobs.ids import AllocationId, AttemptId, ChannelId, TaskManagerId, VertexId, new_id
+from millstream.core.jobs.progress import TaskProgress
 from millstream.core.jobs.states import ExecutionState, check_task_transition
 from millstream.core.jobs.wiring import consumers_of
 from millstream.core.messages.deployment import (
@@ -21,6 +22,7 @@ from millstream.core.messages.deployment import (
     ResultPartition,
     TaskDeployment,
 )
+from millstream.core.messages.task_manager import AttemptMetrics
 from millstream.jobmanager.failover.topology import Subtask
 
 
@@ -57,6 +59,22 @@ class TaskRestore(Struct, frozen=True):
     failed_savepoints: tuple[int, ...] = ()
 
 
+class TimeShares(Struct, frozen=True):
+    """Where the time of a task went between its last two reports, in percent."""
+
+    busy: int = 0
+    backpressured: int = 0
+
+    @staticmethod
+    def between(earlier: TaskMetrics, later: TaskMetrics) -> TimeShares:
+        """Of the time from one report to the next."""
+        busy = later.busy_ms - earlier.busy_ms
+        backpressured = later.backpressured_ms - earlier.backpressured_ms
+        others = later.idle_ms - earlier.idle_ms + later.paused_ms - earlier.paused_ms
+        whole = busy + backpressured + others
+        return TimeShares(100 * busy // whole, 100 * backpressured // whole) if whole > 0 else TimeShares()
+
+
 DEPLOYED = frozenset(
     {ExecutionState.DEPLOYING, ExecutionState.INITIALIZING, ExecutionState.RUNNING, ExecutionState.CANCELING}
 )
@@ -72,6 +90,9 @@ class Execution(Struct):
     state: ExecutionState = ExecutionState.CREATED
     state_times: dict[str, int] = field(default_factory=dict)
     metrics: TaskMetrics = field(default_factory=TaskMetrics)
+    progress: TaskProgress = field(default_factory=TaskProgress)
+    time_shares: TimeShares = field(default_factory=TimeShares)
+    emitted_at: int = 0  # when it was last seen to have emitted records, in milliseconds; before that, its first report
     accumulators: tuple[Accumulator, ...] = ()
     task_manager: str = ""  # where it was deployed; kept after the slot was given back
     host: str = ""
@@ -95,6 +116,13 @@ class Execution(Struct):
     def is_deployed(self) -> bool:
         """Whether a worker has it, or may have it."""
         return self.state in DEPLOYED
+
+    def reported(self, told: AttemptMetrics, now_ms: int) -> None:
+        """The attempt's metrics, as its worker tells them every interval."""
+        if not self.emitted_at or told.metrics.records_out != self.metrics.records_out:
+            self.emitted_at = now_ms
+        self.time_shares = TimeShares.between(self.metrics, told.metrics)
+        self.metrics, self.progress = told.metrics, told.progress
 
     def move_to(self, state: ExecutionState, now_ms: int) -> None:
         """A checked step."""

@@ -172,10 +172,10 @@ class JobMaster:
             case ev.TaskChanged(update):
                 return self._task_changed(update, now)
             case ev.MetricsReported(report):
-                for update in report.tasks:
-                    execution = self.execution_graph.by_attempt(update.attempt_id)
-                    if execution is not None and update.metrics is not None:
-                        execution.metrics = update.metrics
+                for told in report.tasks:
+                    execution = self.execution_graph.by_attempt(told.attempt_id)
+                    if execution is not None:
+                        execution.reported(told, now.date_ms)
                 return []
             case ev.CancelRequested():
                 return self._cancel(now)
@@ -338,7 +338,7 @@ class JobMaster:
 
     def _task_changed(self, update: TaskUpdate, now: Instant) -> list[ev.Effect]:
         execution = self.execution_graph.by_attempt(update.attempt_id)
-        state = ExecutionState(update.state)
+        state = update.state
         if execution is None or not execution.is_deployed or state not in TASK_TRANSITIONS[execution.state]:
             return []
         leaving = self._is_leaving(execution)

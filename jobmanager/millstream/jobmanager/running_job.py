@@ -7,6 +7,7 @@ service's, reached through `Links`.
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 from collections.abc import Mapping
 from random import Random
@@ -20,6 +21,7 @@ from millstream.core.jobs.details import JobDetails
 from millstream.core.jobs.failures import TaskFailure
 from millstream.core.jobs.graph import JobGraph
 from millstream.core.jobs.ids import NO_ALLOCATION, AllocationId, JobId, TaskManagerId, VertexId
+from millstream.core.jobs.stalls import ended
 from millstream.core.jobs.states import JobStatus
 from millstream.core.logs.failure_texts import cause_line, has_traceback, repetition, restart_line
 from millstream.core.logs.printable import printable
@@ -35,6 +37,8 @@ from millstream.core.messages.sources import (
     EnumeratorsSnapshot,
     ReaderEvent,
     Ready,
+    WatermarkLimit,
+    WatermarkReport,
 )
 from millstream.core.processes.background import BackgroundTasks
 from millstream.core.processes.job_process import Launcher, start_job_process
@@ -52,11 +56,14 @@ from millstream.jobmanager.job_failures import job_failure
 from millstream.jobmanager.job_master import JobMaster
 from millstream.jobmanager.job_slots import slot_needs
 from millstream.jobmanager.restoring.starting_snapshot import RecoverySettings
+from millstream.jobmanager.sources.alignment import AlignmentGroups
 from millstream.jobmanager.sources.enumerator_process import EnumeratorProcess
+from millstream.jobmanager.stall.facts import CheckpointFacts, checkpoint_facts, job_facts
+from millstream.jobmanager.stall.findings import explain
 
 log = logging.getLogger(__name__)
 
-ForTheJob = ReaderEvent | CheckpointAck | CheckpointDecline | InputsEnded | CommitFailed
+ForTheJob = ReaderEvent | WatermarkReport | CheckpointAck | CheckpointDecline | InputsEnded | CommitFailed
 """What its tasks tell that is no event of the JobMaster's: it is for the checkpoints or the sources."""
 
 
@@ -114,6 +121,7 @@ class RunningJob:
         self._launch = launch
         self._enumerators: EnumeratorProcess | None = None
         self._enumerators_ready = False
+        self._alignment = AlignmentGroups()
         self._wake_ups: set[asyncio.TimerHandle] = set()
         self._logged_restart = 0
         now = Instant.of(clock)
@@ -192,6 +200,16 @@ class RunningJob:
         except MillstreamError as error:
             return CheckpointAnswer(query.request_id, error=str(error))
 
+    def stall(self) -> bytes:
+        """Why nothing comes out, as JSON in the shape of the REST API."""
+        now_ms = self._clock.now_ms()
+        if self.master.status.is_terminal:
+            return json.dumps(ended(self.details(), now_ms).as_json()).encode()
+        taken = CheckpointFacts()
+        if self.checkpoints is not None:
+            taken = checkpoint_facts(self.checkpoints.settings, self.checkpoints.coordinator.statistics)
+        return json.dumps(explain(job_facts(self.master, taken, now_ms)).as_json()).encode()
+
     def suspend(self, reason: str) -> None:
         """Nothing of the job may run until `resume`, if that comes."""
         if not self.master.status.is_terminal and not self.master.is_suspended:
@@ -230,6 +248,8 @@ class RunningJob:
         match message:
             case ReaderEvent():
                 self._reader_event(message)
+            case WatermarkReport():
+                self._align(message)
             case _ if self.checkpoints is None:
                 pass  # the job was refused: no task of it runs
             case CheckpointAck():
@@ -251,6 +271,14 @@ class RunningJob:
             self.enumerators(event)
         else:
             log.debug("job %s: an event of attempt %s came too late", self.graph.job_id, event.attempt_id)
+
+    def _align(self, report: WatermarkReport) -> None:
+        """Answers a reader that keeps together with others; one of an earlier attempt does not count any more."""
+        place = self.master.place_of_attempt(report.attempt_id)
+        if place is not None:
+            task_manager, allocation_id, execution = place
+            limit = self._alignment.reported(execution.place, report)
+            self.command(task_manager, WatermarkLimit(allocation_id, report.attempt_id, limit))
 
     def _carry_out(self, effects: list[ev.Effect]) -> None:
         graph, job_id = self.graph, self.graph.job_id
@@ -283,6 +311,7 @@ class RunningJob:
                     self.command(task_manager, msg.FreeSlot(allocation_id, reason))
                 case ev.RollBack(subtasks, reason):
                     self._log_restart(len(subtasks), reason)
+                    self._alignment.forget(subtasks)
                     if self.checkpoints is not None:
                         self.checkpoints.rolled_back(effect)
                 case ev.Restore():

@@ -25,7 +25,8 @@ from millstream.core.messages import task_manager as tm
 from millstream.core.messages.checkpoints import CheckpointAck, CheckpointDecline, CommitFailed, InputsEnded
 from millstream.core.messages.results import CollectRequest, CollectResponse
 from millstream.core.messages.snapshots import CheckpointAnswer, CheckpointQuery, SnapshotRequest, SnapshotResult
-from millstream.core.messages.sources import ReaderEvent
+from millstream.core.messages.sources import ReaderEvent, WatermarkReport
+from millstream.core.messages.stalls import StallAnswer, StallQuery
 from millstream.core.processes.background import BackgroundTasks
 from millstream.core.processes.job_process import Launcher, start_job_process
 from millstream.core.services.handshake import epoch_of_start
@@ -239,6 +240,8 @@ class JobManagerService:
                 self._snapshot(message)
             case CheckpointQuery():
                 self._query(message)
+            case StallQuery():
+                self._explain(message)
             case _:
                 assert_never(message)
 
@@ -288,6 +291,15 @@ class JobManagerService:
         else:
             unknown = f"the job manager does not run job {query.job_id}"
             answer = CheckpointAnswer(query.request_id, error=unknown)
+        if self._dispatcher is not None:
+            self._dispatcher.send(answer)
+
+    def _explain(self, query: StallQuery) -> None:
+        job = self.jobs.get(query.job_id)
+        if job is not None:
+            answer = StallAnswer(query.request_id, job.stall())
+        else:
+            answer = StallAnswer(query.request_id, error=f"the job manager does not run job {query.job_id}")
         if self._dispatcher is not None:
             self._dispatcher.send(answer)
 
@@ -399,10 +411,9 @@ class JobManagerService:
                 self._by_allocation(allocation_id, ev.WorkerLost(allocation_id, reason, end))
             case tm.TaskUpdate(allocation_id):
                 self._by_allocation(allocation_id, ev.TaskChanged(message))
-            case tm.TaskMetricsReport(tasks):
-                if tasks:
-                    self._by_allocation(tasks[0].allocation_id, ev.MetricsReported(message))
-            case ReaderEvent(job_id):
+            case tm.TaskMetricsReport(allocation_id):
+                self._by_allocation(allocation_id, ev.MetricsReported(message))
+            case ReaderEvent(job_id) | WatermarkReport(job_id):
                 job = self.jobs.get(job_id)
                 if job is not None:
                     job.task_manager_message(message)

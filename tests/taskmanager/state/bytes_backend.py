@@ -364,6 +364,13 @@ class BytesTimerQueue:
     def next_timestamp(self) -> int | None:
         return min((row.timestamp for row in self._firsts()), default=None)
 
+    def owners(self, most: int) -> int:
+        found: set[bytes] = set()
+        for group in self._timers.index.owned:
+            rows = self._timers.store.scan(self._timers.prefix + group.to_bytes(2, "big") + self._domain)
+            found |= {row[8:] for row, _ in rows}
+        return min(len(found), most)
+
     def due(self, until: int) -> Iterator[Timer]:
         while (first := min(self._firsts(), default=None, key=lambda row: row.timestamp)) and first.timestamp <= until:
             self._timers.store.delete(first.row)

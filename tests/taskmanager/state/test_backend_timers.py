@@ -328,3 +328,14 @@ TestTimers = TimersAgainstModel.TestCase
 TestTimers.settings = settings(max_examples=cases(40), stateful_step_count=40)
 TestBytesTimers = BytesTimersAgainstModel.TestCase
 TestBytesTimers.settings = settings(max_examples=cases(20), stateful_step_count=30)
+
+
+def test_owners_of_timers_are_counted_once_and_no_further_than_asked(keyed: Keyed) -> None:
+    queue = keyed.backend.timers("windows", WINDOW).event
+    assert queue.owners(10) == 0
+    for key, timestamp, window in (("a", 5, (0, 6)), ("a", 9, (0, 6)), ("b", 5, (0, 6)), ("b", 11, (6, 12))):
+        keyed.at(key)
+        queue.register(timestamp, window)
+    assert (queue.owners(10), queue.owners(2)) == (3, 2)
+    assert len(fired(queue, 5)) == 2
+    assert queue.owners(10) == 2

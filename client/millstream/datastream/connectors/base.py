@@ -96,6 +96,13 @@ class SourceReader(ABC, Generic[SplitT]):
         """
         return None
 
+    def pause_or_resume_splits(self, splits_to_pause: list[str], splits_to_resume: list[str]) -> None:  # a hook
+        """Answers no batches of some splits until they are resumed, for readers that read several at a time.
+
+        Called when event time is aligned (`WatermarkStrategy.with_watermark_alignment`), if the reader has this method:
+        a split that is too far ahead is paused, and the others are read on. Other readers are only paused as a whole.
+        """
+
     def handle_source_event(self, event: Any) -> None:  # a hook
         """Called with what the enumerator sent."""
 

@@ -24,6 +24,13 @@ class TaskMetrics(Struct, frozen=True):
     counters: Mapping[str, int] = field(default_factory=dict)
     gauges: Mapping[str, float] = field(default_factory=dict)
     """The values of the functions' other metrics."""
+    paused_ms: int = 0
+    """Of a source: waiting for others of its alignment group."""
+    input_watermark: int | None = None
+    """None: it has no inputs."""
+    output_watermark: int | None = None
+    alignment_drift_ms: int | None = None
+    """How far a source is ahead of the slowest of its alignment group; None: it is in none."""
 
 
 class Accumulator(Struct, frozen=True):

@@ -9,6 +9,7 @@ from millstream.core.jobs.graph import Artifact, JobGraph
 from millstream.core.jobs.ids import JobId, JobManagerId
 from millstream.core.messages.results import CollectRequest, CollectResponse
 from millstream.core.messages.snapshots import CheckpointAnswer, CheckpointQuery, SnapshotRequest, SnapshotResult
+from millstream.core.messages.stalls import StallAnswer, StallQuery
 
 # Calls of programs
 
@@ -67,7 +68,9 @@ class RegisterJobManager(Struct, frozen=True):
     jobs: tuple[JobDetails, ...] = ()
 
 
-JobManagerMessage = RegisterJobManager | JobDetails | CollectResponse | SnapshotResult | CheckpointAnswer
+JobManagerMessage = (
+    RegisterJobManager | JobDetails | CollectResponse | SnapshotResult | CheckpointAnswer | StallAnswer
+)
 """From a job manager to the dispatcher."""
 
 
@@ -96,5 +99,7 @@ class AbandonJob(Struct, frozen=True):
     reason: str
 
 
-DispatcherMessage = StartJob | CancelJob | ForgetJob | AbandonJob | CollectRequest | SnapshotRequest | CheckpointQuery
+DispatcherMessage = (
+    StartJob | CancelJob | ForgetJob | AbandonJob | CollectRequest | SnapshotRequest | CheckpointQuery | StallQuery
+)
 """From the dispatcher to a job manager."""

@@ -69,6 +69,28 @@ class EnumeratorEvent(Struct, frozen=True):
     attempt_id: AttemptId = NO_ATTEMPT
 
 
+# Readers whose event time is aligned, and the job manager
+
+
+class WatermarkReport(Struct, frozen=True):
+    """How far a reader of an alignment group is, and how far it may be ahead of the others."""
+
+    job_id: JobId
+    attempt_id: AttemptId
+    group: str
+    max_drift_ms: int
+    watermark: int
+    """The highest there is when nobody has to wait for this reader: it is idle, or has come to its end."""
+
+
+class WatermarkLimit(Struct, frozen=True):
+    """Answers a report: the reader waits while its watermark is above this."""
+
+    allocation_id: AllocationId
+    attempt_id: AttemptId
+    watermark: int
+
+
 # The job manager and the enumerator process
 
 

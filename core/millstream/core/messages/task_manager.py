@@ -11,6 +11,8 @@ from millstream.core.jobs.failure_kinds import WorkerEnd
 from millstream.core.jobs.failures import TaskFailure
 from millstream.core.jobs.graph import Artifact
 from millstream.core.jobs.ids import AllocationId, AttemptId, JobId, TaskManagerId
+from millstream.core.jobs.progress import TaskProgress
+from millstream.core.jobs.states import ExecutionState
 from millstream.core.messages.checkpoints import (
     CheckpointAck,
     CheckpointDecline,
@@ -21,7 +23,7 @@ from millstream.core.messages.checkpoints import (
 )
 from millstream.core.messages.deployment import CancelTasks, DeployTasks
 from millstream.core.messages.results import CollectRequest, CollectResponse
-from millstream.core.messages.sources import EnumeratorEvent, ReaderEvent, Stop
+from millstream.core.messages.sources import EnumeratorEvent, ReaderEvent, Stop, WatermarkLimit, WatermarkReport
 
 # Slots and workers
 
@@ -97,21 +99,29 @@ class WorkerLost(Struct, frozen=True):
 
 
 class TaskUpdate(Struct, frozen=True):
-    """What an attempt has come to. In a report of metrics the state is empty: it says nothing of that."""
+    """What an attempt has come to; with its metrics, when that is the end."""
 
     allocation_id: AllocationId
     attempt_id: AttemptId
-    state: str = ""
-    """An ExecutionState, or empty."""
+    state: ExecutionState
     failure: TaskFailure | None = None
     accumulators: tuple[Accumulator, ...] = ()
     metrics: TaskMetrics | None = None
 
 
+class AttemptMetrics(Struct, frozen=True):
+    """What an attempt has done so far, and what it waits for."""
+
+    attempt_id: AttemptId
+    metrics: TaskMetrics = field(default_factory=TaskMetrics)
+    progress: TaskProgress = field(default_factory=TaskProgress)
+
+
 class TaskMetricsReport(Struct, frozen=True):
     """The metrics of a slot's tasks."""
 
-    tasks: tuple[TaskUpdate, ...] = ()
+    allocation_id: AllocationId
+    tasks: tuple[AttemptMetrics, ...] = ()
 
 
 class CollectFromTask(Struct, frozen=True):
@@ -131,10 +141,19 @@ FromTasks = (
     | CheckpointDecline
     | InputsEnded
     | CommitFailed
+    | WatermarkReport
 )
 """What tasks have to say: a task manager passes it on."""
 
-ToTasks = DeployTasks | CancelTasks | EnumeratorEvent | CollectFromTask | TriggerCheckpoint | CheckpointNotice
+ToTasks = (
+    DeployTasks
+    | CancelTasks
+    | EnumeratorEvent
+    | CollectFromTask
+    | TriggerCheckpoint
+    | CheckpointNotice
+    | WatermarkLimit
+)
 """What tasks are told: a task manager passes it on."""
 
 TaskManagerMessage = RegisterAtJobManager | SlotOffer | WorkerProgress | WorkerReady | WorkerLost | FromTasks

@@ -19,6 +19,7 @@ from millstream.dispatcher.rest.endpoints.disposal import DisposalEndpoints
 from millstream.dispatcher.rest.endpoints.jobs import JobEndpoints
 from millstream.dispatcher.rest.endpoints.logs import LogEndpoints
 from millstream.dispatcher.rest.endpoints.snapshots import SnapshotEndpoints
+from millstream.dispatcher.rest.endpoints.stalls import StallEndpoints
 from millstream.dispatcher.rest.endpoints.wheels import WheelEndpoints
 from millstream.dispatcher.rest.job_json import Json
 from millstream.dispatcher.rest.operations import RestOperations
@@ -51,6 +52,7 @@ class RestApi:
             *ClusterEndpoints(lifecycle, self._cluster, dispatcher_address).routes(),
             *LogEndpoints(self._cluster, configuration).routes(),
             *JobEndpoints(lifecycle, clock).routes(),
+            *StallEndpoints(lifecycle, clock).routes(),
             *CheckpointEndpoints(lifecycle).routes(),  # before the snapshots': their trigger ids are on one level
             *SnapshotEndpoints(lifecycle, self._operations).routes(),
             *DisposalEndpoints(lifecycle, self._operations).routes(),

@@ -155,6 +155,20 @@ def vertex(status: VertexStatus, now_ms: int) -> Json:
     }
 
 
+def watermarks(status: VertexStatus) -> list[Json]:
+    """`/jobs/:jobid/vertices/:vertexid/watermarks`, by Flink's names of the metrics, with two more than Flink shows."""
+    return [
+        {"id": f"{subtask.index}.{name}", "value": str(value)}
+        for subtask in status.subtasks
+        for name, value in (
+            ("currentInputWatermark", subtask.metrics.input_watermark),
+            ("currentOutputWatermark", subtask.metrics.output_watermark),
+            ("watermarkAlignmentDrift", subtask.metrics.alignment_drift_ms),
+        )
+        if value is not None
+    ]
+
+
 def _state_durations(subtask: SubtaskStatus, now_ms: int) -> dict[str, int]:
     entered = sorted((time, state) for state, time in subtask.state_times.items() if time)
     durations = {state.value: -1 for state in ExecutionState if not state.is_terminal}

@@ -7,7 +7,6 @@ import logging
 from collections.abc import Callable
 
 from millstream.core.jobs.failure_kinds import WorkerEnd
-from millstream.core.jobs.states import ExecutionState
 from millstream.core.messages.deployment import CancelTasks, DeployTasks
 from millstream.core.messages.sources import Stop
 from millstream.core.messages.task_manager import StartWorker, TaskUpdate, WorkerCommand, WorkerMessage, WorkerReady
@@ -108,7 +107,7 @@ class SupervisedWorker:
         match message:
             case WorkerReady():
                 self._ready.set()
-            case TaskUpdate(attempt_id=attempt_id, state=state) if ExecutionState(state).is_terminal:
+            case TaskUpdate(attempt_id=attempt_id, state=state) if state.is_terminal:
                 self._running.discard(attempt_id)
         self._on_message(message)
 

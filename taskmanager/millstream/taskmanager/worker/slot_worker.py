@@ -26,7 +26,7 @@ from millstream.core.logs.failure_texts import failure_lines
 from millstream.core.messages.checkpoints import CheckpointNotice, TriggerCheckpoint
 from millstream.core.messages.deployment import CancelTasks, DeployTasks, TaskDeployment
 from millstream.core.messages.results import CollectResponse
-from millstream.core.messages.sources import EnumeratorEvent, Stop
+from millstream.core.messages.sources import EnumeratorEvent, Stop, WatermarkLimit
 from millstream.core.messages.task_manager import (
     CollectFromTask,
     StartWorker,
@@ -53,6 +53,7 @@ from millstream.taskmanager.worker.network.inputs import ProtocolError, RemoteIn
 from millstream.taskmanager.worker.task import OperatorMail, Task
 from millstream.taskmanager.worker.task_factory import TaskFactory, is_debloating
 from millstream.taskmanager.worker.task_pacing import StepResult
+from millstream.taskmanager.worker.task_progress import attempt_metrics
 
 log = logging.getLogger(__name__)
 
@@ -226,7 +227,7 @@ class SlotWorker:
                 for attempt_id in command.attempt_ids:
                     if attempt_id in self._tasks:
                         self._cancel(self._tasks[attempt_id])
-            case EnumeratorEvent():
+            case EnumeratorEvent() | WatermarkLimit():
                 self._deliver(OperatorMail(command.attempt_id, None, command))
             case CollectFromTask():
                 self._collect(command)
@@ -383,10 +384,6 @@ class SlotWorker:
         self._send(TaskUpdate(self._allocation, task.attempt_id, task.state, failure, accumulators, metrics))
 
     def _report_metrics(self) -> None:
-        updates = tuple(
-            TaskUpdate(self._allocation, t.attempt_id, metrics=t.counts.metrics())
-            for t in self._tasks.values()
-            if t.state is ExecutionState.RUNNING
-        )
-        if updates:
-            self._send(TaskMetricsReport(updates))
+        tasks = tuple(attempt_metrics(t) for t in self._tasks.values() if t.state is ExecutionState.RUNNING)
+        if tasks:
+            self._send(TaskMetricsReport(self._allocation, tasks))

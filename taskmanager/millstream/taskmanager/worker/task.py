@@ -56,7 +56,7 @@ class Task:
         self._chain: OperatorChain | None = None
         pacing = TaskPacing(self.partitions, max_rows, max_column_rows)
         self.counts = TaskCounts(self.gates, self.partitions, pacing, checkpoint_services.clock.monotonic)
-        self.steps = TaskSteps(self, pacing)
+        self.steps = TaskSteps(self, pacing, checkpoint_services.clock)
         self.life = TaskLife(checkpoint_services.takes_final)
         self.checkpoints = TaskCheckpoints(self, checkpoint_services)
 

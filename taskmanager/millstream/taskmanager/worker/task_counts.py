@@ -64,6 +64,7 @@ class TaskCounts:
             backpressured_ms=round(pacing.backpressured * 1000),
             counters=self.functions.counted(),
             gauges=self.functions.measured(self._now()),
+            paused_ms=round(pacing.paused * 1000),
         )
 
     def accumulated(self) -> list[details.Accumulator]:

@@ -11,7 +11,7 @@ from millstream.core.clock import Clock
 from millstream.core.jobs import plan
 from millstream.core.keys.key_groups import key_group_range
 from millstream.core.messages import deployment as msg
-from millstream.core.messages.sources import Custom, ReaderEvent, Registered, SplitRequest
+from millstream.core.messages.sources import Custom, ReaderEvent, Registered, SplitRequest, WatermarkReport
 from millstream.core.pickling import load_program
 from millstream.core.records.batches import Signal
 from millstream.core.records.types import PICKLED, TypeInformation
@@ -69,7 +69,7 @@ class TaskFactory:
         options: dict[str, str],
         data_plane: DataPlane,
         channels: ChannelTable,
-        send_reader_event: Callable[[ReaderEvent], None],
+        send: Callable[[ReaderEvent | WatermarkReport], None],
         wake_up: Callable[[str], None],
         wake_up_in: Callable[[str, float], None],
         clock: Clock,
@@ -81,7 +81,7 @@ class TaskFactory:
         self._configuration = Configuration(options)
         self._data_plane = data_plane
         self._channels = channels
-        self._send_reader_event = send_reader_event
+        self._send = send
         self._wake_up = wake_up
         self._wake_up_in = wake_up_in
         self._clock = clock
@@ -137,6 +137,12 @@ class TaskFactory:
             clock=self._clock,
             restored=restored,
             failed_savepoints=frozenset(task.deployment.failed_savepoints),
+            held_up=lambda: task.steps.pacing.held_up,
+            report_watermark=lambda alignment, watermark: self._send(
+                WatermarkReport(
+                    task.deployment.job_id, attempt_id, alignment.group, alignment.max_drift_ms, watermark
+                )
+            ),
         )
 
     def _restored(self, task: Task) -> RestoredTask | None:
@@ -248,7 +254,7 @@ class TaskFactory:
         d, attempt_id = task.deployment, task.attempt_id
 
         def send(event: Registered | SplitRequest | Custom) -> None:
-            self._send_reader_event(ReaderEvent(d.job_id, d.vertex_id, d.subtask, event, attempt_id))
+            self._send(ReaderEvent(d.job_id, d.vertex_id, d.subtask, event, attempt_id))
 
         send(Registered())
         return ReaderContext(

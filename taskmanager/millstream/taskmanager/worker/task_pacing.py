@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from enum import Enum
+from typing import assert_never
 
 from millstream.core.records.batches import Batch, RowBatch
 from millstream.taskmanager.worker.network.inputs import InputGate
@@ -21,6 +22,7 @@ class StepResult(Enum):
     WORKED = "worked"
     IDLE = "idle"  # no input
     BACKPRESSURED = "backpressured"  # no room for output
+    PAUSED = "paused"  # a source that waits for others of its alignment group
     ENDED = "ended"
 
 
@@ -29,7 +31,7 @@ class TaskPacing:
 
     __slots__ = (
         "_column_pace", "_gate", "_max_column_rows", "_max_rows", "_outlet", "_pace", "_partitions", "_records_before",
-        "_rows", "_seen_at", "_stalled", "_step_pace", "backpressured", "busy", "idle",
+        "_rows", "_seen_at", "_stalled", "_step_pace", "backpressured", "busy", "idle", "paused",
     )  # fmt: skip
 
     def __init__(self, partitions: Sequence[ResultPartition], max_rows: int, max_column_rows: int) -> None:
@@ -44,7 +46,7 @@ class TaskPacing:
         self._records_before = 0
         self._seen_at: float | None = None
         self._stalled = 0.0
-        self.busy = self.idle = self.backpressured = 0.0
+        self.busy = self.idle = self.backpressured = self.paused = 0.0
 
     def attach(self, outlet: Outlet, polls_columns: bool) -> None:
         """Before the first step, when it is known what the operators do."""
@@ -72,6 +74,11 @@ class TaskPacing:
         """What the task has emitted so far."""
         return sum(partition.records_out for partition in self._partitions)
 
+    @property
+    def held_up(self) -> float:
+        """For how long so far, in seconds, the task could not have emitted anything: nobody may call it idle then."""
+        return self.backpressured + self.paused
+
     def begin(self) -> None:
         """A step begins."""
         self._rows, self._step_pace, self._gate = 0, self._pace, None
@@ -91,14 +98,19 @@ class TaskPacing:
         """Counts the time since the last step: waiting for input, for room, or for the thread."""
         if self._seen_at is not None:
             gap = now - self._seen_at
-            if last is StepResult.IDLE:
-                self.idle += gap
-            else:
-                self._stalled += gap
-                if last is StepResult.BACKPRESSURED:
+            match last:
+                case StepResult.IDLE:
+                    self.idle += gap
+                case StepResult.PAUSED:
+                    self.paused += gap
+                case StepResult.BACKPRESSURED:
+                    self._stalled += gap
                     self.backpressured += gap
-                else:
+                case StepResult.WORKED | StepResult.ENDED:
+                    self._stalled += gap
                     self.busy += gap
+                case _:
+                    assert_never(last)
         self._seen_at = now
 
     def worked_until(self, now: float) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, assert_never
 
+from millstream.core.clock import Clock
 from millstream.core.records.batches import (
     Barrier,
     ColumnBatch,
@@ -38,15 +39,18 @@ class TaskSteps:
     """Of one task. Without operators, as one that had finished has none, it passes its input's end on."""
 
     __slots__ = (
-        "_chain", "_event_time", "_exhausted", "_has_more", "_ready", "_receivers", "_task", "input", "last_result",
+        "_chain", "_clock", "_exhausted", "_has_more", "_ready", "_receivers", "_task", "event_time", "input",
+        "last_result",
         "next_flush", "pacing",
     )  # fmt: skip
 
-    def __init__(self, task: Task, pacing: TaskPacing) -> None:
+    def __init__(self, task: Task, pacing: TaskPacing, clock: Clock) -> None:
         self._task = task
+        self._clock = clock
         self._chain = OperatorChain([], ())
         self._receivers: dict[InputGate, Emit] = {}
-        self._event_time = WatermarkValve()
+        self.event_time = WatermarkValve()
+        """Of the task's inputs."""
         self._ready = True  # a source: to be polled
         self._has_more = False
         self._exhausted = False  # a source: it has nothing more
@@ -60,7 +64,8 @@ class TaskSteps:
         gates, receivers = self._task.gates, chain.head.receivers()
         self._chain = chain
         self._receivers = {gate: receivers[gate.input_index] for gate in gates}
-        self._event_time = WatermarkValve(c.channel_id for gate in gates for c in gate.channels)
+        channels = (channel.channel_id for gate in gates for channel in gate.channels)
+        self.event_time = WatermarkValve(channels, at=self._clock.now_ms())
         self.pacing.attach(outlet, chain.head.polls_columns)
 
     @property
@@ -122,6 +127,8 @@ class TaskSteps:
         return StepResult.WORKED if self._task.end() else StepResult.IDLE
 
     def _poll(self, source: Operator) -> StepResult:
+        if source.is_paused:
+            return StepResult.PAUSED
         if not self._ready or self._task.life.phase is Phase.SUSPENDED:
             return StepResult.IDLE
         wanted, most = self.pacing.rows_to_poll()
@@ -168,9 +175,9 @@ class TaskSteps:
                 channel.passed(signal)
                 self._task.checkpoints.arrived(channel.channel_id, signal)
             case Watermark(timestamp):
-                self._send_on(self._event_time.watermark(channel.channel_id, timestamp))
+                self._send_on(self.event_time.watermark(channel.channel_id, timestamp, self._clock.now_ms()))
             case WatermarkStatus(is_idle):
-                self._send_on(self._event_time.status(channel.channel_id, is_idle))
+                self._send_on(self.event_time.status(channel.channel_id, is_idle, self._clock.now_ms()))
             case StreamSignal():
                 self._chain.signal(signal, gate.input_index)
             case _:

@@ -19,6 +19,7 @@ from msgspec.structs import replace
 
 from millstream.core.jobs.ids import ChannelId
 from millstream.core.records.batches import (
+    MIN_TIMESTAMP,
     Barrier,
     Batch,
     ColumnBatch,
@@ -27,6 +28,7 @@ from millstream.core.records.batches import (
     RowBatch,
     Signal,
     StreamSignal,
+    Watermark,
 )
 from millstream.taskmanager.worker.network.codecs import ElementCodec, compress
 from millstream.taskmanager.worker.network.credit import CreditSender
@@ -383,6 +385,8 @@ class ResultPartition:
         self._shared = shared_buffers
         self._overtakable = overtakable
         self.records_out = 0
+        self.watermark = MIN_TIMESTAMP
+        """The last that was sent."""
         self._crowding = 0.0
 
     @property
@@ -439,6 +443,8 @@ class ResultPartition:
 
     def signal(self, signal: EndOfInput | StreamSignal) -> None:
         """To every consumer, behind the records emitted before it. Barriers have a way of their own: `barrier`."""
+        if isinstance(signal, Watermark):
+            self.watermark = signal.timestamp
         for channel in self._channels:
             channel.signal(signal)
 

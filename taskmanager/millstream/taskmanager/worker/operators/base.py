@@ -15,6 +15,7 @@ from array import array
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
+from millstream.core.jobs.progress import OperatorProgress
 from millstream.core.jobs.state_kinds import StateKind
 from millstream.core.logs.tracebacks import one_line
 from millstream.core.processes.forking import leave_if_forked
@@ -139,6 +140,11 @@ class Operator:
         return True
 
     @property
+    def is_paused(self) -> bool:
+        """Of an operator without inputs: whether it is not to be polled, until a mail changes that."""
+        return False
+
+    @property
     def is_drained(self) -> bool:
         """Whether nothing waits in it that has to leave before its task may end."""
         return True
@@ -147,6 +153,13 @@ class Operator:
     def is_settled(self) -> bool:
         """Whether no results of its own threads are to come. Only then is it finished, and what follows it."""
         return True
+
+    def progress(self) -> OperatorProgress | None:
+        """What people should know who ask why nothing comes out, if it has anything to say.
+
+        Called with every report of metrics, between elements: it has to cost next to nothing.
+        """
+        return None
 
     def finish(self) -> None:
         """After the last record of a bounded input: emit what is left."""

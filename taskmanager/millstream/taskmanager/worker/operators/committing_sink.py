@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from millstream.core.jobs.progress import OperatorProgress, PendingCommits
 from millstream.core.jobs.state_kinds import StateKind
 from millstream.core.records.batches import Barrier, Batch
 from millstream.datastream.connectors.two_phase_commit import TwoPhaseCommitSink
@@ -41,6 +42,9 @@ class CommittingSinkOperator(Operator):
         self._check_at: float | None = None
         self._recovery: Recovery[Any] = Recovery()
         self._failed_savepoints = setup.services.failed_savepoints
+        self._clock = setup.services.clock
+        self._written_at = 0  # when the first record came into the open transaction
+        self._waiting: list[tuple[int, int]] = []  # the same of pre-committed ones, by their checkpoint
 
     def restore(self, restored: RestoredElements) -> None:
         """What it takes over, and what of others it may see."""
@@ -63,6 +67,8 @@ class CommittingSinkOperator(Operator):
     def process(self, batch: Batch) -> None:
         """Writes a batch."""
         self._refuse_broken()
+        if not self._written_at:
+            self._written_at = self._clock.now_ms()
         for transaction in self._transactions.open:
             self._call(self._sink.write, transaction, batch)
 
@@ -102,6 +108,12 @@ class CommittingSinkOperator(Operator):
         for transaction in self._transactions.due(checkpoint_id):
             self._call(self._sink.commit, transaction)
             self._transactions.committed(transaction)
+        self._waiting = [waits for waits in self._waiting if waits[0] > checkpoint_id]
+
+    def progress(self) -> OperatorProgress | None:
+        """What is written and not committed."""
+        since = self._waiting[0][1] if self._waiting else self._written_at
+        return OperatorProgress(self.name, PendingCommits(len(self._waiting), since))
 
     def finish(self) -> None:
         """No more records come."""
@@ -134,6 +146,9 @@ class CommittingSinkOperator(Operator):
             else:
                 self._call(self._sink.pre_commit, transaction)
         self._transactions.pre_committed(checkpoint_id)
+        if self._written_at:
+            self._waiting.append((checkpoint_id, self._written_at))
+            self._written_at = 0
 
     def _refuse_broken(self) -> None:
         if self._broken is not None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct, field
 
+from millstream.common.watermark_strategy import WatermarkAlignment
 from millstream.core.clock import Clock, SystemClock
 from millstream.core.records.handover import Handover
 from millstream.core.records.types import PICKLED, TypeInformation
@@ -37,6 +38,10 @@ class TaskServices(Struct, frozen=True):
     restored: RestoredTask | None = None
     failed_savepoints: Collection[int] = ()
     """Those that came to nothing, and whose transactions no other snapshot holds."""
+    held_up: Callable[[], float] = lambda: 0.0
+    """For how long so far, in seconds, the task could not have emitted anything."""
+    report_watermark: Callable[[WatermarkAlignment, int], None] = lambda alignment, watermark: None
+    """Tells the job manager how far a source is whose event time is aligned; `WatermarkLimit` comes back as mail."""
 
 
 class OperatorSetup(Struct):

@@ -8,8 +8,9 @@ from collections.abc import Callable
 from typing import Any, assert_never
 
 from millstream.core.jobs import plan
+from millstream.core.jobs.progress import OperatorProgress, WatermarkOrigin
 from millstream.core.jobs.state_kinds import StateKind
-from millstream.core.messages.sources import Custom, EnumeratorEvent, NoMoreSplits, SplitRequest, Splits
+from millstream.core.messages.sources import Custom, EnumeratorEvent, NoMoreSplits, SplitRequest, Splits, WatermarkLimit
 from millstream.core.pickling import to_bytes
 from millstream.core.records.batches import LAST_WATERMARK, Batch, ColumnBatch, RowBatch
 from millstream.core.records.handover import RecordCopyError
@@ -21,6 +22,7 @@ from millstream.taskmanager.worker.operators.base import NO_RECORD, Operator, Op
 from millstream.taskmanager.worker.operators.registry import builds
 from millstream.taskmanager.worker.operators.setup import OperatorSetup
 from millstream.taskmanager.worker.operators.time.event_time import INTERVAL, Rhythm
+from millstream.taskmanager.worker.operators.time.source_alignment import SourceAlignment
 from millstream.taskmanager.worker.operators.time.source_time import SourceTime
 
 log = logging.getLogger(__name__)
@@ -92,8 +94,16 @@ class SourceOperator(Operator):
         self._reader: SourceReader[Any] | None = None
         self._restored_splits: list[Any] = []
         self._time: SourceTime | None = None
+        self._alignment: SourceAlignment | None = None
+        self._held_up = setup.services.held_up
         if spec.strategy is not None:
-            self._time = SourceTime(spec.strategy, setup.output_type, self.name, setup.context, super().on_signal)
+            clock = setup.services.clock
+            if spec.strategy.alignment is not None:
+                report = setup.services.report_watermark
+                self._alignment = SourceAlignment(spec.strategy.alignment, report, clock)
+            self._time = SourceTime(
+                spec.strategy, setup.output_type, self.name, setup.context, super().on_signal, clock, self._alignment
+            )
             self._reader_context.split_ended = self._time.ended
         self._rhythm = Rhythm(Configuration(setup.services.options).seconds(INTERVAL) if self._time else 0)
 
@@ -138,12 +148,27 @@ class SourceOperator(Operator):
         """Looks whether event time has moved, every interval."""
         time = self._time
         if time is not None and self._rhythm.is_due(now):
-            self._guarded(lambda _: time.look(now))
-        return self._rhythm.next
+            self._guarded(lambda _: time.look(now - self._held_up()))
+        if time is None or self._alignment is None:
+            return self._rhythm.next
+        self._alignment.look(now, time.is_idle)
+        return min((due for due in (self._rhythm.next, self._alignment.next) if due is not None), default=None)
+
+    @property
+    def is_paused(self) -> bool:
+        """While it is too far ahead of others of its alignment group."""
+        return self._alignment is not None and self._alignment.is_paused
+
+    def progress(self) -> OperatorProgress | None:
+        """How far event time is, if it has any."""
+        origin = WatermarkOrigin(makes_watermarks=False) if self._time is None else self._time.told()
+        return OperatorProgress(self.name, origin)
 
     def finish(self) -> None:
         """Event time has come to its end, for whoever waits for it."""
         super().on_signal(LAST_WATERMARK)
+        if self._alignment is not None:
+            self._alignment.ended()
 
     def _add_splits(self, reader: SourceReader[Any], splits: list[Any]) -> None:
         if self._time is not None:
@@ -171,7 +196,10 @@ class SourceOperator(Operator):
         tell(self.name, self._reader, "notify_checkpoint_aborted", checkpoint_id)
 
     def on_mail(self, mail: Any) -> None:
-        """What the enumerator sent."""
+        """What the enumerator sent, or how far it may go for the sake of its alignment group."""
+        time = self._time
+        if isinstance(mail, WatermarkLimit) and time is not None:
+            self._guarded(lambda _: time.limited(mail.watermark))
         if not isinstance(mail, EnumeratorEvent):
             return
         match mail.kind:

@@ -57,6 +57,9 @@ class TimerQueue(Protocol):
     def next_timestamp(self) -> int | None:
         """When the next one is due; None: there is none."""
 
+    def owners(self, most: int) -> int:
+        """How many keys have timers, or keys with their namespaces; counting ends at `most`, and costs no more."""
+
     def due(self, until: int) -> Iterator[Timer]:
         """Takes out one after the other, in order, as long as they are due: their timestamp is not after `until`.
 

@@ -13,13 +13,17 @@ from collections.abc import Callable, Hashable
 from operator import attrgetter, itemgetter
 from typing import Any
 
+from msgspec.structs import replace
+
 from millstream.common.watermark_strategy import (
     GeneratorContext,
     TimestampAssigner,
     WatermarkOutput,
     WatermarkStrategy,
 )
+from millstream.core.clock import Clock
 from millstream.core.errors import InvalidProgramError
+from millstream.core.jobs.progress import EventTime, StreamTime
 from millstream.core.records.batches import (
     MIN_TIMESTAMP,
     TIMESTAMP,
@@ -151,12 +155,18 @@ class Timestamps:
 class GeneratedWatermarks(WatermarkOutput):
     """What a strategy's generator makes of the batches of one stream. Sends only what is news."""
 
-    def __init__(self, strategy: WatermarkStrategy, context: RuntimeContext, send: Send) -> None:
+    def __init__(self, strategy: WatermarkStrategy, context: RuntimeContext, send: Send, clock: Clock) -> None:
         self._generator = strategy.generator(GeneratorContext(context.get_metrics_group()))
         self._idle_after = None if strategy.idle_timeout_ms is None else strategy.idle_timeout_ms / 1000
         self._send = send
-        self._last = MIN_TIMESTAMP
-        self._is_idle = False
+        self._clock = clock
+        self.last = MIN_TIMESTAMP
+        """The last watermark."""
+        self.is_idle = False
+        self.moved_at = clock.now_ms()
+        """When that came, or the stream became idle or woke up; in the beginning, when it began."""
+        self.record_at = 0
+        """When a record came last."""
         self._is_quiet = False  # nothing came since the last look
         self._quiet_since: float | None = None
 
@@ -168,11 +178,12 @@ class GeneratedWatermarks(WatermarkOutput):
     def follow(self, events: list[Any], timestamps: Any) -> None:
         """A batch that has been sent on."""
         self._is_quiet = False
+        self.record_at = self._clock.now_ms()
         self.mark_active()
         self._generator.on_batch(events, timestamps, self)
 
     def look(self, now: float) -> None:
-        """The interval has passed."""
+        """The interval has passed, on a clock that stands still while the stream cannot send anything."""
         if self._idle_after is not None:
             if not self._is_quiet or self._quiet_since is None:
                 self._is_quiet, self._quiet_since = True, now
@@ -181,61 +192,115 @@ class GeneratedWatermarks(WatermarkOutput):
                 return
         self._generator.on_periodic_emit(self)
 
+    def look_paused(self) -> None:
+        """The same for a split that is not read: how long it is quiet begins to count when it is read again."""
+        self._is_quiet = False
+        self._generator.on_periodic_emit(self)
+
     def emit_watermark(self, watermark: Watermark) -> None:
         """Sends it on if time goes forward."""
-        if watermark.timestamp > self._last:
+        if watermark.timestamp > self.last:
             self.mark_active()
-            self._last = watermark.timestamp
+            self.last, self.moved_at = watermark.timestamp, self._clock.now_ms()
             self._send(watermark)
 
     def mark_idle(self) -> None:
         """Says so once."""
-        if not self._is_idle:
-            self._is_idle = True
+        if not self.is_idle:
+            self.is_idle, self.moved_at = True, self._clock.now_ms()
             self._send(WatermarkStatus(True))
 
     def mark_active(self) -> None:
         """Says so once."""
-        if self._is_idle:
-            self._is_idle = False
+        if self.is_idle:
+            self.is_idle, self.moved_at = False, self._clock.now_ms()
             self._send(WatermarkStatus(False))
+
+    def told(self) -> EventTime:
+        """What is known of this stream, for people."""
+        stream = StreamTime("", self.last, self.moved_at, self.record_at, self.is_idle)
+        return EventTime(self.last, self.is_idle, 1, int(self.is_idle), self.last, (stream,))
 
 
 class SplitWatermarks:
     """A generator for each split of a source: the slowest of those that are not idle says what time it is."""
 
-    def __init__(self, strategy: WatermarkStrategy, context: RuntimeContext, send: Send) -> None:
+    def __init__(self, strategy: WatermarkStrategy, context: RuntimeContext, send: Send, clock: Clock) -> None:
         self._strategy = strategy
         self._context = context
         self._send = send
+        self._clock = clock
         self._valve = WatermarkValve(waits=True)
-        self._splits: dict[Hashable, GeneratedWatermarks] = {}
+        self._splits: dict[str, GeneratedWatermarks] = {}
+        self._idle_after = None if strategy.idle_timeout_ms is None else strategy.idle_timeout_ms / 1000
+        self._empty_since: float | None = None
+        self.paused: set[str] = set()
+        """Those that are not read, for they are too far ahead."""
 
-    def begun(self, split: Hashable) -> GeneratedWatermarks:
+    def begun(self, split: str) -> GeneratedWatermarks:
         """A split that is going to be read, if it is new; its watermarks."""
         known = self._splits.get(split)
         if known is None:
-            self._tell(self._valve.begun(split))
+            self._tell(self._valve.begun(split, self._clock.now_ms()))
 
             def send(signal: StreamSignal) -> None:
                 match signal:
                     case Watermark(timestamp):
-                        self._tell(self._valve.watermark(split, timestamp))
+                        self._tell(self._valve.watermark(split, timestamp, self._clock.now_ms()))
                     case WatermarkStatus(is_idle):
-                        self._tell(self._valve.status(split, is_idle))
+                        self._tell(self._valve.status(split, is_idle, self._clock.now_ms()))
 
-            known = self._splits[split] = GeneratedWatermarks(self._strategy, self._context, send)
+            known = self._splits[split] = GeneratedWatermarks(self._strategy, self._context, send, self._clock)
         return known
 
-    def ended(self, split: Hashable) -> None:
+    def ended(self, split: str) -> None:
         """A split was read to its end."""
+        self.paused.discard(split)
         if self._splits.pop(split, None) is not None:
             self._tell(self._valve.ended(split))
 
     def look(self, now: float) -> None:
         """The interval has passed."""
-        for watermarks in list(self._splits.values()):
-            watermarks.look(now)
+        self._look_for_splits(now)
+        for split, watermarks in list(self._splits.items()):
+            if split in self.paused:
+                watermarks.look_paused()
+            else:
+                watermarks.look(now)
+
+    def _look_for_splits(self, now: float) -> None:
+        """A source without splits becomes idle as a silent split does."""
+        if self._splits or self._idle_after is None:
+            self._empty_since = None
+        elif self._empty_since is None:
+            self._empty_since = now
+        elif now - self._empty_since >= self._idle_after:
+            self._tell(self._valve.emptied())
+
+    @property
+    def watermark(self) -> int:
+        """Of all splits together."""
+        return self._valve.timestamp
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether all splits are."""
+        return self._valve.is_idle
+
+    def ahead_of(self, limit: int) -> set[str]:
+        """The splits whose event time is past the limit; none when there is only one, which need not be told apart."""
+        if len(self._splits) < 2:
+            return set()
+        return {split for split, watermarks in self._splits.items() if watermarks.last > limit}
+
+    def told(self) -> EventTime:
+        """What is known of the splits, for people."""
+
+        def describe(split: Hashable, stream: StreamTime) -> StreamTime:
+            name = str(split)
+            return replace(stream, name=name, record_at=self._splits[name].record_at, paused=name in self.paused)
+
+        return self._valve.told(describe)
 
     def _tell(self, signals: list[StreamSignal]) -> None:
         for signal in signals:

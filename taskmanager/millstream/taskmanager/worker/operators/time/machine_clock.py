@@ -1,4 +1,4 @@
-"""When timers that follow the machine's clock fire, and when an operator has to look at that clock again."""
+"""When timers that follow the machine's clock fire, when an operator has to look at it again, and what waits."""
 
 from __future__ import annotations
 
@@ -6,7 +6,10 @@ from collections.abc import Callable
 from typing import Protocol
 
 from millstream.core.clock import Clock
+from millstream.core.jobs.progress import TimedWork
+from millstream.taskmanager.worker.state.timers import Timers
 
+_COUNTED = 10_000  # windows, or keys with timers: that there are more is enough to know
 _LONGEST_WAIT = 1.0  # seconds: the machine's clock may be set, so it is looked at again after this
 
 
@@ -29,3 +32,15 @@ def fire_due(queue: Upcoming, clock: Clock, now: float, fire: Callable[[int], No
     if upcoming is None:
         return None
     return now + min(max(0, upcoming - clock.now_ms()) / 1000, _LONGEST_WAIT)
+
+
+def waiting(timers: Timers, windows: bool, records: int = 0) -> TimedWork:
+    """What waits for its time, for people."""
+    event, processing = timers.event, timers.processing
+    return TimedWork(
+        windows,
+        event.owners(_COUNTED) + processing.owners(_COUNTED),
+        records,
+        event.next_timestamp(),
+        processing.next_timestamp(),
+    )

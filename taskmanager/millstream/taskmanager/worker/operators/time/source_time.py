@@ -9,6 +9,8 @@ from __future__ import annotations
 from typing import Any
 
 from millstream.common.watermark_strategy import WatermarkStrategy
+from millstream.core.clock import Clock
+from millstream.core.jobs.progress import WatermarkOrigin
 from millstream.core.records.batches import Batch, ColumnBatch
 from millstream.core.records.conversion import record_batch_to_rows
 from millstream.core.records.types import TypeInformation
@@ -16,6 +18,7 @@ from millstream.datastream.connectors.base import SourceReader
 from millstream.datastream.functions import RuntimeContext
 from millstream.taskmanager.worker.operators.output import Send
 from millstream.taskmanager.worker.operators.time.event_time import SplitWatermarks, Timestamps
+from millstream.taskmanager.worker.operators.time.source_alignment import SourceAlignment
 
 _WHOLE = ""  # what is read by a reader that does not tell its splits apart
 
@@ -24,19 +27,30 @@ class SourceTime:
     """Of one source in one subtask. A batch counts when `follow` is called, which is after it has been emitted."""
 
     def __init__(
-        self, strategy: WatermarkStrategy, record_type: TypeInformation, name: str, context: RuntimeContext, send: Send
+        self,
+        strategy: WatermarkStrategy,
+        record_type: TypeInformation,
+        name: str,
+        context: RuntimeContext,
+        send: Send,
+        clock: Clock,
+        alignment: SourceAlignment | None = None,
     ) -> None:
         self._timestamps = Timestamps(strategy, record_type, name)
         self._record_type = record_type
-        self._splits = SplitWatermarks(strategy, context, send)
+        self._splits = SplitWatermarks(strategy, context, send, clock)
+        self._idle_timeout_ms = strategy.idle_timeout_ms
+        self._alignment = alignment
         self._reader: SourceReader[Any] | None = None
-        self._by_split = False
+        self._by_split = self._pauses_splits = False
         self._emitted: tuple[str, Batch] | None = None
 
     def open(self, reader: SourceReader[Any]) -> None:
         """Before the reader starts."""
         self._reader = reader
         self._by_split = type(reader).current_split_id is not SourceReader.current_split_id
+        pauses = type(reader).pause_or_resume_splits is not SourceReader.pause_or_resume_splits
+        self._pauses_splits = self._alignment is not None and self._by_split and pauses
         if not self._by_split:
             self._splits.begun(_WHOLE)
 
@@ -65,11 +79,40 @@ class SourceTime:
         if batch.timestamps is not None:
             watermarks = self._splits.begun(split_id)
             watermarks.follow(self._rows_of(batch) if watermarks.reads_events else [], batch.timestamps)
+            self._align()
 
     def look(self, now: float) -> None:
-        """The interval has passed."""
+        """The interval has passed, on a clock that stands still while the source cannot send anything."""
         self.follow()
         self._splits.look(now)
+        self._align()
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether nobody has to wait for the source."""
+        return self._splits.is_idle
+
+    def limited(self, limit: int) -> None:
+        """How far the source may go, for the sake of its alignment group."""
+        if self._alignment is not None:
+            self._alignment.limited(limit)
+            self._align()
+
+    def told(self) -> WatermarkOrigin:
+        """What is known of the source's event time, for people."""
+        alignment = None if self._alignment is None else self._alignment.told()
+        return WatermarkOrigin(self._splits.told(), True, self._idle_timeout_ms, alignment)
+
+    def _align(self) -> None:
+        """Sees to it that what is too far ahead waits: the whole source, and of a reader that can do that, splits."""
+        if self._alignment is None:
+            return
+        self._alignment.came_to(self._splits.watermark)
+        if self._pauses_splits and self._reader is not None:
+            ahead, paused = self._splits.ahead_of(self._alignment.limit), self._splits.paused
+            if ahead != paused:
+                self._splits.paused = ahead
+                self._reader.pause_or_resume_splits(sorted(ahead - paused), sorted(paused - ahead))
 
     def _rows_of(self, batch: Batch) -> list[Any]:
         return record_batch_to_rows(batch.data, self._record_type) if isinstance(batch, ColumnBatch) else batch.rows

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from millstream.core.jobs import plan
+from millstream.core.jobs.progress import OperatorProgress, WatermarkOrigin
 from millstream.core.records.batches import LAST_WATERMARK, Batch, StreamSignal, Watermark, WatermarkStatus
 from millstream.core.settings.configuration import Configuration
 from millstream.taskmanager.worker.interruption import TaskInterrupted
@@ -24,11 +25,12 @@ class TimestampsOperator(Operator):
         self._strategy = spec.strategy
         self._rhythm = Rhythm(Configuration(setup.services.options).seconds(INTERVAL))
         self._watermarks: GeneratedWatermarks | None = None
+        self._clock, self._held_up = setup.services.clock, setup.services.held_up
 
     def open(self) -> None:
         """Makes the generator."""
         try:
-            self._watermarks = GeneratedWatermarks(self._strategy, self.context, super().on_signal)
+            self._watermarks = GeneratedWatermarks(self._strategy, self.context, super().on_signal, self._clock)
         except TaskInterrupted:
             raise
         except BaseException as error:
@@ -50,8 +52,14 @@ class TimestampsOperator(Operator):
     def on_time(self, now: float) -> float | None:
         """Looks whether time has moved, every interval."""
         if self._rhythm.is_due(now) and self._watermarks is not None:
-            guarded_look(self, self._watermarks, now)
+            guarded_look(self, self._watermarks, now - self._held_up())
         return self._rhythm.next
+
+    def progress(self) -> OperatorProgress | None:
+        """How far event time is."""
+        assert self._watermarks is not None, "open comes first"
+        origin = WatermarkOrigin(self._watermarks.told(), idle_timeout_ms=self._strategy.idle_timeout_ms)
+        return OperatorProgress(self.name, origin)
 
 
 def follow(operator: Operator, watermarks: GeneratedWatermarks, batch: Batch) -> None:

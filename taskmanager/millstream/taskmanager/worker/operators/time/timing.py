@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from millstream.core.jobs.progress import OperatorProgress
 from millstream.core.records.batches import StreamSignal, Watermark
 from millstream.datastream.functions import Function
 from millstream.datastream.time_domain import TimeDomain
@@ -18,7 +19,7 @@ from millstream.taskmanager.worker.operators.processing import ProcessingOperato
 from millstream.taskmanager.worker.operators.record_context import TimerContext
 from millstream.taskmanager.worker.operators.results import Results
 from millstream.taskmanager.worker.operators.setup import OperatorSetup
-from millstream.taskmanager.worker.operators.time.machine_clock import fire_due
+from millstream.taskmanager.worker.operators.time.machine_clock import fire_due, waiting
 from millstream.taskmanager.worker.operators.time.timer_service import OperatorTimers
 from millstream.taskmanager.worker.state.timers import Timer, TimerQueue, Timers
 
@@ -63,6 +64,10 @@ class TimingOperator(ProcessingOperator):
             return None
         queue = self._timers.processing
         return fire_due(queue, self._clock, now, lambda until: self._fire(queue, until, TimeDomain.PROCESSING_TIME))
+
+    def progress(self) -> OperatorProgress | None:
+        """The timers that wait."""
+        return None if self._timers is None else OperatorProgress(self.name, waiting(self._timers, windows=False))
 
     def _fire(self, queue: TimerQueue, until: int, domain: TimeDomain) -> None:
         assert self.keyed_state is not None, "timers are keyed state"

@@ -13,6 +13,7 @@ from array import array
 from collections.abc import Iterable
 from typing import Any
 
+from millstream.core.jobs.progress import OperatorProgress
 from millstream.core.jobs.window_plan import Buffered, WindowSpec
 from millstream.core.records.batches import (
     MAX_TIMESTAMP,
@@ -29,7 +30,7 @@ from millstream.taskmanager.worker.operators.base import FunctionOperator, Opera
 from millstream.taskmanager.worker.operators.registry import builds
 from millstream.taskmanager.worker.operators.results import Results
 from millstream.taskmanager.worker.operators.setup import OperatorSetup
-from millstream.taskmanager.worker.operators.time.machine_clock import fire_due
+from millstream.taskmanager.worker.operators.time.machine_clock import fire_due, waiting
 from millstream.taskmanager.worker.operators.time.timer_service import OperatorTimers
 from millstream.taskmanager.worker.operators.windows.aligned import AlignedWindows, aligned_windows
 from millstream.taskmanager.worker.operators.windows.contents import BufferedContents, make_contents
@@ -85,12 +86,14 @@ class WindowOperator(FunctionOperator):
         self._aligned: AlignedWindows | None = aligned_windows(spec, self._contents, self._timers.event)
         self._late_dropped = setup.context.get_metrics_group().counter(LATE)
         self._results = Results(self, stamped=True)
+        self._waiting_records = 0  # that came since a window fired last
 
     # Records
 
     def process(self, batch: Batch) -> None:
         """Each record into its windows."""
         rows, times = self.rows_of(batch), self.timestamps_of(batch)
+        self._waiting_records += len(rows)
         if self._aligned is not None and times is not None:
             rows, times = self._take_aligned(self._aligned, rows, times)
         source = iter(rows)
@@ -178,6 +181,10 @@ class WindowOperator(FunctionOperator):
         queue = self._timers.processing
         return fire_due(queue, self._clock, now, lambda until: self._fire_timers(queue, until, event_time=False))
 
+    def progress(self) -> OperatorProgress | None:
+        """The windows that wait."""
+        return OperatorProgress(self.name, waiting(self._timers, True, self._waiting_records))
+
     def _fire_timers(self, queue: TimerQueue, until: int, event_time: bool) -> None:
         timer: Timer | None = None
         try:
@@ -211,6 +218,7 @@ class WindowOperator(FunctionOperator):
         """All windows that end at the same time at once."""
         try:
             for fired in aligned.fire(until):
+                self._waiting_records = 0
                 window = self._space.window_of(fired.window)
                 timestamp = window.max_timestamp()
                 if self.function is None:
@@ -235,6 +243,7 @@ class WindowOperator(FunctionOperator):
 
     def _follow(self, result: TriggerResult, window: Any, name: Any, state: Any) -> None:
         if result.is_fire():
+            self._waiting_records = 0
             elements = self._contents.elements(state)
             if elements is not None:
                 if self._evicting is not None:

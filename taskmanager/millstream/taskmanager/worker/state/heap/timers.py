@@ -11,7 +11,7 @@ import contextlib
 import heapq
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import nullcontext
-from itertools import chain, repeat
+from itertools import chain, islice, repeat
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -141,6 +141,15 @@ class HeapTimerQueue:
         while order and order[0] not in buckets:
             heapq.heappop(order)
         return order[0] if order else None
+
+    def owners(self, most: int) -> int:
+        """How many keys have timers, or keys with their namespaces."""
+        found: set[Any] = set()
+        for bucket in islice(self.buckets.values(), most):
+            found.update(islice(bucket, most))
+            if len(found) >= most:
+                return most
+        return len(found)
 
     def due(self, until: int) -> Iterator[Timer]:
         """Takes out one after the other, as long as they are due."""

@@ -7,10 +7,19 @@ when it comes, and the time before now is the watermark, so no record is ever la
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import compress
 from typing import TYPE_CHECKING, Any
 
 from millstream.core.jobs.column_windows import ColumnWindowSpec
-from millstream.core.records.batches import MIN_TIMESTAMP, Batch, ColumnBatch, RowBatch, StreamSignal, Watermark
+from millstream.core.records.batches import (
+    MIN_TIMESTAMP,
+    Batch,
+    ColumnBatch,
+    RowBatch,
+    StreamSignal,
+    Watermark,
+    chosen_times,
+)
 from millstream.core.records.conversion import field_types
 from millstream.datastream.window import (
     EventTimeSessionWindows,
@@ -97,7 +106,6 @@ class ColumnWindowOperator(Operator):
 
     def _drop(self, batch: Batch, late: npt.NDArray[Any]) -> None:
         """Records that come too late for all of their windows."""
-        import numpy as np
         import pyarrow as pa
 
         tag = self._spec.late_tag
@@ -105,11 +113,10 @@ class ColumnWindowOperator(Operator):
             self._late_dropped.inc(int(late.sum()))
         elif (output := self.side_outputs.get(tag)) is not None:
             if isinstance(batch, RowBatch):
-                rows = np.flatnonzero(late).tolist()
-                times = batch.timestamps or []
-                output.emit(
-                    RowBatch([self.handover.one(batch.rows[row]) for row in rows], [times[row] for row in rows])
-                )
+                assert batch.timestamps is not None, "what is late has one"
+                chosen = late.tobytes()
+                rows = [self.handover.one(row) for row in compress(batch.rows, chosen)]
+                output.emit(RowBatch(rows, chosen_times(batch.timestamps, chosen)))
             else:
                 mask = pa.array(late)
                 output.emit(ColumnBatch(batch.data.filter(mask), pa.array(batch.timestamps).filter(mask)))

@@ -1,0 +1,83 @@
+"""`millstream explain-idle`: why nothing comes out of a job, in words that a user can act on."""
+
+from __future__ import annotations
+
+import json
+import textwrap
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import click
+
+from millstream.cli.failures import Command
+from millstream.cli.options import checked_job_id, client_configuration, client_options
+from millstream.cli.rest import RestClient
+from millstream.core.logs.printable import printable
+
+_WIDTH = 100
+
+
+@click.command("explain-idle", cls=Command)
+@client_options
+@click.option("--json", "as_json", is_flag=True, help="Prints JSON, in the shape of the REST API.")
+@click.argument("job_id", metavar="JOBID")
+def explain_idle(
+    config_dir: str | None,
+    overrides: tuple[str, ...],
+    address: str | None,
+    verbose: bool,
+    as_json: bool,
+    job_id: str,
+) -> int:
+    """Say why nothing comes out of a job: what holds it back, since when, and what to do about it."""
+    checked_job_id(job_id)
+    client = RestClient(client_configuration(config_dir, overrides, address))
+    stall = client.get(f"/jobs/{job_id}/stall")
+    if as_json:
+        click.echo(json.dumps(stall, indent=2))
+        return 0
+    for line in _told(stall):
+        click.echo(line)
+    return 0
+
+
+def _told(stall: dict[str, Any]) -> list[str]:
+    lines = [f"Job '{printable(stall['name'])}' ({stall['jid']}) is {stall['state']}. {printable(stall['summary'])}"]
+    for number, found in enumerate(stall["findings"], 1):
+        if found["message"] != stall["summary"]:
+            lines += ["", *_wrapped(f"{number}. ", found["message"])]
+        if found["advice"]:
+            lines += _wrapped("   What to do: ", found["advice"])
+    if stall["waiting"]:
+        lines += ["", "Waiting for their time:"]
+        for waits in stall["waiting"]:
+            lines += _wrapped("- ", _waiting(waits))
+    return lines
+
+
+def _wrapped(head: str, text: str) -> list[str]:
+    indent = " " * (3 if head.strip().endswith(":") else len(head))
+    return textwrap.wrap(printable(text), _WIDTH, initial_indent=head, subsequent_indent=indent, break_on_hyphens=False)
+
+
+def _waiting(waits: dict[str, Any]) -> str:
+    kind = "open windows" if waits["kind"] == "WINDOWS" else "keys with timers"
+    parts = [f"'{waits['operator']}': {waits['open']} {kind}"]
+    if waits["records-since-last-firing"]:
+        parts.append(f"{waits['records-since-last-firing']} records since the last firing")
+    if waits["next-event-time"] is not None:
+        reached = waits["event-time"]
+        now = "no watermark has come" if reached is None else f"it is {_moment(reached)} now"
+        parts.append(f"the next fires at event time {_moment(waits['next-event-time'])} ({now})")
+    if waits["next-processing-time"] is not None:
+        parts.append(f"the next fires at {_moment(waits['next-processing-time'])} by the clock of its machine")
+    return ", ".join(parts)
+
+
+def _moment(milliseconds: int) -> str:
+    """In UTC, as in the findings."""
+    try:
+        shown = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=milliseconds)
+    except OverflowError:
+        return f"{milliseconds} ms"
+    return f"{shown:%Y-%m-%d %H:%M:%S}.{milliseconds % 1000:03} UTC"

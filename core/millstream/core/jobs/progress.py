@@ -1,0 +1,97 @@
+"""What a task waits for, as its worker reports it: the facts that say why nothing comes out of a job.
+
+Gathered when metrics are reported, and only then. Times of the calendar are in milliseconds, watermarks in event time.
+"""
+
+from __future__ import annotations
+
+from msgspec import Struct, field
+
+from millstream.core.records.batches import MIN_TIMESTAMP
+
+
+class StreamTime(Struct, frozen=True):
+    """One of several streams that event time is made of."""
+
+    name: str
+    """A producer's task, or a split; empty where a source does not tell its splits apart."""
+    watermark: int
+    moved_at: int = 0
+    """When its watermark moved last; until then, when the stream began."""
+    record_at: int = 0
+    """When a record came last, where watermarks are made; 0: none came."""
+    idle: bool = False
+    paused: bool = False
+    """A split that waits for others of its alignment group."""
+
+
+class EventTime(Struct, frozen=True):
+    """What the channels of a task, or the splits of a source, together say of event time."""
+
+    watermark: int = MIN_TIMESTAMP
+    idle: bool = False
+    """All of them are."""
+    streams: int = 0
+    idle_streams: int = 0
+    highest: int = MIN_TIMESTAMP
+    """Of those that are not idle."""
+    slowest: tuple[StreamTime, ...] = ()
+    """A few of those that are not idle, the slowest first; of the idle ones, if all are."""
+
+
+class AlignmentStatus(Struct, frozen=True):
+    """Of a source whose event time is aligned with that of others."""
+
+    group: str
+    limit: int
+    drift_ms: int = 0
+    """How far it is ahead of the slowest of the group, as far as that is known."""
+    paused_since: int = 0
+    """0: it does not wait."""
+
+
+class WatermarkOrigin(Struct, frozen=True):
+    """An operator that makes watermarks, or a source that does not."""
+
+    time: EventTime = field(default_factory=EventTime)
+    makes_watermarks: bool = True
+    idle_timeout_ms: int | None = None
+    """None: none of its streams becomes idle by itself."""
+    alignment: AlignmentStatus | None = None
+
+
+class TimedWork(Struct, frozen=True):
+    """Windows, or timers of a process function, that wait for their time."""
+
+    windows: bool
+    open: int
+    """Windows or timers, each of one key."""
+    records: int = 0
+    """That windows took since one of them fired last; if none has, since the task started."""
+    next_event_time: int | None = None
+    next_processing_time: int | None = None
+
+
+class PendingCommits(Struct, frozen=True):
+    """Of a sink that writes into transactions."""
+
+    pre_committed: int = 0
+    """Transactions that wait for a checkpoint to complete."""
+    waiting_since: int = 0
+    """When the oldest record was written that is not committed; 0: all are."""
+
+
+class OperatorProgress(Struct, frozen=True):
+    """What one operator has to say."""
+
+    operator: str
+    kind: WatermarkOrigin | TimedWork | PendingCommits
+
+
+class TaskProgress(Struct, frozen=True):
+    """Of one task."""
+
+    inputs: EventTime | None = None
+    """None: it has none."""
+    operators: tuple[OperatorProgress, ...] = ()
+    """Of those that have something to say, in the order of the chain."""

@@ -1,0 +1,131 @@
+"""Why nothing comes out of a job: findings in words that a user can act on, and their JSON in the REST API.
+
+What holds a running job back is found by its job manager. Of a job that has ended, there is nothing more to find.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import StrEnum
+from typing import Any
+
+from msgspec import Struct
+
+from millstream.core.jobs.details import JobDetails
+from millstream.core.jobs.ids import JobId
+from millstream.core.jobs.states import JobStatus
+from millstream.core.logs.failure_texts import cause_line
+
+NOTHING = "Nothing holds it back."
+
+
+class FindingKind(StrEnum):
+    """What it is that holds a job back."""
+
+    ENDED = "ENDED"
+    NOT_RUNNING = "NOT_RUNNING"
+    WATERMARK_HELD_BACK = "WATERMARK_HELD_BACK"
+    NO_WATERMARKS = "NO_WATERMARKS"
+    ALL_IDLE = "ALL_IDLE"
+    NO_RECORDS = "NO_RECORDS"
+    PAUSED_FOR_ALIGNMENT = "PAUSED_FOR_ALIGNMENT"
+    BACKPRESSURE = "BACKPRESSURE"
+    COMMITS_WAIT = "COMMITS_WAIT"
+
+
+class Finding(Struct, frozen=True):
+    """One thing that holds a job back, and what a user can do about it."""
+
+    kind: FindingKind
+    message: str
+    advice: str = ""
+    vertex_id: str = ""
+    """The task that waits; empty for what is no single task's."""
+    operator: str = ""
+    since: int = 0
+    """In milliseconds; 0: not known."""
+
+
+class Waiting(Struct, frozen=True):
+    """Windows, or timers, that wait for their time, over all subtasks of an operator."""
+
+    vertex_id: str
+    operator: str
+    windows: bool
+    open: int
+    records: int
+    event_time: int | None
+    """Where the slowest subtask is; None: there is no watermark yet."""
+    next_event_time: int | None
+    next_processing_time: int | None
+
+
+class Stall(Struct, frozen=True):
+    """Everything that is answered."""
+
+    job_id: JobId
+    name: str
+    state: JobStatus
+    timestamp: int
+    findings: Sequence[Finding] = ()
+    waiting: Sequence[Waiting] = ()
+
+    def as_json(self) -> dict[str, Any]:
+        """In the shape of the REST API."""
+        return {
+            "jid": self.job_id,
+            "name": self.name,
+            "state": self.state,
+            "timestamp": self.timestamp,
+            "summary": _summary(self.findings),
+            "findings": [
+                {
+                    "kind": found.kind,
+                    "message": found.message,
+                    "advice": found.advice or None,
+                    "vertex-id": found.vertex_id or None,
+                    "operator": found.operator or None,
+                    "since": found.since or None,
+                }
+                for found in self.findings
+            ],
+            "waiting": [
+                {
+                    "vertex-id": waits.vertex_id,
+                    "operator": waits.operator,
+                    "kind": "WINDOWS" if waits.windows else "TIMERS",
+                    "open": waits.open,
+                    "records-since-last-firing": waits.records if waits.windows else None,
+                    "event-time": waits.event_time,
+                    "next-event-time": waits.next_event_time,
+                    "next-processing-time": waits.next_processing_time,
+                }
+                for waits in self.waiting
+            ],
+        }
+
+
+def ended(details: JobDetails, now_ms: int) -> Stall:
+    """Of a job that has come to its end."""
+    match details.state:
+        case JobStatus.FAILED:
+            cause = cause_line(details.failures[0]) if details.failures else "nobody knows why"
+            message, advice = f"The job has failed: {cause}", "`millstream exceptions` shows the traceback."
+        case JobStatus.CANCELED:
+            message, advice = "The job was cancelled.", ""
+        case _:
+            message, advice = "The job has finished: all its input was handled.", ""
+    found = Finding(FindingKind.ENDED, message, advice, since=details.end_time)
+    return Stall(details.job_id, details.name, details.state, now_ms, [found])
+
+
+def _summary(findings: Sequence[Finding]) -> str:
+    match findings:
+        case []:
+            return NOTHING
+        case [Finding(kind=FindingKind.ENDED)]:
+            return findings[0].message
+        case [_]:
+            return "1 thing holds it back."
+        case _:
+            return f"{len(findings)} things hold it back."

@@ -1,0 +1,61 @@
+"""REST endpoints that say why nothing comes out of a job, and how far event time has come in it."""
+
+from __future__ import annotations
+
+import json
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from millstream.core.clock import Clock
+from millstream.core.errors import UnreachableError
+from millstream.core.jobs.stalls import ended
+from millstream.core.messages.stalls import StallQuery
+from millstream.dispatcher.lifecycle import JobLifecycle
+from millstream.dispatcher.rest import job_json, stall_schemas
+from millstream.dispatcher.rest.requests import job_id_of
+from millstream.dispatcher.rest.table import RestError, RestRoute
+
+
+class StallEndpoints:
+    """Explains jobs."""
+
+    def __init__(self, lifecycle: JobLifecycle, clock: Clock) -> None:
+        self._lifecycle = lifecycle
+        self._clock = clock
+
+    def routes(self) -> list[RestRoute]:
+        """The rows of the table for these endpoints."""
+        what = "Why nothing comes out of a job: what holds it back, and what waits."
+        watermarks = "/jobs/{jobid}/vertices/{vertexid}/watermarks"
+        how_far = "How far event time has come in the subtasks of a vertex."
+        return [
+            RestRoute("GET", "/jobs/{jobid}/stall", self.stall, what, stall_schemas.STALL),
+            RestRoute("GET", watermarks, self.watermarks, how_far, stall_schemas.WATERMARKS),
+        ]
+
+    async def stall(self, request: Request) -> Response:
+        """`GET /jobs/:jobid/stall`."""
+        query = StallQuery(job_id_of(request))
+        details = self._lifecycle.details(query.job_id)
+        if details.state.is_terminal:
+            return _json(json.dumps(ended(details, self._clock.now_ms()).as_json()).encode())
+        try:
+            answer = await self._lifecycle.query_stall(query)
+        except UnreachableError as error:
+            raise RestError(503, str(error)) from error
+        if answer.error:
+            raise RestError(404, answer.error)
+        return _json(answer.json)
+
+    async def watermarks(self, request: Request) -> Response:
+        """`GET /jobs/:jobid/vertices/:vertexid/watermarks`."""
+        details, wanted = self._lifecycle.details(job_id_of(request)), request.path_params["vertexid"]
+        for vertex in details.vertices:
+            if vertex.id == wanted:
+                return _json(json.dumps(job_json.watermarks(vertex)).encode())
+        raise RestError(404, f"job {details.job_id} has no vertex {wanted}")
+
+
+def _json(content: bytes) -> Response:
+    return Response(content, media_type="application/json")

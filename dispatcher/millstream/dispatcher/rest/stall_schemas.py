@@ -1,0 +1,22 @@
+"""JSON Schemas of what the REST API answers about jobs that stand still, and about event time."""
+
+from __future__ import annotations
+
+from millstream.core.jobs.stalls import FindingKind
+from millstream.dispatcher.rest.schemas import ID, INTEGER, JOB_STATUS, STRING, Schema, array, nullable, record
+
+_KIND: Schema = {"type": "string", "enum": [kind.value for kind in FindingKind]}
+
+STALL = record({
+    "jid": ID, "name": STRING, "state": JOB_STATUS, "timestamp": INTEGER, "summary": STRING,
+    "findings": array(record({
+        "kind": _KIND, "message": STRING, "advice": nullable(STRING), "vertex-id": nullable(STRING),
+        "operator": nullable(STRING), "since": nullable(INTEGER),
+    })),
+    "waiting": array(record({
+        "vertex-id": STRING, "operator": STRING, "kind": {"type": "string", "enum": ["WINDOWS", "TIMERS"]},
+        "open": INTEGER, "records-since-last-firing": nullable(INTEGER), "event-time": nullable(INTEGER),
+        "next-event-time": nullable(INTEGER), "next-processing-time": nullable(INTEGER),
+    })),
+})  # fmt: skip
+WATERMARKS = array(record({"id": STRING, "value": STRING}))

@@ -1,0 +1,1 @@
+"""Why nothing comes out of a job: the facts, and what they mean."""

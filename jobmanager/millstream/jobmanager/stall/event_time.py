@@ -1,0 +1,161 @@
+"""Findings about event time: which operators wait for which stream's watermark, and since when. Pure."""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from millstream.core.jobs.ids import VertexId
+from millstream.core.jobs.progress import TimedWork
+from millstream.core.jobs.stalls import Finding, FindingKind, Waiting
+from millstream.core.jobs.states import ExecutionState
+from millstream.core.records.batches import MIN_TIMESTAMP
+from millstream.jobmanager.stall.facts import JobFacts
+from millstream.jobmanager.stall.holders import Holder, Holders, Waiter, event_time_at
+from millstream.jobmanager.stall.words import count, event_time, moment, subtask_of
+
+PATIENCE_MS = 5000
+"""For so long a stream may bring nothing before that is worth a word."""
+_IDLENESS = (
+    "have records sent there, or give its WatermarkStrategy with_idleness(...), so that nobody waits for a stream "
+    "that is silent"
+)
+
+
+def waiting(facts: JobFacts) -> list[Waiting]:
+    """All operators with windows or timers that wait."""
+    return [
+        Waiting(
+            waiter.task.vertex_id, waiter.operator, waiter.work.windows, waiter.work.open, waiter.work.records,
+            _reached(waiter), waiter.work.next_event_time, waiter.work.next_processing_time,
+        )
+        for waiter in _waiters(facts)
+        if waiter.work.open or waiter.work.records
+    ]  # fmt: skip
+
+
+def event_time_findings(facts: JobFacts) -> tuple[list[Finding], set[VertexId]]:
+    """One for each operator whose event time stands still before its windows or timers; and who holds them back."""
+    holders = Holders(facts)
+    findings: list[Finding] = []
+    blamed: set[VertexId] = set()
+    for waiter in _waiters(facts):
+        if waiter.work.next_event_time is not None:
+            held, ahead = holders.of(waiter)
+            stuck = [holder for holder in held if _is_stuck(holder, facts.now_ms)]
+            if stuck:
+                findings.append(_finding(waiter, stuck, ahead))
+                blamed |= {holder.task.vertex_id for holder in stuck}
+    return findings, blamed
+
+
+def _waiters(facts: JobFacts) -> list[Waiter]:
+    found: dict[tuple[VertexId, str], Waiter] = {}
+    for task in facts.tasks:
+        if task.state is not ExecutionState.RUNNING:
+            continue
+        for position, told in enumerate(task.progress.operators):
+            if isinstance(told.kind, TimedWork):
+                key = task.vertex_id, told.operator
+                waiter = Waiter(task, told.operator, position, told.kind)
+                found[key] = _joined(found[key], waiter) if key in found else waiter
+    return list(found.values())
+
+
+def _joined(one: Waiter, other: Waiter) -> Waiter:
+    """The same operator in two subtasks: the one whose event time is behind stands for both, if it waits for any."""
+    first, second = sorted((one, other), key=_urgency)
+    mine, theirs = first.work, second.work
+    work = replace(
+        mine,
+        open=mine.open + theirs.open,
+        records=mine.records + theirs.records,
+        next_event_time=_earliest(mine.next_event_time, theirs.next_event_time),
+        next_processing_time=_earliest(mine.next_processing_time, theirs.next_processing_time),
+    )
+    return replace(first, work=work)
+
+
+def _urgency(waiter: Waiter) -> tuple[bool, int]:
+    time = event_time_at(waiter.task, waiter.position)
+    return waiter.work.next_event_time is None, MIN_TIMESTAMP if time is None else time.watermark
+
+
+def _earliest(one: int | None, other: int | None) -> int | None:
+    return min((time for time in (one, other) if time is not None), default=None)
+
+
+def _reached(waiter: Waiter) -> int | None:
+    time = event_time_at(waiter.task, waiter.position)
+    return None if time is None or time.watermark == MIN_TIMESTAMP else time.watermark
+
+
+def _is_stuck(holder: Holder, now_ms: int) -> bool:
+    return holder.stream is None or now_ms - holder.stream.moved_at >= PATIENCE_MS
+
+
+def _finding(waiter: Waiter, held: list[Holder], ahead: int) -> Finding:
+    kind, advice = _judged(held[0], ahead >= waiter.target)
+    since = held[0].stream.moved_at if held[0].stream is not None else 0
+    others = f"; the others have come to {event_time(ahead)}" if ahead >= waiter.target else ""
+    causes = "; ".join(map(_cause, held))
+    message = f"{_who_waits(waiter)} It is held back by {causes}{others}."
+    return Finding(kind, message, advice, waiter.task.vertex_id, waiter.operator, since)
+
+
+def _who_waits(waiter: Waiter) -> str:
+    work, reached = waiter.work, _reached(waiter)
+    if work.windows:
+        took = f", which took {count(work.records, 'record', 'records')} since the last firing" if work.records else ""
+        what = f"{count(work.open, 'window is', 'windows are')} open{took}"
+    else:
+        what = f"{count(work.open, 'key has timers', 'keys have timers')}"
+    at = "there is no watermark yet" if reached is None else f"its event time is {event_time(reached)}"
+    return f"'{waiter.operator}' waits for event time {event_time(waiter.target)}, and {at}: {what}."
+
+
+def _cause(holder: Holder) -> str:
+    where = f"'{holder.operator}'{subtask_of(holder.task)}"
+    if not holder.origin.makes_watermarks:
+        return f"{where}, which makes no watermarks"
+    stream = holder.stream
+    if stream is None:
+        return f"{where}, which has no split to read"
+    split = f"split '{stream.name}' of {where}" if stream.name else where
+    if stream.idle:
+        return f"{split}, which is idle since {moment(stream.moved_at)}, like all others"
+    if stream.paused or (holder.origin.alignment is not None and holder.origin.alignment.paused_since):
+        return f"{split}, which waits for others of its alignment group"
+    if not stream.record_at:
+        return f"{split}, from which no record has come since it began at {moment(stream.moved_at)}"
+    at = "no watermark" if stream.watermark == MIN_TIMESTAMP else f"event time {event_time(stream.watermark)}"
+    if stream.record_at - stream.moved_at >= PATIENCE_MS:
+        return (
+            f"{split}, which sends records, the last at {moment(stream.record_at)}, but has stayed at {at} since "
+            f"{moment(stream.moved_at)}"
+        )
+    return f"{split}, from which no record has come since {moment(stream.record_at)} and which is at {at}"
+
+
+def _judged(holder: Holder, others_are_ahead: bool) -> tuple[FindingKind, str]:
+    stream = holder.stream
+    if not holder.origin.makes_watermarks:
+        return FindingKind.NO_WATERMARKS, (
+            "hand from_source a WatermarkStrategy, or call assign_timestamps_and_watermarks before the windows"
+        )
+    if stream is None:
+        return FindingKind.NO_RECORDS, (
+            "lower the source's parallelism to the number of its splits, or give its WatermarkStrategy "
+            "with_idleness(...)"
+        )
+    if stream.idle:
+        return FindingKind.ALL_IDLE, (
+            "have records sent: event time goes on with the next one; an idle stream alone does not move it"
+        )
+    if stream.record_at - stream.moved_at >= PATIENCE_MS:
+        return FindingKind.WATERMARK_HELD_BACK, (
+            "look at the timestamps of its records, which do not go forward, and at what the WatermarkStrategy makes "
+            "of them: no_watermarks() makes none"
+        )
+    if others_are_ahead:
+        return FindingKind.WATERMARK_HELD_BACK, _IDLENESS
+    return FindingKind.NO_RECORDS, "have records sent: event time goes on with those that come, and ends with the input"

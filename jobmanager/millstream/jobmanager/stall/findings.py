@@ -1,0 +1,201 @@
+"""What holds a job back: all findings, and what waits. Pure: facts in, findings out, the most telling first."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from millstream.core.jobs.ids import VertexId
+from millstream.core.jobs.progress import PendingCommits, WatermarkOrigin
+from millstream.core.jobs.stalls import Finding, FindingKind, Stall
+from millstream.core.jobs.states import ExecutionState, JobStatus
+from millstream.core.records.batches import MIN_TIMESTAMP
+from millstream.jobmanager.stall.event_time import PATIENCE_MS, event_time_findings, waiting
+from millstream.jobmanager.stall.facts import JobFacts, TaskFacts
+from millstream.jobmanager.stall.words import count, event_time, moment, span, subtask_of
+
+_HIGH = 50  # percent of its time that a task is backpressured: what Flink calls high
+
+
+def explain(facts: JobFacts) -> Stall:
+    """Everything that is known of why nothing comes out, of a job that has not ended."""
+    findings = list(_not_running(facts))
+    if facts.state is JobStatus.RUNNING:
+        held_back, blamed = event_time_findings(facts)
+        findings += held_back
+        findings += _paused(facts)
+        findings += _backpressure(facts)
+        findings += _commits(facts)
+        findings += [silent for silent in _no_records(facts) if silent.vertex_id not in blamed]
+    return Stall(facts.job_id, facts.name, facts.state, facts.now_ms, findings, waiting(facts))
+
+
+def _not_running(facts: JobFacts) -> Iterator[Finding]:
+    if facts.state is not JobStatus.RUNNING:
+        why = f": {facts.message}" if facts.message else ""
+        advice = "`millstream exceptions` shows why." if facts.state is JobStatus.RESTARTING else ""
+        yield Finding(FindingKind.NOT_RUNNING, f"The job does not run, it is {facts.state}{why}.", advice)
+        return
+    started = ExecutionState.RUNNING, ExecutionState.FINISHED
+    for task in facts.tasks:
+        if task.state not in started:
+            message = f"'{task.vertex_name}'{subtask_of(task)} does not run yet, it is {task.state}"
+            since = f" since {moment(task.state_since)}" if task.state_since else ""
+            yield Finding(FindingKind.NOT_RUNNING, f"{message}{since}.", "", task.vertex_id, "", task.state_since)
+
+
+def _paused(facts: JobFacts) -> Iterator[Finding]:
+    """Sources that wait for others of their alignment group."""
+    origins = [
+        (task, told.operator, told.kind)
+        for task in _running(facts)
+        for told in task.progress.operators
+        if isinstance(told.kind, WatermarkOrigin)
+    ]
+    for task, operator, origin in origins:
+        alignment = origin.alignment
+        if alignment is None or not 0 < alignment.paused_since <= facts.now_ms - PATIENCE_MS:
+            continue
+        group = [
+            (other, name, told.time.watermark)
+            for other, name, told in origins
+            if told.alignment is not None and told.alignment.group == alignment.group and not told.time.idle
+        ]
+        slowest, name, watermark = min(group, key=lambda member: member[2])
+        at = "no watermark yet" if watermark == MIN_TIMESTAMP else f"event time {event_time(watermark)}"
+        ahead = f", {span(alignment.drift_ms)} ahead" if alignment.drift_ms else ""
+        yield Finding(
+            FindingKind.PAUSED_FOR_ALIGNMENT,
+            f"'{operator}'{subtask_of(task)} is paused since {moment(alignment.paused_since)}: it is at event time "
+            f"{event_time(origin.time.watermark)}{ahead} of its alignment group '{alignment.group}', whose slowest is "
+            f"'{name}'{subtask_of(slowest)} with {at}.",
+            "see why that one is slow; if it is silent, give its WatermarkStrategy with_idleness(...); or allow a "
+            "larger drift in with_watermark_alignment",
+            task.vertex_id,
+            operator,
+            alignment.paused_since,
+        )
+
+
+def _backpressure(facts: JobFacts) -> Iterator[Finding]:
+    """Where it begins: behind tasks that cannot send, at one that can."""
+    pressed: dict[VertexId, list[TaskFacts]] = {}
+    for task in _running(facts):
+        if task.time_shares.backpressured >= _HIGH:
+            pressed.setdefault(task.vertex_id, []).append(task)
+    consumers = {vertex: [c for c, sources in facts.producers.items() if vertex in sources] for vertex in pressed}
+    found: dict[VertexId, list[VertexId]] = {}
+    for vertex in pressed:
+        if not any(consumer in pressed for consumer in consumers[vertex]):
+            found.setdefault(_busiest(facts, consumers[vertex]) or vertex, []).append(vertex)
+    for vertex, behind in found.items():
+        tasks = [task for task in _running(facts) if task.vertex_id == vertex]
+        busiest = max(tasks, key=lambda task: task.time_shares.busy, default=None)
+        if vertex in behind or busiest is None:
+            share = max(task.time_shares.backpressured for task in pressed[behind[0]])
+            yield Finding(
+                FindingKind.BACKPRESSURE,
+                f"Backpressure begins at '{_name(facts, vertex)}': for {share} % of the time it cannot hand on what it "
+                "has.",
+                "see who takes its results: a client that reads them slowly, or not at all, holds the job back",
+                vertex,
+            )
+            continue
+        share = max(task.time_shares.backpressured for one in behind for task in pressed[one])
+        names = ", ".join(f"'{_name(facts, one)}'" for one in behind)
+        yield Finding(
+            FindingKind.BACKPRESSURE,
+            f"Backpressure begins at '{busiest.vertex_name}'{subtask_of(busiest)}, which is busy for "
+            f"{busiest.time_shares.busy} % of the time: {names} cannot send for {share} % of the time.",
+            "make its functions faster, give it a higher parallelism, or see whether few keys get most of the records",
+            vertex,
+        )
+
+
+def _busiest(facts: JobFacts, vertices: list[VertexId]) -> VertexId | None:
+    tasks = [task for task in _running(facts) if task.vertex_id in vertices]
+    busiest = max(tasks, key=lambda task: task.time_shares.busy, default=None)
+    return None if busiest is None else busiest.vertex_id
+
+
+def _commits(facts: JobFacts) -> Iterator[Finding]:
+    """Sinks whose results nobody sees, for want of a checkpoint."""
+    waits: dict[tuple[VertexId, str], PendingCommits] = {}
+    for task in _running(facts):
+        for told in task.progress.operators:
+            if isinstance(told.kind, PendingCommits) and told.kind.waiting_since:
+                known = waits.get((task.vertex_id, told.operator), PendingCommits(0, told.kind.waiting_since))
+                oldest = min(known.waiting_since, told.kind.waiting_since)
+                together = PendingCommits(known.pre_committed + told.kind.pre_committed, oldest)
+                waits[task.vertex_id, told.operator] = together
+    for (vertex, operator), pending in waits.items():
+        found = _uncommitted(facts, operator, pending)
+        if found is not None:
+            message, advice = found
+            yield Finding(FindingKind.COMMITS_WAIT, message, advice, vertex, operator, pending.waiting_since)
+
+
+def _uncommitted(facts: JobFacts, operator: str, pending: PendingCommits) -> tuple[str, str] | None:
+    taken, since = facts.checkpoints, pending.waiting_since
+    written = f"'{operator}' has written records since {moment(since)} that are not committed"
+    if not taken.interval_ms:
+        return (
+            f"{written}: that happens when a checkpoint completes, and the job takes none.",
+            "set execution.checkpointing.interval, or call env.enable_checkpointing(...); without it, results are only "
+            "committed when the input ends",
+        )
+    if facts.now_ms - since < 2 * taken.interval_ms + PATIENCE_MS:
+        return None
+    if taken.completed_at >= since:
+        waits = count(pending.pre_committed, "transaction waits", "transactions wait")
+        return (
+            f"{written}, though a checkpoint completed at {moment(taken.completed_at)}: {waits}.",
+            "see the log of the task manager for why the sink cannot commit; it is tried again",
+        )
+    last = f"since {moment(taken.completed_at)}" if taken.completed_at else "so far"
+    now = f"; one is under way since {moment(taken.under_way_since)}" if taken.under_way_since else ""
+    failed = f"; the last one that failed, at {moment(taken.failed_at)}: {taken.failure}" if taken.failed_at else ""
+    return (
+        f"{written}: no checkpoint has completed {last}{now}{failed}.",
+        "see `GET /jobs/:jobid/checkpoints` for which task is slow to take part; backpressure delays barriers, which "
+        "unaligned checkpoints overcome (execution.checkpointing.unaligned.enabled)",
+    )
+
+
+def _no_records(facts: JobFacts) -> Iterator[Finding]:
+    """Sources of which nothing comes, though nothing stops them."""
+    sending = {source for sources in facts.producers.values() for source in sources}
+    vertices = list(dict.fromkeys(task.vertex_id for task in _running(facts) if task.is_source))
+    for vertex in vertices:
+        tasks = [task for task in _running(facts) if task.vertex_id == vertex]
+        last = max(task.emitted_at for task in tasks)
+        reported = all(task.emitted_at for task in tasks)
+        if vertex not in sending or not reported or facts.now_ms - last < PATIENCE_MS or _is_stopped(tasks):
+            continue
+        yield Finding(
+            FindingKind.NO_RECORDS,
+            f"'{tasks[0].vertex_name}' has sent no record since {moment(last)}.",
+            "see whether there is anything to read for the source, and whether what is chained to it drops all of it",
+            vertex,
+            since=last,
+        )
+
+
+def _is_stopped(tasks: list[TaskFacts]) -> bool:
+    """Whether something else keeps the source from sending: its consumers, or its alignment group."""
+    aligned = [
+        told.kind.alignment
+        for task in tasks
+        for told in task.progress.operators
+        if isinstance(told.kind, WatermarkOrigin)
+    ]
+    return any(task.time_shares.backpressured >= _HIGH for task in tasks) or any(
+        alignment is not None and alignment.paused_since for alignment in aligned
+    )
+
+
+def _running(facts: JobFacts) -> list[TaskFacts]:
+    return [task for task in facts.tasks if task.state is ExecutionState.RUNNING]
+
+
+def _name(facts: JobFacts, vertex: VertexId) -> str:
+    return next(task.vertex_name for task in facts.tasks if task.vertex_id == vertex)

@@ -1,0 +1,70 @@
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+pytestmark = pytest.mark.process
+
+JOB = "0123456789abcdef" * 2
+
+
+def answer(fake_cluster: Any, **more: Any) -> dict[str, Any]:
+    stall = {
+        "jid": JOB, "name": "orders", "state": "RUNNING", "timestamp": 0, "summary": "Nothing holds it back.",
+        "findings": [], "waiting": [], **more,
+    }  # fmt: skip
+    fake_cluster.answers[f"GET /jobs/{JOB}/stall"] = (200, stall)
+    return stall
+
+
+def finding(message: str, advice: str | None = None) -> dict[str, Any]:
+    return {"kind": "X", "message": message, "advice": advice, "vertex-id": None, "operator": None, "since": None}
+
+
+def test_findings_with_what_to_do_and_what_waits(cli: Any, fake_cluster: Any) -> None:
+    windows = {
+        "vertex-id": "v", "operator": "Window", "kind": "WINDOWS", "open": 3, "records-since-last-firing": 120,
+        "event-time": None, "next-event-time": 10_000, "next-processing-time": None,
+    }  # fmt: skip
+    timers = {
+        **windows, "operator": "Remind\n", "kind": "TIMERS", "records-since-last-firing": None,
+        "next-event-time": None, "next-processing-time": 1_700_000_000_000,
+    }  # fmt: skip
+    stall = answer(
+        fake_cluster,
+        summary="2 things hold it back.",
+        findings=[finding("a word " * 20 + "end.", "do it"), finding("Short.")],
+        waiting=[windows, timers],
+    )
+    done = cli("explain-idle", "-m", fake_cluster.address, JOB)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines() == [
+        f"Job 'orders' ({JOB}) is RUNNING. 2 things hold it back.",
+        "",
+        "1. " + ("a word " * 14).strip(),
+        "   " + "a word " * 6 + "end.",
+        "   What to do: do it",
+        "",
+        "2. Short.",
+        "",
+        "Waiting for their time:",
+        "- 'Window': 3 open windows, 120 records since the last firing, the next fires at event time",
+        "  1970-01-01 00:00:10.000 UTC (no watermark has come)",
+        "- 'Remind\\n': 3 keys with timers, the next fires at 2023-11-14 22:13:20.000 UTC by the clock of its",
+        "  machine",
+    ]
+    assert json.loads(cli("explain-idle", "-m", fake_cluster.address, "--json", JOB).stdout) == stall
+
+
+def test_a_healthy_job_one_that_has_ended_and_one_that_nobody_knows(cli: Any, fake_cluster: Any) -> None:
+    answer(fake_cluster)
+    done = cli("explain-idle", "-m", fake_cluster.address, JOB)
+    assert done.stdout == f"Job 'orders' ({JOB}) is RUNNING. Nothing holds it back.\n"
+    why = "The job has failed: ValueError: bad"
+    answer(fake_cluster, state="FAILED", summary=why, findings=[finding(why, "look at it")])
+    done = cli("explain-idle", "-m", fake_cluster.address, JOB)
+    assert done.stdout == f"Job 'orders' ({JOB}) is FAILED. {why}\n   What to do: look at it\n"
+    assert "Not found" in cli.fails("explain-idle", "-m", fake_cluster.address, "f" * 32)
+    assert "is not a job id" in cli.fails("explain-idle", "-m", fake_cluster.address, "no/id", status=2)

@@ -1,0 +1,94 @@
+"""`GET /jobs/:jobid/stall`, asked of the job manager while the job runs, and event time by Flink's names."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+
+import jsonschema
+from dispatcher_fixtures import Http, client, configuration, graph, job_manager, running
+
+from millstream.core.jobs.details import JobDetails, SubtaskStatus, TaskMetrics, VertexStatus
+from millstream.core.jobs.failures import TaskFailure
+from millstream.core.jobs.ids import JobId, VertexId
+from millstream.core.jobs.stalls import Finding, FindingKind, Stall, Waiting
+from millstream.core.jobs.states import ExecutionState, JobStatus
+from millstream.core.messages.dispatcher import ForgetJob, StartJob, SubmitJobRequest
+from millstream.core.messages.stalls import StallAnswer, StallQuery
+from millstream.dispatcher.rest import stall_schemas
+
+
+async def test_a_running_job_is_explained_by_its_job_manager(tmp_path: Path) -> None:
+    options = configuration(tmp_path)
+    async with running(options) as service, client(service, options) as stub:
+        http, job = Http(service.rest_address), graph()
+        path = f"/jobs/{job.job_id}/stall"
+        await stub.submit_job(SubmitJobRequest(job))
+        (error,) = (await http("GET", path, status=503)).json["errors"]
+        assert error == f"no job manager runs job {job.job_id}, it is INITIALIZING"
+        async with job_manager(service, options) as manager:
+            await manager.next(StartJob)
+            request = asyncio.ensure_future(http("GET", path))
+            query = await manager.next(StallQuery)
+            assert query.job_id == job.job_id
+            told = Stall(
+                job.job_id, "j", JobStatus.RUNNING, 7, [Finding(FindingKind.NO_RECORDS, "m", "a", "v", "o", 5)],
+                [Waiting("v", "o", True, 1, 2, None, 4, None), Waiting("v", "p", False, 1, 0, 3, None, 5)],
+            ).as_json()  # fmt: skip
+            jsonschema.validate(told, stall_schemas.STALL)
+            manager.send(StallAnswer(query.request_id, json.dumps(told).encode()))
+            assert ((await request).status, (await request).json) == (200, told)
+            request = asyncio.ensure_future(http("GET", path))
+            manager.send(StallAnswer((await manager.next(StallQuery)).request_id, error="no such job"))
+            assert ((await request).status, (await request).json) == (404, {"errors": ["no such job"]})
+            request = asyncio.ensure_future(http("GET", path))
+            await manager.next(StallQuery)
+        assert (await request).status == 503
+        await http("GET", f"/jobs/{'0' * 32}/stall", status=404)
+
+
+async def test_a_job_that_has_ended_is_explained_without_one(tmp_path: Path) -> None:
+    options = configuration(tmp_path)
+    async with (
+        running(options) as service,
+        client(service, options) as stub,
+        job_manager(service, options) as manager,
+    ):
+        http, job = Http(service.rest_address), graph()
+        await stub.submit_job(SubmitJobRequest(job))
+        await manager.next(StartJob)
+        failure = TaskFailure(exception="ValueError: bad", task_name="Map (1/1)")
+        manager.report(JobDetails(job.job_id, "j", JobStatus.FAILED, failures=(failure,), end_time=9))
+        await manager.next(ForgetJob)
+        shown = (await http("GET", f"/jobs/{job.job_id}/stall", status=200)).json
+        jsonschema.validate(shown, stall_schemas.STALL)
+        assert shown["summary"].startswith("The job has failed: ValueError: bad")
+        assert [(found["kind"], found["since"]) for found in shown["findings"]] == [("ENDED", 9)]
+        assert manager.told.empty()
+
+
+async def test_watermarks_of_a_vertex_have_flinks_names(tmp_path: Path) -> None:
+    options = configuration(tmp_path)
+    async with (
+        running(options) as service,
+        client(service, options) as stub,
+        job_manager(service, options) as manager,
+    ):
+        http, job = Http(service.rest_address), graph()
+        await stub.submit_job(SubmitJobRequest(job))
+        await manager.next(StartJob)
+        metrics = (TaskMetrics(output_watermark=7, alignment_drift_ms=3), TaskMetrics(input_watermark=-(2**63)))
+        subtasks = tuple(SubtaskStatus(n, ExecutionState.RUNNING, metrics=told) for n, told in enumerate(metrics))
+        vertex = VertexStatus(VertexId("v"), "Source", 2, 128, subtasks=subtasks)
+        manager.report(JobDetails(JobId(job.job_id), "j", JobStatus.RUNNING, vertices=(vertex,)))
+        root = f"/jobs/{job.job_id}/vertices"
+        while (answer := await http("GET", f"{root}/v/watermarks")).status == 404:
+            pass
+        assert answer.json == [
+            {"id": "0.currentOutputWatermark", "value": "7"},
+            {"id": "0.watermarkAlignmentDrift", "value": "3"},
+            {"id": "1.currentInputWatermark", "value": str(-(2**63))},
+        ]
+        jsonschema.validate(answer.json, stall_schemas.WATERMARKS)
+        assert "has no vertex w" in (await http("GET", f"{root}/w/watermarks", status=404)).json["errors"][0]

@@ -1,0 +1,125 @@
+"""Why does nothing come out? Asked of a cluster whose jobs stand still, by the command line and over REST."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from textwrap import dedent
+from typing import Any
+
+import pytest
+from system import Cluster, recovering, wait_until, write_job
+from tailed_source import TAILED_SOURCE
+
+pytestmark = pytest.mark.process
+
+DAY = r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d"
+
+
+def append(file: Path, *timestamps: int) -> None:
+    with file.open("a") as opened:
+        opened.writelines(f"{timestamp}\n" for timestamp in timestamps)
+
+
+def findings(cluster: Cluster, job_id: str) -> list[dict[str, Any]]:
+    return list(cluster.get(f"/jobs/{job_id}/stall")["findings"])
+
+
+def kinds(cluster: Cluster, job_id: str) -> list[str]:
+    return [found["kind"] for found in findings(cluster, job_id)]
+
+
+def explained(cluster: Cluster, job_id: str) -> str:
+    """As the command line tells it, without line breaks; times of the calendar are given as `<time>`."""
+    shown = cluster.cli("explain-idle", "-m", cluster.rest, job_id).stdout
+    paragraphs = [" ".join(lines.split()) for lines in shown.split("\n\n")]
+    return re.sub(rf"(?<!time ){DAY} UTC", "<time>", "\n".join(paragraphs))
+
+
+def test_an_idle_partition_that_holds_back_a_window(cluster: Cluster, tmp_path: Path) -> None:
+    busy, silent = tmp_path / "busy", tmp_path / "silent"
+    append(busy, 100, 200, 7_500)
+    append(silent, 50)
+    body = f"""
+    source = TailedSource({str(tmp_path)!r}, "busy", "silent")
+    events = env.from_source(source, STAMPED, "Orders")
+    counts = events.key_by(lambda event: "all").window(TumblingEventTimeWindows.of(Time.seconds(1)))
+    counts.reduce(lambda one, other: ("all", one[1] + other[1])).print()
+    env.execute("held back")
+    """
+    job_id = cluster.submit(write_job(tmp_path, "held_back", TAILED_SOURCE + dedent(body)))
+    wait_until(lambda: "WATERMARK_HELD_BACK" in kinds(cluster, job_id), "the window to be held back")
+    told = explained(cluster, job_id)
+    operator = re.search(r"1\. '([^']*)'", told)
+    assert operator is not None, told
+    assert told.splitlines() == [
+        f"Job 'held back' ({job_id}) is RUNNING. 1 thing holds it back.",
+        f"1. '{operator[1]}' waits for event time 1970-01-01 00:00:00.999 UTC, and its event time is "
+        "1970-01-01 00:00:00.049 UTC: 2 windows are open, which took 4 records since the last firing. It is held back "
+        "by split 'silent' of 'Source: Orders', from which no record has come since <time> and which is at event time "
+        "1970-01-01 00:00:00.049 UTC; the others have come to 1970-01-01 00:00:07.499 UTC. "
+        "What to do: have records sent there, or give its WatermarkStrategy with_idleness(...), so that nobody waits "
+        "for a stream that is silent",
+        f"Waiting for their time: - '{operator[1]}': 2 open windows, 4 records since the last firing, the next fires "
+        "at event time 1970-01-01 00:00:00.999 UTC (it is 1970-01-01 00:00:00.049 UTC now)",
+    ]
+    append(silent, 7_600)
+    (vertex,) = (v["id"] for v in cluster.get(f"/jobs/{job_id}")["vertices"] if "Source" not in v["name"])
+    moved = {"id": "0.currentInputWatermark", "value": "7499"}
+    wait_until(lambda: moved in cluster.get(f"/jobs/{job_id}/vertices/{vertex}/watermarks"), "event time to go on")
+    assert "WATERMARK_HELD_BACK" not in kinds(cluster, job_id)
+    cluster.cancel(job_id)
+    assert explained(cluster, job_id) == f"Job 'held back' ({job_id}) is CANCELED. The job was cancelled."
+
+
+def test_sources_of_a_group_keep_together_and_do_so_again_after_a_failure(cluster: Cluster, tmp_path: Path) -> None:
+    append(tmp_path / "fast", *range(0, 100_000, 100))
+    append(tmp_path / "slow", 1_000)
+    body = f"""
+    aligned = STAMPED.with_watermark_alignment("keep together", Duration.of_seconds(1), Duration.of_millis(50))
+    for name in ("fast", "slow"):
+        events = env.from_source(TailedSource({str(tmp_path)!r}, name), aligned, name)
+        events.key_by(lambda event: event[0]).map(lambda event: event).print()
+    env.execute("aligned")
+    """
+    job = write_job(tmp_path, "aligned", TAILED_SOURCE + dedent(body))
+    options = [f"-D{option}" for option in recovering(tmp_path / "checkpoints")]
+    job_id = cluster.submit(job, *options)
+    cluster.wait_for(job_id, "RUNNING")
+    (fast,) = (v["id"] for v in cluster.get(f"/jobs/{job_id}")["vertices"] if "fast" in v["name"])
+
+    def reached() -> int:
+        marks = {m["id"]: int(m["value"]) for m in cluster.get(f"/jobs/{job_id}/vertices/{fast}/watermarks")}
+        return marks.get("0.currentOutputWatermark", -1)
+
+    def paused() -> str:
+        told = [f["message"] for f in findings(cluster, job_id) if f["kind"] == "PAUSED_FOR_ALIGNMENT"]
+        return told[0] if told else ""
+
+    message = wait_until(paused, "the fast source to wait for the slow one")
+    assert message.startswith("'Source: fast' is paused since ")
+    assert " ahead of its alignment group 'keep together', whose slowest is 'Source: slow' with event time " in message
+    assert reached() < 60_000, "it was stopped long before its end"
+    append(tmp_path / "slow", 60_000)
+    wait_until(lambda: reached() > 60_000, "the fast source to follow")
+    assert reached() < 99_000
+    cluster.wait_for_checkpoint(job_id)
+    cluster.lose_a_worker(job_id)
+    cluster.wait_for(job_id, "RUNNING")
+    wait_until(paused, "it to wait again after the failure")
+    assert reached() < 99_000
+    append(tmp_path / "slow", 200_000)
+    wait_until(lambda: reached() == 99_899, "the fast source to come to its end")
+    cluster.cancel(job_id)
+
+
+def test_a_job_that_goes_on_and_one_that_has_finished(cluster: Cluster, tmp_path: Path) -> None:
+    endless = write_job(tmp_path, "endless", "env.from_sequence(1, 10**12).print()\nenv.execute('endless')")
+    job_id = cluster.submit(endless)
+    cluster.wait_for(job_id, "RUNNING")
+    assert explained(cluster, job_id) == f"Job 'endless' ({job_id}) is RUNNING. Nothing holds it back."
+    cluster.cancel(job_id)
+    bounded = write_job(tmp_path, "bounded", "env.from_collection([1]).print()\nenv.execute('bounded')")
+    job_id = cluster.submit(bounded)
+    cluster.wait_for(job_id, "FINISHED")
+    assert explained(cluster, job_id).endswith("is FINISHED. The job has finished: all its input was handled.")

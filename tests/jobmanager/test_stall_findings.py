@@ -1,0 +1,366 @@
+"""What is found to hold a job back, from facts that are given by hand: each finding, word for word."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from millstream.core.jobs.details import JobDetails, TaskMetrics
+from millstream.core.jobs.failures import TaskFailure
+from millstream.core.jobs.ids import JobId, VertexId
+from millstream.core.jobs.progress import (
+    AlignmentStatus,
+    EventTime,
+    OperatorProgress,
+    PendingCommits,
+    StreamTime,
+    TaskProgress,
+    TimedWork,
+    WatermarkOrigin,
+)
+from millstream.core.jobs.stalls import Finding, FindingKind, ended
+from millstream.core.jobs.states import ExecutionState, JobStatus
+from millstream.core.records.batches import MAX_TIMESTAMP, MIN_TIMESTAMP
+from millstream.jobmanager.execution_graph import TimeShares
+from millstream.jobmanager.stall.facts import CheckpointFacts, JobFacts, TaskFacts
+from millstream.jobmanager.stall.findings import explain
+
+NOW = 1_700_000_100_000  # 2023-11-14 22:15:00 UTC
+LONG_AGO = NOW - 60_000  # 22:14:00
+SOURCE, WINDOW, SINK = VertexId("source"), VertexId("window"), VertexId("sink")
+BUSY, FREE = TimeShares(busy=97, backpressured=0), TimeShares()
+HELD = TimeShares(busy=5, backpressured=90)
+
+
+def streams(*times: StreamTime, watermark: int | None = None) -> EventTime:
+    awake = [time for time in times if not time.idle]
+    lowest = min((time.watermark for time in awake or times), default=MIN_TIMESTAMP)
+    slowest = tuple(sorted(awake or times, key=lambda time: time.watermark))
+    highest = max((time.watermark for time in awake), default=MIN_TIMESTAMP)
+    idle = len(times) - len(awake)
+    return EventTime(
+        lowest if watermark is None else watermark, bool(times) and not awake, len(times), idle, highest, slowest
+    )
+
+
+def moving(name: str, watermark: int) -> StreamTime:
+    return StreamTime(name, watermark, NOW - 100, NOW - 50)
+
+
+def silent(name: str, watermark: int) -> StreamTime:
+    return StreamTime(name, watermark, LONG_AGO, LONG_AGO)
+
+
+def source(
+    *splits: StreamTime, subtask: int = 0, parallelism: int = 1, name: str = "Source: orders", vertex: str = SOURCE,
+    operators: tuple[OperatorProgress, ...] = (), alignment: AlignmentStatus | None = None, **more: Any,
+) -> TaskFacts:  # fmt: skip
+    origin = OperatorProgress(name, WatermarkOrigin(streams(*splits), alignment=alignment))
+    made = TaskFacts(
+        VertexId(vertex), name, subtask, parallelism, is_source=True, emitted_at=NOW,
+        progress=TaskProgress(None, (origin, *operators)), output_watermark=streams(*splits).watermark,
+    )  # fmt: skip
+    return replace(made, **more)
+
+
+def windows(inputs: EventTime, next_event_time: int | None = 10_000, windows: bool = True, **more: Any) -> TaskFacts:
+    work = TimedWork(windows, 3, 120 if windows else 0, next_event_time)
+    progress = TaskProgress(inputs, (OperatorProgress("Window(Tumbling)", work),))
+    made = TaskFacts(WINDOW, "Window(Tumbling)", 0, 1, progress=progress, emitted_at=NOW)
+    return replace(made, **more)
+
+
+def channels(*tasks: TaskFacts) -> EventTime:
+    """What a consumer of these knows."""
+    return streams(*(StreamTime(task.name, task.output_watermark or MIN_TIMESTAMP, LONG_AGO) for task in tasks))
+
+
+def job(*tasks: TaskFacts, **more: Any) -> JobFacts:
+    producers = {WINDOW: [task.vertex_id for task in tasks if task.is_source], SINK: [WINDOW]}
+    return replace(JobFacts(JobId("j"), "orders", JobStatus.RUNNING, NOW, tasks, producers), **more)
+
+
+def found(*tasks: TaskFacts, **more: Any) -> list[Finding]:
+    return list(explain(job(*tasks, **more)).findings)
+
+
+def the_only(*tasks: TaskFacts, **more: Any) -> Finding:
+    (finding,) = found(*tasks, **more)
+    return finding
+
+
+def test_a_silent_split_holds_back_a_window_that_others_have_passed() -> None:
+    orders = source(moving("p0", 60_000), silent("p1", 7_000))
+    finding = the_only(orders, windows(channels(orders)))
+    assert finding.message == (
+        "'Window(Tumbling)' waits for event time 1970-01-01 00:00:10.000 UTC, and its event time is "
+        "1970-01-01 00:00:07.000 UTC: 3 windows are open, which took 120 records since the last firing. It is held "
+        "back by split 'p1' of 'Source: orders', from which no record has come since 2023-11-14 22:14:00 UTC and which "
+        "is at event time 1970-01-01 00:00:07.000 UTC; the others have come to 1970-01-01 00:01:00.000 UTC."
+    )
+    assert finding.advice == (
+        "have records sent there, or give its WatermarkStrategy with_idleness(...), so that nobody waits for a stream "
+        "that is silent"
+    )
+    assert (finding.kind, finding.vertex_id, finding.operator, finding.since) == (
+        FindingKind.WATERMARK_HELD_BACK, WINDOW, "Window(Tumbling)", LONG_AGO,
+    )  # fmt: skip
+
+
+def test_a_subtask_of_which_no_record_ever_came_is_named() -> None:
+    orders = source(moving("", 60_000), subtask=0, parallelism=2)
+    nothing = source(StreamTime("", MIN_TIMESTAMP, LONG_AGO), subtask=1, parallelism=2)
+    finding = the_only(orders, nothing, windows(channels(orders, nothing)))
+    assert "and there is no watermark yet: 3 windows are open" in finding.message
+    assert (
+        "It is held back by 'Source: orders' (2/2), from which no record has come since it began at "
+        "2023-11-14 22:14:00 UTC; the others have come to 1970-01-01 00:01:00.000 UTC." in finding.message
+    )
+
+
+def test_it_is_followed_through_tasks_in_between_to_where_watermarks_are_made() -> None:
+    """Watermarks of the source end at `Timestamps/Watermarks`, of which one subtask is silent."""
+    orders = source(moving("", 99_000), vertex="s")
+    made = [
+        OperatorProgress("Timestamps/Watermarks", WatermarkOrigin(streams(stream)))
+        for stream in (moving("", 60_000), silent("", 5_000))
+    ]
+    stamps = [
+        TaskFacts(
+            SOURCE, "Timestamps", n, 2, progress=TaskProgress(channels(orders), (origin,)),
+            output_watermark=(60_000, 5_000)[n], emitted_at=NOW,
+        )
+        for n, origin in enumerate(made)
+    ]  # fmt: skip
+    facts = job(orders, *stamps, windows(channels(*stamps)))
+    facts = replace(facts, producers={WINDOW: [SOURCE], SOURCE: [VertexId("s")]})
+    (finding,) = explain(facts).findings
+    assert "held back by 'Timestamps/Watermarks' (2/2), from which no record has come" in finding.message
+
+
+def test_several_that_hold_it_back_are_all_named_the_slowest_first() -> None:
+    orders = source(moving("p0", 60_000), silent("p1", 7_000), silent("p2", 3_000))
+    message = the_only(orders, windows(channels(orders))).message
+    assert message.index("split 'p2'") < message.index("split 'p1'")
+    assert "p0" not in message
+
+
+def test_one_that_moves_is_not_blamed_and_event_time_that_has_to_come_is_no_finding() -> None:
+    orders = source(moving("p0", 60_000), moving("p1", 7_000))
+    stall = explain(job(orders, windows(channels(orders))))
+    assert stall.findings == []
+    assert stall.as_json()["summary"] == "Nothing holds it back."
+    (waits,) = stall.waiting
+    assert (waits.operator, waits.open, waits.records, waits.event_time, waits.next_event_time) == (
+        "Window(Tumbling)", 3, 120, 7_000, 10_000,
+    )  # fmt: skip
+
+
+def test_a_watermark_on_its_way_is_not_the_producer_s_fault() -> None:
+    orders = source(silent("p0", 60_000))
+    behind = streams(StreamTime(orders.name, 5_000, LONG_AGO))
+    assert found(orders, windows(behind)) == []
+
+
+def test_records_whose_timestamps_stand_still() -> None:
+    orders = source(StreamTime("p0", 5_000, LONG_AGO, NOW))
+    finding = the_only(orders, windows(channels(orders)))
+    assert (
+        "split 'p0' of 'Source: orders', which sends records, the last at 2023-11-14 22:15:00 UTC, but has stayed at "
+        "event time 1970-01-01 00:00:05.000 UTC since 2023-11-14 22:14:00 UTC." in finding.message
+    )
+    assert "no_watermarks() makes none" in finding.advice
+
+
+def test_a_source_without_a_strategy_makes_no_watermarks() -> None:
+    origin = OperatorProgress("Source: orders", WatermarkOrigin(makes_watermarks=False))
+    orders = source(progress=TaskProgress(None, (origin,)), output_watermark=MIN_TIMESTAMP)
+    finding = the_only(orders, windows(channels(orders)))
+    assert finding.kind is FindingKind.NO_WATERMARKS
+    assert "It is held back by 'Source: orders', which makes no watermarks." in finding.message
+    assert finding.advice == (
+        "hand from_source a WatermarkStrategy, or call assign_timestamps_and_watermarks before the windows"
+    )
+
+
+def test_a_reader_without_a_split() -> None:
+    orders, none = source(moving("p0", 60_000), parallelism=2), source(subtask=1, parallelism=2)
+    finding = the_only(orders, none, windows(channels(orders, none)))
+    assert finding.kind is FindingKind.NO_RECORDS
+    assert "'Source: orders' (2/2), which has no split to read" in finding.message
+    assert "lower the source's parallelism" in finding.advice
+
+
+def test_when_all_streams_are_idle_event_time_stands_still() -> None:
+    orders = source(StreamTime("p0", 5_000, LONG_AGO, LONG_AGO, idle=True))
+    idle = streams(StreamTime(orders.name, 5_000, LONG_AGO, idle=True))
+    finding = the_only(orders, windows(idle))
+    assert finding.kind is FindingKind.ALL_IDLE
+    assert "split 'p0' of 'Source: orders', which is idle since 2023-11-14 22:14:00 UTC, like all others" in (
+        finding.message
+    )
+
+
+def test_an_idle_stream_beside_others_is_not_waited_for() -> None:
+    orders = source(moving("p0", 7_000), StreamTime("p1", 1_000, LONG_AGO, LONG_AGO, idle=True))
+    assert found(orders, windows(channels(orders))) == []
+
+
+def test_a_source_that_has_gone_silent_as_a_whole() -> None:
+    orders = source(silent("p0", 7_000), emitted_at=LONG_AGO)
+    finding = the_only(orders, windows(channels(orders)))
+    assert finding.kind is FindingKind.NO_RECORDS
+    assert "the others" not in finding.message
+    assert finding.advice == "have records sent: event time goes on with those that come, and ends with the input"
+
+
+def test_timers_of_a_process_function_wait_as_windows_do() -> None:
+    orders = source(moving("p0", 60_000), silent("p1", 7_000))
+    message = the_only(orders, windows(channels(orders), windows=False)).message
+    assert "its event time is 1970-01-01 00:00:07.000 UTC: 3 keys have timers. It is held back" in message
+
+
+def test_windows_of_the_machine_s_clock_wait_for_nobody() -> None:
+    orders = source(silent("p1", 7_000))
+    clock = TimedWork(True, 20_000, 5, None, NOW + 10)
+    task = windows(channels(orders), progress=TaskProgress(channels(orders), (OperatorProgress("W", clock),)))
+    stall = explain(job(orders, task))
+    assert stall.findings == []
+    assert stall.waiting[0].next_processing_time == NOW + 10
+
+
+def test_an_operator_is_one_over_all_its_subtasks_and_the_slowest_of_them_tells() -> None:
+    orders = source(moving("p0", 60_000), silent("p1", 7_000))
+    slow, done = windows(channels(orders), parallelism=2), windows(streams(moving("x", MAX_TIMESTAMP)), 12_000)
+    done = replace(done, subtask=1, parallelism=2)
+    for tasks in ((slow, done), (done, slow)):
+        stall = explain(job(orders, *tasks))
+        (waits,) = stall.waiting
+        assert (waits.open, waits.records, waits.event_time, waits.next_event_time) == (6, 240, 7_000, 10_000)
+        assert "6 windows are open, which took 240 records" in stall.findings[0].message
+
+
+def test_very_many_windows_are_not_counted_to_the_end() -> None:
+    orders = source(silent("p1", 7_000))
+    work = OperatorProgress("W", TimedWork(True, 10_000, 1, 10_000))
+    task = windows(channels(orders), progress=TaskProgress(channels(orders), (work,)))
+    message = the_only(orders, task).message
+    assert ": at least 10,000 windows are open, which took 1 record since the last firing." in message
+
+
+def test_backpressure_begins_at_the_task_that_is_busy_and_not_at_those_before_it() -> None:
+    orders = source(moving("p0", 60_000), time_shares=HELD)
+    count = windows(channels(orders), None, time_shares=HELD)
+    slow = TaskFacts(SINK, "Sink: slow", 1, 2, time_shares=BUSY, emitted_at=NOW)
+    finding = the_only(orders, count, replace(slow, subtask=0, time_shares=FREE), slow)
+    assert (finding.kind, finding.vertex_id) == (FindingKind.BACKPRESSURE, SINK)
+    assert finding.message == (
+        "Backpressure begins at 'Sink: slow' (2/2), which is busy for 97 % of the time: 'Window(Tumbling)' cannot send "
+        "for 90 % of the time."
+    )
+    assert "higher parallelism" in finding.advice
+
+
+def test_a_task_that_cannot_hand_on_its_results_is_where_backpressure_begins() -> None:
+    orders = source(moving("p0", 60_000), time_shares=HELD)
+    collecting = windows(channels(orders), None, time_shares=HELD)
+    finding = the_only(orders, collecting)
+    assert finding.message == (
+        "Backpressure begins at 'Window(Tumbling)': for 90 % of the time it cannot hand on what it has."
+    )
+
+
+def sink(pre_committed: int = 1, since: int = LONG_AGO, subtask: int = 0) -> TaskFacts:
+    commits = OperatorProgress("Sink: files", PendingCommits(pre_committed, since))
+    return TaskFacts(SINK, "Sink: files", subtask, 2, progress=TaskProgress(None, (commits,)), emitted_at=NOW)
+
+
+WRITTEN = "'Sink: files' has written records since 2023-11-14 22:14:00 UTC that are not committed"
+
+
+@pytest.mark.parametrize(
+    ("checkpoints", "message"),
+    [
+        (CheckpointFacts(), f"{WRITTEN}: that happens when a checkpoint completes, and the job takes none."),
+        (CheckpointFacts(10_000), f"{WRITTEN}: no checkpoint has completed so far."),
+        (
+            CheckpointFacts(10_000, LONG_AGO - 60_000, LONG_AGO + 5_000, LONG_AGO + 1_000, "it expired"),
+            f"{WRITTEN}: no checkpoint has completed since 2023-11-14 22:13:00 UTC; one is under way since "
+            "2023-11-14 22:14:05 UTC; the last one that failed, at 2023-11-14 22:14:01 UTC: it expired.",
+        ),
+        (
+            CheckpointFacts(10_000, LONG_AGO + 10_000),
+            f"{WRITTEN}, though a checkpoint completed at 2023-11-14 22:14:10 UTC: 3 transactions wait.",
+        ),
+    ],
+)
+def test_a_sink_that_waits_for_a_checkpoint(checkpoints: CheckpointFacts, message: str) -> None:
+    finding = the_only(sink(1, LONG_AGO + 500), sink(2, LONG_AGO, subtask=1), checkpoints=checkpoints)
+    assert finding.message == message
+    assert (finding.kind, finding.operator, finding.since) == (FindingKind.COMMITS_WAIT, "Sink: files", LONG_AGO)
+    assert finding.advice
+
+
+def test_a_sink_waits_for_the_next_checkpoint_without_complaint() -> None:
+    assert found(sink(since=NOW - 12_000), checkpoints=CheckpointFacts(10_000)) == []
+    assert found(sink(since=0), checkpoints=CheckpointFacts()) == []
+
+
+def test_a_source_that_is_paused_for_its_group_and_whom_it_waits_for() -> None:
+    paused = AlignmentStatus("g", 8_000, 53_000, LONG_AGO)
+    fast = source(moving("p0", 60_000), name="Source: clicks", vertex="clicks", alignment=paused)
+    slow = source(moving("p0", 7_000), alignment=AlignmentStatus("g", 8_000), parallelism=2)
+    away = source(StreamTime("", 1, 1, 1, idle=True), alignment=AlignmentStatus("g", 8_000), subtask=1, parallelism=2)
+    finding = the_only(fast, slow, away)
+    assert finding.kind is FindingKind.PAUSED_FOR_ALIGNMENT
+    assert finding.message == (
+        "'Source: clicks' is paused since 2023-11-14 22:14:00 UTC: it is at event time 1970-01-01 00:01:00.000 UTC, "
+        "53.0 s ahead of its alignment group 'g', whose slowest is 'Source: orders' (1/2) with event time "
+        "1970-01-01 00:00:07.000 UTC."
+    )
+    assert "larger drift" in finding.advice
+    soon = replace(paused, paused_since=NOW - 100)
+    assert found(source(moving("p0", 60_000), alignment=soon), slow) == [], "a pause now and then is how it works"
+
+
+def test_sources_that_send_nothing() -> None:
+    orders = source(moving("p0", 60_000), emitted_at=LONG_AGO)
+    count = windows(channels(orders), None)
+    assert the_only(orders, count).message == "'Source: orders' has sent no record since 2023-11-14 22:14:00 UTC."
+    assert found(replace(orders, emitted_at=0), count) == [], "nothing is known of it yet"
+    assert found(replace(orders, subtask=1), replace(orders, emitted_at=NOW), count) == []
+    kinds = [finding.kind for finding in found(replace(orders, time_shares=HELD), count)]
+    assert kinds == [FindingKind.BACKPRESSURE], "it would if it could"
+
+
+@pytest.mark.parametrize("state", [JobStatus.CREATED, JobStatus.RESTARTING, JobStatus.CANCELLING])
+def test_a_job_that_does_not_run(state: JobStatus) -> None:
+    waits = the_only(source(state=ExecutionState.SCHEDULED), state=state, message="waiting for slots: 1 of 2")
+    assert waits.message == f"The job does not run, it is {state}: waiting for slots: 1 of 2."
+
+
+def test_tasks_that_have_not_started() -> None:
+    orders = source(moving("p0", 1), state=ExecutionState.INITIALIZING, state_since=LONG_AGO, parallelism=2)
+    finding = the_only(orders)
+    assert finding.message == (
+        "'Source: orders' (1/2) does not run yet, it is INITIALIZING since 2023-11-14 22:14:00 UTC."
+    )
+
+
+def test_what_is_said_of_jobs_that_have_ended() -> None:
+    def summary(state: JobStatus, *failures: TaskFailure) -> Any:
+        return ended(JobDetails(JobId("j"), "n", state, failures=failures, end_time=5), NOW).as_json()["summary"]
+
+    assert summary(JobStatus.FINISHED) == "The job has finished: all its input was handled."
+    assert summary(JobStatus.CANCELED) == "The job was cancelled."
+    failure = TaskFailure(exception="ValueError: bad", task_name="Map (1/2)")
+    assert summary(JobStatus.FAILED, failure).startswith("The job has failed: ValueError: bad")
+
+
+def test_shares_of_time_are_those_between_two_reports() -> None:
+    first = TaskMetrics(busy_ms=1000, backpressured_ms=50, idle_ms=10, paused_ms=0)
+    second = TaskMetrics(busy_ms=1100, backpressured_ms=250, idle_ms=10, paused_ms=100)
+    assert TimeShares.between(first, second) == TimeShares(25, 50)
+    assert TimeShares.between(second, second) == TimeShares()

@@ -1,0 +1,228 @@
+"""Sources that wait for others of their alignment group, and what of a stream's silence counts as idleness."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from worker_rig import ALLOCATION, WRITTEN, NamedSink, RowsSource, WorkerRig, chain, local_pair
+
+from millstream.common import Duration, WatermarkStrategy
+from millstream.core.jobs.plan import SinkSpec, SourceSpec, TimestampsSpec
+from millstream.core.jobs.progress import AlignmentStatus, WatermarkOrigin
+from millstream.core.messages.deployment import ResultPartition, TaskDeployment
+from millstream.core.messages.sources import NoMoreSplits, Splits, WatermarkLimit, WatermarkReport
+from millstream.core.messages.task_manager import TaskMetricsReport
+from millstream.core.pickling import to_bytes
+from millstream.core.records.batches import MAX_TIMESTAMP, Batch, RowBatch, Watermark, WatermarkStatus
+from millstream.datastream.connectors.base import PollStatus, SourceReader, SourceReaderContext
+
+TIMES = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner(lambda value, _: value[1])
+ALIGNED = TIMES.with_watermark_alignment("g", Duration.of_millis(100), Duration.of_millis(50))
+TICK = 0.2  # seconds: `pipeline.auto-watermark-interval`
+
+
+@pytest.fixture
+def rig() -> Iterator[WorkerRig]:
+    made = WorkerRig()
+    yield made
+    made.close()
+
+
+def tick(rig: WorkerRig, times: int = 1) -> None:
+    """The interval of watermarks passes, with a poll before and after."""
+    for _ in range(times):
+        rig.clock.advance(TICK)
+        rig.worker.turn()
+
+
+def limit(rig: WorkerRig, task: TaskDeployment, watermark: int) -> None:
+    rig.post(WatermarkLimit(ALLOCATION, task.attempt_id, watermark))
+
+
+def said(rig: WorkerRig) -> list[int]:
+    return [report.watermark for report in rig.said(WatermarkReport)]
+
+
+def last_report(rig: WorkerRig) -> Any:
+    rig.clock.advance(0.01)
+    rig.worker.turn()
+    (told,) = rig.said(TaskMetricsReport)[-1].tasks
+    return told
+
+
+def test_a_source_ahead_of_its_group_waits_until_it_may_go_on(rig: WorkerRig) -> None:
+    rows = [("a", 1000 * n) for n in range(1, 6)]
+    task = rig.task(chain(SourceSpec(RowsSource(rows, waits=True, batch=1), ALIGNED), SinkSpec(NamedSink("ahead"))))
+    rig.deploy(task)
+    tick(rig, 3)
+    report = rig.said(WatermarkReport)[-1]
+    assert (report.attempt_id, report.group, report.max_drift_ms) == (task.attempt_id, "g", 100)
+    reached = report.watermark
+    assert reached >= 999, "nobody has said yet how far it may go"
+    read = len(WRITTEN["ahead"])
+    limit(rig, task, reached - 1)
+    tick(rig, 5)
+    assert len(WRITTEN["ahead"]) == read < len(rows), "it waits"
+    assert said(rig)[-1] >= reached, "and still tells how far it is"
+    limit(rig, task, MAX_TIMESTAMP)
+    rig.turn_until(lambda: len(WRITTEN["ahead"]) == len(rows), turns=6)
+    rig.tell(task, NoMoreSplits())
+    rig.turn_until(rig.ended(task))
+    assert said(rig)[-1] == MAX_TIMESTAMP, "nobody waits for a source at its end"
+
+
+def test_one_that_waits_is_neither_idle_nor_backpressured_and_says_what_it_waits_for(rig: WorkerRig) -> None:
+    strategy = ALIGNED.with_idleness(Duration.of_seconds(1))
+    source = SourceSpec(RowsSource([("a", 1000), ("b", 5000)], waits=True, batch=1), strategy)
+    task = rig.task(chain(source, SinkSpec(NamedSink("waits"))))
+    rig.deploy(task)
+    tick(rig, 4)
+    limit(rig, task, 500)
+    rig.worker.turn()
+    before, since = last_report(rig).metrics, rig.clock.now_ms()
+    tick(rig, 30)
+    assert WRITTEN["waits"] == [("a", 1000), ("b", 5000)]
+    assert MAX_TIMESTAMP not in said(rig), "it was not said to be idle"
+    told = last_report(rig)
+    assert told.metrics.paused_ms - before.paused_ms == 6010
+    assert (told.metrics.idle_ms, told.metrics.backpressured_ms) == (before.idle_ms, before.backpressured_ms)
+    assert told.metrics.alignment_drift_ms == 4999 - 400
+    (origin,) = (o.kind for o in told.progress.operators if isinstance(o.kind, WatermarkOrigin))
+    assert isinstance(origin.alignment, AlignmentStatus)
+    assert (origin.alignment.group, origin.alignment.limit) == ("g", 500)
+    assert since - 1000 <= origin.alignment.paused_since <= since
+    limit(rig, task, MAX_TIMESTAMP)
+    tick(rig, 7)
+    assert said(rig)[-1] == MAX_TIMESTAMP, "its silence counts from here on"
+
+
+class Splits2Source(RowsSource):
+    """Two splits that are read by turns, which can be paused."""
+
+    def create_reader(self, context: SourceReaderContext) -> SourceReader[Any]:
+        return Splits2Reader()
+
+
+PAUSES: list[tuple[list[str], list[str]]] = []
+
+
+class Splits2Reader(SourceReader[Any]):
+    def __init__(self) -> None:
+        self._times = {"slow": 0, "fast": 0}
+        self._steps = {"slow": 10, "fast": 1000}
+        self._paused: set[str] = set()
+        self._turn: list[str] = ["fast", "slow"]
+
+    def poll_next(self, max_rows: int) -> Batch | PollStatus:
+        self._turn.reverse()
+        split = next(split for split in self._turn if split not in self._paused)
+        self._current = split
+        self._times[split] += self._steps[split]
+        return RowBatch([(split, self._times[split])])
+
+    def current_split_id(self) -> str | None:
+        return self._current
+
+    def pause_or_resume_splits(self, splits_to_pause: list[str], splits_to_resume: list[str]) -> None:
+        PAUSES.append((splits_to_pause, splits_to_resume))
+        self._paused = (self._paused | set(splits_to_pause)) - set(splits_to_resume)
+
+    def add_splits(self, splits: list[Any]) -> None:
+        """They are there."""
+
+    def notify_no_more_splits(self) -> None:
+        """It never ends."""
+
+    def snapshot_state(self, checkpoint_id: int) -> list[Any]:
+        return []
+
+
+def test_a_reader_that_can_pauses_the_split_that_is_ahead_and_reads_the_others(rig: WorkerRig) -> None:
+    PAUSES.clear()
+    strategy = ALIGNED.with_idleness(Duration.of_seconds(1))
+    task = rig.task(chain(SourceSpec(Splits2Source(), strategy), SinkSpec(NamedSink("splits"))))
+    rig.deploy(task)
+    tick(rig, 4)
+    limit(rig, task, 500)
+    assert PAUSES == [(["fast"], [])]
+    read = len([row for row in WRITTEN["splits"] if row[0] == "fast"])
+    tick(rig, 10)
+    assert len([row for row in WRITTEN["splits"] if row[0] == "fast"]) == read
+    assert said(rig)[-1] == int(WRITTEN["splits"][-2][1]) - 1, "the slow one, though nobody read the other for long"
+    (origin,) = (o.kind for o in last_report(rig).progress.operators if isinstance(o.kind, WatermarkOrigin))
+    assert [(s.name, s.paused, s.idle) for s in origin.time.slowest] == [("slow", False, False), ("fast", True, False)]
+    limit(rig, task, 100_000)
+    assert PAUSES[1:] == [([], ["fast"])]
+
+
+def full_output(rig: WorkerRig) -> tuple[ResultPartition, Any]:
+    """An output to a channel of which nobody takes anything until the test does."""
+    output, _ = local_pair(rig, 77)
+    return output, rig.channel(77)
+
+
+@pytest.mark.parametrize("where", ["source", "operator"])
+def test_a_stream_that_cannot_send_is_not_idle(rig: WorkerRig, where: str) -> None:
+    strategy = TIMES.with_idleness(Duration.of_seconds(1))
+    source = RowsSource([("a", 1000 + n) for n in range(100_000)], waits=True, batch=1000)
+    output, channel = full_output(rig)
+    specs = [SourceSpec(source, strategy)] if where == "source" else [SourceSpec(source), TimestampsSpec(strategy)]
+    task = rig.task(chain(*specs, outputs=1), outputs=[output])
+    rig.deploy(task)
+    while channel.has_room:
+        rig.worker.turn()
+    tick(rig, 30)
+    statuses = [element for element in channel.queue if isinstance(element, WatermarkStatus)]
+    assert statuses == [], "it had records, and nobody took them"
+    assert any(isinstance(element, Watermark) for element in channel.queue)
+
+
+def test_silence_before_and_after_backpressure_counts_together(rig: WorkerRig) -> None:
+    strategy = TIMES.with_idleness(Duration.of_seconds(1))
+    output, channel = full_output(rig)
+    source = RowsSource([("a", 1)], waits=True)
+    task = rig.task(chain(SourceSpec(source, strategy), outputs=1), outputs=[output])
+    rig.deploy(task)
+    tick(rig, 4)
+    fill = [RowBatch([n] * 2048) for n in range(1000)]
+    while channel.has_room:
+        channel.put(fill.pop())
+    tick(rig, 10)
+    assert not [element for element in channel.queue if isinstance(element, WatermarkStatus)]
+    channel.queue.clear()
+    rig.turn_until(lambda: channel.has_room, turns=1)
+    for _ in range(12):
+        tick(rig)
+    assert [e for e in channel.queue if isinstance(e, WatermarkStatus)] == [WatermarkStatus(True)]
+
+
+class NoSplitsYet(RowsSource):
+    def create_reader(self, context: SourceReaderContext) -> SourceReader[Any]:
+        return NoSplitsReader()
+
+
+class NoSplitsReader(Splits2Reader):
+    def poll_next(self, max_rows: int) -> Batch | PollStatus:
+        return super().poll_next(max_rows) if self.splits else PollStatus.NOTHING_AVAILABLE
+
+    splits = 0
+
+    def add_splits(self, splits: list[Any]) -> None:
+        self.splits += len(splits)
+
+
+def test_a_reader_without_splits_becomes_idle_until_it_gets_one(rig: WorkerRig) -> None:
+    strategy = TIMES.with_idleness(Duration.of_seconds(1))
+    output, channel = full_output(rig)
+    task = rig.task(chain(SourceSpec(NoSplitsYet(), strategy), outputs=1), outputs=[output])
+    rig.deploy(task)
+    tick(rig, 5)
+    assert not channel.queue
+    tick(rig, 3)
+    assert list(channel.queue) == [WatermarkStatus(True)]
+    rig.tell(task, Splits(to_bytes(["slow"])))
+    tick(rig)
+    statuses = [element for element in channel.queue if isinstance(element, WatermarkStatus)]
+    assert statuses == [WatermarkStatus(True), WatermarkStatus(False)]
