@@ -30,6 +30,14 @@ from millstream.datastream.functions.co_functions import (
 )
 from millstream.datastream.functions.contexts import Context, KeyedContext, OnTimerContext
 from millstream.datastream.functions.function import Function, RuntimeContext, TimedFunction
+from millstream.datastream.functions.join_functions import (
+    CoGroupFunction,
+    FlatJoinFunction,
+    JoinContext,
+    JoinFunction,
+    ProcessJoinFunction,
+    TaggedUnion,
+)
 from millstream.datastream.functions.metrics import Counter, MetricGroup
 from millstream.datastream.functions.output_tag import OutputTag
 from millstream.datastream.functions.process_functions import KeyedProcessFunction, ProcessFunction
@@ -60,16 +68,20 @@ __all__ = [
     "BroadcastProcessFunction",
     "BroadcastTimerContext",
     "CoFlatMapFunction",
+    "CoGroupFunction",
     "CoMapFunction",
     "CoProcessFunction",
     "Context",
     "Counter",
     "DoubleCounter",
     "FilterFunction",
+    "FlatJoinFunction",
     "FlatMapFunction",
     "Function",
     "Histogram",
     "IntCounter",
+    "JoinContext",
+    "JoinFunction",
     "KeySelector",
     "KeyedBroadcastProcessFunction",
     "KeyedCoProcessFunction",
@@ -84,10 +96,12 @@ __all__ = [
     "Partitioner",
     "ProcessAllWindowFunction",
     "ProcessFunction",
+    "ProcessJoinFunction",
     "ProcessWindowFunction",
     "ReadOnlyBroadcastContext",
     "ReduceFunction",
     "RuntimeContext",
+    "TaggedUnion",
     "TimedFunction",
     "WindowContext",
     "WindowFunction",

@@ -12,6 +12,7 @@ from itertools import chain
 from typing import Any, ClassVar, TypeAlias
 
 from millstream.core.jobs import plan
+from millstream.core.jobs.join_plan import IntervalJoinSpec
 from millstream.core.records.batches import TIMESTAMP, Batch, RowBatch
 from millstream.core.records.conversion import record_batch_to_rows
 from millstream.taskmanager.worker.interruption import TaskInterrupted
@@ -25,7 +26,9 @@ from millstream.taskmanager.worker.operators.time.timing import TimingOperator
 from millstream.taskmanager.worker.partitioning import key_function
 
 Gathered: TypeAlias = "tuple[list[Any], array[int] | None]"
-TwoInputSpec = plan.CoMapSpec | plan.CoFlatMapSpec | plan.CoProcessSpec | plan.BroadcastProcessSpec
+TwoInputSpec = (
+    plan.CoMapSpec | plan.CoFlatMapSpec | plan.CoProcessSpec | plan.BroadcastProcessSpec | IntervalJoinSpec
+)
 
 
 class TwoInputOperator(FunctionOperator):

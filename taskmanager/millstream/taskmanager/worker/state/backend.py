@@ -63,6 +63,12 @@ class KeyedStateBackend(Protocol):
     ) -> ValueTable:  # fmt: skip
         """A state with one value for each entry, for operators that work in batches; the same data each time."""
 
+    def entries(self, name: str) -> list[Any]:
+        """All keys that have something in a state, or pairs of key and namespace, at this moment; in any order.
+
+        The state has been asked for. What has expired may be among them.
+        """
+
     def timers(self, name: str, namespace_type: TypeInformation | None = None) -> Timers:
         """The timers of this name; the same ones each time. Names are shared with states."""
 
