@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NoReturn, TypeVar
 
 from millstream.core.jobs import plan
@@ -10,10 +10,19 @@ from millstream.core.records.batches import Batch
 from millstream.datastream.functions import (
     BroadcastContext,
     BroadcastTimerContext,
+    KeyedBroadcastContext,
     KeyedReadOnlyBroadcastContext,
+    KeyedStateFunction,
     ReadOnlyBroadcastContext,
 )
-from millstream.datastream.state import BroadcastState, MapStateDescriptor, ReadOnlyBroadcastState, StateAccessError
+from millstream.datastream.state import (
+    BroadcastState,
+    MapStateDescriptor,
+    ReadOnlyBroadcastState,
+    State,
+    StateAccessError,
+)
+from millstream.datastream.state_descriptors import StateDescriptor
 from millstream.taskmanager.worker.interruption import TaskInterrupted
 from millstream.taskmanager.worker.operators.base import NO_RECORD, OperatorError
 from millstream.taskmanager.worker.operators.record_context import (
@@ -26,6 +35,7 @@ from millstream.taskmanager.worker.operators.registry import builds
 from millstream.taskmanager.worker.operators.setup import OperatorSetup
 from millstream.taskmanager.worker.operators.time.timing import TimingOperator
 from millstream.taskmanager.worker.operators.two_input import TwoInputOperator
+from millstream.taskmanager.worker.state.backend import KeyedStateBackend
 
 S = TypeVar("S")
 
@@ -99,6 +109,30 @@ class _BroadcastContext(RecordContext, BroadcastContext):
         return _of(self._states, state_descriptor)
 
 
+class _KeyedBroadcastContext(_BroadcastContext, KeyedBroadcastContext):
+    def __init__(
+        self, clocks: Clocks, states: dict[str, BroadcastState[Any, Any]],
+        backend: KeyedStateBackend, state_of: Callable[[StateDescriptor], State],
+    ) -> None:  # fmt: skip
+        super().__init__(clocks, states)
+        self._backend = backend
+        self._state_of = state_of
+
+    def apply_to_keyed_state(
+        self, state_descriptor: StateDescriptor, function: KeyedStateFunction | Callable[[Any, Any], None]
+    ) -> None:
+        if not isinstance(state_descriptor, StateDescriptor):
+            raise StateAccessError(f"apply_to_keyed_state: expected a StateDescriptor, not {state_descriptor!r}")
+        call = function.process if isinstance(function, KeyedStateFunction) else function
+        state = self._state_of(state_descriptor)
+        try:
+            for key in self._backend.entries(state_descriptor.name):
+                self._backend.set_current_key(key)
+                call(key, state)
+        finally:
+            self._backend.clear_current_key()
+
+
 class _ReadOnlyContext(RecordContext, ReadOnlyBroadcastContext):
     def __init__(self, clocks: Clocks, views: dict[str, ReadOnlyView]) -> None:
         super().__init__(clocks)
@@ -139,11 +173,16 @@ class BroadcastProcessOperator(TwoInputOperator, TimingOperator):
         self._descriptors = spec.descriptors
         self._states: dict[str, BroadcastState[Any, Any]] = {}
         self._views: dict[str, ReadOnlyView] = {}
-        self._broadcast_context = _BroadcastContext(self.clocks, self._states)
+        self._broadcast_context = self._make_broadcast_context(setup)
         made = _ReadOnlyContext if spec.keys is None else _KeyedReadOnlyContext
         self._read_only_context = made(self.clocks, self._views)
         if spec.keys is not None:
             self.set_up_timers(_TimerContext(self.clocks, self._views))
+
+    def _make_broadcast_context(self, setup: OperatorSetup) -> _BroadcastContext:
+        if self.keyed_state is None:
+            return _BroadcastContext(self.clocks, self._states)
+        return _KeyedBroadcastContext(self.clocks, self._states, self.keyed_state, setup.context.keyed_state)
 
     def open(self) -> None:
         """Gets the states, then opens the user's function."""
