@@ -23,14 +23,10 @@ from millstream.datastream.state import (
     StateAccessError,
 )
 from millstream.datastream.state_descriptors import StateDescriptor
+from millstream.datastream.timerservice import TimerService
 from millstream.taskmanager.worker.interruption import TaskInterrupted
 from millstream.taskmanager.worker.operators.base import NO_RECORD, OperatorError
-from millstream.taskmanager.worker.operators.record_context import (
-    Clocks,
-    KeyedRecordContext,
-    RecordContext,
-    TimerContext,
-)
+from millstream.taskmanager.worker.operators.record_context import KeyedRecordContext, RecordContext, TimerContext
 from millstream.taskmanager.worker.operators.registry import builds
 from millstream.taskmanager.worker.operators.setup import OperatorSetup
 from millstream.taskmanager.worker.operators.time.timing import TimingOperator
@@ -101,8 +97,8 @@ class ReadOnlyView(ReadOnlyBroadcastState[Any, Any]):
 
 
 class _BroadcastContext(RecordContext, BroadcastContext):
-    def __init__(self, clocks: Clocks, states: dict[str, BroadcastState[Any, Any]]) -> None:
-        super().__init__(clocks)
+    def __init__(self, timers: TimerService, states: dict[str, BroadcastState[Any, Any]]) -> None:
+        super().__init__(timers)
         self._states = states
 
     def get_broadcast_state(self, state_descriptor: MapStateDescriptor) -> BroadcastState[Any, Any]:
@@ -111,10 +107,10 @@ class _BroadcastContext(RecordContext, BroadcastContext):
 
 class _KeyedBroadcastContext(_BroadcastContext, KeyedBroadcastContext):
     def __init__(
-        self, clocks: Clocks, states: dict[str, BroadcastState[Any, Any]],
+        self, timers: TimerService, states: dict[str, BroadcastState[Any, Any]],
         backend: KeyedStateBackend, state_of: Callable[[StateDescriptor], State],
     ) -> None:  # fmt: skip
-        super().__init__(clocks, states)
+        super().__init__(timers, states)
         self._backend = backend
         self._state_of = state_of
 
@@ -134,8 +130,8 @@ class _KeyedBroadcastContext(_BroadcastContext, KeyedBroadcastContext):
 
 
 class _ReadOnlyContext(RecordContext, ReadOnlyBroadcastContext):
-    def __init__(self, clocks: Clocks, views: dict[str, ReadOnlyView]) -> None:
-        super().__init__(clocks)
+    def __init__(self, timers: TimerService, views: dict[str, ReadOnlyView]) -> None:
+        super().__init__(timers)
         self._views = views
 
     def get_broadcast_state(self, state_descriptor: MapStateDescriptor) -> ReadOnlyBroadcastState[Any, Any]:
@@ -175,14 +171,14 @@ class BroadcastProcessOperator(TwoInputOperator, TimingOperator):
         self._views: dict[str, ReadOnlyView] = {}
         self._broadcast_context = self._make_broadcast_context(setup)
         made = _ReadOnlyContext if spec.keys is None else _KeyedReadOnlyContext
-        self._read_only_context = made(self.clocks, self._views)
+        self._read_only_context = made(self.timer_service, self._views)
         if spec.keys is not None:
-            self.set_up_timers(_TimerContext(self.clocks, self._views))
+            self.set_up_timers(_TimerContext(self.timer_service, self._views))
 
     def _make_broadcast_context(self, setup: OperatorSetup) -> _BroadcastContext:
         if self.keyed_state is None:
-            return _BroadcastContext(self.clocks, self._states)
-        return _KeyedBroadcastContext(self.clocks, self._states, self.keyed_state, setup.context.keyed_state)
+            return _BroadcastContext(self.timer_service, self._states)
+        return _KeyedBroadcastContext(self.timer_service, self._states, self.keyed_state, setup.context.keyed_state)
 
     def open(self) -> None:
         """Gets the states, then opens the user's function."""

@@ -149,10 +149,10 @@ class CoProcessOperator(TwoInputOperator, TimingOperator):
 
     def __init__(self, setup: OperatorSetup, spec: plan.CoProcessSpec) -> None:
         super().__init__(setup, spec)
-        self._context = RecordContext(self.clocks)
+        self._context = RecordContext(self.timer_service)
         if spec.keys is not None:
-            self._context = KeyedRecordContext(self.clocks)
-            self.set_up_timers(TimerContext(self.clocks))
+            self._context = KeyedRecordContext(self.timer_service)
+            self.set_up_timers(TimerContext(self.timer_service))
 
     def process(self, batch: Batch) -> None:
         """Each record of the first input."""
