@@ -32,6 +32,7 @@ from millstream.taskmanager.worker.state.timers import DueTimers, TimeDomain, Ti
 if TYPE_CHECKING:
     import pyarrow as pa
 
+_TURNED = 8  # entries of a timestamp that are worth being turned around
 _FEW = 64  # timestamps that may be stale however few others there are
 
 Buckets = dict[int, Any]
@@ -188,12 +189,18 @@ class HeapTimerQueue:
         """Takes out those of one timestamp, as long as no earlier one is registered meanwhile."""
         order, buckets, dirty = self._order, self.buckets, self._dirty
         made, namespaced = tuple.__new__, self._namespaced
-        # The last one can be taken quickly, so the first one becomes the last. What a call adds comes behind them.
-        left = buckets[timestamp] = dict.fromkeys(reversed(entries))
+        # Of many, only the last one can be taken quickly, so the first one becomes the last.
+        many = len(entries) > _TURNED
+        left = buckets[timestamp] = dict.fromkeys(reversed(entries)) if many else entries
         heapq.heappush(order, timestamp)
         while left and buckets.get(timestamp) is left and order[0] >= timestamp:
-            left = self._own(timestamp, left)
-            entry, _ = left.popitem()
+            if self._captured:
+                left = self._own(timestamp, left)
+            if many:
+                entry, _ = left.popitem()
+            else:
+                entry = next(iter(left))
+                del left[entry]
             if not left:
                 del buckets[timestamp]
             if dirty is not None:
