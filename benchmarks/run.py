@@ -34,6 +34,8 @@ BENCHMARKS = (
     "checkpointed_pipeline",
     "keyed_state_sizes",
     "row_windows",
+    "timers",
+    "interval_join",
 )
 
 
