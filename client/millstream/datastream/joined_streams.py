@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 
 from millstream.core.errors import InvalidProgramError
 from millstream.core.jobs.window_plan import CoGroupSpec, Tagged
-from millstream.core.records.types import TypeInformation
+from millstream.core.records.types import PICKLED, TypeInformation
 from millstream.datastream.adapters.paired_functions import (
     CallableCoGroupFunction,
     CallableFlatJoinFunction,
@@ -63,7 +63,10 @@ class Where:
 
     def equal_to(self, key_selector: Any) -> EqualTo:
         """The key of the second stream's records. Records with equal keys come together."""
-        return EqualTo(self._method, self._made, self._first, self._second.key_by(key_selector, self._key_type))
+        second = self._second.key_by(key_selector)
+        if second.get_key_type() == PICKLED:  # nothing else says what it is
+            second = self._second.key_by(key_selector, self._key_type)
+        return EqualTo(self._method, self._made, self._first, second)
 
 
 class EqualTo:
