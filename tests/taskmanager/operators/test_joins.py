@@ -53,6 +53,12 @@ def feed(made: OperatorHarness, side: int, *times: int, key: str = "a") -> list[
     return made.process(RowBatch([(key, time) for time in times], list(times)), input_index=side)
 
 
+def kept(backend: HeapKeyedStateBackend, name: str) -> int:
+    """How many records there are in the state of a join."""
+    table = backend.table(name, STAMPED, StateKind.VALUE)
+    return sum(map(len, table.get_all(backend.entries(name))))
+
+
 def test_results_have_the_later_timestamp_also_at_a_side_output() -> None:
     made = interval_join(-5, 5)
     feed(made, 0, 10)
@@ -84,10 +90,6 @@ def test_state_is_dropped_as_the_watermark_passes(lower: int, upper: int) -> Non
     made = interval_join(lower, upper, lambda left, right, ctx: None, keyed_backend=backend)
     step, behind = 50, 100
 
-    def kept(name: str) -> int:
-        table = backend.table(name, STAMPED, StateKind.VALUE)
-        return sum(map(len, table.get_all(backend.entries(name))))
-
     slack = max(100, (upper - lower + 1) // 8) + behind + step
     reaches = {"left-records": max(0, upper), "right-records": max(0, -lower)}
     for time in range(0, 15_000, step):
@@ -96,9 +98,41 @@ def test_state_is_dropped_as_the_watermark_passes(lower: int, upper: int) -> Non
                 feed(made, side, time, key=key)
         made.signal(Watermark(time - behind))
         for name, reach in reaches.items():
-            assert kept(name) <= 3 * ((reach + slack) // step + 1)
+            assert kept(backend, name) <= 3 * ((reach + slack) // step + 1)
     made.signal(LAST_WATERMARK)
-    assert [kept(name) for name in reaches] == [0, 0]
+    assert [kept(backend, name) for name in reaches] == [0, 0]
+
+
+def test_an_older_record_that_comes_later_is_dropped_at_its_own_time() -> None:
+    backend = HeapKeyedStateBackend("join")
+    made = interval_join(0, 1000, keyed_backend=backend)
+    feed(made, 0, 9000)
+    feed(made, 0, 0, 4000)
+    left = []
+    for watermark in (1300, 5000, 5300, 12_000):
+        made.signal(Watermark(watermark))
+        left.append(kept(backend, "left-records"))
+    assert left == [2, 2, 1, 0]
+
+
+def test_a_record_at_the_watermark_meets_the_oldest_that_it_can_reach() -> None:
+    backend = HeapKeyedStateBackend("join")
+    made = interval_join(0, 1000, keyed_backend=backend)
+    feed(made, 0, 0, 200)
+    made.signal(Watermark(1200))
+    assert kept(backend, "left-records") == 1
+    assert feed(made, 1, 1200) == [(("a", 200), ("a", 1200))]
+
+
+def test_restored_state_is_dropped_as_well() -> None:
+    made = interval_join(-1000, 1000)
+    feed(made, 0, 0, 500, 3000)
+    feed(made, 1, 0, key="b")
+    backend = HeapKeyedStateBackend("join", from_hint(str))
+    after = interval_join(-1000, 1000, keyed_backend=backend, restored=made.snapshot())
+    assert (kept(backend, "left-records"), kept(backend, "right-records")) == (3, 1)
+    after.signal(Watermark(2500))
+    assert (kept(backend, "left-records"), kept(backend, "right-records")) == (1, 0)
 
 
 def test_a_restored_join_takes_other_bounds() -> None:

@@ -147,14 +147,36 @@ def interval_spec(lower: int, upper: int, tags: tuple[str | None, str | None] = 
     return IntervalJoinSpec(ShowPair(), TwoInputKeys(KEY, KEY, from_hint(str)), lower, upper, tags)
 
 
+DENSE = st.lists(
+    st.one_of(
+        *[st.tuples(st.sampled_from("ab"), st.integers(-20, 60), st.integers(0, 9)) for _ in range(4)],
+        st.integers(-25, 70).map(Watermark),
+    ),
+    min_size=10,
+    max_size=60,
+)
+
+
+def scaled(event: Any, scale: int) -> Any:
+    """The same at another scale of time: what is removed together depends on it."""
+    if isinstance(event, Watermark):
+        return Watermark(event.timestamp * scale)
+    return event[0], event[1] * scale, event[2]
+
+
 @pytest.mark.parametrize("kept", [RECORD, PICKLED], ids=["typed", "pickled"])
 @given(
-    bounds=st.tuples(st.integers(-15, 15), st.integers(-1, 20)), events=EVENTS, cut=st.integers(0, 40), data=st.data()
+    bounds=st.tuples(st.integers(-15, 15), st.integers(-1, 20)),
+    scale=st.sampled_from([1, 100]),
+    events=DENSE,
+    cut=st.integers(0, 60),
+    data=st.data(),
 )
 def test_an_interval_join_gives_the_pairs_of_the_model(
-    kept: Any, bounds: tuple[int, int], events: list[Any], cut: int, data: Any
+    kept: Any, bounds: tuple[int, int], scale: int, events: list[Any], cut: int, data: Any
 ) -> None:
-    lower, upper = bounds[0], sum(bounds)
+    lower, upper = bounds[0] * scale, sum(bounds) * scale
+    events = [scaled(event, scale) for event in events]
     spec = interval_spec(lower, upper)
     model, subtasks = IntervalModel(lower, upper), Subtasks(spec, kept)
     late: Counter[Record] = Counter()
@@ -173,7 +195,7 @@ def test_an_interval_join_gives_the_pairs_of_the_model(
     assert late == Counter(model.late)
 
 
-@given(events=EVENTS)
+@given(events=DENSE)
 def test_a_batch_of_an_interval_join_is_taken_as_its_records_are(events: list[Any]) -> None:
     """Several of one key, out of order, late ones among them."""
     model, subtasks = IntervalModel(-7, 3), Subtasks(interval_spec(-7, 3), RECORD)
