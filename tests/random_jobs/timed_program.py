@@ -38,6 +38,7 @@ class TimedParts:
         self._env = env
         self._node = node
         self._inner = inner
+        self._key = partial(oracle.key_of, node.settings)
         self._type = PAIR if node.typed else None
         self._key_type = KEY_TYPES.get(node.settings["key"], Types.LONG()) if node.typed else None
 
@@ -45,9 +46,6 @@ class TimedParts:
         """The operator of the node's kind, behind its sources."""
         made: DataStream = getattr(self, f"_{self._node.kind}")()
         return made
-
-    def _key(self, record: Any) -> Any:
-        return oracle.key_of(self._node.settings, record)
 
     def _source(self, side: int) -> DataStream:
         settings = self._node.settings["sources"][side]
