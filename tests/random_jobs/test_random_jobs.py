@@ -20,6 +20,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +32,6 @@ import random_plans
 import random_program
 import timed_oracle
 import timed_program
-from msgspec.structs import replace
 from random_runs import Event, Leg, legs
 from system import DEADLINE, ENDED, Cluster, running_cluster, wait_until
 
