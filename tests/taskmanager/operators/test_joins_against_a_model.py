@@ -210,3 +210,24 @@ def test_a_batch_of_an_interval_join_is_taken_as_its_records_are(events: list[An
             if records:
                 batch = RowBatch(records, [record[1] for record in records])
                 assert Counter(expected) == Counter(harness.process(batch, input_index=side))
+
+
+@given(kind=KINDS, lateness=st.sampled_from([0, 5]), events=DENSE)
+def test_a_batch_of_a_window_join_is_taken_as_its_records_are(kind: Kind, lateness: int, events: list[Any]) -> None:
+    assigner = kind.assigner()
+    spec = CoGroupSpec(
+        assigner, assigner.get_default_trigger(None), Tagged(RECORD, RECORD), Together(), KEY, from_hint(str),
+        allowed_lateness=lateness, second_selector=KEY,
+    )  # fmt: skip
+    model, subtasks = Model(kind, lateness), Subtasks(spec, RECORD)
+    (harness,) = subtasks.harnesses
+    for watermark in (-10, 5, 30, END.timestamp):
+        assert Counter(map(repr, grouped(model.advance(watermark)))) == Counter(
+            map(repr, subtasks.advance(Watermark(watermark)))
+        )
+        for side in (0, 1):
+            records = [e for e in events if not isinstance(e, Watermark) and side_of(e) == side]
+            expected = [fired for record in records for fired in model.take(record)]
+            if records:
+                found = harness.process(RowBatch(records, [record[1] for record in records]), input_index=side)
+                assert Counter(map(repr, grouped(expected))) == Counter(map(repr, found))

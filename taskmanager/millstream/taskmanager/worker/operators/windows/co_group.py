@@ -28,6 +28,7 @@ class CoGroupOperator(WindowOperator):
             return second(record.two) if record.from_second else first(record.one)
 
         self._key_of = key_of
+        self._combine = None if spec.evictor is None else list
 
     def receivers(self) -> Sequence[Emit]:
         """Of both inputs."""

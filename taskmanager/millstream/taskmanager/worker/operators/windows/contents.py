@@ -12,7 +12,7 @@ from typing import Any, assert_never
 
 from millstream.core.jobs.window_plan import Aggregated, Buffered, Contents, Reduced, Tagged
 from millstream.core.records.adoption import adopter
-from millstream.core.records.types import BOOLEAN, LONG, TupleType, TypeInformation
+from millstream.core.records.types import BOOLEAN, LONG, ListType, TupleType, TypeInformation
 from millstream.core.snapshot.metadata.model import StateKind
 from millstream.datastream.functions import TaggedUnion, as_callable
 from millstream.datastream.state import ListStateDescriptor
@@ -78,11 +78,10 @@ class BufferedContents(WindowContents):
 
 
 class TaggedContents(BufferedContents):
-    """All records of two streams: as plain tuples in state, and as `TaggedUnion` where an evictor sees them."""
+    """All records of two streams, for an evictor: as plain tuples in state, and as `TaggedUnion` where it sees them."""
 
-    def __init__(self, spec: Tagged, backend: KeyedStateBackend, space: TypeInformation, stamped: bool) -> None:
-        union = TupleType((spec.first, spec.second, BOOLEAN), ("one", "two", "from_second"))
-        super().__init__(union, backend, space, stamped)
+    def __init__(self, spec: Tagged, backend: KeyedStateBackend, space: TypeInformation) -> None:
+        super().__init__(_union(spec), backend, space, stamped=True)
 
     def add(self, window: Any, record: TaggedUnion, timestamp: int) -> None:
         """Behind those that came before."""
@@ -91,7 +90,7 @@ class TaggedContents(BufferedContents):
     def elements(self, window: Any) -> list[Any] | None:
         """In the order in which they came."""
         found = super().elements(window)
-        return [(TaggedUnion(*record), time) for record, time in found] if found and self._stamped else found
+        return [(TaggedUnion(*record), time) for record, time in found] if found else found
 
     def replace(self, window: Any, elements: Sequence[Any]) -> None:
         """What an evictor has left."""
@@ -154,8 +153,11 @@ def make_contents(
     match spec:
         case Buffered():
             return BufferedContents(spec.type, backend, space, evicts)
+        case Tagged() if evicts:
+            return TaggedContents(spec, backend, space)
         case Tagged():
-            return TaggedContents(spec, backend, space, evicts)
+            table = backend.table(NAME, ListType(_union(spec)), StateKind.VALUE, space)
+            return SingleContents(table, backend, lambda record: [tuple(record)], _appended, _extended)
         case Reduced(function, kind):
             reduce = _adopting(as_callable(function, "reduce"), kind)
             table = backend.table(NAME, kind, StateKind.REDUCING, space)
@@ -174,6 +176,19 @@ def make_contents(
             return SingleContents(table, backend, first, fold, _adopting(function.merge, kind), function.get_result)
         case _:
             assert_never(spec)
+
+
+def _union(spec: Tagged) -> TypeInformation:
+    return TupleType((spec.first, spec.second, BOOLEAN), ("one", "two", "from_second"))
+
+
+def _appended(records: list[Any], record: TaggedUnion) -> list[Any]:
+    records.append(tuple(record))
+    return records
+
+
+def _extended(records: list[Any], others: list[Any]) -> list[Any]:
+    return records + others
 
 
 def _adopting(call: Callable[[Any, Any], Any], kind: TypeInformation) -> Callable[[Any, Any], Any]:

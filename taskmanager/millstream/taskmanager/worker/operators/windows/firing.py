@@ -87,8 +87,9 @@ def firing(function: Any, context: ProcessContext) -> tuple[Fire, Callable[[], N
 
 
 def _sides(elements: list[Any]) -> tuple[list[Any], list[Any]]:
-    """The records of two streams, apart."""
-    return [one for one, _, second in elements if not second], [two for _, two, second in elements if second]
+    """The records of two streams, apart: the one element is a list of all of them, tagged."""
+    tagged = elements[0] if elements else ()
+    return [one for one, _, second in tagged if not second], [two for _, two, second in tagged if second]
 
 
 def _flat(join: Callable[[Any, Any], Iterable[Any] | None], first: list[Any], second: list[Any]) -> Iterator[Any]:
