@@ -174,8 +174,8 @@ class Planner:
         self._add(kind, (), settings)
 
     def _timed_source(self, side: int) -> dict[str, Any]:
-        chance, count = self._chance, self._chance.randint(200, 900)
-        seconds = chance.uniform(2.0, 4.0)
+        chance, count = self._chance, self._chance.randint(150, 600)
+        seconds = chance.uniform(1.0, 2.5)
         return {
             "form": chance.choice(("generator", "columns")),
             "count": count,

@@ -319,7 +319,7 @@ def written(folder: Path, form: str) -> Counter[Any]:
 @pytest.mark.timeout(7200)
 @pytest.mark.parametrize(
     ("jobs", "operators", "most_legs", "seeds"),
-    [(2, 4, 2, (5, 44)), pytest.param(200, 9, 3, None, marks=pytest.mark.long)],
+    [(2, 4, 2, (5, 231)), pytest.param(200, 9, 3, None, marks=pytest.mark.long)],
 )
 def test_what_is_committed_is_what_the_oracle_says(
     job_cluster: Cluster, tmp_path: Path, jobs: int, operators: int, most_legs: int, seeds: tuple[int, ...] | None
