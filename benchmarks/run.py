@@ -35,6 +35,8 @@ BENCHMARKS = (
     "checkpointed_pipeline",
     "keyed_state_sizes",
     "row_windows",
+    "timers",
+    "interval_join",
 )
 
 

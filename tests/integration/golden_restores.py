@@ -145,11 +145,11 @@ def plain_files(env: StreamExecutionEnvironment, rate: float | None) -> DataStre
     return numbers(env, rate).rebalance().map(lambda x: (x, f"text {x}"))
 
 
-def timed(env: StreamExecutionEnvironment, rate: float | None) -> DataStream:
+def timed(env: StreamExecutionEnvironment, rate: float | None, uid: str = "numbers") -> DataStream:
     """The numbers with a time each: in blocks of 500 with a pause between them."""
     source = DataGeneratorSource(lambda index: index, N, rate, Types.LONG())
     times = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner(lambda x, _: x + 1_000 * (x // 500))
-    return env.from_source(source, times, "numbers").uid("numbers")
+    return env.from_source(source, times, uid).uid(uid)
 
 
 class Shown(WindowFunction):
@@ -216,10 +216,57 @@ def async_calls(env: StreamExecutionEnvironment, rate: float | None) -> DataStre
     return AsyncDataStream.unordered_wait(moved, Looked(), Time.minutes(10), 200).uid("calls")
 
 
+class BothQuarters(KeyedCoProcessFunction):
+    """How many numbers of each stream a key has had at the end of a quarter of a second, when both have come so far."""
+
+    def open(self, runtime_context: RuntimeContext) -> None:
+        self.times = [
+            runtime_context.get_list_state(ListStateDescriptor(name, Types.LONG())) for name in ("first", "second")
+        ]
+
+    def process_element1(self, value: int, ctx: KeyedCoProcessFunction.Context) -> None:
+        self._take(0, ctx)
+
+    def process_element2(self, value: int, ctx: KeyedCoProcessFunction.Context) -> None:
+        self._take(1, ctx)
+
+    def _take(self, side: int, ctx: KeyedCoProcessFunction.Context) -> None:
+        time = ctx.timestamp()
+        assert time is not None
+        self.times[side].add(time)
+        ctx.timer_service().register_event_time_timer(time - time % 250 + 249)
+
+    def on_timer(self, timestamp: int, ctx: KeyedCoProcessFunction.OnTimerContext) -> Iterator[Any]:
+        counts = [sum(time <= timestamp for time in times.get()) for times in self.times]
+        yield ctx.get_current_key(), timestamp, *counts
+
+
+def connected_timers(env: StreamExecutionEnvironment, rate: float | None) -> DataStream:
+    """(key, time, numbers of the first, numbers of the second by then); the second stream is the slower one."""
+    first, second = timed(env, rate), timed(env, rate and rate / 2, "others")
+    connected = first.key_by(lambda x: x % KEYS, Types.LONG()).connect(second.key_by(lambda x: x % KEYS, Types.LONG()))
+    return connected.process(BothQuarters()).uid("timers")
+
+
+def window_join(env: StreamExecutionEnvironment, rate: float | None) -> DataStream:
+    """The pairs of each key in windows of 50 ms."""
+    joined = timed(env, rate).join(timed(env, rate, "others"))
+    keyed = joined.where(lambda x: x % KEYS, Types.LONG()).equal_to(lambda x: x % KEYS)
+    return keyed.window(TumblingEventTimeWindows.of(Time.milliseconds(50))).apply(lambda x, y: (x, y)).uid("join")
+
+
+def interval_join(env: StreamExecutionEnvironment, rate: float | None) -> DataStream:
+    """Each number with itself, and with the next one of its key, which is 23 ms after it."""
+    first, second = (timed(env, rate, uid).key_by(lambda x: x % KEYS, Types.LONG()) for uid in ("numbers", "others"))
+    bounds = first.interval_join(second).between(Time.milliseconds(-KEYS), Time.milliseconds(KEYS))
+    return bounds.lower_bound_exclusive().process(lambda x, y, ctx: [(x, y, ctx.get_timestamp())]).uid("join")
+
+
 SHOWN_AT_CHECKPOINTS = (broadcast_rules, union_list)
 PIPELINES = (
     keyed_counts, list_and_map, broadcast_rules, union_list, two_inputs, plain_files,
-    tumbling_windows, session_windows, column_windows, event_timers, async_calls,
+    tumbling_windows, session_windows, column_windows, event_timers, connected_timers, window_join, interval_join,
+    async_calls,
 )  # fmt: skip
 
 

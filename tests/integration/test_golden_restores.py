@@ -25,6 +25,9 @@ RECORDS = {  # that come out, where that is not one for each that came in
     "session_windows": BLOCKS * KEYS,
     "column_windows": BLOCKS * (13 + 1) * KEYS,
     "event_timers": BLOCKS * 2 * KEYS,
+    "connected_timers": BLOCKS * 2 * KEYS,
+    "window_join": BLOCKS * 10 * (4 * 3**2 + 19 * 2**2),  # of 50 numbers, 4 keys have three and 19 have two
+    "interval_join": N + N - BLOCKS * KEYS,
 }
 RATE = 25  # a run is stopped long before its end
 

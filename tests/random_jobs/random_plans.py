@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from random_oracle import Bag, evaluate_node, keys_of
+from timed_oracle import TIMED
 
 PARTITIONS = ("", "", "", "rebalance", "rescale", "shuffle", "global_", "forward", "custom")
 STATES = ("value", "list", "map", "reducing", "aggregating")
@@ -46,11 +47,15 @@ class Plan:
 
 
 class Planner:
-    """Makes one plan. `repeats` says that records may come more than once, which some operators cannot bear."""
+    """Makes one plan. `repeats` says that records may come more than once, which some operators cannot bear.
 
-    def __init__(self, chance: random.Random, repeats: bool) -> None:
+    With `drains`, event time may come to its end before the input does: then nothing goes by event time.
+    """
+
+    def __init__(self, chance: random.Random, repeats: bool, drains: bool = False) -> None:
         self._chance = chance
         self._repeats = repeats
+        self._drains = drains
         self._nodes: list[Node] = []
         self._streams: dict[str, Bag] = {}
         self._used: set[str] = set()
@@ -146,6 +151,39 @@ class Planner:
         self._used.add(rules)
         self._keyed("keyed_rules", 1, {"first": self._node(rules).settings["first"]}, rules)
 
+    def _timed(self) -> None:
+        """Windows, timers or a join, with sources of its own."""
+        if self._repeats or self._drains:
+            return
+        chance = self._chance
+        kind = chance.choice(sorted(TIMED))
+        sources = 1 if kind == "windows" else chance.choice((1, 2)) if kind == "timers" else 2
+        lower, size = chance.randint(-400, 300), chance.choice((30, 100, 250, 700))
+        settings = {
+            "sources": [self._timed_source(side) for side in range(sources)],
+            "keys": chance.choice((5, 40, 200)),
+            "key": chance.choice(("number", "text", "pair")),
+            "window": chance.choice(("tumbling", "sliding", "session")),
+            "form": chance.choice(("process", "aggregate")),
+            "size": size,
+            "slide": chance.choice((size // 2, size // 3 + 1)),
+            "lateness": chance.choice((0, 0, 200)),
+            "lower": lower,
+            "upper": lower + chance.randint(0, 600),
+        }
+        self._add(kind, (), settings)
+
+    def _timed_source(self, side: int) -> dict[str, Any]:
+        chance, count = self._chance, self._chance.randint(150, 600)
+        seconds = chance.uniform(1.0, 2.5)
+        return {
+            "form": chance.choice(("generator", "columns")),
+            "count": count,
+            "first": 1_000_000 * (1 + len(self._nodes)) + 500_000 * side,
+            "seconds": seconds,
+            "millis": chance.choice((0, 0, min(10.0, 1000 * seconds / count))),
+        }
+
     def _ledger(self) -> None:
         self._sink(f"{self._add('ledger', (self._pick(),), {})}!side", "json")
 
@@ -216,5 +254,5 @@ class Planner:
 
 KINDS = (
     "map", "slow", "slow", "filter", "flat_map", "batches", "union", "split", "count", "count", "reduce", "gather",
-    "co_count", "join", "co_map", "rules", "keyed_rules", "ledger", "share",
+    "co_count", "join", "co_map", "rules", "keyed_rules", "ledger", "share", "timed", "timed", "timed",
 )  # fmt: skip

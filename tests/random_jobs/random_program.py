@@ -10,6 +10,8 @@ from typing import Any
 
 import random_oracle as oracle
 from random_plans import Node, Plan
+from timed_oracle import TIMED
+from timed_program import KEY_TYPES, PAIR, TimedParts, columns
 
 from millstream.common import Types
 from millstream.datastream import (
@@ -36,13 +38,11 @@ from millstream.datastream.state import (
     ValueStateDescriptor,
 )
 
-PAIR = Types.TUPLE([Types.LONG(), Types.LONG()])
 RULES = MapStateDescriptor("rules", Types.LONG(), Types.LONG())
 SIDE = OutputTag("side", PAIR)
 LANES = OutputTag("side", tuple[str, int])
 FORWARDED = ("map", "slow", "filter", "flat_map", "batches", "split", "ledger", "co_map", "rules")
 """The nodes whose first operator has the node's own parallelism."""
-KEY_TYPES = {"text": Types.STRING(), "pair": Types.TUPLE([Types.LONG(), Types.STRING()])}
 
 
 class Built:
@@ -62,7 +62,7 @@ class Built:
             if collecting and node.kind == "sink" and not oracle.is_ledger(node.inputs[0]):
                 ends.append(self._end(node))
                 continue
-            made = getattr(self, f"_{node.kind}")(node)
+            made = self._timed(node) if node.kind in TIMED else getattr(self, f"_{node.kind}")(node)
             if node.kind not in ("union", "sink"):
                 self._set(made, node, node.name)
             if node.kind in ("split", "ledger"):
@@ -115,8 +115,7 @@ class Built:
         count, rate = settings["count"], settings["count"] / settings["seconds"]
         match settings["form"]:
             case "columns":
-                columns = partial(_columns, settings)
-                return env.from_source(ColumnDataGeneratorSource(columns, count, rate, 40, PAIR))
+                return env.from_source(ColumnDataGeneratorSource(partial(columns, settings), count, rate, 40, PAIR))
             case "sequence":
                 return self._inner(node, env.from_sequence(0, count - 1)).map(partial(_slowly, settings), PAIR)
             case "collection":
@@ -127,6 +126,9 @@ class Built:
                 lines = FileSource.for_record_stream_format(StreamFormat.text_line_format(), str(files)).build()
                 return self._inner(node, env.from_source(lines)).map(partial(_slowly, settings), PAIR)
         return env.from_source(DataGeneratorSource(lambda index: oracle.source(settings, index), count, rate, PAIR))
+
+    def _timed(self, node: Node) -> DataStream:
+        return TimedParts(self._env, node, lambda stream, what: self._inner(node, stream, what)).build()
 
     def _files(self, name: str, settings: dict[str, Any]) -> Path:
         folder = self._folder / f"input-{name}"
@@ -241,11 +243,6 @@ def _type(node: Node) -> Any:
 def _slowly(settings: dict[str, Any], index: int | str) -> oracle.Record:
     time.sleep(settings["seconds"] / settings["count"])
     return oracle.source(settings, int(index))
-
-
-def _columns(settings: dict[str, Any], start: int, count: int) -> Any:
-    records = [oracle.source(settings, index) for index in range(start, start + count)]
-    return {"f0": [record[0] for record in records], "f1": [record[1] for record in records]}
 
 
 def _in_arrow(batch: Any, salt: int) -> Any:

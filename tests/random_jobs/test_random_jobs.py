@@ -20,6 +20,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +30,8 @@ import pytest
 import random_oracle
 import random_plans
 import random_program
-from msgspec.structs import replace
+import timed_oracle
+import timed_program
 from random_runs import Event, Leg, legs
 from system import DEADLINE, ENDED, Cluster, running_cluster, wait_until
 
@@ -39,7 +41,7 @@ from millstream.datastream import StreamExecutionEnvironment
 
 pytestmark = [pytest.mark.process, pytest.mark.alone]
 
-for module in (random_oracle, random_plans, random_program):
+for module in (random_oracle, random_plans, random_program, timed_oracle, timed_program):
     cloudpickle.register_pickle_by_value(module)
 
 
@@ -67,7 +69,8 @@ class RandomJob:
         self._chance = chance = random.Random(seed)
         self._legs = legs(chance, most_legs)
         self._repeats = any(leg.mode == "at least once" for leg in self._legs)
-        self._plan = random_plans.Planner(chance, self._repeats).plan(chance.randint(2, operators))
+        drains = any(leg.ending == "drain" for leg in self._legs)
+        self._plan = random_plans.Planner(chance, self._repeats, drains).plan(chance.randint(2, operators))
         self._collecting = len(self._legs) == 1 and not self._repeats and chance.random() < 0.5
         self._collected: list[tuple[str, random_oracle.Record]] = []
         self._snapshot = ""
@@ -315,21 +318,23 @@ def written(folder: Path, form: str) -> Counter[Any]:
 
 @pytest.mark.timeout(7200)
 @pytest.mark.parametrize(
-    ("jobs", "operators", "most_legs", "first"), [(2, 4, 2, 1), pytest.param(200, 9, 3, None, marks=pytest.mark.long)]
+    ("jobs", "operators", "most_legs", "seeds"),
+    [(2, 4, 2, (5, 231)), pytest.param(200, 9, 3, None, marks=pytest.mark.long)],
 )
 def test_what_is_committed_is_what_the_oracle_says(
-    job_cluster: Cluster, tmp_path: Path, jobs: int, operators: int, most_legs: int, first: int | None
+    job_cluster: Cluster, tmp_path: Path, jobs: int, operators: int, most_legs: int, seeds: tuple[int, ...] | None
 ) -> None:
     """A job may be over before anything happens to it; then others follow, until one was restored.
 
-    The short version runs the same jobs each time, from the seed `first` on.
+    The short version runs the same jobs each time, those of `seeds` first: with windows, timers and joins.
     """
     given = os.environ.get("RANDOM_JOB_SEED")
     happened: Counter[str] = Counter()
     for number in range(1 if given else jobs + 10):
         if number >= jobs and happened["restores"]:
             break
-        chosen = random.randrange(1 << 30) if first is None else first + number
+        known = None if seeds is None else [*seeds, *range(seeds[-1] + 1, seeds[-1] + 20)]
+        chosen = random.randrange(1 << 30) if known is None else known[number]
         seed = int(given) if given else chosen
         print(f"RANDOM_JOB_SEED={seed}", flush=True)
         folder = tmp_path / str(seed)

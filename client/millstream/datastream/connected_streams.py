@@ -83,16 +83,21 @@ class ConnectedStreams:
         first, second = self.stream1, self.stream2
         if not isinstance(first, KeyedStream) or not isinstance(second, KeyedStream):
             return None
-        types = (first.get_key_type(), second.get_key_type())
-        if PICKLED not in types and types[0] != types[1]:
-            raise InvalidProgramError(
-                f"{method}: the connected streams are keyed by different types, {types[0]} and {types[1]}; equal keys "
-                "would not meet. Key both by the same type"
-            )
-        return TwoInputKeys(first.key_selector, second.key_selector, common_type(*types))
+        return two_input_keys(method, first, second)
 
     def _then(self, name: str, spec: OperatorSpec, record_type: TypeInformation) -> DataStream:
         return two_input_stream(self.stream1, self.stream2, name, spec, record_type)
+
+
+def two_input_keys(method: str, first: KeyedStream, second: KeyedStream) -> TwoInputKeys:
+    """How equal keys of two streams meet."""
+    types = (first.get_key_type(), second.get_key_type())
+    if PICKLED not in types and types[0] != types[1]:
+        raise InvalidProgramError(
+            f"{method}: the connected streams are keyed by different types, {types[0]} and {types[1]}; equal keys "
+            "would not meet. Key both by the same type"
+        )
+    return TwoInputKeys(first.key_selector, second.key_selector, common_type(*types))
 
 
 def two_input_stream(
@@ -115,9 +120,7 @@ def common_type(first: TypeInformation, second: TypeInformation) -> TypeInformat
     return first if first == second else PICKLED
 
 
-def _function(
-    method: str, func: Any, rich: tuple[type, ...], paired: Callable[[Any, Any], Any], arguments: int
-) -> Any:
+def _function(method: str, func: Any, rich: tuple[type, ...], paired: Callable[[Any, Any], Any], arguments: int) -> Any:
     if isinstance(func, rich):
         return func
     if isinstance(func, tuple | list) and len(func) == 2:

@@ -61,6 +61,7 @@ if TYPE_CHECKING:
     from millstream.datastream.broadcast_stream import BroadcastConnectedStream, BroadcastStream
     from millstream.datastream.connected_streams import ConnectedStreams
     from millstream.datastream.execution.collecting import CloseableIterator
+    from millstream.datastream.joined_streams import CoGroupedStreams, JoinedStreams
     from millstream.datastream.keyed_stream import KeyedStream
     from millstream.datastream.state import MapStateDescriptor
     from millstream.datastream.stream_execution_environment import StreamExecutionEnvironment
@@ -246,6 +247,25 @@ class DataStream(OperatorSettings):
             raise InvalidProgramError("connect: the streams belong to different environments")
         return BroadcastConnectedStream(self, ds) if isinstance(ds, BroadcastStream) else ConnectedStreams(self, ds)
 
+    def join(self, other_stream: DataStream) -> JoinedStreams:
+        """Joins two streams in windows, pair by pair: `.where(key).equal_to(key).window(assigner).apply(f)`."""
+        from millstream.datastream.joined_streams import JoinedStreams
+
+        return JoinedStreams(self, self._joined("join", other_stream))
+
+    def co_group(self, other_stream: DataStream) -> CoGroupedStreams:
+        """The same with all records of a key and window at once, also of those that only one stream has."""
+        from millstream.datastream.joined_streams import CoGroupedStreams
+
+        return CoGroupedStreams(self, self._joined("co_group", other_stream))
+
+    def _joined(self, method: str, other: DataStream) -> DataStream:
+        if not isinstance(other, DataStream):
+            raise InvalidProgramError(f"{method}: expected a stream, got {other!r}")
+        if other.get_execution_environment() is not self._environment:
+            raise InvalidProgramError(f"{method}: the streams belong to different environments")
+        return other
+
     def forward(self) -> DataStream:
         """Subtask i to subtask i; both sides need the same parallelism."""
         return self._partitioned(ForwardPartitioner())
@@ -334,9 +354,7 @@ class DataStream(OperatorSettings):
     def _sink(self, name: str, sink: Sink) -> DataStreamSink:
         return DataStreamSink(self._add(name, SinkSpec(sink), PICKLED))
 
-    def _add(
-        self, name: str, spec: OperatorSpec, record_type: TypeInformation
-    ) -> OperatorTransformation:
+    def _add(self, name: str, spec: OperatorSpec, record_type: TypeInformation) -> OperatorTransformation:
         return self._environment.add_operator(name, self._transformation, spec, record_type)
 
     def _then(self, name: str, spec: OperatorSpec, record_type: TypeInformation) -> DataStream:

@@ -23,6 +23,7 @@ from millstream.datastream.functions import KeyedProcessFunction, ProcessFunctio
 from millstream.datastream.graph.transformations import PartitionTransformation
 
 if TYPE_CHECKING:
+    from millstream.datastream.interval_join import IntervalJoin
     from millstream.datastream.window import WindowAssigner
     from millstream.datastream.windowed_stream import WindowedStream
 
@@ -102,6 +103,15 @@ class KeyedStream(DataStream):
 
         tumbling = CountTumblingWindowAssigner.of(size) if slide == 0 else CountSlidingWindowAssigner.of(size, slide)
         return self.window(tumbling)
+
+    def interval_join(self, other_stream: KeyedStream) -> IntervalJoin:
+        """Joins this stream with another keyed one by event time: `.between(lower, upper).process(function)`."""
+        from millstream.datastream.interval_join import IntervalJoin
+
+        other = self._joined("interval_join", other_stream)
+        if not isinstance(other, KeyedStream):
+            raise InvalidProgramError("interval_join: the other stream has no keys; call key_by on it")
+        return IntervalJoin(self, other)
 
     def windowed(self, name: str, spec: OperatorSpec, record_type: TypeInformation) -> DataStream:
         """Adds an operator over windows; called by windowed streams."""

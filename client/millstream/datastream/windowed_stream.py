@@ -6,7 +6,6 @@ import functools
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Self
 
-from millstream.common.time import plain_milliseconds
 from millstream.core.errors import InvalidProgramError
 from millstream.core.jobs.column_windows import ColumnWindowSpec
 from millstream.core.jobs.plan import OperatorSpec
@@ -32,7 +31,8 @@ from millstream.datastream.functions import (
     ProcessWindowFunction,
     WindowFunction,
 )
-from millstream.datastream.window import Evictor, MergingWindowAssigner, Trigger, WindowAssigner
+from millstream.datastream.window import WindowAssigner
+from millstream.datastream.window_settings import WindowSettings
 
 if TYPE_CHECKING:
     from millstream.datastream.data_stream import DataStream
@@ -40,20 +40,15 @@ if TYPE_CHECKING:
     from millstream.datastream.stream_execution_environment import StreamExecutionEnvironment
 
 
-class _Windowed:
+class _Windowed(WindowSettings):
     """What windows with and without keys have in common. Its settings are made before one of its operations."""
 
     _functions: tuple[type, ...]
     """What may be called with a window's contents."""
 
     def __init__(self, keyed_stream: KeyedStream, window_assigner: WindowAssigner[Any, Any]) -> None:
-        if not isinstance(window_assigner, WindowAssigner):
-            raise InvalidProgramError(f"window: expected a WindowAssigner, got {window_assigner!r}")
+        super().__init__(window_assigner, keyed_stream.get_execution_environment())
         self._stream = keyed_stream
-        self._assigner = window_assigner
-        self._trigger: Trigger[Any, Any] = window_assigner.get_default_trigger(keyed_stream.get_execution_environment())
-        self._evictor: Evictor[Any, Any] | None = None
-        self._lateness = 0
         self._late_tag: OutputTag | None = None
 
     def get_execution_environment(self) -> StreamExecutionEnvironment:
@@ -63,30 +58,6 @@ class _Windowed:
     def get_input_type(self) -> TypeInformation:
         """The type of the records."""
         return self._stream.get_type()
-
-    def trigger(self, trigger: Trigger[Any, Any]) -> Self:
-        """What decides when a window fires, in place of the assigner's own."""
-        if not isinstance(trigger, Trigger):
-            raise InvalidProgramError(f"trigger: expected a Trigger, got {trigger!r}")
-        if isinstance(self._assigner, MergingWindowAssigner) and not trigger.can_merge():
-            raise InvalidProgramError(f"trigger: windows of {type(self._assigner).__name__} merge, and this one cannot")
-        self._trigger = trigger
-        return self
-
-    def evictor(self, evictor: Evictor[Any, Any]) -> Self:
-        """What takes records out of a window before its function sees them, or after. All records are kept for it."""
-        if not isinstance(evictor, Evictor):
-            raise InvalidProgramError(f"evictor: expected an Evictor, got {evictor!r}")
-        self._evictor = evictor
-        return self
-
-    def allowed_lateness(self, time_ms: Any) -> Self:
-        """For how long after its end a window of event time is kept for records that come late."""
-        lateness = plain_milliseconds(time_ms)
-        if isinstance(lateness, bool) or not isinstance(lateness, int) or lateness < 0:
-            raise InvalidProgramError(f"allowed_lateness: expected milliseconds or a duration, got {time_ms!r}")
-        self._lateness = lateness
-        return self
 
     def side_output_late_data(self, output_tag: OutputTag) -> Self:
         """Where records go that come too late for their windows; otherwise they are dropped and counted."""

@@ -178,6 +178,20 @@ def test_a_task_that_had_finished_passes_its_end_on_and_nothing_else(rig: Checkp
     assert rig.states(sink)[-1] == "RUNNING"
 
 
+def test_tasks_that_had_finished_end_one_behind_the_other(rig: CheckpointRig) -> None:
+    """The end of event time comes with the end of the input."""
+    output, gate = local_pair(rig, 902)
+    source_done = [OperatorSnapshot(OperatorId("op-0"), None, "op 0", 1, 128, finished=True)]
+    sink_done = [OperatorSnapshot(OperatorId("sink-0"), None, "sink 0", 1, 128, finished=True)]
+    source = rig.subtask(chain_of(SOURCE, outputs=1), outputs=[output], restore=operators_to_json(source_done))
+    written = chain_of(plan.SinkSpec(NamedSink("never")), prefix="sink")
+    sink = rig.subtask(written, inputs=[gate], restore=operators_to_json(sink_done))
+    rig.deploy(sink, source)
+    rig.turn_until(rig.ended(sink, source))
+    assert [rig.states(task)[-1] for task in (source, sink)] == ["FINISHED", "FINISHED"]
+    assert "never" not in WRITTEN
+
+
 # Stopping
 
 

@@ -137,6 +137,14 @@ class BytesTable(ColumnAccess):
     def map_state(self, address: AnyAddress) -> BytesMapState:
         return BytesMapState(self, address)
 
+    def entries(self) -> list[Any]:
+        found: dict[bytes, Any] = {}
+        for row, _ in self._store.scan(self._prefix):
+            key, rest = unframed(row[2:])
+            namespace, rest = unframed(rest) if self.declaration.namespaced else (b"", rest)
+            found[key + namespace] = (pickle.loads(key), pickle.loads(namespace)) if namespace else pickle.loads(key)
+        return list(found.values())
+
     def sweep(self, entries: int, now: int) -> None:
         """As RocksDB, it would drop what has expired when it compacts."""
 

@@ -504,3 +504,23 @@ def test_namespaces_merge(keyed: Keyed, descriptor: Any, expected: Any, expires:
 
 def test_a_time_to_live_is_a_duration() -> None:
     assert StateTtlConfig.new_builder(timedelta(seconds=1.5)).build().ttl_ms == 1500
+
+
+def test_all_keys_of_a_state_can_be_asked_for(keyed: Keyed) -> None:
+    single, listed = value(keyed, "v", str), keyed.backend.state(ListStateDescriptor("l", int))
+    mapped = keyed.backend.state(MapStateDescriptor("m", str, int))
+    windowed: Any = keyed.backend.state(ListStateDescriptor("w", int), t.LONG)
+    for number, key in enumerate(["a", ("b", 2), 3, "gone"]):
+        keyed.at(key)
+        single.update("x")
+        listed.add_all(range(number))
+        mapped.put_all({str(n): n for n in range(number)})
+        for window in range(number):
+            windowed.set_namespace(window)
+            windowed.add(window)
+    for state in (single, listed, mapped):
+        state.clear()
+    assert set(keyed.backend.entries("v")) == {"a", ("b", 2), 3}
+    assert set(keyed.backend.entries("l")) == set(keyed.backend.entries("m")) == {("b", 2), 3}
+    expected = {(("b", 2), 0), (3, 0), (3, 1), *(("gone", window) for window in range(3))}
+    assert sorted(map(repr, keyed.backend.entries("w"))) == sorted(map(repr, expected))

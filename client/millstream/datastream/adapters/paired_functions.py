@@ -1,11 +1,19 @@
-"""Two plain callables where a function of two connected streams is wanted: one for the records of each stream."""
+"""Plain callables where a function of two streams is wanted: one for each stream, or one for what is joined."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from millstream.datastream.functions import CoFlatMapFunction, CoMapFunction, Context, CoProcessFunction
+from millstream.datastream.functions import (
+    CoFlatMapFunction,
+    CoGroupFunction,
+    CoMapFunction,
+    Context,
+    CoProcessFunction,
+    FlatJoinFunction,
+    JoinFunction,
+)
 
 
 class PairedMapFunction(CoMapFunction):
@@ -60,3 +68,36 @@ class PairedProcessFunction(CoProcessFunction):
     def process_element2(self, value: Any, ctx: Context) -> Iterable[Any] | None:
         """Whatever the second function answers or yields."""
         return self.second(value, ctx)
+
+
+class CallableJoinFunction(JoinFunction[Any, Any, Any]):
+    """Calls the user's function with each pair."""
+
+    def __init__(self, function: Callable[[Any, Any], Any]) -> None:
+        self.function = function
+
+    def join(self, first: Any, second: Any) -> Any:
+        """Whatever the function answers."""
+        return self.function(first, second)
+
+
+class CallableFlatJoinFunction(FlatJoinFunction[Any, Any, Any]):
+    """The same for a generator."""
+
+    def __init__(self, function: Callable[[Any, Any], Iterable[Any] | None]) -> None:
+        self.function = function
+
+    def join(self, first: Any, second: Any) -> Iterable[Any] | None:
+        """Whatever the function yields."""
+        return self.function(first, second)
+
+
+class CallableCoGroupFunction(CoGroupFunction[Any, Any, Any]):
+    """Calls the user's function with all records of both sides."""
+
+    def __init__(self, function: Callable[[list[Any], list[Any]], Iterable[Any] | None]) -> None:
+        self.function = function
+
+    def co_group(self, first: Iterable[Any], second: Iterable[Any]) -> Iterable[Any] | None:
+        """Whatever the function answers or yields."""
+        return self.function(first, second)  # type: ignore[arg-type]  # they are lists, which callables may index

@@ -24,8 +24,10 @@ from millstream.datastream.functions.broadcast_functions import (
     BroadcastContext,
     BroadcastProcessFunction,
     BroadcastTimerContext,
+    KeyedBroadcastContext,
     KeyedBroadcastProcessFunction,
     KeyedReadOnlyBroadcastContext,
+    KeyedStateFunction,
     ReadOnlyBroadcastContext,
 )
 from millstream.datastream.functions.co_functions import (
@@ -36,6 +38,14 @@ from millstream.datastream.functions.co_functions import (
 )
 from millstream.datastream.functions.contexts import Context, KeyedContext, OnTimerContext
 from millstream.datastream.functions.function import Function, RuntimeContext, TimedFunction
+from millstream.datastream.functions.join_functions import (
+    CoGroupFunction,
+    FlatJoinFunction,
+    JoinContext,
+    JoinFunction,
+    ProcessJoinFunction,
+    TaggedUnion,
+)
 from millstream.datastream.functions.process_functions import KeyedProcessFunction, ProcessFunction
 from millstream.datastream.functions.record_functions import (
     AggregateFunction,
@@ -70,22 +80,28 @@ __all__ = [
     "BroadcastProcessFunction",
     "BroadcastTimerContext",
     "CoFlatMapFunction",
+    "CoGroupFunction",
     "CoMapFunction",
     "CoProcessFunction",
     "Context",
     "Counter",
     "DoubleCounter",
     "FilterFunction",
+    "FlatJoinFunction",
     "FlatMapFunction",
     "Function",
     "Histogram",
     "IntCounter",
+    "JoinContext",
+    "JoinFunction",
     "KeySelector",
+    "KeyedBroadcastContext",
     "KeyedBroadcastProcessFunction",
     "KeyedCoProcessFunction",
     "KeyedContext",
     "KeyedProcessFunction",
     "KeyedReadOnlyBroadcastContext",
+    "KeyedStateFunction",
     "ListAccumulator",
     "MapFunction",
     "MetricGroup",
@@ -94,10 +110,12 @@ __all__ = [
     "Partitioner",
     "ProcessAllWindowFunction",
     "ProcessFunction",
+    "ProcessJoinFunction",
     "ProcessWindowFunction",
     "ReadOnlyBroadcastContext",
     "ReduceFunction",
     "RuntimeContext",
+    "TaggedUnion",
     "TimedFunction",
     "WindowContext",
     "WindowFunction",

@@ -191,7 +191,7 @@ class TwoInputKeys(Struct, frozen=True):
     key_type: TypeInformation = PICKLED
 
 
-class _TwoInputs(OperatorSpec):
+class ConnectedSpec(OperatorSpec):
     """What operators on two connected streams have in common; they are keyed when `keys` is set."""
 
     __slots__ = ()
@@ -205,21 +205,21 @@ class _TwoInputs(OperatorSpec):
         return (self.keys.first,) if self.keys.second is None else (self.keys.first, self.keys.second)
 
 
-class CoMapSpec(FunctionSpec, _TwoInputs, frozen=True):
+class CoMapSpec(FunctionSpec, ConnectedSpec, frozen=True):
     """A CoMapFunction on two connected streams. `keys` is set when both are keyed."""
 
     kind = "co_map"
     keys: TwoInputKeys | None = None
 
 
-class CoFlatMapSpec(FunctionSpec, _TwoInputs, frozen=True):
+class CoFlatMapSpec(FunctionSpec, ConnectedSpec, frozen=True):
     """A CoFlatMapFunction on two connected streams. `keys` is set when both are keyed."""
 
     kind = "co_flat_map"
     keys: TwoInputKeys | None = None
 
 
-class CoProcessSpec(FunctionSpec, _TwoInputs, frozen=True):
+class CoProcessSpec(FunctionSpec, ConnectedSpec, frozen=True):
     """A CoProcessFunction or a KeyedCoProcessFunction on two connected streams. `keys` is set when both are keyed."""
 
     has_side_outputs = True
@@ -231,7 +231,7 @@ class CoProcessSpec(FunctionSpec, _TwoInputs, frozen=True):
         return "co_process" if self.keys is None else "keyed_co_process"
 
 
-class BroadcastProcessSpec(FunctionSpec, _TwoInputs, frozen=True):
+class BroadcastProcessSpec(FunctionSpec, ConnectedSpec, frozen=True):
     """A (Keyed)BroadcastProcessFunction on a stream and a broadcast one, which alone writes the broadcast states."""
 
     has_side_outputs = True

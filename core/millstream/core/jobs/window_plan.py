@@ -35,7 +35,14 @@ class Aggregated(Struct, frozen=True):
     type: TypeInformation = PICKLED
 
 
-Contents = Buffered | Reduced | Aggregated
+class Tagged(Struct, frozen=True):
+    """All records of two streams, each with the side that it is of."""
+
+    first: TypeInformation = PICKLED
+    second: TypeInformation = PICKLED
+
+
+Contents = Buffered | Reduced | Aggregated | Tagged
 
 
 class WindowSpec(OperatorSpec, Struct, frozen=True):
@@ -61,3 +68,15 @@ class WindowSpec(OperatorSpec, Struct, frozen=True):
         """Everything that may be the user's own."""
         code = (self.function, getattr(self.contents, "function", None), self.assigner, self.trigger, self.evictor)
         return tuple([part for part in code if part is not None] + list(OperatorSpec.user_code(self)))
+
+
+class CoGroupSpec(WindowSpec, frozen=True):
+    """Records of two streams in windows. `function` gets those of both sides with the same key and window."""
+
+    kind = "co_group"
+    inputs = 2
+    second_selector: KeySelector = KeySelector()
+
+    def keyed_by(self) -> tuple[KeySelector, ...]:
+        """Of both streams."""
+        return (self.key_selector, self.second_selector)

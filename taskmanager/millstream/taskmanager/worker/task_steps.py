@@ -174,6 +174,8 @@ class TaskSteps:
             case Barrier():
                 channel.passed(signal)
                 self._task.checkpoints.arrived(channel.channel_id, signal)
+            case StreamSignal() if self._task.had_finished:
+                pass  # it only passes the end on
             case Watermark(timestamp):
                 self._send_on(self.event_time.watermark(channel.channel_id, timestamp, self._clock.now_ms()))
             case WatermarkStatus(is_idle):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NoReturn, TypeVar
 
 from millstream.core.jobs import plan
@@ -10,22 +10,28 @@ from millstream.core.records.batches import Batch
 from millstream.datastream.functions import (
     BroadcastContext,
     BroadcastTimerContext,
+    KeyedBroadcastContext,
     KeyedReadOnlyBroadcastContext,
+    KeyedStateFunction,
     ReadOnlyBroadcastContext,
 )
-from millstream.datastream.state import BroadcastState, MapStateDescriptor, ReadOnlyBroadcastState, StateAccessError
+from millstream.datastream.state import (
+    BroadcastState,
+    MapStateDescriptor,
+    ReadOnlyBroadcastState,
+    State,
+    StateAccessError,
+)
+from millstream.datastream.state_descriptors import StateDescriptor
+from millstream.datastream.timerservice import TimerService
 from millstream.taskmanager.worker.interruption import TaskInterrupted
 from millstream.taskmanager.worker.operators.base import NO_RECORD, OperatorError
-from millstream.taskmanager.worker.operators.record_context import (
-    Clocks,
-    KeyedRecordContext,
-    RecordContext,
-    TimerContext,
-)
+from millstream.taskmanager.worker.operators.record_context import KeyedRecordContext, RecordContext, TimerContext
 from millstream.taskmanager.worker.operators.registry import builds
 from millstream.taskmanager.worker.operators.setup import OperatorSetup
 from millstream.taskmanager.worker.operators.time.timing import TimingOperator
 from millstream.taskmanager.worker.operators.two_input import TwoInputOperator
+from millstream.taskmanager.worker.state.backend import KeyedStateBackend
 
 S = TypeVar("S")
 
@@ -91,17 +97,41 @@ class ReadOnlyView(ReadOnlyBroadcastState[Any, Any]):
 
 
 class _BroadcastContext(RecordContext, BroadcastContext):
-    def __init__(self, clocks: Clocks, states: dict[str, BroadcastState[Any, Any]]) -> None:
-        super().__init__(clocks)
+    def __init__(self, timers: TimerService, states: dict[str, BroadcastState[Any, Any]]) -> None:
+        super().__init__(timers)
         self._states = states
 
     def get_broadcast_state(self, state_descriptor: MapStateDescriptor) -> BroadcastState[Any, Any]:
         return _of(self._states, state_descriptor)
 
 
+class _KeyedBroadcastContext(_BroadcastContext, KeyedBroadcastContext):
+    def __init__(
+        self, timers: TimerService, states: dict[str, BroadcastState[Any, Any]],
+        backend: KeyedStateBackend, state_of: Callable[[StateDescriptor], State],
+    ) -> None:  # fmt: skip
+        super().__init__(timers, states)
+        self._backend = backend
+        self._state_of = state_of
+
+    def apply_to_keyed_state(
+        self, state_descriptor: StateDescriptor, function: KeyedStateFunction | Callable[[Any, Any], None]
+    ) -> None:
+        if not isinstance(state_descriptor, StateDescriptor):
+            raise StateAccessError(f"apply_to_keyed_state: expected a StateDescriptor, not {state_descriptor!r}")
+        call = function.process if isinstance(function, KeyedStateFunction) else function
+        state = self._state_of(state_descriptor)
+        try:
+            for key in self._backend.entries(state_descriptor.name):
+                self._backend.set_current_key(key)
+                call(key, state)
+        finally:
+            self._backend.clear_current_key()
+
+
 class _ReadOnlyContext(RecordContext, ReadOnlyBroadcastContext):
-    def __init__(self, clocks: Clocks, views: dict[str, ReadOnlyView]) -> None:
-        super().__init__(clocks)
+    def __init__(self, timers: TimerService, views: dict[str, ReadOnlyView]) -> None:
+        super().__init__(timers)
         self._views = views
 
     def get_broadcast_state(self, state_descriptor: MapStateDescriptor) -> ReadOnlyBroadcastState[Any, Any]:
@@ -139,11 +169,16 @@ class BroadcastProcessOperator(TwoInputOperator, TimingOperator):
         self._descriptors = spec.descriptors
         self._states: dict[str, BroadcastState[Any, Any]] = {}
         self._views: dict[str, ReadOnlyView] = {}
-        self._broadcast_context = _BroadcastContext(self.clocks, self._states)
+        self._broadcast_context = self._make_broadcast_context(setup)
         made = _ReadOnlyContext if spec.keys is None else _KeyedReadOnlyContext
-        self._read_only_context = made(self.clocks, self._views)
+        self._read_only_context = made(self.timer_service, self._views)
         if spec.keys is not None:
-            self.set_up_timers(_TimerContext(self.clocks, self._views))
+            self.set_up_timers(_TimerContext(self.timer_service, self._views))
+
+    def _make_broadcast_context(self, setup: OperatorSetup) -> _BroadcastContext:
+        if self.keyed_state is None:
+            return _BroadcastContext(self.timer_service, self._states)
+        return _KeyedBroadcastContext(self.timer_service, self._states, self.keyed_state, setup.context.keyed_state)
 
     def open(self) -> None:
         """Gets the states, then opens the user's function."""

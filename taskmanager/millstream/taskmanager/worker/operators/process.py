@@ -20,12 +20,12 @@ class ProcessOperator(TimingOperator):
     def __init__(self, setup: OperatorSetup, spec: plan.ProcessSpec | plan.KeyedProcessSpec) -> None:
         super().__init__(setup, spec.function)
         self._key_of: KeyOf | None = None
-        self._context = RecordContext(self.clocks)
+        self._context = RecordContext(self.timer_service)
         if isinstance(spec, plan.KeyedProcessSpec):
             self.keyed_state = setup.keyed_state(spec.key_type)
             self._key_of = key_function(spec.key_selector)
-            self._context = KeyedRecordContext(self.clocks)
-            self.set_up_timers(TimerContext(self.clocks))
+            self._context = KeyedRecordContext(self.timer_service)
+            self.set_up_timers(TimerContext(self.timer_service))
 
     def process(self, batch: Batch) -> None:
         """Each record in turn."""

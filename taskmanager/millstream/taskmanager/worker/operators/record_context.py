@@ -1,11 +1,10 @@
 """What a process function can ask about the record or timer at hand, with and without a key.
 
-One object serves all records. Who makes one says where it finds the operator's clocks and timers.
+One object serves all records.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 from millstream.core.keys.key_values import hashable
@@ -13,8 +12,6 @@ from millstream.core.row import Row
 from millstream.datastream.functions import Context, KeyedContext, OnTimerContext
 from millstream.datastream.time_domain import TimeDomain
 from millstream.datastream.timerservice import TimerService
-
-Clocks = Callable[[], TimerService]
 
 _MAY_HOLD_LISTS = frozenset({list, tuple, Row})
 
@@ -24,8 +21,8 @@ class RecordContext(Context):
 
     current: int | None = None
 
-    def __init__(self, clocks: Clocks) -> None:
-        self._clocks = clocks
+    def __init__(self, timers: TimerService) -> None:
+        self._timers = timers
 
     def timestamp(self) -> int | None:
         """The record's event timestamp, or None."""
@@ -33,7 +30,7 @@ class RecordContext(Context):
 
     def timer_service(self) -> TimerService:
         """The operator's clocks."""
-        return self._clocks()
+        return self._timers
 
 
 class KeyedRecordContext(RecordContext, KeyedContext):

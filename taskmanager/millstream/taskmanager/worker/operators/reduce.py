@@ -37,7 +37,7 @@ class ReduceOperator(FunctionOperator):
         self._reduce = _adopting(as_callable(spec.function, "reduce"), adopter(spec.value_type))
         self._key_of = key_function(spec.key_selector)
         self.keyed_state: KeyedStateBackend = backend
-        self._uses_keys = _may_ask_for_state(spec.function)
+        self._uses_keys = may_ask_for_state(spec.function)
         self._table = backend.table("reduce", spec.value_type)
         self._never_changed = is_immutable_type(spec.value_type) or isinstance(spec.function, _CHANGING_NOTHING)
 
@@ -70,7 +70,7 @@ def _adopting(reduce: Callable[..., Any], adopt: Adopt | None) -> Callable[..., 
     return reduce if adopt is None else lambda old, new: adopt(reduce(old, new))
 
 
-def _may_ask_for_state(function: Any) -> bool:
+def may_ask_for_state(function: Any) -> bool:
     """Whether a rich function has a method in which it could."""
     opens = isinstance(function, Function) and type(function).open is not Function.open
     return opens or isinstance(function, CheckpointedFunction)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from millstream.core.records.batches import RowBatch
+from millstream.core.records.copying import ATOMIC
 from millstream.datastream.functions import OutputTag
 from millstream.taskmanager.worker.operators.base import Operator
 
@@ -25,17 +26,29 @@ class Results:
 
     def add(self, results: Any, timestamp: int) -> None:
         """All that one call gave, with its timestamp; `(tag, result)` is for a side output."""
-        hand_over = self._operator.handover.one
+        rows, times = self._main.rows, self._main.timestamps
         for result in results:
-            batch = self._main
-            if type(result) is tuple and len(result) == 2 and isinstance(result[0], OutputTag):
-                tag, result = result
-                batch = self._side.setdefault(tag.tag_id, self._empty())
-            batch.rows.append(hand_over(result))
-            if batch.timestamps is not None:
-                batch.timestamps.append(timestamp)
-        if len(self._main) >= _AT_ONCE:
+            if type(result) is tuple:
+                if len(result) == 2 and isinstance(result[0], OutputTag):
+                    self._add_to_side(result[0], result[1], timestamp)
+                    continue
+                for item in result:
+                    if type(item) not in ATOMIC:
+                        result = self._operator.handover.one(result)
+                        break
+            elif type(result) not in ATOMIC:
+                result = self._operator.handover.one(result)
+            rows.append(result)
+            if times is not None:
+                times.append(timestamp)
+        if len(rows) >= _AT_ONCE:
             self.emit()
+
+    def _add_to_side(self, tag: OutputTag, result: Any, timestamp: int) -> None:
+        batch = self._side.setdefault(tag.tag_id, self._empty())
+        batch.rows.append(self._operator.handover.one(result))
+        if batch.timestamps is not None:
+            batch.timestamps.append(timestamp)
 
     def add_all(self, results: list[Any], timestamp: int) -> None:
         """The results of many calls for the main output, all with the same timestamp."""

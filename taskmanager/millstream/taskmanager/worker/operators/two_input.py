@@ -12,6 +12,7 @@ from itertools import chain
 from typing import Any, ClassVar, TypeAlias
 
 from millstream.core.jobs import plan
+from millstream.core.jobs.join_plan import IntervalJoinSpec
 from millstream.core.records.batches import TIMESTAMP, Batch, RowBatch
 from millstream.core.records.conversion import record_batch_to_rows
 from millstream.taskmanager.worker.interruption import TaskInterrupted
@@ -25,7 +26,9 @@ from millstream.taskmanager.worker.operators.time.timing import TimingOperator
 from millstream.taskmanager.worker.partitioning import key_function
 
 Gathered: TypeAlias = "tuple[list[Any], array[int] | None]"
-TwoInputSpec = plan.CoMapSpec | plan.CoFlatMapSpec | plan.CoProcessSpec | plan.BroadcastProcessSpec
+TwoInputSpec = (
+    plan.CoMapSpec | plan.CoFlatMapSpec | plan.CoProcessSpec | plan.BroadcastProcessSpec | IntervalJoinSpec
+)
 
 
 class TwoInputOperator(FunctionOperator):
@@ -146,10 +149,10 @@ class CoProcessOperator(TwoInputOperator, TimingOperator):
 
     def __init__(self, setup: OperatorSetup, spec: plan.CoProcessSpec) -> None:
         super().__init__(setup, spec)
-        self._context = RecordContext(self.clocks)
+        self._context = RecordContext(self.timer_service)
         if spec.keys is not None:
-            self._context = KeyedRecordContext(self.clocks)
-            self.set_up_timers(TimerContext(self.clocks))
+            self._context = KeyedRecordContext(self.timer_service)
+            self.set_up_timers(TimerContext(self.timer_service))
 
     def process(self, batch: Batch) -> None:
         """Each record of the first input."""

@@ -79,6 +79,12 @@ class KeyedStateBackend(Protocol):
         cheap because columns never change, and answers what makes rows of them on the writer's thread.
         """
 
+    def entries(self, name: str) -> list[Any]:
+        """All keys that have something in a state, or pairs of key and namespace, at this moment; in any order.
+
+        The state has been asked for. What has expired may be among them.
+        """
+
     def timers(self, name: str, namespace_type: TypeInformation | None = None) -> Timers:
         """The timers of this name; the same ones each time. Names are shared with states."""
 

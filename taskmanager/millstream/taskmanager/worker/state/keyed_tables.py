@@ -127,6 +127,10 @@ class KeyedTables(ABC, Generic[T, Q]):
         table = self._table(StateDeclaration(name, kind, types, ttl_settings(ttl)), ttl)
         return table if table.expiry is None else ExpiringTable(table, table.expiry)
 
+    def entries(self, name: str) -> list[Any]:
+        """All keys that have something in a state, or pairs of key and namespace."""
+        return cast(T, self._tables.declared[name]).entries()
+
     def timers(self, name: str, namespace_type: TypeInformation | None = None) -> Q:
         """The timers of this name; the same ones each time."""
         types = StateTypes(self._key_type, namespace=namespace_type)

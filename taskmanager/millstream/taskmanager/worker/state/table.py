@@ -79,6 +79,9 @@ class StateTable(ValueTable, Protocol):
     def map_state(self, address: AnyAddress) -> MapState[Any, Any]:
         """The maps of the entries, of which an empty one is none; for map state."""
 
+    def entries(self) -> list[Any]:
+        """All that there are, in any order."""
+
     def sweep(self, entries: int, now: int) -> None:
         """Removes what has expired of the next few entries; all of them have their turn over many calls.
 

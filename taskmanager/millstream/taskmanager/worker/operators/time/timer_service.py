@@ -7,17 +7,38 @@ from typing import NoReturn
 from millstream.core.clock import Clock
 from millstream.core.records.batches import MIN_TIMESTAMP
 from millstream.datastream.timerservice import TimerService
-from millstream.taskmanager.worker.state.timers import Timers
+from millstream.taskmanager.worker.state.timers import TimerQueue, Timers
+
+
+class _NoTimers:
+    """In place of a queue: setting a timer is an error."""
+
+    def __init__(self, why: str) -> None:
+        self._why = why
+
+    def register(self, timestamp: int) -> NoReturn:
+        raise RuntimeError(self._why)
+
+    def delete(self, timestamp: int) -> NoReturn:
+        raise RuntimeError(self._why)
 
 
 class OperatorTimers(TimerService):
-    """`timers` are None where nothing can be called back: without keys, or without an `on_timer`."""
+    """There are no timers, and a reason for it, until `use` is called: without keys, nothing can be called back."""
 
-    def __init__(self, clock: Clock, timers: Timers | None, why_none: str) -> None:
+    def __init__(self, clock: Clock, why_none: str = "") -> None:
         self._clock = clock
-        self._timers = timers
-        self._why_none = why_none
+        self._event: TimerQueue | _NoTimers = _NoTimers(why_none)
+        self._processing: TimerQueue | _NoTimers = self._event
         self.watermark = MIN_TIMESTAMP
+
+    def use(self, timers: Timers) -> None:
+        """From now on timers can be set."""
+        self._event, self._processing = timers.event, timers.processing
+
+    def refuse(self, why_none: str) -> None:
+        """They cannot, for another reason."""
+        self._event = self._processing = _NoTimers(why_none)
 
     def current_processing_time(self) -> int:
         """As the machine has it."""
@@ -29,26 +50,20 @@ class OperatorTimers(TimerService):
 
     def register_processing_time_timer(self, timestamp: int) -> None:
         """Of the key at hand."""
-        self._checked(timestamp).processing.register(timestamp)
+        self._processing.register(timestamp if type(timestamp) is int else _wrong(timestamp))
 
     def register_event_time_timer(self, timestamp: int) -> None:
         """Of the key at hand."""
-        self._checked(timestamp).event.register(timestamp)
+        self._event.register(timestamp if type(timestamp) is int else _wrong(timestamp))
 
     def delete_processing_time_timer(self, timestamp: int) -> None:
         """Of the key at hand."""
-        self._checked(timestamp).processing.delete(timestamp)
+        self._processing.delete(timestamp if type(timestamp) is int else _wrong(timestamp))
 
     def delete_event_time_timer(self, timestamp: int) -> None:
         """Of the key at hand."""
-        self._checked(timestamp).event.delete(timestamp)
+        self._event.delete(timestamp if type(timestamp) is int else _wrong(timestamp))
 
-    def _checked(self, timestamp: int) -> Timers:
-        if self._timers is None:
-            self._refuse()
-        if type(timestamp) is not int:
-            raise TypeError(f"a timer's time is a whole number of milliseconds, not {timestamp!r}")
-        return self._timers
 
-    def _refuse(self) -> NoReturn:
-        raise RuntimeError(self._why_none)
+def _wrong(timestamp: object) -> NoReturn:
+    raise TypeError(f"a timer's time is a whole number of milliseconds, not {timestamp!r}")

@@ -33,22 +33,18 @@ class TimingOperator(ProcessingOperator):
         super().__init__(setup, function)
         self._clock = setup.services.clock
         self._timers: Timers | None = None
-        self.timer_service = OperatorTimers(self._clock, None, "timers can be set on keyed streams only: call key_by")
-
-    def clocks(self) -> OperatorTimers:
-        """What the function is shown of them."""
-        return self.timer_service
+        self.timer_service = OperatorTimers(self._clock, "timers can be set on keyed streams only: call key_by")
 
     def set_up_timers(self, context: TimerContext) -> None:
         """Called by the constructors of operators on keyed streams, whose state is there by then."""
         if not _has_on_timer(self.function):
-            why = f"{type(self.function).__qualname__} has no method on_timer that a timer could call"
-            self.timer_service = OperatorTimers(self._clock, None, why)
+            name = type(self.function).__qualname__
+            self.timer_service.refuse(f"{name} has no method on_timer that a timer could call")
             return
         assert self.keyed_state is not None, "timers are keyed state"
         self._timers = self.keyed_state.timers(NAME)
         self._timer_context = context
-        self.timer_service = OperatorTimers(self._clock, self._timers, "")
+        self.timer_service.use(self._timers)
 
     def on_signal(self, signal: StreamSignal, input_index: int = 0) -> None:
         """A watermark is sent on when all timers that it makes due have fired."""
@@ -72,16 +68,18 @@ class TimingOperator(ProcessingOperator):
     def _fire(self, queue: TimerQueue, until: int, domain: TimeDomain) -> None:
         assert self.keyed_state is not None, "timers are keyed state"
         results = Results(self, stamped=domain is TimeDomain.EVENT_TIME)
+        add = results.add
         ctx, call, set_key = self._timer_context, self.function.on_timer, self.keyed_state.set_current_key
         ctx.domain = domain
         timer: Timer | None = None
         try:
             for timer in queue.due(until):
-                set_key(timer.key)
-                ctx.key, ctx.current = timer.key, timer.timestamp
-                answered = call(timer.timestamp, ctx)
+                timestamp, key, _ = timer
+                set_key(key)
+                ctx.key, ctx.current = key, timestamp
+                answered = call(timestamp, ctx)
                 if answered is not None:
-                    results.add(answered, timer.timestamp)
+                    add(answered, timestamp)
         except (TaskInterrupted, OperatorError):
             raise
         except BaseException as error:

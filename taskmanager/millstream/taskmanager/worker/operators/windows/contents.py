@@ -10,11 +10,11 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, assert_never
 
-from millstream.core.jobs.window_plan import Aggregated, Buffered, Contents, Reduced
+from millstream.core.jobs.window_plan import Aggregated, Buffered, Contents, Reduced, Tagged
 from millstream.core.records.adoption import adopter
-from millstream.core.records.types import LONG, TupleType, TypeInformation
+from millstream.core.records.types import BOOLEAN, LONG, ListType, TupleType, TypeInformation
 from millstream.core.snapshot.metadata.model import StateKind
-from millstream.datastream.functions import as_callable
+from millstream.datastream.functions import TaggedUnion, as_callable
 from millstream.datastream.state import ListStateDescriptor
 from millstream.taskmanager.worker.state.backend import KeyedStateBackend
 from millstream.taskmanager.worker.state.table import MISSING, ValueTable
@@ -46,10 +46,10 @@ class BufferedContents(WindowContents):
     """All records; with `stamped`, which evictors need, each with its timestamp."""
 
     def __init__(
-        self, spec: Buffered, backend: KeyedStateBackend, space: TypeInformation, stamped: bool = False
+        self, record_type: TypeInformation, backend: KeyedStateBackend, space: TypeInformation, stamped: bool = False
     ) -> None:
         self._stamped = stamped
-        kept = TupleType((spec.type, LONG)) if stamped else spec.type
+        kept = TupleType((record_type, LONG)) if stamped else record_type
         self._state: Any = backend.state(ListStateDescriptor(NAME, kept), space)
 
     def add(self, window: Any, record: Any, timestamp: int) -> None:
@@ -75,6 +75,26 @@ class BufferedContents(WindowContents):
     def merge(self, target: Any, sources: Iterable[Any]) -> None:
         """In the order of the windows."""
         self._state.merge_namespaces(target, sources)
+
+
+class TaggedContents(BufferedContents):
+    """All records of two streams, for an evictor: as plain tuples in state, and as `TaggedUnion` where it sees them."""
+
+    def __init__(self, spec: Tagged, backend: KeyedStateBackend, space: TypeInformation) -> None:
+        super().__init__(_union(spec), backend, space, stamped=True)
+
+    def add(self, window: Any, record: TaggedUnion, timestamp: int) -> None:
+        """Behind those that came before."""
+        super().add(window, tuple(record), timestamp)
+
+    def elements(self, window: Any) -> list[Any] | None:
+        """In the order in which they came."""
+        found = super().elements(window)
+        return [(TaggedUnion(*record), time) for record, time in found] if found else found
+
+    def replace(self, window: Any, elements: Sequence[Any]) -> None:
+        """What an evictor has left."""
+        super().replace(window, [(tuple(record), time) for record, time in elements])
 
 
 class SingleContents(WindowContents):
@@ -132,7 +152,12 @@ def make_contents(
     """As the specification wants them."""
     match spec:
         case Buffered():
-            return BufferedContents(spec, backend, space, evicts)
+            return BufferedContents(spec.type, backend, space, evicts)
+        case Tagged() if evicts:
+            return TaggedContents(spec, backend, space)
+        case Tagged():
+            table = backend.table(NAME, ListType(_union(spec)), StateKind.VALUE, space)
+            return SingleContents(table, backend, lambda record: [tuple(record)], _appended, _extended)
         case Reduced(function, kind):
             reduce = _adopting(as_callable(function, "reduce"), kind)
             table = backend.table(NAME, kind, StateKind.REDUCING, space)
@@ -151,6 +176,19 @@ def make_contents(
             return SingleContents(table, backend, first, fold, _adopting(function.merge, kind), function.get_result)
         case _:
             assert_never(spec)
+
+
+def _union(spec: Tagged) -> TypeInformation:
+    return TupleType((spec.first, spec.second, BOOLEAN), ("one", "two", "from_second"))
+
+
+def _appended(records: list[Any], record: TaggedUnion) -> list[Any]:
+    records.append(tuple(record))
+    return records
+
+
+def _extended(records: list[Any], others: list[Any]) -> list[Any]:
+    return records + others
 
 
 def _adopting(call: Callable[[Any, Any], Any], kind: TypeInformation) -> Callable[[Any, Any], Any]:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from itertools import product, starmap
 from typing import Any
 
 from millstream.datastream.functions import (
     AllWindowFunction,
+    CoGroupFunction,
+    FlatJoinFunction,
+    JoinFunction,
     ProcessAllWindowFunction,
     ProcessWindowFunction,
     RuntimeContext,
@@ -73,4 +77,21 @@ def firing(function: Any, context: ProcessContext) -> tuple[Fire, Callable[[], N
             return function.apply, None
         case AllWindowFunction():
             return (lambda key, window, elements: function.apply(window, elements)), None
+        case CoGroupFunction():
+            return (lambda key, window, elements: function.co_group(*_sides(elements))), None
+        case JoinFunction():
+            return (lambda key, window, elements: starmap(function.join, product(*_sides(elements)))), None
+        case FlatJoinFunction():
+            return (lambda key, window, elements: _flat(function.join, *_sides(elements))), None
     raise AssertionError(f"{function!r} is no function of windows")
+
+
+def _sides(elements: list[Any]) -> tuple[list[Any], list[Any]]:
+    """The records of two streams, apart: the one element is a list of all of them, tagged."""
+    tagged = elements[0] if elements else ()
+    return [one for one, _, second in tagged if not second], [two for _, two, second in tagged if second]
+
+
+def _flat(join: Callable[[Any, Any], Iterable[Any] | None], first: list[Any], second: list[Any]) -> Iterator[Any]:
+    for one, two in product(first, second):
+        yield from join(one, two) or ()

@@ -66,7 +66,7 @@ class WindowOperator(FunctionOperator):
         self._is_event_time = bool(spec.assigner.is_event_time())
         self._space = window_space(spec.assigner)
         self._timers = backend.timers(TIMERS, self._space.type)
-        self._clocks = OperatorTimers(self._clock, None, "")
+        self._clocks = OperatorTimers(self._clock)
         self._contents = make_contents(spec.contents, backend, self._space.type, spec.evictor is not None)
         self._assigner_context = AssignerContext(self._clocks, setup.context)
         states = WindowStates(backend, self._space, "trigger.")

@@ -102,6 +102,10 @@ class HeapTable(ColumnAccess):
             value = self.values[entry] = private_copy(value) if self._changeable else value.copy()
         return value
 
+    def entries(self) -> list[Any]:
+        """All that there are."""
+        return list(self.values)
+
     def sweep(self, entries: int, now: int) -> None:
         """Removes what has expired of the next few entries."""
         values = self.values
@@ -130,13 +134,17 @@ class HeapTable(ColumnAccess):
         """Sets the values of many entries; MISSING removes."""
         entries = self._entries(keys, namespaces)
         written = list(values)
-        self.values.update(zip(entries, written, strict=True))
         if self.dirty is not None:
             self.dirty.add_all(entries)
-        if any(map(is_, written, repeat(MISSING))):
-            for entry in entries:
-                if self.values.get(entry) is MISSING:
-                    self.remove(entry)
+        if not all(map(is_, written, repeat(MISSING))):
+            self.values.update(zip(entries, written, strict=True))
+            if not any(map(is_, written, repeat(MISSING))):
+                return
+            entries = [entry for entry in entries if self.values.get(entry) is MISSING]
+        before, pop = len(self.values), self.values.pop
+        for entry in entries:
+            pop(entry, None)
+        self._deletions += before != len(self.values)
 
     def _entries(self, keys: Collection[Any], namespaces: Iterable[Any] | None) -> list[Any]:
         check_namespaces(self.declaration, namespaces is not None)

@@ -1,0 +1,45 @@
+"""One operator by itself in this process, as a slot worker would have it: for figures of a core."""
+
+from __future__ import annotations
+
+import gc
+import time
+from collections.abc import Iterable
+from typing import Any
+
+from millstream.core.records.batches import RowBatch, StreamSignal
+from millstream.taskmanager.testing import OperatorHarness
+from millstream.taskmanager.worker.main import GC_THRESHOLDS
+
+
+class Counting:
+    """An output that only counts."""
+
+    def __init__(self) -> None:
+        self.rows = 0
+
+    def emit(self, batch: Any) -> None:
+        """Counts a batch."""
+        self.rows += len(batch)
+
+    def signal(self, signal: StreamSignal) -> None:
+        """Nothing to count."""
+
+
+def seconds_of(harness: OperatorHarness, elements: Iterable[tuple[int, RowBatch | StreamSignal]]) -> tuple[float, int]:
+    """The processor's seconds that the operator takes for the elements of its inputs, and how many rows it emits."""
+    counting = Counting()
+    operator = harness.operator
+    operator.output = counting  # type: ignore[assignment]  # the batches of a harness would be kept
+    receivers = operator.receivers()
+    ready = list(elements)
+    gc.set_threshold(*GC_THRESHOLDS)
+    gc.collect()
+    gc.freeze()  # what is to be fed is no part of the work
+    begin = time.process_time()
+    for number, element in ready:
+        if isinstance(element, RowBatch):
+            receivers[number](element)
+        else:
+            operator.on_signal(element, number)
+    return time.process_time() - begin, counting.rows

@@ -1,0 +1,1 @@
+"""Joins by how close records are in event time."""

@@ -1,0 +1,151 @@
+"""Interval joins: each record of the first stream meets those of the second that are close to it in event time.
+
+A record that arrives meets those of the other stream that are there, and is kept for those that are to come. One that
+comes behind the watermark is late: it meets nothing. All others meet whatever is in their interval, so what comes out
+does not depend on when records are removed. A batch is kept as a whole, and what it may meet is looked up as a whole.
+"""
+
+from __future__ import annotations
+
+from array import array
+from bisect import bisect_left
+from typing import Any
+
+from millstream.core.jobs.join_plan import IntervalJoinSpec
+from millstream.core.records.batches import MIN_TIMESTAMP, Batch, RowBatch, StreamSignal, Watermark
+from millstream.datastream.functions import JoinContext, as_callable
+from millstream.taskmanager.worker.interruption import TaskInterrupted
+from millstream.taskmanager.worker.operators.base import KeyOf
+from millstream.taskmanager.worker.operators.joins.nearby import NearbyRecords
+from millstream.taskmanager.worker.operators.reduce import may_ask_for_state
+from millstream.taskmanager.worker.operators.registry import builds
+from millstream.taskmanager.worker.operators.results import Results
+from millstream.taskmanager.worker.operators.setup import OperatorSetup
+from millstream.taskmanager.worker.operators.two_input import TwoInputOperator
+from millstream.taskmanager.worker.operators.windows.operator import LATE
+from millstream.taskmanager.worker.state.table import MISSING
+
+
+class _Context(JoinContext):
+    """One object serves all pairs."""
+
+    left = MIN_TIMESTAMP
+    right = MIN_TIMESTAMP
+
+    def get_left_timestamp(self) -> int:
+        return self.left
+
+    def get_right_timestamp(self) -> int:
+        return self.right
+
+    def get_timestamp(self) -> int:
+        return max(self.left, self.right)
+
+
+@builds(IntervalJoinSpec)
+class IntervalJoinOperator(TwoInputOperator):
+    """Of two keyed streams, in one subtask."""
+
+    def __init__(self, setup: OperatorSetup, spec: IntervalJoinSpec) -> None:
+        super().__init__(setup, spec)
+        assert self.keyed_state is not None, "both streams have keys"
+        backend, span = self.keyed_state, spec.upper - spec.lower + 1
+        self._bounds = (spec.lower, spec.upper)
+        self._left = NearbyRecords("left-records", self.input_types[0], backend, span, spec.upper)
+        self._right = NearbyRecords("right-records", self.input_types[1], backend, span, -spec.lower)
+        self._late_tags = spec.late_tags
+        self._call = as_callable(spec.function, "process_element")
+        self._uses_keys = may_ask_for_state(spec.function)
+        self._context = _Context()
+        self._watermark = MIN_TIMESTAMP
+        self._late_dropped = setup.context.get_metrics_group().counter(LATE)
+        self._is_restored = setup.services.restored is not None
+
+    def open(self) -> None:
+        """Opens the user's function."""
+        if self._is_restored:
+            self._left.restored()
+            self._right.restored()
+        super().open()
+
+    def process(self, batch: Batch) -> None:
+        """Each record of the first input."""
+        assert self._first_key is not None, "both streams have keys"
+        self._take(self.rows_of(batch), self.timestamps_of(batch), self._first_key, from_left=True)
+
+    def process2(self, batch: Batch) -> None:
+        """Each record of the second input."""
+        assert self._second_key is not None, "both streams have keys"
+        self._take(self.second_rows_of(batch), self.timestamps_of(batch), self._second_key, from_left=False)
+
+    def on_signal(self, signal: StreamSignal, input_index: int = 0) -> None:
+        """A watermark lets go of what it has left behind."""
+        if isinstance(signal, Watermark):
+            self._watermark = signal.timestamp
+            self._left.advance(signal.timestamp)
+            self._right.advance(signal.timestamp)
+        super().on_signal(signal, input_index)
+
+    def _take(self, rows: list[Any], stamps: array[int] | None, key_of: KeyOf, from_left: bool) -> None:
+        source = iter(rows)
+        try:
+            keys = [key_of(row) for row in source]
+            times = [MIN_TIMESTAMP] if stamps is None else stamps.tolist()
+            if min(times) == MIN_TIMESTAMP:
+                raise RuntimeError(
+                    "an interval join needs records with timestamps: call assign_timestamps_and_watermarks before it"
+                )
+            if min(times) < self._watermark:
+                rows, times, keys = self._in_time(rows, times, keys, from_left)
+            source = iter(rows)
+            (self._left if from_left else self._right).add(keys, times, rows)
+            self._match(rows, source, times, keys, from_left)
+        except TaskInterrupted:
+            raise
+        except BaseException as error:
+            raise self.failed(error, rows, source, key_of) from error
+        finally:
+            self.leave_key()
+
+    def _in_time(
+        self, rows: list[Any], times: list[int], keys: list[Any], from_left: bool
+    ) -> tuple[list[Any], list[int], list[Any]]:
+        """What is not late of them; the rest goes to its side output, or is counted."""
+        watermark, tag = self._watermark, self._late_tags[0 if from_left else 1]
+        late = [i for i, time in enumerate(times) if time < watermark]
+        output = None if tag is None else self.side_outputs.get(tag)
+        if output is not None:
+            output.emit(RowBatch(self.handover.all(rows[i] for i in late), [times[i] for i in late]))
+        elif tag is None:
+            self._late_dropped.inc(len(late))
+        kept = [i for i, time in enumerate(times) if time >= watermark]
+        return [rows[i] for i in kept], [times[i] for i in kept], [keys[i] for i in kept]
+
+    def _match(self, rows: list[Any], source: Any, times: list[int], keys: list[Any], from_left: bool) -> None:
+        """Calls the function for each pair. `source` iterates over the rows."""
+        lower, upper = self._bounds if from_left else (-self._bounds[1], -self._bounds[0])
+        call, ctx, missing, handover = self._call, self._context, MISSING, self.handover
+        enter = self.keyed_state.set_current_key if self._uses_keys and self.keyed_state is not None else None
+        results = Results(self, stamped=True)
+        add = results.add
+        near = (self._right if from_left else self._left).of(keys)
+        for row, time, key, others in zip(source, times, keys, near, strict=True):
+            if others is missing or others[-1][0] < time + lower:
+                continue
+            last, begin = time + upper, 0 if len(others) == 1 else bisect_left(others, (time + lower,))
+            for position in range(begin, len(others)):
+                at, other = others[position]
+                if at > last:
+                    break
+                if enter is not None:
+                    enter(key)
+                if from_left:
+                    ctx.left, ctx.right = time, at
+                    answered = call(row, other, ctx)
+                else:
+                    ctx.left, ctx.right = at, time
+                    answered = call(other, row, ctx)
+                if answered is not None:
+                    add(answered, time if time > at else at)
+        handover.done(rows)
+        results.emit()

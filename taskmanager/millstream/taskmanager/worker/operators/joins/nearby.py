@@ -1,0 +1,100 @@
+"""What an interval join keeps of one of its streams: the records of each key, ordered by time.
+
+A record of the other stream finds those in its interval by bisection. Which keys have something to remove at what time
+is known from an index of their oldest records, which is made anew after a restore: it is coarse, so a key is looked at
+once for many records. What is kept is never longer than a fraction of the interval more than it has to be.
+"""
+
+from __future__ import annotations
+
+import heapq
+from bisect import bisect_left
+from collections.abc import Iterable, Sequence
+from itertools import repeat
+from operator import length_hint
+from typing import Any
+
+from millstream.core.records.types import LONG, ListType, TupleType, TypeInformation
+from millstream.core.snapshot.metadata.model import StateKind
+from millstream.taskmanager.worker.state.backend import KeyedStateBackend
+from millstream.taskmanager.worker.state.table import MISSING
+
+_FRACTION = 8  # of the interval: for how long records may stay beyond their time
+_SHORTEST = 100  # ms
+
+Stamped = tuple[int, Any]
+
+
+class NearbyRecords:
+    """Of one side of one operator. `reach` says for how many ms behind the watermark records are needed."""
+
+    def __init__(
+        self, name: str, record_type: TypeInformation, backend: KeyedStateBackend, span: int, reach: int
+    ) -> None:
+        kept = ListType(TupleType((LONG, record_type), ("timestamp", "record")))
+        self._name = name
+        self._table = backend.table(name, kept, StateKind.VALUE)
+        self._backend = backend
+        self._reach = max(0, reach)
+        self._width = max(_SHORTEST, span // _FRACTION)
+        self._keys: dict[int, list[Any]] = {}  # by the pane that their oldest record is in
+        self._panes: list[int] = []  # a heap of those
+
+    def add(self, keys: Sequence[Any], times: list[int], records: Iterable[Any]) -> None:
+        """Keeps records, each with its key and its time."""
+        source = iter(list(zip(times, records, strict=True)))
+        oldest: list[int] = []
+
+        def first(record: Stamped) -> list[Stamped]:
+            oldest.append(len(times) - length_hint(source) - 1)
+            return [record]
+
+        def insert(kept: list[Stamped], record: Stamped) -> list[Stamped]:
+            if record[0] >= kept[-1][0]:
+                kept.append(record)
+                return kept
+            place = bisect_left(kept, (record[0] + 1,))  # behind those of its time; records are never compared
+            kept.insert(place, record)
+            if place == 0:
+                oldest.append(len(times) - length_hint(source) - 1)
+            return kept
+
+        self._table.fold(keys, source, insert, first=first)
+        for position in oldest:
+            self._index(keys[position], times[position])
+
+    def of(self, keys: list[Any]) -> list[Any]:
+        """For each key what is kept of it, ordered by time, or MISSING."""
+        return self._table.get_all(keys)
+
+    def advance(self, watermark: int) -> None:
+        """Removes what no record that is not late can reach: those have the watermark's time, or a later one."""
+        horizon = watermark - self._reach
+        while self._panes and self._panes[0] + self._width <= horizon:
+            keys = self._keys.pop(heapq.heappop(self._panes))
+            gone: list[Any] = []
+            for key, kept in zip(keys, self._table.get_all(keys), strict=True):
+                if kept is MISSING:
+                    continue
+                if kept[-1][0] < horizon:
+                    gone.append(key)
+                    continue
+                del kept[: bisect_left(kept, (horizon,))]
+                self._table.put(key, kept)
+                self._index(key, kept[0][0])
+            self._table.put_all(gone, repeat(MISSING, len(gone)))
+
+    def restored(self) -> None:
+        """Makes the index of what a snapshot brought."""
+        keys = self._backend.entries(self._name)
+        for key, kept in zip(keys, self._table.get_all(keys), strict=True):
+            self._index(key, kept[0][0])
+
+    def _index(self, key: Any, time: int) -> None:
+        pane = time - time % self._width
+        keys = self._keys.get(pane)
+        if keys is None:
+            self._keys[pane] = [key]
+            heapq.heappush(self._panes, pane)
+        else:
+            keys.append(key)

@@ -1,0 +1,45 @@
+"""Windows over two streams at once: a record goes into the windows of its key, with the side that it is of."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from millstream.core.jobs.window_plan import CoGroupSpec
+from millstream.core.records.batches import Batch, RowBatch
+from millstream.core.records.conversion import record_batch_to_rows
+from millstream.datastream.functions import TaggedUnion
+from millstream.taskmanager.worker.operators.output import Emit
+from millstream.taskmanager.worker.operators.registry import builds
+from millstream.taskmanager.worker.operators.setup import OperatorSetup
+from millstream.taskmanager.worker.operators.windows.operator import WindowOperator
+from millstream.taskmanager.worker.partitioning import key_function
+
+
+@builds(CoGroupSpec)
+class CoGroupOperator(WindowOperator):
+    """Of two keyed streams, in one subtask."""
+
+    def __init__(self, setup: OperatorSetup, spec: CoGroupSpec) -> None:
+        super().__init__(setup, spec)
+        first, second = key_function(spec.key_selector), key_function(spec.second_selector)
+
+        def key_of(record: TaggedUnion) -> Any:
+            return second(record.two) if record.from_second else first(record.one)
+
+        self._key_of = key_of
+        self._combine = None if spec.evictor is None else list
+
+    def receivers(self) -> Sequence[Emit]:
+        """Of both inputs."""
+        return (self.process, self.process2)
+
+    def process(self, batch: Batch) -> None:
+        """Each record of the first input into its windows."""
+        tagged = [TaggedUnion(row, None, False) for row in self.rows_of(batch)]
+        super().process(RowBatch(tagged, self.timestamps_of(batch)))
+
+    def process2(self, batch: Batch) -> None:
+        """Each record of the second input."""
+        rows = batch.rows if isinstance(batch, RowBatch) else record_batch_to_rows(batch.data, self.input_types[1])
+        super().process(RowBatch([TaggedUnion(None, row, True) for row in rows], self.timestamps_of(batch)))
