@@ -19,12 +19,14 @@ from millstream.common.configuration import Configuration
 from millstream.common.execution_config import ExecutionConfig
 from millstream.common.watermark_strategy import WatermarkStrategy
 from millstream.core.errors import InvalidProgramError
+from millstream.core.jobs.function_ends_plan import SourceFunctionSpec
 from millstream.core.jobs.graph import JobGraph
 from millstream.core.jobs.names import why_unwritable
 from millstream.core.jobs.plan import OperatorSpec, SourceSpec
 from millstream.core.records.types import PICKLED, TypeInformation
 from millstream.core.settings import configuration as core
 from millstream.datastream.adapters.fields import checked_field
+from millstream.datastream.adapters.function_ends import source_function_of
 from millstream.datastream.adapters.signatures import declared_type
 from millstream.datastream.connectors.base import Source
 from millstream.datastream.connectors.malformed import OnError
@@ -36,7 +38,7 @@ from millstream.datastream.execution.executor import JobClient, JobExecutionResu
 from millstream.datastream.execution.program_settings import initial_configuration, options_of_job, uploaded_artifacts
 from millstream.datastream.execution_mode import RuntimeExecutionMode
 from millstream.datastream.fault_tolerance_settings import FaultToleranceSettings
-from millstream.datastream.functions import OutputTag
+from millstream.datastream.functions import OutputTag, ParallelSourceFunction
 from millstream.datastream.graph.artifacts import LocalFile, resolve_artifacts
 from millstream.datastream.graph.collection_elements import conformed
 from millstream.datastream.graph.job_graph_generator import build_job_graph
@@ -197,6 +199,13 @@ class StreamExecutionEnvironment(FaultToleranceSettings, DependencySettings):
         name = source_name or type(source).__name__
         operator = self.add_operator(name, None, SourceSpec(source, watermark_strategy), kind)
         return DataStream(self, operator, kind)
+
+    def add_source(self, source_func: Any, source_name: str = "Custom Source", type_info: Any = None) -> DataStream:
+        """A stream of what a SourceFunction, or a callable `(ctx)`, collects; in one subtask unless it is parallel."""
+        function = source_function_of(source_func)
+        kind = PICKLED if type_info is None else declared_type(type_info)
+        stream = DataStream(self, self.add_operator(source_name, None, SourceFunctionSpec(function), kind), kind)
+        return stream if isinstance(function, ParallelSourceFunction) else stream.force_non_parallel()
 
     def from_sequence(self, start: int, end: int) -> DataStream:
         """The whole numbers from start to end, both included; in order only with parallelism 1."""

@@ -47,6 +47,8 @@ from millstream.datastream.functions.record_functions import (
     ReduceFunction,
     as_callable,
 )
+from millstream.datastream.functions.sink_functions import SinkContext, SinkFunction
+from millstream.datastream.functions.source_functions import ParallelSourceFunction, SourceContext, SourceFunction
 from millstream.datastream.functions.window_functions import (
     AllWindowFunction,
     ProcessAllWindowFunction,
@@ -91,6 +93,7 @@ __all__ = [
     "MetricGroup",
     "OnTimerContext",
     "OutputTag",
+    "ParallelSourceFunction",
     "Partitioner",
     "ProcessAllWindowFunction",
     "ProcessFunction",
@@ -98,6 +101,10 @@ __all__ = [
     "ReadOnlyBroadcastContext",
     "ReduceFunction",
     "RuntimeContext",
+    "SinkContext",
+    "SinkFunction",
+    "SourceContext",
+    "SourceFunction",
     "TimedFunction",
     "WindowContext",
     "WindowFunction",
