@@ -147,7 +147,9 @@ class _EnumeratorContext(SplitEnumeratorContext[Any]):
     def send_event_to_reader(self, subtask: int, event: Any) -> None:
         raise AssertionError("no enumerator sends events")
 
-    def call_async(self, work: Callable[[], Any], then: Callable[[Any, BaseException | None], None]) -> None:
+    def call_async(
+        self, work: Callable[[], Any], then: Callable[[Any, BaseException | None], None], delay: float = 0
+    ) -> None:
         self._harness.background.append((work, then))
 
 

@@ -130,8 +130,13 @@ class SplitEnumeratorContext(ABC, Generic[SplitT]):
         """Sends anything picklable to a reader."""
 
     @abstractmethod
-    def call_async(self, work: Callable[[], Any], then: Callable[[Any, BaseException | None], None]) -> None:
-        """Runs blocking `work` on another thread, then `then(result, error)` on the enumerators'."""
+    def call_async(
+        self, work: Callable[[], Any], then: Callable[[Any, BaseException | None], None], delay: float = 0
+    ) -> None:
+        """Runs blocking `work` on another thread, then `then(result, error)` on the enumerators'.
+
+        With a delay it begins so many seconds later, if the enumerator is still there.
+        """
 
 
 class SplitEnumerator(ABC, Generic[SplitT]):
