@@ -45,7 +45,7 @@ from millstream.datastream.adapters.signatures import (
     refuse_generator,
     result_type,
 )
-from millstream.datastream.connectors.base import Sink
+from millstream.datastream.connectors.base import Sink, SupportsPreprocessing
 from millstream.datastream.data_stream_sink import DataStreamSink
 from millstream.datastream.functions import KeyedProcessFunction, OutputTag, ProcessFunction, SinkFunction
 from millstream.datastream.graph.transformations import (
@@ -306,7 +306,9 @@ class DataStream(OperatorSettings):
         """Sends every record to a sink."""
         if not isinstance(sink, Sink):
             raise InvalidProgramError(f"sink_to: expected a Sink, got {type(sink).__qualname__}")
-        return self._sink(type(sink).__name__, sink)
+        transformer = sink.get_transformer() if isinstance(sink, SupportsPreprocessing) else None
+        stream: DataStream = self if transformer is None else transformer.apply(self)
+        return stream._sink(type(sink).__name__, sink)
 
     def add_sink(self, sink_func: Any) -> DataStreamSink:
         """Calls a SinkFunction for every record, or a callable `(value)`; a Sink is taken as by `sink_to`."""

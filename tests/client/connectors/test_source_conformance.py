@@ -23,6 +23,7 @@ from millstream.datastream.connectors.collection import CollectionSource
 from millstream.datastream.connectors.datagen import ColumnDataGeneratorSource, DataGeneratorSource
 from millstream.datastream.connectors.file_system import FileSource, StreamFormat
 from millstream.datastream.connectors.file_system.csv.format import CsvFormat
+from millstream.datastream.connectors.hybrid_source import HybridSource
 from millstream.datastream.connectors.number_sequence import NumberSequenceSource
 
 _LINES = [f"line {i} {'é' * (i % 7)}" for i in range(60)] + ["", "after an empty line", "", ""] + ["x" * 300]
@@ -90,6 +91,16 @@ def _parquet(folder: Path) -> _Case:
     return FileSource.for_parquet(folder).with_block_size(600), expected
 
 
+def _hybrid(folder: Path) -> _Case:
+    lines, expected = _text(folder)
+    numbers = NumberSequenceSource(0, 40)
+    return HybridSource.builder(numbers).add_source(lines).add_source(numbers).build(), [
+        *range(41),
+        *expected,
+        *range(41),
+    ]
+
+
 _CASES: dict[str, Callable[[Path], _Case]] = {
     "numbers": lambda _: (NumberSequenceSource(-5, 94), list(range(-5, 95))),
     "one number": lambda _: (NumberSequenceSource(3, 3), [3]),
@@ -111,6 +122,7 @@ _CASES: dict[str, Callable[[Path], _Case]] = {
     "csv": _csv,
     "csv in small blocks": _small_blocks,
     "parquet": _parquet,
+    "one after the other": _hybrid,
 }
 
 
