@@ -17,6 +17,7 @@ from msgspec.structs import replace
 
 from millstream.common.configuration import Configuration
 from millstream.common.execution_config import ExecutionConfig
+from millstream.common.io import InputFormat
 from millstream.common.watermark_strategy import WatermarkStrategy
 from millstream.core.errors import InvalidProgramError
 from millstream.core.jobs.function_ends_plan import SourceFunctionSpec
@@ -199,6 +200,17 @@ class StreamExecutionEnvironment(FaultToleranceSettings, DependencySettings):
         name = source_name or type(source).__name__
         operator = self.add_operator(name, None, SourceSpec(source, watermark_strategy), kind)
         return DataStream(self, operator, kind)
+
+    def create_input(self, input_format: InputFormat, type_info: Any = None) -> DataStream:
+        """A stream of what an input format reads where it says, such as AvroInputFormat."""
+        from millstream.datastream.connectors.file_system import BulkFormat, FileFormat, FileSource
+
+        if isinstance(input_format, FileFormat) and isinstance(input_format, InputFormat):
+            return self.from_source(FileSource(input_format, input_format.path), None, "Custom File Source", type_info)
+        if isinstance(input_format, BulkFormat):
+            told = "it does not say where its files are: use from_source(FileSource.for_bulk_file_format(format, path))"
+            raise InvalidProgramError(f"create_input: {type(input_format).__qualname__}: {told}")
+        raise InvalidProgramError(f"create_input: expected an InputFormat, got {type(input_format).__qualname__}")
 
     def add_source(self, source_func: Any, source_name: str = "Custom Source", type_info: Any = None) -> DataStream:
         """A stream of what a SourceFunction, or a callable `(ctx)`, collects; in one subtask unless it is parallel."""

@@ -1,9 +1,9 @@
-"""The file sink: part files of text lines, JSON lines, CSV or Parquet, below one directory. Exactly-once.
+"""The file sink: part files of any format, below one directory. Exactly-once.
 
 A part is written under a hidden name. When it is finished it waits, still hidden, for the checkpoint that holds it, and
 gets its visible name when that is complete: what a visible name shows is complete and comes once. Text, JSON lines and
 CSV go on with an open part over checkpoints, so a restored writer begins with a copy of what the checkpoint holds of
-it; Parquet ends its parts with every checkpoint.
+it; Parquet, and all that bulk writers write, ends its parts with every checkpoint.
 """
 
 from __future__ import annotations
@@ -12,14 +12,15 @@ import copy
 from collections.abc import Collection, Sequence
 from typing import Any
 
-from millstream.common.serialization import Encoder
+from millstream.common.serialization import BulkWriterFactory, Encoder
 from millstream.common.time import Interval
 from millstream.core.clock import Clock, SystemClock
 from millstream.core.errors import InvalidProgramError
 from millstream.core.records.batches import Batch
-from millstream.core.records.conversion import arrow_schema
-from millstream.core.records.types import PICKLED, TypeInformation, from_hint
+from millstream.core.records.types import PICKLED, from_hint
+from millstream.datastream.connectors.base import StreamTransformer, SupportsPreprocessing
 from millstream.datastream.connectors.file_system.buckets import BucketAssigner
+from millstream.datastream.connectors.file_system.bulk_writers import part_format_of
 from millstream.datastream.connectors.file_system.csv.part import CsvPartFormat
 from millstream.datastream.connectors.file_system.file_writer import FileWriter
 from millstream.datastream.connectors.file_system.lines.json_part import JsonLinesPartFormat, NonFinite
@@ -27,12 +28,13 @@ from millstream.datastream.connectors.file_system.parquet_part import ParquetPar
 from millstream.datastream.connectors.file_system.part_formats import PartFormat, TextFormat
 from millstream.datastream.connectors.file_system.paths import PathLike, absolute
 from millstream.datastream.connectors.file_system.rolling import OutputFileConfig, RollingPolicy, interval_seconds
+from millstream.datastream.connectors.file_system.row_columns import declared_columns
 from millstream.datastream.connectors.file_system.transactions import FileTransaction, PartState, discard, publish
 from millstream.datastream.connectors.two_phase_commit import TwoPhaseCommitSink
 from millstream.datastream.functions import RuntimeContext
 
 
-class FileSink(TwoPhaseCommitSink[FileTransaction]):
+class FileSink(TwoPhaseCommitSink[FileTransaction], SupportsPreprocessing):
     """Writes part files into a directory, which is made when it does not exist.
 
     The factory methods answer a sink that is ready to use; `with_...` answer a changed copy; `build()` is there for
@@ -53,6 +55,18 @@ class FileSink(TwoPhaseCommitSink[FileTransaction]):
     def for_row_format(base_path: PathLike, encoder: Encoder | None = None) -> FileSink:
         """A line of text for each record."""
         return FileSink(base_path, TextFormat(encoder or Encoder.simple_string_encoder()), OutputFileConfig())
+
+    @staticmethod
+    def for_bulk_format(base_path: PathLike, writer_factory: BulkWriterFactory) -> FileSink:
+        """Files that are written as a whole, by a factory such as those of `millstream.datastream.formats`.
+
+        They end with every checkpoint, and only then unless another rolling policy is given.
+        """
+        if not isinstance(writer_factory, BulkWriterFactory):
+            raise InvalidProgramError(f"for_bulk_format: expected a BulkWriterFactory, got {writer_factory!r:.200}")
+        part_format, suffix = part_format_of(writer_factory)
+        sink = FileSink(base_path, part_format, OutputFileConfig(part_suffix=suffix))
+        return sink.with_rolling_policy(RollingPolicy.on_checkpoint_rolling_policy())
 
     @staticmethod
     def for_csv(
@@ -79,7 +93,7 @@ class FileSink(TwoPhaseCommitSink[FileTransaction]):
     @staticmethod
     def for_parquet(path: PathLike, schema: Any = None, *, compression: str = "snappy") -> FileSink:
         """Parquet; the schema is a pyarrow schema, a type (`Types....`, a dataclass), or that of the first records."""
-        arrow, type_info = _parquet_schema(schema)
+        arrow, type_info = (None, PICKLED) if schema is None else declared_columns(schema, "a Parquet schema")
         part_format = ParquetPartFormat(arrow, type_info, compression)
         return FileSink(path, part_format, OutputFileConfig(part_suffix=".parquet"))
 
@@ -116,6 +130,10 @@ class FileSink(TwoPhaseCommitSink[FileTransaction]):
     def build(self) -> FileSink:
         """The sink itself."""
         return self
+
+    def get_transformer(self) -> StreamTransformer | None:
+        """None: it takes records as they are."""
+        return None
 
     def open(self, context: RuntimeContext) -> None:
         """Makes the directory."""
@@ -182,14 +200,3 @@ class FileSink(TwoPhaseCommitSink[FileTransaction]):
         """Drops the open parts."""
         if self._opened is not None:
             self._opened.close()
-
-
-def _parquet_schema(schema: Any) -> tuple[Any | None, TypeInformation]:
-    if schema is None:
-        return None, PICKLED
-    type_info = from_hint(schema) if isinstance(schema, TypeInformation | type) else PICKLED
-    if type_info != PICKLED:
-        return arrow_schema(type_info), type_info
-    if hasattr(schema, "names") and hasattr(schema, "field"):
-        return schema, PICKLED
-    raise InvalidProgramError(f"a Parquet schema must be a pyarrow schema or a type with fields, got {schema!r}")
