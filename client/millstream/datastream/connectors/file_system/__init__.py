@@ -3,6 +3,7 @@
 from millstream.common.serialization import Encoder
 from millstream.datastream.connectors.file_system.buckets import BucketAssigner
 from millstream.datastream.connectors.file_system.bulk_format import BulkFormat
+from millstream.datastream.connectors.file_system.compaction import FileCompactor, FileCompactStrategy
 from millstream.datastream.connectors.file_system.enumerating import FileEnumeratorProvider, FileSplitAssignerProvider
 from millstream.datastream.connectors.file_system.lines.text_format import StreamFormat
 from millstream.datastream.connectors.file_system.rolling import (
@@ -10,7 +11,7 @@ from millstream.datastream.connectors.file_system.rolling import (
     OutputFileConfigBuilder,
     RollingPolicy,
 )
-from millstream.datastream.connectors.file_system.sink import FileSink
+from millstream.datastream.connectors.file_system.sink import FileSink, StreamingFileSink
 from millstream.datastream.connectors.file_system.source import FileSource, FileSourceBuilder
 from millstream.datastream.connectors.file_system.splits import FileFormat, FileSplit, FormatReader
 from millstream.datastream.connectors.malformed import DEAD_LETTERS, DeadLetter, OnError
@@ -21,6 +22,8 @@ __all__ = [
     "BulkFormat",
     "DeadLetter",
     "Encoder",
+    "FileCompactStrategy",
+    "FileCompactor",
     "FileEnumeratorProvider",
     "FileFormat",
     "FileSink",
@@ -34,4 +37,5 @@ __all__ = [
     "OutputFileConfigBuilder",
     "RollingPolicy",
     "StreamFormat",
+    "StreamingFileSink",
 ]

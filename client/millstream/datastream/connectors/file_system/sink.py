@@ -21,6 +21,7 @@ from millstream.core.records.types import PICKLED, from_hint
 from millstream.datastream.connectors.base import StreamTransformer, SupportsPreprocessing
 from millstream.datastream.connectors.file_system.buckets import BucketAssigner
 from millstream.datastream.connectors.file_system.bulk_writers import part_format_of
+from millstream.datastream.connectors.file_system.compaction import Compaction, FileCompactor, FileCompactStrategy
 from millstream.datastream.connectors.file_system.csv.part import CsvPartFormat
 from millstream.datastream.connectors.file_system.file_writer import FileWriter
 from millstream.datastream.connectors.file_system.lines.json_part import JsonLinesPartFormat, NonFinite
@@ -29,7 +30,13 @@ from millstream.datastream.connectors.file_system.part_formats import PartFormat
 from millstream.datastream.connectors.file_system.paths import PathLike, absolute
 from millstream.datastream.connectors.file_system.rolling import OutputFileConfig, RollingPolicy, interval_seconds
 from millstream.datastream.connectors.file_system.row_columns import declared_columns
-from millstream.datastream.connectors.file_system.transactions import FileTransaction, PartState, discard, publish
+from millstream.datastream.connectors.file_system.transactions import (
+    FileTransaction,
+    GatheredPart,
+    PartState,
+    discard,
+    publish,
+)
 from millstream.datastream.connectors.two_phase_commit import TwoPhaseCommitSink
 from millstream.datastream.functions import RuntimeContext
 
@@ -49,6 +56,7 @@ class FileSink(TwoPhaseCommitSink[FileTransaction], SupportsPreprocessing):
         self._assigner = BucketAssigner.base_path_bucket_assigner()
         self._clock: Clock = SystemClock()
         self._opened: FileWriter | None = None
+        self._compaction: Compaction | None = None
         self.check_interval = 60.0
 
     @staticmethod
@@ -118,6 +126,19 @@ class FileSink(TwoPhaseCommitSink[FileTransaction], SupportsPreprocessing):
         """With another interval at which parts are looked at while no records come."""
         return self._with(check_interval=interval_seconds(interval))
 
+    def enable_compact(self, strategy: FileCompactStrategy, compactor: FileCompactor) -> FileSink:
+        """With small parts made into large ones before they become visible."""
+        if compactor.joins and not self._format.joinable:
+            raise InvalidProgramError(
+                "enable_compact: files of this format cannot be joined by writing one behind the other; let parts grow "
+                "with another rolling policy, or use FileCompactor.identical_file_compactor()"
+            )
+        return self._with(_compaction=Compaction(strategy, compactor))
+
+    def disable_compact(self) -> FileSink:
+        """With parts as they are: the default."""
+        return self._with(_compaction=None)
+
     def with_clock(self, clock: Clock) -> FileSink:
         """With another clock for the rolling policy and for buckets by time."""
         return self._with(_clock=clock)
@@ -138,8 +159,9 @@ class FileSink(TwoPhaseCommitSink[FileTransaction], SupportsPreprocessing):
     def open(self, context: RuntimeContext) -> None:
         """Makes the directory."""
         self._opened = FileWriter(
-            self._directory, self._format, self._config, self._policy, self._assigner, self._clock, context
-        )
+            self._directory, self._format, self._config, self._policy, self._assigner, self._clock, context,
+            self._compaction,
+        )  # fmt: skip
 
     @property
     def _writer(self) -> FileWriter:
@@ -166,7 +188,7 @@ class FileSink(TwoPhaseCommitSink[FileTransaction], SupportsPreprocessing):
         """The same for all parts: a savepoint holds no part that goes on, and names files that no attempt removes."""
         self._writer.pre_commit_for_savepoint(transaction, checkpoint_id)
 
-    def snapshot_writer_state(self, checkpoint_id: int) -> list[PartState]:
+    def snapshot_writer_state(self, checkpoint_id: int) -> list[PartState | GatheredPart]:
         """The open parts, which go on."""
         return self._writer.hold()
 
@@ -182,21 +204,28 @@ class FileSink(TwoPhaseCommitSink[FileTransaction], SupportsPreprocessing):
         """Removes finished parts, but for those that a checkpoint may hold."""
         discard(transaction)
 
-    def restore_writer_state(self, states: Sequence[PartState]) -> None:
+    def restore_writer_state(self, states: Sequence[PartState | GatheredPart]) -> None:
         """Goes on with copies of the parts that were open."""
         self._writer.restore(states)
 
     def abort_leftovers(
-        self, known: Sequence[FileTransaction], known_states: Sequence[PartState], failed_savepoints: Collection[int]
+        self,
+        known: Sequence[FileTransaction],
+        known_states: Sequence[PartState | GatheredPart],
+        failed_savepoints: Collection[int],
     ) -> None:
         """Removes hidden files of this sink's dead attempts."""
         self._writer.remove_leftovers(known, known_states, failed_savepoints)
 
     def finish(self, transaction: FileTransaction) -> None:
         """Finishes all parts."""
-        self._writer.roll_all(transaction)
+        self._writer.finish(transaction)
 
     def close(self) -> None:
         """Drops the open parts."""
         if self._opened is not None:
             self._opened.close()
+
+
+StreamingFileSink = FileSink
+"""PyFlink's former name for it."""
