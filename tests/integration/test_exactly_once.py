@@ -226,3 +226,38 @@ def test_files_for_a_savepoint_that_fails_with_the_job_do_not_stay(cluster: Clus
             assert "failure-cause" in failed["operation"]
         finally:
             gate.touch()
+
+
+def test_files_that_come_later_are_read_once_while_slot_workers_are_killed(cluster: Cluster, tmp_path: Path) -> None:
+    inbox, out = tmp_path / "inbox", tmp_path / "out"
+    body = f"""
+from millstream.common import Duration
+from millstream.datastream.connectors.file_system import FileSink, FileSource, RollingPolicy, StreamFormat
+
+lines = FileSource.for_record_stream_format(StreamFormat.text_line_format(), "{inbox}")
+source = lines.monitor_continuously(Duration.of_millis(100)).build()
+sink = FileSink.for_row_format("{out}").with_rolling_policy(RollingPolicy.on_checkpoint_rolling_policy())
+env.from_source(source, None, "inbox").sink_to(sink)
+env.execute("monitored")
+"""
+    job_id = cluster.submit(write_job(tmp_path, "monitored", body), *options(tmp_path / "checkpoints"), parallelism=2)
+    expected: Counter[tuple[int, int]] = Counter()
+
+    def add(number: int) -> None:
+        inbox.mkdir(exist_ok=True)
+        (inbox / f".{number}").write_text("".join(f"{number},{line}\n" for line in range(50)))
+        (inbox / f".{number}").rename(inbox / f"{number}.txt")
+        expected.update((number, line) for line in range(50))
+
+    with cancelled_after(cluster, job_id):
+        cluster.wait_for(job_id, "RUNNING")
+        for number in range(2):
+            add(2 * number)
+            cluster.wait_for_checkpoint(job_id)
+            before = sum(cluster.attempts(job_id))
+            cluster.kill(wait_until(cluster.workers, "a slot worker")[0])  # the other subtask is not disturbed
+            wait_until(lambda before=before: sum(cluster.attempts(job_id)) > before, "another attempt")
+            add(2 * number + 1)
+        wait_until(lambda: visible(out).total() >= expected.total(), "all lines to be visible")
+        cluster.wait_for_checkpoint(job_id)
+        assert visible(out) == expected

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, Self, overload
 
 from millstream.common.watermark_strategy import WatermarkStrategy
 from millstream.core.errors import InvalidProgramError
+from millstream.core.jobs.function_ends_plan import SinkFunctionSpec
 from millstream.core.jobs.plan import (
     BroadcastPartitioner,
     CollectSpec,
@@ -33,6 +34,7 @@ from millstream.core.jobs.plan import (
 )
 from millstream.core.records.types import PICKLED, TypeInformation
 from millstream.datastream.adapters.fields import checked_field
+from millstream.datastream.adapters.function_ends import sink_function_of
 from millstream.datastream.adapters.key_selectors import key_selector_of
 from millstream.datastream.adapters.process_functions import CallableProcessFunction
 from millstream.datastream.adapters.projection import Projection, projected_type
@@ -43,9 +45,9 @@ from millstream.datastream.adapters.signatures import (
     refuse_generator,
     result_type,
 )
-from millstream.datastream.connectors.base import Sink
+from millstream.datastream.connectors.base import Sink, SupportsPreprocessing
 from millstream.datastream.data_stream_sink import DataStreamSink
-from millstream.datastream.functions import KeyedProcessFunction, OutputTag, ProcessFunction
+from millstream.datastream.functions import KeyedProcessFunction, OutputTag, ProcessFunction, SinkFunction
 from millstream.datastream.graph.transformations import (
     ChainingStrategy,
     OperatorTransformation,
@@ -329,7 +331,19 @@ class DataStream(OperatorSettings):
         """Sends every record to a sink."""
         if not isinstance(sink, Sink):
             raise InvalidProgramError(f"sink_to: expected a Sink, got {type(sink).__qualname__}")
-        return self._sink(type(sink).__name__, sink)
+        transformer = sink.get_transformer() if isinstance(sink, SupportsPreprocessing) else None
+        stream: DataStream = self if transformer is None else transformer.apply(self)
+        return stream._sink(type(sink).__name__, sink)
+
+    def add_sink(self, sink_func: Any) -> DataStreamSink:
+        """Calls a SinkFunction for every record, or a callable `(value)`; a Sink is taken as by `sink_to`."""
+        if isinstance(sink_func, Sink):
+            return self.sink_to(sink_func)
+        function = sink_function_of(sink_func)
+        return DataStreamSink(self._add("Unnamed", self._sink_function_spec(function), PICKLED))
+
+    def _sink_function_spec(self, function: SinkFunction[Any]) -> SinkFunctionSpec:
+        return SinkFunctionSpec(function)
 
     def print(self, sink_identifier: str | None = None) -> DataStreamSink:
         """Prints every record to the standard output of the task that has it."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from millstream.core.errors import InvalidProgramError
+from millstream.core.jobs.function_ends_plan import SinkFunctionSpec
 from millstream.core.jobs.plan import (
     HashPartitioner,
     KeyedProcessSpec,
@@ -19,7 +20,7 @@ from millstream.datastream.adapters.keyed_adapters import with_keys
 from millstream.datastream.adapters.process_functions import CallableKeyedProcessFunction
 from millstream.datastream.adapters.signatures import checked_callable, element_type, refuse_generator
 from millstream.datastream.data_stream import DataStream
-from millstream.datastream.functions import KeyedProcessFunction, ProcessFunction
+from millstream.datastream.functions import KeyedProcessFunction, ProcessFunction, SinkFunction
 from millstream.datastream.graph.transformations import PartitionTransformation
 
 if TYPE_CHECKING:
@@ -116,6 +117,9 @@ class KeyedStream(DataStream):
     def windowed(self, name: str, spec: OperatorSpec, record_type: TypeInformation) -> DataStream:
         """Adds an operator over windows; called by windowed streams."""
         return super()._then(name, spec, record_type)
+
+    def _sink_function_spec(self, function: SinkFunction[Any]) -> SinkFunctionSpec:
+        return SinkFunctionSpec(function, self._key_selector, self._key_type)
 
     def _reduce(self, name: str, function: Any) -> DataStream:
         spec = ReduceSpec(function, self._key_selector, self._key_type, self._type)

@@ -17,14 +17,17 @@ from msgspec.structs import replace
 
 from millstream.common.configuration import Configuration
 from millstream.common.execution_config import ExecutionConfig
+from millstream.common.io import InputFormat
 from millstream.common.watermark_strategy import WatermarkStrategy
 from millstream.core.errors import InvalidProgramError
+from millstream.core.jobs.function_ends_plan import SourceFunctionSpec
 from millstream.core.jobs.graph import JobGraph
 from millstream.core.jobs.names import why_unwritable
 from millstream.core.jobs.plan import OperatorSpec, SourceSpec
 from millstream.core.records.types import PICKLED, TypeInformation
 from millstream.core.settings import configuration as core
 from millstream.datastream.adapters.fields import checked_field
+from millstream.datastream.adapters.function_ends import source_function_of
 from millstream.datastream.adapters.signatures import declared_type
 from millstream.datastream.connectors.base import Source
 from millstream.datastream.connectors.malformed import OnError
@@ -36,7 +39,7 @@ from millstream.datastream.execution.executor import JobClient, JobExecutionResu
 from millstream.datastream.execution.program_settings import initial_configuration, options_of_job, uploaded_artifacts
 from millstream.datastream.execution_mode import RuntimeExecutionMode
 from millstream.datastream.fault_tolerance_settings import FaultToleranceSettings
-from millstream.datastream.functions import OutputTag
+from millstream.datastream.functions import OutputTag, ParallelSourceFunction
 from millstream.datastream.graph.artifacts import LocalFile, resolve_artifacts
 from millstream.datastream.graph.collection_elements import conformed
 from millstream.datastream.graph.job_graph_generator import build_job_graph
@@ -197,6 +200,24 @@ class StreamExecutionEnvironment(FaultToleranceSettings, DependencySettings):
         name = source_name or type(source).__name__
         operator = self.add_operator(name, None, SourceSpec(source, watermark_strategy), kind)
         return DataStream(self, operator, kind)
+
+    def create_input(self, input_format: InputFormat, type_info: Any = None) -> DataStream:
+        """A stream of what an input format reads where it says, such as AvroInputFormat."""
+        from millstream.datastream.connectors.file_system import BulkFormat, FileFormat, FileSource
+
+        if isinstance(input_format, FileFormat) and isinstance(input_format, InputFormat):
+            return self.from_source(FileSource(input_format, input_format.path), None, "Custom File Source", type_info)
+        if isinstance(input_format, BulkFormat):
+            told = "it does not say where its files are: use from_source(FileSource.for_bulk_file_format(format, path))"
+            raise InvalidProgramError(f"create_input: {type(input_format).__qualname__}: {told}")
+        raise InvalidProgramError(f"create_input: expected an InputFormat, got {type(input_format).__qualname__}")
+
+    def add_source(self, source_func: Any, source_name: str = "Custom Source", type_info: Any = None) -> DataStream:
+        """A stream of what a SourceFunction, or a callable `(ctx)`, collects; in one subtask unless it is parallel."""
+        function = source_function_of(source_func)
+        kind = PICKLED if type_info is None else declared_type(type_info)
+        stream = DataStream(self, self.add_operator(source_name, None, SourceFunctionSpec(function), kind), kind)
+        return stream if isinstance(function, ParallelSourceFunction) else stream.force_non_parallel()
 
     def from_sequence(self, start: int, end: int) -> DataStream:
         """The whole numbers from start to end, both included; in order only with parallelism 1."""

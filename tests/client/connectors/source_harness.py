@@ -100,7 +100,11 @@ class FakeReaderContext(SourceReaderContext):
     """Counts what the reader asks for; hands requests to `on_request`."""
 
     def __init__(
-        self, subtask: int = 0, parallelism: int = 1, on_request: Callable[[], None] | None = None
+        self,
+        subtask: int = 0,
+        parallelism: int = 1,
+        on_request: Callable[[], None] | None = None,
+        on_event: Callable[[Any], None] | None = None,
     ) -> None:
         self.runtime_context: FakeRuntimeContext = FakeRuntimeContext(subtask, parallelism)
         self.requests = 0
@@ -108,6 +112,7 @@ class FakeReaderContext(SourceReaderContext):
         self.side: dict[str, list[Any]] = {}
         self.on_wake_up: Callable[[], None] = lambda: None
         self._on_request = on_request
+        self._on_event = on_event
 
     def send_split_request(self) -> None:
         self.requests += 1
@@ -115,7 +120,8 @@ class FakeReaderContext(SourceReaderContext):
             self._on_request()
 
     def send_source_event(self, event: Any) -> None:
-        raise AssertionError("no source sends events")
+        assert self._on_event is not None, "this source sends no events"
+        self._on_event(pickle.loads(pickle.dumps(event)))
 
     def wake_up(self) -> None:
         self.on_wake_up()
@@ -145,10 +151,19 @@ class _EnumeratorContext(SplitEnumeratorContext[Any]):
         self._harness.to_reader[subtask].append(None)
 
     def send_event_to_reader(self, subtask: int, event: Any) -> None:
-        raise AssertionError("no enumerator sends events")
+        self._harness.to_reader[subtask].append(_Event(pickle.loads(pickle.dumps(event))))
 
-    def call_async(self, work: Callable[[], Any], then: Callable[[Any, BaseException | None], None]) -> None:
+    def call_async(
+        self, work: Callable[[], Any], then: Callable[[Any, BaseException | None], None], delay: float = 0
+    ) -> None:
         self._harness.background.append((work, then))
+
+
+@dataclass(frozen=True)
+class _Event:
+    """On its way from the enumerator to a reader."""
+
+    event: Any
 
 
 @dataclass(frozen=True)
@@ -169,7 +184,7 @@ class SourceHarness:
     emitted: list[Any] = field(default_factory=list)
     side: list[Any] = field(default_factory=list)
     by_subtask: list[list[Any]] = field(default_factory=list)
-    to_reader: list[deque[list[Any] | None]] = field(default_factory=list)
+    to_reader: list[deque[list[Any] | _Event | None]] = field(default_factory=list)
     background: deque[tuple[Callable[[], Any], Callable[[Any, BaseException | None], None]]] = field(
         default_factory=deque
     )
@@ -180,6 +195,7 @@ class SourceHarness:
         self.by_subtask = [[] for _ in range(self.parallelism)]
         self.assigned: list[list[Any]] = [[] for _ in range(self.parallelism)]
         self.requests: deque[int] = deque()
+        self.events: deque[tuple[int, Any]] = deque()
         self.ended = [False] * self.parallelism
         context = _EnumeratorContext(self)
         if self.restored is None:
@@ -198,7 +214,12 @@ class SourceHarness:
 
     def _new_reader(self, subtask: int) -> SourceReader[Any]:
         source = pickle.loads(pickle.dumps(self.source))
-        context = FakeReaderContext(subtask, self.parallelism, lambda: self.requests.append(subtask))
+        context = FakeReaderContext(
+            subtask,
+            self.parallelism,
+            lambda: self.requests.append(subtask),
+            lambda event: self.events.append((subtask, event)),
+        )
         self.contexts[subtask] = context
         reader: SourceReader[Any] = source.create_reader(context)
         self.enumerator.add_reader(subtask)
@@ -210,6 +231,7 @@ class SourceHarness:
         self.readers[subtask].close()
         self.to_reader[subtask].clear()
         self.requests = deque(s for s in self.requests if s != subtask)
+        self.events = deque(event for event in self.events if event[0] != subtask)
         self.by_subtask[subtask] = []
         self.ended[subtask] = False
         splits, self.assigned[subtask] = self.assigned[subtask], []
@@ -224,6 +246,8 @@ class SourceHarness:
         ]
         if self.requests:
             steps.append(lambda: self.enumerator.handle_split_request(self.requests.popleft(), "127.0.0.1"))
+        if self.events:
+            steps.append(lambda: self.enumerator.handle_source_event(*self.events.popleft()))
         if self.background:
             steps.append(self._work)
         if all(self.ended):
@@ -242,7 +266,9 @@ class SourceHarness:
 
     def _deliver(self, subtask: int) -> None:
         splits = self.to_reader[subtask].popleft()
-        if splits is None:
+        if isinstance(splits, _Event):
+            self.readers[subtask].handle_source_event(splits.event)
+        elif splits is None:
             self.readers[subtask].notify_no_more_splits()
         else:
             self.readers[subtask].add_splits(splits)
@@ -270,7 +296,8 @@ class SourceHarness:
     def snapshot(self) -> Snapshot:
         """What a checkpoint at this moment holds. Splits on their way belong to the readers that they go to."""
         splits = [split for reader in self.readers for split in reader.snapshot_state(1)]
-        splits += [split for queue in self.to_reader for message in queue if message for split in message]
+        on_their_way = [message for queue in self.to_reader for message in queue if isinstance(message, list)]
+        splits += [split for message in on_their_way for split in message]
         state = pickle.loads(pickle.dumps((self.enumerator.snapshot_state(1), splits)))
         return Snapshot(state[0], state[1], list(self.emitted), list(self.side))
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import gzip
 from pathlib import Path
 
 import pytest
+from compressors import COMPRESSORS
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from thoroughness import cases
@@ -56,12 +56,12 @@ def test_each_line_belongs_to_one_split_and_resumes_exactly(
 
 
 @settings(max_examples=cases(50))
-@given(content=_content.filter(bool), chunk=st.integers(1, 12))
+@given(content=_content.filter(bool), chunk=st.integers(1, 12), ending=st.sampled_from(list(COMPRESSORS)))
 def test_compressed_files_are_one_split(
-    tmp_path_factory: pytest.TempPathFactory, content: bytes, chunk: int
+    tmp_path_factory: pytest.TempPathFactory, content: bytes, chunk: int, ending: str
 ) -> None:
-    path = tmp_path_factory.getbasetemp() / "lines.gz"
-    path.write_bytes(gzip.compress(content))
+    path = tmp_path_factory.getbasetemp() / f"lines{ending}"
+    path.write_bytes(COMPRESSORS[ending](content))
     (split,) = cut_lines(FoundFile(str(path), path.stat().st_size), 1)
     assert split.end == WHOLE
     reader = LineReader(split, chunk)
@@ -82,10 +82,21 @@ def test_line_numbers_count_from_one(file: Path) -> None:
     reader.close()
 
 
-def test_a_truncated_compressed_file_is_named(tmp_path: Path) -> None:
-    path = tmp_path / "cut.gz"
-    path.write_bytes(gzip.compress(b"line\n" * 10000)[:-20])
+def test_compressed_files_may_be_of_several_pieces(tmp_path: Path) -> None:
+    for ending, compress in COMPRESSORS.items():
+        path = tmp_path / f"pieces{ending}"
+        path.write_bytes(compress(b"a\nb") + compress(b"c\nd\n"))
+        reader = LineReader(FileSplit(str(path), 0, WHOLE))
+        assert reader.take(10) + reader.take(10) == [b"a", b"bc", b"d"], ending
+        assert reader.line_number(5) == 3
+        reader.close()
+
+
+@pytest.mark.parametrize("ending", COMPRESSORS)
+def test_a_truncated_compressed_file_is_named(tmp_path: Path, ending: str) -> None:
+    path = tmp_path / f"cut{ending}"
+    path.write_bytes(COMPRESSORS[ending](b"line\n" * 10000)[:-20])
     reader = LineReader(FileSplit(str(path), 0, WHOLE))
-    with pytest.raises(ConnectorError, match=r"cut\.gz"):
+    with pytest.raises(ConnectorError, match=rf"cut\{ending}"):
         list(iter(lambda: reader.take(100000), []))
     reader.close()

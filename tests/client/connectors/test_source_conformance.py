@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import fastavro
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -17,13 +18,23 @@ from hypothesis import strategies as st
 from source_harness import SourceHarness
 from thoroughness import cases
 
+from millstream.common import Types
+from millstream.common.serialization import BulkWriterFactory
 from millstream.core.row import Row
 from millstream.datastream.connectors.base import Boundedness, Source
 from millstream.datastream.connectors.collection import CollectionSource
 from millstream.datastream.connectors.datagen import ColumnDataGeneratorSource, DataGeneratorSource
 from millstream.datastream.connectors.file_system import FileSource, StreamFormat
 from millstream.datastream.connectors.file_system.csv.format import CsvFormat
+from millstream.datastream.connectors.hybrid_source import HybridSource
 from millstream.datastream.connectors.number_sequence import NumberSequenceSource
+from millstream.datastream.formats.avro import AvroInputFormat, AvroSchema
+from millstream.datastream.formats.csv import CsvBulkWriters, CsvReaderFormat, CsvSchema
+from millstream.datastream.formats.parquet import (
+    AvroParquetReaders,
+    AvroParquetWriters,
+    ParquetColumnarRowInputFormat,
+)
 
 _LINES = [f"line {i} {'é' * (i % 7)}" for i in range(60)] + ["", "after an empty line", "", ""] + ["x" * 300]
 _Case = tuple[Source[Any], list[Any]]
@@ -90,6 +101,61 @@ def _parquet(folder: Path) -> _Case:
     return FileSource.for_parquet(folder).with_block_size(600), expected
 
 
+_AVRO = AvroSchema.parse_string(
+    '{"type": "record", "name": "r", "fields": [{"name": "i", "type": "long"}, {"name": "s", "type": "string"}]}'
+)
+_RECORDS = [{"i": i, "s": "é" * (i % 9)} for i in range(120)]
+
+
+def _written(path: Path, factory: BulkWriterFactory, records: list[Any]) -> None:
+    with path.open("wb") as stream:
+        writer = factory.create(stream)
+        for record in records:
+            writer.add_element(record)
+        writer.finish()
+
+
+def _avro(folder: Path) -> _Case:
+    for part in range(2):
+        with (folder / f"{part}.avro").open("wb") as stream:
+            fastavro.writer(stream, _AVRO.parsed, _RECORDS, sync_interval=200)
+    source = FileSource.for_record_stream_format(AvroInputFormat(folder, _AVRO), folder)
+    return source.with_block_size(150), _RECORDS * 2
+
+
+def _avro_parquet(folder: Path) -> _Case:
+    _written(folder / "a.parquet", AvroParquetWriters.for_generic_record(_AVRO), _RECORDS)
+    return FileSource.for_record_stream_format(AvroParquetReaders.for_generic_record(_AVRO), folder), _RECORDS
+
+
+def _columnar(folder: Path) -> _Case:
+    pq.write_table(pa.table({"s": [r["s"] for r in _RECORDS], "I": range(120)}), folder / "a", row_group_size=13)
+    kind = Types.ROW_NAMED(["i", "s", "absent"], [Types.INT(), Types.STRING(), Types.DOUBLE()])
+    columns = ParquetColumnarRowInputFormat(kind, batch_size=10, is_case_sensitive=False)
+    expected = [Row(**record, absent=None) for record in _RECORDS]
+    return FileSource.for_bulk_file_format(columns, folder).with_block_size(300), expected
+
+
+def _csv_rows(folder: Path) -> _Case:
+    builder = CsvSchema.builder().add_number_column("i").add_array_column("s", "/").set_escape_char("!")
+    schema = builder.set_allow_comments().set_skip_first_data_row().set_use_header().build()
+    expected = [Row(i=i, s=[f"a,{i}", 'b"\nc'][: i % 3]) for i in range(70)]
+    _written(folder / "a.csv", CsvBulkWriters.for_schema(schema), [Row(i=0, s=None), *expected])
+    lines = (folder / "a.csv").read_text().replace("\n11,", "\n# a comment, in between\n11,")
+    (folder / "a.csv").write_text(lines)
+    return FileSource.for_record_stream_format(CsvReaderFormat.for_schema(schema), folder), expected
+
+
+def _hybrid(folder: Path) -> _Case:
+    lines, expected = _text(folder)
+    numbers = NumberSequenceSource(0, 40)
+    return HybridSource.builder(numbers).add_source(lines).add_source(numbers).build(), [
+        *range(41),
+        *expected,
+        *range(41),
+    ]
+
+
 _CASES: dict[str, Callable[[Path], _Case]] = {
     "numbers": lambda _: (NumberSequenceSource(-5, 94), list(range(-5, 95))),
     "one number": lambda _: (NumberSequenceSource(3, 3), [3]),
@@ -111,6 +177,11 @@ _CASES: dict[str, Callable[[Path], _Case]] = {
     "csv": _csv,
     "csv in small blocks": _small_blocks,
     "parquet": _parquet,
+    "one after the other": _hybrid,
+    "avro": _avro,
+    "avro in parquet": _avro_parquet,
+    "parquet of a row type": _columnar,
+    "csv of a schema": _csv_rows,
 }
 
 

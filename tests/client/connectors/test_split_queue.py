@@ -33,7 +33,9 @@ class FakeContext(SplitEnumeratorContext[str]):
     def send_event_to_reader(self, subtask: int, event: Any) -> None:
         raise AssertionError("no event is sent")
 
-    def call_async(self, work: Callable[[], Any], then: Callable[[Any, BaseException | None], None]) -> None:
+    def call_async(
+        self, work: Callable[[], Any], then: Callable[[Any, BaseException | None], None], delay: float = 0
+    ) -> None:
         self.background.append(lambda: then(work(), None))
 
 

@@ -137,8 +137,13 @@ class SplitEnumeratorContext(ABC, Generic[SplitT]):
         """Sends anything picklable to a reader."""
 
     @abstractmethod
-    def call_async(self, work: Callable[[], Any], then: Callable[[Any, BaseException | None], None]) -> None:
-        """Runs blocking `work` on another thread, then `then(result, error)` on the enumerators'."""
+    def call_async(
+        self, work: Callable[[], Any], then: Callable[[Any, BaseException | None], None], delay: float = 0
+    ) -> None:
+        """Runs blocking `work` on another thread, then `then(result, error)` on the enumerators'.
+
+        With a delay it begins so many seconds later, if the enumerator is still there.
+        """
 
 
 class SplitEnumerator(ABC, Generic[SplitT]):
@@ -235,3 +240,27 @@ class Sink(ABC):
     @abstractmethod
     def create_writer(self, context: RuntimeContext) -> SinkWriter:
         """Called in each subtask."""
+
+
+class DeliveryGuarantee(Enum):
+    """How often a sink shows a record when something fails; each connector's page says what it can promise."""
+
+    EXACTLY_ONCE = "exactly-once"
+    AT_LEAST_ONCE = "at-least-once"
+    NONE = "none"
+
+
+class StreamTransformer(ABC):
+    """What a sink wants done to a stream before it gets the records."""
+
+    @abstractmethod
+    def apply(self, ds: Any) -> Any:
+        """The stream to write, of the one that was given to `sink_to`."""
+
+
+class SupportsPreprocessing(ABC):
+    """A sink that may have a stream changed before it: `sink_to` does it."""
+
+    @abstractmethod
+    def get_transformer(self) -> StreamTransformer | None:
+        """What changes it, if anything."""

@@ -10,6 +10,7 @@ import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
+from typing import ClassVar
 
 from millstream.core.errors import InvalidProgramError
 from millstream.core.logs.tracebacks import encodable
@@ -58,6 +59,7 @@ DEAD_LETTERS = OutputTag("dead-letters", DeadLetter)
 class MalformedCount:
     """How many records a reader could not read: part of its state, beside its splits."""
 
+    is_read: ClassVar[bool] = False  # event time does not wait for it, as it would for a split
     count: int
 
 

@@ -57,6 +57,8 @@ from millstream.datastream.functions.record_functions import (
     ReduceFunction,
     as_callable,
 )
+from millstream.datastream.functions.sink_functions import SinkContext, SinkFunction
+from millstream.datastream.functions.source_functions import ParallelSourceFunction, SourceContext, SourceFunction
 from millstream.datastream.functions.window_functions import (
     AllWindowFunction,
     ProcessAllWindowFunction,
@@ -107,6 +109,7 @@ __all__ = [
     "MetricGroup",
     "OnTimerContext",
     "OutputTag",
+    "ParallelSourceFunction",
     "Partitioner",
     "ProcessAllWindowFunction",
     "ProcessFunction",
@@ -115,6 +118,10 @@ __all__ = [
     "ReadOnlyBroadcastContext",
     "ReduceFunction",
     "RuntimeContext",
+    "SinkContext",
+    "SinkFunction",
+    "SourceContext",
+    "SourceFunction",
     "TaggedUnion",
     "TimedFunction",
     "WindowContext",

@@ -73,7 +73,7 @@ class EnumeratorContext(SplitEnumeratorContext[Any]):
         self._vertex_id = source.vertex_id
         self._parallelism = source.parallelism
         self.readers: set[int] = set()
-        self.is_over = False
+        self._over = threading.Event()
 
     def current_parallelism(self) -> int:
         """The number of readers."""
@@ -95,20 +95,28 @@ class EnumeratorContext(SplitEnumeratorContext[Any]):
         """Sends anything picklable to a reader."""
         self._send(subtask, Custom(to_bytes(event)))
 
-    def call_async(self, work: Callable[[], Any], then: Callable[[Any, BaseException | None], None]) -> None:
+    def end(self) -> None:
+        """The enumerator is no more: nothing goes out, and work that was put off is not begun."""
+        self._over.set()
+
+    def call_async(
+        self, work: Callable[[], Any], then: Callable[[Any, BaseException | None], None], delay: float = 0
+    ) -> None:
         """Runs blocking work on another thread, and its continuation on the enumerators'."""
 
         def run() -> None:
+            if delay and self._over.wait(delay):
+                return
             try:
                 result, error = work(), None
             except BaseException as raised:  # whatever it is, the enumerator waits for an answer
                 result, error = None, raised
-            self._enumerators.later(self._vertex_id, lambda: None if self.is_over else then(result, error))
+            self._enumerators.later(self._vertex_id, lambda: None if self._over.is_set() else then(result, error))
 
         threading.Thread(target=run, daemon=True).start()
 
     def _send(self, subtask: int, kind: Splits | NoMoreSplits | Custom) -> None:
-        if self.is_over:
+        if self._over.is_set():
             return  # an enumerator that was reset has no readers any more
         if subtask not in self.readers:
             raise ConnectorError(
@@ -168,7 +176,8 @@ class Enumerators:
                 leave_if_forked(error)
                 self._fail(vertex_id, error)
             leave_if_forked()
-        for vertex_id, (enumerator, _) in self._enumerators.items():
+        for vertex_id, (enumerator, context) in self._enumerators.items():
+            context.end()
             try:
                 enumerator.close()
             except BaseException as error:
@@ -239,7 +248,7 @@ class Enumerators:
         """A new enumerator from the state, in place of the one that is there."""
         enumerator, context = self._enumerators.pop(vertex_id, (None, None))
         if enumerator is not None and context is not None:
-            context.is_over = True
+            context.end()
             enumerator.close()
         self._start(replace(self._sources[vertex_id], state=state))
         self.send(Ready())

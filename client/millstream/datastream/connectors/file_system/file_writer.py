@@ -14,13 +14,16 @@ from millstream.core.jobs.ids import new_id
 from millstream.core.records.batches import Batch
 from millstream.datastream.connectors.errors import ConnectorError
 from millstream.datastream.connectors.file_system.buckets import BucketAssigner, checked_bucket
+from millstream.datastream.connectors.file_system.compaction import Compaction, GatheredParts
 from millstream.datastream.connectors.file_system.hidden_names import Owner, savepoint_of
 from millstream.datastream.connectors.file_system.open_part import OpenPart
 from millstream.datastream.connectors.file_system.part_formats import PartFormat
 from millstream.datastream.connectors.file_system.rolling import OutputFileConfig, RollingPolicy
 from millstream.datastream.connectors.file_system.transactions import (
     FileTransaction,
+    GatheredPart,
     PartState,
+    PendingFile,
     keep,
     make_directory,
     publish,
@@ -43,6 +46,7 @@ class FileWriter:
         assigner: BucketAssigner,
         clock: Clock,
         context: RuntimeContext,
+        compaction: Compaction | None = None,
     ) -> None:
         self._directory = directory
         self._format = part_format
@@ -57,6 +61,8 @@ class FileWriter:
         self._next_number = 0
         self._parts: dict[str, OpenPart] = {}
         self._restored = FileTransaction()
+        self._gathered = None if compaction is None else GatheredParts(compaction, self._new_name)
+        self._is_finished = False
         make_directory(directory)
 
     def begin(self) -> FileTransaction:
@@ -84,19 +90,24 @@ class FileWriter:
         return self._policy.is_over(part.opened, part.last_write, now)
 
     def _open(self, bucket: str, now: float, begun: PartState | None = None) -> OpenPart:
+        hidden, visible = self._new_name(bucket)
+        return OpenPart(hidden, visible, bucket, self._format, now, begun)
+
+    def _new_name(self, bucket: str) -> tuple[str, str]:
         folder = self._directory
         for name in bucket.split("/") if bucket else ():
             folder = os.path.join(folder, name)
             make_directory(folder)
         name = self._config.part_name(self._uid, self._next_number)
         self._next_number += 1
-        hidden, visible = os.path.join(folder, self._owner.hide(name)), os.path.join(folder, name)
-        return OpenPart(hidden, visible, bucket, self._format, now, begun)
+        return os.path.join(folder, self._owner.hide(name)), os.path.join(folder, name)
 
     def _roll(self, transaction: FileTransaction, bucket: str) -> None:
         file = self._parts[bucket].finish()
         del self._parts[bucket]
-        if self._at_once:
+        if self._gathered is not None:
+            self._gathered.add(file, bucket)
+        elif self._at_once:
             publish(FileTransaction([file]))
         else:
             transaction.files.append(file)
@@ -112,31 +123,48 @@ class FileWriter:
         for bucket in list(self._parts):
             self._roll(transaction, bucket)
 
+    def finish(self, transaction: FileTransaction) -> None:
+        """Finishes everything: no record follows."""
+        self.roll_all(transaction)
+        self._is_finished = True
+        if self._at_once and self._gathered is not None:
+            compacted = FileTransaction()
+            self._gathered.compact(compacted, everything=True)
+            publish(compacted)
+
     def pre_commit(self, transaction: FileTransaction) -> None:
         """Finishes what does not go on over the checkpoint; the names of all finished parts are durable afterwards."""
         if self._policy.on_checkpoint or not self._format.resumable:
             self.roll_all(transaction)
         else:
             self.roll_by_time(transaction)
+        if self._gathered is not None:
+            self._gathered.compact(transaction, self._is_finished)
         sync_directories(os.path.dirname(file.hidden) for file in transaction.files)
 
     def pre_commit_for_savepoint(self, transaction: FileTransaction, savepoint: int) -> None:
         """Finishes everything, under hidden names that no attempt takes for leftovers while the savepoint may be."""
         self.roll_all(transaction)
+        if self._gathered is not None:
+            self._gathered.compact(transaction, everything=True)
         keep(transaction, self._owner, savepoint)
         sync_directories(os.path.dirname(file.hidden) for file in transaction.files)
 
-    def hold(self) -> list[PartState]:
-        """The parts that go on over the checkpoint, durable up to here."""
+    def hold(self) -> list[PartState | GatheredPart]:
+        """The parts that go on over the checkpoint, durable up to here, and those that are not enough yet."""
         new = [part.hidden for part in self._parts.values() if not part.held]
-        states = [part.hold() for part in self._parts.values()]
-        sync_directories(map(os.path.dirname, new))
-        return states
+        states: list[PartState | GatheredPart] = [part.hold() for part in self._parts.values()]
+        gathered = [] if self._gathered is None else self._gathered.hold()
+        sync_directories(map(os.path.dirname, [*new, *(part.hidden for part in gathered)]))
+        return [*states, *gathered]
 
-    def restore(self, states: Sequence[PartState]) -> None:
+    def restore(self, states: Sequence[PartState | GatheredPart]) -> None:
         """Goes on with parts of an earlier attempt; of several in one bucket, all but the last are finished."""
         now = self._clock.monotonic()
+        self._restore_gathered([state for state in states if isinstance(state, GatheredPart)])
         for state in states:
+            if isinstance(state, GatheredPart):
+                continue
             if not os.path.exists(state.hidden):
                 if os.path.exists(state.visible):
                     continue  # committed since: the snapshot is older than what is visible
@@ -147,12 +175,27 @@ class FileWriter:
             if state.bucket in self._parts:
                 self._roll(self._restored, state.bucket)
             self._parts[state.bucket] = self._open(state.bucket, now, state)
-            owner = Owner.from_name(os.path.basename(state.hidden))
-            if owner is not None and owner.operator == self._owner.operator:  # else the snapshot is another job's
+            if self._is_own(state.hidden):  # else the snapshot is another job's
                 self._restored.superseded.append(state.hidden)
 
+    def _restore_gathered(self, parts: list[GatheredPart]) -> None:
+        if self._gathered is not None:
+            self._gathered.restore(parts, self._is_own)
+            return
+        # the sink gathers no more: what it had gathered is finished
+        self._restored.files.extend(
+            PendingFile(part.hidden, part.visible, True) for part in parts if os.path.exists(part.hidden)
+        )
+
+    def _is_own(self, hidden: str) -> bool:
+        owner = Owner.from_name(os.path.basename(hidden))
+        return owner is not None and owner.operator == self._owner.operator
+
     def remove_leftovers(
-        self, known: Sequence[FileTransaction], known_states: Sequence[PartState], failed_savepoints: Collection[int]
+        self,
+        known: Sequence[FileTransaction],
+        known_states: Sequence[PartState | GatheredPart],
+        failed_savepoints: Collection[int],
     ) -> None:
         """Removes the hidden files of dead attempts that neither the restored snapshot nor a savepoint may name.
 
@@ -184,3 +227,5 @@ class FileWriter:
         parts, self._parts = self._parts, {}
         for part in parts.values():
             part.drop()
+        if self._gathered is not None:
+            self._gathered.drop()

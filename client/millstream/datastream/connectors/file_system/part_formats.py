@@ -41,6 +41,11 @@ class PartFormat(ABC):
     resumable = True
     """Whether a part can be gone on with from what was written of it: else it ends with every checkpoint."""
 
+    @property
+    def joinable(self) -> bool:
+        """Whether one file behind another is a file with the records of both."""
+        return False
+
     @abstractmethod
     def open(self, stream: BinaryIO, state: Any = None) -> PartWriter:
         """A writer for a new part file, or with a state for one that holds what was written up to there."""
@@ -66,6 +71,11 @@ class TextFormat(PartFormat):
 
     def __init__(self, encoder: Encoder) -> None:
         self._encoder = encoder
+
+    @property
+    def joinable(self) -> bool:
+        """Unless each file begins with a byte order mark."""
+        return "".encode(self._encoder.charset) == b""
 
     def open(self, stream: BinaryIO, state: Any = None) -> PartWriter:
         """Writes lines."""

@@ -35,15 +35,18 @@ def absolute(path: PathLike) -> str:
     return os.path.abspath(text)
 
 
-def find_files(paths: Iterable[str]) -> list[FoundFile]:
-    """Every file once, in the order of the paths and sorted within each. A path that finds nothing is an error."""
+def find_files(paths: Iterable[str], may_be_none: bool = False) -> list[FoundFile]:
+    """Every file once, in the order of the paths and sorted within each.
+
+    A path that does not exist is an error, and so is a pattern that matches nothing, unless there `may_be_none`.
+    """
     found: dict[str, FoundFile] = {}
     for path in paths:
         if os.path.exists(path):
             matches = [path]
         elif glob.has_magic(path):
             matches = sorted(glob.glob(path, recursive=True))
-            if not matches:
+            if not matches and not may_be_none:
                 raise ConnectorError(f"file source: no file matches {path}")
         else:
             raise ConnectorError(f"file source: {path} does not exist")

@@ -109,3 +109,6 @@ class OutputFileConfigBuilder:
     def build(self) -> OutputFileConfig:
         """The configuration."""
         return OutputFileConfig(self._prefix, self._suffix)
+
+
+setattr(OutputFileConfig, "OutputFileConfigBuilder", OutputFileConfigBuilder)  # noqa: B010  # where PyFlink has it, too

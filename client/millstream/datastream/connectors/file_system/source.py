@@ -1,11 +1,14 @@
-"""The file source: bounded, over text lines, JSON lines, CSV and Parquet."""
+"""The file source, over any file format: bounded, or looking for new files for ever."""
 
 from __future__ import annotations
 
 import contextlib
+import copy
+import sys
 from collections.abc import Sequence
 from typing import Any
 
+from millstream.common.time import Interval, plain_milliseconds
 from millstream.core.errors import InvalidProgramError
 from millstream.core.records.batches import Batch
 from millstream.core.records.types import PICKLED, TypeInformation
@@ -18,9 +21,16 @@ from millstream.datastream.connectors.base import (
     SplitEnumeratorContext,
 )
 from millstream.datastream.connectors.errors import ConnectorError, MalformedInputError
+from millstream.datastream.connectors.file_system.bulk_format import BulkFormat
 from millstream.datastream.connectors.file_system.csv.format import CsvFormat
+from millstream.datastream.connectors.file_system.enumerating import FileEnumeratorProvider, FileSplitAssignerProvider
 from millstream.datastream.connectors.file_system.lines.json_format import JsonLinesFormat
 from millstream.datastream.connectors.file_system.lines.text_format import StreamFormat
+from millstream.datastream.connectors.file_system.monitoring import (
+    MonitoringEnumerator,
+    MonitoringState,
+    pending_of,
+)
 from millstream.datastream.connectors.file_system.parquet_format import ParquetFormat
 from millstream.datastream.connectors.file_system.paths import FoundFile, PathLike, absolute, find_files
 from millstream.datastream.connectors.file_system.splits import WHOLE, FileFormat, FileSplit, FormatReader
@@ -42,7 +52,8 @@ class FileSource(Source[FileSplit]):
     """Reads files, directories (with their subdirectories; names that start with `.` or `_` are passed over) and globs.
 
     The factory methods answer a source that is ready to use; `build()` is there for PyFlink's builder style and answers
-    the source itself. Files are listed when the job starts; later changes to them are not noticed.
+    the source itself. Files are listed when the job starts, and again and again with `monitor_continuously`; later
+    changes to a file are not noticed.
     """
 
     def __init__(
@@ -54,12 +65,11 @@ class FileSource(Source[FileSplit]):
     ) -> None:
         if not paths:
             raise InvalidProgramError("a file source needs at least one path")
-        if block_size < 1:
-            raise InvalidProgramError(f"a file source's block size must be at least 1 byte, got {block_size}")
         self._format = file_format
         self._paths = [absolute(path) for path in paths]
-        self._block_size = block_size
+        self._block_size = _checked_block_size(block_size)
         self._handling = ErrorHandling.of(on_error)
+        self._interval: float | None = None
 
     @staticmethod
     def for_record_stream_format(
@@ -113,26 +123,53 @@ class FileSource(Source[FileSplit]):
         """Parquet files as column batches, with all columns or the named ones."""
         return FileSource(ParquetFormat(columns, type_info), *paths, on_error=on_error)
 
+    @staticmethod
+    def for_bulk_file_format(
+        bulk_format: BulkFormat, *paths: PathLike, on_error: OnError | OutputTag | str = OnError.FAIL
+    ) -> FileSource:
+        """By a bulk format, such as `ParquetColumnarRowInputFormat`."""
+        return FileSource(bulk_format, *paths, on_error=on_error)
+
     def with_block_size(self, block_size: int) -> FileSource:
         """A source that cuts files into splits of about this many bytes, where the format can be cut."""
-        other = FileSource(self._format, *self._paths, block_size=block_size)
-        other._handling = self._handling
-        return other
+        return self._with(_block_size=_checked_block_size(block_size))
+
+    def monitor_continuously(self, discovery_interval: Interval) -> FileSource:
+        """A source that does not end: it looks for new files every so often, and reads each once."""
+        return self._with(_interval=_checked_interval(discovery_interval))
 
     def process_static_file_set(self) -> FileSource:
-        """Reads the files that are there when the job starts: the only mode."""
+        """A source that reads the files that are there when the job starts, and ends: the default."""
+        return self._with(_interval=None)
+
+    def set_file_enumerator(self, file_enumerator: FileEnumeratorProvider) -> FileSource:
+        """A source that cuts files, or reads each in one piece."""
+        return self._with(_block_size=DEFAULT_BLOCK_SIZE if file_enumerator.splits_files else sys.maxsize)
+
+    def set_split_assigner(self, split_assigner: FileSplitAssignerProvider) -> FileSource:
+        """The one assigner that there is: all task managers see the same paths, so all splits are as near to each."""
+        if not isinstance(split_assigner, FileSplitAssignerProvider):
+            raise InvalidProgramError(f"expected a FileSplitAssignerProvider, got {split_assigner!r}")
         return self
+
+    def _with(self, **changed: Any) -> FileSource:
+        other = copy.copy(self)
+        vars(other).update(changed)
+        return other
 
     def build(self) -> FileSource:
         """The source itself."""
         return self
 
     def get_boundedness(self) -> Boundedness:
-        """It ends."""
-        return Boundedness.BOUNDED
+        """It ends, unless it looks for new files."""
+        return Boundedness.BOUNDED if self._interval is None else Boundedness.CONTINUOUS_UNBOUNDED
 
     def _discover(self) -> list[FileSplit]:
         return [split for file in find_files(self._paths) for split in self._cut(file)]
+
+    def _list(self) -> list[FoundFile]:
+        return find_files(self._paths, may_be_none=True)
 
     def _cut(self, file: FoundFile) -> list[FileSplit]:
         try:
@@ -144,11 +181,22 @@ class FileSource(Source[FileSplit]):
 
     def create_enumerator(self, context: SplitEnumeratorContext[FileSplit]) -> SplitEnumerator[FileSplit]:
         """Lists and cuts the files."""
-        return DiscoveringEnumerator(context, self._discover)
+        if self._interval is None:
+            return DiscoveringEnumerator(context, self._discover)
+        return MonitoringEnumerator(context, self._list, self._cut, self._interval)
 
     def restore_enumerator(self, context: SplitEnumeratorContext[FileSplit], state: Any) -> SplitEnumerator[FileSplit]:
-        """The splits not handed out."""
-        return self.create_enumerator(context) if state is None else QueueEnumerator(context, state)
+        """The splits not handed out, and the files found."""
+        if state is None:
+            return self.create_enumerator(context)
+        if self._interval is None:
+            return QueueEnumerator(context, pending_of(state))
+        if not isinstance(state, MonitoringState):
+            raise ConnectorError(
+                "file source: the snapshot is of a source that did not monitor its files, so it does not say which of "
+                "them were read; start without it, or without monitor_continuously"
+            )
+        return MonitoringEnumerator(context, self._list, self._cut, self._interval, state)
 
     def create_reader(self, context: SourceReaderContext) -> SourceReader[FileSplit]:
         """Reads a split at a time."""
@@ -169,6 +217,25 @@ class FileSource(Source[FileSplit]):
     def get_produced_type(self) -> TypeInformation:
         """The format's."""
         return self._format.produced_type()
+
+
+FileSourceBuilder = FileSource
+"""PyFlink's name for what the factory methods answer."""
+
+
+def _checked_block_size(block_size: int) -> int:
+    if block_size < 1:
+        raise InvalidProgramError(f"a file source's block size must be at least 1 byte, got {block_size}")
+    return block_size
+
+
+def _checked_interval(interval: Interval) -> float:
+    milliseconds = plain_milliseconds(interval)
+    if isinstance(milliseconds, bool) or not isinstance(milliseconds, int | float) or milliseconds <= 0:
+        raise InvalidProgramError(
+            f"monitor_continuously: an interval is a duration, or milliseconds, above 0; got {interval!r}"
+        )
+    return milliseconds / 1000
 
 
 class _FileReader(OneSplitReader[FileSplit]):

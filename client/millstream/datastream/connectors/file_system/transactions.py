@@ -55,6 +55,16 @@ class PartState:
     format_state: Any
 
 
+@dataclass(frozen=True, slots=True)
+class GatheredPart:
+    """A finished part that waits, hidden, to become part of a larger one."""
+
+    hidden: str
+    visible: str
+    bucket: str
+    size: int
+
+
 @contextlib.contextmanager
 def naming(path: str) -> Iterator[None]:
     """Puts a path to an error of the operating system."""

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from typing import Any, BinaryIO, cast
 
 from millstream.datastream.connectors.errors import ConnectorError, MalformedInputError
+from millstream.datastream.connectors.file_system.compression import DAMAGE, is_compressed, open_bytes
 from millstream.datastream.connectors.file_system.csv.records import CsvRecords
 from millstream.datastream.connectors.file_system.lines.charsets import MARK
-from millstream.datastream.connectors.file_system.lines.lines import is_compressed, open_bytes, salvaged
+from millstream.datastream.connectors.file_system.lines.lines import salvaged
 from millstream.datastream.connectors.malformed import LONGEST_RAW, DeadLetter
 
 
@@ -142,11 +143,9 @@ class CsvBlocks:
 
 
 def _damages() -> tuple[type[Exception], ...]:
-    import zlib
-
     import pyarrow as pa
 
-    return (pa.ArrowException, OSError, EOFError, zlib.error, UnicodeError)
+    return (pa.ArrowException, UnicodeError, *DAMAGE)
 
 
 class _Recoded:

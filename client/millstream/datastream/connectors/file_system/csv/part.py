@@ -35,6 +35,11 @@ class CsvPartFormat(PartFormat):
         self._delimiter = delimiter
         self._null = null_literal
 
+    @property
+    def joinable(self) -> bool:
+        """Unless each file has a header."""
+        return not self._header
+
     def open(self, stream: BinaryIO, state: Any = None) -> PartWriter:
         """Writes CSV."""
         return _CsvWriter(stream, self._type, self._header, self._delimiter, self._null, state)

@@ -11,21 +11,27 @@ import re
 
 
 class CsvRecords:
-    """For one delimiter and one quote, both ASCII; no quote when it is None."""
+    """For one delimiter, one quote and one character that escapes another, all ASCII; the last two may be None."""
 
-    def __init__(self, delimiter: str, quote: str | None) -> None:
-        record = r"[^\r\n]*+"
+    def __init__(self, delimiter: str, quote: str | None, escape: str | None = None) -> None:
+        e = "" if escape is None else re.escape(escape)
+        escaped = "" if escape is None else rf"|{e}[\s\S]"
+        record = rf"(?:[^\r\n{e}]++{escaped})*+"
         if quote is not None:
             q, begins = re.escape(quote), rf"(?:(?<=[{re.escape(delimiter)}\r\n])|\A)"
-            quoted = rf"{begins}{q}[^{q}]*+(?:{q}{q}[^{q}]*+)*+{q}"
-            record = rf"(?:[^{q}\r\n]++|{quoted}|(?!{begins}){q})*+"
+            quoted = rf"{begins}{q}(?:[^{q}{e}]++|{q}{q}{escaped})*+{q}"
+            record = rf"(?:[^{q}\r\n{e}]++{escaped}|{quoted}|(?!{begins}){q})*+"
             self._plain = re.compile(rf"(?:[^{q}]*+{quoted})*+".encode())
         self._quote = None if quote is None else quote.encode()
+        self._escape = None if escape is None else escape.encode()
         self._whole = re.compile(rf"(?:{record}(?:\n|\r\n|\r(?=[^\n])))*+".encode())
         self._one = re.compile(rf"({record})(?:\r\n|\n|\r|\Z)".encode())
 
     def end(self, buffer: bytes) -> int:
         """Behind the last record that is whole; 0 when there is none. A carriage return at the end is no end yet."""
+        if self._escape is not None and self._escape in buffer:
+            found = self._whole.match(buffer)
+            return found.end() if found else 0
         if self._quote is None or self._quote not in buffer:
             return buffer.rfind(b"\n") + 1 or buffer.rfind(b"\r", 0, -1) + 1
         # Mostly the last line end is none inside of quotes. To see that takes 1 ms for 1 MB, to look for it 10 ms.

@@ -53,7 +53,7 @@ class _JsonLines(LineFormatReader):
     def __init__(self, split: FileSplit, type: TypeInformation, is_optional: bool, longest: int) -> None:
         super().__init__(split, longest)
         self._expected = "" if type == PICKLED else f" of {type.describe()}"
-        self._decode = _decoder(type, is_optional)
+        self._decode = json_decoder(type, is_optional)
 
     def decode(self, lines: list[bytes]) -> list[Any]:
         """Their values."""
@@ -67,25 +67,26 @@ class _JsonLines(LineFormatReader):
         return None
 
 
-def _decoder(type: TypeInformation, is_optional: bool) -> Callable[[bytes], Any]:
-    kind = _json_type(type)
+def json_decoder(type: TypeInformation, is_optional: bool = False, all_fields: bool = False) -> Callable[[bytes], Any]:
+    """What makes values of a type of JSON; with `all_fields`, each field of a row has to be there, if only as null."""
+    kind = _json_type(type, all_fields)
     decode = msgspec.json.Decoder(nullable(kind) if is_optional else kind).decode
     finish = _finisher(type)
     return decode if finish is None else lambda line: finish(decode(line))
 
 
-def _json_type(type: TypeInformation) -> Any:
+def _json_type(type: TypeInformation, all_fields: bool) -> Any:
     """What msgspec decodes and checks; rows are read as dicts first."""
     if isinstance(type, RowType):
-        kinds = [nullable(_json_type(field)) for field in type.fields]
+        kinds = [nullable(_json_type(field, all_fields)) for field in type.fields]
         fields = dict(zip(type.field_names() or [], kinds, strict=True))
-        return TypedDict("Row", fields, total=False) | None  # type: ignore[operator]  # built at run time
+        return TypedDict("Row", fields, total=all_fields) | None  # type: ignore[operator]  # built at run time
     if isinstance(type, ListType):
-        return list[nullable(_json_type(type.element))] | None  # type: ignore[misc]  # built at run time
+        return list[nullable(_json_type(type.element, all_fields))] | None  # type: ignore[misc]  # built at run time
     if isinstance(type, MapType):
-        return dict[_json_type(type.key), nullable(_json_type(type.value))] | None  # type: ignore[misc]  # built at run time
+        return dict[_json_type(type.key, all_fields), nullable(_json_type(type.value, all_fields))] | None  # type: ignore[misc]  # built at run time
     if isinstance(type, TupleType):
-        return tuple[tuple(nullable(_json_type(field)) for field in type.fields)]  # type: ignore[misc]  # built at run time
+        return tuple[tuple(nullable(_json_type(field, all_fields)) for field in type.fields)]  # type: ignore[misc]  # built at run time
     return type.wire_type() or Any
 
 

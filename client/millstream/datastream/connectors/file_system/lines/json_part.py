@@ -53,6 +53,11 @@ class JsonLinesPartFormat(PartFormat):
     def __init__(self, non_finite: NonFinite = NonFinite.FAIL) -> None:
         self._non_finite = non_finite
 
+    @property
+    def joinable(self) -> bool:
+        """Lines are lines."""
+        return True
+
     def open(self, stream: BinaryIO, state: Any = None) -> PartWriter:
         """Writes JSON."""
         return _JsonWriter(stream, self._non_finite)

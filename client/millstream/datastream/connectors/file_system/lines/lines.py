@@ -8,9 +8,7 @@ the beginning is kept.
 from __future__ import annotations
 
 import contextlib
-import gzip
 import sys
-import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import takewhile
@@ -18,6 +16,7 @@ from typing import BinaryIO, cast
 
 from millstream.core.errors import InvalidProgramError
 from millstream.datastream.connectors.errors import ConnectorError, MalformedInputError
+from millstream.datastream.connectors.file_system.compression import DAMAGE, is_compressed, open_bytes
 from millstream.datastream.connectors.file_system.paths import FoundFile
 from millstream.datastream.connectors.file_system.splits import WHOLE, FileSplit
 from millstream.datastream.connectors.malformed import LONGEST_LINE, LONGEST_RAW, DeadLetter
@@ -25,19 +24,6 @@ from millstream.datastream.connectors.malformed import LONGEST_LINE, LONGEST_RAW
 CHUNK = 1 << 20
 _BEYOND_THE_END = 1 << 16
 _PIECE = 1 << 12
-
-
-def is_compressed(path: str) -> bool:
-    """Whether the file is read through gzip, by its name."""
-    return path.endswith((".gz", ".gzip"))
-
-
-def open_bytes(path: str) -> BinaryIO:
-    """The file's uncompressed bytes."""
-    try:
-        return cast(BinaryIO, gzip.open(path, "rb")) if is_compressed(path) else open(path, "rb")
-    except OSError as error:
-        raise ConnectorError(f"file source: {path}: {error.strerror or error}") from error
 
 
 def checked_length(max_line_length: int) -> int:
@@ -76,9 +62,6 @@ def cut_lines(file: FoundFile, block_size: int) -> list[FileSplit]:
     return [FileSplit(file.path, at, min(at + block_size, file.size)) for at in range(0, file.size, block_size)]
 
 
-_DAMAGE = (OSError, EOFError, zlib.error)
-
-
 @dataclass(frozen=True, slots=True)
 class _TooLong:
     letter: DeadLetter
@@ -104,7 +87,7 @@ class LineReader:
         try:
             self._position = self._first_line(split) if split.position is None else split.position
             self._file.seek(self._position)
-        except _DAMAGE as error:
+        except DAMAGE as error:
             self._file.close()
             raise self._failed(error, split.start) from error
         self._offset = self._position
@@ -181,8 +164,8 @@ class LineReader:
         ahead = max(self._end - self._offset, min(self._chunk, _BEYOND_THE_END))
         try:
             return self._file.read(max(min(self._chunk, ahead), len(self._rest)))
-        except _DAMAGE as error:
-            left = salvaged(lambda: open_bytes(self.path), self._offset, _DAMAGE)
+        except DAMAGE as error:
+            left = salvaged(lambda: open_bytes(self.path), self._offset, DAMAGE)
             unfinished = (self._rest + left).rpartition(b"\n")[2]
             failure = self._failed(error, self._offset + len(left) - len(unfinished), unfinished)
             failure.__cause__ = error

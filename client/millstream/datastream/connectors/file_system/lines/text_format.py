@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import io
-import zlib
 from typing import Any
 
 from millstream.core.records.batches import RowBatch
 from millstream.core.records.types import STRING, TypeInformation
 from millstream.datastream.connectors.errors import ConnectorError, MalformedInputError
+from millstream.datastream.connectors.file_system.compression import DAMAGE, open_bytes
 from millstream.datastream.connectors.file_system.lines.charsets import MARK, MARKER, checked_charset
 from millstream.datastream.connectors.file_system.lines.line_format import LineFormatReader
-from millstream.datastream.connectors.file_system.lines.lines import checked_length, cut_lines, open_bytes
+from millstream.datastream.connectors.file_system.lines.lines import checked_length, cut_lines
 from millstream.datastream.connectors.file_system.paths import FoundFile
 from millstream.datastream.connectors.file_system.splits import WHOLE, FileFormat, FileSplit, FormatReader
 from millstream.datastream.connectors.malformed import LONGEST_LINE, LONGEST_RAW, DeadLetter
@@ -103,7 +103,7 @@ class _DecodedLines(FormatReader):
         try:
             while len(lines) < count and (line := self._file.readline(self._longest + 1)):
                 lines.append(self._checked(line, len(lines)))
-        except (UnicodeError, OSError, EOFError, zlib.error) as error:
+        except (UnicodeError, *DAMAGE) as error:
             if not lines:
                 raise MalformedInputError(self._path, f"not valid {self._charset}: {error}", self._offset) from error
         self._position += len(lines)

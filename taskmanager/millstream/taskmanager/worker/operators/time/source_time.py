@@ -58,7 +58,8 @@ class SourceTime:
         """The reader gets these."""
         if self._by_split:
             for split in splits:
-                self._splits.begun(split_id_of(split) or _WHOLE)
+                if getattr(split, "is_read", True):  # readers may keep other things beside their splits
+                    self._splits.begun(split_id_of(split) or _WHOLE)
 
     def ended(self, split_id: str) -> None:
         """The reader has come to the end of one."""

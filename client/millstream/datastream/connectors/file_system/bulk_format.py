@@ -1,0 +1,13 @@
+"""`BulkFormat`: PyFlink's name for the formats that read a file as batches of records, such as Parquet."""
+
+from __future__ import annotations
+
+from millstream.datastream.connectors.file_system.splits import FileFormat
+
+
+class BulkFormat(FileFormat):
+    """Base of formats whose readers answer Arrow batches."""
+
+    def produces_columns(self) -> bool:
+        """Always."""
+        return True

@@ -1,0 +1,103 @@
+"""The enumerator of a file source that goes on looking for new files.
+
+A file is read once, as it is when it is found: what is added to it later is not, so files should be written elsewhere,
+or under a hidden name, and then moved to where they are looked for. One without a byte is not a file yet. Which paths
+were found is part of the checkpoint, for as long as the job lives, as in Flink.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from millstream.datastream.connectors.base import SplitEnumerator, SplitEnumeratorContext
+from millstream.datastream.connectors.errors import ConnectorError, MalformedInputError
+from millstream.datastream.connectors.file_system.paths import FoundFile
+from millstream.datastream.connectors.file_system.splits import FileSplit
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class MonitoringState:
+    """The splits not handed out, and the paths of all files that were ever found."""
+
+    pending: list[FileSplit]
+    found: list[str]
+
+
+class MonitoringEnumerator(SplitEnumerator[FileSplit]):
+    """`list_files` finds all files, and `cut` makes the splits of one, off the enumerators' thread."""
+
+    def __init__(
+        self,
+        context: SplitEnumeratorContext[FileSplit],
+        list_files: Callable[[], Iterable[FoundFile]],
+        cut: Callable[[FoundFile], list[FileSplit]],
+        interval: float,
+        state: MonitoringState | None = None,
+    ) -> None:
+        self._context = context
+        self._list_files = list_files
+        self._cut = cut
+        self._interval = interval
+        self._pending = deque([] if state is None else state.pending)
+        self._known = set([] if state is None else state.found)
+        self._waiting: dict[int, None] = {}  # subtasks, in the order in which they asked
+        self._told = ""
+
+    def start(self) -> None:
+        """Looks at once, and then again and again."""
+        self._context.call_async(self._look, self._looked)
+
+    def _look(self) -> list[tuple[str, list[FileSplit]]]:
+        """New files; nobody changes which are known until this is over."""
+        new = [file for file in self._list_files() if file.size and file.path not in self._known]
+        return [(file.path, self._cut(file)) for file in new]
+
+    def _looked(self, new: list[tuple[str, list[FileSplit]]] | None, error: BaseException | None) -> None:
+        if isinstance(error, ConnectorError) and not isinstance(error, MalformedInputError):
+            if str(error) != self._told:  # a folder that is not there yet, or not within reach for a moment
+                self._told = str(error)
+                log.warning("%s; it is looked for again every %g s", error, self._interval)
+        elif error is not None:
+            raise error
+        for path, splits in new or ():
+            self._known.add(path)
+            self._pending.extend(splits)
+        self._serve()
+        self._context.call_async(self._look, self._looked, self._interval)
+
+    def _serve(self) -> None:
+        while self._pending and self._waiting:
+            subtask = next(iter(self._waiting))
+            del self._waiting[subtask]
+            if subtask in self._context.registered_readers():
+                self._context.assign_splits([self._pending.popleft()], subtask)
+
+    def add_reader(self, subtask: int) -> None:
+        """A new reader asks anew: what the one before it asked for is forgotten."""
+        self._waiting.pop(subtask, None)
+
+    def handle_split_request(self, subtask: int, host: str) -> None:
+        """Assigns the next split, now or when there is one."""
+        self._waiting[subtask] = None
+        self._serve()
+
+    def add_splits_back(self, splits: list[FileSplit], subtask: int) -> None:
+        """First in the queue, for whoever waits."""
+        self._waiting.pop(subtask, None)
+        self._pending.extendleft(reversed(splits))
+        self._serve()
+
+    def snapshot_state(self, checkpoint_id: int) -> MonitoringState:
+        """What a new one needs to find every file once."""
+        return MonitoringState(list(self._pending), sorted(self._known))
+
+
+def pending_of(state: Any) -> Collection[FileSplit]:
+    """The splits not handed out, in the state of an enumerator that monitored or of one that did not."""
+    return state.pending if isinstance(state, MonitoringState) else state

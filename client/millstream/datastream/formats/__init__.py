@@ -1,0 +1,1 @@
+"""Formats of files and messages, at PyFlink's paths: json, csv, avro, parquet and orc."""
