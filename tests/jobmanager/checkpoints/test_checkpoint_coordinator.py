@@ -290,6 +290,12 @@ def test_declines_of_strangers_and_of_those_who_acknowledged_change_nothing() ->
     assert driver.decline(9, driver.attempt("sink"), Reason.CHECKPOINT_DECLINED) == []
 
 
+def test_a_stranger_s_snapshot_is_discarded_once() -> None:
+    driver = checkpointing()
+    assert driver.ack(1, AttemptId("old")) == [ev.DiscardState(CheckpointId(1), ("1/old",))]
+    assert driver.ack(1, AttemptId("old")) == []
+
+
 def test_a_stateless_task_leaves_nothing_to_discard() -> None:
     driver = checkpointing()
     driver.tell(ev.Acknowledged(CheckpointId(1), driver.attempt("sink"), None, METRICS))
