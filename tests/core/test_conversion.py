@@ -23,7 +23,7 @@ from millstream.core.records.conversion import (
     rows_to_record_batch,
     to_record_batch,
 )
-from millstream.core.row import Row
+from millstream.core.row import Row, RowKind
 
 
 @dataclass(frozen=True)
@@ -340,3 +340,14 @@ def test_every_columnar_result_becomes_one_batch() -> None:
 def test_any_other_result_is_refused(result: Any) -> None:
     with pytest.raises(ConversionError):
         to_record_batch(result)
+
+
+def test_rows_of_a_declared_type_become_columns_by_their_names_or_positions() -> None:
+    kind = t.RowType((t.LONG, t.STRING), ("id", "name"))
+    rows = [Row(id=1, name="a"), Row(2, "b"), Row(name="c", id=3)]
+    for order in (rows[:2], rows):
+        found = rows_to_record_batch(order, kind)
+        assert found.column("name").to_pylist() == ["a", "b", "c"][: len(order)]
+        assert rows_to_record_batch(order, kind, ["name"]).schema.names == ["name"]
+    with pytest.raises(ConversionError, match="row 1 is of the kind -D, which columns do not hold"):
+        rows_to_record_batch([rows[0], Row.of_kind(RowKind.DELETE, id=4, name="d")], kind)
