@@ -141,8 +141,8 @@ def columns_of(rows: list[Any], names: Sequence[str]) -> list[Sequence[Any]]:
         return _transposed([_values_of(row, names, number) for number, row in enumerate(rows)], len(names))
     if kind is tuple:
         return _transposed(rows, len(names))
-    if kind is Row and {row.names for row in rows} <= {None, tuple(names)}:
-        return _transposed([row.values for row in rows], len(names))
+    if kind is Row and set(map(names_of, rows)) <= {None, tuple(names)}:
+        return _transposed(list(map(values_of, rows)), len(names))
     if dataclasses.is_dataclass(kind) and {f.name for f in dataclasses.fields(kind)} == set(names):
         return [list(map(operator.attrgetter(name), rows)) for name in names]
     return _transposed([_values_of(row, names, number) for number, row in enumerate(rows)], len(names))
