@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from millstream.core.records.types import TIMESTAMP, BasicType, ListType, MapType, RowType, TupleType, TypeInformation
-from millstream.core.row import Row
+from millstream.core.row import Row, names_of
 
 Convert = Callable[[Any], Any]
 
@@ -42,7 +42,7 @@ def read(type_info: TypeInformation) -> Convert | None:
             if not any(inner):
                 return None
             return lambda row: Row.of_names(
-                row.names, [v if convert is None else convert(v) for v, convert in zip(row, inner, strict=True)]
+                names_of(row), [v if convert is None else convert(v) for v, convert in zip(row, inner, strict=True)]
             )
         case ListType(element):
             each = _or_none(read(element))
@@ -54,7 +54,7 @@ def read(type_info: TypeInformation) -> Convert | None:
 
 
 def _object(value: Any, names: list[str], inner: list[Convert]) -> dict[str, Any]:
-    if isinstance(value, Row) and value.names is not None:
+    if isinstance(value, Row) and names_of(value) is not None:
         value = value.as_dict()
     if isinstance(value, dict):
         if unknown := [str(name) for name in value if name not in names]:
