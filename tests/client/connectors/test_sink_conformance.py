@@ -121,7 +121,7 @@ _AVRO = AvroSchema.parse_string(
 _CSV = CsvSchema.builder().add_number_column("i").add_string_column("s").set_use_header().build()
 _CASES: dict[str, _Case] = {
     "text of values": _Case(FileSink.for_row_format, _text_source, "{} {}".format, "{} {}".format, STRING),
-    "text of rows": _Case(FileSink.for_row_format, _text_source, lambda i, s: str(_as_row(i, s)), _as_row),
+    "text of rows": _Case(FileSink.for_row_format, _text_source, "+I[{}, {}]".format, _as_row),
     "csv of dicts": _Case(FileSink.for_csv, _csv_source, _as_row, _as_dict),
     "csv of a type": _Case(lambda p: FileSink.for_csv(p, Record), _csv_source, _as_row, Record),
     "csv of tuples": _Case(lambda p: FileSink.for_csv(p, _ROW), _csv_source, _as_row, lambda i, s: (i, s)),
