@@ -91,7 +91,7 @@ def _loaded(value: Any) -> Any:
             except Exception as error:
                 return f"<pickled, {len(data)} bytes: {type(error).__name__}: {error}>"
         case Row():
-            return Row.of_names(value.names, [_loaded(item) for item in value])
+            return Row.of_names(value.get_fields_names(), [_loaded(item) for item in value])
         case list():
             return [_loaded(item) for item in value]
         case tuple():
