@@ -50,7 +50,6 @@ class FakeDispatcher:
         parts = [chunk async for chunk in chunks]
         content = b"".join(part.data for part in parts)
         artifact = parts[0].artifact
-        assert artifact is not None
         assert hashlib.sha256(content).hexdigest() == artifact.sha256
         self._cluster.artifacts[artifact.sha256] = content
         return artifact

@@ -215,7 +215,6 @@ def test_a_stubborn_member_is_killed_and_a_reused_process_id_is_not(directory: C
         subprocess.Popen([sys.executable, "-c", "import signal; signal.pause()"], start_new_session=True) as bystander,
     ):
         try:
-            assert stubborn.stdout is not None
             assert stubborn.stdout.readline() == b"ready\n"
             ProcessRecord("dispatcher", bystander.pid, start_time=1).write(directory.run / "dispatcher-1.json")
             assert stop_cluster(directory, timeout=0.2) == 1

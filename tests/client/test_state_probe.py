@@ -142,7 +142,6 @@ def test_keyed_state_of_all_kinds(env: StreamExecutionEnvironment) -> None:
     states = {state.name: state for state in found["all"].declared.states}
     assert {describe_json(state.key_type or {}) for state in states.values()} == {"Long"}
     ttl = states["value"].ttl
-    assert ttl is not None
     assert ttl.ttl_ms == 5000
     assert states["map"].map_key_type == {"type": "basic", "name": "String"}
     assert (found["all"].declared.parallelism, found["all"].declared.max_parallelism) == (3, 128)

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pytest
 from msgspec.structs import replace
-from worker_rig import RowsSource, WorkerRig, chain
+from worker_rig import RowsSource, WorkerRig
 
 from millstream.core.jobs import plan
 from millstream.core.jobs.failures import TaskFailure
@@ -21,10 +20,8 @@ from millstream.taskmanager.testing import OperatorHarness
 from millstream.taskmanager.worker.failures import describe_failure
 from millstream.taskmanager.worker.operators.base import OperatorError
 from millstream.taskmanager.worker.partitioning import PartitioningError, make_router
-from millstream.taskmanager.worker.runtime_context import TaskRuntimeContext
 
 DEPLOYMENT = replace(testing.DEPLOYMENT, task_name="words -> map (1/2)")
-CONTEXT = TaskRuntimeContext(DEPLOYMENT, "joined", {}, {}, {})
 BY_FIRST = plan.KeySelector(fields=(0,))
 
 
@@ -60,13 +57,6 @@ class Mapping(CoMapFunction):
         return value
 
 
-@pytest.fixture
-def rig() -> Iterator[WorkerRig]:
-    made = WorkerRig()
-    yield made
-    made.close()
-
-
 def check(failure: TaskFailure, where: str, key: Any) -> None:
     told = f"UnhashableKeyError: the key selector of '{where}' returned {key!r}, a {type(key).__name__}, which can be"
     assert told in failure.exception
@@ -80,10 +70,8 @@ def test_a_key_that_can_be_changed_is_named_by_the_operator_that_keeps_state_for
     specs = [plan.ReduceSpec(lambda a, b: b, BY_FIRST), plan.KeyedProcessSpec(Counting(), BY_FIRST)]
     for spec in specs:
         rows = RowsSource([(1, "fine"), (key, "the record"), (2, "fine")])
-        task = rig.task(chain(plan.SourceSpec(rows), spec))
-        rig.deploy(task)
-        rig.turn_until(rig.ended(task))
-        check(rig.updates(task)[-1].failure, f"op 1 {type(spec).__name__}", key)
+        task = rig.run(plan.SourceSpec(rows), spec)
+        check(rig.failure(task), "op 1", key)
 
 
 @pytest.mark.parametrize("timestamps", [None, [1, 2]])

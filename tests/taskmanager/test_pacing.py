@@ -17,12 +17,22 @@ def settle(cost: Callable[[int], float], pace: Pace | None = None, steps: int = 
     return pace
 
 
-def test_fast_functions_get_full_batches() -> None:
-    assert settle(lambda rows: rows * 1e-6).rows == MOST
-
-
-def test_slow_functions_get_steps_of_about_twenty_milliseconds() -> None:
-    assert 5 <= settle(lambda rows: rows * 2e-3).rows <= 20
+@pytest.mark.parametrize(
+    ("cost", "least", "most"),
+    [
+        (lambda rows: rows * 1e-6, MOST, MOST),
+        (lambda rows: rows * 2e-3, 5, 20),
+        (lambda rows: 0.05, MOST, MOST),
+        (lambda rows: 0.05 + rows * 1e-6, MOST, MOST),
+        (lambda rows: 0.05 + rows * 1e-3, 50, 200),
+    ],
+    ids=[
+        "fast rows come in full batches", "slow ones in steps of 20 ms", "a fixed cost is spread over full batches",
+        "as is one beside fast rows", "it does not make slow rows endless",
+    ],
+)  # fmt: skip
+def test_a_step_has_as_many_rows_as_its_cost_allows(cost: Callable[[int], float], least: int, most: int) -> None:
+    assert least <= settle(cost).rows <= most
 
 
 def test_a_very_slow_function_gets_single_rows_but_for_a_trial_now_and_then() -> None:
@@ -40,16 +50,6 @@ def test_a_fixed_cost_is_found_out_also_when_only_single_rows_came_before() -> N
     for _ in range(30):
         pace.stepped(1, 0.05, 1)
     assert settle(lambda rows: 0.05, pace).rows == MOST
-
-
-def test_a_fixed_cost_is_spread_over_full_batches() -> None:
-    assert settle(lambda rows: 0.05).rows == MOST
-    assert settle(lambda rows: 0.05 + rows * 1e-6).rows == MOST
-
-
-def test_a_fixed_cost_does_not_make_slow_rows_endless() -> None:
-    rows = settle(lambda rows: 0.05 + rows * 1e-3).rows
-    assert 50 <= rows <= 200
 
 
 def test_a_function_that_becomes_slow_is_noticed() -> None:

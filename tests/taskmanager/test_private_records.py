@@ -19,14 +19,16 @@ from millstream.core.records import types as t
 from millstream.core.records.batches import Batch, ColumnBatch, RowBatch
 from millstream.core.records.handover import RecordCopyError
 from millstream.core.row import Row
+from millstream.datastream.adapters.paired_functions import (
+    PairedFlatMapFunction,
+    PairedMapFunction,
+    PairedProcessFunction,
+)
+from millstream.datastream.adapters.process_functions import CallableProcessFunction
 from millstream.datastream.connectors.print import PrintSink
 from millstream.datastream.functions import (
-    CoFlatMapFunction,
-    CoMapFunction,
-    CoProcessFunction,
     FilterFunction,
     KeyedProcessFunction,
-    MapFunction,
     OutputTag,
     ProcessFunction,
     RuntimeContext,
@@ -83,41 +85,32 @@ def to(index: int, tag: str | None = None) -> ChainedOutput:
     return ChainedOutput(operator=index, tag=tag)
 
 
-class Fills(MapFunction):
-    """One buffer, changed for each record."""
+def filling(kind: str, make: Callable[[], Any]) -> plan.OperatorSpec:
+    """A function with one buffer, which it changes for each record and hands over."""
+    buffer = make()
 
-    def __init__(self, make: Callable[[], Any]) -> None:
-        self.buffer = make()
+    def fill(value: Any) -> Any:
+        return change(buffer)
 
-    def map(self, value: Any) -> Any:
-        return change(self.buffer)
+    def fill_list(value: Any) -> list[Any]:
+        return [change(buffer)]
 
-    def flat_map(self, value: Any) -> Iterator[Any]:
-        yield change(self.buffer)
+    def process(value: Any, ctx: Any) -> Iterator[Any]:
+        yield change(buffer)
 
-    def process_element(self, value: Any, ctx: Any) -> Iterator[Any]:
-        yield change(self.buffer)
-        change(self.buffer)
+    def process_and_change(value: Any, ctx: Any) -> Iterator[Any]:
+        yield change(buffer)
+        change(buffer)
 
-
-class FillsTwo(CoMapFunction, CoFlatMapFunction, CoProcessFunction):
-    def __init__(self, make: Callable[[], Any]) -> None:
-        self.buffer = make()
-
-    def map1(self, value: Any) -> Any:
-        return change(self.buffer)
-
-    def flat_map1(self, value: Any) -> list[Any]:
-        return [change(self.buffer)]
-
-    def process_element1(self, value: Any, ctx: Any) -> Iterator[Any]:
-        yield change(self.buffer)
-
-    map2, flat_map2, process_element2 = map1, flat_map1, process_element1
-
-
-class FillsInProcess(Fills, ProcessFunction):
-    """As a process function."""
+    specs: dict[str, plan.OperatorSpec] = {
+        "map": plan.MapSpec(fill),
+        "flat_map": plan.FlatMapSpec(fill_list),
+        "process": plan.ProcessSpec(CallableProcessFunction(process_and_change)),
+        "co_map": plan.CoMapSpec(PairedMapFunction(fill, fill)),
+        "co_flat_map": plan.CoFlatMapSpec(PairedFlatMapFunction(fill_list, fill_list)),
+        "co_process": plan.CoProcessSpec(PairedProcessFunction(process, process)),
+    }
+    return specs[kind]
 
 
 @makers
@@ -126,15 +119,7 @@ class FillsInProcess(Fills, ProcessFunction):
 def test_a_function_may_hand_over_one_object_again_and_again(
     kind: str, make: Callable[[], Any], times: list[int] | None
 ) -> None:
-    spec: plan.OperatorSpec = {
-        "map": lambda: plan.MapSpec(Fills(make)),
-        "flat_map": lambda: plan.FlatMapSpec(Fills(make).flat_map),
-        "process": lambda: plan.ProcessSpec(FillsInProcess(make)),
-        "co_map": lambda: plan.CoMapSpec(FillsTwo(make), None),
-        "co_flat_map": lambda: plan.CoFlatMapSpec(FillsTwo(make), None),
-        "co_process": lambda: plan.CoProcessSpec(FillsTwo(make), None),
-    }[kind]()
-    built = Build(operator(spec, out()))
+    built = Build(operator(filling(kind, make), out()))
     head = built.chain.head
     batch = RowBatch([1, 2, 3], times)
     head.process(batch)

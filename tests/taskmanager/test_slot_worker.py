@@ -13,19 +13,19 @@ from worker_rig import (
     ALLOCATION,
     READERS,
     WRITTEN,
-    NamedSink,
-    RowsSource,
     WorkerRig,
     chain,
     local_pair,
+    reading,
     turn_all_until,
     wire,
+    writing,
 )
 
 from millstream.core.jobs import plan
 from millstream.core.jobs.failure_kinds import FailureKind
 from millstream.core.jobs.ids import AttemptId, ChannelId
-from millstream.core.jobs.plan import FilterSpec, FlatMapSpec, MapSpec, SinkSpec, SourceSpec
+from millstream.core.jobs.plan import FlatMapSpec, MapSpec
 from millstream.core.messages.deployment import DeployTasks, OutputChannel, TaskDeployment
 from millstream.core.messages.results import CollectResponse
 from millstream.core.messages.sources import Custom, NoMoreSplits, ReaderEvent, Registered, SplitRequest, Splits, Stop
@@ -47,49 +47,31 @@ def small() -> Iterator[WorkerRig]:
     made.close()
 
 
-def deploy_three(rig: WorkerRig, rows: Any, function: Any, sink: str) -> tuple[TaskDeployment, ...]:
-    """Source, map and sink as three tasks of one worker."""
+def three_tasks(rig: WorkerRig, rows: Any, function: Any, sink: str) -> tuple[TaskDeployment, ...]:
+    """Source, map and sink as tasks of one worker."""
     out_a, in_a = local_pair(rig, 1)
     out_b, in_b = local_pair(rig, 2)
-    tasks = (
-        rig.task(chain(SourceSpec(RowsSource(rows)), outputs=1), outputs=[out_a]),
+    return (
+        rig.task(chain(reading(rows), outputs=1), outputs=[out_a]),
         rig.task(chain(MapSpec(function), outputs=1), [in_a], [out_b]),
-        rig.task(chain(SinkSpec(NamedSink(sink))), [in_b]),
+        rig.task(chain(writing(sink)), [in_b]),
     )
-    rig.deploy(*tasks)
-    return tasks
 
 
 LIFE = ["INITIALIZING", "RUNNING", "FINISHED"]
 
 
-def test_a_chained_job_runs_to_its_end(rig: WorkerRig) -> None:
-    specs = (SourceSpec(RowsSource(range(10))), MapSpec(lambda n: n * 2), FilterSpec(lambda n: n > 4))
-    task = rig.task(chain(*specs, SinkSpec(NamedSink("chained"))))
-    rig.deploy(task)
-    rig.turn_until(rig.ended(task))
-    assert WRITTEN["chained"] == [6, 8, 10, 12, 14, 16, 18, "flushed", "closed"]
-    assert rig.states(task) == LIFE
-    assert all(update.allocation_id == "allocation" for update in rig.updates(task))
-
-
 @pytest.mark.parametrize("backwards", [False, True], ids=["producers first", "consumers first"])
 def test_tasks_of_one_worker_hand_over_by_reference(rig: WorkerRig, backwards: bool) -> None:
-    out_a, in_a = local_pair(rig, 1)
-    out_b, in_b = local_pair(rig, 2)
-    tasks = [
-        rig.task(chain(SourceSpec(RowsSource(range(5000))), outputs=1), outputs=[out_a]),
-        rig.task(chain(MapSpec(lambda n: n + 1), outputs=1), [in_a], [out_b]),
-        rig.task(chain(SinkSpec(NamedSink("three"))), [in_b]),
-    ]
+    tasks = three_tasks(rig, range(5000), lambda n: n + 1, "three")
     for task in reversed(tasks) if backwards else tasks:
         rig.deploy(task)
-        for _ in range(3):
-            rig.worker.turn()
+        rig.turns(3)
     rig.turn_until(rig.ended(*tasks))
     assert WRITTEN["three"] == [*range(1, 5001), "flushed", "closed"]
     for task in tasks:
         assert rig.states(task) == LIFE
+        assert all(update.allocation_id == "allocation" for update in rig.updates(task))
     metrics = [rig.updates(task)[-1].metrics for task in tasks]
     assert [(m.records_in, m.records_out) for m in metrics] == [(0, 5000), (5000, 5000), (5000, 0)]
 
@@ -99,12 +81,13 @@ def failing_at_seven(number: int) -> int:
 
 
 def test_a_failure_is_reported_with_the_users_frames_only(rig: WorkerRig) -> None:
-    source, mapper, sink = deploy_three(rig, range(20), failing_at_seven, "failing")
+    source, mapper, sink = tasks = three_tasks(rig, range(20), failing_at_seven, "failing")
+    rig.deploy(*tasks)
     rig.turn_until(rig.ended(mapper))
     assert rig.states(mapper) == ["INITIALIZING", "RUNNING", "FAILED"]
-    failure = rig.updates(mapper)[-1].failure
+    failure = rig.failure(mapper)
     assert failure.exception == "ZeroDivisionError: integer division or modulo by zero"
-    assert failure.operator_name == "op 0 MapSpec"
+    assert failure.operator_name == "op 0"
     assert failure.record == "7"
     assert (failure.job_id, failure.vertex_id, failure.task_name) == ("job", mapper.vertex_id, mapper.task_name)
     assert failure.timestamp == rig.clock.now_ms()
@@ -113,38 +96,16 @@ def test_a_failure_is_reported_with_the_users_frames_only(rig: WorkerRig) -> Non
     assert "in failing_at_seven" in lines[1]
     assert "millstream/taskmanager" not in failure.traceback
     assert lines[-1] == failure.exception
-    assert rig.states(sink)[-1] == "RUNNING"
+    assert rig.state(sink) == "RUNNING"
     rig.cancel(source.attempt_id, sink.attempt_id)
-    assert rig.states(sink)[-1] == "CANCELED"
+    assert rig.state(sink) == "CANCELED"
     assert WRITTEN["failing"][-1] == "closed"
     assert "flushed" not in WRITTEN["failing"]
 
 
-def test_a_record_whose_repr_fails_is_still_reported(rig: WorkerRig) -> None:
-    class Shy:
-        def __repr__(self) -> str:
-            raise RuntimeError("no picture")
-
-        def __reduce__(self) -> Any:
-            return Shy, ()
-
-    task = rig.task(
-        chain(SourceSpec(RowsSource([Shy()])), MapSpec(lambda row: row.missing), SinkSpec(NamedSink("shy")))
-    )
-    rig.deploy(task)
-    rig.turn_until(rig.ended(task))
-    failure = rig.updates(task)[-1].failure
-    assert "Shy" in failure.record
-    assert failure.exception.startswith("AttributeError")
-
-
 def test_long_records_are_shortened(rig: WorkerRig) -> None:
-    task = rig.task(
-        chain(SourceSpec(RowsSource(["x" * 100_000])), MapSpec(lambda row: row + 1), SinkSpec(NamedSink("long")))
-    )
-    rig.deploy(task)
-    rig.turn_until(rig.ended(task))
-    assert len(rig.updates(task)[-1].failure.record) <= 1000
+    task = rig.run(reading(["x" * 100_000]), MapSpec(lambda row: row + 1), writing("long"))
+    assert len(rig.failure(task).record) <= 1000
 
 
 def test_a_key_selector_that_fails_is_blamed_with_its_record(rig: WorkerRig) -> None:
@@ -152,10 +113,9 @@ def test_a_key_selector_that_fails_is_blamed_with_its_record(rig: WorkerRig) -> 
     out, _ = wire(1, "", "", plan.HashPartitioner(selector))
     second = OutputChannel(ChannelId(2), consumer_address="", consumer_name="second")
     out = replace(out, channels=(*out.channels, second))
-    task = rig.task(chain(SourceSpec(RowsSource([{"a": 1}])), outputs=1), outputs=[out])
-    rig.deploy(task)
+    task = rig.start(reading([{"a": 1}]), outputs=[out])
     rig.turn_until(rig.ended(task))
-    failure = rig.updates(task)[-1].failure
+    failure = rig.failure(task)
     assert failure.exception == "KeyError: 'missing'"
     assert "key selector" in failure.operator_name
     assert failure.record == "{'a': 1}"
@@ -198,13 +158,11 @@ class Rich(MapFunction):
     ],
 )
 def test_a_failure_in_each_phase(rig: WorkerRig, step: str, states: list[str]) -> None:
-    task = rig.task(chain(SourceSpec(RowsSource([1])), MapSpec(Rich(step)), SinkSpec(NamedSink("phase"))))
-    rig.deploy(task)
-    rig.turn_until(rig.ended(task))
+    task = rig.run(reading([1]), MapSpec(Rich(step)), writing("phase"))
     assert rig.states(task) == states
-    failure = rig.updates(task)[-1].failure
+    failure = rig.failure(task)
     assert failure.exception == f"OSError: failed in {step}"
-    assert failure.operator_name == "op 1 MapSpec"
+    assert failure.operator_name == "op 1"
     if step != "open":
         assert WRITTEN["phase"][-1] == "closed"
 
@@ -221,18 +179,16 @@ def test_a_chain_that_cannot_be_loaded_fails_its_task_for_good(rig: WorkerRig, c
     task = rig.task(code)
     rig.deploy(task)
     assert rig.states(task) == ["INITIALIZING", "FAILED"]
-    failure = rig.updates(task)[-1].failure
+    failure = rig.failure(task)
     assert failure.final
     assert "the code of task" in failure.exception
     assert named in failure.exception
 
 
 def test_counters_and_accumulators_are_reported(rig: WorkerRig) -> None:
-    task = rig.task(chain(SourceSpec(RowsSource([1, 2, 3])), MapSpec(Rich("")), SinkSpec(NamedSink("counted"))))
-    rig.deploy(task)
-    rig.turn_until(rig.ended(task))
+    task = rig.run(reading([1, 2, 3]), MapSpec(Rich("")), writing("counted"))
     last = rig.updates(task)[-1]
-    assert dict(last.metrics.counters) == {"op 1 MapSpec.rows": 3}
+    assert dict(last.metrics.counters) == {"op 1.rows": 3}
     (accumulator,) = last.accumulators
     assert (accumulator.name, accumulator.kind) == ("sum", "IntCounter")
     assert pickle.loads(accumulator.value).get_local_value() == 6
@@ -254,49 +210,37 @@ class CountsAnything(MapFunction):
 )
 def test_a_counter_is_reported_whatever_was_added_to_it(rig: WorkerRig, amount: Any, reported: int) -> None:
     function = CountsAnything(amount=amount)
-    task = rig.task(chain(SourceSpec(RowsSource([1])), MapSpec(function), SinkSpec(NamedSink("any"))))
-    rig.deploy(task)
-    rig.turn_until(rig.ended(task))
-    assert dict(rig.updates(task)[-1].metrics.counters) == {"op 1 MapSpec.n": reported}
+    task = rig.run(reading([1]), MapSpec(function), writing("any"))
+    assert dict(rig.updates(task)[-1].metrics.counters) == {"op 1.n": reported}
 
 
 def test_a_counter_that_cannot_be_named_fails_its_function(rig: WorkerRig) -> None:
-    task = rig.task(chain(SourceSpec(RowsSource([1])), MapSpec(CountsAnything("\udc80")), SinkSpec(NamedSink("none"))))
-    rig.deploy(task)
-    failure = rig.updates(task)[-1].failure
-    assert failure.exception.startswith("ValueError: the counter 'op 1 MapSpec.\\udc80' cannot be written")
-    assert failure.operator_name == "op 1 MapSpec"
-
-
-def metrics_reports(rig: WorkerRig) -> list[TaskMetricsReport]:
-    return rig.said(TaskMetricsReport)
+    task = rig.start(reading([1]), MapSpec(CountsAnything("\udc80")), writing("none"))
+    failure = rig.failure(task)
+    assert failure.exception.startswith("ValueError: the counter 'op 1.\\udc80' cannot be written")
+    assert failure.operator_name == "op 1"
 
 
 def test_metrics_are_reported_at_their_interval(rig: WorkerRig) -> None:
-    task = rig.task(chain(SourceSpec(RowsSource(waits=True)), SinkSpec(NamedSink("metrics"))))
-    rig.deploy(task)
-    rig.worker.turn()
-    first = len(metrics_reports(rig))
-    assert first == 1
-    for _ in range(5):
-        rig.worker.turn()
-    assert len(metrics_reports(rig)) == first
+    task = rig.start(reading(waits=True), writing("metrics"))
+    rig.turns()
+    assert len(rig.said(TaskMetricsReport)) == 1
+    rig.turns(5)
+    assert len(rig.said(TaskMetricsReport)) == 1
     rig.clock.advance(10)
-    rig.worker.turn()
-    report = metrics_reports(rig)[-1]
-    assert len(metrics_reports(rig)) == first + 1
+    rig.turns()
+    _, report = rig.said(TaskMetricsReport)
     assert [t.attempt_id for t in report.tasks] == [task.attempt_id]
     assert report.tasks[0].metrics.idle_ms == 10_000
 
 
 def test_readers_speak_with_their_enumerator(rig: WorkerRig) -> None:
-    task = rig.task(chain(SourceSpec(RowsSource(waits=True)), SinkSpec(NamedSink("events"))))
-    rig.deploy(task)
+    task = rig.start(reading(waits=True), writing("events"))
     events = rig.said(ReaderEvent)
     assert [e.kind for e in events] == [Registered(), SplitRequest("127.0.0.1")]
     assert all((e.job_id, e.vertex_id, e.subtask) == ("job", task.vertex_id, 0) for e in events)
     assert all(e.attempt_id == task.attempt_id for e in events)
-    rig.worker.turn()
+    rig.turns()
     rig.tell(task, Splits(to_bytes([5, 6])))
     rig.turn_until(lambda: WRITTEN["events"] == [5, 6])
     rig.tell(task, Custom(to_bytes("hello")))
@@ -307,30 +251,27 @@ def test_readers_speak_with_their_enumerator(rig: WorkerRig) -> None:
 
 
 def test_an_enumerators_event_may_fail_its_reader(rig: WorkerRig) -> None:
-    task = rig.task(chain(SourceSpec(RowsSource(waits=True)), SinkSpec(NamedSink("event failure"))))
-    rig.deploy(task)
+    task = rig.start(reading(waits=True), writing("event failure"))
     rig.tell(task, Custom(to_bytes("fail")))
-    assert rig.states(task)[-1] == "FAILED"
-    assert rig.updates(task)[-1].failure.exception == "OSError: the broker is gone"
+    assert rig.state(task) == "FAILED"
+    assert rig.failure(task).exception == "OSError: the broker is gone"
     rig.tell(task, Custom(to_bytes("fail")))  # the task is gone: nothing happens
 
 
 def test_a_reader_is_polled_again_when_it_asks_for_it(rig: WorkerRig) -> None:
-    task = rig.task(chain(SourceSpec(RowsSource(waits=True)), SinkSpec(NamedSink("woken"))))
-    rig.deploy(task)
+    rig.start(reading(waits=True), writing("woken"))
     reader = READERS[-1]
-    rig.worker.turn()
+    rig.turns()
     reader._rows = [1]
-    rig.worker.turn()
+    rig.turns()
     assert WRITTEN["woken"] == []
     reader.context.wake_up()
     rig.turn_until(lambda: WRITTEN["woken"] == [1], turns=3)
-    rig.worker.turn()
+    rig.turns()
     reader._rows = [2]
     reader.context.poll_again_in(5)
     rig.clock.advance(4)
-    for _ in range(3):
-        rig.worker.turn()
+    rig.turns(3)
     assert WRITTEN["woken"] == [1]
     rig.clock.advance(1)
     rig.turn_until(lambda: WRITTEN["woken"] == [1, 2], turns=3)
@@ -338,9 +279,8 @@ def test_a_reader_is_polled_again_when_it_asks_for_it(rig: WorkerRig) -> None:
 
 class TestCancelling:
     def test_an_idle_source(self, rig: WorkerRig) -> None:
-        task = rig.task(chain(SourceSpec(RowsSource(waits=True)), SinkSpec(NamedSink("idle"))))
-        rig.deploy(task)
-        rig.worker.turn()
+        task = rig.start(reading(waits=True), writing("idle"))
+        rig.turns()
         rig.cancel(task.attempt_id)
         assert rig.states(task) == ["INITIALIZING", "RUNNING", "CANCELED"]
         assert WRITTEN["idle"] == ["closed"]
@@ -348,13 +288,10 @@ class TestCancelling:
         assert len(rig.states(task)) == 3
 
     def test_a_backpressured_task(self, small: WorkerRig) -> None:
-        out, _ = local_pair(small, 1)
-        task = small.task(chain(SourceSpec(RowsSource(range(10_000))), outputs=1), outputs=[out])
-        small.deploy(task)
-        for _ in range(30):
-            small.worker.turn()
+        task = small.start(reading(range(10_000)), outputs=[local_pair(small, 1)[0]])
+        small.turns(30)
         small.cancel(task.attempt_id)
-        assert small.states(task)[-1] == "CANCELED"
+        assert small.state(task) == "CANCELED"
 
     @pytest.mark.parametrize(("cancelled", "state"), [(True, "CANCELED"), (False, "FAILED")])
     def test_an_interrupt_that_nobody_asked_for_is_the_users_error(
@@ -364,13 +301,12 @@ class TestCancelling:
             raise TaskInterrupted
 
         WRITTEN.pop("interrupted", None)
-        task = rig.task(chain(SourceSpec(RowsSource([1])), MapSpec(interrupted), SinkSpec(NamedSink("interrupted"))))
-        rig.deploy(task)
+        task = rig.start(reading([1]), MapSpec(interrupted), writing("interrupted"))
         if cancelled:
             rig.worker.cancelling.add(task.attempt_id)
         rig.turn_until(rig.ended(task))
-        assert rig.states(task)[-1] == state
-        failure = rig.updates(task)[-1].failure
+        assert rig.state(task) == state
+        failure = rig.failure(task)
         if cancelled:
             assert failure is None
         else:
@@ -381,7 +317,7 @@ class TestCancelling:
     def test_what_is_cancelled_before_its_turn_to_be_deployed(self, rig: WorkerRig) -> None:
         """While others of its slot were restored, say."""
         WRITTEN.pop("never", None)
-        task = rig.task(chain(SourceSpec(RowsSource(waits=True)), SinkSpec(NamedSink("never"))))
+        task = rig.task(chain(reading(waits=True), writing("never")))
         rig.worker.cancelling.add(task.attempt_id)
         rig.deploy(task)
         assert rig.states(task) == ["INITIALIZING", "CANCELED"]
@@ -390,48 +326,40 @@ class TestCancelling:
         assert rig.states(task) == ["INITIALIZING", "CANCELED"]
 
     def test_a_failure_while_cancelling_is_no_failure(self, rig: WorkerRig) -> None:
-        task = rig.task(chain(SourceSpec(RowsSource([7])), MapSpec(failing_at_seven), SinkSpec(NamedSink("late"))))
-        rig.deploy(task)
+        task = rig.start(reading([7]), MapSpec(failing_at_seven), writing("late"))
         rig.worker.cancelling.add(task.attempt_id)
         rig.turn_until(rig.ended(task))
-        assert rig.states(task)[-1] == "CANCELED"
+        assert rig.state(task) == "CANCELED"
 
     def test_a_close_that_fails_does_not_stop_it(self, rig: WorkerRig) -> None:
-        task = rig.task(
-            chain(SourceSpec(RowsSource(waits=True)), MapSpec(Rich("close")), SinkSpec(NamedSink("bad close")))
-        )
-        rig.deploy(task)
+        task = rig.start(reading(waits=True), MapSpec(Rich("close")), writing("bad close"))
         rig.cancel(task.attempt_id)
-        assert rig.states(task)[-1] == "CANCELED"
+        assert rig.state(task) == "CANCELED"
         assert WRITTEN["bad close"] == ["closed"]
 
 
 class TestBackpressure:
     def test_a_full_local_channel_stops_the_producer(self, small: WorkerRig) -> None:
         out, gate = local_pair(small, 1)
-        producer = small.task(chain(SourceSpec(RowsSource(range(1000))), outputs=1), outputs=[out])
-        small.deploy(producer)
-        for _ in range(50):
-            small.worker.turn()
+        producer = small.start(reading(range(1000)), outputs=[out])
+        small.turns(50)
         running = small.running(producer)
         first_steps = [2, 4]
         emitted = sum(first_steps) + (LocalInputChannel.CAPACITY - len(first_steps)) * 8
         assert running.counts.metrics().records_out == emitted
         small.clock.advance(3)
-        small.worker.turn()
+        small.turns()
         assert running.counts.metrics().backpressured_ms == 3000
-        consumer = small.task(chain(SinkSpec(NamedSink("pressed"))), [gate])
-        small.deploy(consumer)
+        consumer = small.start(writing("pressed"), inputs=[gate])
         small.turn_until(small.ended(producer, consumer))
         assert WRITTEN["pressed"] == [*range(1000), "flushed", "closed"]
 
     def test_an_exploding_flat_map_is_fed_in_small_slices(self, small: WorkerRig) -> None:
         out_a, in_a = local_pair(small, 1)
         out_b, in_b = local_pair(small, 2)
-        source = small.task(chain(SourceSpec(RowsSource(range(64))), outputs=1), outputs=[out_a])
-        explode = small.task(chain(FlatMapSpec(lambda n: [n] * 40), outputs=1), [in_a], [out_b])
-        sink = small.task(chain(SinkSpec(NamedSink("exploded"))), [in_b])
-        small.deploy(source, explode, sink)
+        small.start(reading(range(64)), outputs=[out_a])
+        explode = small.start(FlatMapSpec(lambda n: [n] * 40), inputs=[in_a], outputs=[out_b])
+        small.start(writing("exploded"), inputs=[in_b])
         running = small.running(explode)
         produced: list[int] = []
         while small.worker.tasks:
@@ -446,23 +374,16 @@ class TestBackpressure:
         assert max(produced[-20:]) <= 4 * 8 + 40  # learnt: about four batches a step at most
 
     def test_a_large_emission_is_cut_into_batches(self, small: WorkerRig) -> None:
-        out, _ = local_pair(small, 1)
-        task = small.task(
-            chain(SourceSpec(RowsSource([1])), FlatMapSpec(lambda n: range(100)), outputs=1), outputs=[out]
-        )
-        small.deploy(task)
+        task = small.start(reading([1]), FlatMapSpec(lambda n: range(100)), outputs=[local_pair(small, 1)[0]])
         small.turn_until(lambda: small.running(task).counts.metrics().records_out == 100, turns=10)
-        queued = small.channel(1).queue
-        assert {len(batch) for batch in list(queued)[:12]} == {8}
+        assert {len(batch) for batch in list(small.channel(1).queue)[:12]} == {8}
 
     def test_the_client_that_does_not_collect_stops_the_task(self, rig: WorkerRig) -> None:
         rows = [f"{n:0100}" for n in range(50_000)]
-        task = rig.task(chain(SourceSpec(RowsSource(rows)), plan.CollectSpec()))
-        rig.deploy(task)
+        task = rig.start(reading(rows), plan.CollectSpec())
         collector = rig.operator(task, 1)
         rig.turn_until(lambda: not collector.has_room)
-        for _ in range(20):
-            rig.worker.turn()
+        rig.turns(20)
         assert collector._waiting <= 2 * collector.CAPACITY
         received: list[str] = []
         version = ""
@@ -470,7 +391,7 @@ class TestBackpressure:
             answer = rig.collect(task.attempt_id, "op-1", version, len(received))
             version = answer.version
             received += [row for raw in answer.batches for row in pickle.loads(raw)]
-            rig.worker.turn()
+            rig.turns()
         assert received == rows
 
 
@@ -479,15 +400,12 @@ def test_collecting_from_a_task_that_is_not_there_is_answered(rig: WorkerRig) ->
 
 
 def test_a_result_that_cannot_be_pickled_fails_the_task(rig: WorkerRig) -> None:
-    task = rig.task(
-        chain(SourceSpec(RowsSource([1, 2])), MapSpec(lambda n: threading.Lock() if n == 2 else n), plan.CollectSpec())
-    )
-    rig.deploy(task)
-    rig.worker.turn()
+    task = rig.start(reading([1, 2]), MapSpec(lambda n: threading.Lock() if n == 2 else n), plan.CollectSpec())
+    rig.turns()
     rig.collect(task.attempt_id, "op-2")
-    assert rig.states(task)[-1] == "FAILED"
-    failure = rig.updates(task)[-1].failure
-    assert failure.operator_name == "op 2 CollectSpec"
+    assert rig.state(task) == "FAILED"
+    failure = rig.failure(task)
+    assert failure.operator_name == "op 2"
     assert "lock" in failure.record
 
 
@@ -500,18 +418,13 @@ def test_side_outputs_go_to_their_own_operators(rig: WorkerRig) -> None:
             yield OutputTag("odd"), {"n": value}
 
     outputs = (plan.ChainedOutput(operator=2), plan.ChainedOutput(operator=3, tag="odd"))
+    columns = plan.MapBatchesSpec(lambda batch: batch, "arrow")
     operators = (
-        plan.ChainedOperator("a", "source", SourceSpec(RowsSource([1, 3])), t.LONG, (plan.ChainedOutput(operator=1),)),
+        plan.ChainedOperator("a", "source", reading([1, 3]), t.LONG, (plan.ChainedOutput(operator=1),)),
         plan.ChainedOperator("b", "split", plan.ProcessSpec(Split()), t.LONG, outputs),
-        plan.ChainedOperator("c", "main", SinkSpec(NamedSink("main")), t.LONG, ()),
-        plan.ChainedOperator(
-            "d",
-            "columns",
-            plan.MapBatchesSpec(lambda batch: batch, "arrow"),
-            t.PICKLED,
-            (plan.ChainedOutput(operator=4),),
-        ),
-        plan.ChainedOperator("e", "side", SinkSpec(NamedSink("side")), t.PICKLED, ()),
+        plan.ChainedOperator("c", "main", writing("main"), t.LONG, ()),
+        plan.ChainedOperator("d", "columns", columns, t.PICKLED, (plan.ChainedOutput(operator=4),)),
+        plan.ChainedOperator("e", "side", writing("side"), t.PICKLED, ()),
     )
     task = rig.task(to_bytes(plan.Chain(operators)))
     rig.deploy(task)
@@ -533,11 +446,14 @@ class Watching(MapFunction):
         return value
 
 
+Pair = tuple[WorkerRig, WorkerRig]
+
+
 class TestTwoWorkers:
     """Two workers on loopback, both driven by this thread."""
 
     @pytest.fixture
-    def pair(self) -> Iterator[tuple[WorkerRig, WorkerRig]]:
+    def pair(self) -> Iterator[Pair]:
         options = {"taskmanager.memory.segment-size": "4 kb", "execution.batch.max-rows": "64"}
         left, right = WorkerRig(network=True, **options), WorkerRig(network=True, **options)
         yield left, right
@@ -545,115 +461,86 @@ class TestTwoWorkers:
         right.close()
 
     def deploy(
-        self, pair: tuple[WorkerRig, WorkerRig], rows: Any, sink: str, kind: t.TypeInformation = t.PICKLED
+        self, pair: Pair, sink: str, rows: Any = range(10), kind: t.TypeInformation = t.PICKLED, waits: bool = False
     ) -> tuple[TaskDeployment, TaskDeployment]:
         left, right = pair
         out, gate = wire(1, left.address, right.address, kind=kind)
-        producer = left.task(chain(SourceSpec(RowsSource(rows)), outputs=1), outputs=[out])
-        consumer = right.task(chain(SinkSpec(NamedSink(sink))), [gate])
-        right.deploy(consumer)
-        left.deploy(producer)
-        return producer, consumer
+        consumer = right.start(writing(sink), inputs=[gate])
+        return left.start(reading(rows, waits), outputs=[out]), consumer
 
-    def test_records_cross_in_order(self, pair: tuple[WorkerRig, WorkerRig]) -> None:
+    def test_records_cross_in_order(self, pair: Pair) -> None:
         left, right = pair
-        producer, consumer = self.deploy(pair, range(5000), "crossed", t.LONG)
+        producer, consumer = self.deploy(pair, "crossed", range(5000), t.LONG)
         turn_all_until(pair, lambda: left.ended(producer)() and right.ended(consumer)())
         assert WRITTEN["crossed"] == [*range(5000), "flushed", "closed"]
         sent, received = left.updates(producer)[-1].metrics, right.updates(consumer)[-1].metrics
         assert (sent.records_out, received.records_in) == (5000, 5000)
         assert sent.bytes_out == received.bytes_in > 5000
 
-    def test_a_consumer_that_comes_late_is_waited_for(self, pair: tuple[WorkerRig, WorkerRig]) -> None:
+    def test_a_consumer_that_comes_late_is_waited_for(self, pair: Pair) -> None:
         left, right = pair
         out, gate = wire(1, left.address, right.address)
-        producer = left.task(
-            chain(SourceSpec(RowsSource([f"{n:02000}" for n in range(300)])), outputs=1), outputs=[out]
-        )
-        left.deploy(producer)
-        for _ in range(100):
-            left.worker.turn()
-        task = left.running(producer)
-        assert task.counts.metrics().records_out < 300
-        consumer = right.task(chain(SinkSpec(NamedSink("late consumer"))), [gate])
-        right.deploy(consumer)
+        producer = left.start(reading([f"{n:02000}" for n in range(300)]), outputs=[out])
+        left.turns(100)
+        assert left.running(producer).counts.metrics().records_out < 300
+        consumer = right.start(writing("late consumer"), inputs=[gate])
         turn_all_until(pair, lambda: left.ended(producer)() and right.ended(consumer)())
         assert len(WRITTEN["late consumer"]) == 302
 
-    def test_peers_are_connected_to_before_anything_that_takes_time(self, pair: tuple[WorkerRig, WorkerRig]) -> None:
+    def test_peers_are_connected_to_before_anything_that_takes_time(self, pair: Pair) -> None:
         """A peer waits for so long only, and the state of a task that is deployed first may take longer."""
         left, right = pair
         known: list[str] = []
         Watching.look = lambda: known.extend(left.worker.peers)
-        first = left.task(chain(SourceSpec(RowsSource()), MapSpec(Watching()), SinkSpec(NamedSink("first"))))
         out, _ = wire(1, left.address, right.address)
         _, gate = wire(2, "127.0.0.1:9", left.address)
-        second = left.task(chain(MapSpec(lambda row: row), outputs=1), [gate], [out])
-        left.deploy(first, second)
+        left.deploy(
+            left.task(chain(reading(), MapSpec(Watching()), writing("first"))),
+            left.task(chain(MapSpec(lambda row: row), outputs=1), [gate], [out]),
+        )
         assert sorted(known) == sorted([right.address, "127.0.0.1:9"])
 
-    def test_records_of_another_type_than_declared_arrive_as_they_are(self, pair: tuple[WorkerRig, WorkerRig]) -> None:
-        _, right = pair
-        _, consumer = self.deploy(pair, ["no number"], "another", t.LONG)
-        turn_all_until(pair, right.ended(consumer))
-        assert right.states(consumer)[-1] == "FINISHED"
-        assert WRITTEN["another"] == ["no number", "flushed", "closed"]
-
-    def test_a_worker_that_vanishes_fails_its_consumers_with_who_and_where(
-        self, pair: tuple[WorkerRig, WorkerRig]
-    ) -> None:
+    def test_a_worker_that_vanishes_fails_its_consumers_with_who_and_where(self, pair: Pair) -> None:
         left, right = pair
-        out, gate = wire(1, left.address, right.address)
-        producer = left.task(chain(SourceSpec(RowsSource([1], waits=True)), outputs=1), outputs=[out])
-        consumer = right.task(chain(SinkSpec(NamedSink("orphan"))), [gate])
-        right.deploy(consumer)
-        left.deploy(producer)
+        _, consumer = self.deploy(pair, "orphan", [1], waits=True)
         turn_all_until(pair, lambda: WRITTEN.get("orphan") == [1])
         left.worker.hang_up()
         right.turn_until(right.ended(consumer))
-        failure = right.updates(consumer)[-1].failure
+        failure = right.failure(consumer)
         assert f"lost the producer producer of 1 at {left.address}" in failure.exception
         assert failure.kind == FailureKind.PEER_LOST
 
-    def test_a_peer_that_has_sent_everything_may_vanish(self, pair: tuple[WorkerRig, WorkerRig]) -> None:
+    def test_a_peer_that_has_sent_everything_may_vanish(self, pair: Pair) -> None:
         left, right = pair
-        producer, consumer = self.deploy(pair, range(10), "orderly")
-        gate = right.running(consumer).gates[0]
-        self.turn_until_all_arrived(pair, gate)
+        producer, consumer = self.deploy(pair, "orderly")
+        (channel,) = right.running(consumer).gates[0].channels
+
+        def has_all() -> bool:
+            right.worker.take_mails(0.001)
+            return bool(channel.has_all)
+
+        left.turn_until(has_all)
         right.post(PeerLost(left.address, "it stopped"))
         right.turn_until(right.ended(consumer))
         assert right.states(consumer) == LIFE
         assert WRITTEN["orderly"][:10] == list(range(10))
         left.turn_until(left.ended(producer))
-        assert left.states(producer)[-1] == "FINISHED"
+        assert left.state(producer) == "FINISHED"
 
-    @staticmethod
-    def turn_until_all_arrived(pair: tuple[WorkerRig, WorkerRig], gate: Any) -> None:
+    def test_a_frame_out_of_place_costs_the_peer_its_stream_and_nothing_else(self, pair: Pair) -> None:
         left, right = pair
-
-        def has_all() -> bool:
-            right.worker.take_mails(0.001)
-            return bool(gate.channels[0].has_all)
-
-        left.turn_until(has_all)
-
-    def test_a_frame_out_of_place_costs_the_peer_its_stream_and_nothing_else(
-        self, pair: tuple[WorkerRig, WorkerRig]
-    ) -> None:
-        left, right = pair
-        bystander = right.task(chain(SourceSpec(RowsSource(waits=True)), SinkSpec(NamedSink("bystander"))))
-        right.deploy(bystander)
-        _, consumer = self.deploy(pair, range(10), "innocent")
+        bystander = right.start(reading(waits=True), writing("bystander"))
+        _, consumer = self.deploy(pair, "innocent")
         right.post(FrameArrived(left.address, Data(ChannelId(99))))
         right.turn_until(right.ended(consumer))
-        assert "data on channel 99, which this worker does not have" in right.updates(consumer)[-1].failure.exception
-        right.worker.turn()
-        assert right.states(bystander)[-1] == "RUNNING"
+        assert "data on channel 99, which this worker does not have" in right.failure(consumer).exception
+        right.turns()
+        assert right.state(bystander) == "RUNNING"
 
 
 def test_stop_ends_the_loop_and_closes_the_tasks() -> None:
     rig = WorkerRig()
-    task = rig.task(chain(SourceSpec(RowsSource(waits=True)), SinkSpec(NamedSink("stopped"))))
+    task = rig.task(chain(reading(waits=True), writing("stopped")))
     rig.worker.mailbox.put(DeployTasks(ALLOCATION, (task,)))
     rig.worker.mailbox.put(Stop())
     rig.worker.run()

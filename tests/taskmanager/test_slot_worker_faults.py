@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from worker_rig import READERS, WRITTEN, NamedSink, RowsSource, WorkerRig, chain, local_pair, wire
+from worker_rig import READERS, WRITTEN, NamedSink, RowsSource, WorkerRig, chain, local_pair, reading, wire, writing
 
 from millstream.core.jobs.plan import (
     FilterSpec,
@@ -28,30 +28,33 @@ from millstream.datastream.functions import ListAccumulator, MapFunction, Runtim
 @pytest.fixture
 def bystander(rig: WorkerRig) -> TaskDeployment:
     """A task that has nothing to do with the trouble."""
-    task = rig.task(chain(SourceSpec(RowsSource(waits=True)), SinkSpec(NamedSink("bystander"))))
-    rig.deploy(task)
-    return task
+    return rig.start(reading(waits=True), writing("bystander"))
+
+
+def check_failed_alone(rig: WorkerRig, task: TaskDeployment, bystander: TaskDeployment, *told: str) -> None:
+    assert rig.state(task) == "FAILED"
+    for text in told:
+        assert text in rig.failure(task).exception
+    check_alive(rig, bystander)
 
 
 def check_alive(rig: WorkerRig, bystander: TaskDeployment) -> None:
-    rig.worker.turn()
-    assert rig.states(bystander)[-1] == "RUNNING"
+    rig.turns()
+    assert rig.state(bystander) == "RUNNING"
     rig.tell(bystander, NoMoreSplits())
     rig.turn_until(rig.ended(bystander))
-    assert rig.states(bystander)[-1] == "FINISHED"
+    assert rig.state(bystander) == "FINISHED"
 
 
 def test_records_that_cannot_be_pickled_fail_their_producer(rig: WorkerRig, bystander: TaskDeployment) -> None:
     """They are encoded when their buffer is flushed: by the timeout, outside of the task's step."""
     out, _ = wire(1, rig.address, "127.0.0.1:1")
-    specs = (SourceSpec(RowsSource([1], waits=True)), MapSpec(lambda row: threading.Lock()))
+    specs = (reading([1], waits=True), MapSpec(lambda row: threading.Lock()))
     task = rig.task(chain(*specs, outputs=1), outputs=[out])
     rig.worker.listen()
     rig.deploy(task)
     rig.turn_until(rig.ended(task), turns=50)
-    assert rig.states(task)[-1] == "FAILED"
-    assert "pickle" in rig.updates(task)[-1].failure.exception
-    check_alive(rig, bystander)
+    check_failed_alone(rig, task, bystander, "pickle")
 
 
 class Raising(MapFunction):
@@ -116,7 +119,7 @@ class RaisingSink(NamedSink):
 
 
 def _raising(error: BaseException, where: str) -> bytes:
-    rows, sink, raising = SourceSpec(RowsSource([7])), SinkSpec(NamedSink("raised")), Raising(error, where)
+    rows, sink, raising = reading([7]), writing("raised"), Raising(error, where)
     match where:
         case "flat_map":
             return chain(rows, FlatMapSpec(raising.flat_map), sink)
@@ -145,10 +148,10 @@ def test_whatever_a_function_raises_is_its_error(
     task = rig.task(_raising(error, where))
     rig.deploy(task)
     rig.turn_until(rig.ended(task), turns=50)
-    assert rig.states(task)[-1] == "FAILED"
-    failure = rig.updates(task)[-1].failure
+    assert rig.state(task) == "FAILED"
+    failure = rig.failure(task)
     assert type(error).__name__ in failure.exception
-    assert failure.operator_name == ("op 0 SourceSpec" if where == "source" else failure.operator_name)
+    assert failure.operator_name == ("op 0" if where == "source" else failure.operator_name)
     assert failure.operator_name.startswith("op ")
     assert failure.record == ("7" if where in _WITH_RECORD else "")
     check_alive(rig, bystander)
@@ -160,8 +163,8 @@ def test_a_function_that_stops_an_iteration_does_not_end_the_batch(rig: WorkerRi
     task = rig.task(_raising(StopIteration("none left"), where))
     rig.deploy(task)
     rig.turn_until(rig.ended(task), turns=50)
-    assert rig.states(task)[-1] == "FAILED"
-    assert rig.updates(task)[-1].failure.record == "7"
+    assert rig.state(task) == "FAILED"
+    assert rig.failure(task).record == "7"
 
 
 class ExitingAtTheEnd(MapFunction):
@@ -173,16 +176,13 @@ class ExitingAtTheEnd(MapFunction):
 
 
 @pytest.mark.parametrize("cancelled", [False, True])
-def test_a_close_that_exits_fails_its_task_at_most(
-    rig: WorkerRig, bystander: TaskDeployment, cancelled: bool
-) -> None:
-    specs = (SourceSpec(RowsSource([1], cancelled)), MapSpec(ExitingAtTheEnd()), SinkSpec(NamedSink("exit at the end")))
-    task = rig.task(chain(*specs))
-    rig.deploy(task)
+def test_a_close_that_exits_fails_its_task_at_most(rig: WorkerRig, bystander: TaskDeployment, cancelled: bool) -> None:
+    specs = (reading([1], cancelled), MapSpec(ExitingAtTheEnd()), writing("exit at the end"))
+    task = rig.start(*specs)
     if cancelled:
         rig.cancel(task.attempt_id)
     rig.turn_until(rig.ended(task), turns=50)
-    assert rig.states(task)[-1] == ("CANCELED" if cancelled else "FAILED")
+    assert rig.state(task) == ("CANCELED" if cancelled else "FAILED")
     assert WRITTEN["exit at the end"][-1] == "closed"
     check_alive(rig, bystander)
 
@@ -198,12 +198,8 @@ class Accumulating(MapFunction):
 
 
 def test_an_accumulator_that_cannot_be_pickled_fails_its_task(rig: WorkerRig, bystander: TaskDeployment) -> None:
-    task = rig.task(chain(SourceSpec(RowsSource([1])), MapSpec(Accumulating()), SinkSpec(NamedSink("accumulated"))))
-    rig.deploy(task)
-    rig.turn_until(rig.ended(task), turns=50)
-    assert rig.states(task)[-1] == "FAILED"
-    assert "pickle" in rig.updates(task)[-1].failure.exception
-    check_alive(rig, bystander)
+    task = rig.run(reading([1]), MapSpec(Accumulating()), writing("accumulated"), turns=50)
+    check_failed_alone(rig, task, bystander, "pickle")
 
 
 class SlowFunction(MapFunction):
@@ -221,8 +217,8 @@ class SlowFunction(MapFunction):
 def test_waiting_does_not_make_the_next_step_of_a_slow_function_long(rig: WorkerRig) -> None:
     """What a step may take is learnt from steps that worked, not from those that found nothing to do."""
     out, gate = local_pair(rig, 1)
-    source = rig.task(chain(SourceSpec(RowsSource(waits=True)), outputs=1), outputs=[out])
-    mapper = rig.task(chain(MapSpec(SlowFunction()), SinkSpec(NamedSink("slow"))), [gate])
+    source = rig.task(chain(reading(waits=True), outputs=1), outputs=[out])
+    mapper = rig.task(chain(MapSpec(SlowFunction()), writing("slow")), [gate])
     rig.deploy(source, mapper)
     SlowFunction.rigs.append(rig)
     reader = READERS[-1]
@@ -236,11 +232,10 @@ def test_waiting_does_not_make_the_next_step_of_a_slow_function_long(rig: Worker
             if len(WRITTEN["slow"]) == done:
                 break
             SlowFunction.turns.append(0)
-            rig.worker.turn()
+            rig.turns()
         assert len(WRITTEN["slow"]) == done
         return SlowFunction.turns
 
     feed(200)
-    for _ in range(50):
-        rig.worker.turn()
+    rig.turns(50)
     assert max(feed(200)) <= 2

@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from waiting import wait_until
-from worker_rig import DEBLOAT, WRITTEN, NamedSink, RowsSource, WorkerRig, chain, wire
+from worker_rig import DEBLOAT, WRITTEN, RowsReader, RowsSource, WorkerRig, chain, wire, writing
 
 from millstream.core.jobs import plan
 from millstream.core.records import types as t
@@ -38,30 +38,15 @@ class ColumnsSource(RowsSource):
         return True
 
     def create_reader(self, context: SourceReaderContext) -> SourceReader[Any]:
-        return ColumnsReader(super().create_reader(context))
+        return ColumnsReader(self, context)
 
 
-class ColumnsReader(SourceReader[Any]):
-    def __init__(self, rows: SourceReader[Any]) -> None:
-        self._rows = rows
-
-    def start(self) -> None:
-        self._rows.start()
-
+class ColumnsReader(RowsReader):
     def poll_next(self, max_rows: int) -> Batch | PollStatus:
-        polled = self._rows.poll_next(max_rows)
+        polled = super().poll_next(max_rows)
         if isinstance(polled, PollStatus):
             return polled
         return ColumnBatch(pa.RecordBatch.from_pydict({"n": pa.array(polled.rows, pa.int64())}))
-
-    def add_splits(self, splits: list[Any]) -> None:
-        self._rows.add_splits(splits)
-
-    def notify_no_more_splits(self) -> None:
-        self._rows.notify_no_more_splits()
-
-    def snapshot_state(self, checkpoint_id: int) -> list[Any]:
-        return self._rows.snapshot_state(checkpoint_id)
 
 
 class Flow:
@@ -73,7 +58,7 @@ class Flow:
         COST.update(clock=last.clock, each=0.0, fixed=0.0, sizes=[])
         out, gate = wire(1, first.address, last.address, kind=t.LONG)
         self.source = first.task(chain(plan.SourceSpec(source), outputs=1), outputs=[out])
-        self.task = last.task(chain(*specs, plan.SinkSpec(NamedSink("slow"))), [gate])
+        self.task = last.task(chain(*specs, writing("slow")), [gate])
         last.deploy(self.task)
         first.deploy(self.source)
         self.producer = first.running(self.source)
@@ -102,7 +87,7 @@ class Flow:
     def _is_quiet(self) -> bool:
         first, last = self.workers
         for _ in range(5):
-            first.worker.turn()
+            first.turns()
             last.worker.take_mails(0.0001)
         (sender,), (gate,) = self.producer.partitions[0].remote_channels, self.consumer.gates
         (receiver,) = gate._remote.values()

@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 import pytest
-from worker_rig import NamedSink, RowsSource, WorkerRig, chain
+from worker_rig import WorkerRig, reading, writing
 
 from millstream.core.errors import ConfigurationError
-from millstream.core.jobs.plan import KeyedProcessSpec, KeySelector, MapSpec, OperatorSpec, SinkSpec, SourceSpec
+from millstream.core.jobs.plan import KeyedProcessSpec, KeySelector, MapSpec, OperatorSpec
 from millstream.core.messages.deployment import TaskDeployment
 from millstream.core.messages.sources import NoMoreSplits
 from millstream.core.records.types import LONG
@@ -84,10 +84,8 @@ def deployed(monkeypatch: pytest.MonkeyPatch) -> Iterable[Callable[..., tuple[Wo
     rig = WorkerRig()
 
     def deploy(*specs: OperatorSpec, waits: bool = False) -> tuple[WorkerRig, TaskDeployment]:
-        source, sink = SourceSpec(RowsSource([1, 2], waits=waits)), SinkSpec(NamedSink("uses"))
-        task = rig.task(chain(source, *specs, sink))
-        rig.deploy(task)
-        return rig, task
+        source, sink = reading([1, 2], waits=waits), writing("uses")
+        return rig, rig.start(source, *specs, sink)
 
     yield deploy
     rig.close()
@@ -107,22 +105,21 @@ def keyed(function: Uses) -> KeyedProcessSpec:
 def test_state_is_closed_when_a_task_ends(deployed: Any, function: Uses, state: str) -> None:
     rig, task = deployed(keyed(function), keyed(Uses()))
     rig.turn_until(rig.ended(task))
-    assert rig.states(task)[-1] == state
+    assert rig.state(task) == state
     assert (noting.made, noting.open) == (2, [])
 
 
 def test_state_is_closed_when_a_task_is_cancelled(deployed: Any) -> None:
     rig, task = deployed(keyed(Uses()), waits=True)
-    for _ in range(3):
-        rig.worker.turn()
+    rig.turns(3)
     assert noting.open
     rig.cancel(task.attempt_id)
-    assert (rig.states(task)[-1], noting.open) == ("CANCELED", [])
+    assert (rig.state(task), noting.open) == ("CANCELED", [])
 
 
 def test_state_is_closed_when_a_task_cannot_be_built(deployed: Any) -> None:
     rig, task = deployed(MapSpec(5), keyed(Uses()))
-    assert rig.states(task)[-1] == "FAILED"
+    assert rig.state(task) == "FAILED"
     assert (noting.made, noting.open) == (1, [])
 
 
@@ -138,5 +135,5 @@ def test_a_backend_that_cannot_be_closed_fails_the_task_and_leaves_no_other_open
     backend.close = close
     rig.tell(task, NoMoreSplits())
     rig.turn_until(rig.ended(task))
-    assert (rig.states(task)[-1], noting.open) == ("FAILED", [])
-    assert "the disk is gone" in rig.updates(task)[-1].failure.exception
+    assert (rig.state(task), noting.open) == ("FAILED", [])
+    assert "the disk is gone" in rig.failure(task).exception

@@ -87,5 +87,5 @@ def test_a_source_reports_how_far_its_splits_are_or_that_it_makes_no_watermarks(
     assert began <= stream.record_at <= stream.moved_at < rig.clock.now_ms()
     assert first.metrics.input_watermark is None
     assert second.progress.operators == (
-        OperatorProgress("op 0 SourceSpec", WatermarkOrigin(makes_watermarks=False)),
+        OperatorProgress("op 0", WatermarkOrigin(makes_watermarks=False)),
     )  # fmt: skip

@@ -30,10 +30,8 @@ def test_a_worker_appends_to_files_of_its_job_and_slot(tmp_path: Path) -> None:
     name = f"taskmanager.{'a' * 32}.slot-0"
     assert [file.name for file in logs.files()] == [f"{name}.log", f"{name}.out"]
     piece = logs.read(f"{name}.log", None, 1000)
-    assert piece is not None
     assert piece.content == b"first log\nsecond log\n"
     printed = logs.read("stdout", None, 1000)
-    assert printed is not None
     assert printed.content.endswith(b"first out\nsecond out\n")
     for other in ("../secret", "nothing.log", str(tmp_path / "log" / f"{name}.log")):
         assert logs.read(other, None, 1000) is None

@@ -137,13 +137,26 @@ class NamedWriter(SinkWriter):
         self._rows.append("closed")
 
 
-def chain(*specs: plan.OperatorSpec, outputs: int = 0) -> bytes:
-    """Operators one after the other; the last one emits to the task's outputs."""
+def reading(rows: Iterable[Any] = (), waits: bool = False, batch: int = 1 << 20) -> plan.SourceSpec:
+    return plan.SourceSpec(RowsSource(rows, waits, batch))
+
+
+def writing(name: str) -> plan.SinkSpec:
+    return plan.SinkSpec(NamedSink(name))
+
+
+def written(name: str, kind: type = tuple) -> list[Any]:
+    """The records of a kind that the sink of this name wrote."""
+    return [row for row in WRITTEN.get(name, ()) if isinstance(row, kind)]
+
+
+def chain(*specs: plan.OperatorSpec, outputs: int = 0, prefix: str = "op") -> bytes:
+    """Operators one after the other, with stable ids; the last one emits to the task's outputs."""
     last = len(specs) - 1
     tail = tuple(plan.ChainedOutput(output=n) for n in range(outputs))
     operators = tuple(
         plan.ChainedOperator(
-            f"op-{n}", f"op {n} {type(spec).__name__}", spec, t.PICKLED,
+            f"{prefix}-{n}", f"{prefix} {n}", spec, t.PICKLED,
             (plan.ChainedOutput(operator=n + 1),) if n < last else tail,
         )
         for n, spec in enumerate(specs)
@@ -168,9 +181,7 @@ class WorkerRig:
             DEBLOAT: "false",  # the tests fill buffers on a clock that stands still
             **options,
         }  # fmt: skip
-        start = StartWorker(
-            ALLOCATION, JobId("job"), configuration=configuration, local_state_folder=local_state
-        )
+        start = StartWorker(ALLOCATION, JobId("job"), configuration=configuration, local_state_folder=local_state)
         self.worker = DrivenWorker(start, "127.0.0.1", self.clock, self._received)
         if network:
             self.worker.listen()
@@ -201,6 +212,21 @@ class WorkerRig:
             subtask=0, parallelism=1, max_parallelism=128, attempt=0, chain=chain, inputs=tuple(inputs),
             outputs=tuple(outputs),
         )  # fmt: skip
+
+    def start(
+        self, *specs: plan.OperatorSpec, inputs: Iterable[InputGate] = (), outputs: Iterable[ResultPartition] = ()
+    ) -> TaskDeployment:
+        """Deploys a task of these operators."""
+        ends = tuple(outputs)
+        task = self.task(chain(*specs, outputs=len(ends)), inputs, ends)
+        self.deploy(task)
+        return task
+
+    def run(self, *specs: plan.OperatorSpec, turns: int | None = None) -> TaskDeployment:
+        """The same, to its end."""
+        task = self.start(*specs)
+        self.turn_until(self.ended(task), turns)
+        return task
 
     def deploy(self, *tasks: TaskDeployment) -> None:
         self.post(DeployTasks(ALLOCATION, tasks))
@@ -244,17 +270,29 @@ class WorkerRig:
         """Turns until it is so, in so many turns at most. Without a number: it depends on what other threads do."""
         turn_all_until([self], done, turns)
 
+    def turns(self, count: int = 1) -> None:
+        for _ in range(count):
+            self.worker.turn()
+
     def updates(self, task: TaskDeployment) -> list[TaskUpdate]:
         return [update for update in self.said(TaskUpdate) if update.attempt_id == task.attempt_id]
 
     def states(self, task: TaskDeployment) -> list[str]:
         return [update.state for update in self.updates(task)]
 
+    def state(self, task: TaskDeployment) -> str:
+        """The last one that was told."""
+        return self.states(task)[-1]
+
+    def failure(self, task: TaskDeployment) -> Any:
+        """What was told with its last state."""
+        return self.updates(task)[-1].failure
+
     def all_states(self) -> list[tuple[str, str]]:
         return [(update.attempt_id, update.state) for update in self.said(TaskUpdate)]
 
     def ended(self, *tasks: TaskDeployment) -> Callable[[], bool]:
-        return lambda: all(self.states(task)[-1] in ("FINISHED", "FAILED", "CANCELED") for task in tasks)
+        return lambda: all(self.state(task) in ("FINISHED", "FAILED", "CANCELED") for task in tasks)
 
 
 def turn_all_until(rigs: Sequence[WorkerRig], done: Callable[[], bool], turns: int | None = None) -> None:
@@ -269,9 +307,7 @@ def turn_all_until(rigs: Sequence[WorkerRig], done: Callable[[], bool], turns: i
             rig.worker.turn()
 
 
-def local_pair(
-    rig: WorkerRig, channel: int, kind: t.TypeInformation = t.PICKLED
-) -> tuple[ResultPartition, InputGate]:
+def local_pair(rig: WorkerRig, channel: int, kind: t.TypeInformation = t.PICKLED) -> tuple[ResultPartition, InputGate]:
     """The two ends of a channel inside of one worker."""
     return wire(channel, rig.address, rig.address, kind=kind)
 

@@ -6,7 +6,7 @@ import pickle
 from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
-from source_harness import FakeRuntimeContext
+from source_harness import runtime_context
 
 from millstream.core.jobs import plan
 from millstream.core.jobs.state_kinds import StateKind
@@ -21,21 +21,13 @@ class SinkHarness:
     """Opened when it is made. `restored` are elements of a snapshot: this subtask's, and all that it is shown."""
 
     def __init__(
-        self,
-        sink: TwoPhaseCommitSink[Any],
-        subtask: int = 0,
-        parallelism: int = 1,
-        *,
-        attempt: int = 0,
-        checkpointed: bool = False,
-        job: str = "job",
-        task: str = "task",
-        restored: Sequence[Element] = (),
-        shown: Sequence[Element] | None = None,
-        failed_savepoints: Collection[int] = (),
-    ) -> None:
-        context = FakeRuntimeContext(subtask, parallelism, attempt, checkpointed, job, task)
+        self, sink: TwoPhaseCommitSink[Any], subtask: int = 0, parallelism: int = 1, *,
+        restored: Sequence[Element] = (), shown: Sequence[Element] | None = None,
+        failed_savepoints: Collection[int] = (), **place: Any,
+    ) -> None:  # fmt: skip
+        context = runtime_context(subtask, parallelism, **place)
         harness = OperatorHarness(plan.SinkSpec(sink), context=context, failed_savepoints=failed_savepoints)
+        context.operator_id = context.get_task_name()  # two sinks of a job differ by it
         self.operator = harness.operator
         self.operator.restore(GivenElements(StateKind.SINK_TRANSACTIONS, restored, shown))
         try:
@@ -64,8 +56,30 @@ class SinkHarness:
     def close(self) -> None:
         self._call(self.operator.close)
 
+    def commit(self, number: int) -> list[Element]:
+        """A checkpoint that completes."""
+        held = self.checkpoint(number)
+        self.complete(number)
+        return held
+
+    def end(self) -> None:
+        """The input has ended."""
+        self.finish()
+        self.close()
+
     def _call(self, method: Callable[..., Any], *arguments: Any) -> Any:
         try:
             return method(*arguments)
         except OperatorError as error:
             raise error.__cause__ or error from None
+
+
+def write_all(sink: TwoPhaseCommitSink[Any], *batches: Batch, subtask: int = 0, parallelism: int = 1) -> None:
+    """What one subtask writes, without checkpoints."""
+    writer = SinkHarness(sink, subtask, parallelism)
+    try:
+        for batch in batches:
+            writer.write(batch)
+        writer.finish()
+    finally:
+        writer.close()

@@ -8,13 +8,16 @@ from __future__ import annotations
 
 import pickle
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
+from msgspec.structs import replace
+
+from millstream.core.jobs.ids import JobId
 from millstream.core.records.batches import Batch, RowBatch
 from millstream.core.records.conversion import record_batch_to_rows
-from millstream.core.records.types import PICKLED
+from millstream.core.records.types import PICKLED, TypeInformation
 from millstream.datastream.connectors.base import (
     PollStatus,
     Source,
@@ -22,78 +25,19 @@ from millstream.datastream.connectors.base import (
     SourceReaderContext,
     SplitEnumeratorContext,
 )
-from millstream.datastream.functions import Accumulator, Counter, MetricGroup, OutputTag, RuntimeContext
-from millstream.metrics import Distribution, Meter
+from millstream.datastream.functions import OutputTag
+from millstream.taskmanager.testing import DEPLOYMENT
+from millstream.taskmanager.worker.runtime_context import TaskRuntimeContext
 
 
-class FakeMetricGroup(MetricGroup):
-    """Counters by name."""
-
-    def __init__(self) -> None:
-        self.counters: dict[str, Counter] = {}
-
-    def counter(self, name: str) -> Counter:
-        return self.counters.setdefault(name, Counter())
-
-    def gauge(self, name: str, obj: Callable[[], float]) -> None:
-        raise AssertionError("connectors only count")
-
-    def meter(self, name: str, time_span_in_seconds: int = 60) -> Meter:
-        raise AssertionError("connectors only count")
-
-    def distribution(self, name: str) -> Distribution:
-        raise AssertionError("connectors only count")
-
-    def add_group(self, name: str, extra: str | None = None) -> MetricGroup:
-        raise AssertionError("connectors make no groups")
-
-
-class FakeRuntimeContext(RuntimeContext):
-    def __init__(
-        self, subtask: int = 0, parallelism: int = 1, attempt: int = 0, checkpointed: bool = False, job: str = "job",
-        task: str = "task",
-    ) -> None:  # fmt: skip
-        self._subtask = subtask
-        self._parallelism = parallelism
-        self._attempt = attempt
-        self._checkpointed = checkpointed
-        self._job = job
-        self._task = task
-        self.metrics = FakeMetricGroup()
-        self.has_final_checkpoint = checkpointed
-
-    def get_job_id(self) -> str:
-        return self._job
-
-    def get_task_name(self) -> str:
-        return self._task
-
-    def is_checkpointing_enabled(self) -> bool:
-        return self._checkpointed
-
-    def get_number_of_parallel_subtasks(self) -> int:
-        return self._parallelism
-
-    def get_max_number_of_parallel_subtasks(self) -> int:
-        return 128
-
-    def get_index_of_this_subtask(self) -> int:
-        return self._subtask
-
-    def get_attempt_number(self) -> int:
-        return self._attempt
-
-    def get_job_parameter(self, key: str, default_value: str | None = None) -> str | None:
-        return default_value
-
-    def get_metrics_group(self) -> MetricGroup:
-        return self.metrics
-
-    def add_accumulator(self, name: str, accumulator: Accumulator[Any]) -> None:
-        raise AssertionError("connectors register no accumulators")
-
-    def get_accumulator(self, name: str) -> Accumulator[Any]:
-        raise AssertionError("connectors register no accumulators")
+def runtime_context(
+    subtask: int = 0, parallelism: int = 1, *, attempt: int = 0, checkpointed: bool = False, job: str = "job",
+    task: str = "task",
+) -> TaskRuntimeContext:  # fmt: skip
+    """Of a subtask without state."""
+    deployment = replace(DEPLOYMENT, job_id=JobId(job), subtask=subtask, parallelism=parallelism, attempt=attempt)
+    options = {"execution.checkpointing.interval": "1 s"} if checkpointed else {}
+    return TaskRuntimeContext(deployment, task, options, {}, {})
 
 
 class FakeReaderContext(SourceReaderContext):
@@ -106,13 +50,16 @@ class FakeReaderContext(SourceReaderContext):
         on_request: Callable[[], None] | None = None,
         on_event: Callable[[Any], None] | None = None,
     ) -> None:
-        self.runtime_context: FakeRuntimeContext = FakeRuntimeContext(subtask, parallelism)
+        self.runtime_context: TaskRuntimeContext = runtime_context(subtask, parallelism)
         self.requests = 0
         self.waits: list[float] = []
         self.side: dict[str, list[Any]] = {}
         self.on_wake_up: Callable[[], None] = lambda: None
         self._on_request = on_request
         self._on_event = on_event
+
+    def count(self, name: str) -> int:
+        return self.runtime_context.get_metrics_group().counter(name).get_count()
 
     def send_split_request(self) -> None:
         self.requests += 1
@@ -181,6 +128,7 @@ class SourceHarness:
     source: Source[Any]
     parallelism: int
     restored: Snapshot | None = None
+    kind: TypeInformation = PICKLED
     emitted: list[Any] = field(default_factory=list)
     side: list[Any] = field(default_factory=list)
     by_subtask: list[list[Any]] = field(default_factory=list)
@@ -282,7 +230,7 @@ class SourceHarness:
             self.ended[subtask] = result is PollStatus.END_OF_INPUT
             return
         assert len(result) <= max_rows
-        rows = rows_of(result)
+        rows = rows_of(result, self.kind)
         self.emitted.extend(rows)
         self.by_subtask[subtask].extend(rows)
 
@@ -303,7 +251,18 @@ class SourceHarness:
 
     def count(self, name: str) -> int:
         """A counter, over all readers."""
-        return sum(context.runtime_context.metrics.counter(name).get_count() for context in self.contexts.values())
+        return sum(context.count(name) for context in self.contexts.values())
+
+    def steps(self, choices: Iterable[tuple[int, int]]) -> None:
+        """So many steps, each with its choice and its rows."""
+        for choice, rows in choices:
+            self.step(choice, rows)
+
+    def __enter__(self) -> SourceHarness:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
     def close(self) -> None:
         for reader in self.readers:
@@ -311,15 +270,14 @@ class SourceHarness:
         self.enumerator.close()
 
 
-def rows_of(batch: Batch) -> list[Any]:
+def rows_of(batch: Batch, kind: TypeInformation = PICKLED) -> list[Any]:
     """The records of either kind of batch."""
-    return list(batch.rows) if isinstance(batch, RowBatch) else record_batch_to_rows(batch.data, PICKLED)
+    return list(batch.rows) if isinstance(batch, RowBatch) else record_batch_to_rows(batch.data, kind)
 
 
-def read_all(source: Source[Any], parallelism: int = 1, max_rows: int = 1000) -> list[Any]:
+def read_all(
+    source: Source[Any], parallelism: int = 1, max_rows: int = 1000, kind: TypeInformation = PICKLED
+) -> list[Any]:
     """Everything that a bounded source reads."""
-    harness = SourceHarness(source, parallelism)
-    try:
+    with SourceHarness(source, parallelism, kind=kind) as harness:
         return harness.run_to_end(max_rows)
-    finally:
-        harness.close()

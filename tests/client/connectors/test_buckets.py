@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from sink_harness import SinkHarness
+from sink_harness import SinkHarness, write_all
 
 from millstream.core.clock import ManualClock
 from millstream.core.records.batches import ColumnBatch, RowBatch
@@ -18,6 +18,7 @@ from millstream.datastream.connectors.errors import ConnectorError
 from millstream.datastream.connectors.file_system import BucketAssigner, FileSink
 from millstream.datastream.connectors.file_system.part_formats import records_of
 
+NO_BUCKETS = ["/etc", "../up", "a/../b", "a//b", "_hidden", ".hidden", "a/.b", "nul\0"]
 NOON = 1_700_000_000_000  # 2023-11-14 22:13:20 UTC
 
 
@@ -34,10 +35,7 @@ def bucket_at(milliseconds: int, *arguments: Any) -> str:
 def test_everything_goes_to_the_base_path_by_default(tmp_path: Path) -> None:
     sink = FileSink.for_row_format(tmp_path)
     for chosen in (sink, sink.with_bucket_assigner(BucketAssigner.base_path_bucket_assigner())):
-        writer = SinkHarness(chosen)
-        writer.write(RowBatch(["a"]))
-        writer.finish()
-        writer.close()
+        write_all(chosen, RowBatch(["a"]))
     assert contents(tmp_path) == {".": ["a"]}
     assert len(list(tmp_path.iterdir())) == 2
 
@@ -59,24 +57,21 @@ def test_buckets_by_time_change_with_the_clock(tmp_path: Path) -> None:
     writer.write(RowBatch(["a"]))
     clock.advance(3600)
     writer.write(RowBatch(["b"]))
-    writer.finish()
-    writer.close()
+    writer.end()
     assert contents(tmp_path) == {"2023-11-14--22": ["a"], "2023-11-14--23": ["b"]}
 
 
 def test_buckets_by_a_function_of_the_record(tmp_path: Path) -> None:
     assigner = BucketAssigner.custom_bucket_assigner(lambda row: f"by/{row % 2}")
-    writer = SinkHarness(FileSink.for_row_format(tmp_path).with_bucket_assigner(assigner), checkpointed=True)
+    sink = FileSink.for_row_format(tmp_path).with_bucket_assigner(assigner)
+    writer = SinkHarness(sink, checkpointed=True)
     writer.write(RowBatch([1, 2, 3]))
     held = writer.checkpoint(1)
     writer.close()
-    writer = SinkHarness(
-        FileSink.for_row_format(tmp_path).with_bucket_assigner(assigner), attempt=1, checkpointed=True, restored=held
-    )
+    writer = SinkHarness(sink, attempt=1, checkpointed=True, restored=held)
     writer.write(RowBatch([4, 5]))
     writer.finish()
-    writer.checkpoint(2)
-    writer.complete(2)
+    writer.commit(2)
     writer.close()
     assert contents(tmp_path) == {"by/1": ["1", "3", "5"], "by/0": ["2", "4"]}
     assert not list(tmp_path.rglob(".*"))
@@ -84,10 +79,8 @@ def test_buckets_by_a_function_of_the_record(tmp_path: Path) -> None:
 
 def test_columns_stay_columns(tmp_path: Path) -> None:
     assigner = BucketAssigner.custom_bucket_assigner(lambda row: row.c)
-    writer = SinkHarness(FileSink.for_parquet(tmp_path).with_bucket_assigner(assigner))
-    writer.write(ColumnBatch(pa.RecordBatch.from_pydict({"c": ["x", "y", "x"], "i": [1, 2, 3]})))
-    writer.finish()
-    writer.close()
+    batch = ColumnBatch(pa.RecordBatch.from_pydict({"c": ["x", "y", "x"], "i": [1, 2, 3]}))
+    write_all(FileSink.for_parquet(tmp_path).with_bucket_assigner(assigner), batch)
     assert {f.parent.name: pq.read_table(f)["i"].to_pylist() for f in tmp_path.rglob("part-*")} == {
         "x": [1, 3], "y": [2],
     }  # fmt: skip
@@ -102,19 +95,17 @@ def test_a_split_keeps_every_record_and_its_order(values: list[int], columns: bo
     }
 
 
-@pytest.mark.parametrize("bucket", ["/etc", "../up", "a/../b", "a//b", "_hidden", ".hidden", "a/.b", "nul\0"])
-def test_a_bucket_stays_below_the_path_and_can_be_read(tmp_path: Path, bucket: str) -> None:
+@pytest.mark.parametrize(
+    ("bucket", "told"),
+    [
+        *((bucket, "is no bucket: it has to be a relative path") for bucket in NO_BUCKETS),
+        (7, "the bucket of 'a' must be a text, got 7"),
+    ],
+)
+def test_a_bucket_is_a_text_that_stays_below_the_path_and_can_be_read(tmp_path: Path, bucket: Any, told: str) -> None:
     assigner = BucketAssigner.custom_bucket_assigner(lambda row: bucket)
     writer = SinkHarness(FileSink.for_row_format(tmp_path).with_bucket_assigner(assigner))
-    with pytest.raises(ConnectorError, match="is no bucket: it has to be a relative path"):
+    with pytest.raises(ConnectorError, match=told):
         writer.write(RowBatch(["a"]))
     writer.close()
     assert not list(tmp_path.iterdir())
-
-
-def test_a_bucket_is_a_text(tmp_path: Path) -> None:
-    assigner = BucketAssigner.custom_bucket_assigner(lambda row: row)
-    writer = SinkHarness(FileSink.for_row_format(tmp_path).with_bucket_assigner(assigner))
-    with pytest.raises(ConnectorError, match="the bucket of 7 must be a text, got 7"):
-        writer.write(RowBatch([7]))
-    writer.close()

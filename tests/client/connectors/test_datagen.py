@@ -29,9 +29,7 @@ def test_parts_of_a_range_cover_it_once_and_are_even(start: int, size: int, part
     assert all(len(indices) >= size // parts for indices in taken)
 
 
-@given(
-    parts=st.integers(1, 5), block=st.integers(1, 6), counts=st.lists(st.integers(1, 9), min_size=40, max_size=40)
-)
+@given(parts=st.integers(1, 5), block=st.integers(1, 6), counts=st.lists(st.integers(1, 9), min_size=40, max_size=40))
 def test_endless_lanes_share_every_index(parts: int, block: int, counts: list[int]) -> None:
     seen: list[int] = []
     reached: list[int] = []

@@ -38,12 +38,9 @@ def _text(path: Path, on_error: Any = "fail", **options: Any) -> FileSource:
 
 
 def _read(source: FileSource, parallelism: int = 1, max_rows: int = 7) -> tuple[list[Any], list[DeadLetter], int]:
-    harness = SourceHarness(source, parallelism)
-    try:
+    with SourceHarness(source, parallelism) as harness:
         rows = harness.run_to_end(max_rows)
         return rows, harness.side, harness.count(ERROR_COUNTER)
-    finally:
-        harness.close()
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -19,14 +19,19 @@ from millstream.datastream.connectors.errors import ConnectorError
 from millstream.datastream.connectors.file_system import BucketAssigner, Encoder, FileSink, RollingPolicy
 
 ON_CHECKPOINT = RollingPolicy.on_checkpoint_rolling_policy()
+POLICIES = [None, ON_CHECKPOINT]
 
 
 def text(folder: Path, policy: RollingPolicy | None = None) -> FileSink:
     return FileSink.for_row_format(folder).with_rolling_policy(policy or RollingPolicy.default_rolling_policy())
 
 
-def start(sink: FileSink, subtask: int = 0, parallelism: int = 1, **more: Any) -> SinkHarness:
-    return SinkHarness(sink, subtask, parallelism, checkpointed=True, **more)
+def start(sink: FileSink, subtask: int = 0, parallelism: int = 1, rows: Sequence[Any] = (), **more: Any) -> SinkHarness:
+    """An attempt that has written these rows."""
+    writer = SinkHarness(sink, subtask, parallelism, checkpointed=True, **more)
+    if rows:
+        writer.write(RowBatch(list(rows)))
+    return writer
 
 
 def hidden(folder: Path) -> set[str]:
@@ -39,17 +44,25 @@ def shown(folder: Path) -> list[str]:
     return sorted(line for p in files for line in p.read_text().split())
 
 
-def end(writer: SinkHarness, number: int = 9) -> None:
-    """The final checkpoint of a bounded job."""
+def left_by(writer: SinkHarness, *rows: str) -> list[Any]:
+    """What a checkpoint holds of an attempt that wrote these rows, and then ended."""
+    writer.write(RowBatch(list(rows)))
+    held = writer.checkpoint(1)
+    writer.close()
+    return held
+
+
+def end(writer: SinkHarness, *rows: str) -> None:
+    """The last rows and the final checkpoint of a bounded job."""
+    if rows:
+        writer.write(RowBatch(list(rows)))
     writer.finish()
-    writer.checkpoint(number)
-    writer.complete(number)
+    writer.commit(9)
     writer.close()
 
 
 def test_a_rolled_part_waits_for_the_checkpoint_that_holds_it(tmp_path: Path) -> None:
-    writer = start(text(tmp_path, RollingPolicy.default_rolling_policy(part_size=1)))
-    writer.write(RowBatch(["a"]))
+    writer = start(text(tmp_path, RollingPolicy.default_rolling_policy(part_size=1)), rows=["a"])
     writer.write(RowBatch(["b"]))
     assert (len(hidden(tmp_path)), shown(tmp_path)) == (2, [])
     writer.checkpoint(1)
@@ -64,12 +77,9 @@ def test_a_rolled_part_waits_for_the_checkpoint_that_holds_it(tmp_path: Path) ->
 def test_text_goes_on_over_checkpoints_unless_the_policy_ends_it(tmp_path: Path) -> None:
     for policy, parts in ((None, 1), (ON_CHECKPOINT, 2)):
         folder = tmp_path / str(parts)
-        writer = start(text(folder, policy))
-        writer.write(RowBatch(["a"]))
-        writer.checkpoint(1)
-        writer.complete(1)
-        writer.write(RowBatch(["b"]))
-        end(writer)
+        writer = start(text(folder, policy), rows=["a"])
+        writer.commit(1)
+        end(writer, "b")
         assert (len(list(folder.iterdir())), shown(folder)) == (parts, ["a", "b"])
 
 
@@ -77,16 +87,14 @@ def test_parquet_ends_its_parts_with_every_checkpoint(tmp_path: Path) -> None:
     writer = start(FileSink.for_parquet(tmp_path, RowType((LONG,), ("i",))))
     for number in (1, 2):
         writer.write(RowBatch([(number,)]))
-        writer.checkpoint(number)
-        writer.complete(number)
+        writer.commit(number)
     assert [len(hidden(tmp_path)), len(list(tmp_path.iterdir()))] == [0, 2]
     assert sorted(pq.read_table(tmp_path).column("i").to_pylist()) == [1, 2]
     writer.close()
 
 
 def test_a_restored_attempt_goes_on_with_a_copy_of_the_open_part(tmp_path: Path) -> None:
-    first = start(text(tmp_path))
-    first.write(RowBatch(["a"]))
+    first = start(text(tmp_path), rows=["a"])
     held = first.checkpoint(1)
     (original,) = hidden(tmp_path)
     first.write(RowBatch(["lost"]))
@@ -108,51 +116,38 @@ def test_a_restored_attempt_goes_on_with_a_copy_of_the_open_part(tmp_path: Path)
 
 
 def test_a_savepoint_ends_all_parts_and_leaves_nothing_once_a_checkpoint_has_committed_them(tmp_path: Path) -> None:
-    writer = start(text(tmp_path))
-    writer.write(RowBatch(["a"]))
-    writer.checkpoint(1)
-    writer.complete(1)
+    writer = start(text(tmp_path), rows=["a"])
+    writer.commit(1)
     writer.write(RowBatch(["b"]))
     writer.checkpoint(2, savepoint=True)
     writer.write(RowBatch(["c"]))
     assert shown(tmp_path) == []
-    writer.checkpoint(3)
-    writer.complete(3)
+    writer.commit(3)
     assert (shown(tmp_path), len(hidden(tmp_path))) == (["a", "b"], 1)
     end(writer)
     assert (shown(tmp_path), hidden(tmp_path)) == (["a", "b", "c"], set())
 
 
-@pytest.mark.parametrize("policy", [None, ON_CHECKPOINT])
-def test_a_savepoint_stays_good_when_the_job_falls_back_behind_it(tmp_path: Path, policy: RollingPolicy | None) -> None:
-    first = start(text(tmp_path, policy))
-    first.write(RowBatch(["a"]))
-    checkpoint = first.checkpoint(1)
-    first.complete(1)
+@pytest.mark.parametrize("policy", POLICIES)
+def test_a_savepoint_stays_good_when_the_job_falls_back_behind_it(tmp_path: Path, policy: Any) -> None:
+    first = start(text(tmp_path, policy), rows=["a"])
+    checkpoint = first.commit(1)
     first.write(RowBatch(["b"]))
     savepoint = first.checkpoint(2, savepoint=True)
-    second = start(text(tmp_path, policy), attempt=1, restored=checkpoint)
-    second.write(RowBatch(["b"]))
-    end(second)
+    end(start(text(tmp_path, policy), attempt=1, restored=checkpoint), "b")
     assert shown(tmp_path) == ["a", "b"]
     fork = tmp_path / "fork"
-    third = start(text(fork, policy), job="another", restored=savepoint)
-    third.write(RowBatch(["c"]))
-    end(third)
+    end(start(text(fork, policy), job="another", restored=savepoint), "c")
     first.close()
     assert shown(fork) == ["c"]
     again = ["a", "a", "b", "b"] if policy is None else ["a", "b", "b"]
     assert (shown(tmp_path), hidden(tmp_path)) == (sorted([*again, "c"]), set())
 
 
-@pytest.mark.parametrize("policy", [None, ON_CHECKPOINT])
-def test_what_a_failed_savepoint_was_to_hold_goes_with_the_dead_attempt(
-    tmp_path: Path, policy: RollingPolicy | None
-) -> None:
-    first = start(text(tmp_path, policy))
-    first.write(RowBatch(["a"]))
-    checkpoint = first.checkpoint(1)
-    first.complete(1)
+@pytest.mark.parametrize("policy", POLICIES)
+def test_what_a_failed_savepoint_was_to_hold_goes_with_the_dead_attempt(tmp_path: Path, policy: Any) -> None:
+    first = start(text(tmp_path, policy), rows=["a"])
+    checkpoint = first.commit(1)
     first.write(RowBatch(["b"]))
     first.checkpoint(2, savepoint=True)
     (kept,) = (name for name in hidden(tmp_path) if name.endswith(".savepoint"))
@@ -161,15 +156,13 @@ def test_what_a_failed_savepoint_was_to_hold_goes_with_the_dead_attempt(
     assert kept in hidden(tmp_path), "the savepoint may be good, or another job's"
     third = start(text(tmp_path, policy), attempt=2, restored=checkpoint, failed_savepoints={2})
     assert kept not in hidden(tmp_path)
-    third.write(RowBatch(["b"]))
-    end(third)
+    end(third, "b")
     first.close()
     assert (shown(tmp_path), hidden(tmp_path)) == (["a", "b"], set())
 
 
 def test_what_a_failed_savepoint_was_to_hold_stays_when_a_checkpoint_holds_it(tmp_path: Path) -> None:
-    first = start(text(tmp_path))
-    first.write(RowBatch(["a"]))
+    first = start(text(tmp_path), rows=["a"])
     first.checkpoint(2, savepoint=True)
     checkpoint = first.checkpoint(3)
     second = start(text(tmp_path), attempt=1, restored=checkpoint, failed_savepoints={2})
@@ -198,24 +191,17 @@ def test_a_text_with_a_byte_order_mark_and_a_csv_with_a_header_have_them_once(tm
 
 
 def test_a_failure_before_the_next_checkpoint_can_be_repeated(tmp_path: Path) -> None:
-    first = start(text(tmp_path))
-    first.write(RowBatch(["a"]))
-    held = first.checkpoint(1)
-    first.close()
+    held = left_by(start(text(tmp_path)), "a")
     for attempt in range(1, 4):
-        failing = start(text(tmp_path), attempt=attempt, restored=held)
-        failing.write(RowBatch(["b"]))
+        failing = start(text(tmp_path), attempt=attempt, restored=held, rows=["b"])
         failing.checkpoint(attempt + 1)
         failing.close()
-    last = start(text(tmp_path), attempt=4, restored=held)
-    last.write(RowBatch(["b"]))
-    end(last)
+    end(start(text(tmp_path), attempt=4, restored=held), "b")
     assert (shown(tmp_path), hidden(tmp_path)) == (["a", "b"], set())
 
 
 def test_a_part_that_was_rolled_after_a_checkpoint_held_it_survives_the_failure(tmp_path: Path) -> None:
-    first = start(text(tmp_path, RollingPolicy.default_rolling_policy(part_size=4)))
-    first.write(RowBatch(["a"]))
+    first = start(text(tmp_path, RollingPolicy.default_rolling_policy(part_size=4)), rows=["a"])
     held = first.checkpoint(1)
     first.write(RowBatch(["b"]))  # full: part of a transaction that is aborted
     first.close()
@@ -225,8 +211,7 @@ def test_a_part_that_was_rolled_after_a_checkpoint_held_it_survives_the_failure(
 
 
 def test_a_commit_is_finished_wherever_the_first_one_stopped(tmp_path: Path) -> None:
-    writer = start(text(tmp_path, ON_CHECKPOINT))
-    writer.write(RowBatch(["a"]))
+    writer = start(text(tmp_path, ON_CHECKPOINT), rows=["a"])
     held = writer.checkpoint(1)
     (name,) = hidden(tmp_path)
     os.link(tmp_path / name, tmp_path / name[1:].split(".")[0])  # and then the machine stopped
@@ -237,10 +222,7 @@ def test_a_commit_is_finished_wherever_the_first_one_stopped(tmp_path: Path) -> 
 
 
 def test_an_open_part_that_somebody_else_removed_is_named(tmp_path: Path) -> None:
-    writer = start(text(tmp_path))
-    writer.write(RowBatch(["a"]))
-    held = writer.checkpoint(1)
-    writer.close()
+    held = left_by(start(text(tmp_path)), "a")
     (name,) = hidden(tmp_path)
     (tmp_path / name).unlink()
     with pytest.raises(ConnectorError, match=r"part-.* is lost: .*neither it nor"):
@@ -248,8 +230,7 @@ def test_an_open_part_that_somebody_else_removed_is_named(tmp_path: Path) -> Non
 
 
 def test_a_finished_part_that_somebody_else_removed_is_named(tmp_path: Path) -> None:
-    writer = start(text(tmp_path, ON_CHECKPOINT))
-    writer.write(RowBatch(["a"]))
+    writer = start(text(tmp_path, ON_CHECKPOINT), rows=["a"])
     writer.checkpoint(1)
     (name,) = hidden(tmp_path)
     (tmp_path / name).unlink()
@@ -263,10 +244,8 @@ def test_readers_may_move_away_what_is_visible(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, with_folder: bool
 ) -> None:
     sink = text(tmp_path, ON_CHECKPOINT).with_bucket_assigner(BucketAssigner.custom_bucket_assigner(lambda row: "x"))
-    writer = start(sink)
-    writer.write(RowBatch(["a"]))
-    held = writer.checkpoint(1)
-    writer.complete(1)
+    writer = start(sink, rows=["a"])
+    held = writer.commit(1)
     writer.close()
     (part,) = tmp_path.glob("x/part-*")
     part.unlink()
@@ -274,8 +253,7 @@ def test_readers_may_move_away_what_is_visible(
         part.parent.rmdir()
     again = start(sink, attempt=1, restored=held)
     assert f"{part} is lost" in caplog.text
-    again.write(RowBatch(["b"]))
-    end(again)
+    end(again, "b")
     assert (shown(tmp_path), hidden(tmp_path)) == (["b"], set())
 
 
@@ -283,8 +261,7 @@ def test_a_reader_that_moves_a_part_away_does_not_get_it_again(tmp_path: Path, m
     """Whichever call on the file system the attempt dies after."""
     for call in ("rename", "link", "unlink", "fsync"):
         folder = tmp_path / call
-        writer = start(text(folder, ON_CHECKPOINT))
-        writer.write(RowBatch(["a"]))
+        writer = start(text(folder, ON_CHECKPOINT), rows=["a"])
         held = writer.checkpoint(1)
         with monkeypatch.context() as patched:
             patched.setattr(os, call, dies_after(getattr(os, call)))
@@ -308,9 +285,7 @@ def test_a_reader_may_be_faster_than_the_commit(tmp_path: Path, monkeypatch: pyt
         os.unlink(target)
 
     monkeypatch.setattr(os, "rename", renamed_and_taken)
-    writer = start(text(tmp_path, ON_CHECKPOINT))
-    writer.write(RowBatch(["a"]))
-    end(writer)
+    end(start(text(tmp_path, ON_CHECKPOINT)), "a")
     assert taken == ["a\n"]
 
 
@@ -327,10 +302,7 @@ def dies_after(call: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def test_a_shortened_part_is_named(tmp_path: Path) -> None:
-    writer = start(text(tmp_path))
-    writer.write(RowBatch(["abcdef"]))
-    held = writer.checkpoint(1)
-    writer.close()
+    held = left_by(start(text(tmp_path)), "abcdef")
     (name,) = hidden(tmp_path)
     os.truncate(tmp_path / name, 3)
     with pytest.raises(ConnectorError, match=r"is damaged: 7 bytes of it belong to the .* checkpoint, and it has 3"):
@@ -355,8 +327,7 @@ def test_only_leftovers_of_this_sinks_dead_attempts_are_removed(tmp_path: Path) 
     assert len(hidden(tmp_path)) == 5
     for writer in others:
         writer.finish()
-        writer.checkpoint(1)
-        writer.complete(1)
+        writer.commit(1)
     assert shown(tmp_path) == ["x"] * 4
     for writer in (*others, *dead, *gone):
         writer.close()
@@ -365,8 +336,7 @@ def test_only_leftovers_of_this_sinks_dead_attempts_are_removed(tmp_path: Path) 
 def test_a_job_tells_of_hidden_files_of_others_where_it_writes(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    lost = start(text(tmp_path), job="a job that was lost")
-    lost.write(RowBatch(["x"]))
+    lost = start(text(tmp_path), job="a job that was lost", rows=["x"])
     start(text(tmp_path), 1, 2).close()
     start(text(tmp_path), attempt=1).close()
     assert not caplog.records
@@ -377,15 +347,12 @@ def test_a_job_tells_of_hidden_files_of_others_where_it_writes(
 
 
 @pytest.mark.parametrize("parallelism", [1, 2, 5])
-@pytest.mark.parametrize("policy", [ON_CHECKPOINT, None])
-def test_another_parallelism_takes_everything_over_once(
-    tmp_path: Path, policy: RollingPolicy | None, parallelism: int
-) -> None:
+@pytest.mark.parametrize("policy", POLICIES)
+def test_another_parallelism_takes_everything_over_once(tmp_path: Path, policy: Any, parallelism: int) -> None:
     sink = text(tmp_path, policy)
     elements = []
     for subtask in range(3):
-        writer = start(sink, subtask, 3)
-        writer.write(RowBatch([f"from-{subtask}"]))
+        writer = start(sink, subtask, 3, rows=[f"from-{subtask}"])
         elements += writer.checkpoint(1)
         writer.write(RowBatch(["lost"]))
         writer.close()
@@ -394,8 +361,7 @@ def test_another_parallelism_takes_everything_over_once(
         for n in range(parallelism)
     ]
     for number, writer in enumerate(writers):
-        writer.write(RowBatch([f"to-{number}"]))
-        end(writer)
+        end(writer, f"to-{number}")
     expected = [f"from-{n}" for n in range(3)] + [f"to-{n}" for n in range(parallelism)]
     assert (shown(tmp_path), hidden(tmp_path)) == (expected, set())
 
@@ -403,22 +369,15 @@ def test_another_parallelism_takes_everything_over_once(
 def test_parts_that_meet_in_one_bucket_do_not_wait_for_checkpoints_that_never_come(tmp_path: Path) -> None:
     elements = []
     for subtask in range(2):
-        writer = start(text(tmp_path), subtask, 2)
-        writer.write(RowBatch([f"from-{subtask}"]))
-        elements += writer.checkpoint(1)
-        writer.close()
+        elements += left_by(start(text(tmp_path), subtask, 2), f"from-{subtask}")
     writer = SinkHarness(text(tmp_path), job="another", restored=elements)
     assert shown(tmp_path) == ["from-0"]
-    writer.finish()
-    writer.close()
+    writer.end()
     assert shown(tmp_path) == ["from-0", "from-1"]
 
 
 def test_a_savepoint_of_another_job_keeps_its_part(tmp_path: Path) -> None:
-    writer = start(text(tmp_path), job="first")
-    writer.write(RowBatch(["a"]))
-    held = writer.checkpoint(1)
-    writer.close()
+    held = left_by(start(text(tmp_path), job="first"), "a")
     for job in ("second", "third"):
         end(start(text(tmp_path), job=job, restored=held))
     assert shown(tmp_path) == ["a", "a"]
@@ -441,11 +400,9 @@ def test_parts_roll_by_time_while_no_records_come(tmp_path: Path) -> None:
 
 def test_a_part_that_is_over_ends_with_the_checkpoint(tmp_path: Path) -> None:
     clock = ManualClock()
-    writer = start(text(tmp_path).with_clock(clock))
-    writer.write(RowBatch(["a"]))
+    writer = start(text(tmp_path).with_clock(clock), rows=["a"])
     clock.advance(61)
-    writer.checkpoint(1)
-    writer.complete(1)
+    writer.commit(1)
     assert (shown(tmp_path), hidden(tmp_path)) == (["a"], set())
     writer.close()
 
@@ -455,8 +412,7 @@ def test_a_savepoint_without_checkpoints_shows_everything_once(tmp_path: Path) -
     writer.write(RowBatch(["a"]))
     writer.checkpoint(1)
     writer.write(RowBatch(["b"]))
-    writer.finish()
-    writer.close()
+    writer.end()
     assert (shown(tmp_path), hidden(tmp_path)) == (["a", "b"], set())
 
 
@@ -469,22 +425,18 @@ def test_files_get_their_names_on_any_file_system(
 
     if not with_links:
         monkeypatch.setattr(os, "link", no_links)
-    writer = start(text(tmp_path))
-    writer.write(RowBatch(["a"]))
+    writer = start(text(tmp_path), rows=["a"])
     writer.checkpoint(1)
     held = writer.checkpoint(2, savepoint=True)
     assert len(hidden(tmp_path)) == 2
-    writer.checkpoint(3)
-    writer.complete(3)
+    writer.commit(3)
     writer.close()
     start(text(tmp_path), attempt=1, restored=held).close()
     assert (shown(tmp_path), hidden(tmp_path)) == (["a"], set())
 
 
-@pytest.mark.parametrize("policy", [ON_CHECKPOINT, None])
-def test_a_checkpoint_holds_only_what_is_durable(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, policy: RollingPolicy | None
-) -> None:
+@pytest.mark.parametrize("policy", POLICIES)
+def test_a_checkpoint_holds_only_what_is_durable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, policy: Any) -> None:
     synced: list[int] = []
     sync = os.fsync
 
@@ -494,8 +446,7 @@ def test_a_checkpoint_holds_only_what_is_durable(
 
     monkeypatch.setattr(os, "fsync", noted)
     by_letter = BucketAssigner.custom_bucket_assigner(lambda row: f"letter/{row}")
-    writer = start(text(tmp_path, policy).with_bucket_assigner(by_letter))
-    writer.write(RowBatch(["a"]))
+    writer = start(text(tmp_path, policy).with_bucket_assigner(by_letter), rows=["a"])
     before = len(synced)
     folders = [tmp_path, tmp_path / "letter"]
     assert {folder.stat().st_ino for folder in folders} <= set(synced)
@@ -510,8 +461,7 @@ def test_a_checkpoint_holds_only_what_is_durable(
     assert synced[before:]
     before = len(synced)
     writer.finish()
-    writer.checkpoint(4)
-    writer.complete(4)
+    writer.commit(4)
     assert file.parent.stat().st_ino in synced[before:]
     writer.close()
 
@@ -520,8 +470,7 @@ def test_a_disk_that_fails_at_a_checkpoint_fails_the_task(tmp_path: Path, monkey
     def full(descriptor: int) -> None:
         raise OSError(28, "No space left on device")
 
-    writer = start(text(tmp_path))
-    writer.write(RowBatch(["a"]))
+    writer = start(text(tmp_path), rows=["a"])
     with monkeypatch.context() as failing:
         failing.setattr(os, "fsync", full)
         with pytest.raises(ConnectorError, match=r"part-.*: No space left on device"):

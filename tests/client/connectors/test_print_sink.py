@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 import pytest
-from source_harness import FakeRuntimeContext
+from source_harness import runtime_context
 
 from millstream.core.records.batches import ColumnBatch, RowBatch
 from millstream.core.row import Row
@@ -23,14 +23,14 @@ from millstream.datastream.connectors.print import PrintSink
 def test_prefixes_are_flinks(
     capsys: pytest.CaptureFixture[str], identifier: str | None, subtask: int, parallelism: int, prefix: str
 ) -> None:
-    writer = PrintSink(identifier).create_writer(FakeRuntimeContext(subtask, parallelism))
+    writer = PrintSink(identifier).create_writer(runtime_context(subtask, parallelism))
     writer.write(RowBatch(["text", (1, "a"), Row(1, "b"), Row(a=1, b="c")]))
     writer.write(RowBatch([]))
     assert capsys.readouterr().out == f"{prefix}text\n{prefix}(1, 'a')\n{prefix}<Row(1, 'b')>\n{prefix}+I[1, c]\n"
 
 
 def test_columns_are_printed_as_rows_and_single_values_as_they_are(capsys: pytest.CaptureFixture[str]) -> None:
-    writer = PrintSink(to_stderr=True).create_writer(FakeRuntimeContext())
+    writer = PrintSink(to_stderr=True).create_writer(runtime_context())
     writer.write(ColumnBatch(pa.RecordBatch.from_pydict({"a": [1, 2], "b": ["x", None]})))
     writer.write(ColumnBatch(pa.RecordBatch.from_pydict({"value": [7]})))
     captured = capsys.readouterr()

@@ -16,43 +16,20 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from sink_harness import SinkHarness
-from source_harness import SourceHarness
+from sink_harness import write_all
+from source_harness import read_all
 
 from millstream.core.errors import InvalidProgramError
-from millstream.core.records.batches import Batch, ColumnBatch, RowBatch
-from millstream.core.records.conversion import ConversionError, record_batch_to_rows
+from millstream.core.records.batches import ColumnBatch, RowBatch
+from millstream.core.records.conversion import ConversionError
 from millstream.core.row import Row
 from millstream.datastream.connectors.errors import ConnectorError
 from millstream.datastream.connectors.file_system import FileSink, FileSource
 
 
-def written(sink: FileSink, *batches: Batch) -> None:
-    writer = SinkHarness(sink, 0, 1)
-    try:
-        for batch in batches:
-            writer.write(batch)
-        writer.finish()
-    finally:
-        writer.close()
-
-
 def read(source: FileSource) -> list[Any]:
     """All records, as the declared type."""
-    harness = SourceHarness(source, 1)
-    take = harness.readers[0].poll_next
-
-    def typed(count: int) -> Any:
-        batch = take(count)
-        if isinstance(batch, ColumnBatch):
-            return RowBatch(record_batch_to_rows(batch.data, source.get_produced_type()))
-        return batch
-
-    harness.readers[0].poll_next = typed  # type: ignore[method-assign]  # of this one reader
-    try:
-        return harness.run_to_end()
-    finally:
-        harness.close()
+    return read_all(source, kind=source.get_produced_type())
 
 
 @dataclass
@@ -88,19 +65,17 @@ def _encodes(text: str) -> bool:
 
 
 @given(st.lists(_CELLS, min_size=1, max_size=8), st.sampled_from(["", "\\N", "null"]), st.booleans())
-def test_csv_of_a_type(
-    tmp_path_factory: pytest.TempPathFactory, rows: list[Cells], literal: str, header: bool
-) -> None:
+def test_csv_of_a_type(tmp_path_factory: pytest.TempPathFactory, rows: list[Cells], literal: str, header: bool) -> None:
     folder = tmp_path_factory.mktemp("csv")
     sink = FileSink.for_csv(folder, Cells, header=header, null_literal=literal)
-    written(sink, RowBatch(rows[:3]), RowBatch(rows[3:]))
+    write_all(sink, RowBatch(rows[:3]), RowBatch(rows[3:]))
     source = FileSource.for_csv(folder, types=Cells, header=header, null_values=[literal])
     assert repr(read(source)) == repr(rows)
 
 
 def test_none_and_empty_text_stay_apart_without_a_type(tmp_path: Path) -> None:
     rows = [{"a": None, "b": "", "c": math.nan}, {"a": "x", "b": None, "c": None}]
-    written(FileSink.for_csv(tmp_path), RowBatch(rows))
+    write_all(FileSink.for_csv(tmp_path), RowBatch(rows))
     assert repr(read(FileSource.for_csv(tmp_path))) == repr([Row(**row) for row in rows])
 
 
@@ -112,11 +87,11 @@ class One:
 def test_one_column(tmp_path: Path) -> None:
     one = One
     rows = [one(""), one("x"), one(" ")]
-    written(FileSink.for_csv(tmp_path / "text", one), RowBatch(rows))
+    write_all(FileSink.for_csv(tmp_path / "text", one), RowBatch(rows))
     assert read(FileSource.for_csv(tmp_path / "text", types=one)) == rows
     with pytest.raises(ConnectorError, match=r"None in the only column, 'a', would be an empty line.*null_literal"):
-        written(FileSink.for_csv(tmp_path / "none", one), RowBatch([one(None)]))
-    written(FileSink.for_csv(tmp_path / "literal", one, null_literal="-"), RowBatch([one(None), one("-")]))
+        write_all(FileSink.for_csv(tmp_path / "none", one), RowBatch([one(None)]))
+    write_all(FileSink.for_csv(tmp_path / "literal", one, null_literal="-"), RowBatch([one(None), one("-")]))
     assert read(FileSource.for_csv(tmp_path / "literal", types=one, null_values=["-"])) == [one(None), one("-")]
 
 
@@ -132,7 +107,7 @@ def test_one_column(tmp_path: Path) -> None:
 )
 def test_what_csv_does_not_have_is_named(tmp_path: Path, row: Any, options: dict[str, Any], message: str) -> None:
     with pytest.raises(ConnectorError, match=message):
-        written(FileSink.for_csv(tmp_path, **options), RowBatch([row]))
+        write_all(FileSink.for_csv(tmp_path, **options), RowBatch([row]))
 
 
 @pytest.mark.parametrize(
@@ -170,21 +145,22 @@ _VALUES = st.builds(
 @given(rows=st.lists(_VALUES, min_size=1, max_size=5))
 def test_json_of_a_type(tmp_path_factory: pytest.TempPathFactory, rows: list[Values]) -> None:
     folder = tmp_path_factory.mktemp("json")
-    written(FileSink.for_json_lines(folder), RowBatch(rows))
+    write_all(FileSink.for_json_lines(folder), RowBatch(rows))
     assert repr(read(FileSource.for_json_lines(folder, type_info=Values))) == repr(rows)
 
 
 _PLAIN = st.recursive(
     st.none() | st.booleans() | st.integers() | _FINITE | st.text().filter(_encodes),
-    lambda inner: st.lists(inner, max_size=3)
-    | st.dictionaries(st.text(max_size=3).filter(_encodes), inner, max_size=3),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3).filter(_encodes), inner, max_size=3)
+    ),
 )
 
 
 @given(rows=st.lists(_PLAIN, min_size=1, max_size=5))
 def test_json_of_plain_values(tmp_path_factory: pytest.TempPathFactory, rows: list[Any]) -> None:
     folder = tmp_path_factory.mktemp("json")
-    written(FileSink.for_json_lines(folder), RowBatch(rows))
+    write_all(FileSink.for_json_lines(folder), RowBatch(rows))
     assert repr(read(FileSource.for_json_lines(folder))) == repr(rows)
 
 
@@ -216,15 +192,15 @@ def test_what_is_no_number_of_json_is_named(tmp_path: Path, value: float, place:
     row = _everywhere(value)[place]()
     good = {"banana": "finance null", "none": None, "numbers": [1e308, 5e-324, 0.1]}
     with pytest.raises(ConnectorError, match=rf"is {value}, which JSON does not have; non_finite='null'"):
-        written(FileSink.for_json_lines(tmp_path / "fails"), RowBatch([good, row, good]))
-    written(FileSink.for_json_lines(tmp_path / "null", non_finite="null"), RowBatch([good, row]))
+        write_all(FileSink.for_json_lines(tmp_path / "fails"), RowBatch([good, row, good]))
+    write_all(FileSink.for_json_lines(tmp_path / "null", non_finite="null"), RowBatch([good, row]))
     assert "null" in repr(read(FileSource.for_json_lines(tmp_path / "null"))[1]).replace("None", "null")
 
 
 def test_columns_with_what_is_no_number_are_refused_too(tmp_path: Path) -> None:
     batch = ColumnBatch(pa.record_batch({"a": [1.0, math.nan], "b": [None, 1]}))
     with pytest.raises(ConnectorError, match="a is nan"):
-        written(FileSink.for_json_lines(tmp_path), batch)
+        write_all(FileSink.for_json_lines(tmp_path), batch)
     with pytest.raises(InvalidProgramError, match="non_finite must be 'fail' or 'null'"):
         FileSink.for_json_lines(tmp_path, non_finite="string")
 
@@ -240,13 +216,13 @@ def test_columns_with_what_is_no_number_are_refused_too(tmp_path: Path) -> None:
 )
 def test_keys_that_are_one_in_json_are_refused(tmp_path: Path, row: Any, keys: str) -> None:
     with pytest.raises(ConnectorError, match=f"the keys {keys} would be the same in JSON"):
-        written(FileSink.for_json_lines(tmp_path), RowBatch([{"1": 0, "2": 1}, {1: 0, 2: 1}, row]))
+        write_all(FileSink.for_json_lines(tmp_path), RowBatch([{"1": 0, "2": 1}, {1: 0, 2: 1}, row]))
 
 
 def test_half_of_a_surrogate_pair_is_named(tmp_path: Path) -> None:
     for make in (FileSink.for_json_lines, FileSink.for_csv):
         with pytest.raises(Exception, match="surrogates not allowed"):
-            written(make(tmp_path), RowBatch([{"a": "\ud800", "b": 1}]))
+            write_all(make(tmp_path), RowBatch([{"a": "\ud800", "b": 1}]))
 
 
 @dataclass
@@ -270,13 +246,13 @@ VISITS = [
 
 
 def test_optional_values_are_of_their_type(tmp_path: Path) -> None:
-    written(FileSink.for_json_lines(tmp_path / "json"), RowBatch(VISITS))
-    written(FileSink.for_parquet(tmp_path / "parquet", Visit), RowBatch(VISITS))
+    write_all(FileSink.for_json_lines(tmp_path / "json"), RowBatch(VISITS))
+    write_all(FileSink.for_parquet(tmp_path / "parquet", Visit), RowBatch(VISITS))
     assert read(FileSource.for_json_lines(tmp_path / "json", type_info=Visit)) == VISITS
     assert read(FileSource.for_parquet(tmp_path / "parquet", type_info=Visit)) == VISITS
     for bad in (Place(1.5, True), Place("1")):  # type: ignore[arg-type]  # that is the point
         with pytest.raises(ConversionError, match=r"'at\.[xy]'"):
-            written(FileSink.for_parquet(tmp_path / "bad", Visit), RowBatch([Visit(bad, [], None)]))
+            write_all(FileSink.for_parquet(tmp_path / "bad", Visit), RowBatch([Visit(bad, [], None)]))
 
 
 def test_optional_records_of_json(tmp_path: Path) -> None:

@@ -77,6 +77,15 @@ def reading(server: socket.socket) -> Iterator[Callable[..., Reading]]:
         one.reader.close()
 
 
+def _say(server: socket.socket, one: Reading, *parts: bytes) -> None:
+    """The reader connects, hears this, and the end of the stream."""
+    one.reader.poll_next(1)
+    connection, _ = server.accept()
+    with connection:
+        for part in parts:
+            connection.sendall(part)
+
+
 def _threads() -> list[str]:
     return [t.name for t in threading.enumerate() if t.name.startswith("socket ")]
 
@@ -97,21 +106,14 @@ def test_lines_come_until_the_stream_ends(server: socket.socket, reading: Callab
 
 def test_another_delimiter(server: socket.socket, reading: Callable[..., Reading]) -> None:
     one = reading(delimiter="||")
-    one.reader.poll_next(1)
-    connection, _ = server.accept()
-    with connection:
-        connection.sendall(b"a|b||c\nd|")
-        connection.sendall(b"|e")
+    _say(server, one, b"a|b||c\nd|", b"|e")
     assert one.all() == ["a|b", "c\nd", "e"]
 
 
 def test_a_retry_connects_again(server: socket.socket, reading: Callable[..., Reading]) -> None:
     one = reading(max_retry=1)
-    one.reader.poll_next(1)
     for line in (b"first\n", b"second\n"):
-        connection, _ = server.accept()
-        with connection:
-            connection.sendall(line)
+        _say(server, one, line)
     assert one.all() == ["first", "second"]
 
 
@@ -129,9 +131,7 @@ def test_a_refused_connection_names_the_address() -> None:
 
 
 @pytest.mark.parametrize("state", ["connecting", "idle", "between retries"])
-def test_close_ends_the_thread_at_once(
-    server: socket.socket, reading: Callable[..., Reading], state: str
-) -> None:
+def test_close_ends_the_thread_at_once(server: socket.socket, reading: Callable[..., Reading], state: str) -> None:
     one = reading(max_retry=-1)
     one.reader.poll_next(1)
     if state != "connecting":
@@ -179,16 +179,13 @@ def test_it_is_unbounded() -> None:
 def test_bytes_that_are_no_text_are_named_or_counted(server: socket.socket, reading: Callable[..., Reading]) -> None:
     for on_error, counted in (("fail", 0), ("skip", 2), ("dead-letter", 2)):
         one = reading(on_error=on_error)
-        one.reader.poll_next(1)
-        connection, _ = server.accept()
-        with connection:
-            connection.sendall(b"good\n\xff\xfe\ncaf\xc3\xa9\n\xc3")
+        _say(server, one, b"good\n\xff\xfe\ncaf\xc3\xa9\n\xc3")
         if on_error == "fail":
             with pytest.raises(ConnectorError, match=r"socket source 127.0.0.1:\d+: not valid utf-8.*at byte 5"):
                 one.all()
             continue
         assert one.all() == ["good", "café"]
-        assert one.context.runtime_context.metrics.counter("numRecordsInErrors").get_count() == counted
+        assert one.context.count("numRecordsInErrors") == counted
         letters = one.context.side.get("dead-letters", [])
         assert [(letter.offset, letter.raw) for letter in letters] == (
             [(5, b"\xff\xfe"), (14, b"\xc3")] if on_error == "dead-letter" else []

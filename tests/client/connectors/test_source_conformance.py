@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from source_harness import SourceHarness
+from source_harness import SourceHarness, read_all
 from thoroughness import cases
 
 from millstream.common import Types
@@ -203,26 +203,19 @@ def test_it_says_that_it_ends(case: _Case) -> None:
 
 def test_one_reader_reads_in_order(case: _Case) -> None:
     source, expected = case
-    harness = SourceHarness(source, 1)
-    try:
-        assert harness.run_to_end() == expected
-    finally:
-        harness.close()
+    assert read_all(source) == expected
+
+
+Steps = list[tuple[int, int]]
 
 
 @settings(max_examples=cases(40))
 @given(parallelism=st.sampled_from([1, 2, 3]), steps=_steps, max_rows=st.integers(1, 50))
-def test_every_record_comes_exactly_once(
-    case: _Case, parallelism: int, steps: list[tuple[int, int]], max_rows: int
-) -> None:
+def test_every_record_comes_exactly_once(case: _Case, parallelism: int, steps: Steps, max_rows: int) -> None:
     source, expected = case
-    harness = SourceHarness(source, parallelism)
-    try:
-        for choice, rows in steps:
-            harness.step(choice, rows)
+    with SourceHarness(source, parallelism) as harness:
+        harness.steps(steps)
         assert _counted(harness.run_to_end(max_rows)) == _counted(expected)
-    finally:
-        harness.close()
 
 
 @settings(max_examples=cases(40))
@@ -231,20 +224,16 @@ def test_every_record_comes_exactly_once(
     phases=st.lists(st.tuples(_steps, st.integers(0, 2)), min_size=1, max_size=3),
 )
 def test_the_splits_of_a_failed_reader_are_read_again(
-    case: _Case, parallelism: int, phases: list[tuple[list[tuple[int, int]], int]]
+    case: _Case, parallelism: int, phases: list[tuple[Steps, int]]
 ) -> None:
     source, expected = case
-    harness = SourceHarness(source, parallelism)
-    try:
+    with SourceHarness(source, parallelism) as harness:
         for steps, failing in phases:
-            for choice, rows in steps:
-                harness.step(choice, rows)
+            harness.steps(steps)
             if harness.requests or not all(harness.ended):
                 harness.fail(failing % parallelism)
         harness.run_to_end()
         assert _counted([row for rows in harness.by_subtask for row in rows]) == _counted(expected)
-    finally:
-        harness.close()
 
 
 @settings(max_examples=cases(40))
@@ -253,21 +242,15 @@ def test_the_splits_of_a_failed_reader_are_read_again(
     phases=st.lists(st.tuples(_steps, _steps, st.sampled_from([1, 2, 3])), min_size=1, max_size=3),
 )
 def test_a_restore_loses_and_repeats_nothing(
-    case: _Case,
-    parallelism: int,
-    phases: list[tuple[list[tuple[int, int]], list[tuple[int, int]], int]],
+    case: _Case, parallelism: int, phases: list[tuple[Steps, Steps, int]]
 ) -> None:
     source, expected = case
-    harness = SourceHarness(source, parallelism)
-    try:
-        for before, after, next_parallelism in phases:
-            for choice, rows in before:
-                harness.step(choice, rows)
+    snapshot = None
+    for before, after, next_parallelism in phases:
+        with SourceHarness(source, parallelism, snapshot) as harness:
+            harness.steps(before)
             snapshot = harness.snapshot()
-            for choice, rows in after:
-                harness.step(choice, rows)
-            harness.close()
-            harness = SourceHarness(source, next_parallelism, snapshot)
+            harness.steps(after)
+        parallelism = next_parallelism
+    with SourceHarness(source, parallelism, snapshot) as harness:
         assert _counted(harness.run_to_end()) == _counted(expected)
-    finally:
-        harness.close()

@@ -64,20 +64,27 @@ def test_defaults_are_those_of_the_options(env: StreamExecutionEnvironment) -> N
 
 def test_setters_become_options_of_the_job(env: StreamExecutionEnvironment) -> None:
     config = env.get_checkpoint_config()
-    config.set_checkpoint_timeout(60_000)
-    config.set_min_pause_between_checkpoints(timedelta(milliseconds=250))
-    config.set_max_concurrent_checkpoints(2)
-    config.set_tolerable_checkpoint_failure_number(3)
-    config.set_externalized_checkpoint_retention(ExternalizedCheckpointRetention.RETAIN_ON_CANCELLATION)
-    config.enable_unaligned_checkpoints()
-    config.set_aligned_checkpoint_timeout(timedelta(seconds=1))
-    config.set_checkpoint_storage_dir(Path("/checkpoints"))
-    config.set_checkpointing_mode(CheckpointingMode.EXACTLY_ONCE)
+    chained = (
+        config.set_checkpoint_interval(Time.seconds(2))
+        .set_checkpoint_timeout(60_000)
+        .set_min_pause_between_checkpoints(Duration.of_millis(250))
+        .set_max_concurrent_checkpoints(2)
+        .set_tolerable_checkpoint_failure_number(3)
+        .set_externalized_checkpoint_retention(ExternalizedCheckpointRetention.RETAIN_ON_CANCELLATION)
+        .enable_unaligned_checkpoints()
+        .set_aligned_checkpoint_timeout(timedelta(seconds=1))
+        .set_checkpoint_storage(FileSystemCheckpointStorage("/others"))
+        .set_checkpoint_storage_dir(Path("/checkpoints"))
+        .set_checkpointing_mode(CheckpointingMode.EXACTLY_ONCE)
+    )
+    assert chained is config
     again = env.get_checkpoint_config()
+    assert again.get_checkpoint_interval() == 2000
     assert again.get_checkpoint_timeout() == 60_000
     assert again.get_min_pause_between_checkpoints() == 250
     assert again.get_max_concurrent_checkpoints() == 2
     assert again.get_tolerable_checkpoint_failure_number() == 3
+    assert again.get_externalized_checkpoint_cleanup() is ExternalizedCheckpointCleanup.RETAIN_ON_CANCELLATION
     assert again.is_externalized_checkpoints_enabled()
     assert again.is_unaligned_checkpoints_enabled()
     assert again.get_aligned_checkpoint_timeout() == timedelta(seconds=1)
@@ -86,6 +93,7 @@ def test_setters_become_options_of_the_job(env: StreamExecutionEnvironment) -> N
     assert env.get_default_savepoint_directory() == "s3://bucket/sp"
     assert isinstance(env.get_state_backend(), HashMapStateBackend)
     assert options(env) == {
+        f"{PREFIX}interval": "2000 ms",
         f"{PREFIX}timeout": "60000 ms",
         f"{PREFIX}min-pause": "250 ms",
         f"{PREFIX}max-concurrent-checkpoints": "2",
@@ -103,31 +111,10 @@ def test_setters_become_options_of_the_job(env: StreamExecutionEnvironment) -> N
     env.set_default_savepoint_directory("relative")
     here = str(Path("relative").absolute())
     assert (config.get_checkpoint_storage_dir(), env.get_default_savepoint_directory()) == (here, here)
+    config.enable_externalized_checkpoints(ExternalizedCheckpointCleanup.DELETE_ON_CANCELLATION)
+    assert config.get_externalized_checkpoint_cleanup() is ExternalizedCheckpointCleanup.DELETE_ON_CANCELLATION
     config.disable_unaligned_checkpoints()
     assert not config.is_unaligned_checkpoints_enabled()
-
-
-def test_setters_can_be_chained_and_take_durations(env: StreamExecutionEnvironment) -> None:
-    config = env.enable_checkpointing(Duration.of_seconds(3)).get_checkpoint_config()
-    chained = (
-        config.set_checkpointing_mode(CheckpointingMode.EXACTLY_ONCE)
-        .set_checkpoint_interval(Time.seconds(2))
-        .set_checkpoint_timeout(60_000)
-        .set_min_pause_between_checkpoints(Duration.of_millis(250))
-        .set_max_concurrent_checkpoints(1)
-        .set_tolerable_checkpoint_failure_number(3)
-        .enable_externalized_checkpoints(ExternalizedCheckpointCleanup.RETAIN_ON_CANCELLATION)
-        .enable_unaligned_checkpoints()
-        .disable_unaligned_checkpoints()
-        .set_aligned_checkpoint_timeout(Duration.of_seconds(30))
-        .set_checkpoint_storage_dir("/checkpoints")
-        .set_checkpoint_storage(FileSystemCheckpointStorage("/others"))
-    )
-    assert chained is config
-    assert config.get_checkpoint_interval() == 2000
-    assert config.get_min_pause_between_checkpoints() == 250
-    assert config.get_aligned_checkpoint_timeout() == timedelta(seconds=30)
-    assert config.get_externalized_checkpoint_cleanup() is ExternalizedCheckpointCleanup.RETAIN_ON_CANCELLATION
 
 
 def test_storages(env: StreamExecutionEnvironment) -> None:

@@ -5,23 +5,22 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from datetime import timedelta
-from typing import Any
+from typing import Any, TypeVar
 
 import cloudpickle
 import pytest
+from program_graphs import chain_of, graph_of
 
 from millstream.common import InvalidProgramError, Types
 from millstream.core.jobs.graph import JobGraph
 from millstream.core.jobs.plan import (
     BroadcastProcessSpec,
-    Chain,
     CoFlatMapSpec,
     CoMapSpec,
     CoProcessSpec,
     EdgeSpec,
     ForwardPartitioner,
     HashPartitioner,
-    OperatorSpec,
 )
 from millstream.core.records.types import LONG, PICKLED, STRING
 from millstream.datastream import (
@@ -40,6 +39,7 @@ from millstream.datastream import (
 )
 from millstream.datastream.state import MapStateDescriptor, StateTtlConfig
 
+Spec = TypeVar("Spec")
 RULES = MapStateDescriptor("rules", Types.STRING(), Types.LONG())
 TAG = OutputTag("late", Types.STRING())
 
@@ -106,20 +106,16 @@ def texts(env: StreamExecutionEnvironment) -> DataStream:
     return env.from_collection(["a"], Types.STRING()).name("texts")
 
 
-def graph_of(env: StreamExecutionEnvironment) -> JobGraph:
-    return env.generate_job().graph
-
-
 def edges_of(graph: JobGraph) -> list[tuple[str, int, EdgeSpec]]:
     names = {vertex.id: vertex.name for vertex in graph.vertices}
     return [(names[e.source], e.input, cloudpickle.loads(e.spec)) for e in graph.edges]
 
 
-def spec_of(graph: JobGraph) -> OperatorSpec:
+def spec_of(env: StreamExecutionEnvironment, kind: type[Spec]) -> Spec:
     """Of the last vertex's head."""
-    chain = cloudpickle.loads(graph.vertices[-1].chain)
-    assert isinstance(chain, Chain)
-    return chain.operators[0].spec
+    spec = chain_of(graph_of(env).vertices[-1]).operators[0].spec
+    assert isinstance(spec, kind)
+    return spec
 
 
 def test_the_two_streams_become_the_two_inputs_of_a_task_of_their_own(env: StreamExecutionEnvironment) -> None:
@@ -133,7 +129,7 @@ def test_the_two_streams_become_the_two_inputs_of_a_task_of_their_own(env: Strea
     assert second[:2] == ("Source: texts", 1)
     assert first[2].partitioner == second[2].partitioner == ForwardPartitioner()
     assert (first[2].type, second[2].type) == (LONG, STRING)
-    assert isinstance(spec_of(graph), CoMapSpec)
+    spec_of(env, CoMapSpec)
 
 
 def test_a_union_is_one_input_with_one_type(env: StreamExecutionEnvironment) -> None:
@@ -180,18 +176,15 @@ def test_a_pair_of_callables_is_a_function(env: StreamExecutionEnvironment) -> N
 
     connected = numbers(env).connect(texts(env))
     assert connected.map((first, second)).get_type() == LONG
-    spec = spec_of(graph_of(env))
-    assert isinstance(spec, CoMapSpec)
+    spec = spec_of(env, CoMapSpec)
     assert (spec.function.map1(3), spec.function.map2("ab")) == (3, 2)
 
     connected.flat_map([lambda n: [n], lambda s: [s]])
-    flat = spec_of(graph_of(env))
-    assert isinstance(flat, CoFlatMapSpec)
+    flat = spec_of(env, CoFlatMapSpec)
     assert (flat.function.flat_map1(3), flat.function.flat_map2("ab")) == ([3], ["ab"])
 
     connected.process((lambda n, ctx: [n], lambda s, ctx: [ctx]))
-    process = spec_of(graph_of(env))
-    assert isinstance(process, CoProcessSpec)
+    process = spec_of(env, CoProcessSpec)
     assert (process.function.process_element1(3, None), process.function.process_element2("a", "c")) == ([3], ["c"])
 
 
@@ -204,20 +197,15 @@ def test_keyed_inputs_are_hashed_over_the_same_key_groups(env: StreamExecutionEn
     for _, _, spec in edges_of(graph):
         assert isinstance(spec.partitioner, HashPartitioner)
         assert spec.max_parallelism == 64
-    spec = spec_of(graph)
-    assert isinstance(spec, CoProcessSpec)
-    assert spec.keys is not None
+    spec = spec_of(env, CoProcessSpec)
     assert spec.keys.key_type == LONG
-    assert spec.keys.second is not None
-    assert spec.keys.second.function is not None
     assert spec.keys.second.function("abc") == 3
 
 
 def test_streams_that_were_keyed_before_are_keyed_together_or_anew(env: StreamExecutionEnvironment) -> None:
     first, second = numbers(env).key_by(lambda n: n), texts(env).key_by(len)
     first.connect(second).map(Texts())
-    spec = spec_of(graph_of(env))
-    assert isinstance(spec, CoMapSpec)
+    spec = spec_of(env, CoMapSpec)
     assert spec.keys is not None
     again = first.connect(second).key_by(str, lambda text: text)
     assert isinstance(again.stream1, KeyedStream)
@@ -227,8 +215,7 @@ def test_streams_that_were_keyed_before_are_keyed_together_or_anew(env: StreamEx
 def test_one_keyed_stream_alone_gives_no_keyed_operator(env: StreamExecutionEnvironment) -> None:
     numbers(env).key_by(lambda n: n).connect(texts(env)).process(Both())
     graph = graph_of(env)
-    spec = spec_of(graph)
-    assert isinstance(spec, CoProcessSpec)
+    spec = spec_of(env, CoProcessSpec)
     assert spec.keys is None
     assert [type(edge.partitioner) for _, _, edge in edges_of(graph)] == [HashPartitioner, ForwardPartitioner]
 
@@ -241,10 +228,8 @@ def test_a_broadcast_stream_goes_everywhere(env: StreamExecutionEnvironment) -> 
     numbers(env).key_by(lambda n: n).connect(rules).process(KeyedApply())
     graph = graph_of(env)
     assert {(e.input, e.strategy) for e in graph.edges} == {(0, "HASH"), (1, "BROADCAST")}
-    spec = spec_of(graph)
-    assert isinstance(spec, BroadcastProcessSpec)
+    spec = spec_of(env, BroadcastProcessSpec)
     assert [descriptor.name for descriptor in spec.descriptors] == ["rules"]
-    assert spec.keys is not None
     assert spec.keys.second is None
 
 
@@ -306,9 +291,7 @@ def test_keys_of_different_types_would_not_meet(env: StreamExecutionEnvironment)
     with pytest.raises(InvalidProgramError, match=r"keyed by different types.*Key both by the same type"):
         first.connect(texts(env).key_by(lambda s: s, key_type=str)).process(KeyedBoth())
     first.connect(texts(env).key_by(lambda s: s)).process(KeyedBoth())
-    spec = spec_of(graph_of(env))
-    assert isinstance(spec, CoProcessSpec)
-    assert spec.keys is not None
+    spec = spec_of(env, CoProcessSpec)
     assert spec.keys.key_type == PICKLED
 
 

@@ -2,58 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import cloudpickle
 import pytest
 from msgspec.structs import replace
+from program_graphs import Route, chain_of, graph_of, names, same, spec_of
 
 from millstream.common import InvalidProgramError, Types
-from millstream.core.jobs.graph import JobGraph, JobVertex
 from millstream.core.jobs.ids import stable_id
 from millstream.core.jobs.plan import (
-    Chain,
     ChainedOperator,
     ChainedOutput,
     CollectSpec,
-    EdgeSpec,
     HashPartitioner,
     SourceSpec,
 )
 from millstream.core.records.types import LONG, STRING
 from millstream.core.wire.contracts import JOB_GRAPH
-from millstream.datastream import DataStream, OutputTag, ProcessFunction, StreamExecutionEnvironment
+from millstream.datastream import DataStream, OutputTag, StreamExecutionEnvironment
 from millstream.datastream.connectors.base import Source
-
-
-class Route(ProcessFunction):
-    def process_element(self, value: Any, ctx: Any) -> Iterator[Any]:
-        yield value
-
-
-def same(value: Any) -> Any:
-    return value
-
-
-def graph_of(env: StreamExecutionEnvironment) -> JobGraph:
-    return env.generate_job().graph
-
-
-def names(graph: JobGraph) -> list[str]:
-    return [vertex.name for vertex in graph.vertices]
-
-
-def chain_of(vertex: JobVertex) -> Chain:
-    chain = cloudpickle.loads(vertex.chain)
-    assert isinstance(chain, Chain)
-    return chain
-
-
-def spec_of(graph: JobGraph, index: int = 0) -> EdgeSpec:
-    spec = cloudpickle.loads(graph.edges[index].spec)
-    assert isinstance(spec, EdgeSpec)
-    return spec
 
 
 def ends_of(operator: ChainedOperator) -> list[ChainedOutput]:
@@ -287,19 +256,6 @@ def test_uids_give_ids_and_must_differ(env: StreamExecutionEnvironment) -> None:
         graph_of(env)
 
 
-def test_ids_do_not_depend_on_names_parallelism_or_what_follows(env: StreamExecutionEnvironment) -> None:
-    source(env).map(same).key_by(same).reduce(lambda a, b: b)
-    other = StreamExecutionEnvironment.get_execution_environment()
-    other.set_parallelism(3).disable_operator_chaining()
-    reduced = other.from_collection([2, 3]).name("x").map(str).name("y").set_parallelism(2)
-    reduced.key_by(str).reduce(max).name("z").filter(bool).print()
-
-    def ids(graph: JobGraph) -> list[str]:
-        return [operator.id for vertex in graph.vertices for operator in vertex.operators]
-
-    assert ids(graph_of(env)) == ids(graph_of(other))[:3]
-
-
 def test_a_new_sibling_of_another_kind_changes_no_id(env: StreamExecutionEnvironment) -> None:
     def map_id(with_filter: bool) -> str:
         program = StreamExecutionEnvironment.get_execution_environment()
@@ -342,9 +298,3 @@ def test_collecting_is_a_sink_of_its_own_kind(env: StreamExecutionEnvironment) -
 def test_an_empty_program_is_refused(env: StreamExecutionEnvironment) -> None:
     with pytest.raises(InvalidProgramError, match=r"^No operators defined in streaming topology. Cannot execute.$"):
         graph_of(env)
-
-
-def test_the_wire_form_keeps_the_graph(env: StreamExecutionEnvironment) -> None:
-    source(env).key_by(same).sum().print()
-    graph = graph_of(env)
-    assert JOB_GRAPH.from_bytes(JOB_GRAPH.to_bytes(graph)) == graph

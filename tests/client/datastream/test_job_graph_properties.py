@@ -3,30 +3,19 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
-import cloudpickle
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from program_graphs import Route, chain_of, same, spec_of
 from thoroughness import cases
 
 from millstream.core.jobs.graph import JobGraph
-from millstream.core.jobs.plan import Chain, EdgeSpec, ForwardPartitioner, SourceSpec
-from millstream.datastream import DataStream, OutputTag, ProcessFunction, StreamExecutionEnvironment
+from millstream.core.jobs.plan import ForwardPartitioner, SourceSpec
+from millstream.datastream import DataStream, OutputTag, StreamExecutionEnvironment
 from millstream.datastream.graph.stream_graph import StreamGraph
 
 TAG = OutputTag("side")
-
-
-class Route(ProcessFunction):
-    def process_element(self, value: Any, ctx: Any) -> Iterator[Any]:
-        yield value
-
-
-def same(value: Any) -> Any:
-    return value
 
 
 @dataclass(frozen=True)
@@ -127,8 +116,7 @@ def job_edges(graph: JobGraph) -> Edges:
     """The edges between operators that the chains and job edges of a job graph amount to."""
     found: Edges = Counter()
     for vertex in graph.vertices:
-        chain = cloudpickle.loads(vertex.chain)
-        assert isinstance(chain, Chain)
+        chain = chain_of(vertex)
         leaving = [edge for edge in graph.edges if edge.source == vertex.id]
         for operator in chain.operators:
             for output in operator.outputs:
@@ -158,15 +146,13 @@ def test_vertices_and_chains_are_well_formed(program: list[Step], parallelism: i
     stream_graph, graph = build(program, parallelism)
     nodes = {node.id: node for node in stream_graph.nodes}
     position = {vertex.id: index for index, vertex in enumerate(graph.vertices)}
-    for edge in graph.edges:
+    for index, edge in enumerate(graph.edges):
         assert position[edge.source] < position[edge.target]
-        spec = cloudpickle.loads(edge.spec)
-        assert isinstance(spec, EdgeSpec)
-        assert spec.max_parallelism == graph.vertices[position[edge.target]].max_parallelism
+        assert spec_of(graph, index).max_parallelism == graph.vertices[position[edge.target]].max_parallelism
     for vertex in graph.vertices:
         leaving = [edge.output for edge in graph.edges if edge.source == vertex.id]
         assert leaving == list(range(len(leaving)))
-        chain = cloudpickle.loads(vertex.chain)
+        chain = chain_of(vertex)
         inside = [output.operator for operator in chain.operators for output in operator.outputs]
         children = [index for index in inside if index is not None]
         assert sorted(children) == list(range(1, len(chain.operators)))

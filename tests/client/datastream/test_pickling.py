@@ -14,13 +14,6 @@ from millstream.common import InvalidProgramError
 from millstream.datastream import MapFunction, StreamExecutionEnvironment
 from millstream.datastream.graph.pickling import pickled
 
-LOCK = threading.Lock()
-
-
-def uses_global(value: Any) -> Any:
-    with LOCK:
-        return value
-
 
 class Holder(MapFunction):
     def __init__(self) -> None:

@@ -168,7 +168,6 @@ def test_time_to_live_as_pyflink_builds_it() -> None:
     assert not cleanup.in_full_snapshot()
     assert cleanup.in_rocksdb_compact_filter()
     incremental = cleanup.get_incremental_cleanup_strategy()
-    assert incremental is not None
     assert (incremental.get_cleanup_size(), incremental.run_cleanup_for_every_record()) == (5, False)
     full = (
         StateTtlConfig.new_builder(timedelta(seconds=1))
@@ -188,7 +187,6 @@ def test_time_to_live_as_pyflink_builds_it() -> None:
     strategies = full.get_cleanup_strategies()
     assert strategies.in_full_snapshot()
     compact = strategies.get_rocksdb_compact_filter_cleanup_strategy()
-    assert compact is not None
     assert compact.get_query_time_after_num_entries() == 50
     none = StateTtlConfig.new_builder(timedelta(1)).disable_cleanup_in_background().build().get_cleanup_strategies()
     assert none.get_incremental_cleanup_strategy() is None
@@ -209,7 +207,6 @@ def test_durations_as_pyflink_writes_them(length: Any) -> None:
     assert StateTtlConfig.new_builder(length).build().get_ttl() == timedelta(days=1)
     compact = StateTtlConfig.new_builder(length).cleanup_in_rocksdb_compact_filter(9, length).build()
     strategy = compact.get_cleanup_strategies().get_rocksdb_compact_filter_cleanup_strategy()
-    assert strategy is not None
     assert strategy.get_periodic_compaction_time() == timedelta(days=1)
 
 

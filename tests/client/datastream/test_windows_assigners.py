@@ -96,26 +96,6 @@ def test_sliding_windows_are_all_those_around_the_timestamp(
     assert windows == [TimeWindow(start, start + size) for start in around], "the latest comes first"
 
 
-@given(times, lengths_and_offsets())
-def test_windows_that_slide_by_their_size_tumble(timestamp: int, shape: tuple[int, int]) -> None:
-    size, offset = shape
-    tumbling, sliding = TumblingEventTimeWindows.of(size, offset), SlidingEventTimeWindows.of(size, size, offset)
-    assert windows_of(sliding, timestamp) == windows_of(tumbling, timestamp)
-
-
-def test_days_of_another_time_zone_begin_at_its_midnight() -> None:
-    midnight = 1_700_000_000_000 // 86_400_000 * 86_400_000 - 8 * 3_600_000
-    assigner = TumblingEventTimeWindows.of(Time.days(1), Time.hours(-8))
-    assert windows_of(assigner, midnight) == [TimeWindow(midnight, midnight + 86_400_000)]
-    assert windows_of(assigner, midnight - 1) == [TimeWindow(midnight - 86_400_000, midnight)]
-
-
-def test_times_before_1970_have_windows_as_others() -> None:
-    assert windows_of(TumblingEventTimeWindows.of(10), -1) == [TimeWindow(-10, 0)]
-    assert windows_of(TumblingEventTimeWindows.of(10), -10) == [TimeWindow(-10, 0)]
-    assert windows_of(SlidingEventTimeWindows.of(10, 5), -1) == [TimeWindow(-5, 5), TimeWindow(-10, 0)]
-
-
 @given(times, times, lengths_and_offsets())
 def test_processing_time_windows_are_those_of_the_clock(now: int, timestamp: int, shape: tuple[int, int]) -> None:
     size, offset = shape

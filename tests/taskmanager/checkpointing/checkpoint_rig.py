@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import contextlib
-import itertools
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, ClassVar
 
 from msgspec.structs import replace
-from worker_rig import ALLOCATION, WorkerRig
+from worker_rig import ALLOCATION, RowsSource, WorkerRig, chain
 
 from millstream.core.jobs import plan
 from millstream.core.jobs.barriers import Alignment, StopMode
-from millstream.core.jobs.ids import AttemptId, JobId, VertexId
 from millstream.core.messages.checkpoints import (
     CheckpointAck,
     CheckpointDecline,
@@ -23,9 +22,11 @@ from millstream.core.messages.checkpoints import (
     TriggerCheckpoint,
 )
 from millstream.core.messages.deployment import InputGate, ResultPartition, TaskDeployment
+from millstream.core.messages.sources import NoMoreSplits, Splits
 from millstream.core.pickling import to_bytes
 from millstream.core.records import types as t
 from millstream.core.records.batches import Batch, RowBatch
+from millstream.core.snapshot import OperatorSnapshot, StateSnapshot, read_rows, read_state, storage_at
 from millstream.core.snapshot.metadata.operator_json import operators_from_json, operators_to_json
 from millstream.core.snapshot.tables.redistribution import files_for
 from millstream.datastream.checkpointed import (
@@ -33,34 +34,15 @@ from millstream.datastream.checkpointed import (
     FunctionInitializationContext,
     FunctionSnapshotContext,
 )
-from millstream.datastream.connectors.base import (
-    Boundedness,
-    PollStatus,
-    Source,
-    SourceReader,
-    SourceReaderContext,
-    SplitEnumerator,
-    SplitEnumeratorContext,
-)
+from millstream.datastream.connectors.base import PollStatus, SourceReader, SourceReaderContext
 from millstream.datastream.functions import KeyedProcessFunction, MapFunction, RuntimeContext
 
-_numbers = itertools.count()
 
-
-class PositionedSource(Source[Any]):
-    """Reads rows of the splits (rows, position) that it is given; `limit` rows at a time, none until told to."""
+class PositionedSource(RowsSource):
+    """Reads rows of the splits (rows, position) that it is given, `batch` at a time; none until told to."""
 
     def __init__(self, batch: int = 10) -> None:
-        self.batch = batch
-
-    def get_boundedness(self) -> Boundedness:
-        return Boundedness.BOUNDED
-
-    def create_enumerator(self, context: SplitEnumeratorContext[Any]) -> SplitEnumerator[Any]:
-        raise NotImplementedError
-
-    def restore_enumerator(self, context: SplitEnumeratorContext[Any], state: Any) -> SplitEnumerator[Any]:
-        raise NotImplementedError
+        super().__init__(waits=True, batch=batch)
 
     def create_reader(self, context: SourceReaderContext) -> SourceReader[Any]:
         return PositionedReader(self.batch)
@@ -139,21 +121,54 @@ class Remembering(MapFunction, CheckpointedFunction):
 COUNTED = plan.KeyedProcessSpec(Counting(), plan.KeySelector(function=str), t.STRING)
 
 
-def chain_of(*specs: plan.OperatorSpec, outputs: int = 0, prefix: str = "op") -> bytes:
-    """Operators one after the other with stable ids."""
-    last = len(specs) - 1
-    tail = tuple(plan.ChainedOutput(output=n) for n in range(outputs))
-    return to_bytes(
-        plan.Chain(
-            tuple(
-                plan.ChainedOperator(
-                    f"{prefix}-{n}", f"{prefix} {n}", spec, t.PICKLED,
-                    (plan.ChainedOutput(operator=n + 1),) if n < last else tail,
-                )
-                for n, spec in enumerate(specs)
-            )
+SOURCE = plan.SourceSpec(PositionedSource())
+
+
+def counted(words: Iterable[str]) -> Counter[Any]:
+    """All that `COUNTED` emits for these words."""
+    counts: Counter[str] = Counter()
+    results: Counter[Any] = Counter()
+    for word in words:
+        counts[word] += 1
+        results[word, counts[word], counts[word]] += 1
+    return results
+
+
+def operators(*acks: CheckpointAck) -> list[OperatorSnapshot]:
+    return [operator for ack in acks for operator in operators_from_json(ack.operators, "ack")]
+
+
+def merged(acks: Iterable[CheckpointAck], parallelism: Mapping[str, int] | None = None) -> bytes:
+    """What the job manager makes of all acknowledgements: each operator once, with its own vertex's parallelism."""
+    states: dict[str, dict[str, StateSnapshot]] = {}
+    names: dict[str, OperatorSnapshot] = {}
+    for operator in operators(*acks):
+        names[operator.operator_id] = operator
+        known = states.setdefault(operator.operator_id, {})
+        for state in operator.states:
+            files = known[state.name].files if state.name in known else ()
+            known[state.name] = replace(state, files=files + state.files)
+    return operators_to_json(
+        replace(
+            operator, states=tuple(states[name].values()),
+            parallelism=parallelism[name] if parallelism else operator.parallelism,
         )
+        for name, operator in names.items()
     )  # fmt: skip
+
+
+def stored_state(location: str, state: StateSnapshot) -> dict[Any, Any]:
+    """What each key, or each position, has."""
+    storage, folder = storage_at(location)
+    found: dict[Any, Any] = {}
+    for file in state.files:
+        rows = read_rows(read_state(storage, folder, state, file), state, unpickle=True)
+        found.update(zip(rows.keys or rows.detail, rows.content, strict=True))
+    return found
+
+
+def state_of(ack: CheckpointAck, name: str) -> StateSnapshot:
+    return next(state for operator in operators(ack) for state in operator.states if state.name == name)
 
 
 def handed_over(restore: bytes, subtask: int, parallelism: int) -> bytes:
@@ -176,7 +191,8 @@ class CheckpointRig(WorkerRig):
     def __init__(
         self, folder: Path | None = None, network: bool = False, local_state: str = "", **options: str
     ) -> None:
-        super().__init__(network, local_state, **options)
+        directory = {} if folder is None else {"execution.checkpointing.dir": str(folder)}
+        super().__init__(network, local_state, **{**directory, **options})
         self.root = "memory://job" if folder is None else f"{folder.as_uri()}/job"
 
     def close(self) -> None:
@@ -198,14 +214,27 @@ class CheckpointRig(WorkerRig):
         self, chain: bytes, subtask: int = 0, parallelism: int = 1, restore: bytes = b"", checkpoint: int = 1,
         inputs: Iterable[InputGate] = (), outputs: Iterable[ResultPartition] = (), location: str = "",
     ) -> TaskDeployment:  # fmt: skip
-        number = next(_numbers)
-        return TaskDeployment(
-            AttemptId(f"checkpointed-{number}"), JobId("job"), VertexId(f"vertex-{number}"), f"task {number}",
-            subtask=subtask, parallelism=parallelism, max_parallelism=128, attempt=0, chain=chain, inputs=tuple(inputs),
-            outputs=tuple(outputs), restore=handed_over(restore, subtask, parallelism),
+        return replace(
+            self.task(chain, inputs, outputs), subtask=subtask, parallelism=parallelism,
+            restore=handed_over(restore, subtask, parallelism),
             restore_location=(location or self.location(checkpoint)) if restore else "",
             restored_checkpoint_id=checkpoint if restore else 0,
         )  # fmt: skip
+
+    def restored(
+        self, *specs: plan.OperatorSpec, restore: bytes, subtask: int = 0, parallelism: int = 1, location: str = ""
+    ) -> TaskDeployment:
+        """Deploys a task that begins with this state."""
+        task = self.subtask(chain(*specs), subtask, parallelism, restore, location=location)
+        self.deploy(task)
+        return task
+
+    def feed(self, task: TaskDeployment, *splits: Iterable[Any], last: bool = False) -> None:
+        """Gives the source of a task splits with these rows."""
+        if splits:
+            self.tell(task, Splits(to_bytes([(list(rows), 0) for rows in splits])))
+        if last:
+            self.tell(task, NoMoreSplits())
 
     def location(self, checkpoint: int) -> str:
         return f"{self.root}/chk-{checkpoint}"
@@ -221,6 +250,11 @@ class CheckpointRig(WorkerRig):
             stop=stop, native=native, oldest_base=oldest_base,
         )  # fmt: skip
         self.post(TriggerCheckpoint(ALLOCATION, tuple(task.attempt_id for task in tasks), options))
+
+    def checkpoint(self, checkpoint: int, *tasks: TaskDeployment, **options: Any) -> list[CheckpointAck]:
+        """Triggers it, and turns until all have acknowledged it."""
+        self.trigger(checkpoint, *tasks, **options)
+        return self.acknowledged(checkpoint, *tasks)
 
     def notice(self, checkpoint: int, completed: bool, *tasks: TaskDeployment) -> None:
         self.post(CheckpointNotice(ALLOCATION, tuple(task.attempt_id for task in tasks), checkpoint, completed))

@@ -124,49 +124,14 @@ def test_aborting_a_checkpoint_that_blocks_nothing_unblocks_nothing() -> None:
     assert aligner.received(2, barrier(1)) == [Unblock(), TakeSnapshot(barrier(1))]
 
 
-@settings(max_examples=cases(200))
+@settings(max_examples=cases(500))
 @given(st.data())
 def test_whatever_the_order_each_snapshot_divides_every_channel_at_its_barrier(data: st.DataObject) -> None:
-    """Exactly-once: no record behind a channel's barrier is taken before the snapshot, none before it after."""
-    channels = data.draw(st.integers(1, 4))
-    streams = []
-    for _ in range(channels):
-        items: list[int | Barrier] = []
-        for number in range(1, 4):
-            items += list(range(data.draw(st.integers(0, 3))))
-            items.append(barrier(number))
-        streams.append(items)
-    aligner = BarrierAligner(range(channels))
-    blocked: set[int] = set()
-    passed = [0] * channels  # barriers behind which the channel's records are taken now
-    snapshots: list[int] = []
-    while any(streams):
-        ready = [c for c in range(channels) if streams[c] and c not in blocked]
-        assert ready, "deadlock: every channel that has something is blocked"
-        channel = data.draw(st.sampled_from(ready))
-        item = streams[channel].pop(0)
-        if isinstance(item, int):
-            assert passed[channel] == len(snapshots), "a record was taken on the wrong side of a snapshot"
-            continue
-        passed[channel] += 1
-        for action in aligner.received(channel, item):
-            match action:
-                case Block(c):
-                    blocked.add(c)
-                case Unblock():
-                    blocked.clear()
-                case TakeSnapshot(taken):
-                    snapshots.append(taken.checkpoint_id)
-    assert snapshots == [1, 2, 3]
-
-
-@settings(max_examples=cases(300))
-@given(st.data())
-def test_several_at_a_time_with_aborts_that_some_hear_of_sooner_than_others(data: st.DataObject) -> None:
-    """A producer that hears of an abort before it has sent the barrier never sends it; the task hears of it later."""
+    """Several at a time, with aborts that some hear of sooner than others: a producer that hears of one before it has
+    sent the barrier never sends it; the task hears of it later."""
     kind = data.draw(st.sampled_from([barrier, loose, timed]))
     channels, numbers = range(data.draw(st.integers(1, 3))), range(1, 4)
-    aborted = [number for number in numbers if data.draw(st.booleans())]
+    aborted = data.draw(st.just([]) | st.lists(st.sampled_from(numbers), unique=True))
     coming: list[list[int | Barrier | None]] = []
     for _ in channels:
         items: list[int | Barrier | None] = []
@@ -227,3 +192,4 @@ def test_several_at_a_time_with_aborts_that_some_hear_of_sooner_than_others(data
     assert not any(here), "deadlock"
     assert not aligner.is_aligning
     assert {*numbers} - set(aborted) <= {*taken, *over}
+    assert aborted or taken == [0, *numbers]

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 from async_gates import Gates
-from checkpoint_rig import CheckpointRig, PositionedSource, chain_of
-from worker_rig import WRITTEN, NamedSink, local_pair
+from checkpoint_rig import CheckpointRig, PositionedSource
+from worker_rig import WRITTEN, NamedSink, chain, local_pair
 
 from millstream.core.jobs import plan
 from millstream.core.jobs.async_plan import AsyncSpec
@@ -40,8 +40,8 @@ class Pipeline:
         output, gate = local_pair(rig, 901)
         first = (source, function) if chained_to_source else (source,)
         second = (sink,) if chained_to_source else (function, sink)
-        self.source = rig.subtask(chain_of(*first, outputs=1), outputs=[output])
-        self.sink = rig.subtask(chain_of(*second, prefix="sink"), inputs=[gate])
+        self.source = rig.subtask(chain(*first, outputs=1), outputs=[output])
+        self.sink = rig.subtask(chain(*second, prefix="sink"), inputs=[gate])
         rig.deploy(self.sink, self.source)
         rig.tell(self.source, Splits(to_bytes([([1, 2, 3], 0)])))
         rig.turn_until(lambda: gates.begun == [1, 2, 3])

@@ -7,28 +7,22 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from checkpoint_rig import CheckpointRig, PositionedSource, chain_of
-from worker_rig import WRITTEN, NamedSink, edge, local_pair, turn_all_until, wire
+from checkpoint_rig import CheckpointRig, PositionedSource, state_of, stored_state
+from worker_rig import chain, edge, local_pair, turn_all_until, wire, writing, written
 
 from millstream.core.jobs import plan
 from millstream.core.jobs.failure_kinds import DeclineReason
 from millstream.core.jobs.ids import ChannelId
 from millstream.core.messages.checkpoints import CheckpointAck, InputsEnded
 from millstream.core.messages.deployment import InputChannel, InputGate
-from millstream.core.messages.sources import NoMoreSplits, Splits
-from millstream.core.pickling import to_bytes
 from millstream.core.records import types as t
 from millstream.core.records.batches import END_OF_INPUT, Barrier, Element, RowBatch
-from millstream.core.snapshot import StateSnapshot, read_rows, read_state, storage_at
-from millstream.core.snapshot.metadata.operator_json import operators_from_json
 from millstream.datastream.functions import (
     BroadcastProcessFunction,
     KeyedCoProcessFunction,
     RuntimeContext,
 )
 from millstream.datastream.state import MapStateDescriptor
-from millstream.taskmanager.worker.network.codecs import ElementCodec
-from millstream.taskmanager.worker.network.signals import TAGS
 
 KEYS = plan.TwoInputKeys(plan.KeySelector(function=lambda v: v % 2), plan.KeySelector(function=lambda v: v % 2), t.LONG)
 RULES = MapStateDescriptor("rules", t.STRING, t.LONG)
@@ -70,17 +64,13 @@ class Join:
         gates = [
             InputGate(side, edge(), tuple(channel_of(rig, 100 * side + n) for n in range(channels))) for side in (0, 1)
         ]
-        self.out_end, _ = local_pair(rig, 1000)
-        self.deployment = rig.subtask(
-            chain_of(spec or plan.CoProcessSpec(Sums(), KEYS), outputs=1), inputs=gates, outputs=[self.out_end]
-        )
-        rig.deploy(self.deployment)
+        output, _ = local_pair(rig, 1000)
+        self.deployment = rig.start(spec or plan.CoProcessSpec(Sums(), KEYS), inputs=gates, outputs=[output])
         self.out = rig.channel(1000).queue
 
     def put(self, channel: int, *elements: Element) -> None:
         self.rig.channel(channel).queue.extend(elements)
-        for _ in range(20):
-            self.rig.worker.turn()
+        self.rig.turns(20)
 
     def passed(self) -> list[Any]:
         """What came out: records and barrier numbers in their order."""
@@ -92,37 +82,11 @@ class Join:
 
     def state(self, checkpoint: int, name: str) -> dict[Any, Any]:
         (ack,) = self.rig.acknowledged(checkpoint, self.deployment)
-        return stored_in(self.rig, checkpoint, ack, name)
-
-
-def stored_in(rig: CheckpointRig, checkpoint: int, ack: CheckpointAck, name: str) -> dict[Any, Any]:
-    storage, folder = storage_at(rig.location(checkpoint))
-    found: dict[Any, Any] = {}
-    states: list[StateSnapshot] = [s for o in operators_from_json(ack.operators, "ack") for s in o.states]
-    stored = next(s for s in states if s.name == name)
-    for file in stored.files:
-        rows = read_rows(read_state(storage, folder, stored, file), stored, unpickle=True)
-        found.update(zip(rows.keys or rows.detail, rows.content, strict=True))
-    return found
-
-
-@pytest.fixture
-def rig(tmp_path: Path) -> Iterator[CheckpointRig]:
-    made = CheckpointRig(tmp_path)
-    yield made
-    made.close()
+        return stored_state(self.rig.location(checkpoint), state_of(ack, name))
 
 
 def barrier(rig: CheckpointRig, checkpoint: int, aligned: bool = True) -> Barrier:
     return Barrier(checkpoint, 77, location=rig.location(checkpoint), aligned=aligned)
-
-
-def test_a_barrier_survives_the_wire() -> None:
-    codec = ElementCodec(t.LONG)
-    sent = Barrier(7, 77, True, "file:///somewhere/chk-7", False, True)
-    number, payload = codec.encode(sent)
-    assert number == TAGS[Barrier]
-    assert codec.decode(number, payload) == sent
 
 
 def test_records_behind_a_barrier_wait_for_the_other_input(rig: CheckpointRig) -> None:
@@ -207,10 +171,8 @@ def test_broadcast_state_is_stored_and_restored(rig: CheckpointRig) -> None:
     join.put(0, barrier(rig, 1))
     assert join.state(1, "rules") == {"a": 1, "b": 2}
     output, _ = local_pair(rig, 2000)
-    again = rig.subtask(
-        chain_of(spec, outputs=1), 2, 3, rig.acks(1)[0].operators, outputs=[output],
-        inputs=[InputGate(0, edge(), (channel_of(rig, 3000),))],
-    )  # fmt: skip
+    gate = InputGate(0, edge(), (channel_of(rig, 3000),))
+    again = rig.subtask(chain(spec, outputs=1), 2, 3, rig.acks(1)[0].operators, inputs=[gate], outputs=[output])
     rig.deploy(again)
     join.put(3000, RowBatch(["b"]))
     assert [row for batch in rig.channel(2000).queue for row in batch.rows] == [("b", 2)]
@@ -219,36 +181,31 @@ def test_broadcast_state_is_stored_and_restored(rig: CheckpointRig) -> None:
 @pytest.mark.parametrize("timeout", ["0 ms", "1 h"])
 def test_barriers_keep_their_place_between_workers(tmp_path: Path, timeout: str) -> None:
     """Rows that still wait for their buffer to fill come before the barrier, and buffers behind it after it."""
-    options = {"execution.buffer-timeout.interval": timeout}
-    producer = CheckpointRig(tmp_path, True, **options)
-    consumer = CheckpointRig(tmp_path, True, **options)
+    workers = [CheckpointRig(tmp_path, True, **{"execution.buffer-timeout.interval": timeout}) for _ in range(2)]
+    producer, consumer = workers
     portions = [range(1, 21), range(21, 41), range(41, 101)]
 
-    def read(portion: range) -> None:
-        producer.tell(source, Splits(to_bytes([(list(portion), 0)])))
-
     def turn_until(done: Callable[[], bool]) -> None:
-        turn_all_until((producer, consumer), done)
+        turn_all_until(workers, done)
 
     try:
         output, gate = wire(1, producer.address, consumer.address)
-        counted = plan.ReduceSpec(lambda a, b: a + b, plan.KeySelector(function=lambda v: 0), t.LONG, t.LONG)
-        source = producer.subtask(chain_of(plan.SourceSpec(PositionedSource(1)), outputs=1), outputs=[output])
-        sums = consumer.subtask(chain_of(counted, plan.SinkSpec(NamedSink("wire")), prefix="sum"), inputs=[gate])
-        consumer.deploy(sums)
-        producer.deploy(source)
-        read(portions[0])
+        sum_up = plan.ReduceSpec(lambda a, b: a + b, plan.KeySelector(function=lambda v: 0), t.LONG, t.LONG)
+        sums = consumer.start(sum_up, writing("wire"), inputs=[gate])
+        source = producer.start(plan.SourceSpec(PositionedSource(1)), outputs=[output])
+        producer.feed(source, portions[0])
         for checkpoint in (1, 2):
             turn_until(lambda: not producer.unread(source))
             producer.trigger(checkpoint, source)
-            read(portions[checkpoint])
+            producer.feed(source, portions[checkpoint])
             both = (producer.answered(checkpoint, 1), consumer.answered(checkpoint, 1))
             turn_until(lambda both=both: all(answered() for answered in both))
             (ack,) = consumer.acks(checkpoint)
-            assert stored_in(consumer, checkpoint, ack, "reduce") == {0: sum(range(1, portions[checkpoint].start))}
-        producer.tell(source, NoMoreSplits())
+            total = stored_state(consumer.location(checkpoint), state_of(ack, "reduce"))
+            assert total == {0: sum(range(1, portions[checkpoint].start))}
+        producer.feed(source, last=True)
         turn_until(lambda: consumer.ended(sums)() and producer.ended(source)())
-        assert [row for row in WRITTEN["wire"] if isinstance(row, int)][-1] == 5050
+        assert written("wire", int)[-1] == 5050
     finally:
-        producer.close()
-        consumer.close()
+        for rig in workers:
+            rig.close()

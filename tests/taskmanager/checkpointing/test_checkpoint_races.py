@@ -14,12 +14,12 @@ from functools import partial
 from random import Random
 from typing import Any
 
-from checkpoint_rig import COUNTED, CheckpointRig, PositionedSource, chain_of
+from checkpoint_rig import COUNTED, CheckpointRig, PositionedSource
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 from thoroughness import cases
-from worker_rig import WRITTEN, NamedSink, edge
+from worker_rig import chain, edge, writing, written
 
 from millstream.core.clock import Instant
 from millstream.core.jobs import plan
@@ -28,9 +28,7 @@ from millstream.core.jobs.states import ExecutionState
 from millstream.core.keys.key_groups import key_group_of
 from millstream.core.messages.checkpoints import CheckpointAck, CheckpointDecline, CommitFailed, InputsEnded
 from millstream.core.messages.deployment import InputChannel, InputGate, OutputChannel, ResultPartition, TaskDeployment
-from millstream.core.messages.sources import NoMoreSplits, Splits
 from millstream.core.messages.task_manager import TaskUpdate
-from millstream.core.pickling import to_bytes
 from millstream.core.snapshot import StateSnapshot, read_rows, read_state
 from millstream.core.snapshot.metadata.operator_json import operators_from_json
 from millstream.datastream.functions import MapFunction
@@ -97,8 +95,7 @@ class Simulation:
         for place, task in self.tasks.items():
             self.rig.deploy(task)
             if (key := (str(place.vertex_id), place.index)) in ROWS:
-                self.rig.tell(task, Splits(to_bytes([(rows_of(*key), 0)])))
-                self.rig.tell(task, NoMoreSplits())
+                self.rig.feed(task, rows_of(*key), last=True)
 
     def _task(self, place: Subtask) -> TaskDeployment:
         vertex, address = str(place.vertex_id), self.rig.address
@@ -123,14 +120,13 @@ class Simulation:
         ]  # fmt: skip
         match vertex:
             case "count":
-                chain = chain_of(COUNTED, outputs=1, prefix=vertex)
+                made = chain(COUNTED, outputs=1, prefix=vertex)
             case "sink":
-                specs = (plan.MapSpec(Committing(self.chance)), plan.SinkSpec(NamedSink("races")))
-                chain = chain_of(*specs, prefix=vertex)
+                made = chain(plan.MapSpec(Committing(self.chance)), writing("races"), prefix=vertex)
             case _:
-                chain = chain_of(plan.SourceSpec(PositionedSource(2)), outputs=1, prefix=vertex)
+                made = chain(plan.SourceSpec(PositionedSource(2)), outputs=1, prefix=vertex)
         parallelism = PARALLELISM[place.vertex_id]
-        return self.rig.subtask(chain, place.index, parallelism, inputs=gates, outputs=partitions)
+        return self.rig.subtask(made, place.index, parallelism, inputs=gates, outputs=partitions)
 
     # What chance decides about
 
@@ -263,8 +259,8 @@ SETTINGS = st.builds(
 )
 
 
-def written() -> Counter[str]:
-    return Counter(row[0] for row in WRITTEN["races"] if isinstance(row, tuple))
+def all_written() -> Counter[str]:
+    return Counter(row[0] for row in written("races"))
 
 
 @settings(max_examples=cases(40), phases=PHASES)
@@ -276,7 +272,7 @@ def test_a_bounded_job_ends_with_consistent_checkpoints(seed: int, options: Chec
         for content in simulation.contents.values():
             if options.mode is CheckpointingMode.EXACTLY_ONCE:
                 simulation.check(content)
-        assert written() == sum((Counter(rows_of(*source)) for source in ROWS), Counter())
+        assert all_written() == sum((Counter(rows_of(*source)) for source in ROWS), Counter())
         completed = {e.checkpoint_id for e in simulation.effects if isinstance(e, ev.NotifyComplete)}
         assert completed, "no task finishes without one"
     finally:
@@ -303,8 +299,8 @@ def test_a_stopped_job_ends_where_its_savepoint_is(
         if isinstance(answer, ev.SavepointDone):
             content = simulation.contents[answer.checkpoint_id]
             simulation.check(content)
-            assert written() == simulation.read_before(content), "nothing comes behind the savepoint"
+            assert all_written() == simulation.read_before(content), "nothing comes behind the savepoint"
         else:
-            assert written() == sum((Counter(rows_of(*source)) for source in ROWS), Counter())
+            assert all_written() == sum((Counter(rows_of(*source)) for source in ROWS), Counter())
     finally:
         simulation.rig.close()

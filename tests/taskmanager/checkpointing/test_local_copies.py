@@ -9,21 +9,19 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from checkpoint_rig import COUNTED, CheckpointRig, PositionedSource, chain_of
+from checkpoint_rig import COUNTED, CheckpointRig, PositionedSource, counted
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 from msgspec.structs import replace
 from pyarrow import fs
 from thoroughness import cases
-from worker_rig import WRITTEN, NamedSink
+from worker_rig import chain, writing, written
 
 from millstream.core.jobs import plan
 from millstream.core.jobs.ids import JobId, VertexId
 from millstream.core.messages.checkpoints import CheckpointAck
 from millstream.core.messages.deployment import TaskDeployment
-from millstream.core.messages.sources import NoMoreSplits, Splits
-from millstream.core.pickling import to_bytes
 from millstream.core.snapshot import FileSystemStorage, SnapshotError, StateFile
 from millstream.taskmanager.worker.checkpointing.local_copies import LocalCopies
 
@@ -86,31 +84,6 @@ def test_an_aborted_file_has_no_copy(remote: Remote) -> None:
     assert remote.count() == 0
 
 
-def test_a_completed_checkpoint_ends_its_predecessors_but_not_the_files_that_it_shares(remote: Remote) -> None:
-    old = remote.write(1, b"old")
-    shared = remote.write(1, b"shared", shared=True)
-    remote.written(1, old, shared)
-    remote.copies.completed(1)
-    new = remote.write(2, b"new")
-    remote.written(2, new, shared)
-    under_way = remote.write(3, b"under way")
-    assert remote.content(1, old) == b"old"
-    remote.copies.completed(2)
-    assert remote.content(1, old) is None
-    assert [remote.content(2, new), remote.content(2, shared), remote.content(3, under_way)] == [
-        b"new", b"shared", b"under way",
-    ]  # fmt: skip
-
-
-def test_a_checkpoint_that_was_given_up_leaves_the_completed_one(remote: Remote) -> None:
-    first = remote.write(1, b"first")
-    remote.written(1, first)
-    remote.copies.completed(1)
-    second = remote.write(2, b"second")
-    remote.copies.given_up(2)
-    assert (remote.content(1, first), remote.content(2, second)) == (b"first", None)
-
-
 def test_a_notice_of_a_snapshot_without_copies_changes_nothing(remote: Remote) -> None:
     first = remote.write(1, b"first")
     remote.written(1, first)
@@ -118,14 +91,6 @@ def test_a_notice_of_a_snapshot_without_copies_changes_nothing(remote: Remote) -
     remote.copies.completed(2)  # a savepoint, which is not copied
     remote.copies.given_up(3)
     assert remote.content(1, first) == b"first"
-
-
-def test_what_dead_attempts_left_goes_when_the_next_one_is_restored(remote: Remote) -> None:
-    kept, left = remote.write(1, b"kept"), remote.write(2, b"left")
-    remote.copies = LocalCopies(remote.folder)
-    assert remote.content(1, kept) == b"kept"
-    remote.copies.restored(1, remote.storage.checkpoint_location(1), [kept])
-    assert (remote.content(1, kept), remote.content(2, left)) == (b"kept", None)
 
 
 def test_without_a_restore_it_goes_with_the_first_checkpoint(remote: Remote) -> None:
@@ -262,15 +227,11 @@ def worker(tmp_path: Path) -> Iterator[Callable[..., CheckpointRig]]:
         rig.close()
 
 
-def deploy(rig: CheckpointRig, name: str, restore: bytes = b"", checkpoint: int = 1) -> TaskDeployment:
-    chain = chain_of(plan.SourceSpec(PositionedSource(50)), COUNTED, plan.SinkSpec(NamedSink(name)))
-    task = replace(rig.subtask(chain, restore=restore, checkpoint=checkpoint), vertex_id=VertexId("counting"))
+def deploy(rig: CheckpointRig, name: str, restore: bytes = b"") -> TaskDeployment:
+    specs = (plan.SourceSpec(PositionedSource(50)), COUNTED, writing(name))
+    task = replace(rig.subtask(chain(*specs), restore=restore), vertex_id=VertexId("counting"))
     rig.deploy(task)
     return task
-
-
-def rows(name: str) -> list[Any]:
-    return [row for row in WRITTEN[name] if isinstance(row, tuple)]
 
 
 def copies(tmp_path: Path) -> list[Path]:
@@ -280,10 +241,10 @@ def copies(tmp_path: Path) -> list[Path]:
 def checkpointed(rig: CheckpointRig) -> tuple[CheckpointAck, list[Any]]:
     """A completed checkpoint after half of the words, and what was written before it."""
     task = deploy(rig, "before")
-    rig.tell(task, Splits(to_bytes([(WORDS, 0)])))
-    rig.turn_until(lambda: len(rows("before")) >= len(WORDS) // 2)
+    rig.feed(task, WORDS)
+    rig.turn_until(lambda: len(written("before")) >= len(WORDS) // 2)
     rig.trigger(1, task)
-    before = rows("before")
+    before = written("before")
     (ack,) = rig.acknowledged(1, task)
     rig.notice(1, True, task)
     rig.cancel(task.attempt_id)
@@ -293,16 +254,11 @@ def checkpointed(rig: CheckpointRig) -> tuple[CheckpointAck, list[Any]]:
 def finished(rig: CheckpointRig, ack: CheckpointAck, before: list[Any]) -> None:
     """Restored from the checkpoint, the task comes to the result of a straight run."""
     task = deploy(rig, "after", ack.operators)
-    assert rig.states(task)[-1] == "RUNNING", rig.updates(task)[-1].failure.exception
-    rig.tell(task, NoMoreSplits())
+    assert rig.state(task) == "RUNNING", rig.failure(task).exception
+    rig.feed(task, last=True)
     rig.turn_until(rig.ended(task))
-    assert rig.states(task)[-1] == "FINISHED"
-    counts: Counter[str] = Counter()
-    expected: Counter[Any] = Counter()
-    for word in WORDS:
-        counts[word] += 1
-        expected[word, counts[word], counts[word]] += 1
-    assert Counter(before + rows("after")) == expected
+    assert rig.state(task) == "FINISHED"
+    assert Counter(before + written("after")) == counted(WORDS)
 
 
 def test_a_task_is_restored_from_its_copies_alone(
@@ -341,16 +297,15 @@ def test_copies_are_only_read_when_asked_for(worker: Callable[..., CheckpointRig
     (tmp_path / "remote").rename(tmp_path / "away")
     rig = worker()
     task = deploy(rig, "after", ack.operators)
-    assert rig.states(task)[-1] == "FAILED"
+    assert rig.state(task) == "FAILED"
 
 
 def test_savepoints_are_not_copied(worker: Callable[..., CheckpointRig], tmp_path: Path) -> None:
     rig = worker()
     task = deploy(rig, "saved")
-    rig.tell(task, Splits(to_bytes([(WORDS, 0)])))
-    rig.turn_until(lambda: len(rows("saved")) >= len(WORDS) // 2)
-    rig.trigger(1, task, savepoint=True, location=f"{(tmp_path / 'savepoint').as_uri()}")
-    rig.acknowledged(1, task)
+    rig.feed(task, WORDS)
+    rig.turn_until(lambda: len(written("saved")) >= len(WORDS) // 2)
+    rig.checkpoint(1, task, savepoint=True, location=f"{(tmp_path / 'savepoint').as_uri()}")
     rig.notice(1, True, task)
     assert copies(tmp_path) == []
     assert list((tmp_path / "savepoint").rglob("*.parquet"))
@@ -359,12 +314,11 @@ def test_savepoints_are_not_copied(worker: Callable[..., CheckpointRig], tmp_pat
 def test_notices_bound_what_is_kept(worker: Callable[..., CheckpointRig], tmp_path: Path) -> None:
     rig = worker()
     task = deploy(rig, "bounded")
-    rig.tell(task, Splits(to_bytes([(WORDS * 5, 0)])))
+    rig.feed(task, WORDS * 5)
     for checkpoint in range(1, 6):
-        rig.worker.turn()
+        rig.turns()
         before = set(copies(tmp_path))
-        rig.trigger(checkpoint, task)
-        rig.acknowledged(checkpoint, task)
+        rig.checkpoint(checkpoint, task)
         new = set(copies(tmp_path)) - before
         assert new
         kept = before if checkpoint == 3 else new

@@ -2,28 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from pathlib import Path
+from collections.abc import Iterable
 from typing import Any, ClassVar
 
 import pytest
-from checkpoint_rig import CheckpointRig, PositionedSource, chain_of
-from worker_rig import WRITTEN, NamedSink, local_pair
+from checkpoint_rig import SOURCE, CheckpointRig
+from worker_rig import WRITTEN, chain, local_pair, writing, written
 
 from millstream.core.jobs import plan
 from millstream.core.jobs.barriers import StopMode
 from millstream.core.jobs.ids import OperatorId
-from millstream.core.messages.checkpoints import CommitFailed, InputsEnded
+from millstream.core.messages.checkpoints import CheckpointAck, CommitFailed, InputsEnded
 from millstream.core.messages.deployment import TaskDeployment
-from millstream.core.messages.sources import NoMoreSplits, ReaderEvent, Splits
-from millstream.core.pickling import to_bytes
+from millstream.core.messages.sources import ReaderEvent
 from millstream.core.snapshot import OperatorSnapshot
 from millstream.core.snapshot.metadata.operator_json import operators_to_json
 from millstream.datastream.functions import MapFunction
 from millstream.taskmanager.worker.checkpointing.task_checkpoints import _COMMIT_ATTEMPTS
 
-SOURCE = plan.SourceSpec(PositionedSource())
 CHECKPOINTED = {"execution.checkpointing.interval": "1 h"}
+
+
+@pytest.fixture
+def options() -> dict[str, str]:
+    return CHECKPOINTED
 
 
 class Committing(MapFunction):
@@ -47,13 +49,6 @@ def fresh() -> None:
     Committing.fails = False
 
 
-@pytest.fixture
-def rig(tmp_path: Path) -> Iterator[CheckpointRig]:
-    made = CheckpointRig(tmp_path, **CHECKPOINTED)
-    yield made
-    made.close()
-
-
 class Pipeline:
     """A source and a sink in one worker."""
 
@@ -61,13 +56,10 @@ class Pipeline:
         self.rig = rig
         self.name = name
         output, gate = local_pair(rig, 900)
-        self.source = rig.subtask(chain_of(SOURCE, outputs=1), outputs=[output])
-        chain = chain_of(plan.MapSpec(Committing()), plan.SinkSpec(NamedSink(name)), prefix="sink")
-        self.sink = rig.subtask(chain, inputs=[gate])
+        self.source = rig.subtask(chain(SOURCE, outputs=1), outputs=[output])
+        self.sink = rig.subtask(chain(plan.MapSpec(Committing()), writing(name), prefix="sink"), inputs=[gate])
         rig.deploy(self.sink, self.source)
-        rig.tell(self.source, Splits(to_bytes([(list(rows), 0)])))
-        if ends:
-            rig.tell(self.source, NoMoreSplits())
+        rig.feed(self.source, rows, last=ends)
 
     @property
     def tasks(self) -> tuple[TaskDeployment, TaskDeployment]:
@@ -80,19 +72,38 @@ class Pipeline:
         return self.ended() == {task.attempt_id for task in self.tasks}
 
     def states(self) -> list[str]:
-        return [self.rig.states(task)[-1] for task in self.tasks]
+        return [self.rig.state(task) for task in self.tasks]
+
+    def settled(self) -> list[str]:
+        """The states when nothing moves any more."""
+        self.rig.turns(50)
+        return self.states()
 
     def rows(self) -> list[Any]:
-        return [row for row in WRITTEN[self.name] if isinstance(row, int)]
+        return written(self.name, int)
 
+    def checkpoint(self, number: int, **options: Any) -> list[CheckpointAck]:
+        """Both tasks are asked."""
+        return self.rig.checkpoint(number, *self.tasks, **options)
 
-def turns(rig: CheckpointRig, count: int = 50) -> None:
-    for _ in range(count):
-        rig.worker.turn()
+    def from_the_source(self, number: int, **options: Any) -> list[CheckpointAck]:
+        """The barrier comes to the sink behind the records."""
+        self.rig.trigger(number, self.source, **options)
+        return self.rig.acknowledged(number, *self.tasks)
 
+    def notice(self, number: int, completed: bool = True) -> None:
+        self.rig.notice(number, completed, *self.tasks)
 
-def commit_failures(rig: CheckpointRig) -> list[CommitFailed]:
-    return rig.said(CommitFailed)
+    def owes_its_commit(self) -> None:
+        """The sink stays until a commit succeeds."""
+        assert self.settled() == ["FINISHED", "RUNNING"]
+        Committing.fails = False
+        self.rig.notice(1, True, self.sink)
+        self.finish()
+
+    def finish(self) -> None:
+        self.rig.turn_until(self.rig.ended(*self.tasks))
+        assert self.states() == ["FINISHED", "FINISHED"]
 
 
 # The last checkpoint
@@ -102,15 +113,11 @@ def test_tasks_stay_until_a_checkpoint_that_holds_their_end_is_complete(rig: Che
     pipeline = Pipeline(rig, "stay")
     rig.turn_until(pipeline.both_ended)
     assert WRITTEN["stay"][-1] == "flushed"
-    turns(rig)
-    assert pipeline.states() == ["RUNNING", "RUNNING"]
-    rig.trigger(1, *pipeline.tasks)
-    rig.acknowledged(1, *pipeline.tasks)
-    turns(rig)
-    assert pipeline.states() == ["RUNNING", "RUNNING"]
-    rig.notice(1, True, *pipeline.tasks)
-    rig.turn_until(rig.ended(*pipeline.tasks))
-    assert pipeline.states() == ["FINISHED", "FINISHED"]
+    assert pipeline.settled() == ["RUNNING", "RUNNING"]
+    pipeline.checkpoint(1)
+    assert pipeline.settled() == ["RUNNING", "RUNNING"]
+    pipeline.notice(1)
+    pipeline.finish()
     assert Committing.told == [1]
 
 
@@ -118,22 +125,17 @@ def test_a_checkpoint_from_before_the_end_is_not_enough(rig: CheckpointRig) -> N
     pipeline = Pipeline(rig, "before", ends=False)
     rig.turn_until(lambda: len(pipeline.rows()) == 100)
     rig.trigger(1, pipeline.source)
-    rig.tell(pipeline.source, NoMoreSplits())
+    rig.feed(pipeline.source, last=True)
     assert not any(ack.ended for ack in rig.acknowledged(1, *pipeline.tasks))
     rig.turn_until(pipeline.both_ended)
-    rig.notice(1, True, *pipeline.tasks)
-    turns(rig)
-    assert pipeline.states() == ["RUNNING", "RUNNING"]
-    rig.trigger(2, *pipeline.tasks)
-    assert all(ack.ended for ack in rig.acknowledged(2, *pipeline.tasks))
-    rig.notice(2, False, *pipeline.tasks)
-    turns(rig)
-    assert pipeline.states() == ["RUNNING", "RUNNING"]
-    rig.trigger(3, *pipeline.tasks)
-    rig.acknowledged(3, *pipeline.tasks)
-    rig.notice(3, True, *pipeline.tasks)
-    rig.turn_until(rig.ended(*pipeline.tasks))
-    assert pipeline.states() == ["FINISHED", "FINISHED"]
+    pipeline.notice(1)
+    assert pipeline.settled() == ["RUNNING", "RUNNING"]
+    assert all(ack.ended for ack in pipeline.checkpoint(2))
+    pipeline.notice(2, False)
+    assert pipeline.settled() == ["RUNNING", "RUNNING"]
+    pipeline.checkpoint(3)
+    pipeline.notice(3)
+    pipeline.finish()
 
 
 def test_a_trigger_behind_the_end_of_a_source_finds_the_sink_through_its_own(rig: CheckpointRig) -> None:
@@ -143,7 +145,7 @@ def test_a_trigger_behind_the_end_of_a_source_finds_the_sink_through_its_own(rig
     rig.acknowledged(1, pipeline.source)
     rig.trigger(1, pipeline.sink)  # what the coordinator does when it hears that the source has ended
     rig.acknowledged(1, pipeline.sink)
-    rig.notice(1, True, *pipeline.tasks)
+    pipeline.notice(1)
     rig.turn_until(rig.ended(*pipeline.tasks))
     assert pipeline.rows() == list(range(100))
 
@@ -152,30 +154,25 @@ def test_a_trigger_behind_the_end_of_a_source_finds_the_sink_through_its_own(rig
     "options",
     [{}, {**CHECKPOINTED, "execution.checkpointing.checkpoints-after-tasks-finish.enabled": "false"}],
 )
-def test_without_checkpoints_behind_the_end_tasks_finish_at_once(tmp_path: Path, options: dict[str, str]) -> None:
-    rig = CheckpointRig(tmp_path, **options)
-    try:
-        pipeline = Pipeline(rig, "at once")
-        rig.turn_until(rig.ended(*pipeline.tasks))
-        assert pipeline.both_ended()
-        assert pipeline.states() == ["FINISHED", "FINISHED"]
-    finally:
-        rig.close()
+def test_without_checkpoints_behind_the_end_tasks_finish_at_once(rig: CheckpointRig) -> None:
+    pipeline = Pipeline(rig, "at once")
+    pipeline.finish()
+    assert pipeline.both_ended()
 
 
 def test_a_task_that_had_finished_passes_its_end_on_and_nothing_else(rig: CheckpointRig) -> None:
     output, gate = local_pair(rig, 901)
     done = [OperatorSnapshot(OperatorId("op-0"), None, "op 0", 1, 128, finished=True)]
-    source = rig.subtask(chain_of(SOURCE, outputs=1), outputs=[output], restore=operators_to_json(done))
-    sink = rig.subtask(chain_of(plan.SinkSpec(NamedSink("again")), prefix="sink"), inputs=[gate])
+    source = rig.subtask(chain(SOURCE, outputs=1), outputs=[output], restore=operators_to_json(done))
+    sink = rig.subtask(chain(writing("again"), prefix="sink"), inputs=[gate])
     rig.deploy(sink, source)
     rig.trigger(1, source)
     rig.turn_until(rig.ended(source))
-    assert rig.states(source)[-1] == "FINISHED"
+    assert rig.state(source) == "FINISHED"
     assert not rig.acks(1)
     assert not rig.said(ReaderEvent), "no reader was made"
     rig.turn_until(lambda: WRITTEN["again"] == ["flushed"])
-    assert rig.states(sink)[-1] == "RUNNING"
+    assert rig.state(sink) == "RUNNING"
 
 
 def test_tasks_that_had_finished_end_one_behind_the_other(rig: CheckpointRig) -> None:
@@ -183,12 +180,12 @@ def test_tasks_that_had_finished_end_one_behind_the_other(rig: CheckpointRig) ->
     output, gate = local_pair(rig, 902)
     source_done = [OperatorSnapshot(OperatorId("op-0"), None, "op 0", 1, 128, finished=True)]
     sink_done = [OperatorSnapshot(OperatorId("sink-0"), None, "sink 0", 1, 128, finished=True)]
-    source = rig.subtask(chain_of(SOURCE, outputs=1), outputs=[output], restore=operators_to_json(source_done))
-    written = chain_of(plan.SinkSpec(NamedSink("never")), prefix="sink")
-    sink = rig.subtask(written, inputs=[gate], restore=operators_to_json(sink_done))
+    source = rig.subtask(chain(SOURCE, outputs=1), outputs=[output], restore=operators_to_json(source_done))
+    never = chain(writing("never"), prefix="sink")
+    sink = rig.subtask(never, inputs=[gate], restore=operators_to_json(sink_done))
     rig.deploy(sink, source)
     rig.turn_until(rig.ended(sink, source))
-    assert [rig.states(task)[-1] for task in (source, sink)] == ["FINISHED", "FINISHED"]
+    assert [rig.state(task) for task in (source, sink)] == ["FINISHED", "FINISHED"]
     assert "never" not in WRITTEN
 
 
@@ -201,17 +198,15 @@ def test_a_savepoint_stops_the_tasks_when_it_is_complete(rig: CheckpointRig, mod
     rig.turn_until(lambda: len(pipeline.rows()) >= 50)
     rig.trigger(1, pipeline.source, savepoint=True, full=True, stop=mode)
     assert [ack.ended for ack in rig.acknowledged(1, *pipeline.tasks)] == [mode is StopMode.DRAIN] * 2
-    turns(rig)
+    rig.turns(50)
     stopped_at = pipeline.rows()
     assert len(stopped_at) < 10_000
     assert (WRITTEN["stop"].count("flushed") == 1) == (mode is StopMode.DRAIN)
     rig.notice(1, True, pipeline.source)
     rig.turn_until(rig.ended(pipeline.source))
-    turns(rig)
-    assert pipeline.states() == ["FINISHED", "RUNNING"], "its own notice is to come"
+    assert pipeline.settled() == ["FINISHED", "RUNNING"], "its own notice is to come"
     rig.notice(1, True, pipeline.sink)
-    rig.turn_until(rig.ended(pipeline.sink))
-    assert pipeline.states() == ["FINISHED", "FINISHED"]
+    pipeline.finish()
     assert pipeline.rows() == stopped_at
     assert Committing.told == [1]
     assert not pipeline.ended()
@@ -221,12 +216,11 @@ def test_a_savepoint_stops_the_tasks_when_it_is_complete(rig: CheckpointRig, mod
 def test_a_stop_that_is_given_up_lets_the_source_go_on(rig: CheckpointRig) -> None:
     pipeline = Pipeline(rig, "goes on", range(1000))
     rig.turn_until(lambda: len(pipeline.rows()) >= 50)
-    rig.trigger(1, pipeline.source, savepoint=True, full=True, stop=StopMode.SUSPEND)
-    rig.acknowledged(1, *pipeline.tasks)
+    pipeline.from_the_source(1, savepoint=True, full=True, stop=StopMode.SUSPEND)
     assert len(pipeline.rows()) < 1000
     rig.notice(1, False, pipeline.source)
     rig.turn_until(lambda: pipeline.source.attempt_id in pipeline.ended())
-    turns(rig)
+    rig.turns(50)
     assert pipeline.ended() == {pipeline.source.attempt_id}, "the sink cannot know yet whether the job stops"
     rig.notice(1, False, pipeline.sink)
     rig.turn_until(pipeline.both_ended)
@@ -237,11 +231,9 @@ def test_a_stop_that_is_given_up_lets_the_source_go_on(rig: CheckpointRig) -> No
 def test_a_stop_reaches_tasks_that_had_ended(rig: CheckpointRig) -> None:
     pipeline = Pipeline(rig, "had ended")
     rig.turn_until(pipeline.both_ended)
-    rig.trigger(1, *pipeline.tasks, savepoint=True, full=True, stop=StopMode.DRAIN)
-    rig.acknowledged(1, *pipeline.tasks)
-    rig.notice(1, True, *pipeline.tasks)
-    rig.turn_until(rig.ended(*pipeline.tasks))
-    assert pipeline.states() == ["FINISHED", "FINISHED"]
+    pipeline.checkpoint(1, savepoint=True, full=True, stop=StopMode.DRAIN)
+    pipeline.notice(1)
+    pipeline.finish()
     assert WRITTEN["had ended"].count("flushed") == 1
 
 
@@ -252,75 +244,56 @@ def test_a_commit_that_fails_is_reported_and_the_task_stays_until_it_succeeds(ri
     pipeline = Pipeline(rig, "owed")
     rig.turn_until(pipeline.both_ended)
     Committing.fails = True
-    rig.trigger(1, *pipeline.tasks)
-    rig.acknowledged(1, *pipeline.tasks)
-    rig.notice(1, True, *pipeline.tasks)
-    turns(rig)
-    assert pipeline.states() == ["FINISHED", "RUNNING"]
-    (failed,) = commit_failures(rig)
+    pipeline.checkpoint(1)
+    pipeline.notice(1)
+    assert pipeline.settled() == ["FINISHED", "RUNNING"]
+    (failed,) = rig.said(CommitFailed)
     assert (failed.allocation_id, failed.attempt_id, failed.checkpoint_id) == (
         "allocation", pipeline.sink.attempt_id, 1,
     )  # fmt: skip
     assert failed.message == "sink 0: OSError: the broker is away"
     Committing.fails = False
     rig.notice(1, True, pipeline.sink)
-    rig.turn_until(rig.ended(pipeline.sink))
-    assert pipeline.states() == ["FINISHED", "FINISHED"]
+    pipeline.finish()
     assert Committing.told == [1, 1]
 
 
-def test_a_task_that_owes_a_commit_does_not_finish_with_its_input(tmp_path: Path) -> None:
-    rig = CheckpointRig(tmp_path)
-    try:
-        pipeline = Pipeline(rig, "owes", ends=False)
-        Committing.fails = True
-        rig.trigger(1, pipeline.source)
-        rig.acknowledged(1, *pipeline.tasks)
-        rig.notice(1, True, *pipeline.tasks)
-        rig.tell(pipeline.source, NoMoreSplits())
-        rig.turn_until(pipeline.both_ended)
-        turns(rig)
-        assert pipeline.states() == ["FINISHED", "RUNNING"]
-        Committing.fails = False
-        rig.notice(1, True, pipeline.sink)
-        rig.turn_until(rig.ended(pipeline.sink))
-        assert pipeline.states() == ["FINISHED", "FINISHED"]
-    finally:
-        rig.close()
+@pytest.mark.parametrize("options", [{}])
+def test_a_task_that_owes_a_commit_does_not_finish_with_its_input(rig: CheckpointRig) -> None:
+    pipeline = Pipeline(rig, "owes", ends=False)
+    Committing.fails = True
+    pipeline.from_the_source(1)
+    pipeline.notice(1)
+    rig.feed(pipeline.source, last=True)
+    rig.turn_until(pipeline.both_ended)
+    pipeline.owes_its_commit()
 
 
 def test_a_commit_that_keeps_failing_fails_the_task(rig: CheckpointRig) -> None:
     pipeline = Pipeline(rig, "hopeless", ends=False)
     Committing.fails = True
-    rig.trigger(1, pipeline.source)
-    rig.acknowledged(1, *pipeline.tasks)
+    pipeline.from_the_source(1)
     for _ in range(_COMMIT_ATTEMPTS - 1):
-        rig.notice(1, True, *pipeline.tasks)
+        pipeline.notice(1)
     assert pipeline.states() == ["RUNNING", "RUNNING"]
     Committing.fails = False
-    rig.notice(1, True, *pipeline.tasks)
+    pipeline.notice(1)
     Committing.fails = True
     for _ in range(_COMMIT_ATTEMPTS):
         assert pipeline.states() == ["RUNNING", "RUNNING"], "it counts from the last success"
-        rig.notice(1, True, *pipeline.tasks)
+        pipeline.notice(1)
     assert pipeline.states()[1] == "FAILED"
-    assert "the broker is away" in rig.updates(pipeline.sink)[-1].failure.exception
-    assert len(commit_failures(rig)) == 2 * (_COMMIT_ATTEMPTS - 1)
+    assert "the broker is away" in rig.failure(pipeline.sink).exception
+    assert len(rig.said(CommitFailed)) == 2 * (_COMMIT_ATTEMPTS - 1)
 
 
 def test_a_stop_waits_for_its_commit(rig: CheckpointRig) -> None:
     pipeline = Pipeline(rig, "stop owed", range(10_000), ends=False)
     rig.turn_until(lambda: len(pipeline.rows()) >= 50)
     Committing.fails = True
-    rig.trigger(1, pipeline.source, savepoint=True, full=True, stop=StopMode.SUSPEND)
-    rig.acknowledged(1, *pipeline.tasks)
-    rig.notice(1, True, *pipeline.tasks)
-    turns(rig)
-    assert pipeline.states() == ["FINISHED", "RUNNING"]
-    Committing.fails = False
-    rig.notice(1, True, pipeline.sink)
-    rig.turn_until(rig.ended(pipeline.sink))
-    assert pipeline.states() == ["FINISHED", "FINISHED"]
+    pipeline.from_the_source(1, savepoint=True, full=True, stop=StopMode.SUSPEND)
+    pipeline.notice(1)
+    pipeline.owes_its_commit()
 
 
 # Measures
@@ -328,6 +301,5 @@ def test_a_stop_waits_for_its_commit(rig: CheckpointRig) -> None:
 
 def test_acknowledgements_say_how_late_the_first_barrier_came(rig: CheckpointRig) -> None:
     pipeline = Pipeline(rig, "late", ends=False)
-    now = rig.clock.now_ms()
-    rig.trigger(1, pipeline.source, timestamp=now - 30)
-    assert [ack.start_delay_ms for ack in rig.acknowledged(1, *pipeline.tasks)] == [30, 30]
+    acks = pipeline.from_the_source(1, timestamp=rig.clock.now_ms() - 30)
+    assert [ack.start_delay_ms for ack in acks] == [30, 30]

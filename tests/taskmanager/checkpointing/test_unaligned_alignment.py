@@ -199,12 +199,14 @@ class EveryRecordOnce(RuleBasedStateMachine):
     def send_barrier(self, data: st.DataObject) -> None:
         """A producer takes its snapshot, each at a time of its own."""
         channel = data.draw(st.sampled_from(list(self.channels)))
-        if channel in self.before or channel in self.closed:
-            return
+        if channel not in self.before and channel not in self.closed:
+            self._send_barrier(channel)
+            if self.kind == "unaligned":
+                self._overtake(channel)
+
+    def _send_barrier(self, channel: int) -> None:
         self.before[channel] = list(self.emitted[channel])
         self.sending[channel].append(self.barrier(self.kind == "unaligned"))
-        if self.kind == "unaligned":
-            self._overtake(channel)
 
     @rule(data=st.data())
     def close(self, data: st.DataObject) -> None:
@@ -221,10 +223,13 @@ class EveryRecordOnce(RuleBasedStateMachine):
 
     @rule(data=st.data())
     def take(self, data: st.DataObject) -> None:
-        ready = [c for c in self.channels if self.waiting[c] and c not in self.blocked]
-        if not ready:
-            return
-        channel = data.draw(st.sampled_from(ready))
+        if ready := self._ready():
+            self._take(data.draw(st.sampled_from(ready)))
+
+    def _ready(self) -> list[int]:
+        return [c for c in self.channels if self.waiting[c] and c not in self.blocked]
+
+    def _take(self, channel: int) -> None:
         match self.waiting[channel].pop(0):
             case Barrier() as barrier:
                 self._apply(self.aligner.received(channel, barrier))
@@ -318,19 +323,12 @@ class EveryRecordOnce(RuleBasedStateMachine):
             return
         for channel in self.channels:
             if self.running and channel not in self.before and channel not in self.closed:
-                self.before[channel] = list(self.emitted[channel])
-                self.sending[channel].append(self.barrier(self.kind == "unaligned"))
+                self._send_barrier(channel)
             for item in self.sending[channel]:
                 self._arrive(channel, item)
             self.sending[channel].clear()
-        while ready := [c for c in self.channels if self.waiting[c] and c not in self.blocked]:
-            match self.waiting[ready[0]].pop(0):
-                case Barrier() as barrier:
-                    self._apply(self.aligner.received(ready[0], barrier))
-                case None:
-                    self._apply(self.aligner.ended(ready[0]))
-                case record:
-                    self.effect[ready[0]].append(record)
+        while ready := self._ready():
+            self._take(ready[0])
         assert not any(self.waiting), "deadlock"
         if self.running and not self.before:
             self._apply(self.aligner.received(COORDINATOR, self.barrier(False)))  # all producers had finished

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from checkpoint_rig import COUNTED, CheckpointRig, PositionedSource, Remembering, chain_of
+from checkpoint_rig import COUNTED, SOURCE, CheckpointRig, Remembering, counted, merged, operators
 from msgspec.structs import replace
-from worker_rig import DEBLOAT, edge, local_pair, turn_all_until, wire
+from worker_rig import DEBLOAT, chain, edge, local_pair, turn_all_until, wire
 
 from millstream.core.jobs import plan
 from millstream.core.jobs.barriers import Alignment
@@ -19,11 +19,10 @@ from millstream.core.jobs.failure_kinds import DeclineReason
 from millstream.core.jobs.ids import ChannelId
 from millstream.core.messages.checkpoints import CheckpointAck
 from millstream.core.messages.deployment import InputChannel, InputGate, OutputChannel, ResultPartition
-from millstream.core.messages.sources import NoMoreSplits, Splits
 from millstream.core.pickling import to_bytes
 from millstream.core.records.batches import END_OF_INPUT, Barrier, Element, RowBatch
 from millstream.core.records.types import PICKLED
-from millstream.core.snapshot import OperatorSnapshot, StateKind, StateSnapshot, read_rows, read_state, storage_at
+from millstream.core.snapshot import StateKind, read_rows, read_state, storage_at
 from millstream.core.snapshot.metadata.operator_json import operators_from_json, operators_to_json
 from millstream.datastream.functions import KeyedProcessFunction, RuntimeContext
 from millstream.taskmanager.worker.network.codecs import Codec, PickledRows
@@ -34,22 +33,13 @@ WORDS = [f"word {n % 37} {'x' * 100}" for n in range(1200)]
 BY_WORD = plan.HashPartitioner(plan.KeySelector(function=str))
 
 
-def straight(words: Iterable[str] = WORDS) -> Counter[Any]:
-    counts: Counter[str] = Counter()
-    results: Counter[Any] = Counter()
-    for word in words:
-        counts[word] += 1
-        results[word, counts[word], counts[word]] += 1
-    return results
-
-
 def stored(location: str, acks: Iterable[CheckpointAck], kind: StateKind) -> list[tuple[str, str, Any]]:
     """The elements of all states of a kind, each behind its operator and its state."""
     storage, folder = storage_at(location)
     return [
         (operator.operator_id, state.name, element)
         for ack in acks
-        for operator in operators_from_json(ack.operators, "ack")
+        for operator in operators(ack)
         for state in operator.states
         if state.kind is kind
         for file in state.files
@@ -61,23 +51,6 @@ def rows_on_their_way(location: str, acks: Iterable[CheckpointAck]) -> list[Any]
     found = stored(location, acks, StateKind.IN_FLIGHT)
     pickled = (Codec.PICKLE, Codec.PLAIN)
     return [row for _, _, (_, _, codec, payload) in found if codec in pickled for row in pickle.loads(payload)[1]]
-
-
-def merged(acks: Iterable[CheckpointAck], parallelism: dict[str, int]) -> bytes:
-    """What the job manager makes of all acknowledgements: each operator once, with its own vertex's parallelism."""
-    states: dict[str, dict[str, StateSnapshot]] = {}
-    names: dict[str, OperatorSnapshot] = {}
-    for ack in acks:
-        for operator in operators_from_json(ack.operators, "ack"):
-            names[operator.operator_id] = operator
-            known = states.setdefault(operator.operator_id, {})
-            for state in operator.states:
-                files = known[state.name].files if state.name in known else ()
-                known[state.name] = replace(state, files=files + state.files)
-    return operators_to_json(
-        replace(names[name], parallelism=parallelism[name], states=tuple(found.values()))
-        for name, found in states.items()
-    )
 
 
 class Pipeline:
@@ -112,11 +85,11 @@ class Pipeline:
         ends = [local_pair(rig, out)[0] for rig, out in zip(self.rig_of, self.outputs, strict=True)]
         self.counters = [
             rig.subtask(
-                chain_of(COUNTED, outputs=1, prefix="count"), n, counters, restore, checkpoint, [gates[n]], [ends[n]]
+                chain(COUNTED, outputs=1, prefix="count"), n, counters, restore, checkpoint, [gates[n]], [ends[n]]
             )
             for n, rig in enumerate(self.rig_of)
         ]
-        source = chain_of(plan.SourceSpec(PositionedSource()), outputs=1, prefix="source")
+        source = chain(SOURCE, outputs=1, prefix="source")
         from_snapshot = restore if sources_restore is None else sources_restore
         self.sources = [
             workers[0].subtask(source, n, sources, from_snapshot, checkpoint, outputs=[outputs[n]])
@@ -132,7 +105,7 @@ class Pipeline:
 
     def read(self, *words: list[str]) -> None:
         for task, share in zip(self.sources, words, strict=True):
-            self.workers[0].tell(task, Splits(to_bytes([(share, 0)])))
+            self.workers[0].feed(task, share)
 
     def until_stuck(self) -> None:
         """Until nothing moves any more, and no source gets any further: what came out is not taken."""
@@ -172,6 +145,10 @@ class Pipeline:
                 seen += element.rows if isinstance(element, RowBatch) else [element]
         return seen
 
+    def records(self) -> list[Any]:
+        """The same without signals."""
+        return [element for element in self.out() if isinstance(element, tuple)]
+
     def trigger(self, checkpoint: int, **options: Any) -> None:
         self.workers[0].trigger(checkpoint, *self.sources, **options)
 
@@ -183,19 +160,25 @@ class Pipeline:
         self.turn_until(lambda: len(self.acks(checkpoint)) == wanted)
         return self.acks(checkpoint)
 
+    def overtake(self, checkpoint: int = 1) -> list[CheckpointAck]:
+        """An unaligned checkpoint while nothing moves any more."""
+        self.until_stuck()
+        self.trigger(checkpoint, alignment=Alignment.UNALIGNED)
+        return self.acknowledged(checkpoint)
+
     def run_out(self) -> list[Any]:
         """Lets everything end; answers all records that came out."""
         seen: list[Any] = []
         for task in self.sources:
-            self.workers[0].tell(task, NoMoreSplits())
+            self.workers[0].feed(task, last=True)
 
         def ended() -> bool:
-            seen.extend(element for element in self.out() if isinstance(element, tuple))
+            seen.extend(self.records())
             return all(rig.ended(task)() for rig, task in zip(self.rig_of, self.counters, strict=True))
 
         self.turn_until(ended)
-        assert {rig.states(task)[-1] for rig, task in zip(self.rig_of, self.counters, strict=True)} == {"FINISHED"}
-        return seen + [element for element in self.out() if isinstance(element, tuple)]
+        assert {rig.state(task) for rig, task in zip(self.rig_of, self.counters, strict=True)} == {"FINISHED"}
+        return seen + self.records()
 
     def cancel(self) -> None:
         self.workers[0].cancel(*(task.attempt_id for task in self.sources))
@@ -219,17 +202,21 @@ def workers(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[list[Che
 PARALLELISMS = {"source-0": 2, "count-0": 2}
 
 
+def reading_words(workers: list[CheckpointRig], mixed: bool = True) -> Pipeline:
+    """Two sources with all the words, which nobody takes at the end."""
+    job = Pipeline(workers, 2, 2, 1000, mixed=mixed)
+    job.read(WORDS[:600], WORDS[600:])
+    return job
+
+
 @pytest.mark.parametrize("workers", ["false", "true"], indirect=True, ids=["as is", "debloated"])
 @pytest.mark.parametrize("mixed", [False, True])
 @pytest.mark.parametrize(("sources", "counters"), [(2, 2), (3, 2), (1, 3), (2, 1)])
 def test_a_stuck_pipeline_is_stored_at_once_and_restored(
     workers: list[CheckpointRig], sources: int, counters: int, mixed: bool
 ) -> None:
-    job = Pipeline(workers, 2, 2, 1000, mixed=mixed)
-    job.read(WORDS[:600], WORDS[600:])
-    job.until_stuck()
-    job.trigger(1, alignment=Alignment.UNALIGNED)
-    acks = job.acknowledged(1)
+    job = reading_words(workers, mixed)
+    acks = job.overtake()
     assert all(ack.unaligned for ack in acks)
     assert sum(ack.persisted_bytes for ack in acks) > 0
     before = job.out()
@@ -244,17 +231,14 @@ def test_a_stuck_pipeline_is_stored_at_once_and_restored(
     job.turn_until(lambda: len(job.out()) > 0)  # it goes on, and this is lost with it
     job.cancel()
     again = Pipeline(workers, sources, counters, 2000, merged(acks, PARALLELISMS))
-    assert Counter(done + again.run_out()) == straight()
+    assert Counter(done + again.run_out()) == counted(WORDS)
 
 
 @pytest.mark.parametrize("sources", [1, 2, 3])
 def test_records_of_a_producer_that_had_finished_are_sent_again(workers: list[CheckpointRig], sources: int) -> None:
-    job = Pipeline(workers, 2, 2, 1000)
-    job.read(WORDS[:600], WORDS[600:])
-    job.until_stuck()
-    job.trigger(1, alignment=Alignment.UNALIGNED)
-    acks = job.acknowledged(1)
-    done = [element for element in job.out() if isinstance(element, tuple)]
+    job = reading_words(workers)
+    acks = job.overtake()
+    done = job.records()
     on_their_way = rows_on_their_way(workers[0].location(1), acks)
     job.cancel()
     whole = merged(acks, PARALLELISMS)
@@ -267,56 +251,43 @@ def test_records_of_a_producer_that_had_finished_are_sent_again(workers: list[Ch
     results = again.run_out()
     assert on_their_way
     assert Counter(word for word, *_ in results) == Counter(on_their_way)
-    counted = Counter(word for word, *_ in done) + Counter(on_their_way)
-    assert Counter(done + results) == straight(counted.elements())
+    words = Counter(word for word, *_ in done) + Counter(on_their_way)
+    assert Counter(done + results) == counted(words.elements())
 
 
-def test_the_first_attempt_itself_loses_and_doubles_nothing(workers: list[CheckpointRig]) -> None:
-    job = Pipeline(workers, 2, 2, 1000)
-    job.read(WORDS[:600], WORDS[600:])
-    seen: list[Any] = []
-    for checkpoint in (1, 2, 3):
-        job.until_stuck()
-        job.trigger(checkpoint, alignment=Alignment.UNALIGNED)
-        job.acknowledged(checkpoint)
-        seen += [element for element in job.out() if isinstance(element, tuple)]
-        for rig in workers:
-            rig.notice(checkpoint, True, *job.sources, *job.counters)
-    assert Counter(seen + job.run_out()) == straight()
-
-
-def test_restored_records_are_on_their_way_again_in_the_next_checkpoint(workers: list[CheckpointRig]) -> None:
-    job = Pipeline(workers, 2, 2, 1000)
-    job.read(WORDS[:600], WORDS[600:])
+@pytest.mark.parametrize("restored", [False, True])
+def test_several_checkpoints_lose_and_double_nothing(workers: list[CheckpointRig], restored: bool) -> None:
+    """In one attempt, or each restored from the one before: what was restored is on its way again in the next."""
+    job = reading_words(workers)
     done: list[Any] = []
     for checkpoint in (1, 2, 3):
-        job.until_stuck()
-        job.trigger(checkpoint, alignment=Alignment.UNALIGNED)
-        acks = job.acknowledged(checkpoint)
-        done += [element for element in job.out() if isinstance(element, tuple)]
-        job.cancel()
-        job = Pipeline(workers, 2, 2, 1000 * (checkpoint + 1), merged(acks, PARALLELISMS), checkpoint)
-    assert Counter(done + job.run_out()) == straight()
+        acks = job.overtake(checkpoint)
+        done += job.records()
+        if restored:
+            job.cancel()
+            job = Pipeline(workers, 2, 2, 1000 * (checkpoint + 1), merged(acks, PARALLELISMS), checkpoint)
+        else:
+            for rig in workers:
+                rig.notice(checkpoint, True, *job.sources, *job.counters)
+    assert Counter(done + job.run_out()) == counted(WORDS)
 
 
 def test_aligned_checkpoints_wait_where_unaligned_ones_do_not(workers: list[CheckpointRig]) -> None:
-    job = Pipeline(workers, 2, 2, 1000)
-    job.read(WORDS[:600], WORDS[600:])
+    job = reading_words(workers)
     job.until_stuck()
     job.trigger(1)
     job.turn_until(lambda: len(job.acks(1)) == 2 and job.is_quiet())
     assert {ack.attempt_id for ack in job.acks(1)} == {source.attempt_id for source in job.sources}
-    seen = [element for element in job.run_out() if isinstance(element, tuple)]
+    seen = job.run_out()
     assert len(job.acks(1)) == 4
     assert not any(ack.unaligned or ack.persisted_bytes for ack in job.acks(1))
-    assert Counter(seen) == straight()
+    assert Counter(seen) == counted(WORDS)
 
 
 @pytest.mark.parametrize(("behind", "set_by"), [(0, 0), (0, -3600), (0, 3600), (3600, 0)])
 def test_a_timeout_turns_what_is_stuck(workers: list[CheckpointRig], behind: int, set_by: int) -> None:
     """However the wall clocks are set meanwhile, and also when they are behind the coordinator's."""
-    job = Pipeline(workers, 2, 2, 1000)
-    job.read(WORDS[:600], WORDS[600:])
+    job = reading_words(workers)
     job.until_stuck()
     job.trigger(1, timestamp=workers[0].clock.now_ms() + behind * 1000, timeout=100)
     tasks = [workers[0].running(source) for source in job.sources]
@@ -330,12 +301,12 @@ def test_a_timeout_turns_what_is_stuck(workers: list[CheckpointRig], behind: int
     for rig in workers:
         rig.clock.advance(0.01)
     acks = job.acknowledged(1)
-    done = [element for element in job.out() if isinstance(element, tuple)]
+    done = job.records()
     assert len(done) < len(WORDS) / 2
     assert sum(ack.persisted_bytes for ack in acks) > 0
     job.cancel()
     again = Pipeline(workers, 3, 2, 2000, merged(acks, PARALLELISMS))
-    assert Counter(done + again.run_out()) == straight()
+    assert Counter(done + again.run_out()) == counted(WORDS)
 
 
 def test_without_backpressure_a_timeout_changes_nothing(workers: list[CheckpointRig]) -> None:
@@ -351,8 +322,7 @@ def test_without_backpressure_a_timeout_changes_nothing(workers: list[Checkpoint
 def test_an_aborted_checkpoint_keeps_nothing_and_the_next_one_is_whole(
     workers: list[CheckpointRig], tmp_path: Path
 ) -> None:
-    job = Pipeline(workers, 2, 2, 1000)
-    job.read(WORDS[:600], WORDS[600:])
+    job = reading_words(workers)
     job.until_stuck()
     workers[0].trigger(1, job.sources[0], alignment=Alignment.UNALIGNED)  # the other never hears of it
     gates = [gate for rig in workers for task in rig.worker.tasks.values() for gate in task.gates]
@@ -365,36 +335,36 @@ def test_an_aborted_checkpoint_keeps_nothing_and_the_next_one_is_whole(
     acks = job.acknowledged(2)
     assert len(job.acks(1)) == 1
     assert not [file for file in tmp_path.rglob("chk-1/*") if file.is_file()]
-    done = [element for element in job.out() if isinstance(element, tuple)]
+    done = job.records()
     job.cancel()
     again = Pipeline(workers, 2, 2, 2000, merged(acks, PARALLELISMS))
-    assert Counter(done + again.run_out()) == straight()
+    assert Counter(done + again.run_out()) == counted(WORDS)
 
 
 def test_ends_on_their_way_are_waited_for(workers: list[CheckpointRig]) -> None:
     """A source that has finished meanwhile: its last records are on their way, and its end stands for the barrier."""
     job = Pipeline(workers[:1], 2, 1, 1000)
     job.read(WORDS[:40], WORDS[600:])
-    workers[0].tell(job.sources[0], NoMoreSplits())
+    workers[0].feed(job.sources[0], last=True)
     job.until_stuck()
     assert workers[0].states(job.sources[0])[-1] == "FINISHED"
     job.workers[0].trigger(1, job.sources[1], alignment=Alignment.UNALIGNED)
     job.turn_until(lambda: len(job.acks(1)) == 2)
     acks = job.acks(1)
-    done = [element for element in job.out() if isinstance(element, tuple)]
+    done = job.records()
     job.cancel()
     again = Pipeline(workers[:1], 2, 2, 2000, merged(acks, PARALLELISMS))
-    assert Counter(done + again.run_out()) == straight(WORDS[:40] + WORDS[600:])
+    assert Counter(done + again.run_out()) == counted(WORDS[:40] + WORDS[600:])
 
 
 def test_what_a_declined_checkpoint_overtook_is_in_no_later_one(workers: list[CheckpointRig]) -> None:
     """There is no consumer, so nothing leaves. Once the end is sent on, no barrier follows: the next checkpoint of the
     task has nothing of its own on the way."""
     output, _ = wire(1, workers[0].address, workers[1].address)
-    spec = chain_of(plan.SourceSpec(PositionedSource()), plan.MapSpec(Remembering()), outputs=1)
+    spec = chain(SOURCE, plan.MapSpec(Remembering()), outputs=1)
     source = workers[0].subtask(spec, outputs=[output])
     workers[0].deploy(source)
-    workers[0].tell(source, Splits(to_bytes([(WORDS[:20], 0)])))
+    workers[0].feed(source, WORDS[:20])
     task = workers[0].running(source)
     workers[0].turn_until(lambda: task.counts.metrics().records_out == 20)
     Remembering.fails = True
@@ -403,7 +373,7 @@ def test_what_a_declined_checkpoint_overtook_is_in_no_later_one(workers: list[Ch
     finally:
         Remembering.fails = False
     assert len(workers[0].declines(1)) == 1
-    workers[0].tell(source, NoMoreSplits())
+    workers[0].feed(source, last=True)
     workers[0].turn_until(lambda: task.life.phase is Phase.ENDED)
     workers[0].trigger(2, source, alignment=Alignment.UNALIGNED)
     acks = workers[0].acknowledged(2, source)
@@ -415,14 +385,11 @@ def test_records_on_their_way_follow_their_edge_into_a_task_that_is_chained_othe
     workers: list[CheckpointRig], chained: bool
 ) -> None:
     """The operator that had them is not the first of its task any more, and the edge the second output, or none."""
-    job = Pipeline(workers, 2, 2, 1000)
-    job.read(WORDS[:600], WORDS[600:])
-    job.until_stuck()
-    job.trigger(1, alignment=Alignment.UNALIGNED)
-    acks = job.acknowledged(1)
+    job = reading_words(workers)
+    acks = job.overtake()
     along = plan.ChainedOutput(operator=2, edge="0") if chained else plan.ChainedOutput(output=1)
     last = plan.MapSpec(lambda word: word.upper())
-    chain = plan.Chain(
+    task_chain = plan.Chain(
         (
             plan.ChainedOperator("first", "first", last, PICKLED, (plan.ChainedOutput(operator=1),)),
             plan.ChainedOperator("source-0", "second", last, PICKLED, (plan.ChainedOutput(output=0), along)),
@@ -435,7 +402,7 @@ def test_records_on_their_way_follow_their_edge_into_a_task_that_is_chained_othe
         3001: edge(source="last", name="after") if chained else edge(source="source-0"),
     }
     outputs = [replace(local_pair(rig, channel)[0], spec=spec) for channel, spec in specs.items()]
-    rig.deploy(rig.subtask(to_bytes(chain), restore=merged(acks, PARALLELISMS), outputs=outputs))
+    rig.deploy(rig.subtask(to_bytes(task_chain), restore=merged(acks, PARALLELISMS), outputs=outputs))
     other, found = ([row for b in rig.channel(n).queue for row in b.rows] for n in (3000, 3001))
     on_their_way = rows_on_their_way(rig.location(1), acks)
     assert on_their_way
@@ -444,12 +411,9 @@ def test_records_on_their_way_follow_their_edge_into_a_task_that_is_chained_othe
 
 
 def test_a_graph_that_has_changed_is_refused(workers: list[CheckpointRig]) -> None:
-    job = Pipeline(workers, 2, 2, 1000)
-    job.read(WORDS[:600], WORDS[600:])
-    job.until_stuck()
-    job.trigger(1, alignment=Alignment.UNALIGNED)
-    restore = merged(job.acknowledged(1), PARALLELISMS)
-    alone = workers[0].subtask(chain_of(plan.SourceSpec(PositionedSource()), prefix="source"), restore=restore)
+    job = reading_words(workers)
+    restore = merged(job.overtake(), PARALLELISMS)
+    alone = workers[0].subtask(chain(SOURCE, prefix="source"), restore=restore)
     workers[0].deploy(alone)
     failure = workers[0].updates(alone)[-1].failure
     assert "holds records on their way" in failure.exception
@@ -480,18 +444,14 @@ class Single:
             for n, by in enumerate(partitioners)
         ]
         spec = plan.KeyedProcessSpec(Slow(), plan.KeySelector(function=lambda v: 0))
-        self.deployment = rig.subtask(
-            chain_of(spec, outputs=1), inputs=gates, outputs=[local_pair(rig, 1000)[0]]
-        )
-        rig.deploy(self.deployment)
+        self.deployment = rig.start(spec, inputs=gates, outputs=[local_pair(rig, 1000)[0]])
         self.out = rig.channel(1000).queue
         self.task = rig.running(self.deployment)
 
     def put(self, channel: int, *elements: Element) -> None:
         for element in elements:
             self.rig.channel(channel).put(element)
-        for _ in range(20):
-            self.rig.worker.turn()
+        self.rig.turns(20)
 
     def barrier(self, checkpoint: int, **options: Any) -> Barrier:
         return Barrier(checkpoint, 77, location=self.rig.location(checkpoint), unaligned=True, **options)
@@ -505,10 +465,8 @@ class Single:
 
 
 @pytest.fixture
-def rig(tmp_path: Path) -> Iterator[CheckpointRig]:
-    made = CheckpointRig(tmp_path, **{"execution.batch.max-rows": "4"})
-    yield made
-    made.close()
+def options() -> dict[str, str]:
+    return {"execution.batch.max-rows": "4"}
 
 
 def test_what_cannot_be_overtaken_is_processed_without_room_for_it_up_to_the_barrier(rig: CheckpointRig) -> None:

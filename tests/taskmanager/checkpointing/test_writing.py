@@ -155,6 +155,8 @@ def test_operator_state_that_cannot_be_written_is_told_the_same_way(tmp_path: Pa
     target = SnapshotTarget(storage, Barrier(1, 0, False, storage.checkpoint_location(1)), DEPLOYMENT)
     with pytest.raises(SnapshotError, match=r"^counter: state 'offsets': cannot be written: column 'element', row 0"):
         write_snapshot(captured, target)
+
+
 def test_rows_that_are_too_large_together_are_converted_in_smaller_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     """As if a table of more than 50 rows had more than 2 GiB in a column."""
 

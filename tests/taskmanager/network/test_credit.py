@@ -13,6 +13,12 @@ from thoroughness import cases
 from millstream.taskmanager.worker.network.credit import CreditReceiver, CreditSender, CreditViolationError
 
 
+def started(*channels: int, exclusive: int, floating: int) -> CreditReceiver:
+    receiver = CreditReceiver(channels, exclusive, floating)
+    receiver.start()
+    return receiver
+
+
 def fill(receiver: CreditReceiver, channel: int, buffers: int) -> None:
     for left in reversed(range(buffers)):
         receiver.arrived(channel, left)
@@ -25,36 +31,28 @@ def test_every_channel_starts_with_its_exclusive_buffers() -> None:
     assert receiver.floating_in_use == 0
 
 
-def test_no_channels_need_no_credit() -> None:
-    assert CreditReceiver([], exclusive=2, floating=4).start() == []
-
-
 def test_a_buffer_without_backlog_takes_no_floating_credit() -> None:
-    receiver = CreditReceiver([1], exclusive=2, floating=4)
-    receiver.start()
+    receiver = started(1, exclusive=2, floating=4)
     assert receiver.arrived(1, backlog=0) == []
     assert receiver.floating_in_use == 0
     assert receiver.consumed(1) == [(1, 1)]
 
 
 def test_backlog_is_served_from_the_pool_up_to_its_size() -> None:
-    receiver = CreditReceiver([1], exclusive=2, floating=4)
-    receiver.start()
+    receiver = started(1, exclusive=2, floating=4)
     assert receiver.arrived(1, backlog=10) == [(1, 4)]
     assert receiver.floating_in_use == 4
     assert receiver.announced(1, 50) == []
 
 
 def test_a_backlog_below_the_credit_on_its_way_gets_nothing_more() -> None:
-    receiver = CreditReceiver([1], exclusive=3, floating=4)
-    receiver.start()
+    receiver = started(1, exclusive=3, floating=4)
     assert receiver.arrived(1, backlog=2) == []
     assert receiver.announced(1, 3) == [(1, 1)]
 
 
 def test_a_freed_floating_buffer_goes_to_who_waits_for_it() -> None:
-    receiver = CreditReceiver([1, 2], exclusive=1, floating=2)
-    receiver.start()
+    receiver = started(1, 2, exclusive=1, floating=2)
     assert receiver.arrived(1, backlog=5) == [(1, 2)]
     assert receiver.announced(2, 3) == []
     receiver.arrived(1, backlog=0)
@@ -62,41 +60,29 @@ def test_a_freed_floating_buffer_goes_to_who_waits_for_it() -> None:
 
 
 def test_the_pool_is_dealt_in_turn() -> None:
-    receiver = CreditReceiver([1, 2, 3], exclusive=1, floating=6)
-    receiver.start()
-    receiver.announced(1, 1)
-    receiver.announced(2, 1)
-    receiver.announced(3, 1)
+    receiver = started(1, 2, 3, exclusive=1, floating=6)
+    for channel in (1, 2, 3):
+        receiver.announced(channel, 1)
     assert receiver.floating_in_use == 0
     assert receiver.announced(1, 100) == [(1, 6)]
     fill(receiver, 1, 7)
-    receiver.announced(2, 100)
-    receiver.announced(3, 100)
+    for channel in (2, 3):
+        receiver.announced(channel, 100)
     for _ in range(6):
         receiver.consumed(1)
     assert receiver.floating_in_use == 6
-    fill(receiver, 2, 4)
-    fill(receiver, 3, 4)
-    with pytest.raises(CreditViolationError):
-        receiver.arrived(2, 0)
-    with pytest.raises(CreditViolationError):
-        receiver.arrived(3, 0)
+    for channel in (2, 3):
+        fill(receiver, channel, 4)
+        with pytest.raises(CreditViolationError):
+            receiver.arrived(channel, 0)
 
 
 def test_a_closed_channel_gives_back_what_it_held() -> None:
-    receiver = CreditReceiver([1, 2], exclusive=1, floating=3)
-    receiver.start()
+    receiver = started(1, 2, exclusive=1, floating=3)
     assert receiver.arrived(1, backlog=5) == [(1, 3)]
     assert receiver.announced(2, 9) == []
     assert receiver.closed(1) == [(2, 3)]
     assert receiver.closed(1) == []
-
-
-def test_without_a_pool_only_exclusive_buffers_circulate() -> None:
-    receiver = CreditReceiver([1], exclusive=1, floating=0)
-    receiver.start()
-    assert receiver.arrived(1, backlog=8) == []
-    assert receiver.consumed(1) == [(1, 1)]
 
 
 def test_a_buffer_without_credit_is_a_violation_that_names_the_channel() -> None:
@@ -141,8 +127,6 @@ def test_a_backlog_told_with_a_buffer_is_not_announced_again() -> None:
 
 
 CHANNELS = 4
-EXCLUSIVE = 2
-FLOATING = 5
 
 
 class Exchange(RuleBasedStateMachine):

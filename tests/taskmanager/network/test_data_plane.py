@@ -8,7 +8,7 @@ import queue
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import grpc
@@ -46,20 +46,41 @@ class End:
             pass
         return mail
 
+    def lost(self, peer: str) -> str:
+        """The next news is the loss of this peer; answers why."""
+        mail = self.next()
+        assert isinstance(mail, PeerLost)
+        assert mail.peer == peer
+        assert mail.reason
+        return mail.reason
+
     def nothing_posted(self) -> bool:
         return self.posted.empty()
 
 
 @pytest.fixture
-def ends() -> Iterator[Any]:
-    with contextlib.ExitStack() as stack:
+def stack() -> Iterator[contextlib.ExitStack]:
+    """What is on it ends with the test."""
+    with contextlib.ExitStack() as made:
+        yield made
 
-        def make(job: str = JOB, **options: str) -> End:
-            end = End(job, **options)
-            stack.callback(end.plane.stop)
-            return end
 
-        yield make
+@pytest.fixture
+def ends(stack: contextlib.ExitStack) -> Callable[..., End]:
+    def make(job: str = JOB, **options: str) -> End:
+        end = End(job, **options)
+        stack.callback(end.plane.stop)
+        return end
+
+    return make
+
+
+@pytest.fixture
+def pair(ends: Callable[..., End]) -> tuple[End, End]:
+    """Two that are connected."""
+    left, right = ends(), ends()
+    check_exchange(left, right)
+    return left, right
 
 
 def credit(channel: int) -> Credit:
@@ -102,10 +123,12 @@ class Stranger:
             pass
         return frame
 
-    def refusal(self) -> tuple[grpc.StatusCode, str]:
+    def refusal(self, *codes: grpc.StatusCode) -> str:
+        """The stream ends with one of these codes, or as malformed; answers why."""
         with pytest.raises(grpc.RpcError):
             list(self.call)
-        return self.call.code(), self.call.details()
+        assert self.call.code() in (*codes, grpc.StatusCode.INVALID_ARGUMENT)
+        return str(self.call.details())
 
     def close(self) -> None:
         self._outgoing.put(None)
@@ -114,15 +137,13 @@ class Stranger:
 
 
 @pytest.fixture
-def stranger_at() -> Iterator[Any]:
-    with contextlib.ExitStack() as stack:
+def stranger_at(stack: contextlib.ExitStack) -> Callable[[str], Stranger]:
+    def make(address: str) -> Stranger:
+        made = Stranger(address)
+        stack.callback(made.close)
+        return made
 
-        def make(address: str) -> Stranger:
-            made = Stranger(address)
-            stack.callback(made.close)
-            return made
-
-        yield make
+    return make
 
 
 def check_exchange(left: End, right: End, channel: int = 77) -> None:
@@ -190,50 +211,13 @@ def test_a_peer_that_stops_is_lost_once_with_a_reason(ends: Any) -> None:
     check_exchange(staying, leaving)
     check_exchange(staying, other)
     leaving.plane.stop()
-    lost = staying.next()
-    assert isinstance(lost, PeerLost)
-    assert lost.peer == leaving.address
-    assert lost.reason
+    staying.lost(leaving.address)
     check_exchange(staying, other)
     assert staying.nothing_posted()
     assert leaving.nothing_posted()
 
 
 CHILD = """
-import sys
-from millstream.core.settings.configuration import Configuration
-from millstream.taskmanager.worker.network.data_plane import DataPlane
-from millstream.taskmanager.worker.network.frames import Credit
-plane = DataPlane("job-1", "127.0.0.1", Configuration(), lambda mail: None)
-plane.start()
-plane.send(sys.argv[1], Credit(4, 1))
-print(plane.address, flush=True)
-sys.stdin.read()
-"""
-
-
-@pytest.mark.process
-def test_a_peer_whose_process_is_killed_is_lost_at_once(ends: Any) -> None:
-    staying, other = ends(), ends()
-    check_exchange(staying, other)
-    command = [sys.executable, "-c", CHILD, staying.address]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as child:
-        try:
-            assert child.stdout is not None
-            address = child.stdout.readline().strip()
-            staying.plane.connect(address)
-            assert staying.next() == FrameArrived(address, Credit(4, 1))
-            child.kill()
-            lost = staying.next()
-            assert isinstance(lost, PeerLost)
-            assert lost.peer == address
-            assert lost.reason
-        finally:
-            child.kill()
-    check_exchange(staying, other)
-
-
-SILENT_CHILD = """
 import ctypes, os, signal, sys
 from millstream.core.settings.configuration import Configuration
 from millstream.taskmanager.worker.network.data_plane import DataPlane
@@ -253,21 +237,31 @@ sys.stdin.read()
 
 
 @contextlib.contextmanager
-def silent_child(end: End, silence: str) -> Iterator[tuple[str, list[Any], Any]]:
-    """A peer in another process that has spoken once and now is silent; with the mail about it, and its input."""
-    command = [sys.executable, "-c", SILENT_CHILD, end.address, silence]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as child:
+def child(end: End, silence: str = "busy") -> Iterator[tuple[str, subprocess.Popen[bytes]]]:
+    """A peer in another process that has spoken once, and falls silent when it is told to."""
+    command = [sys.executable, "-c", CHILD, end.address, silence]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
         try:
-            assert child.stdout is not None
-            assert child.stdin is not None
-            address = child.stdout.readline().decode().strip()
+            address = process.stdout.readline().decode().strip()
             end.plane.connect(address)
-            first = end.next()
-            child.stdin.write(b"now\n")
-            child.stdin.flush()
-            yield address, [first], child.stdin
+            assert end.next() == FrameArrived(address, Credit(4, 1))
+            yield address, process
         finally:
-            child.kill()
+            process.kill()
+
+
+def tell(process: subprocess.Popen[bytes], text: bytes) -> None:
+    process.stdin.write(text)
+    process.stdin.flush()
+
+
+@pytest.mark.process
+def test_a_peer_whose_process_is_killed_is_lost_at_once(pair: tuple[End, End]) -> None:
+    staying, other = pair
+    with child(staying) as (address, process):
+        process.kill()
+        staying.lost(address)
+    check_exchange(staying, other)
 
 
 @pytest.mark.process
@@ -276,32 +270,27 @@ def test_a_peer_whose_native_code_holds_the_interpreter_lock_is_not_lost(
 ) -> None:
     caplog.set_level(logging.INFO, "millstream")
     end = ends(**{"heartbeat.interval": "10 ms", "heartbeat.timeout": f"{DEADLINE} s"})
-    with silent_child(end, "busy") as (address, mails, stdin):
+    with child(end) as (address, process):
+        tell(process, b"now\n")
         wait_until(lambda: f"{address} is silent, but its process answers" in caplog.text, "an answer of the process")
-        stdin.write(b"x")
-        stdin.flush()
-        mails.append(end.next())
-        assert mails == [FrameArrived(address, Credit(n, 1)) for n in (4, 5)]
+        tell(process, b"x")
+        assert end.next() == FrameArrived(address, Credit(5, 1))
 
 
 @pytest.mark.process
 def test_a_peer_that_is_frozen_is_lost(ends: Any) -> None:
     end = ends(**{"heartbeat.interval": "10 ms", "heartbeat.timeout": "100 ms"})
-    with silent_child(end, "frozen") as (address, mails, _):
-        while not isinstance(mails[-1], PeerLost):
-            mails.append(end.next())
-        assert mails[-1] == PeerLost(address, "no sign of life for 0.1 s")
+    with child(end, "frozen") as (address, process):
+        tell(process, b"now\n")
+        assert end.lost(address) == "no sign of life for 0.1 s"
 
 
 def test_a_peer_that_nobody_hears_of_is_lost_after_the_timeout(ends: Any) -> None:
     end = ends(**{"taskmanager.network.connect.timeout": "100 ms"})
     end.plane.connect("127.0.0.1:1")  # sorts before: it would have to dial
-    lost = end.next()
-    assert lost == PeerLost("127.0.0.1:1", "it did not connect within 0.1 s")
+    assert end.lost("127.0.0.1:1") == "it did not connect within 0.1 s"
     end.plane.connect("127.0.0.9:9")  # sorts behind: it is dialled, and nobody listens
-    lost = end.next()
-    assert lost.peer == "127.0.0.9:9"
-    assert "0.1 s" in lost.reason
+    assert "0.1 s" in end.lost("127.0.0.9:9")
 
 
 @pytest.mark.parametrize(
@@ -317,60 +306,43 @@ def test_a_peer_that_nobody_hears_of_is_lost_after_the_timeout(ends: Any) -> Non
     ids=["malformed", "empty", "unknown kind", "no hello", "another job", "wrong direction"],
 )
 def test_a_stranger_that_starts_wrong_is_refused_with_the_reason(
-    ends: Any, stranger_at: Any, first: bytes, reason: str
+    pair: tuple[End, End], stranger_at: Any, first: bytes, reason: str
 ) -> None:
-    left, right = ends(), ends()
-    check_exchange(left, right)
+    left, right = pair
     stranger = stranger_at(left.address)
     stranger.say_bytes(first)
-    code, details = stranger.refusal()
-    assert code is grpc.StatusCode.INVALID_ARGUMENT
-    assert reason in details
+    assert reason in stranger.refusal()
     check_exchange(left, right)
     assert left.nothing_posted()
 
 
 @pytest.mark.parametrize(
     ("bad", "reason"),
-    [
-        (b"\x0a\xff", "malformed frame"),
-        (b"", "it has no kind"),
-    ],
+    [(b"\x0a\xff", "malformed frame"), (b"", "it has no kind")],
     ids=["malformed", "no kind"],
 )
 def test_a_peer_that_goes_wrong_later_loses_only_its_own_stream(
-    ends: Any, stranger_at: Any, bad: bytes, reason: str
+    pair: tuple[End, End], stranger_at: Any, bad: bytes, reason: str
 ) -> None:
-    left, right = ends(), ends()
-    check_exchange(left, right)
+    left, right = pair
     stranger = stranger_at(left.address)
     assert stranger.greet() == hello(address=left.address)
     stranger.say(credit(3))
     assert left.next() == FrameArrived(LOW, credit(3))
     stranger.say_bytes(bad)
-    code, details = stranger.refusal()
-    assert code is grpc.StatusCode.INVALID_ARGUMENT
-    assert reason in details
-    lost = left.next()
-    assert isinstance(lost, PeerLost)
-    assert lost.peer == LOW
-    assert reason in lost.reason
+    assert reason in stranger.refusal()
+    assert reason in left.lost(LOW)
     check_exchange(left, right)
     assert left.nothing_posted()
 
 
-def test_an_oversized_message_loses_only_its_own_stream(ends: Any, stranger_at: Any) -> None:
-    left, right = ends(), ends()
-    check_exchange(left, right)
+def test_an_oversized_message_loses_only_its_own_stream(pair: tuple[End, End], stranger_at: Any) -> None:
+    left, right = pair
     stranger = stranger_at(left.address)
     stranger.greet()
     stranger.say(numbered(0, 64 * 1024 + 64 * 1024))
-    code, _ = stranger.refusal()
-    assert code in (grpc.StatusCode.RESOURCE_EXHAUSTED, grpc.StatusCode.INVALID_ARGUMENT)
-    lost = left.next()
-    assert isinstance(lost, PeerLost)
-    assert lost.peer == LOW
-    assert lost.reason
+    stranger.refusal(grpc.StatusCode.RESOURCE_EXHAUSTED)
+    left.lost(LOW)
     check_exchange(left, right)
 
 
@@ -379,10 +351,7 @@ def test_a_peer_that_connects_again_has_lost_its_first_stream(ends: Any, strange
     first, second = stranger_at(left.address), stranger_at(left.address)
     first.greet()
     second.greet()
-    code, details = first.refusal()
-    assert code is grpc.StatusCode.INVALID_ARGUMENT
-    assert details == "it connected again"
-    assert left.next() == PeerLost(LOW, "it connected again")
+    assert first.refusal() == left.lost(LOW) == "it connected again"
     second.say(credit(8))
     assert left.next() == FrameArrived(LOW, credit(8))
     left.plane.send(LOW, credit(9))
@@ -390,9 +359,8 @@ def test_a_peer_that_connects_again_has_lost_its_first_stream(ends: Any, strange
     assert left.nothing_posted()
 
 
-def test_a_lost_peer_can_be_connected_to_again_and_gets_nothing_from_before(ends: Any) -> None:
-    left, right = ends(), ends()
-    check_exchange(left, right)
+def test_a_lost_peer_can_be_connected_to_again_and_gets_nothing_from_before(pair: tuple[End, End]) -> None:
+    left, right = pair
     left.plane.refuse(right.address, "you broke it")
     for end, other in ((left, right), (right, left)):
         assert isinstance(end.next_from(other.address), PeerLost)
@@ -433,10 +401,7 @@ def test_refusing_a_peer_tells_it_why_and_loses_it(ends: Any, stranger_at: Any) 
     left.plane.send(LOW, credit(1))
     assert stranger.hear() == credit(1)
     left.plane.refuse(LOW, "buffer 7 on channel 1, where 5 was to come")
-    code, details = stranger.refusal()
-    assert code is grpc.StatusCode.INVALID_ARGUMENT
-    assert details == "buffer 7 on channel 1, where 5 was to come"
-    assert left.next() == PeerLost(LOW, "buffer 7 on channel 1, where 5 was to come")
+    assert stranger.refusal() == left.lost(LOW) == "buffer 7 on channel 1, where 5 was to come"
     check_exchange(left, right)
 
 
@@ -446,11 +411,8 @@ def test_both_ends_of_a_refused_stream_are_told(ends: Any) -> None:
         check_exchange(left, right)
         refuser, refused = (left, right) if swap else (right, left)
         refuser.plane.refuse(refused.address, "you broke it")
-        assert refuser.next() == PeerLost(refused.address, "you broke it")
-        lost = refused.next()
-        assert isinstance(lost, PeerLost)
-        assert lost.peer == refuser.address
-        assert lost.reason
+        assert refuser.lost(refused.address) == "you broke it"
+        refused.lost(refuser.address)
 
 
 def test_refusing_an_unknown_peer_is_nothing(ends: Any) -> None:
@@ -463,9 +425,7 @@ def test_a_peer_of_another_job_is_lost_with_the_reason(ends: Any) -> None:
     ours, theirs = ends(), ends("job-2")
     dialler, listener = sorted((ours, theirs), key=lambda end: end.address)
     dialler.plane.connect(listener.address)
-    lost = dialler.next()
-    assert lost.peer == listener.address
-    assert "this worker runs job" in lost.reason
+    assert "this worker runs job" in dialler.lost(listener.address)
     assert listener.nothing_posted()
 
 
@@ -482,9 +442,7 @@ def test_a_peer_that_hangs_up_is_lost(ends: Any) -> None:
     stranger = Stranger(left.address)
     stranger.greet()
     stranger.close()
-    lost = left.next()
-    assert isinstance(lost, PeerLost)
-    assert lost.peer == LOW
+    left.lost(LOW)
 
 
 def test_a_worker_stops_at_any_moment_of_its_connecting(ends: Any) -> None:

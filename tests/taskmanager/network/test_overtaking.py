@@ -8,6 +8,7 @@ from itertools import chain
 from typing import Any
 
 import pytest
+from exchange_link import Link, flat, gate_of, rows_in
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
@@ -19,106 +20,51 @@ from millstream.core.records import types as t
 from millstream.core.records.batches import END_OF_INPUT, Barrier, RowBatch
 from millstream.taskmanager.worker.checkpointing.in_flight import CapturedChannel, CapturedInFlight, share_of
 from millstream.taskmanager.worker.network.codecs import ElementCodec
-from millstream.taskmanager.worker.network.credit import CreditReceiver
-from millstream.taskmanager.worker.network.frames import FRAME, Backlog, Data, Frame
-from millstream.taskmanager.worker.network.inputs import InputGate, LocalInputChannel, ProtocolError, RemoteInputChannel
-from millstream.taskmanager.worker.network.outputs import LocalOutputChannel, RemoteOutputChannel, ResultPartition
+from millstream.taskmanager.worker.network.frames import Data
+from millstream.taskmanager.worker.network.inputs import LocalInputChannel, ProtocolError
+from millstream.taskmanager.worker.network.outputs import LocalOutputChannel
 from millstream.taskmanager.worker.network.overtaking import Passage, is_overtakable, overtake
 from millstream.taskmanager.worker.network.recording import Recording, buffer_of
-from millstream.taskmanager.worker.network.signals import TAGS
-from millstream.taskmanager.worker.partitioning import make_router
 
 BARRIER = Barrier(1, 1000, unaligned=True)
 TIMED = Barrier(1, 1000, aligned_timeout_ms=50)
 
 
-class Wire:
-    """One partition with one channel to one gate, and everything between them."""
-
-    def __init__(self, *, segment: int = 200, compressed: bool = False, overtakable: bool = True) -> None:
-        self.frames: deque[bytes] = deque()
-        self.grants: deque[int] = deque()
-        self.output = RemoteOutputChannel(0, "", "peer", ElementCodec(t.LONG), segment, compressed, self._send)
-        router = make_router(plan.EdgeSpec(plan.GlobalPartitioner(), t.LONG, 128), 1, 0, 0)
-        self.partition = ResultPartition(router, [self.output], -1, 4, overtakable)
-        self.input = RemoteInputChannel(0, "", "peer")
-        credit = CreditReceiver([0], 2, 0)
-        grant = self.grants.append
-        self.gate = InputGate([self.input], ElementCodec(t.LONG), credit, lambda _, buffers, rows: grant(buffers))
-        self.gate.overtakable = overtakable
-        self.gate.start()
-
-    def _send(self, _peer: str, frame: Frame) -> None:
-        self.frames.append(FRAME.to_bytes(frame))
-
-    def grant(self) -> None:
-        while self.grants:
-            self.output.granted(self.grants.popleft())
-
-    def carry(self, count: int | None = None) -> None:
-        for _ in range(len(self.frames) if count is None else min(count, len(self.frames))):
-            match FRAME.from_bytes(self.frames.popleft()):
-                case Data() as data:
-                    self.gate.arrived(self.input, data)
-                case Backlog(_, buffers, pressing):
-                    self.gate.announced(self.input, buffers, pressing)
-                case other:
-                    raise AssertionError(f"no producer sends {other}")
-
-    def emit(self, *rows: int) -> None:
-        self.partition.emit(RowBatch(list(rows)))
-        self.output.flush()
-
-    def take(self) -> Any:
-        taken = self.gate.poll()
-        return None if taken is None else taken[1]
-
-    def take_all(self) -> list[Any]:
-        seen: list[Any] = []
-        while True:
-            self.grant()
-            self.carry()
-            element = self.take()
-            if element is None:
-                if not self.frames and not self.grants:
-                    return seen
-            else:
-                seen += element.rows if isinstance(element, RowBatch) else [element]
+def linked(*, segment: int = 200, compressed: bool = False, overtakable: bool = True) -> Link:
+    """Two buffers for the only channel, and none that float."""
+    return Link(segment=segment, compressed=compressed, floating=0, shared=4, kind=t.LONG, overtakable=overtakable)
 
 
-def rows_of(captured: CapturedChannel) -> list[int]:
+def captured_rows(buffers: list[Any]) -> list[int]:
     """What a restored producer would emit again."""
-    elements = [pickle.loads(element) for element in captured.elements()]
-    codec = ElementCodec(t.LONG)
-    batches = [codec.decode(number, payload) for _, _, number, payload in elements]
-    return [row for batch in batches if isinstance(batch, RowBatch) for row in batch.rows]
+    elements = [pickle.loads(element) for element in CapturedChannel(0, 0, buffers).elements()]
+    return rows_in(ElementCodec(t.LONG).decode(number, payload) for _, _, number, payload in elements)
 
 
 def overtaken_by(passage: Passage) -> list[int]:
-    return rows_of(CapturedChannel(0, 0, [buffer_of(data) for data in passage.overtaken]))
+    return captured_rows([buffer_of(data) for data in passage.overtaken])
 
 
 def recorded_in(recording: Recording) -> list[int]:
-    return rows_of(CapturedChannel(0, 0, recording.buffers))
+    return captured_rows(recording.buffers)
 
 
 # Sending
 
 
 def test_a_barrier_without_credit_leaves_ahead_of_everything() -> None:
-    wire = Wire()
+    wire = linked()
     wire.emit(1)
     wire.partition.emit(RowBatch([2]))  # still waits for its buffer to fill
     (passage,) = wire.partition.barrier(BARRIER)
     assert overtaken_by(passage) == [1, 2]
     assert not passage.is_open
-    sent = [frame for frame in map(FRAME.from_bytes, wire.frames) if isinstance(frame, Data)]
-    assert [data.sequence for data in sent if data.priority] == [0]
-    assert wire.take_all() == [BARRIER, 1, 2]
+    assert [data.sequence for data in wire.data if data.priority] == [0]
+    assert flat(wire.take_all()) == [BARRIER, 1, 2]
 
 
 def test_what_was_overtaken_names_no_class_of_this_version_in_a_snapshot() -> None:
-    wire = Wire()
+    wire = linked()
     wire.emit(1)
     (passage,) = wire.partition.barrier(BARRIER)
     (element,) = CapturedChannel(0, 0, [buffer_of(data) for data in passage.overtaken]).elements()
@@ -126,74 +72,74 @@ def test_what_was_overtaken_names_no_class_of_this_version_in_a_snapshot() -> No
 
 
 def test_a_batch_that_is_sent_in_part_is_finished_first() -> None:
-    wire = Wire(segment=60)
+    wire = linked(segment=60)
     wire.emit(*range(1 << 40, (1 << 40) + 30))  # 270 bytes: five buffers
     wire.emit(1)
-    wire.grant()
+    wire.carry_credit()
     assert len(wire.output.queue) == 4
     (passage,) = wire.partition.barrier(BARRIER)
     assert overtaken_by(passage) == [1]
     assert [data.priority for data in wire.output.queue] == [False, False, False, True, False]
     second = replace(BARRIER, checkpoint_id=2)
     wire.partition.barrier(second)
-    assert wire.take_all()[30:] == [BARRIER, second, 1], "barriers keep their order"
+    assert flat(wire.take_all())[30:] == [BARRIER, second, 1], "barriers keep their order"
 
 
 def test_an_aligned_barrier_is_hurried_while_it_is_stuck() -> None:
-    wire = Wire()
+    wire = linked()
     for row in range(3):
         wire.emit(row)
     (passage,) = wire.partition.barrier(TIMED)
     wire.emit(3)
     assert passage.is_open
-    wire.grant()
+    wire.carry_credit()
     assert passage.is_open
     passage.hurry(TIMED)
     assert not passage.is_open
     assert overtaken_by(passage) == [2]
-    assert wire.take_all() == [0, 1, replace(TIMED, unaligned=True), 2, 3]
+    assert flat(wire.take_all()) == [0, 1, replace(TIMED, unaligned=True), 2, 3]
 
 
 def test_an_aligned_barrier_that_has_left_overtakes_nothing() -> None:
-    wire = Wire()
-    wire.grant()
+    wire = linked()
+    wire.carry_credit()
     wire.emit(1)
     (passage,) = wire.partition.barrier(TIMED)
     assert not passage.is_open
     passage.hurry(TIMED)
     assert passage.overtaken == []
-    assert wire.take_all() == [1, TIMED]
+    assert flat(wire.take_all()) == [1, TIMED]
 
 
 def test_on_other_exchanges_a_barrier_keeps_its_place() -> None:
-    wire = Wire(overtakable=False)
+    wire = linked(overtakable=False)
     wire.emit(1)
     assert wire.partition.barrier(BARRIER) == []
-    assert wire.take_all() == [1, BARRIER]
+    assert flat(wire.take_all()) == [1, BARRIER]
 
 
 @pytest.mark.parametrize("barrier", [BARRIER, TIMED])
 def test_there_it_presses_from_the_moment_that_it_is_sent_until_it_is_taken(barrier: Barrier) -> None:
-    wire = Wire(overtakable=False)
+    wire = linked(overtakable=False)
     wire.emit(1)
     wire.partition.barrier(barrier)
     assert not wire.gate.is_pressed
-    wire.carry()
+    wire.carry_data()
     assert wire.gate.is_pressed, "it still waits for credit"
     assert wire.gate.poll(pressed=True) is None
-    wire.grant()
-    wire.carry()
+    wire.carry_credit()
+    wire.carry_data()
     seen = [wire.gate.poll(pressed=True) for _ in range(2)]
-    assert [element if isinstance(element, Barrier) else element.rows for _, element in seen] == [[1], barrier]
+    assert flat(element for _, element in seen) == [1, barrier]
     wire.input.passed(barrier)
     assert not wire.gate.is_pressed
 
 
 def test_plain_barriers_and_those_that_overtake_do_not_press() -> None:
-    for wire, barrier in ((Wire(overtakable=False), Barrier(1, 1000)), (Wire(), BARRIER)):
+    for wire, barrier in ((linked(overtakable=False), Barrier(1, 1000)), (linked(), BARRIER)):
         wire.emit(1)
         wire.partition.barrier(barrier)
-        wire.carry()
+        wire.carry_data()
         assert not wire.gate.is_pressed
 
 
@@ -233,44 +179,47 @@ def test_the_queue_keeps_every_buffer_and_its_order(more: list[bool], at: int, i
 
 # Receiving
 
-
-def test_a_buffer_with_priority_that_is_no_barrier_is_refused() -> None:
-    wire = Wire()
-    codec, payload = ElementCodec(t.LONG).encode(RowBatch([1]))
-    with pytest.raises(ProtocolError, match="no barrier"):
-        wire.gate.arrived(wire.input, Data(0, codec=codec, payload=payload, priority=True))
+ROWS, ROWS_PAYLOAD = ElementCodec(t.LONG).encode(RowBatch([1]))
+SIGNAL, SIGNAL_PAYLOAD = ElementCodec(t.LONG).encode(BARRIER)
 
 
-def test_a_barrier_within_a_batch_is_refused() -> None:
-    wire = Wire()
-    codec, payload = ElementCodec(t.LONG).encode(BARRIER)
-    wire.gate.arrived(wire.input, Data(0, codec=1, payload=b"x", more=True))
-    with pytest.raises(ProtocolError, match="within a batch"):
-        wire.gate.arrived(wire.input, Data(0, sequence=1, codec=codec, payload=payload, priority=True))
-
-
-def test_a_malformed_barrier_is_refused() -> None:
-    wire = Wire()
-    with pytest.raises(ProtocolError, match="malformed Barrier"):
-        wire.gate.arrived(wire.input, Data(0, codec=TAGS[Barrier], payload=b"nonsense", priority=True))
+@pytest.mark.parametrize(
+    ("before", "bad", "told"),
+    [
+        ([], Data(0, codec=ROWS, payload=ROWS_PAYLOAD, priority=True), "no barrier"),
+        ([], Data(0, codec=SIGNAL, payload=b"nonsense", priority=True), "malformed Barrier"),
+        (
+            [Data(0, codec=1, payload=b"x", more=True)],
+            Data(0, sequence=1, codec=SIGNAL, payload=SIGNAL_PAYLOAD, priority=True),
+            "within a batch",
+        ),
+    ],
+    ids=["no barrier", "malformed", "within a batch"],
+)
+def test_what_must_not_overtake_is_refused(before: list[Data], bad: Data, told: str) -> None:
+    wire = linked()
+    for buffer in before:
+        wire.gate.arrived(wire.input, buffer)
+    with pytest.raises(ProtocolError, match=told):
+        wire.gate.arrived(wire.input, bad)
 
 
 def test_a_barrier_is_announced_when_it_arrives() -> None:
-    wire = Wire()
-    wire.grant()
+    wire = linked()
+    wire.carry_credit()
     wire.emit(1)
     wire.partition.barrier(TIMED)
-    wire.carry()
+    wire.carry_data()
     assert wire.gate.take_announced() == [TIMED]
     assert wire.gate.take_announced() == []
-    assert wire.take_all() == [1, TIMED]
+    assert flat(wire.take_all()) == [1, TIMED]
 
 
 def test_a_local_barrier_is_announced_also_when_the_consumer_came_later() -> None:
     target = LocalInputChannel(7, "")
     channel = LocalOutputChannel("", target)
     channel.signal(TIMED)
-    gate = InputGate([target], ElementCodec(t.LONG), CreditReceiver([], 2, 0), lambda *_: None)
+    gate = gate_of([target])
     assert gate.take_announced() == [TIMED]
     channel.signal(replace(TIMED, checkpoint_id=2))
     assert [barrier.checkpoint_id for barrier in gate.take_announced()] == [2]
@@ -278,7 +227,7 @@ def test_a_local_barrier_is_announced_also_when_the_consumer_came_later() -> Non
 
 def test_local_records_are_stored_as_they_are_now() -> None:
     target = LocalInputChannel(7, "")
-    gate = InputGate([target], ElementCodec(t.PICKLED), CreditReceiver([], 2, 0), lambda *_: None)
+    gate = gate_of([target], t.PICKLED)
     waiting, coming = {"count": 1}, {"count": 2}
     target.put(RowBatch([waiting]))
     recording = gate.record(target, 1, RowBatch([{"count": 0}]))
@@ -292,7 +241,7 @@ def test_local_records_are_stored_as_they_are_now() -> None:
 
 def test_a_record_that_cannot_be_stored_fails_the_recording_and_not_its_producer() -> None:
     target = LocalInputChannel(7, "")
-    gate = InputGate([target], ElementCodec(t.PICKLED), CreditReceiver([], 2, 0), lambda *_: None)
+    gate = gate_of([target], t.PICKLED)
     recording = gate.record(target, 1, None)
     target.put(RowBatch([(n for n in [1])]))
     assert recording.is_complete
@@ -340,7 +289,7 @@ class EveryRecordOnce(RuleBasedStateMachine):
 
     @initialize(segment=st.sampled_from([40, 200, 1000]), compressed=st.booleans(), timed=st.booleans())
     def start(self, segment: int, compressed: bool, timed: bool) -> None:
-        self.wire = Wire(segment=segment, compressed=compressed)
+        self.wire = linked(segment=segment, compressed=compressed)
         self.barrier = TIMED if timed else BARRIER
         self.next = 0
         self.emitted: list[int] = []
@@ -361,15 +310,15 @@ class EveryRecordOnce(RuleBasedStateMachine):
 
     @rule(count=st.integers(1, 3))
     def carry(self, count: int) -> None:
-        self.wire.carry(count)
+        self.wire.carry_data(count)
 
     @rule()
     def grant(self) -> None:
-        self.wire.grant()
+        self.wire.carry_credit()
 
     @rule()
     def take(self) -> None:
-        element = self.wire.take()
+        _, element = self.wire.gate.poll() or (None, None)
         if isinstance(element, RowBatch):
             self.taken += element.rows
         elif isinstance(element, Barrier) and self.effect is None:
@@ -384,7 +333,6 @@ class EveryRecordOnce(RuleBasedStateMachine):
     @precondition(lambda self: self.passage is not None)
     @rule()
     def hurry(self) -> None:
-        assert self.passage is not None
         self.passage.hurry(self.barrier)
 
     @precondition(lambda self: self.effect is None)
@@ -399,13 +347,13 @@ class EveryRecordOnce(RuleBasedStateMachine):
             return
         if self.before is None:
             self.send_barrier()
-        for element in self.wire.take_all():
+        for element in flat(self.wire.take_all()):
             if isinstance(element, Barrier):
                 self.effect = list(self.taken) if self.effect is None else self.effect
             else:
                 self.taken.append(element)
         self.wire.output.flush()
-        self.taken += self.wire.take_all()
+        self.taken += rows_in(self.wire.take_all())
         assert self.taken == self.emitted, "what the barrier overtook came, once, and in its order"
         assert self.effect is not None
         assert self.passage is not None

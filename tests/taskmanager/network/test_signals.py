@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, get_args
 
 import pytest
+from exchange_link import Link, gate_of
 
 from millstream.core.jobs.barriers import StopMode
 from millstream.core.records import types as t
 from millstream.core.records.batches import END_OF_INPUT, Barrier, RowBatch, Signal, StreamSignal
 from millstream.taskmanager.worker.network import signals
-from millstream.taskmanager.worker.network.codecs import Codec, ElementCodec
-from millstream.taskmanager.worker.network.credit import CreditReceiver
-from millstream.taskmanager.worker.network.frames import FRAME, Data
-from millstream.taskmanager.worker.network.inputs import InputChannel, InputGate, LocalInputChannel, RemoteInputChannel
-from millstream.taskmanager.worker.network.outputs import LocalOutputChannel, RemoteOutputChannel
+from millstream.taskmanager.worker.network.codecs import Codec
+from millstream.taskmanager.worker.network.inputs import InputChannel, InputGate, LocalInputChannel
+from millstream.taskmanager.worker.network.outputs import LocalOutputChannel
 from millstream.taskmanager.worker.network.signals import (
     TAGS,
     UnknownSignalError,
@@ -61,48 +59,38 @@ def test_what_is_no_signal_is_refused_with_its_reason() -> None:
         decode_signal(TAGS[Barrier], b"\x80")
 
 
-def remote(put: list[Callable[[Any], None]]) -> InputGate:
-    """A gate of one remote channel; `put` gets what sends batches and signals to it."""
-    frames: deque[bytes] = deque()
-    output = RemoteOutputChannel(
-        0, "consumer", "there", ElementCodec(t.PICKLED), 1 << 18, False, lambda _, f: frames.append(FRAME.to_bytes(f))
-    )
-    channel = RemoteInputChannel(0, "producer", "here")
-    credit = CreditReceiver([0], 8, 0)
-    gate = InputGate([channel], ElementCodec(t.PICKLED), credit, lambda _, buffers, rows: output.granted(buffers))
-    gate.start()
+Sent = tuple[InputGate, Callable[[Any], None]]
+
+
+def remote() -> Sent:
+    """A gate of one remote channel, and what sends batches and signals to it."""
+    link = Link(segment=1 << 18, exclusive=8)
+    link.carry()
 
     def send(element: Any) -> None:
-        (output.emit if isinstance(element, RowBatch) else output.signal)(element)
-        while frames:
-            frame = FRAME.from_bytes(frames.popleft())
-            assert isinstance(frame, Data)
-            gate.arrived(channel, frame)
+        (link.output.emit if isinstance(element, RowBatch) else link.output.signal)(element)
+        link.carry_data()
 
-    put.append(send)
-    return gate
+    return link.gate, send
 
 
-def local(put: list[Callable[[Any], None]]) -> InputGate:
+def local() -> Sent:
     channel = LocalInputChannel(0, "producer")
     output = LocalOutputChannel("consumer", channel)
-    put.append(lambda element: (output.emit if isinstance(element, RowBatch) else output.signal)(element))
-    return InputGate([channel], ElementCodec(t.PICKLED), CreditReceiver([], 2, 0), lambda *_: None)
+    send = lambda element: (output.emit if isinstance(element, RowBatch) else output.signal)(element)  # noqa: E731
+    return gate_of([channel], t.PICKLED), send
 
 
 @pytest.mark.parametrize("wired", [local, remote])
-def test_a_signal_that_nobody_heard_of_keeps_its_place(
-    made_up: None, wired: Callable[[list[Callable[[Any], None]]], InputGate]
-) -> None:
-    put: list[Callable[[Any], None]] = []
-    gate = wired(put)
+def test_a_signal_that_nobody_heard_of_keeps_its_place(made_up: None, wired: Callable[[], Sent]) -> None:
+    gate, put = wired()
     channel: InputChannel = gate.channels[0]
     first = RowBatch([1])
     for element in (first, Made(1), RowBatch([2]), Made(2)):
-        put[0](element)
+        put(element)
     recording = gate.record(channel, 5, None)
-    put[0](Made(3))
-    put[0](END_OF_INPUT)
+    put(Made(3))
+    put(END_OF_INPUT)
 
     assert gate.take_announced() == []
     assert channel.has_all

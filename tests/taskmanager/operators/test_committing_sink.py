@@ -42,7 +42,6 @@ class Recording(TwoPhaseCommitSink[str]):
         return f"t{self._begun}"
 
     def write(self, transaction: str, batch: Batch) -> None:
-        assert isinstance(batch, RowBatch)
         self._note(f"write {transaction} {batch.rows}")
 
     def pre_commit(self, transaction: str) -> None:

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import pytest
-from worker_rig import NamedSink, RowsSource, WorkerRig, chain, local_pair
+from worker_rig import WorkerRig, local_pair, reading, writing
 
 from millstream.core.jobs import plan
 from millstream.core.jobs.state_kinds import StateKind
-from millstream.core.records import types as t
 from millstream.core.records.batches import Batch, RowBatch, StreamSignal
 from millstream.datastream.graph.held_state import held_state
 from millstream.taskmanager.testing import OperatorHarness
@@ -116,14 +115,6 @@ def test_a_made_up_operator_has_every_hook() -> None:
     assert again.close() == []
 
 
-def test_a_keyed_state_goes_through_a_snapshot() -> None:
-    spec = plan.ReduceSpec(lambda a, b: a + b, plan.KeySelector(function=lambda n: n % 2), t.LONG, t.LONG)
-    harness = OperatorHarness(spec).open()
-    assert harness.process(RowBatch([1, 2, 3])) == [1, 2, 4]
-    again = OperatorHarness(spec, restored=harness.snapshot()).open()
-    assert again.process(RowBatch([5, 2])) == [9, 4]
-
-
 def test_what_nobody_builds_is_named() -> None:
     class Unknown(plan.OperatorSpec):
         kind = "unknown"
@@ -134,21 +125,12 @@ def test_what_nobody_builds_is_named() -> None:
         build_operator(setup, Unknown())
 
 
-@pytest.fixture
-def rig() -> Iterator[WorkerRig]:
-    made = WorkerRig()
-    yield made
-    made.close()
-
-
 def test_a_task_holds_back_ends_and_hands_mails_and_time_by_the_hooks_alone(rig: WorkerRig) -> None:
     output, _ = local_pair(rig, 1)
-    source = plan.SourceSpec(RowsSource(range(10), waits=True, batch=1))
-    task = rig.task(chain(source, DelaySpec(60.0, 3), outputs=1), outputs=[output])
-    rig.deploy(task)
+    source = reading(range(10), waits=True, batch=1)
+    task = rig.start(source, DelaySpec(60.0, 3), outputs=[output])
     rig.turn_until(lambda: not rig.operator(task, 1).has_room, turns=20)
-    for _ in range(5):
-        rig.worker.turn()
+    rig.turns(5)
     assert len(rig.operator(task, 1).elements(0)[StateKind.SPLITS]) == 3  # no room: no step is taken
     rig.clock.advance(60)
     rig.turn_until(lambda: rig.running(task).counts.metrics().records_out == 3, turns=20)
@@ -158,18 +140,16 @@ def test_a_task_holds_back_ends_and_hands_mails_and_time_by_the_hooks_alone(rig:
 def test_mail_for_an_operator_that_takes_none_of_its_kind_is_answered_and_harms_nobody(
     rig: WorkerRig, operator_id: str
 ) -> None:
-    task = rig.task(chain(plan.SourceSpec(RowsSource(waits=True)), plan.MapSpec(abs)))
-    rig.deploy(task)
+    task = rig.start(reading(waits=True), plan.MapSpec(abs))
     assert "not running" in rig.collect(task.attempt_id, operator_id).error
-    rig.worker.turn()
-    assert rig.states(task)[-1] == "RUNNING"
+    rig.turns()
+    assert rig.state(task) == "RUNNING"
 
 
 def test_a_made_up_signal_passes_the_operators_of_a_task_in_its_turn(rig: WorkerRig) -> None:
     output, _ = local_pair(rig, 2)
     _, gate = local_pair(rig, 1)
-    task = rig.task(chain(plan.MapSpec(lambda n: -n), DelaySpec(60.0, 9), outputs=1), inputs=[gate], outputs=[output])
-    rig.deploy(task)
+    rig.start(plan.MapSpec(lambda n: -n), DelaySpec(60.0, 9), inputs=[gate], outputs=[output])
     for element in (RowBatch([1]), RowBatch([2]), Mark(1), RowBatch([3]), Mark(2)):
         rig.channel(1).put(element)
     rig.turn_until(lambda: rig.channel(2).queue and rig.channel(2).queue[-1] == Mark(2), turns=20)
@@ -178,8 +158,7 @@ def test_a_made_up_signal_passes_the_operators_of_a_task_in_its_turn(rig: Worker
 
 def test_a_sink_at_the_end_of_a_chain_swallows_signals(rig: WorkerRig) -> None:
     _, gate = local_pair(rig, 1)
-    task = rig.task(chain(plan.MapSpec(abs), plan.SinkSpec(NamedSink("swallows"))), inputs=[gate])
-    rig.deploy(task)
+    task = rig.start(plan.MapSpec(abs), writing("swallows"), inputs=[gate])
     rig.channel(1).put(Mark(1))
     rig.turn_until(lambda: not rig.channel(1).queue, turns=5)
-    assert rig.states(task)[-1] == "RUNNING"
+    assert rig.state(task) == "RUNNING"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -32,11 +32,10 @@ from millstream.datastream.functions import (
     ReduceFunction,
     RuntimeContext,
 )
-from millstream.taskmanager.testing import DEPLOYMENT, KeptOutput, OperatorHarness
+from millstream.taskmanager.testing import DEPLOYMENT, OperatorHarness
 from millstream.taskmanager.worker.operators.base import NO_RECORD, OperatorError
 from millstream.taskmanager.worker.operators.output import LocalOutput
 from millstream.taskmanager.worker.runtime_context import TaskRuntimeContext
-from millstream.taskmanager.worker.state.heap import HeapKeyedStateBackend
 
 PAIR = t.TupleType((t.LONG, t.STRING))
 
@@ -46,28 +45,31 @@ def runtime_context(**counters: Counter) -> TaskRuntimeContext:
     return TaskRuntimeContext(deployment, "operator", {"my.option": "value"}, counters, {})
 
 
-class Rig:
-    """An operator and everything that it emitted, told apart by output."""
+def operator(spec: plan.OperatorSpec, kind: t.TypeInformation = t.PICKLED, tags: Iterable[str] = ()) -> OperatorHarness:
+    return OperatorHarness(spec, kind, tags=tags, context=runtime_context())
 
-    def __init__(self, make: Any, *arguments: Any, kind: t.TypeInformation = t.PICKLED) -> None:
-        spec = make(*arguments) if arguments else make
-        self._harness = OperatorHarness(spec, kind, context=runtime_context())
-        self.operator = self._harness.operator
 
-    def side(self, tag: str) -> list[Any]:
-        output = self.operator.side_outputs[tag] = KeptOutput()
-        return output.elements
+def emitted(spec: plan.OperatorSpec, *batches: Batch, kind: t.TypeInformation = PAIR) -> list[Any]:
+    """The rows and the timestamps of each batch that comes of these."""
+    made = operator(spec, kind)
+    made.process(*batches)
+    return [contents(batch) for batch in made.out.batches]
 
-    def process(self, batch: Batch) -> None:
-        self._harness.process(batch)
 
-    @property
-    def emitted(self) -> list[Any]:
-        return self._harness.out.batches
+def rows(spec: plan.OperatorSpec, *batches: Batch) -> list[Any]:
+    return [row for part, _ in emitted(spec, *batches, kind=t.PICKLED) for row in part]
 
-    @property
-    def rows(self) -> list[Any]:
-        return [row for batch in self.emitted for row in contents(batch)[0]]
+
+def blamed(
+    spec: plan.OperatorSpec, batch: Batch, kind: t.TypeInformation = PAIR, told: str = "the operator"
+) -> OperatorError:
+    """The error of an operator that emits nothing."""
+    made = operator(spec, kind)
+    with pytest.raises(OperatorError, match=told) as caught:
+        made.process(batch)
+    assert caught.value.operator_name == "the operator"
+    assert made.out.batches == []
+    return caught.value
 
 
 def contents(batch: Batch) -> tuple[list[Any], list[int] | None]:
@@ -98,37 +100,34 @@ def times(form: str, *values: int) -> list[int] | None:
 
 @forms
 def test_map(form: str) -> None:
-    rig = Rig(plan.MapSpec, lambda pair: pair[0] * 2, kind=PAIR)
-    rig.process(pairs(3, form))
-    assert [contents(b) for b in rig.emitted] == [([0, 2, 4], times(form, 0, 10, 20))]
+    mapped = emitted(plan.MapSpec(lambda pair: pair[0] * 2), pairs(3, form))
+    assert mapped == [([0, 2, 4], times(form, 0, 10, 20))]
 
 
 @forms
 def test_filter_keeps_the_form(form: str) -> None:
-    rig = Rig(plan.FilterSpec, lambda pair: pair[0] % 2, kind=PAIR)
-    rig.process(pairs(5, form))
-    assert [contents(b) for b in rig.emitted] == [([(1, "1"), (3, "3")], times(form, 10, 30))]
-    assert isinstance(rig.emitted[0], ColumnBatch if "columns" in form else RowBatch)
+    made = operator(plan.FilterSpec(lambda pair: pair[0] % 2), PAIR)
+    made.process(pairs(5, form))
+    (batch,) = made.out.batches
+    assert contents(batch) == ([(1, "1"), (3, "3")], times(form, 10, 30))
+    assert isinstance(batch, ColumnBatch if "columns" in form else RowBatch)
 
 
 @forms
 def test_filter_that_keeps_nothing_emits_nothing(form: str) -> None:
-    rig = Rig(plan.FilterSpec, lambda pair: False, kind=PAIR)
-    rig.process(pairs(5, form))
-    assert rig.emitted == []
+    assert emitted(plan.FilterSpec(lambda pair: False), pairs(5, form)) == []
 
 
 def test_filter_understands_all_truths() -> None:
-    rig = Rig(plan.FilterSpec, lambda value: value)
-    rig.process(RowBatch([0, 1, "", "a", None, [0], np.bool_(False), np.bool_(True)], list(range(8))))
-    assert [contents(b)[1] for b in rig.emitted] == [[1, 3, 5, 7]]
+    values = [0, 1, "", "a", None, [0], np.bool_(False), np.bool_(True)]
+    ((_, kept),) = emitted(plan.FilterSpec(lambda value: value), RowBatch(values, list(range(8))), kind=t.PICKLED)
+    assert kept == [1, 3, 5, 7]
 
 
 @forms
 def test_flat_map(form: str) -> None:
-    rig = Rig(plan.FlatMapSpec, lambda pair: [pair[1]] * pair[0], kind=PAIR)
-    rig.process(pairs(4, form))
-    assert [contents(b) for b in rig.emitted] == [(["1", "2", "2", "3", "3", "3"], times(form, 10, 20, 20, 30, 30, 30))]
+    flat = emitted(plan.FlatMapSpec(lambda pair: [pair[1]] * pair[0]), pairs(4, form))
+    assert flat == [(["1", "2", "2", "3", "3", "3"], times(form, 10, 20, 20, 30, 30, 30))]
 
 
 def endless_but_one(value: int) -> Iterator[int]:
@@ -153,10 +152,8 @@ def endless_but_one(value: int) -> Iterator[int]:
 )
 @pytest.mark.parametrize("timed", [False, True])
 def test_flat_map_takes_any_iterable(function: Any, expected: list[Any], timed: bool) -> None:
-    rig = Rig(plan.FlatMapSpec, function)
-    rig.process(RowBatch([0, 1, 2], [5, 6, 7] if timed else None))
-    assert rig.rows == expected
-    assert len(rig.emitted) == (1 if expected else 0)
+    batches = emitted(plan.FlatMapSpec(function), RowBatch([0, 1, 2], [5, 6, 7] if timed else None), kind=t.PICKLED)
+    assert [part for part, _ in batches] == ([expected] if expected else [])
 
 
 @forms
@@ -171,14 +168,13 @@ def test_process_sees_timestamps_and_side_outputs(form: str) -> None:
                 return None
             return [(late, text), (unread, number), (number, ctx.timestamp()), (number, text)]
 
-    rig = Rig(plan.ProcessSpec, Splitter(), kind=PAIR)
-    side = rig.side("late")
-    rig.process(pairs(3, form))
+    made = operator(plan.ProcessSpec(Splitter()), PAIR, ["late"])
+    made.process(pairs(3, form))
     stamps = [10, 20] if "timed" in form else [None, None]
-    assert [contents(b) for b in rig.emitted] == [
+    assert [contents(b) for b in made.out.batches] == [
         ([(1, stamps[0]), (1, "1"), (2, stamps[1]), (2, "2")], times(form, 10, 10, 20, 20))
     ]
-    assert [contents(b) for b in side] == [(["1", "2"], times(form, 10, 20))]
+    assert [contents(b) for b in made.side["late"].batches] == [(["1", "2"], times(form, 10, 20))]
 
 
 def test_process_passes_on_pairs_that_are_no_side_outputs() -> None:
@@ -186,9 +182,8 @@ def test_process_passes_on_pairs_that_are_no_side_outputs() -> None:
         def process_element(self, value: Any, ctx: ProcessFunction.Context) -> Any:
             yield value
 
-    rig = Rig(plan.ProcessSpec, Echo())
-    rig.process(RowBatch([("late", 1), [OutputTag("late"), 2], (OutputTag("late"), 1, 2)]))
-    assert rig.rows == [("late", 1), [OutputTag("late"), 2], (OutputTag("late"), 1, 2)]
+    records = [("late", 1), [OutputTag("late"), 2], (OutputTag("late"), 1, 2)]
+    assert rows(plan.ProcessSpec(Echo()), RowBatch(list(records))) == records
 
 
 @forms
@@ -197,29 +192,23 @@ def test_keyed_process_sees_the_key(form: str) -> None:
         def process_element(self, value: Any, ctx: KeyedProcessFunction.Context) -> Any:
             yield ctx.get_current_key(), value[0], ctx.timestamp()
 
-    rig = Rig(plan.KeyedProcessSpec(WithKey(), KeySelector((1,))), kind=PAIR)
-    rig.process(pairs(2, form))
+    ((keyed, _),) = emitted(plan.KeyedProcessSpec(WithKey(), KeySelector((1,))), pairs(2, form))
     stamps = [0, 10] if "timed" in form else [None, None]
-    assert rig.rows == [("0", 0, stamps[0]), ("1", 1, stamps[1])]
+    assert keyed == [("0", 0, stamps[0]), ("1", 1, stamps[1])]
 
 
 @forms
 def test_reduce_folds_each_key_in_order(form: str) -> None:
     spec = plan.ReduceSpec(lambda a, b: (b[0], f"{a[1]}{b[1]}"), KeySelector(function=lambda pair: pair[0] % 2))
-    rig = Rig(spec, kind=PAIR)
-    rig.process(pairs(5, form))
-    assert [contents(b) for b in rig.emitted] == [
-        ([(0, "0"), (1, "1"), (2, "02"), (3, "13"), (4, "024")], times(form, 0, 10, 20, 30, 40))
-    ]
-    rig.process(pairs(2, form))
-    assert contents(rig.emitted[1])[0] == [(0, "0240"), (1, "131")]
+    first, second = emitted(spec, pairs(5, form), pairs(2, form))
+    assert first == ([(0, "0"), (1, "1"), (2, "02"), (3, "13"), (4, "024")], times(form, 0, 10, 20, 30, 40))
+    assert second[0] == [(0, "0240"), (1, "131")]
 
 
 def test_reduce_takes_equal_keys_as_one() -> None:
     spec = plan.ReduceSpec(lambda a, b: (a[0], a[1] + b[1]), KeySelector((0,)))
-    rig = Rig(spec)
-    rig.process(RowBatch([(1, 1), (1.0, 10), (True, 100), (None, 5), (None, 6)]))
-    assert rig.rows == [(1, 1), (1, 11), (1, 111), (None, 5), (None, 11)]
+    reduced = rows(spec, RowBatch([(1, 1), (1.0, 10), (True, 100), (None, 5), (None, 6)]))
+    assert reduced == [(1, 1), (1, 11), (1, 111), (None, 5), (None, 11)]
 
 
 @dataclass
@@ -247,52 +236,31 @@ def test_a_key_selector_that_raises_stop_iteration_fails_on_its_record() -> None
     def key_of(record: int) -> int:
         return record if record < 2 else next(iter(()))
 
-    rig = Rig(plan.ReduceSpec(max, KeySelector(function=key_of)))
-    with pytest.raises(OperatorError, match="StopIteration") as failure:
-        rig.process(RowBatch([0, 1, 2, 3]))
-    assert failure.value.record == 2
+    spec = plan.ReduceSpec(max, KeySelector(function=key_of))
+    assert blamed(spec, RowBatch([0, 1, 2, 3]), t.PICKLED, "StopIteration").record == 2
 
 
 @pytest.mark.parametrize(
     "make",
-    [
-        lambda n: Total(0, n, [n]),
-        lambda n: [0, n],
-        lambda n: (0, [n]),
-        lambda n: Row(0, n),
-    ],
+    [lambda n: Total(0, n, [n]), lambda n: [0, n], lambda n: (0, [n]), lambda n: Row(0, n)],
     ids=["dataclass", "list", "tuple", "row"],
 )
 def test_a_reduce_that_changes_its_first_argument_does_not_change_what_was_emitted(make: Callable[[int], Any]) -> None:
-    spec = plan.ReduceSpec(add_in_place, KeySelector(function=lambda value: 0))
-    rig = Rig(spec)
     records = [make(n) for n in (1, 2, 3)]
-    rig.process(RowBatch(records))
-    rig.process(RowBatch([make(4)]))
-    rig.process(RowBatch([]))
+    spec = plan.ReduceSpec(add_in_place, KeySelector(function=lambda value: 0))
+    reduced = rows(spec, RowBatch(records), RowBatch([make(4)]), RowBatch([]))
     expected: list[Any] = [make(1)]
     for n in (2, 3, 4):
         expected.append(add_in_place(copy.deepcopy(expected[-1]), make(n)))
-    assert rig.rows == expected
+    assert reduced == expected
     assert records == [make(n) for n in (1, 2, 3)]
 
 
 def test_a_consumer_that_changes_what_a_reduce_emitted_does_not_change_its_state() -> None:
-    spec = plan.ReduceSpec(lambda a, b: {"n": a["n"] + b["n"]}, KeySelector(function=lambda value: 0))
-    rig = Rig(spec)
-    rig.process(RowBatch([{"n": 1}, {"n": 2}]))
-    for record in rig.rows:
+    made = operator(plan.ReduceSpec(lambda a, b: {"n": a["n"] + b["n"]}, KeySelector(function=lambda value: 0)))
+    for record in made.process(RowBatch([{"n": 1}, {"n": 2}])):
         record["n"] = 1000
-    rig.process(RowBatch([{"n": 3}]))
-    assert rig.rows[-1] == {"n": 6}
-
-
-def test_state_of_one_name_is_the_same_state() -> None:
-    backend = HeapKeyedStateBackend()
-    table = backend.table("sum", t.LONG)
-    assert backend.table("sum", t.LONG) is table
-    assert backend.table("other", t.LONG) is not table
-    assert table.fold([1, 0, 1], iter([1, 2, 3]), lambda a, b: a + b) == [1, 2, 4]
+    assert made.process(RowBatch([{"n": 3}])) == [{"n": 6}]
 
 
 def double_arrow(batch: pa.RecordBatch) -> pa.RecordBatch:
@@ -318,143 +286,110 @@ def double_pandas(frame: pd.DataFrame) -> pd.DataFrame:
     ids=["arrow", "table", "dict of arrays", "dict of lists", "arrow to pandas", "pandas", "pandas to dict"],
 )
 def test_map_batches(form: str, function: Any, batch_format: str) -> None:
-    rig = Rig(plan.MapBatchesSpec, function, batch_format, kind=PAIR)
-    rig.process(pairs(3, form))
-    assert isinstance(rig.emitted[0], ColumnBatch)
-    assert [contents(b) for b in rig.emitted] == [([(0, "0"), (2, "1"), (4, "2")], times(form, 0, 10, 20))]
+    made = operator(plan.MapBatchesSpec(function, batch_format), PAIR)
+    made.process(pairs(3, form))
+    (batch,) = made.out.batches
+    assert isinstance(batch, ColumnBatch)
+    assert contents(batch) == ([(0, "0"), (2, "1"), (4, "2")], times(form, 0, 10, 20))
 
 
 @forms
-def test_what_map_batches_emits_can_be_used_by_every_operator(form: str) -> None:
-    rig = Rig(plan.MapBatchesSpec, double_arrow, "arrow", kind=PAIR)
-    rig.process(pairs(3, form))
-    for make, function in (
-        (plan.MapSpec, lambda p: p),
-        (plan.FilterSpec, lambda p: True),
-        (plan.FlatMapSpec, lambda p: [p]),
-    ):
-        following = Rig(make, function, kind=PAIR)
-        following.process(rig.emitted[0])
-        assert contents(following.emitted[0]) == ([(0, "0"), (2, "1"), (4, "2")], times(form, 0, 10, 20))
+@pytest.mark.parametrize(
+    "spec", [plan.MapSpec(lambda p: p), plan.FilterSpec(lambda p: True), plan.FlatMapSpec(lambda p: [p])]
+)
+def test_what_map_batches_emits_can_be_used_by_every_operator(form: str, spec: plan.OperatorSpec) -> None:
+    made = operator(plan.MapBatchesSpec(double_arrow, "arrow"), PAIR)
+    made.process(pairs(3, form))
+    assert emitted(spec, *made.out.batches) == [([(0, "0"), (2, "1"), (4, "2")], times(form, 0, 10, 20))]
 
 
 @pytest.mark.parametrize("answer", [lambda batch: None, lambda batch: batch.slice(0, 0)], ids=["none", "empty"])
 def test_map_batches_may_answer_nothing(answer: Any) -> None:
-    rig = Rig(plan.MapBatchesSpec, answer, "arrow", kind=PAIR)
-    rig.process(pairs(3, "rows"))
-    assert rig.emitted == []
+    assert emitted(plan.MapBatchesSpec(answer, "arrow"), pairs(3, "rows")) == []
 
 
 def test_map_batches_of_another_length_has_no_timestamps() -> None:
-    rig = Rig(plan.MapBatchesSpec, lambda batch: batch.slice(1), "arrow", kind=PAIR)
-    rig.process(pairs(3, "timed columns"))
-    assert [contents(b) for b in rig.emitted] == [([(1, "1"), (2, "2")], None)]
+    shorter = emitted(plan.MapBatchesSpec(lambda batch: batch.slice(1), "arrow"), pairs(3, "timed columns"))
+    assert shorter == [([(1, "1"), (2, "2")], None)]
+
+
+def fails_on_two(value: Any) -> Any:
+    if value[0] == 2:
+        raise ZeroDivisionError("two")
+    return value
+
+
+class FailsOnTwo(ProcessFunction):
+    def process_element(self, value: Any, ctx: Any) -> Any:
+        yield value
+        fails_on_two(value)
 
 
 class TestBlame:
     """The failing record is in the middle of the batch: it alone, and its own operator, are named."""
 
-    @staticmethod
-    def fails_on_two(value: Any) -> Any:
-        if value[0] == 2:
-            raise ZeroDivisionError("two")
-        return value
-
     @pytest.mark.parametrize(
-        ("make", "arguments"),
+        "spec",
         [
-            (plan.MapSpec, (lambda v: TestBlame.fails_on_two(v),)),
-            (plan.FilterSpec, (lambda v: TestBlame.fails_on_two(v),)),
-            (plan.FlatMapSpec, (lambda v: TestBlame.fails_on_two(v),)),
-            (plan.FlatMapSpec, (lambda v: (TestBlame.fails_on_two(x) for x in (v, v)),)),
-            (plan.ReduceSpec, (lambda a, b: TestBlame.fails_on_two(b), KeySelector(function=lambda v: 0))),
-            (plan.ReduceSpec, (lambda a, b: b, KeySelector(function=lambda v: TestBlame.fails_on_two(v)[0]))),
+            plan.MapSpec(fails_on_two),
+            plan.FilterSpec(fails_on_two),
+            plan.FlatMapSpec(fails_on_two),
+            plan.FlatMapSpec(lambda v: (fails_on_two(x) for x in (v, v))),
+            plan.ReduceSpec(lambda a, b: fails_on_two(b), KeySelector(function=lambda v: 0)),
+            plan.ReduceSpec(lambda a, b: b, KeySelector(function=lambda v: fails_on_two(v)[0])),
+            plan.ProcessSpec(FailsOnTwo()),
+            plan.KeyedProcessSpec(FailsOnTwo(), KeySelector((0,))),
         ],
-        ids=["map", "filter", "flat map", "generator", "reduce", "reduce key"],
+        ids=["map", "filter", "flat map", "generator", "reduce", "reduce key", "process", "keyed process"],
     )
     @forms
-    def test_functions(self, make: Any, arguments: tuple[Any, ...], form: str) -> None:
-        rig = Rig(make, *arguments, kind=PAIR)
-        with pytest.raises(OperatorError) as caught:
-            rig.process(pairs(5, form))
-        assert caught.value.operator_name == "the operator"
-        assert caught.value.record == (2, "2")
-        assert isinstance(caught.value.__cause__, ZeroDivisionError)
-        assert rig.emitted == []
-
-    @forms
-    @pytest.mark.parametrize("keyed", [False, True])
-    def test_process(self, form: str, keyed: bool) -> None:
-        class Failing(ProcessFunction):
-            def process_element(self, value: Any, ctx: Any) -> Any:
-                yield value
-                TestBlame.fails_on_two(value)
-
-        spec = plan.KeyedProcessSpec(Failing(), KeySelector((0,))) if keyed else plan.ProcessSpec(Failing())
-        rig = Rig(spec, kind=PAIR)
-        with pytest.raises(OperatorError) as caught:
-            rig.process(pairs(5, form))
-        assert caught.value.record == (2, "2")
+    def test_functions(self, spec: plan.OperatorSpec, form: str) -> None:
+        error = blamed(spec, pairs(5, form))
+        assert error.record == (2, "2")
+        assert isinstance(error.__cause__, ZeroDivisionError)
 
     @pytest.mark.parametrize("answer", [1, object()], ids=["number", "object"])
     def test_flat_map_that_answers_no_iterable(self, answer: Any) -> None:
-        rig = Rig(plan.FlatMapSpec, lambda v: answer if v == 3 else [v])
-        with pytest.raises(OperatorError) as caught:
-            rig.process(RowBatch([1, 2, 3, 4]))
-        assert caught.value.record == 3
-        assert isinstance(caught.value.__cause__, TypeError)
-
-    def test_stop_iteration_is_a_failure_like_any_other(self) -> None:
-        def stop(value: int) -> int:
-            raise StopIteration
-
-        rig = Rig(plan.MapSpec, stop)
-        with pytest.raises(OperatorError) as caught:
-            rig.process(RowBatch([1, 2]))
-        assert caught.value.record == 1
+        spec = plan.FlatMapSpec(lambda v: answer if v == 3 else [v])
+        error = blamed(spec, RowBatch([1, 2, 3, 4]), t.PICKLED)
+        assert error.record == 3
+        assert isinstance(error.__cause__, TypeError)
 
     @pytest.mark.parametrize(
-        ("make", "arguments"),
+        "spec",
         [
-            (plan.MapSpec, (lambda v: v,)),
-            (plan.FilterSpec, (lambda v: True,)),
-            (plan.FlatMapSpec, (lambda v: [v],)),
-            (plan.MapBatchesSpec, (lambda batch: batch, "arrow")),
-            (plan.ReduceSpec, (lambda a, b: b, KeySelector((0,)))),
+            plan.MapSpec(lambda v: v),
+            plan.FilterSpec(lambda v: True),
+            plan.FlatMapSpec(lambda v: [v]),
+            plan.MapBatchesSpec(lambda batch: batch, "arrow"),
+            plan.ReduceSpec(lambda a, b: b, KeySelector((0,))),
         ],
         ids=["map", "filter", "flat map", "map batches", "reduce"],
     )
     @forms
-    def test_an_operator_takes_no_blame_for_the_next(self, make: Any, arguments: tuple[Any, ...], form: str) -> None:
-        following = Rig(plan.MapSpec, self.fails_on_two, kind=PAIR)
-        following.operator.name = "the next"
-        rig = Rig(make, *arguments, kind=PAIR)
-        rig.operator.output = LocalOutput(following.process)
+    def test_an_operator_takes_no_blame_for_the_next(self, spec: plan.OperatorSpec, form: str) -> None:
+        following = OperatorHarness(plan.MapSpec(fails_on_two), PAIR, name="the next")
+        made = operator(spec, PAIR)
+        made.operator.output = LocalOutput(following.operator.process)
         with pytest.raises(OperatorError) as caught:
-            rig.process(pairs(5, form))
-        assert caught.value.operator_name == "the next"
-        assert caught.value.record == (2, "2")
+            made.process(pairs(5, form))
+        assert (caught.value.operator_name, caught.value.record) == ("the next", (2, "2"))
         assert isinstance(caught.value.__cause__, ZeroDivisionError)
 
-    def test_a_record_that_is_not_what_was_declared(self) -> None:
-        rig = Rig(plan.MapBatchesSpec, lambda batch: batch, "arrow", kind=PAIR)
-        with pytest.raises(OperatorError, match=r"column 'f0', row 1: 1.9 is not a Long") as caught:
-            rig.process(RowBatch([(1, "a"), (1.9, "b")]))
-        assert caught.value.record == (1.9, "b")
-        assert caught.value.operator_name == "the operator"
+    @pytest.mark.parametrize(
+        ("rows", "told"),
+        [
+            ([(1, "a"), (1.9, "b")], r"column 'f0', row 1: 1.9 is not a Long"),
+            ([(1, "a"), ("b", "c")], "Long"),
+        ],
+    )
+    def test_a_record_that_is_not_what_was_declared(self, rows: list[Any], told: str) -> None:
+        spec = plan.MapBatchesSpec(lambda batch: batch, "arrow")
+        assert blamed(spec, RowBatch(rows), told=told).record == rows[1]
 
     @pytest.mark.parametrize("answer", [5, "text", [1, 2], {"a": [1], "b": [1, 2]}], ids=repr)
     def test_map_batches_that_answers_no_columns(self, answer: Any) -> None:
-        rig = Rig(plan.MapBatchesSpec, lambda batch: answer, "arrow", kind=PAIR)
-        with pytest.raises(OperatorError) as caught:
-            rig.process(pairs(2, "rows"))
-        assert caught.value.record is NO_RECORD
-        assert caught.value.operator_name == "the operator"
-
-    def test_rows_that_do_not_fit_their_columns(self) -> None:
-        rig = Rig(plan.MapBatchesSpec, lambda batch: batch, "arrow", kind=PAIR)
-        with pytest.raises(OperatorError, match="Long"):
-            rig.process(RowBatch([(1, "a"), ("b", "c")]))
+        assert blamed(plan.MapBatchesSpec(lambda batch: answer, "arrow"), pairs(2, "rows")).record is NO_RECORD
 
 
 class Rich:
@@ -496,21 +431,15 @@ class RichReduce(Rich, ReduceFunction):
         (plan.MapSpec, RichMap(), [-1, -2]),
         (plan.FilterSpec, RichFilter(), [2]),
         (plan.FlatMapSpec, RichFlatMap(), [1, 1, 2, 2]),
-        (
-            lambda function: plan.ReduceSpec(function, KeySelector(function=str)),
-            RichReduce(),
-            [1, 2],
-        ),
+        (lambda function: plan.ReduceSpec(function, KeySelector(function=str)), RichReduce(), [1, 2]),
     ],
     ids=["map", "filter", "flat map", "reduce"],
 )
 def test_rich_functions_are_opened_and_closed(make: Any, function: Any, expected: list[Any]) -> None:
-    rig = Rig(make, function)
-    rig.operator.open()
-    rig.process(RowBatch([1, 2]))
-    rig.operator.finish()
-    rig.operator.close()
-    assert rig.rows == expected
+    made = operator(make(function)).open()
+    assert made.process(RowBatch([1, 2])) == expected
+    made.finish()
+    assert made.close() == []
     assert function.calls == ["open operator (2/3)", "close"]
 
 
@@ -522,28 +451,24 @@ def test_failures_of_open_and_close_have_no_record(method: str) -> None:
         raise OSError("no such table")
 
     setattr(function, method, fail)
-    rig = Rig(plan.MapSpec, function)
     with pytest.raises(OperatorError, match="no such table") as caught:
-        getattr(rig.operator, method)()
+        getattr(operator(plan.MapSpec(function)).operator, method)()
     assert caught.value.record is NO_RECORD
 
 
-@dataclass
-class MemorySink(Sink):
-    fail_in: str = ""
+class MemorySink(Sink, SinkWriter):
+    """Notes its calls, and fails where it is told to."""
+
+    def __init__(self, fail_in: str = "") -> None:
+        self.fail_in = fail_in
+        self.calls: list[Any] = []
 
     def create_writer(self, context: RuntimeContext) -> SinkWriter:
-        self.calls: list[Any] = []
-        return MemoryWriter(self)
-
-
-class MemoryWriter(SinkWriter):
-    def __init__(self, sink: MemorySink) -> None:
-        self._sink = sink
+        return self
 
     def _call(self, name: str, value: Any = None) -> None:
-        self._sink.calls.append((name, value))
-        if self._sink.fail_in == name:
+        self.calls.append((name, value))
+        if self.fail_in == name:
             raise OSError(f"{name}: disk full")
 
     def write(self, batch: Batch) -> None:
@@ -558,21 +483,18 @@ class MemoryWriter(SinkWriter):
 
 def test_a_sink_is_written_flushed_and_closed() -> None:
     sink = MemorySink()
-    rig = Rig(plan.SinkSpec, sink)
-    rig.operator.close()  # never opened: nothing to close
-    rig.operator.open()
-    rig.process(RowBatch([1, 2]))
-    rig.process(pairs(1, "columns"))
-    rig.operator.finish()
-    rig.operator.close()
+    made = operator(plan.SinkSpec(sink))
+    made.close()  # never opened: nothing to close
+    made.open().process(RowBatch([1, 2]), pairs(1, "columns"))
+    made.finish()
+    made.close()
     assert sink.calls == [("write", [1, 2]), ("write", [(0, "0")]), ("flush", True), ("close", None)]
 
 
 @pytest.mark.parametrize("step", ["write", "flush", "close"])
 def test_a_sinks_failure_names_the_sink(step: str) -> None:
-    rig = Rig(plan.SinkSpec, MemorySink(step))
-    rig.operator.open()
-    steps = {"write": lambda: rig.process(RowBatch([1])), "flush": rig.operator.finish, "close": rig.operator.close}
+    made = operator(plan.SinkSpec(MemorySink(step))).open()
+    steps = {"write": lambda: made.process(RowBatch([1])), "flush": made.finish, "close": made.operator.close}
     with pytest.raises(OperatorError, match=f"the operator.*{step}: disk full") as caught:
         steps[step]()
     assert caught.value.record is NO_RECORD

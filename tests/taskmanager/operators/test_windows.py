@@ -228,9 +228,7 @@ def test_states_of_triggers_and_of_functions_have_names_of_their_own() -> None:
 
     class Counting(ProcessWindowFunction):
         def process(self, key: Any, context: Any, elements: Any) -> Iterator[Any]:
-            count = context.window_state().get_reducing_state(
-                ReducingStateDescriptor("count", lambda a, b: a + b, int)
-            )
+            count = context.window_state().get_reducing_state(ReducingStateDescriptor("count", lambda a, b: a + b, int))
             count.add(len(list(elements)))
             yield key, count.get()
 

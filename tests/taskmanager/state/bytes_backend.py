@@ -49,51 +49,66 @@ from millstream.taskmanager.worker.state.timers import DueTimers, TimeDomain, Ti
 # Tables
 
 
-class BytesTable(ColumnAccess):
+class StoredRows:
+    """What a state and its timers have in common: rows under the name of the state."""
+
+    def __init__(self, declaration: StateDeclaration, index: KeyGroupIndex, store: OrderedBytes) -> None:
+        self.declaration, self.index, self.store = declaration, index, store
+        self.prefix = framed(declaration.name.encode())
+        for row, _ in list(store.scan(self.prefix)):  # as stored, of a state that is asked for only now
+            store.delete(self.prefix + row)
+
+    def place(self, entry: Any, between: bytes = b"") -> bytes:
+        """Where the rows of a key, or of key and namespace, lie; with what is between the key group and the key."""
+        key, *namespace = entry if self.declaration.namespaced else (entry,)
+        types = self.declaration.types
+        parts = zip((key, *namespace), (types.key, types.namespace), strict=False)
+        group = self.index.of(key).to_bytes(2, "big")
+        return self.prefix + group + between + b"".join(framed(key_bytes(part, kind)) for part, kind in parts)
+
+    def load_native(self, files: Sequence[RestoredFile]) -> None:
+        for file in files:
+            assert file.format == "bytes"
+            group, rows = pickle.loads(file.data)
+            for row, data in rows if group in self.index.owned else ():
+                self.store.put(self.prefix + group.to_bytes(2, "big") + row, data)
+
+
+class BytesTable(StoredRows, ColumnAccess):
     """The rows of one state."""
 
     def __init__(
         self, declaration: StateDeclaration, index: KeyGroupIndex, expiry: Expiry | None, store: OrderedBytes
     ) -> None:
-        self.declaration = declaration
+        super().__init__(declaration, index, store)
         self.expiry = expiry
-        self._index = index
-        self._store = store
-        self._prefix = framed(declaration.name.encode())
         self._values = ValueCodec(declaration.kept_type)
-        for row, _ in list(store.scan(self._prefix)):  # as stored, of a state that is asked for only now
-            store.delete(self._prefix + row)
 
     def row(self, entry: Any) -> bytes:
-        """Where the rows of a key, or of key and namespace, lie."""
         hash(entry)  # an error without a key
-        key, *namespace = entry if self.declaration.namespaced else (entry,)
-        types = self.declaration.types
-        places = zip((key, *namespace), (types.key, types.namespace), strict=False)
-        group = self._index.of(key).to_bytes(2, "big")
-        return self._prefix + group + b"".join(framed(key_bytes(part, kind)) for part, kind in places)
+        return self.place(entry)
 
     def map_row(self, entry: Any, map_key: Any) -> bytes:
         return self.row(entry) + key_bytes(map_key, self.declaration.types.map_key)
 
     def read(self, row: bytes) -> Any:
-        data = self._store.get(row)
+        data = self.store.get(row)
         return MISSING if data is None else self._values.decode(data)
 
     def write(self, row: bytes, value: Any) -> None:
-        self._store.put(row, self._values.encode(value))
+        self.store.put(row, self._values.encode(value))
 
     def delete(self, row: bytes) -> None:
-        for rest, _ in list(self._store.scan(row)):
-            self._store.delete(row + rest)
+        for rest, _ in list(self.store.scan(row)):
+            self.store.delete(row + rest)
 
     def scan(self, entry: Any) -> list[tuple[bytes, Any]]:
         """An entry's rows: what follows the entry in their keys, and the values."""
-        return [(rest, self._values.decode(data)) for rest, data in self._store.scan(self.row(entry))]
+        return [(rest, self._values.decode(data)) for rest, data in self.store.scan(self.row(entry))]
 
     def append(self, entry: Any, value: Any) -> None:
         row = self.row(entry)
-        last = max((int.from_bytes(rest, "big") for rest, _ in self._store.scan(row)), default=-1)
+        last = max((int.from_bytes(rest, "big") for rest, _ in self.store.scan(row)), default=-1)
         self.write(row + (last + 1).to_bytes(8, "big"), value)
 
     def get(self, entry: Any) -> Any:
@@ -139,7 +154,7 @@ class BytesTable(ColumnAccess):
 
     def entries(self) -> list[Any]:
         found: dict[bytes, Any] = {}
-        for row, _ in self._store.scan(self._prefix):
+        for row, _ in self.store.scan(self.prefix):
             key, rest = unframed(row[2:])
             namespace, rest = unframed(rest) if self.declaration.namespaced else (b"", rest)
             found[key + namespace] = (pickle.loads(key), pickle.loads(namespace)) if namespace else pickle.loads(key)
@@ -149,7 +164,7 @@ class BytesTable(ColumnAccess):
         """As RocksDB, it would drop what has expired when it compacts."""
 
     def load(self, rows: Rows) -> None:
-        chosen = owned_rows(rows, self._index)
+        chosen = owned_rows(rows, self.index)
         if self.declaration.kind is StateKind.LIST:
             chosen = sorted(chosen, key=rows.detail.__getitem__)
         for row in chosen:
@@ -162,20 +177,15 @@ class BytesTable(ColumnAccess):
                 case _:
                     self.put(entry, rows.content[row])
 
-    def load_native(self, files: Sequence[RestoredFile]) -> None:
-        _load(files, self._prefix, self._index, self._store)
-
     def capture(self, store: OrderedBytes, base: int | None) -> BytesCapture:
         drops = self.expiry is not None and self.expiry.in_snapshots
         now = self.expiry.now() if self.expiry is not None and drops else None
         return BytesCapture(
-            self.declaration, store, self._prefix, self._index, base, values=self._values, drop_expired_at=now
+            self.declaration, store, self.prefix, self.index, base, values=self._values, drop_expired_at=now
         )
 
 
-def _entries(
-    declaration: StateDeclaration, keys: Collection[Any], namespaces: Iterable[Any] | None
-) -> Collection[Any]:
+def _entries(declaration: StateDeclaration, keys: Collection[Any], namespaces: Iterable[Any] | None) -> Collection[Any]:
     check_namespaces(declaration, namespaces is not None)
     return keys if namespaces is None else list(zip(keys, namespaces, strict=True))
 
@@ -197,6 +207,11 @@ class CapturedBytes:
     def _scan(self, group: int) -> Iterator[tuple[bytes, bytes]]:
         return iter(()) if self._store is None else self._store.scan(self._prefix + group.to_bytes(2, "big"))
 
+    def _scan_groups(self, key_groups: Collection[int] | None) -> Iterator[tuple[int, bytes, bytes]]:
+        for group in sorted(self._index.owned if key_groups is None else key_groups):
+            for row, data in self._scan(group):
+                yield group, row, data
+
     def native_files(self) -> NativeFiles:
         files = []
         self._folder = self._folder or tempfile.TemporaryDirectory()
@@ -215,14 +230,6 @@ class CapturedBytes:
             self._folder.cleanup()
 
 
-def _load(files: Iterable[RestoredFile], prefix: bytes, index: KeyGroupIndex, store: OrderedBytes) -> None:
-    for file in files:
-        assert file.format == "bytes"
-        group, rows = pickle.loads(file.data)
-        for row, data in rows if group in index.owned else ():
-            store.put(prefix + group.to_bytes(2, "big") + row, data)
-
-
 class BytesCapture(CapturedBytes):
     def __init__(self, *rest: Any, values: ValueCodec, drop_expired_at: int | None) -> None:
         super().__init__(*rest)
@@ -231,18 +238,17 @@ class BytesCapture(CapturedBytes):
 
     def table(self, key_groups: Collection[int] | None = None, work: Work = nullcontext) -> pa.Table:
         found: dict[tuple[int, bytes, bytes], Any] = {}
-        for group in sorted(self._index.owned if key_groups is None else key_groups):
-            for row, data in self._scan(group):
-                key, rest = unframed(row)
-                namespace, rest = unframed(rest) if self.declaration.namespaced else (b"", rest)
-                value = self._values.decode(data)
-                match self.declaration.kind:
-                    case StateKind.LIST:
-                        found.setdefault((group, key, namespace), []).append(value)
-                    case StateKind.MAP:
-                        found.setdefault((group, key, namespace), {})[pickle.loads(rest)] = value
-                    case _:
-                        found[group, key, namespace] = value
+        for group, row, data in self._scan_groups(key_groups):
+            key, rest = unframed(row)
+            namespace, rest = unframed(rest) if self.declaration.namespaced else (b"", rest)
+            value = self._values.decode(data)
+            match self.declaration.kind:
+                case StateKind.LIST:
+                    found.setdefault((group, key, namespace), []).append(value)
+                case StateKind.MAP:
+                    found.setdefault((group, key, namespace), {})[pickle.loads(rest)] = value
+                case _:
+                    found[group, key, namespace] = value
         if self._drop_expired_at is not None:
             alive_of, now = unexpired(self.declaration.kind), self._drop_expired_at
             left = {entry: alive_of(value, now) for entry, value in found.items()}
@@ -319,17 +325,14 @@ class BytesMapState(BytesState, MapState[Any, Any]):
 # Timers
 
 
-class BytesTimers:
+class BytesTimers(StoredRows):
     """A row each, under the name, the key group, the domain and the time; so the first of each key group is at hand."""
 
     def __init__(
         self, declaration: StateDeclaration, index: KeyGroupIndex, address: Address, store: OrderedBytes
     ) -> None:
-        self.declaration = declaration
-        self.index, self.address, self.store = index, address, store
-        self.prefix = framed(declaration.name.encode())
-        for row, _ in list(store.scan(self.prefix)):
-            store.delete(self.prefix + row)
+        super().__init__(declaration, index, store)
+        self.address = address
         self.event, self.processing = (BytesTimerQueue(self, domain) for domain in TimeDomain)
 
     def load(self, rows: Rows) -> None:
@@ -337,9 +340,6 @@ class BytesTimers:
             queue = self.event if rows.detail[row] == "event" else self.processing
             namespaces = rows.namespaces[row : row + 1] if self.declaration.namespaced else None
             queue.register_all([rows.content[row]], [rows.keys[row]], namespaces)
-
-    def load_native(self, files: Sequence[RestoredFile]) -> None:
-        _load(files, self.prefix, self.index, self.store)
 
     def capture(self, store: OrderedBytes, base: int | None) -> BytesTimerCapture:
         return BytesTimerCapture(self.declaration, store, self.prefix, self.index, base)
@@ -350,12 +350,15 @@ class BytesTimerQueue:
         self._timers, self._domain = timers, domain.value[:1].encode()
 
     def register(self, timestamp: int, namespace: Any = None) -> None:
-        hash(self._timers.address.key)
-        self.register_all([timestamp], [self._timers.address.key], self._given(namespace))
+        self.register_all(*self._one(timestamp, namespace))
 
     def delete(self, timestamp: int, namespace: Any = None) -> None:
-        hash(self._timers.address.key)
-        self.delete_all([timestamp], [self._timers.address.key], self._given(namespace))
+        self.delete_all(*self._one(timestamp, namespace))
+
+    def _one(self, timestamp: int, namespace: Any) -> tuple[Any, ...]:
+        key = self._timers.address.key
+        hash(key)  # an error without a key
+        return [timestamp], [key], [namespace] if self._timers.declaration.namespaced else None
 
     def register_all(
         self, timestamps: Iterable[int], keys: Collection[Any], namespaces: Iterable[Any] | None = None
@@ -392,19 +395,12 @@ class BytesTimerQueue:
         namespaces = [namespace for _, namespace in entries] if self._timers.declaration.namespaced else None
         return DueTimers(timestamp, [entry[0] for entry in entries], namespaces)
 
-    def _given(self, namespace: Any) -> list[Any] | None:
-        return [namespace] if self._timers.declaration.namespaced else None
-
     def _rows(
         self, timestamps: Iterable[int], keys: Collection[Any], namespaces: Iterable[Any] | None
     ) -> Iterator[bytes]:
-        timers, types = self._timers, self._timers.declaration.types
-        for timestamp, entry in zip(timestamps, _entries(timers.declaration, keys, namespaces), strict=True):
-            key, *namespace = entry if namespaces is not None else (entry,)
-            group = timers.index.of(key).to_bytes(2, "big")
-            places = zip((key, *namespace), (types.key, types.namespace), strict=False)
-            where = b"".join(framed(key_bytes(part, kind)) for part, kind in places)
-            yield timers.prefix + group + self._domain + (timestamp + (1 << 63)).to_bytes(8, "big") + where
+        entries = _entries(self._timers.declaration, keys, namespaces)
+        for timestamp, entry in zip(timestamps, entries, strict=True):
+            yield self._timers.place(entry, self._domain + (timestamp + (1 << 63)).to_bytes(8, "big"))
 
     def _firsts(self) -> Iterator[TimerRow]:
         for group in self._timers.index.owned:
@@ -431,12 +427,11 @@ class BytesTimerCapture(CapturedBytes):
         times: list[tuple[int, str]] = []
         entries: list[tuple[Any, ...]] = []
         groups: list[int] = []
-        for group in sorted(self._index.owned if key_groups is None else key_groups):
-            for row, _ in self._scan(group):
-                timer = TimerRow.of(b"", row[1:], self.declaration.namespaced)
-                times.append((timer.timestamp, "event" if row[:1] == b"e" else "processing"))
-                entries.append(timer.entry)
-                groups.append(group)
+        for group, row, _ in self._scan_groups(key_groups):
+            timer = TimerRow.of(b"", row[1:], self.declaration.namespaced)
+            times.append((timer.timestamp, "event" if row[:1] == b"e" else "processing"))
+            entries.append(timer.entry)
+            groups.append(group)
         namespaces = [entry[1] for entry in entries] if self.declaration.namespaced else None
         rows = StateRows(times, [entry[0] for entry in entries], namespaces, np.array(groups, np.int32))
         return stepwise_table(self.declaration, rows, self._index.max_parallelism, work)

@@ -67,7 +67,6 @@ class ValueCodec:
 
     def decode(self, data: bytes) -> Any:
         batch = self._codec.decode(data[0], data[1:])
-        assert isinstance(batch, RowBatch)
         return batch.rows[0]
 
 

@@ -19,9 +19,12 @@ from millstream.core.snapshot.tables.table import StateTypes
 from millstream.datastream.functions import AggregateFunction
 from millstream.datastream.state import (
     AggregatingStateDescriptor,
+    ListStateDescriptor,
+    MapStateDescriptor,
     ReducingStateDescriptor,
     StateDescriptor,
     StateTtlConfig,
+    ValueStateDescriptor,
 )
 from millstream.taskmanager.worker.state.backend import KeyedStateBackend, StateBackend
 from millstream.taskmanager.worker.state.capturing.captured import CapturedKeyedState, CapturedTable, StateDeclaration
@@ -106,6 +109,31 @@ def fresh(descriptor: StateDescriptor, expires: bool) -> StateDescriptor:
     if expires:
         made.enable_time_to_live(ttl(1000).build())
     return made
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A kind of state: how it is declared, how a number is written to it, and how it is read."""
+
+    describe: Callable[[], StateDescriptor]
+    write: Callable[[Any, int], Any]
+    read: Callable[[Any], Any]
+
+    def descriptor(self, config: StateTtlConfig.Builder | None = None) -> Any:
+        """With a time-to-live, if there is one."""
+        made = self.describe()
+        if config is not None:
+            made.enable_time_to_live(config.build())
+        return made
+
+
+VALUE = Kind(lambda: ValueStateDescriptor("s", int), lambda s, n: s.update(n), lambda s: s.value())
+LIST = Kind(lambda: ListStateDescriptor("s", int), lambda s, n: s.add(n), lambda s: s.get())
+MAP = Kind(lambda: MapStateDescriptor("s", int, int), lambda s, n: s.put(n, n), lambda s: s.items())
+REDUCING = Kind(lambda: ReducingStateDescriptor("s", lambda a, b: a + b, int), lambda s, n: s.add(n), lambda s: s.get())
+AGGREGATING = Kind(
+    lambda: AggregatingStateDescriptor("s", Average(), list[float]), lambda s, n: s.add(n), lambda s: s.get()
+)
 
 
 def ttl(seconds: float = 10) -> StateTtlConfig.Builder:

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
-from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
-from state_rig import Average, Keyed, contents, fresh, state_of, ttl
+from state_rig import REDUCING, Average, Keyed, contents, fresh, state_of, ttl
 
 from millstream.core.records import types as t
 from millstream.core.row import Row
@@ -29,28 +27,8 @@ from millstream.datastream.state import (
 from millstream.taskmanager.worker.state.table import MISSING
 
 
-@dataclass(frozen=True)
-class Id:
-    country: str
-    number: int
-
-
 def value(keyed: Keyed, name: str = "v", kind: Any = int) -> Any:
     return keyed.backend.state(ValueStateDescriptor(name, kind))
-
-
-def test_values_belong_to_their_key(keyed: Keyed) -> None:
-    state = value(keyed)
-    for key in "abab":
-        keyed.at(key)
-        state.update((state.value() or 0) + 1)
-    assert [keyed.at(key) and state.value() for key in "abc"] == [2, 2, None]
-    keyed.at("a")
-    state.clear()
-    assert state.value() is None
-    state.clear()
-    keyed.at("b")
-    assert state.value() == 2
 
 
 def test_updating_to_none_removes(keyed: Keyed) -> None:
@@ -106,10 +84,7 @@ def test_elements_are_added_all_or_none(keyed: Keyed, expires: bool) -> None:
         yield 7
         raise ZeroDivisionError
 
-    descriptor = ListStateDescriptor("l", int)
-    if expires:
-        descriptor.enable_time_to_live(ttl().build())
-    state: Any = keyed.at(1).backend.state(descriptor)
+    state: Any = keyed.at(1).backend.state(fresh(ListStateDescriptor("s", int), expires))
     for before in ([], [1, 2]):
         state.update(before)
         for change in (state.add_all, state.update):
@@ -160,52 +135,6 @@ def test_maps_keep_none(keyed: Keyed) -> None:
     assert list(state.items()) == [(None, None)]
 
 
-def test_reducing(keyed: Keyed) -> None:
-    state = keyed.backend.state(ReducingStateDescriptor("r", lambda a, b: a + b, int))
-    for key, number in (("a", 1), ("b", 5), ("a", 2), ("a", 3)):
-        keyed.at(key)
-        state.add(number)
-    assert [keyed.at(key) and state.get() for key in "abc"] == [6, 5, None]
-    keyed.at("a")
-    state.clear()
-    state.add(9)
-    assert state.get() == 9
-
-
-def test_aggregating(keyed: Keyed) -> None:
-    state = keyed.backend.state(AggregatingStateDescriptor("a", Average(), list[float]))
-    for key, number in (("a", 1), ("b", 5), ("a", 2), ("a", 3)):
-        keyed.at(key)
-        state.add(number)
-    assert [keyed.at(key) and state.get() for key in "abc"] == [2, 5, None]
-    keyed.at("a")
-    state.clear()
-    assert state.get() is None
-
-
-@pytest.mark.parametrize(
-    "key",
-    [1, -(1 << 70), "x", b"x", 1.5, None, (1, "a", None), Id("ch", 7), ((1, 2), "n"), True],
-)
-def test_keys_of_every_kind(keyed: Keyed, key: Any) -> None:
-    state = value(keyed)
-    keyed.at("another")
-    state.update(1)
-    keyed.at(key)
-    assert state.value() is None
-    state.update(2)
-    assert keyed.backend.get_current_key() == key
-    assert state.value() == 2
-
-
-def test_equal_keys_are_one_key(keyed: Keyed) -> None:
-    state = value(keyed)
-    for key in (1, 1.0, True, np.int64(1)):
-        keyed.at(key)
-        state.update((state.value() or 0) + 1)
-    assert state.value() == 4
-
-
 def test_what_is_not_a_number_is_one_key(keyed: Keyed) -> None:
     captures = []  # beside which tables take more care
     state = value(keyed)
@@ -224,14 +153,6 @@ def test_what_is_not_a_number_is_one_key(keyed: Keyed) -> None:
         assert sums.get_all([float("nan"), 1.5]) == [10, 1]
 
 
-def test_zero_has_no_sign(keyed: Keyed) -> None:
-    state = value(keyed)
-    for key in (0.0, -0.0, 0):
-        keyed.at(key)
-        state.update((state.value() or 0) + 1)
-    assert state.value() == 3
-
-
 def test_closing(keyed: Keyed) -> None:
     state = value(keyed.at(1))
     state.update(5)
@@ -245,41 +166,10 @@ def test_closing(keyed: Keyed) -> None:
     keyed.again().backend.close()
 
 
-def test_many_keys(keyed: Keyed) -> None:
-    state = value(keyed)
-    for key in range(30_000):
-        keyed.at(key)
-        state.update(key * 2)
-    assert all(keyed.at(key) and state.value() == key * 2 for key in range(1, 30_000, 7))
-
-
-def test_states_do_not_mix(keyed: Keyed) -> None:
-    one, two = value(keyed, "one"), value(keyed, "two")
-    listed = keyed.backend.state(ListStateDescriptor("three", int))
-    keyed.at(1)
-    one.update(1)
-    listed.add(3)
-    assert two.value() is None
-    assert value(keyed, "one").value() == 1
-
-
-def test_namespaces(keyed: Keyed) -> None:
-    window = t.TupleType((t.LONG, t.LONG))
-    state: Any = keyed.backend.state(ReducingStateDescriptor("w", lambda a, b: a + b, int), window)
-    keyed.at("a")
+def test_without_a_namespace_there_is_no_state_of_windows(keyed: Keyed) -> None:
+    state: Any = keyed.at("a").backend.state(REDUCING.descriptor(), t.TupleType((t.LONG, t.LONG)))
     with pytest.raises(StateAccessError, match="namespace"):
         state.get()
-    for key, namespace in (("a", (0, 5)), ("a", (5, 10)), ("b", (0, 5)), ("a", (0, 5))):
-        keyed.at(key)
-        state.set_namespace(namespace)
-        state.add(1)
-    keyed.at("a")
-    state.set_namespace((0, 5))
-    assert state.get() == 2
-    state.clear()
-    assert state.get() is None
-    state.set_namespace((5, 10))
-    assert state.get() == 1
 
 
 @pytest.mark.parametrize("expires", [False, True])
@@ -296,14 +186,11 @@ def test_namespaces(keyed: Keyed) -> None:
         (MapStateDescriptor("s", int, int), lambda s: s.put(1, 1)),
         (MapStateDescriptor("s", int, int), lambda s: s.is_empty()),
         (ReducingStateDescriptor("s", max, int), lambda s: s.add(1)),
-        (AggregatingStateDescriptor("s", Average()), lambda s: s.get()),
+        (AggregatingStateDescriptor("s", Average(), list[float]), lambda s: s.get()),
     ],
 )
 def test_without_a_key_there_is_no_state(keyed: Keyed, descriptor: Any, use: Any, expires: bool) -> None:
-    if expires:
-        descriptor = type(descriptor)("s", *_arguments(descriptor))
-        descriptor.enable_time_to_live(ttl().build())
-    state = keyed.backend.state(descriptor)
+    state = keyed.backend.state(fresh(descriptor, expires))
     with pytest.raises(StateAccessError, match="without a key"):
         use(state)
     keyed.at(1)
@@ -313,14 +200,6 @@ def test_without_a_key_there_is_no_state(keyed: Keyed, descriptor: Any, use: Any
         use(state)
     with pytest.raises(StateAccessError, match="without a key"):
         keyed.backend.get_current_key()
-
-
-def _arguments(descriptor: Any) -> tuple[Any, ...]:
-    if isinstance(descriptor, ReducingStateDescriptor):
-        return (descriptor.reduce_function, int)
-    if isinstance(descriptor, AggregatingStateDescriptor):
-        return (descriptor.agg_function,)
-    return descriptor.types
 
 
 @pytest.mark.parametrize(
@@ -392,27 +271,6 @@ def test_many_values_at_once(keyed: Keyed) -> None:
     assert table.get_all((1, "a", "b", "c")) == [5, 2, MISSING, MISSING]
     state: Any = keyed.at("a").backend.state(ValueStateDescriptor("last", t.PICKLED))
     assert state.value() == 2
-
-
-def test_batches_in_namespaces(keyed: Keyed) -> None:
-    """With a first value that is not the record: an accumulator."""
-    window = t.TupleType((t.LONG, t.LONG))
-    table = keyed.backend.table("average", t.ListType(t.LONG), StateKind.AGGREGATING, window)
-    keys, windows = ["a", "b", "a", "a"], [(0, 5), (0, 5), (5, 10), (0, 5)]
-
-    def add(accumulator: list[int], number: int) -> list[int]:
-        return [accumulator[0] + number, accumulator[1] + 1]
-
-    for sums in ([[1, 1], [2, 1], [3, 1], [5, 2]], [[6, 3], [4, 2], [6, 2], [10, 4]]):
-        numbers = iter([1, 2, 3, 4])
-        assert table.fold(keys, numbers, add, namespaces=windows, first=lambda number: [number, 1]) == sums
-    assert table.get_all(["a", "b"], [(5, 10), (5, 10)]) == [[6, 2], MISSING]
-    table.put_all(["b", "a"], [[0, 0], MISSING], [(5, 10), (0, 5)])
-    state: Any = keyed.backend.state(AggregatingStateDescriptor("average", Sums(), list[int]), window)
-    for key, namespace, expected in (("a", (0, 5), None), ("a", (5, 10), 6), ("b", (5, 10), 0), ("b", (0, 5), 4)):
-        keyed.at(key)
-        state.set_namespace(namespace)
-        assert state.get() == expected
 
 
 def test_batches_name_namespaces_where_there_are_any(keyed: Keyed) -> None:

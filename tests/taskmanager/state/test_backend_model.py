@@ -5,13 +5,13 @@ from __future__ import annotations
 import copy
 from typing import Any
 
+from against_model import AgainstModel, Model
 from hypothesis import settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, precondition, rule
-from state_rig import BACKENDS, GROUPS, Keyed, contents, decoded, state_of, ttl
+from hypothesis.stateful import rule
+from state_rig import ttl
 from thoroughness import cases
 
-from millstream.core.keys.key_groups import key_group_of
 from millstream.core.records import types as t
 from millstream.datastream.state import (
     ListStateDescriptor,
@@ -19,7 +19,6 @@ from millstream.datastream.state import (
     ReducingStateDescriptor,
     ValueStateDescriptor,
 )
-from millstream.taskmanager.worker.state.capturing.captured import CapturedKeyedState
 
 KEYS: Any = st.one_of(
     st.integers(0, 5), st.sampled_from([1.0, True, "a", "b", None, 2.5]), st.tuples(st.integers(0, 2), st.just("x"))
@@ -28,26 +27,19 @@ NUMBERS = st.integers(-5, 5)
 TTL = 10
 
 
-class BackendAgainstModel(RuleBasedStateMachine):
-    """One of each kind, and a value that expires; every live capture is checked when it ends."""
-
-    backend = "hashmap, incremental"
+class BackendAgainstModel(AgainstModel):
+    """One of each kind, and a value that expires."""
 
     def __init__(self) -> None:
-        super().__init__()
-        self.keyed = Keyed(BACKENDS[self.backend])
         self.key: Any = "a"
         self.values: dict[Any, list[int]] = {}
         self.lists: dict[Any, list[list[int]]] = {}
         self.maps: dict[Any, dict[int, list[int]]] = {}
         self.sums: dict[Any, int] = {}
         self.short: dict[Any, tuple[int, int]] = {}
-        self.captures: list[tuple[CapturedKeyedState, dict[str, Any]]] = []
-        self.ids = 0
-        self.completed: dict[int, dict[str, Any]] = {}
-        self._open()
+        super().__init__()
 
-    def _open(self) -> None:
+    def declare(self) -> None:
         backend = self.keyed.backend
         self.value: Any = backend.state(ValueStateDescriptor("value", t.PICKLED))
         self.list: Any = backend.state(ListStateDescriptor("list", list[int]))
@@ -58,8 +50,15 @@ class BackendAgainstModel(RuleBasedStateMachine):
         self.brief: Any = backend.state(short)
         self.keyed.at(self.key)
 
-    def _model(self) -> dict[str, Any]:
+    def model(self) -> Model:
         return copy.deepcopy({"value": self.values, "list": self.lists, "map": self.maps, "sum": self.sums})
+
+    def adopt(self, model: Model) -> None:
+        self.values, self.lists, self.maps, self.sums = (model[n] for n in ("value", "list", "map", "sum"))
+        self.short = {}
+
+    def restorable(self, name: str) -> bool:
+        return name != "short"  # what expires is as it is now
 
     @rule(key=KEYS)
     def another_key(self, key: Any) -> None:
@@ -145,58 +144,9 @@ class BackendAgainstModel(RuleBasedStateMachine):
         number, deadline = self.short.get(self.key, (None, 0))
         assert self.brief.value() == (number if deadline > self.keyed.clock.now_ms() else None)
 
-    @rule(incremental=st.booleans())
-    def capture(self, incremental: bool) -> None:
-        self.ids += 1
-        taken, model = self.keyed.backend.capture(self.ids, incremental), self._model()
-        self.captures.append((taken, model))
-        for state in taken.states if incremental else ():
-            name = state.declaration.name
-            if state.base is not None and state.dirty_groups is not None and name in model:
-                self._check_base(state.base, state.dirty_groups, name, model[name])
-
-    def _check_base(self, base: int, dirty: frozenset[int], name: str, model: dict[Any, Any]) -> None:
-        """What was not touched is as it was in the checkpoint that is built upon."""
-        now, before = (
-            {key: value for key, value in entries.items() if key_group_of(key, GROUPS) not in dirty}
-            for entries in (model, self.completed[base][name])
-        )
-        assert now == before
-
-    @precondition(lambda self: self.captures)
-    @rule(data=st.data())
-    def complete(self, data: Any) -> None:
-        taken, model = self.captures.pop(data.draw(st.integers(0, len(self.captures) - 1)))
-        self._check_capture(taken, model)
-        taken.release()
-        self.keyed.backend.confirm(taken.checkpoint_id)
-        self.completed[taken.checkpoint_id] = model
-
-    @precondition(lambda self: self.captures)
-    @rule(data=st.data())
-    def restore(self, data: Any) -> None:
-        """Another subtask takes over from a capture; what expires is as it is now."""
-        taken, model = self.captures[data.draw(st.integers(0, len(self.captures) - 1))]
-        self.teardown()
-        again = self.keyed.again()
-        whole = range(GROUPS)
-        again.backend.restore(
-            [decoded(state, whole) for state in taken.states if state.declaration.name != "short"]
-        )
-        self.keyed, self.captures, self.completed = again, [], {}
-        self.values, self.lists, self.maps, self.sums = (model[n] for n in ("value", "list", "map", "sum"))
-        self.short = {}
-        self._open()
-
     def teardown(self) -> None:
         self.look_at_everything()
-        for taken, model in self.captures:
-            self._check_capture(taken, model)
-
-    def _check_capture(self, taken: CapturedKeyedState, model: dict[str, Any]) -> None:
-        """It is as the state was when it was taken."""
-        for name, expected in model.items():
-            assert contents(state_of(taken, name), range(GROUPS)) == expected
+        super().teardown()
 
     @rule()
     def look_at_everything(self) -> None:

@@ -6,9 +6,10 @@ from collections import defaultdict
 from typing import Any
 
 import pytest
+from against_model import AgainstModel, Model
 from hypothesis import settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+from hypothesis.stateful import invariant, rule
 from state_rig import BACKENDS, GROUPS, DecodedState, Keyed, captured, decoded, state_of, stored_table
 from thoroughness import cases
 
@@ -29,23 +30,6 @@ def fired(queue: Any, until: int = END) -> list[Timer]:
     return list(queue.due(until))
 
 
-def test_timers_fire_once_in_the_order_of_their_timestamps(keyed: Keyed) -> None:
-    queue = keyed.backend.timers("timers").event
-    assert queue.next_timestamp() is None
-    for key, timestamp in (("b", 7), ("a", 5), ("a", 5), ("a", -3), ("b", 5), ("a", 9), ("c", 1 << 40)):
-        keyed.at(key)
-        queue.register(timestamp)
-    assert queue.next_timestamp() == -3
-    assert fired(queue, -4) == []
-    assert [timer.timestamp for timer in fired(queue, 7)] == [-3, 5, 5, 7]
-    assert fired(queue, 8) == []
-    assert fired(queue) == [Timer(9, "a"), Timer(1 << 40, "c")]
-    assert queue.next_timestamp() is None
-    keyed.at("a")
-    queue.register(5)
-    assert fired(queue) == [Timer(5, "a")]
-
-
 def test_domains_and_names_do_not_mix(keyed: Keyed) -> None:
     timers = keyed.backend.timers("timers")
     keyed.at("a")
@@ -56,20 +40,6 @@ def test_domains_and_names_do_not_mix(keyed: Keyed) -> None:
     assert fired(timers.processing) == [Timer(4, "a")]
     assert fired(timers.event) == [Timer(5, "a")]
     assert keyed.backend.timers("others").event.next_timestamp() == 6
-
-
-def test_deleted_timers_do_not_fire(keyed: Keyed) -> None:
-    queue = keyed.backend.timers("timers").processing
-    for key in "ab":
-        keyed.at(key)
-        queue.register(5)
-        queue.register(6)
-    queue.delete(5)
-    queue.delete(5)
-    queue.delete(99)
-    keyed.at("a")
-    queue.delete(6)
-    assert fired(queue) == [Timer(5, "a"), Timer(6, "b")]
 
 
 def test_what_is_registered_and_deleted_while_timers_fire_counts(keyed: Keyed) -> None:
@@ -110,7 +80,6 @@ def test_batches(keyed: Keyed) -> None:
     queue.delete_all([5, 9], ["b", "zzz"], [(0, 5), (0, 9)])
     assert queue.take_due(4) is None
     due = queue.take_due(9)
-    assert due is not None
     assert due.timestamp == 5
     assert sorted(map(repr, due.keys)) == ["'a'", "nan"]
     assert due.namespaces == [(0, 5), (0, 5)]
@@ -209,53 +178,61 @@ def test_timers_that_are_moved_on_and_on_do_not_pile_up() -> None:
 
 
 KEYS: Any = st.sampled_from(["a", "b", 1, 1.0, (1, "x"), None])
-TIMES = st.integers(0, 12)
+TIMES = st.integers(-3, 12) | st.just(1 << 40)
 
 
-class TimersAgainstModel(RuleBasedStateMachine):
+class TimersAgainstModel(AgainstModel):
     """Two domains, with namespaces, captured and restored by key groups."""
 
-    backend = "hashmap, incremental"
-
     def __init__(self) -> None:
+        self.timers: dict[str, set[tuple[int, Any, int]]] = defaultdict(set)
         super().__init__()
-        self.keyed = Keyed(BACKENDS[self.backend])
-        self.model: dict[str, set[tuple[int, Any, int]]] = defaultdict(set)
-        self.captures: list[tuple[CapturedKeyedState, set[Any]]] = []
-        self.completed: dict[int, set[Any]] = {}
-        self.ids = 0
-        self._open()
 
-    def _open(self) -> None:
+    def declare(self) -> None:
         timers = self.keyed.backend.timers("timers", t.LONG)
         self.queues: dict[str, Any] = {"event": timers.event, "processing": timers.processing}
 
-    def _everything(self) -> set[Any]:
-        return {(domain, *timer) for domain, timers in self.model.items() for timer in timers}
+    def model(self) -> Model:
+        return {"timers": {(domain, *timer): True for domain, timers in self.timers.items() for timer in timers}}
+
+    def adopt(self, model: Model) -> None:
+        self.timers = defaultdict(set)
+        for domain, *timer in model["timers"]:
+            self.timers[domain].add(tuple(timer))
+
+    def key_of(self, entry: Any) -> Any:
+        return entry[2]
+
+    def check(self, taken: CapturedKeyedState, model: Model) -> None:
+        assert stored(state_of(taken, "timers"), range(GROUPS)) == set(model["timers"])
 
     @rule(domain=st.sampled_from(["event", "processing"]), time=TIMES, key=KEYS, namespace=st.integers(0, 1))
     def register(self, domain: str, time: int, key: Any, namespace: int) -> None:
         self.keyed.at(key)
         self.queues[domain].register(time, namespace)
-        self.model[domain].add((time, key, namespace))
+        self.timers[domain].add((time, key, namespace))
 
-    @rule(domain=st.sampled_from(["event", "processing"]), time=TIMES, key=KEYS, namespace=st.integers(0, 1))
-    def delete(self, domain: str, time: int, key: Any, namespace: int) -> None:
+    @rule(domain=st.sampled_from(["event", "processing"]), time=TIMES, key=KEYS, known=st.booleans(), data=st.data())
+    def delete(self, domain: str, time: int, key: Any, known: bool, data: Any) -> None:
+        timer = (time, key, 0)
+        if known and self.timers[domain]:
+            timer = data.draw(st.sampled_from(sorted(self.timers[domain], key=repr)))
+        time, key, namespace = timer
         self.keyed.at(key)
         self.queues[domain].delete(time, namespace)
-        self.model[domain].discard((time, key, namespace))
+        self.timers[domain].discard(timer)
 
     @rule(times=st.lists(TIMES, max_size=5), keys=st.lists(KEYS, min_size=5), registers=st.booleans())
     def batch(self, times: list[int], keys: list[Any], registers: bool) -> None:
         keys = keys[: len(times)]
-        queue, model = self.queues["event"], self.model["event"]
+        queue, model = self.queues["event"], self.timers["event"]
         (queue.register_all if registers else queue.delete_all)(times, keys, [0] * len(times))
         for time, key in zip(times, keys, strict=True):
             (model.add if registers else model.discard)((time, key, 0))
 
     @rule(until=TIMES, most=st.integers(1, 4))
     def some_fire(self, until: int, most: int) -> None:
-        model, last = self.model["processing"], -1
+        model, last = self.timers["processing"], -(1 << 62)
         for timer in self.queues["processing"].due(until):
             assert timer.timestamp == min(time for time, _, _ in model)
             assert last <= timer.timestamp <= until
@@ -267,7 +244,7 @@ class TimersAgainstModel(RuleBasedStateMachine):
 
     @rule(until=TIMES)
     def all_fire(self, until: int) -> None:
-        model = self.model["event"]
+        model = self.timers["event"]
         while (due := self.queues["event"].take_due(until)) is not None:
             first = {timer for timer in model if timer[0] == min(time for time, _, _ in model)}
             assert {(due.timestamp, *entry) for entry in zip(due.keys, due.namespaces, strict=True)} == first
@@ -277,47 +254,7 @@ class TimersAgainstModel(RuleBasedStateMachine):
     @invariant()
     def the_next_one_is_known(self) -> None:
         for domain, queue in self.queues.items():
-            assert queue.next_timestamp() == min((time for time, _, _ in self.model[domain]), default=None)
-
-    @rule(incremental=st.booleans())
-    def capture(self, incremental: bool) -> None:
-        self.ids += 1
-        taken, now = self.keyed.backend.capture(self.ids, incremental), self._everything()
-        self.captures.append((taken, now))
-        (state,) = taken.states
-        if state.base is not None and state.dirty_groups is not None:
-            groups = state.dirty_groups
-            before, after = (
-                {timer for timer in timers if key_group_of(timer[2], GROUPS) not in groups}
-                for timers in (self.completed[state.base], now)
-            )
-            assert before == after
-
-    @precondition(lambda self: self.captures)
-    @rule(data=st.data())
-    def complete(self, data: Any) -> None:
-        taken, timers = self.captures.pop(data.draw(st.integers(0, len(self.captures) - 1)))
-        assert stored(state_of(taken, "timers"), range(GROUPS)) == timers
-        taken.release()
-        self.keyed.backend.confirm(taken.checkpoint_id)
-        self.completed[taken.checkpoint_id] = timers
-
-    @precondition(lambda self: self.captures)
-    @rule()
-    def restore(self) -> None:
-        taken, timers = self.captures[-1]
-        self.teardown()
-        again = self.keyed.again()
-        again.backend.restore([decoded(state_of(taken, "timers"), range(GROUPS))])
-        self.keyed, self.captures, self.completed = again, [], {}
-        self.model = defaultdict(set)
-        for domain, *timer in timers:
-            self.model[domain].add(tuple(timer))  # type: ignore[arg-type]  # of three
-        self._open()
-
-    def teardown(self) -> None:
-        for taken, timers in self.captures:
-            assert stored(state_of(taken, "timers"), range(GROUPS)) == timers
+            assert queue.next_timestamp() == min((time for time, _, _ in self.timers[domain]), default=None)
 
 
 class BytesTimersAgainstModel(TimersAgainstModel):

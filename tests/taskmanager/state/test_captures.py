@@ -5,7 +5,7 @@ from __future__ import annotations
 import pickle
 import sys
 import threading
-from dataclasses import dataclass, make_dataclass
+from dataclasses import dataclass, make_dataclass, replace
 from datetime import date, datetime, time, timedelta, timezone
 from decimal import Decimal
 from enum import Enum
@@ -14,11 +14,17 @@ from typing import Any
 
 import pytest
 from state_rig import (
+    AGGREGATING,
     BACKENDS,
     GROUPS,
+    LIST,
+    MAP,
+    REDUCING,
+    VALUE,
     Average,
     DecodedState,
     Keyed,
+    Kind,
     captured,
     changes_do_not_show,
     contents,
@@ -42,7 +48,7 @@ from millstream.datastream.state import (
     ListStateDescriptor,
     MapStateDescriptor,
     ReducingStateDescriptor,
-    StateAccessError,
+    StateTtlConfig,
     ValueStateDescriptor,
 )
 from millstream.taskmanager.worker.checkpointing.restoring import ReadFile, StoredState
@@ -63,62 +69,61 @@ class Point:
 
 OldPoint = make_dataclass("Point", [("x", int)])
 
-KINDS: list[Any] = [
-    (ValueStateDescriptor("s", int), lambda s, n: s.update(n)),
-    (ValueStateDescriptor("s", t.PICKLED), lambda s, n: s.update([n])),
-    (ValueStateDescriptor("s", Basket), lambda s, n: s.update(Basket([str(n)], n))),
-    (ListStateDescriptor("s", tuple[int, str]), lambda s, n: s.add((n, "x"))),
-    (MapStateDescriptor("s", str, int), lambda s, n: s.put(str(n), n)),
-    (ReducingStateDescriptor("s", lambda a, b: a + b, int), lambda s, n: s.add(n)),
-    (AggregatingStateDescriptor("s", Average(), list[float]), lambda s, n: s.add(n)),
-]
+KINDS = [
+    VALUE, MAP, REDUCING, AGGREGATING,
+    replace(VALUE, describe=lambda: ValueStateDescriptor("s", t.PICKLED), write=lambda s, n: s.update([n])),
+    replace(
+        VALUE, describe=lambda: ValueStateDescriptor("s", Basket), write=lambda s, n: s.update(Basket([str(n)], n))
+    ),
+    replace(LIST, describe=lambda: ListStateDescriptor("s", tuple[int, str]), write=lambda s, n: s.add((n, "x"))),
+    replace(MAP, describe=lambda: MapStateDescriptor("s", str, int), write=lambda s, n: s.put(str(n), n)),
+]  # fmt: skip
 
 
-def answer(state: Any) -> Any:
-    for method in ("value", "items", "get"):
-        if hasattr(state, method):
-            return getattr(state, method)()
-    raise AssertionError
+@pytest.fixture(params=KINDS)
+def kind(request: pytest.FixtureRequest) -> Kind:
+    return request.param  # type: ignore[no-any-return]
 
 
-@pytest.mark.parametrize("expires", [False, True])
-@pytest.mark.parametrize(("descriptor", "write"), KINDS)
-def test_there_and_back_at_another_parallelism(keyed: Keyed, descriptor: Any, write: Any, expires: bool) -> None:
+@pytest.fixture(params=[None, 1000], ids=["for ever", "for a while"])
+def config(request: pytest.FixtureRequest) -> StateTtlConfig.Builder | None:
+    return request.param and ttl(request.param)
+
+
+def test_there_and_back_at_another_parallelism(keyed: Keyed, kind: Kind, config: Any) -> None:
     keyed = Keyed(keyed.make, t.TupleType((t.STRING, t.LONG)))
-    state = keyed.backend.state(fresh(descriptor, expires))
+    state = keyed.backend.state(kind.descriptor(config))
     keys = [(f"k{n % 5}", n) for n in range(40)]
     for key in keys:
         for n in (key[1], key[1] + 1):
             keyed.at(key)
-            write(state, n)
-    before = {key: answer(state) for key in keys if keyed.at(key)}
+            kind.write(state, n)
+    before = {key: kind.read(state) for key in keys if keyed.at(key)}
     part = decoded(captured(keyed.backend, "s"))
     for ranges in ([range(GROUPS)], [range(5), range(5, GROUPS)]):
         found: dict[Any, Any] = {}
         for owned in ranges:
             other = keyed.again(owned)
             other.backend.restore([part])
-            again = other.backend.state(fresh(descriptor, expires))
+            again = other.backend.state(kind.descriptor(config))
             for key in keys:
                 if key_group_of(key, GROUPS) in owned:
-                    found[key] = answer(again) if other.at(key) else None
+                    found[key] = kind.read(again) if other.at(key) else None
                 elif other.at(key):
-                    assert not answer(again)
+                    assert not kind.read(again)
         assert found == before
 
 
-@pytest.mark.parametrize("expires", [False, True])
-@pytest.mark.parametrize(("descriptor", "write"), KINDS)
 @pytest.mark.parametrize(("stored", "now"), [("hashmap", "bytes"), ("bytes", "hashmap, incremental")])
-def test_from_one_backend_to_another(stored: str, now: str, descriptor: Any, write: Any, expires: bool) -> None:
+def test_from_one_backend_to_another(stored: str, now: str, kind: Kind, config: Any) -> None:
     before, after = (Keyed(BACKENDS[name], t.DOUBLE) for name in (stored, now))
     for key in (0.0, 1.0, 2.5):
-        write(before.at(key).backend.state(fresh(descriptor, expires)), int(key) + 1)
+        kind.write(before.at(key).backend.state(kind.descriptor(config)), int(key) + 1)
     after.backend.restore([decoded(captured(before.backend, "s"))])
     for key in (0, 1.0, 2.5, 3.5):
-        states = [owner.at(key).backend.state(fresh(descriptor, expires)) for owner in (before, after)]
-        assert answer(states[1]) == answer(states[0])
-        assert bool(answer(states[1])) == (key != 3.5)
+        had, has = (kind.read(owner.at(key).backend.state(kind.descriptor(config))) for owner in (before, after))
+        assert has == had
+        assert bool(has) == (key != 3.5)
 
 
 @dataclass(frozen=True)
@@ -127,19 +132,17 @@ class Window:
     end: int
 
 
-@pytest.mark.parametrize("expires", [False, True])
-@pytest.mark.parametrize(("descriptor", "write"), KINDS)
-def test_namespaces_there_and_back(keyed: Keyed, descriptor: Any, write: Any, expires: bool) -> None:
+def test_namespaces_there_and_back(keyed: Keyed, kind: Kind, config: Any) -> None:
     def windowed(owner: Keyed) -> Any:
-        return owner.backend.state(fresh(descriptor, expires), t.DataclassType(Window))
+        return owner.backend.state(kind.descriptor(config), t.DataclassType(Window))
 
     def answers(state: Any, owner: Keyed) -> dict[Any, Any]:
         found: dict[Any, Any] = {}
         for place in places:
             owner.at(place[0])
             state.set_namespace(place[1])
-            if answer(state):
-                found[place] = answer(state)
+            if kind.read(state):
+                found[place] = kind.read(state)
         return found
 
     keyed = Keyed(keyed.make, t.STRING)
@@ -148,8 +151,8 @@ def test_namespaces_there_and_back(keyed: Keyed, descriptor: Any, write: Any, ex
     for number, (key, window) in enumerate(places):
         keyed.at(key)
         state.set_namespace(window)
-        write(state, number + 1)
-        write(state, number + 2)
+        kind.write(state, number + 1)
+        kind.write(state, number + 2)
     state.clear()
     before = answers(state, keyed)
     assert len(before) == len(places) - 1
@@ -238,33 +241,17 @@ def test_none_there_and_back(keyed: Keyed) -> None:
 
 
 def test_a_restored_list_keeps_its_order_and_deadlines(keyed: Keyed) -> None:
-    def described() -> ListStateDescriptor:
-        made = ListStateDescriptor("s", int)
-        made.enable_time_to_live(ttl(10).build())
-        return made
-
-    state: Any = keyed.backend.state(described())
+    state: Any = keyed.backend.state(LIST.descriptor(ttl(10)))
     for n in (3, 1, 2):
         keyed.at("k")
         state.add(n)
         keyed.clock.advance(4)
-    other = keyed.again()
     part = decoded(captured(keyed.backend, "s"))
-    shuffled = [2, 0, 1]
-    rows = part.decoded
-    other.backend.restore(
-        [
-            DecodedState(
-                part.declaration,
-                Rows(
-                    *[[column[i] for i in shuffled] for column in (rows.content, rows.keys)],
-                    [], [rows.detail[i] for i in shuffled], [(rows.expires_at or [])[i] for i in shuffled],
-                    [rows.key_groups[i] for i in shuffled],
-                ),
-            )
-        ]
-    )  # fmt: skip
-    again: Any = other.at("k").backend.state(described())
+    columns = {name: getattr(part.decoded, name) for name in Rows.__struct_fields__}
+    shuffled = Rows(**{name: [rows[i] for i in (2, 0, 1)] if rows else rows for name, rows in columns.items()})
+    other = keyed.again()
+    other.backend.restore([DecodedState(part.declaration, shuffled)])
+    again: Any = other.at("k").backend.state(LIST.descriptor(ttl(10)))
     assert again.get() == [1, 2]
 
 
@@ -274,9 +261,7 @@ def test_state_that_gets_or_loses_a_time_to_live(keyed: Keyed) -> None:
     part = decoded(captured(keyed.backend, "s"))
     other = keyed.again()
     other.backend.restore([part])
-    limited = ValueStateDescriptor("s", int)
-    limited.enable_time_to_live(ttl(10).build())
-    state: Any = other.at(1).backend.state(limited)
+    state: Any = other.at(1).backend.state(VALUE.descriptor(ttl(10)))
     assert state.value() == 5
     third = keyed.again()
     third.backend.restore([decoded(captured(other.backend, "s"))])
@@ -287,32 +272,20 @@ def test_state_that_gets_or_loses_a_time_to_live(keyed: Keyed) -> None:
 
 
 @pytest.mark.parametrize(("seconds", "alive_after"), [(4, 0), (30, 25)])
-@pytest.mark.parametrize(
-    ("describe", "write", "answer"),
-    [
-        (lambda: ValueStateDescriptor("s", int), lambda s: s.update(1), lambda s: s.value()),
-        (lambda: ListStateDescriptor("s", int), lambda s: s.add(1), lambda s: s.get()),
-        (lambda: MapStateDescriptor("s", int, int), lambda s: s.put(1, 1), lambda s: s.get(1)),
-    ],
-)
+@pytest.mark.parametrize("kind", [VALUE, LIST, replace(MAP, read=lambda s: s.get(1))])
 def test_a_changed_time_to_live_holds_for_what_was_stored(
-    keyed: Keyed, describe: Any, write: Any, answer: Any, seconds: int, alive_after: int
+    keyed: Keyed, kind: Kind, seconds: int, alive_after: int
 ) -> None:
-    def described(lives: int) -> Any:
-        made = describe()
-        made.enable_time_to_live(ttl(lives).build())
-        return made
-
-    write(keyed.at(1).backend.state(described(10)))
+    kind.write(keyed.at(1).backend.state(kind.descriptor(ttl(10))), 1)
     part = decoded(captured(keyed.backend, "s"))
     keyed.clock.advance(4)
     other = keyed.again()
     other.backend.restore([part])
-    state = other.at(1).backend.state(described(seconds))
+    state = other.at(1).backend.state(kind.descriptor(ttl(seconds)))
     keyed.clock.advance(alive_after)
-    assert bool(answer(state)) == bool(alive_after)
+    assert bool(kind.read(state)) == bool(alive_after)
     keyed.clock.advance(1)
-    assert not answer(state)
+    assert not kind.read(state)
 
 
 def test_state_that_nobody_asks_for_is_kept(keyed: Keyed) -> None:
@@ -364,55 +337,23 @@ def test_state_that_nobody_asks_for_is_kept_when_its_class_is_gone(
     assert kept.table().equals(before)
 
 
-def test_state_that_is_asked_for_after_a_capture(keyed: Keyed) -> None:
-    """It was kept as it had been stored; the program's type is another, and has a new field."""
-    state: Any = keyed.at("a").backend.state(ValueStateDescriptor("s", OldPoint))
+@pytest.mark.parametrize("config", [None, ttl().cleanup_incrementally(5, True)])
+def test_state_that_is_asked_for_after_it_was_kept(keyed: Keyed, config: Any) -> None:
+    """Captured before a record came whose function asks for it: its class, with a new field, is only known then."""
+    old, new = (replace(VALUE, describe=lambda c=c: ValueStateDescriptor("s", c)) for c in (OldPoint, Point))
+    state: Any = keyed.at("a").backend.state(old.descriptor(config))
     state.update(OldPoint(1))
-    table = captured(keyed.backend, "s")
-    arrow, described = stored_table(table)
+    arrow, described = stored_table(captured(keyed.backend, "s"))
     other = keyed.again()
     other.backend.restore([StoredState(described, (ReadFile("file", arrow),))])
     for number in (2, 3):
         kept = captured(other.backend, "s", number)
         assert contents(kept) == {"a": Row(x=1)}
         kept.release()
-    late: Any = other.at("a").backend.state(ValueStateDescriptor("s", Point))
+    late: Any = other.at("a").backend.state(new.descriptor(config))
     assert late.value() == Point(1, 7)
     late.update(Point(2, 3))
     assert contents(captured(other.backend, "s", 4)) == {"a": Point(2, 3)}
-@dataclass
-class Account:
-    balance: int
-    level: int = 5
-
-
-@pytest.mark.parametrize("lasting", [True, False])
-def test_state_that_is_asked_for_after_it_was_kept(keyed: Keyed, lasting: bool) -> None:
-    """Captured before a record came whose function asks for it: its class is only known then."""
-    descriptor = ValueStateDescriptor("old", Account)
-    if not lasting:
-        descriptor.enable_time_to_live(ttl().cleanup_incrementally(5, True).build())
-    state: Any = keyed.at("a").backend.state(descriptor)
-    state.update(Account(3))
-    table = captured(keyed.backend, "old")
-    declaration = table.declaration
-    arrow, stored = stored_table(table)
-    file = ReadFile("file", arrow)
-    other = keyed.again()
-    other.backend.restore([StoredState(stored, (file,))])
-    captured(other.backend, "old").release()
-    again: Any = other.at("a").backend.state(descriptor)
-    assert again.value() == Account(3)
-    again.update(Account(4))
-    assert contents(captured(other.backend, "old")) == {"a": Account(4)}
-    assert captured(other.backend, "old").declaration == declaration
-
-
-def test_a_state_of_another_kind_is_refused(keyed: Keyed) -> None:
-    stored = StateDeclaration("s", StateKind.LIST, StateTypes(t.LONG, t.LONG))
-    keyed.backend.restore([DecodedState(stored, Rows([]))])
-    with pytest.raises(StateAccessError, match="was stored as list state of Long, and the program declares"):
-        keyed.backend.state(ValueStateDescriptor("s", int))
 
 
 def test_declarations_tell_everything(keyed: Keyed) -> None:
@@ -424,22 +365,6 @@ def test_declarations_tell_everything(keyed: Keyed) -> None:
     assert declared == StateDeclaration(
         "m", StateKind.MAP, StateTypes(t.PICKLED, pair, t.LONG, t.STRING), TtlSettings(3000)
     )
-
-
-def test_namespaces_are_columns(keyed: Keyed) -> None:
-    state: Any = keyed.backend.state(ValueStateDescriptor("s", int), t.LONG)
-    for key, namespace in ((1, 10), (1, 20), (2, 10)):
-        keyed.at(key)
-        state.set_namespace(namespace)
-        state.update(key * namespace)
-    table = captured(keyed.backend, "s")
-    assert contents(table) == {(1, 10): 10, (1, 20): 20, (2, 10): 20}
-    assert table.table()["key_group"].to_pylist() == sorted(key_group_of(key, GROUPS) for key in (1, 1, 2))
-    other = keyed.again()
-    other.backend.restore([decoded(table)])
-    again: Any = other.at(1).backend.state(ValueStateDescriptor("s", int), t.LONG)
-    again.set_namespace(20)
-    assert again.value() == 20
 
 
 # Consistency
@@ -499,18 +424,19 @@ def test_deadlines_do_not_change_in_a_capture(keyed: Keyed) -> None:
     listed, mapped = ListStateDescriptor("l", t.PICKLED), MapStateDescriptor("m", int, t.PICKLED)
     for descriptor in (listed, mapped):
         descriptor.enable_time_to_live(ttl(10).update_ttl_on_read_and_write().build())
-    lists, maps = keyed.at(1).backend.state(listed), keyed.backend.state(mapped)
-    lists.update([[1]])  # type: ignore[attr-defined]  # a list state
-    maps.put_all({1: [1], 2: [2]})  # type: ignore[attr-defined]  # a map state
+    lists: Any = keyed.at(1).backend.state(listed)
+    maps: Any = keyed.backend.state(mapped)
+    lists.update([[1]])
+    maps.put_all({1: [1], 2: [2]})
     capture = keyed.backend.capture(1)
     before = [state.table() for state in capture.states]
     assert [table["expires_at"].to_pylist() for table in before] == [[1_010_000], [1_010_000] * 2]
     keyed.clock.advance(5)
-    lists.get()  # type: ignore[attr-defined]
-    lists.add([2])  # type: ignore[attr-defined]
-    maps.get(1)  # type: ignore[attr-defined]
-    maps.put(3, [3])  # type: ignore[attr-defined]
-    maps.remove(2)  # type: ignore[attr-defined]
+    lists.get()
+    lists.add([2])
+    maps.get(1)
+    maps.put(3, [3])
+    maps.remove(2)
     assert [state.table() for state in capture.states] == before
 
 

@@ -12,17 +12,12 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from state_rig import BACKENDS, GROUPS, Keyed, decoded
 
 from millstream.core.keys.key_groups import UnhashableKeyError, key_group_of, key_group_range, subtask_of
 from millstream.core.records import types as t
-from millstream.core.snapshot.tables.restore import Rows, read_rows
-from millstream.core.snapshot.tables.table import StateTypes
 from millstream.datastream.state_descriptors import ReducingStateDescriptor
-from millstream.taskmanager.worker.state.capturing.captured import StateDeclaration
-from millstream.taskmanager.worker.state.heap import HeapKeyedStateBackend
-from millstream.taskmanager.worker.state.key_group_index import KeyGroupIndex
 
-GROUPS = 128
 NAN = float("nan")
 
 
@@ -50,57 +45,26 @@ class Folded(str):
         return hash(self.lower())
 
 
-def backend(subtask: int, parallelism: int) -> HeapKeyedStateBackend:
-    index = KeyGroupIndex(GROUPS, key_group_range(subtask, GROUPS, parallelism))
-    return HeapKeyedStateBackend("counts", t.PICKLED, index)
+COUNT = ReducingStateDescriptor("count", lambda first, second: first + second, int)
 
 
-def add(first: int, second: int) -> int:
-    return first + second
+def backend(subtask: int, parallelism: int) -> Keyed:
+    return Keyed(BACKENDS["hashmap"], owned=key_group_range(subtask, GROUPS, parallelism))
 
 
-def count(made: HeapKeyedStateBackend, keys: list[Any], by: str) -> None:
+def count(keyed: Keyed, keys: list[Any], by: str) -> None:
     if by == "batches":
-        made.table("count", t.LONG).fold(keys, iter([1] * len(keys)), add)
+        keyed.backend.table("count", t.LONG).fold(keys, iter([1] * len(keys)), COUNT.reduce_function)
         return
-    state: Any = made.state(ReducingStateDescriptor("count", add, int))
+    state: Any = keyed.backend.state(COUNT)
     for key in keys:
-        made.set_current_key(key)
+        keyed.at(key)
         state.add(1)
 
 
-@dataclass(frozen=True)
-class Stored:
-    """One state of a snapshot, as a reader of its file would have it."""
-
-    declaration: StateDeclaration
-    content: Rows
-
-    def rows(self, declared: StateTypes | None) -> Rows:
-        return self.content
-
-    def native_files(self, declared: StateTypes | None) -> tuple[()]:
-        return ()
-
-
-def stored(made: HeapKeyedStateBackend) -> Stored:
-    captured = made.capture(1)
-    (table,) = captured.states
-    stored = table.declaration.types.snapshot("count", table.declaration.kind)
-    rows = read_rows(table.table(), stored, table.declaration.types, unpickle=True)
-    assert all(group in captured.key_groups for group in rows.key_groups)
-    captured.release()
-    return Stored(table.declaration, rows)
-
-
-def counts(made: HeapKeyedStateBackend, keys: Iterable[Any]) -> dict[Any, int]:
-    found = {}
-    state: Any = made.state(ReducingStateDescriptor("count", add, int))
-    for key in keys:
-        made.set_current_key(key)
-        if state.get() is not None:
-            found[made.get_current_key()] = state.get()
-    return found
+def counts(keyed: Keyed, keys: Iterable[Any]) -> dict[Any, int]:
+    state: Any = keyed.backend.state(COUNT)
+    return {keyed.backend.get_current_key(): state.get() for key in keys if keyed.at(key) and state.get() is not None}
 
 
 atoms = st.one_of(
@@ -125,11 +89,11 @@ def test_what_is_one_key_is_one_everywhere(drawn: list[Any], by: str) -> None:
     for subtask, keys_of_it in enumerate(arrived):
         made = backend(subtask, 2)
         count(made, keys_of_it, by)
-        parts.append(stored(made))
+        parts += [decoded(state) for state in made.backend.capture(1).states]
     found: dict[Any, int] = {}
     for subtask in range(3):
         restored = backend(subtask, 3)
-        restored.restore(parts)
+        restored.backend.restore(parts)
         found |= counts(restored, pickle.loads(pickle.dumps(drawn)))
     assert found == counts(local, drawn)
     assert sum(found.values()) == len(drawn)

@@ -209,9 +209,7 @@ class ReadsInOpen(KeyedProcessFunction):
 
 
 def here() -> StreamExecutionEnvironment:
-    return StreamExecutionEnvironment.get_execution_environment(
-        Configuration({"execution.local.in-process": "true"})
-    )
+    return StreamExecutionEnvironment.get_execution_environment(Configuration({"execution.local.in-process": "true"}))
 
 
 def test_using_state_in_open_is_an_error() -> None:

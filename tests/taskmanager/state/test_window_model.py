@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import copy
 from typing import Any
 
+from against_model import AgainstModel, Model
 from hypothesis import settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, precondition, rule
-from state_rig import BACKENDS, GROUPS, Average, Keyed, contents, decoded, state_of, ttl
+from hypothesis.stateful import rule
+from state_rig import GROUPS, Average, contents, state_of, ttl
 from thoroughness import cases
 
 from millstream.core.records import types as t
@@ -24,21 +26,16 @@ TTL = 10
 Entry = tuple[Any, tuple[int, int]]
 
 
-class WindowsAgainstModel(RuleBasedStateMachine):
+class WindowsAgainstModel(AgainstModel):
     """An accumulator that is used in batches and singly; a list and a map that expire."""
 
-    backend = "hashmap, incremental"
-
     def __init__(self) -> None:
-        super().__init__()
-        self.keyed = Keyed(BACKENDS[self.backend])
         self.sums: dict[Entry, list[int]] = {}
         self.lists: dict[Entry, list[tuple[int, int]]] = {}
         self.maps: dict[Entry, dict[int, tuple[int, int]]] = {}
-        self.captures: list[tuple[CapturedKeyedState, Any]] = []
-        self._open()
+        super().__init__()
 
-    def _open(self) -> None:
+    def declare(self) -> None:
         window, backend = t.TupleType((t.LONG, t.LONG)), self.keyed.backend
         self.table = backend.table("sum", t.ListType(t.LONG), StateKind.AGGREGATING, window)
         self.sum: Any = backend.state(AggregatingStateDescriptor("sum", Average(), list[int]), window)
@@ -132,26 +129,21 @@ class WindowsAgainstModel(RuleBasedStateMachine):
     def time_passes(self, seconds: int) -> None:
         self.keyed.clock.advance(seconds)
 
-    @rule()
-    def capture(self) -> None:
-        taken = self.keyed.backend.capture(len(self.captures) + 1)
-        lists, maps = ({entry: content.copy() for entry, content in of.items()} for of in (self.lists, self.maps))  # type: ignore[attr-defined]
-        self.captures.append((taken, (dict(self.sums), lists, maps)))
+    def model(self) -> Model:
+        return copy.deepcopy({"sum": self.sums, "list": self.lists, "map": self.maps})
 
-    @precondition(lambda self: self.captures)
-    @rule()
-    def restore(self) -> None:
-        """Into another subtask that owns everything; deadlines are as they were."""
-        taken, (self.sums, self.lists, self.maps) = self.captures[-1]
-        self.teardown()
-        self.keyed = self.keyed.again()
-        self.keyed.backend.restore([decoded(state, range(GROUPS)) for state in taken.states])
-        self.captures = []
-        self._open()
+    def adopt(self, model: Model) -> None:
+        self.sums, self.lists, self.maps = (model[name] for name in ("sum", "list", "map"))
+
+    def key_of(self, entry: Entry) -> Any:
+        return entry[0]
+
+    def check(self, taken: CapturedKeyedState, model: Model) -> None:
+        """What expires is looked at when it is restored: deadlines are as they were."""
+        assert contents(state_of(taken, "sum"), range(GROUPS)) == model["sum"]
 
     def teardown(self) -> None:
-        for taken, (sums, _, _) in self.captures:
-            assert contents(state_of(taken, "sum"), range(GROUPS)) == sums
+        super().teardown()
         if not self.captures:
             for key, window in {*self.sums, *self.lists, *self.maps}:
                 self.look(key, window)
