@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from millstream.common.watermark_strategy import TimestampAssigner, WatermarkStrategy
 from millstream.core.jobs import plan
-from millstream.core.records.batches import Batch, RowBatch
+from millstream.core.jobs.state_kinds import StateKind
+from millstream.core.records.batches import Batch, RowBatch, Watermark
 from millstream.datastream.connectors.base import PollStatus
 from millstream.datastream.connectors.collection import CollectionSource
+from millstream.datastream.connectors.file_system import FileSource, FileSplit, StreamFormat
 from millstream.datastream.connectors.index_split import IndexReader
+from millstream.datastream.connectors.malformed import MalformedCount
 from millstream.datastream.functions import OutputTag
-from millstream.taskmanager.testing import DEPLOYMENT, OperatorHarness
+from millstream.taskmanager.testing import DEPLOYMENT, GivenElements, OperatorHarness
 from millstream.taskmanager.worker.operators.base import OperatorError
 from millstream.taskmanager.worker.operators.source import ReaderContext
 from millstream.taskmanager.worker.runtime_context import TaskRuntimeContext
@@ -63,3 +68,24 @@ def test_batches_and_statuses_are_passed_on() -> None:
     batch = RowBatch([1])
     assert polled(batch).rows == [1]
     assert polled(PollStatus.NOTHING_AVAILABLE) is PollStatus.NOTHING_AVAILABLE
+
+
+class Second(TimestampAssigner):
+    def extract_timestamp(self, value: str, record_timestamp: int) -> int:
+        return int(value) * 1000
+
+
+def test_what_a_reader_keeps_beside_its_splits_does_not_hold_event_time_back(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("1\n2\n")
+    lines = FileSource.for_record_stream_format(StreamFormat.text_line_format(), tmp_path, on_error="skip")
+    strategy = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner(Second())
+    harness = OperatorHarness(plan.SourceSpec(lines, strategy))
+    split = FileSplit(str(tmp_path / "a.txt"), 0, 4)
+    harness.operator.restore(GivenElements(StateKind.SPLITS, [split, MalformedCount(3)]))
+    harness.open()
+    batch = harness.operator.poll(100)
+    assert isinstance(batch, RowBatch)
+    harness.advance()
+    harness.advance(1)
+    assert [element for element in harness.out.elements if isinstance(element, Watermark)] == [Watermark(1999)]
+    harness.close()
