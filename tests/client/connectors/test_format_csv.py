@@ -47,7 +47,7 @@ _rows = st.builds(
     day=st.none() | st.dates(),
     at=st.none() | st.datetimes(),
     numbers=st.none() | st.lists(st.integers(-(2**31), 2**31 - 1), max_size=3),
-    pair=st.none() | st.tuples(_text.filter(lambda text: ";" not in text), st.integers(0, 9)).map(lambda p: Row(*p)),
+    pair=st.none() | st.builds(Row, f0=_text.filter(lambda text: ";" not in text), f1=st.integers(0, 9)),
 )
 _dialects = st.sampled_from(
     [(",", '"', None, ""), ("|", "'", "\\", "NULL"), ("\t", '"', "!", "1"), ("-", "`", None, "0"), (":", '"', ".", "")]
@@ -219,7 +219,7 @@ def test_a_day_is_no_moment() -> None:
 
 def test_messages_that_cannot_be_read_are_errors_or_none() -> None:
     builder = CsvRowDeserializationSchema.Builder(Types.ROW([Types.INT(), Types.BIG_DEC()]))
-    assert builder.build().deserialize(b"1,2.50\r\n") == Row(1, Decimal("2.50"))
+    assert builder.build().deserialize(b"1,2.50\r\n") == Row(f0=1, f1=Decimal("2.50"))
     with pytest.raises(ValueError, match="column 'f0': 'x' is no Integer"):
         builder.build().deserialize(b"x,1")
     lenient = builder.set_ignore_parse_errors(True).set_allow_comments(True).build()

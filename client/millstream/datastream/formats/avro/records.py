@@ -25,7 +25,7 @@ from millstream.core.records.types import (
     RowType,
     TypeInformation,
 )
-from millstream.core.row import Row
+from millstream.core.row import Row, names_of
 from millstream.datastream.formats.avro.schema import AvroSchema
 
 _PLAIN: dict[str, TypeInformation] = {
@@ -171,8 +171,7 @@ def _as_dict(value: Any, names: list[str]) -> Any:
     if isinstance(value, dict):
         return value
     if isinstance(value, Row):
-        own = value.get_fields_names()
-        return dict(zip(names, value.values, strict=True)) if own is None else value.as_dict()
+        return dict(zip(names, value, strict=True)) if names_of(value) is None else value.as_dict()
     if isinstance(value, tuple):
         return dict(zip(names, value, strict=True))
     if dataclasses.is_dataclass(value) and not isinstance(value, type):

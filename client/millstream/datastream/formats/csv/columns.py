@@ -69,7 +69,7 @@ def parser(column: Column) -> Parse:
 def _row_maker(kind: RowType | TupleType) -> Callable[[list[Any]], Any]:
     if isinstance(kind, TupleType):
         return tuple
-    names = kind.names
+    names = kind.row_names
     return lambda values: Row.of_names(names, values)
 
 

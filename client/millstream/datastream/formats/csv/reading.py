@@ -28,7 +28,7 @@ class CsvReaderFormat(StreamFormat):
     def __init__(self, schema: CsvSchema, max_line_length: int = LONGEST_LINE) -> None:
         self._schema = schema
         self._longest = checked_length(max_line_length)
-        RecordCodec(schema.columns, schema.dialect, None)  # refuses columns that cannot be read
+        RecordCodec(schema.columns, schema.dialect)  # refuses columns that cannot be read
 
     @staticmethod
     def for_schema(schema: CsvSchema) -> CsvReaderFormat:

@@ -12,9 +12,9 @@ from millstream.datastream.formats.csv.dialect import CsvError, Dialect
 
 
 class RecordCodec:
-    """For one schema. Rows have `names`, which may be None."""
+    """For one schema; `names` are those of its rows."""
 
-    def __init__(self, columns: Sequence[Column], dialect: Dialect, names: tuple[str, ...] | None) -> None:
+    def __init__(self, columns: Sequence[Column], dialect: Dialect, names: tuple[str, ...] = ()) -> None:
         self._columns = columns
         self._dialect = dialect
         self._names = names

@@ -27,7 +27,7 @@ class _OfRows:
     def _codec(self) -> RecordCodec:
         named = zip(self._type.field_names() or (), self._type.fields, strict=True)
         columns = [Column(name, kind, self._separator) for name, kind in named]
-        return RecordCodec(columns, self._dialect, self._type.names)
+        return RecordCodec(columns, self._dialect, self._type.row_names)
 
     def __getstate__(self) -> dict[str, Any]:
         return {key: value for key, value in vars(self).items() if key != "_codec"}

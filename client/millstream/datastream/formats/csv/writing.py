@@ -19,7 +19,7 @@ class CsvBulkWriters:
     @staticmethod
     def for_schema(schema: CsvSchema) -> BatchWriterFactory:
         """Files of one schema, each with a header if the schema has one. What a column cannot hold fails the sink."""
-        RecordCodec(schema.columns, schema.dialect, None)  # refuses columns that cannot be written
+        RecordCodec(schema.columns, schema.dialect)  # refuses columns that cannot be written
         return BatchWriterFactory(CsvRowPartFormat(schema), ".csv")
 
 
@@ -40,7 +40,7 @@ class _CsvRowWriter(PartWriter):
     def __init__(self, stream: BinaryIO, schema: CsvSchema) -> None:
         self._stream = stream
         self._end = schema.dialect.line_separator
-        self._codec = RecordCodec(schema.columns, schema.dialect, None)
+        self._codec = RecordCodec(schema.columns, schema.dialect)
         if schema.use_header:
             names = [schema.dialect.text(column.name) for column in schema.columns]
             stream.write((schema.dialect.delimiter.join(names) + self._end).encode())
