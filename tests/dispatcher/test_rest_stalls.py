@@ -4,60 +4,50 @@ from __future__ import annotations
 
 import asyncio
 import json
-from pathlib import Path
 
 import jsonschema
-from dispatcher_fixtures import Http, client, configuration, graph, job_manager, running
+from dispatcher_fixtures import RunningDispatcher, graph
 
 from millstream.core.jobs.details import JobDetails, SubtaskStatus, TaskMetrics, VertexStatus
 from millstream.core.jobs.failures import TaskFailure
 from millstream.core.jobs.ids import JobId, VertexId
 from millstream.core.jobs.stalls import Finding, FindingKind, Stall, Waiting
 from millstream.core.jobs.states import ExecutionState, JobStatus
-from millstream.core.messages.dispatcher import ForgetJob, StartJob, SubmitJobRequest
+from millstream.core.messages.dispatcher import ForgetJob, StartJob
 from millstream.core.messages.stalls import StallAnswer, StallQuery
 from millstream.dispatcher.rest import stall_schemas
 
 
-async def test_a_running_job_is_explained_by_its_job_manager(tmp_path: Path) -> None:
-    options = configuration(tmp_path)
-    async with running(options) as service, client(service, options) as stub:
-        http, job = Http(service.rest_address), graph()
-        path = f"/jobs/{job.job_id}/stall"
-        await stub.submit_job(SubmitJobRequest(job))
-        (error,) = (await http("GET", path, status=503)).json["errors"]
-        assert error == f"no job manager runs job {job.job_id}, it is INITIALIZING"
-        async with job_manager(service, options) as manager:
-            await manager.next(StartJob)
-            request = asyncio.ensure_future(http("GET", path))
-            query = await manager.next(StallQuery)
-            assert query.job_id == job.job_id
-            told = Stall(
-                job.job_id, "j", JobStatus.RUNNING, 7, [Finding(FindingKind.NO_RECORDS, "m", "a", "v", "o", 5)],
-                [Waiting("v", "o", True, 1, 2, None, 4, None), Waiting("v", "p", False, 1, 0, 3, None, 5)],
-            ).as_json()  # fmt: skip
-            jsonschema.validate(told, stall_schemas.STALL)
-            manager.send(StallAnswer(query.request_id, json.dumps(told).encode()))
-            assert ((await request).status, (await request).json) == (200, told)
-            request = asyncio.ensure_future(http("GET", path))
-            manager.send(StallAnswer((await manager.next(StallQuery)).request_id, error="no such job"))
-            assert ((await request).status, (await request).json) == (404, {"errors": ["no such job"]})
-            request = asyncio.ensure_future(http("GET", path))
-            await manager.next(StallQuery)
-        assert (await request).status == 503
-        await http("GET", f"/jobs/{'0' * 32}/stall", status=404)
-
-
-async def test_a_job_that_has_ended_is_explained_without_one(tmp_path: Path) -> None:
-    options = configuration(tmp_path)
-    async with (
-        running(options) as service,
-        client(service, options) as stub,
-        job_manager(service, options) as manager,
-    ):
-        http, job = Http(service.rest_address), graph()
-        await stub.submit_job(SubmitJobRequest(job))
+async def test_a_running_job_is_explained_by_its_job_manager(dispatcher: RunningDispatcher) -> None:
+    http, job = dispatcher.http, graph()
+    path = f"/jobs/{job.job_id}/stall"
+    await dispatcher.submit(job)
+    (error,) = (await http("GET", path, status=503)).json["errors"]
+    assert error == f"no job manager runs job {job.job_id}, it is INITIALIZING"
+    async with dispatcher.job_manager() as manager:
         await manager.next(StartJob)
+        request = asyncio.ensure_future(http("GET", path))
+        query = await manager.next(StallQuery)
+        assert query.job_id == job.job_id
+        told = Stall(
+            job.job_id, "j", JobStatus.RUNNING, 7, [Finding(FindingKind.NO_RECORDS, "m", "a", "v", "o", 5)],
+            [Waiting("v", "o", True, 1, 2, None, 4, None), Waiting("v", "p", False, 1, 0, 3, None, 5)],
+        ).as_json()  # fmt: skip
+        jsonschema.validate(told, stall_schemas.STALL)
+        manager.send(StallAnswer(query.request_id, json.dumps(told).encode()))
+        assert ((await request).status, (await request).json) == (200, told)
+        request = asyncio.ensure_future(http("GET", path))
+        manager.send(StallAnswer((await manager.next(StallQuery)).request_id, error="no such job"))
+        assert ((await request).status, (await request).json) == (404, {"errors": ["no such job"]})
+        request = asyncio.ensure_future(http("GET", path))
+        await manager.next(StallQuery)
+    assert (await request).status == 503
+    await http("GET", f"/jobs/{'0' * 32}/stall", status=404)
+
+
+async def test_a_job_that_has_ended_is_explained_without_one(dispatcher: RunningDispatcher) -> None:
+    http, job = dispatcher.http, graph()
+    async with dispatcher.running_job(job) as manager:
         failure = TaskFailure(exception="ValueError: bad", task_name="Map (1/1)")
         manager.report(JobDetails(job.job_id, "j", JobStatus.FAILED, failures=(failure,), end_time=9))
         await manager.next(ForgetJob)
@@ -68,16 +58,9 @@ async def test_a_job_that_has_ended_is_explained_without_one(tmp_path: Path) -> 
         assert manager.told.empty()
 
 
-async def test_watermarks_of_a_vertex_have_flinks_names(tmp_path: Path) -> None:
-    options = configuration(tmp_path)
-    async with (
-        running(options) as service,
-        client(service, options) as stub,
-        job_manager(service, options) as manager,
-    ):
-        http, job = Http(service.rest_address), graph()
-        await stub.submit_job(SubmitJobRequest(job))
-        await manager.next(StartJob)
+async def test_watermarks_of_a_vertex_have_flinks_names(dispatcher: RunningDispatcher) -> None:
+    http, job = dispatcher.http, graph()
+    async with dispatcher.running_job(job) as manager:
         metrics = (TaskMetrics(output_watermark=7, alignment_drift_ms=3), TaskMetrics(input_watermark=-(2**63)))
         subtasks = tuple(SubtaskStatus(n, ExecutionState.RUNNING, metrics=told) for n, told in enumerate(metrics))
         vertex = VertexStatus(VertexId("v"), "Source", 2, 128, subtasks=subtasks)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from fake_cluster import Cluster, run
+from fake_cluster import Cluster
 from job_graphs import pipeline
 
 from millstream.core.jobs.ids import AttemptId, JobId
@@ -23,29 +23,25 @@ async def ask(cluster: Cluster, job_id: str = JOB) -> StallAnswer:
     return answer
 
 
-def test_from_its_submission_on_until_a_sink_waits_for_a_checkpoint() -> None:
-    async def scenario(cluster: Cluster) -> None:
-        await cluster.submit(pipeline(2))
-        told: Any = json.loads((await ask(cluster)).json)
-        assert told["findings"][0]["message"] == "The job does not run, it is CREATED: waiting for slots: 0 of 2."
-        assert "does not run job other" in (await ask(cluster, "other")).error
+async def test_a_job_that_waits_for_slots_says_so(cluster: Cluster) -> None:
+    await cluster.submit(pipeline(2))
+    told: Any = json.loads((await ask(cluster)).json)
+    assert told["findings"][0]["message"] == "The job does not run, it is CREATED: waiting for slots: 0 of 2."
+    assert "does not run job other" in (await ask(cluster, "other")).error
 
-    run(scenario)
 
-    async def running(cluster: Cluster) -> None:
-        task_manager, tasks = await cluster.running_job()
-        while json.loads((await ask(cluster)).json)["findings"]:
-            pass  # its tasks are starting
-        allocation, attempt = tasks[0]
-        sink = OperatorProgress("Sink: files", PendingCommits(0, 1_700_000_000_000))
-        progress = TaskProgress(EventTime(5), (sink,))
-        report = TaskMetricsReport(allocation, (AttemptMetrics(AttemptId(attempt), progress=progress),))
-        await task_manager.send(report)
-        while not (findings := json.loads((await ask(cluster)).json)["findings"]):
-            pass
-        assert findings[0]["message"] == (
-            "'Sink: files' has written records since 2023-11-14 22:13:20 UTC that are not committed: that happens when "
-            "a checkpoint completes, and the job takes none."
-        )
-
-    run(running)
+async def test_a_sink_that_waits_for_a_checkpoint_is_named(cluster: Cluster) -> None:
+    task_manager, tasks = await cluster.running_job()
+    while json.loads((await ask(cluster)).json)["findings"]:
+        pass  # its tasks are starting
+    allocation, attempt = tasks[0]
+    sink = OperatorProgress("Sink: files", PendingCommits(0, 1_700_000_000_000))
+    progress = TaskProgress(EventTime(5), (sink,))
+    report = TaskMetricsReport(allocation, (AttemptMetrics(AttemptId(attempt), progress=progress),))
+    await task_manager.send(report)
+    while not (findings := json.loads((await ask(cluster)).json)["findings"]):
+        pass
+    assert findings[0]["message"] == (
+        "'Sink: files' has written records since 2023-11-14 22:13:20 UTC that are not committed: that happens when "
+        "a checkpoint completes, and the job takes none."
+    )

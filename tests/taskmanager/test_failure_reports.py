@@ -30,7 +30,7 @@ class Changing:
     number: int
 
 
-KEYS = [[1, 2], {"a": 1}, {1}, Changing(1), np.array([1]), (1, [2])]
+KEYS = [{"a": 1}, {1}, Changing(1), np.array([1]), (1, {2})]
 
 
 class Counting(KeyedProcessFunction):
@@ -89,8 +89,8 @@ def test_the_key_of_each_input_is_named() -> None:
     mapped = OperatorHarness(plan.CoMapSpec(Mapping(), keys), name="joined").operator
     for process in (both.receivers()[1], mapped.process):
         with pytest.raises(OperatorError) as caught:
-            process(RowBatch([([1], "the record")]))
-        check(describe_failure(caught.value, DEPLOYMENT, 1), "joined", [1])
+            process(RowBatch([({1}, "the record")]))
+        check(describe_failure(caught.value, DEPLOYMENT, 1), "joined", {1})
 
 
 def test_an_error_of_the_users_own_stays_as_it_is() -> None:

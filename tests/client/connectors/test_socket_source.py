@@ -112,8 +112,10 @@ def test_another_delimiter(server: socket.socket, reading: Callable[..., Reading
 
 def test_a_retry_connects_again(server: socket.socket, reading: Callable[..., Reading]) -> None:
     one = reading(max_retry=1)
-    for line in (b"first\n", b"second\n"):
-        _say(server, one, line)
+    _say(server, one, b"first\n")
+    again, _ = server.accept()
+    with again:
+        again.sendall(b"second\n")
     assert one.all() == ["first", "second"]
 
 

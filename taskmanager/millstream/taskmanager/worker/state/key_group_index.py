@@ -49,6 +49,7 @@ class KeyGroupIndex:
                 return key
         except TypeError:  # a list, or a tuple with one inside
             key = hashable(key)
+            hash(key)  # of anything else that can be changed, that it has none is what is wrong
         group = stable_hash(key) % self.max_parallelism
         key = without_nan(key)
         if len(self._known) >= _REMEMBERED:
