@@ -59,4 +59,4 @@ def test_help_and_version_load_nothing_that_takes_long(cli: Any, option: str, sh
     assert shown in done.stdout
     loaded = {line.rpartition("|")[2].strip().partition(".")[0] for line in done.stderr.splitlines()}
     assert "click" in loaded
-    assert loaded & {"grpc", "google", "msgspec", "numpy", "pandas", "pyarrow", "starlette", "uvicorn"} == set()
+    assert loaded & {"grpc", "google", "numpy", "pandas", "pyarrow", "starlette", "uvicorn"} == set()
