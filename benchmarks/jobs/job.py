@@ -22,7 +22,8 @@ def environment(options: Mapping[str, object] | None = None) -> StreamExecutionE
 
 
 def execute(env: StreamExecutionEnvironment, name: str) -> None:
-    """Reports how records are shipped between the job's tasks, then runs it."""
+    """Reports how records are exchanged between slots, then runs it."""
     nodes = json.loads(env.get_execution_plan())["nodes"]
-    report("plan", strategies=[edge["ship_strategy"] for node in nodes for edge in node.get("inputs", [])])
+    strategies = [edge["ship_strategy"] for node in nodes for edge in node.get("predecessors", [])]
+    report("plan", strategies=[strategy for strategy in strategies if strategy != "FORWARD"])
     env.execute(name)
