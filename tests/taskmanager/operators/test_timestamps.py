@@ -6,6 +6,7 @@ import datetime as dt
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
@@ -83,6 +84,14 @@ def test_what_is_no_time_fails_with_its_record(strategy: WatermarkStrategy) -> N
     with pytest.raises(OperatorError) as caught:
         made.process(RowBatch([("a", 1), ("b", None), ("c", 2)]))
     assert caught.value.record == ("b", None)
+
+
+@pytest.mark.parametrize("time", [True, 1.5, np.int64(7), 1 << 63])
+def test_only_integers_of_64_bits_are_times(time: Any) -> None:
+    made = harness(MONOTONOUS.with_timestamp_field(1), from_hint(tuple[str, Any]))
+    with pytest.raises(OperatorError) as caught:
+        made.process(RowBatch([("a", 1), ("b", time), ("c", 2)]))
+    assert caught.value.record == ("b", time)
 
 
 def test_a_generator_of_ones_own_is_punctuated_or_periodic() -> None:

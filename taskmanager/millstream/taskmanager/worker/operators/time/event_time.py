@@ -7,6 +7,7 @@ thread. Nothing here is done for each record, but where a function of the user's
 
 from __future__ import annotations
 
+import contextlib
 import datetime as dt
 from array import array
 from collections.abc import Callable, Hashable
@@ -94,16 +95,11 @@ class Timestamps:
         source = iter(batch.rows)
         try:
             times = list(map(self._take, source))
-            try:
-                stamps = array(TIMESTAMP, times)
-            except TypeError:  # points in time of another type
-                source = iter(batch.rows)
-                stamps = array(TIMESTAMP, [milliseconds(time) for time, _ in zip(times, source, strict=True)])
         except TaskInterrupted:
             raise
         except BaseException as error:
             raise self._failed(batch.rows, source, error) from error
-        return RowBatch(batch.rows, stamps, batch.plain)
+        return RowBatch(batch.rows, self._milliseconds(times, batch.rows), batch.plain)
 
     def _columns(self, batch: ColumnBatch) -> ColumnBatch:
         import pyarrow as pa
@@ -133,20 +129,31 @@ class Timestamps:
                 times = [assign(record, MIN_TIMESTAMP) for record in source]
             else:
                 times = [assign(record, time) for record, time in zip(source, given, strict=True)]
-            try:
-                stamps = array(TIMESTAMP, times)
-            except TypeError:  # points in time of another type
-                source = iter(rows)
-                stamps = array(TIMESTAMP, [milliseconds(time) for time, _ in zip(times, source, strict=True)])
         except TaskInterrupted:
             raise
         except BaseException as error:
             raise self._failed(rows, source, error) from error
+        stamps = self._milliseconds(times, rows)
         if isinstance(batch, RowBatch):
             return RowBatch(rows, stamps, batch.plain)
         import pyarrow as pa
 
         return ColumnBatch(batch.data, pa.array(stamps, pa.int64()))
+
+    def _milliseconds(self, times: list[Any], rows: list[Any]) -> array[int]:
+        """What the strategy answered for the rows, one by one only where it is not all plain integers of 64 bits."""
+        if not set(map(type, times)) - {int}:
+            with contextlib.suppress(OverflowError):
+                return array(TIMESTAMP, times)
+        stamps = array(TIMESTAMP)
+        for time, row in zip(times, rows, strict=True):
+            try:
+                stamps.append(milliseconds(time))
+            except TaskInterrupted:
+                raise
+            except BaseException as error:
+                raise OperatorError(self._name, row, error) from error
+        return stamps
 
     def _failed(self, rows: list[Any], source: Any, error: BaseException) -> OperatorError:
         return OperatorError(self._name, rows[len(rows) - source.__length_hint__() - 1], error)
