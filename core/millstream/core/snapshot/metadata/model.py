@@ -79,6 +79,10 @@ class StateFile(Struct, frozen=True):
     checksum: str
     inline: bytes | None = None
 
+    def __repr__(self) -> str:
+        shown = ", ".join(f"{name}={getattr(self, name)!r}" for name in self.__struct_fields__ if name != "inline")
+        return f"StateFile({shown})"
+
     @property
     def key_groups(self) -> range | None:
         """The key groups that the file may hold."""
