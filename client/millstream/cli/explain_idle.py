@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import textwrap
-from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import click
@@ -13,6 +12,7 @@ from millstream.cli.failures import Command
 from millstream.cli.options import checked_job_id, client_configuration, client_options
 from millstream.cli.rest import RestClient
 from millstream.core.logs.printable import printable
+from millstream.core.logs.times import utc
 
 _WIDTH = 100
 
@@ -67,17 +67,8 @@ def _waiting(waits: dict[str, Any]) -> str:
         parts.append(f"{waits['records-since-last-firing']} records since the last firing")
     if waits["next-event-time"] is not None:
         reached = waits["event-time"]
-        now = "no watermark has come" if reached is None else f"it is {_moment(reached)} now"
-        parts.append(f"the next fires at event time {_moment(waits['next-event-time'])} ({now})")
+        now = "no watermark has come" if reached is None else f"it is {utc(reached, exact=True)} now"
+        parts.append(f"the next fires at event time {utc(waits['next-event-time'], exact=True)} ({now})")
     if waits["next-processing-time"] is not None:
-        parts.append(f"the next fires at {_moment(waits['next-processing-time'])} by the clock of its machine")
+        parts.append(f"the next fires at {utc(waits['next-processing-time'], exact=True)} by the clock of its machine")
     return ", ".join(parts)
-
-
-def _moment(milliseconds: int) -> str:
-    """In UTC, as in the findings."""
-    try:
-        shown = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=milliseconds)
-    except OverflowError:
-        return f"{milliseconds} ms"
-    return f"{shown:%Y-%m-%d %H:%M:%S}.{milliseconds % 1000:03} UTC"

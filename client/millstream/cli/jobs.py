@@ -12,9 +12,10 @@ import click
 from millstream.cli.failures import Command
 from millstream.cli.options import checked_job_id, client_configuration, client_options
 from millstream.cli.rest import RestClient
-from millstream.cli.tables import duration, print_table
+from millstream.cli.tables import print_table
 from millstream.core.errors import MillstreamError
 from millstream.core.logs.failure_texts import shortened
+from millstream.core.logs.times import duration
 
 SCHEDULED = frozenset({"CREATED", "INITIALIZING"})
 ENDED = frozenset({"FINISHED", "FAILED", "CANCELED"})

@@ -29,17 +29,6 @@ def print_table(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
         print("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
 
 
-def duration(milliseconds: int) -> str:
-    """`1 h 02 min`, `3 min 04 s`, `5.6 s`."""
-    seconds = milliseconds / 1000
-    if seconds < 60:
-        return f"{seconds:.1f} s"
-    minutes, rest = divmod(int(seconds), 60)
-    if minutes < 60:
-        return f"{minutes} min {rest:02} s"
-    return f"{minutes // 60} h {minutes % 60:02} min"
-
-
 def moment(milliseconds: int) -> str:
     """A time of this host's zone; just the number when no calendar has it."""
     try:

@@ -15,6 +15,7 @@ import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
+from window_kinds import Kind
 
 from millstream.common import Watermark
 from millstream.core.jobs.column_windows import ColumnWindowSpec
@@ -27,11 +28,6 @@ from millstream.core.snapshot.metadata.operator_json import operators_from_json,
 from millstream.datastream.adapters.column_windows import planned
 from millstream.datastream.aggregates import avg, count, count_distinct, first, last, max, min, sum
 from millstream.datastream.functions import AggregateFunction, ProcessWindowFunction
-from millstream.datastream.window import (
-    EventTimeSessionWindows,
-    SlidingEventTimeWindows,
-    TumblingEventTimeWindows,
-)
 from millstream.taskmanager.testing import OperatorHarness
 from millstream.taskmanager.testing.operator_harness import DEPLOYMENT, Snapshot
 
@@ -42,30 +38,6 @@ AGGREGATES = (
     count(), count("amount"), sum("amount"), min("amount"), max("word"), avg("amount"), sum("price"), first("word"),
     last("word"), last("amount"), count_distinct("word"), count_distinct("price"),
 )  # fmt: skip
-
-
-@dataclass(frozen=True)
-class Kind:
-    """A kind of windows, and how the model has it."""
-
-    size: int = 0
-    slide: int | None = None
-    gap: int | None = None
-    offset: int = 0
-
-    def assigner(self) -> Any:
-        if self.gap is not None:
-            return EventTimeSessionWindows.with_gap(self.gap)
-        if self.slide is not None:
-            return SlidingEventTimeWindows.of(self.size, self.slide, self.offset)
-        return TumblingEventTimeWindows.of(self.size, self.offset)
-
-    def windows(self, timestamp: int) -> list[tuple[int, int]]:
-        if self.gap is not None:
-            return [(timestamp, timestamp + self.gap)]
-        step = self.slide or self.size
-        latest = timestamp - (timestamp - self.offset) % step
-        return [(start, start + self.size) for start in range(latest, timestamp - self.size, -step)]
 
 
 @dataclass

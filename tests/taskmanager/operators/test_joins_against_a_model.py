@@ -16,6 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 from test_windows_against_a_model import EVENTS, GROUPS, KINDS, RECORD, Kind, Model, Record
+from window_kinds import advanced
 
 from millstream.common import Watermark
 from millstream.core.jobs.join_plan import IntervalJoinSpec
@@ -60,12 +61,7 @@ class Subtasks:
         return harness.process(RowBatch([record], [record[1]]), input_index=side_of(record))
 
     def advance(self, watermark: Watermark) -> list[Any]:
-        out: list[Any] = []
-        for harness in self.harnesses:
-            before = len(harness.out.rows)
-            harness.signal(watermark)
-            out += harness.out.rows[before:]
-        return out
+        return advanced(self.harnesses, watermark)
 
     def side(self, tag: str) -> list[Any]:
         return [row for harness in self.harnesses for row in harness.side[tag].rows]

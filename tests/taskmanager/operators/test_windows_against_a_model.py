@@ -15,6 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
+from window_kinds import Kind, advanced
 
 from millstream.common import Watermark
 from millstream.core.jobs.plan import KeySelector
@@ -24,10 +25,7 @@ from millstream.core.records.batches import MIN_TIMESTAMP, RowBatch
 from millstream.core.records.types import PICKLED, from_hint
 from millstream.datastream.functions import AggregateFunction, ProcessWindowFunction
 from millstream.datastream.window import (
-    EventTimeSessionWindows,
-    SlidingEventTimeWindows,
     TimeWindow,
-    TumblingEventTimeWindows,
 )
 from millstream.taskmanager.testing import OperatorHarness
 from millstream.taskmanager.testing.operator_harness import DEPLOYMENT
@@ -64,30 +62,6 @@ class Show(ProcessWindowFunction):
 
 def added(first: Record, second: Record) -> Record:
     return first[0], max(first[1], second[1]), first[2] + second[2]
-
-
-@dataclass(frozen=True)
-class Kind:
-    """A kind of windows, what it keeps of them, and how the model has it."""
-
-    size: int
-    slide: int | None = None
-    gap: int | None = None
-    offset: int = 0
-
-    def assigner(self) -> Any:
-        if self.gap is not None:
-            return EventTimeSessionWindows.with_gap(self.gap)
-        if self.slide is not None:
-            return SlidingEventTimeWindows.of(self.size, self.slide, self.offset)
-        return TumblingEventTimeWindows.of(self.size, self.offset)
-
-    def windows(self, timestamp: int) -> list[tuple[int, int]]:
-        if self.gap is not None:
-            return [(timestamp, timestamp + self.gap)]
-        step = self.slide or self.size
-        last = timestamp - (timestamp - self.offset) % step
-        return [(start, start + self.size) for start in range(last, timestamp - self.size, -step)]
 
 
 @dataclass
@@ -173,12 +147,7 @@ class Subtasks:
         return out
 
     def advance(self, watermark: Watermark) -> list[Any]:
-        out: list[Any] = []
-        for harness in self.harnesses:
-            before = len(harness.out.rows)
-            harness.signal(watermark)
-            out += harness.out.rows[before:]
-        return out
+        return advanced(self.harnesses, watermark)
 
 
 def shown(contents: Contents, model: list[Any]) -> Counter[Any]:

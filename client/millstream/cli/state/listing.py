@@ -6,7 +6,8 @@ from typing import Any
 
 import click
 
-from millstream.cli.tables import duration, moment, print_table, size
+from millstream.cli.tables import moment, print_table, size
+from millstream.core.logs.times import duration
 from millstream.core.snapshot.inspection.opened import OpenedSnapshot
 from millstream.core.snapshot.metadata.model import OperatorSnapshot, StateSnapshot, TypeJson
 from millstream.core.snapshot.metadata.types_json import describe_json

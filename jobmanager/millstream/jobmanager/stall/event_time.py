@@ -8,10 +8,11 @@ from millstream.core.jobs.ids import VertexId
 from millstream.core.jobs.progress import TimedWork
 from millstream.core.jobs.stalls import Finding, FindingKind, Waiting
 from millstream.core.jobs.states import ExecutionState
+from millstream.core.logs.times import utc
 from millstream.core.records.batches import MIN_TIMESTAMP
 from millstream.jobmanager.stall.facts import JobFacts
 from millstream.jobmanager.stall.holders import Holder, Holders, Waiter, event_time_at
-from millstream.jobmanager.stall.words import count, event_time, moment, subtask_of
+from millstream.jobmanager.stall.words import count, event_time, subtask_of
 
 PATIENCE_MS = 5000
 """For so long a stream may bring nothing before that is worth a word."""
@@ -122,18 +123,18 @@ def _cause(holder: Holder) -> str:
         return f"{where}, which has no split to read"
     split = f"split '{stream.name}' of {where}" if stream.name else where
     if stream.idle:
-        return f"{split}, which is idle since {moment(stream.moved_at)}, like all others"
+        return f"{split}, which is idle since {utc(stream.moved_at)}, like all others"
     if stream.paused or (holder.origin.alignment is not None and holder.origin.alignment.paused_since):
         return f"{split}, which waits for others of its alignment group"
     if not stream.record_at:
-        return f"{split}, from which no record has come since it began at {moment(stream.moved_at)}"
+        return f"{split}, from which no record has come since it began at {utc(stream.moved_at)}"
     at = "no watermark" if stream.watermark == MIN_TIMESTAMP else f"event time {event_time(stream.watermark)}"
     if stream.record_at - stream.moved_at >= PATIENCE_MS:
         return (
-            f"{split}, which sends records, the last at {moment(stream.record_at)}, but has stayed at {at} since "
-            f"{moment(stream.moved_at)}"
+            f"{split}, which sends records, the last at {utc(stream.record_at)}, but has stayed at {at} since "
+            f"{utc(stream.moved_at)}"
         )
-    return f"{split}, from which no record has come since {moment(stream.record_at)} and which is at {at}"
+    return f"{split}, from which no record has come since {utc(stream.record_at)} and which is at {at}"
 
 
 def _judged(holder: Holder, others_are_ahead: bool) -> tuple[FindingKind, str]:

@@ -8,10 +8,11 @@ from millstream.core.jobs.ids import VertexId
 from millstream.core.jobs.progress import PendingCommits, WatermarkOrigin
 from millstream.core.jobs.stalls import Finding, FindingKind, Stall
 from millstream.core.jobs.states import ExecutionState, JobStatus
+from millstream.core.logs.times import utc
 from millstream.core.records.batches import MIN_TIMESTAMP
 from millstream.jobmanager.stall.event_time import PATIENCE_MS, event_time_findings, waiting
 from millstream.jobmanager.stall.facts import JobFacts, TaskFacts
-from millstream.jobmanager.stall.words import count, event_time, moment, span, subtask_of
+from millstream.jobmanager.stall.words import count, event_time, span, subtask_of
 
 _HIGH = 50  # percent of its time that a task is backpressured: what Flink calls high
 
@@ -39,7 +40,7 @@ def _not_running(facts: JobFacts) -> Iterator[Finding]:
     for task in facts.tasks:
         if task.state not in started:
             message = f"'{task.vertex_name}'{subtask_of(task)} does not run yet, it is {task.state}"
-            since = f" since {moment(task.state_since)}" if task.state_since else ""
+            since = f" since {utc(task.state_since)}" if task.state_since else ""
             yield Finding(FindingKind.NOT_RUNNING, f"{message}{since}.", "", task.vertex_id, "", task.state_since)
 
 
@@ -65,7 +66,7 @@ def _paused(facts: JobFacts) -> Iterator[Finding]:
         ahead = f", {span(alignment.drift_ms)} ahead" if alignment.drift_ms else ""
         yield Finding(
             FindingKind.PAUSED_FOR_ALIGNMENT,
-            f"'{operator}'{subtask_of(task)} is paused since {moment(alignment.paused_since)}: it is at event time "
+            f"'{operator}'{subtask_of(task)} is paused since {utc(alignment.paused_since)}: it is at event time "
             f"{event_time(origin.time.watermark)}{ahead} of its alignment group '{alignment.group}', whose slowest is "
             f"'{name}'{subtask_of(slowest)} with {at}.",
             "see why that one is slow; if it is silent, give its WatermarkStrategy with_idleness(...); or allow a "
@@ -136,7 +137,7 @@ def _commits(facts: JobFacts) -> Iterator[Finding]:
 
 def _uncommitted(facts: JobFacts, operator: str, pending: PendingCommits) -> tuple[str, str] | None:
     taken, since = facts.checkpoints, pending.waiting_since
-    written = f"'{operator}' has written records since {moment(since)} that are not committed"
+    written = f"'{operator}' has written records since {utc(since)} that are not committed"
     if not taken.interval_ms:
         return (
             f"{written}: that happens when a checkpoint completes, and the job takes none.",
@@ -148,12 +149,12 @@ def _uncommitted(facts: JobFacts, operator: str, pending: PendingCommits) -> tup
     if taken.completed_at >= since:
         waits = count(pending.pre_committed, "transaction waits", "transactions wait")
         return (
-            f"{written}, though a checkpoint completed at {moment(taken.completed_at)}: {waits}.",
+            f"{written}, though a checkpoint completed at {utc(taken.completed_at)}: {waits}.",
             "see the log of the task manager for why the sink cannot commit; it is tried again",
         )
-    last = f"since {moment(taken.completed_at)}" if taken.completed_at else "so far"
-    now = f"; one is under way since {moment(taken.under_way_since)}" if taken.under_way_since else ""
-    failed = f"; the last one that failed, at {moment(taken.failed_at)}: {taken.failure}" if taken.failed_at else ""
+    last = f"since {utc(taken.completed_at)}" if taken.completed_at else "so far"
+    now = f"; one is under way since {utc(taken.under_way_since)}" if taken.under_way_since else ""
+    failed = f"; the last one that failed, at {utc(taken.failed_at)}: {taken.failure}" if taken.failed_at else ""
     return (
         f"{written}: no checkpoint has completed {last}{now}{failed}.",
         "see `GET /jobs/:jobid/checkpoints` for which task is slow to take part; backpressure delays barriers, which "
@@ -173,7 +174,7 @@ def _no_records(facts: JobFacts) -> Iterator[Finding]:
             continue
         yield Finding(
             FindingKind.NO_RECORDS,
-            f"'{tasks[0].vertex_name}' has sent no record since {moment(last)}.",
+            f"'{tasks[0].vertex_name}' has sent no record since {utc(last)}.",
             "see whether there is anything to read for the source, and whether what is chained to it drops all of it",
             vertex,
             since=last,

@@ -110,7 +110,7 @@ class ElementCodec:
         rows = self._exact_rows(batch.rows)
         if rows is not None:
             try:
-                return Codec.MESSAGE_PACK, self._encoder.encode((_form(batch)[0], rows))
+                return Codec.MESSAGE_PACK, self._encoder.encode((_raw_times(batch), rows))
             except (TypeError, OverflowError, ValueError, RecursionError, msgspec.MsgspecError):
                 pass  # a value that MessagePack has no form for, such as an integer over 64 bits
         return Codec.PICKLE, _pickle(batch)
@@ -162,13 +162,12 @@ def _pickle_plain(batch: RowBatch) -> bytes:
     pickler.fast = True
     for start in range(0, max(len(batch), 1), _ROWS):
         part = batch if len(batch) <= _ROWS else batch.slice(start, start + _ROWS)
-        pickler.dump(_form(part))
+        pickler.dump((_raw_times(part), part.rows))
     return file.getvalue()
 
 
-def _form(batch: RowBatch) -> tuple[bytes | None, list[Any]]:
-    """What is written of a batch."""
-    return (None if batch.timestamps is None else batch.timestamps.tobytes()), batch.rows
+def _raw_times(batch: RowBatch) -> bytes | None:
+    return None if batch.timestamps is None else batch.timestamps.tobytes()
 
 
 def _times(raw: bytes | None) -> array[int] | None:
@@ -176,7 +175,7 @@ def _times(raw: bytes | None) -> array[int] | None:
 
 
 def _pickle(batch: RowBatch) -> bytes:
-    value = _form(batch)
+    value = (_raw_times(batch), batch.rows)
     try:
         return pickle.dumps(value, 5)
     except Exception:  # whatever a user's __reduce__ raises

@@ -191,6 +191,15 @@ class Operator:
             return batch.rows
         return record_batch_to_rows(batch.data, self.input_types[0])
 
+    def handed_over(self, batch: RowBatch) -> RowBatch:
+        """Records that code of the user's made, as they may be emitted."""
+        if not self.handover.copies:
+            return batch
+        try:
+            return RowBatch(self.handover.all(batch.rows, batch.rows), batch.timestamps, self.handover.plain)
+        except RecordCopyError as error:
+            raise OperatorError(self.name, error.record, error) from error
+
     def timestamps_of(self, batch: Batch) -> array[int] | None:
         """The batch's timestamps as Python has them."""
         if isinstance(batch, RowBatch) or batch.timestamps is None:

@@ -105,16 +105,18 @@ class FilterOperator(FunctionOperator):
         kept: list[Any] = []
         mask: list[bool] = []
         try:
-            as_they_are = isinstance(batch, ColumnBatch) or batch.plain or not self.handover.copies
-            if as_they_are and (isinstance(batch, ColumnBatch) or batch.timestamps is not None):
+            if isinstance(batch, ColumnBatch):
                 mask = [bool(call(row)) for row in source]
-                kept = list(compress(rows, mask))
-            elif as_they_are:
-                kept = [row for row in source if call(row)]
-            elif batch.timestamps is not None:
-                kept = self.handover.all(_judged(call, source, mask), rows)
-            else:
+            elif batch.plain or not self.handover.copies:
+                if batch.timestamps is None:
+                    kept = [row for row in source if call(row)]
+                else:
+                    mask = [bool(call(row)) for row in source]
+                    kept = list(compress(rows, mask))
+            elif batch.timestamps is None:
                 kept = self.handover.all((row for row in source if call(row)), rows)
+            else:
+                kept = self.handover.all(_judged(call, source, mask), rows)
         except TaskInterrupted:
             raise
         except BaseException as error:

@@ -13,7 +13,6 @@ from millstream.core.jobs.state_kinds import StateKind
 from millstream.core.messages.sources import Custom, EnumeratorEvent, NoMoreSplits, SplitRequest, Splits, WatermarkLimit
 from millstream.core.pickling import to_bytes
 from millstream.core.records.batches import LAST_WATERMARK, Batch, ColumnBatch, RowBatch
-from millstream.core.records.handover import RecordCopyError
 from millstream.core.settings.configuration import Configuration
 from millstream.datastream.connectors.base import PollStatus, Source, SourceReader, SourceReaderContext
 from millstream.datastream.functions import OutputTag, RuntimeContext
@@ -138,10 +137,10 @@ class SourceOperator(Operator):
         for tag, beside in self._reader_context.take_side().items():
             output = self.side_outputs.get(tag)
             if output is not None:
-                output.emit(self._handed_over(RowBatch(beside)))
+                output.emit(self.handed_over(RowBatch(beside)))
         if isinstance(result, PollStatus):
             return result
-        batch = self._handed_over(result) if isinstance(result, RowBatch) else result
+        batch = self.handed_over(result) if isinstance(result, RowBatch) else result
         return batch if self._time is None else self._time.stamped(batch)
 
     def on_time(self, now: float) -> float | None:
@@ -174,14 +173,6 @@ class SourceOperator(Operator):
         if self._time is not None:
             self._time.begun(splits)
         reader.add_splits(splits)
-
-    def _handed_over(self, batch: RowBatch) -> RowBatch:
-        if not self.handover.copies:
-            return batch
-        try:
-            return RowBatch(self.handover.all(batch.rows, batch.rows), batch.timestamps, self.handover.plain)
-        except RecordCopyError as error:
-            raise OperatorError(self.name, error.record, error) from error
 
     def elements(self, checkpoint_id: int) -> dict[StateKind, list[Any]]:
         """The splits that are not read to their end, each with its position."""

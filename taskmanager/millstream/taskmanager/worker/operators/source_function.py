@@ -11,7 +11,6 @@ import threading
 
 from millstream.core.jobs import function_ends_plan as plan
 from millstream.core.records.batches import LAST_WATERMARK, Barrier, Batch, RowBatch
-from millstream.core.records.handover import RecordCopyError
 from millstream.datastream.connectors.base import PollStatus
 from millstream.taskmanager.worker.operators.base import NO_RECORD, FunctionOperator, OperatorError
 from millstream.taskmanager.worker.operators.collected import ROOM, CollectedRecords, SourceCancelled
@@ -41,7 +40,7 @@ class SourceFunctionOperator(FunctionOperator):
             self._thread.start()
         while (taken := self._records.take(min(rows, self._most))) is not None:
             if isinstance(taken, RowBatch):
-                return self._handed_over(taken)
+                return self.handed_over(taken)
             self.on_signal(taken)
         if not self._records.is_over:
             return PollStatus.NOTHING_AVAILABLE
@@ -58,20 +57,12 @@ class SourceFunctionOperator(FunctionOperator):
             self._error = error
         self._records.end()
 
-    def _handed_over(self, batch: RowBatch) -> RowBatch:
-        if not self.handover.copies:
-            return batch
-        try:
-            return RowBatch(self.handover.all(batch.rows, batch.rows), batch.timestamps, self.handover.plain)
-        except RecordCopyError as error:
-            raise OperatorError(self.name, error.record, error) from error
-
     def prepare_snapshot(self, barrier: Barrier) -> None:
         """What was collected before leaves before the barrier."""
         with self._records.frozen():
             while (taken := self._records.take(ROOM)) is not None:
                 if isinstance(taken, RowBatch):
-                    self.output.emit(self._handed_over(taken))
+                    self.output.emit(self.handed_over(taken))
                 else:
                     self.on_signal(taken)
             super().prepare_snapshot(barrier)
