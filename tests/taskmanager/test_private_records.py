@@ -257,6 +257,15 @@ def test_values_of_a_reduce_that_are_of_several_kinds() -> None:
     assert direct.rows() == [1, [5, 0], [6, 2], 2]
 
 
+def test_a_reduce_that_only_calculates_keeps_apart_what_can_be_changed() -> None:
+    spec = plan.ReduceSpec(lambda first, second: first, KeySelector(function=lambda record: type(record).__name__))
+    append = plan.MapSpec(lambda record: change(record) if isinstance(record, list) else record)
+    built = Build(operator(spec, to(1)), operator(append, out()))
+    for batch in RowBatch([5, 6], plain=True), RowBatch([[0], 7, [8]]), RowBatch([[9]]), RowBatch([10], plain=True):
+        built.chain.head.process(batch)
+    assert built.rows() == [5, 5, [0, 1], 5, [0, 1], [0, 1], 5]
+
+
 def test_declared_types_and_object_reuse_hand_over_the_objects_themselves() -> None:
     made: list[Any] = []
 

@@ -72,8 +72,8 @@ def test_an_assigner_gets_the_timestamp_that_the_record_had() -> None:
     made.process(RowBatch([("a", 1), ("b", 2)], [100, 200]))
     assert list(made.out.batches[0].timestamps) == [101, 202]
     lambdas = harness(MONOTONOUS.with_timestamp_assigner(lambda value, _: value[1]))
-    lambdas.process(RowBatch([("a", 1)]))
-    assert list(lambdas.out.batches[0].timestamps) == [1]
+    lambdas.process(RowBatch([("a", 1), ("b", np.int64(7))]))
+    assert list(lambdas.out.batches[0].timestamps) == [1, 7]
 
 
 @pytest.mark.parametrize(
@@ -86,7 +86,7 @@ def test_what_is_no_time_fails_with_its_record(strategy: WatermarkStrategy) -> N
     assert caught.value.record == ("b", None)
 
 
-@pytest.mark.parametrize("time", [True, 1.5, np.int64(7), 1 << 63])
+@pytest.mark.parametrize("time", [True, 1.5, None, 1 << 63])
 def test_only_integers_of_64_bits_are_times(time: Any) -> None:
     made = harness(MONOTONOUS.with_timestamp_field(1), from_hint(tuple[str, Any]))
     with pytest.raises(OperatorError) as caught:

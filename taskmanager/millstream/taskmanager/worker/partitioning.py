@@ -6,6 +6,7 @@ channel keep their order.
 
 from __future__ import annotations
 
+import contextlib
 import operator
 import random
 from array import array
@@ -20,6 +21,7 @@ from millstream.core.logs.tracebacks import one_line
 from millstream.core.records.batches import TIMESTAMP, Batch, ColumnBatch, RowBatch, chosen_times
 from millstream.core.records.conversion import record_batch_to_rows
 from millstream.core.records.copying import is_immutable_type
+from millstream.core.records.function_code import getter, picked
 from millstream.core.records.handover import Handover, RecordCopyError
 from millstream.core.records.types import DataclassType, RowType, TupleType, TypeInformation
 from millstream.core.row import Row
@@ -145,6 +147,7 @@ class _Hash:
     ) -> None:
         self._fields = selector.fields
         self._key_of = key_function(selector)
+        self._getter = getter(self._key_of)
         self._channels = channels
         self._max_parallelism = max_parallelism
         self._type = record_type
@@ -156,7 +159,7 @@ class _Hash:
         if isinstance(batch, ColumnBatch):
             return self._route_columns(batch)
         rows, key_of, known = batch.rows, self._key_of, self._known
-        if batch.timestamps is not None:
+        if batch.timestamps is not None or self._getter is not None:
             return _by_index(batch, self._subtasks(rows), self._channels)
         source = iter(rows)
         try:
@@ -174,6 +177,10 @@ class _Hash:
 
     def _subtasks(self, rows: list[Any]) -> list[int]:
         key_of, known = self._key_of, self._known
+        keys = picked(self._getter, rows)
+        if keys is not None:
+            with contextlib.suppress(Exception):  # below it is found out for which record
+                return list(map(known.__getitem__, keys))
         source = iter(rows)
         try:
             return [known[key_of(row)] for row in source]
@@ -269,25 +276,26 @@ def _by_index(batch: Batch, indices: Any, channels: int) -> Routed:
             if len(positions):
                 yield channel, batch if len(positions) == len(batch) else _take(batch, positions)
         return
-    if batch.timestamps is not None and channels <= _FEW_CHANNELS:
+    times = batch.timestamps
+    if channels <= _FEW_CHANNELS:
         places = bytes(indices)
         for channel in range(channels):
             if channel in places:
                 mask = places.translate(_ONE_OF[channel])
                 rows = list(compress(batch.rows, mask))
-                yield channel, RowBatch(rows, chosen_times(batch.timestamps, mask), batch.plain)
+                yield channel, RowBatch(rows, None if times is None else chosen_times(times, mask), batch.plain)
         return
     buckets: list[list[Any]] = [[] for _ in range(channels)]
     for index, row in zip(indices, batch.rows, strict=True):
         buckets[index].append(row)
-    times: list[array[int]] | None = None
-    if batch.timestamps is not None:
-        times = [array(TIMESTAMP) for _ in range(channels)]
-        for index, timestamp in zip(indices, batch.timestamps, strict=True):
-            times[index].append(timestamp)
+    stamps: list[array[int]] | None = None
+    if times is not None:
+        stamps = [array(TIMESTAMP) for _ in range(channels)]
+        for index, timestamp in zip(indices, times, strict=True):
+            stamps[index].append(timestamp)
     for channel, part in enumerate(buckets):
         if part:
-            yield channel, RowBatch(part, times[channel] if times is not None else None, batch.plain)
+            yield channel, RowBatch(part, stamps[channel] if stamps is not None else None, batch.plain)
 
 
 def make_router(edge: plan.EdgeSpec, channels: int, subtask: int, seed: int, changing: Sequence[int] = ()) -> Router:

@@ -21,6 +21,7 @@ from millstream.core.logs.tracebacks import one_line
 from millstream.core.processes.forking import leave_if_forked
 from millstream.core.records.batches import TIMESTAMP, Barrier, Batch, RowBatch, StreamSignal
 from millstream.core.records.conversion import UNKNOWN, ConversionError, record_batch_to_rows
+from millstream.core.records.function_code import is_plain_type
 from millstream.core.records.handover import RecordCopyError
 from millstream.core.records.types import TypeInformation
 from millstream.datastream.checkpointed import CheckpointedFunction
@@ -190,6 +191,10 @@ class Operator:
         if isinstance(batch, RowBatch):
             return batch.rows
         return record_batch_to_rows(batch.data, self.input_types[0])
+
+    def is_plain(self, batch: Batch) -> bool:
+        """Whether nobody can change the batch's records, none of which is of a class of the user's."""
+        return is_plain_type(self.input_types[0]) or (isinstance(batch, RowBatch) and batch.plain)
 
     def handed_over(self, batch: RowBatch) -> RowBatch:
         """Records that code of the user's made, as they may be emitted."""

@@ -9,6 +9,7 @@ from typing import Any
 
 from millstream.core.jobs import plan
 from millstream.core.records.batches import TIMESTAMP, Batch, ColumnBatch, RowBatch, chosen_times
+from millstream.core.records.function_code import only_calculates
 from millstream.datastream.functions import as_callable
 from millstream.taskmanager.worker.interruption import TaskInterrupted
 from millstream.taskmanager.worker.operators.base import FunctionOperator
@@ -23,18 +24,20 @@ class MapOperator(FunctionOperator):
     def __init__(self, setup: OperatorSetup, spec: plan.MapSpec) -> None:
         super().__init__(setup, spec.function)
         self._call = as_callable(spec.function, "map")
+        self._only_calculates = only_calculates(spec.function)
 
     def process(self, batch: Batch) -> None:
         """Maps each record."""
         rows, call = self.rows_of(batch), self._call
         source = iter(rows)
+        plain = self._only_calculates and self.is_plain(batch)
         try:
-            mapped = self.handover.mapped(call, source, rows)
+            mapped = [call(row) for row in source] if plain else self.handover.mapped(call, source, rows)
         except TaskInterrupted:
             raise
         except BaseException as error:
             raise self.failed(error, rows, source) from error
-        self.output.emit(RowBatch(mapped, self.timestamps_of(batch), self.handover.plain))
+        self.output.emit(RowBatch(mapped, self.timestamps_of(batch), plain or self.handover.plain))
 
 
 @builds(plan.FlatMapSpec)
@@ -111,7 +114,7 @@ class FilterOperator(FunctionOperator):
                 if batch.timestamps is None:
                     kept = [row for row in source if call(row)]
                 else:
-                    mask = [bool(call(row)) for row in source]
+                    mask = [True if call(row) else False for row in source]  # noqa: SIM210  # a call of bool costs more
                     kept = list(compress(rows, mask))
             elif batch.timestamps is None:
                 kept = self.handover.all((row for row in source if call(row)), rows)

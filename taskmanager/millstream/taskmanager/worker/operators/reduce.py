@@ -2,7 +2,7 @@
 
 A value is both kept and emitted, so a function that changes its first argument in place would change results that
 were emitted before, and a consumer that changes a result would change the state. Where values can be changed, copies
-are kept and emitted. That is told from the declared type, else from each value.
+are kept and emitted. That is told from the declared type, or from the function's code, else from each value.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from millstream.core.jobs import plan
 from millstream.core.records.adoption import Adopt, adopter
 from millstream.core.records.batches import Batch, RowBatch
 from millstream.core.records.copying import is_immutable_type
+from millstream.core.records.function_code import getter, only_calculates, picked
 from millstream.datastream.adapters.aggregations import FieldAggregation, MaxBy, MinBy
 from millstream.datastream.checkpointed import CheckpointedFunction
 from millstream.datastream.functions import Function, as_callable
@@ -34,24 +35,29 @@ class ReduceOperator(FunctionOperator):
     def __init__(self, setup: OperatorSetup, spec: plan.ReduceSpec) -> None:
         super().__init__(setup, spec.function)
         backend = setup.keyed_state(spec.key_type)
-        self._reduce = _adopting(as_callable(spec.function, "reduce"), adopter(spec.value_type))
+        adopt = adopter(spec.value_type)
+        self._reduce = _adopting(as_callable(spec.function, "reduce"), adopt)
         self._key_of = key_function(spec.key_selector)
+        self._getter = getter(self._key_of)
         self.keyed_state: KeyedStateBackend = backend
         self._uses_keys = may_ask_for_state(spec.function)
         self._table = backend.table("reduce", spec.value_type)
         self._never_changed = is_immutable_type(spec.value_type) or isinstance(spec.function, _CHANGING_NOTHING)
+        # Of what was restored nothing is known.
+        self._all_plain = only_calculates(spec.function) and adopt is None and setup.services.restored is None
 
     def process(self, batch: Batch) -> None:
         """Folds the batch into the state."""
         rows, key_of = self.rows_of(batch), self._key_of
         source = iter(rows)
+        self._all_plain = self._all_plain and self.is_plain(batch)
         try:
-            keys = list(map(key_of, source))
-            if len(keys) < len(rows):  # map takes it for its own end; a comprehension costs half as much again
-                raise RuntimeError("the key selector raised StopIteration")
-            source = iter(rows)
+            keys = picked(self._getter, rows)
+            if keys is None:
+                keys = [key_of(row) for row in source]
+                source = iter(rows)
             records = _entering(source, keys, self.keyed_state.set_current_key) if self._uses_keys else source
-            if self._never_changed or not self.handover.copies:
+            if self._never_changed or self._all_plain or not self.handover.copies:
                 results = self._table.fold(keys, records, self._reduce)
             else:
                 results = self._table.fold(keys, records, self._reduce, self.handover)
@@ -62,7 +68,7 @@ class ReduceOperator(FunctionOperator):
         finally:
             if self._uses_keys:
                 self.leave_key()
-        self.output.emit(RowBatch(results, self.timestamps_of(batch), self.handover.plain))
+        self.output.emit(RowBatch(results, self.timestamps_of(batch), self._all_plain or self.handover.plain))
 
 
 def _adopting(reduce: Callable[..., Any], adopt: Adopt | None) -> Callable[..., Any]:

@@ -24,6 +24,7 @@ from millstream.core.records.batches import (
     StreamSignal,
     Watermark,
 )
+from millstream.core.records.function_code import getter, picked
 from millstream.datastream.window import MergingWindowAssigner, TriggerResult
 from millstream.taskmanager.worker.interruption import TaskInterrupted
 from millstream.taskmanager.worker.operators.base import FunctionOperator, OperatorError
@@ -61,6 +62,7 @@ class WindowOperator(FunctionOperator):
         self.keyed_state: KeyedStateBackend = backend
         self._clock = setup.services.clock
         self._key_of = key_function(spec.key_selector)
+        self._getter = getter(self._key_of)
         self._assigner, self._trigger = spec.assigner, spec.trigger
         self._lateness, self._late_tag = spec.allowed_lateness, spec.late_tag
         self._is_event_time = bool(spec.assigner.is_event_time())
@@ -114,8 +116,10 @@ class WindowOperator(FunctionOperator):
     ) -> tuple[list[Any], array[int]]:
         source = iter(rows)
         try:
-            keys = [self._key_of(row) for row in source]
-            source = iter(rows)
+            keys = picked(self._getter, rows)
+            if keys is None:
+                keys = [self._key_of(row) for row in source]
+                source = iter(rows)
             late = aligned.take(keys, rows, times, source, self._clocks.watermark)
         except TaskInterrupted:
             raise

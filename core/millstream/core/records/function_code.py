@@ -1,0 +1,79 @@
+"""What a user's function does, where its few instructions tell: many are as small as `lambda pair: pair[0]`.
+
+One that only picks a part of its argument is replaced by a getter of the standard library, which a loop in C calls
+without entering the interpreter. One that only calculates makes values that nobody can change of values that nobody can
+change, so that nobody has to look at its results. Where the code says anything else, nothing is known: a wrong "no"
+costs time, a wrong "yes" would share what can be changed.
+"""
+
+from __future__ import annotations
+
+import dis
+from collections.abc import Callable
+from inspect import CO_VARARGS, CO_VARKEYWORDS
+from operator import attrgetter, itemgetter
+from types import FunctionType, MethodType
+from typing import Any
+
+from millstream.core.records.types import BasicType, TupleType, TypeInformation
+
+_ALWAYS = frozenset({"RESUME", "NOP", "CACHE"})
+_CALCULATING = frozenset(
+    {
+        "BINARY_OP", "BINARY_SUBSCR", "BINARY_SLICE", "BUILD_SLICE", "BUILD_STRING", "BUILD_TUPLE", "COMPARE_OP",
+        "CONTAINS_OP", "COPY", "FORMAT_VALUE", "IS_OP", "JUMP_FORWARD", "JUMP_IF_FALSE_OR_POP", "JUMP_IF_TRUE_OR_POP",
+        "LOAD_CONST", "LOAD_FAST", "POP_JUMP_FORWARD_IF_FALSE", "POP_JUMP_FORWARD_IF_NONE",
+        "POP_JUMP_FORWARD_IF_NOT_NONE", "POP_JUMP_FORWARD_IF_TRUE", "POP_JUMP_IF_FALSE", "POP_JUMP_IF_TRUE", "POP_TOP",
+        "RETURN_CONST", "RETURN_VALUE", "STORE_FAST", "SWAP", "UNARY_INVERT", "UNARY_NEGATIVE", "UNARY_NOT",
+        "UNARY_POSITIVE", "UNPACK_SEQUENCE",
+    }
+)  # fmt: skip
+"""Instructions that make numbers, text and tuples of such: none calls a function, reads a name or keeps anything."""
+
+
+def getter(function: Any) -> Callable[[Any], Any] | None:
+    """A getter of the standard library that gives what the function gives for its first argument, if one does."""
+    method = isinstance(function, MethodType)
+    plain = function.__func__ if method else function
+    if not isinstance(plain, FunctionType):
+        return None
+    code = plain.__code__
+    if code.co_argcount <= method:
+        return None
+    argument = code.co_varnames[method]
+    match [(step.opname, step.argval) for step in dis.get_instructions(code) if step.opname not in _ALWAYS]:
+        case [("LOAD_FAST", name), ("LOAD_CONST", index), ("BINARY_SUBSCR", _), ("RETURN_VALUE", _)]:
+            return itemgetter(index) if name == argument else None
+        case [("LOAD_FAST", name), ("LOAD_ATTR", attribute), ("RETURN_VALUE", _)]:
+            return attrgetter(attribute) if name == argument else None
+    return None
+
+
+def picked(part: Callable[[Any], Any] | None, rows: list[Any]) -> list[Any] | None:
+    """What a getter gives for each row. None: there is none, or it fails: then the function shows for which row."""
+    if part is None:
+        return None
+    try:
+        parts = list(map(part, rows))
+    except Exception:
+        return None
+    return parts if len(parts) == len(rows) else None  # map takes a StopIteration for its own end
+
+
+def only_calculates(function: Any) -> bool:
+    """Whether what it gives cannot be changed, if its arguments cannot and are of no class of the user's."""
+    if not isinstance(function, FunctionType) or function.__defaults__ or function.__kwdefaults__:
+        return False
+    if function.__code__.co_flags & (CO_VARARGS | CO_VARKEYWORDS):
+        return False
+    return all(step.opname in _ALWAYS or step.opname in _CALCULATING for step in dis.get_instructions(function))
+
+
+def is_plain_type(kind: TypeInformation) -> bool:
+    """Whether such records have no parts that can be changed, and are of no class of the user's."""
+    match kind:
+        case BasicType():
+            return True
+        case TupleType(inner):
+            return all(map(is_plain_type, inner))
+    return False
