@@ -14,8 +14,8 @@ from marks import report
 from operator_run import seconds_of
 
 from millstream.common import Watermark
-from millstream.core.jobs.join_plan import IntervalJoinSpec
-from millstream.core.jobs.plan import KeySelector, TwoInputKeys
+from millstream.core.jobs.plan.join_plan import IntervalJoinSpec
+from millstream.core.jobs.plan.plan import KeySelector, TwoInputKeys
 from millstream.core.records.batches import RowBatch, StreamSignal
 from millstream.core.records.types import LONG, ListType, TupleType, from_hint
 from millstream.core.snapshot.metadata.model import StateKind

@@ -21,10 +21,10 @@ from marks import report, report_samples, resident_megabytes
 from millstream.core.keys.key_groups import stable_hash_column
 from millstream.core.records.batches import Batch, RowBatch
 from millstream.datastream import KeyedProcessFunction, RuntimeContext
-from millstream.datastream.checkpointed import CheckpointedFunction
 from millstream.datastream.connectors.base import Sink, SinkWriter, SourceReaderContext
 from millstream.datastream.connectors.index_split import IndexReader
 from millstream.datastream.connectors.number_sequence import NumberSequenceSource
+from millstream.datastream.functions.checkpointed import CheckpointedFunction
 
 MAX_PARALLELISM = 200
 _ROUNDS = 10**6

@@ -11,7 +11,7 @@ from marks import report
 from operator_run import seconds_of
 
 from millstream.common import Watermark
-from millstream.core.jobs.plan import KeyedProcessSpec, KeySelector
+from millstream.core.jobs.plan.plan import KeyedProcessSpec, KeySelector
 from millstream.core.records.batches import RowBatch
 from millstream.core.records.types import from_hint
 from millstream.datastream import KeyedProcessFunction

@@ -21,13 +21,13 @@ from millstream.datastream import (
     RuntimeContext,
     StreamExecutionEnvironment,
 )
-from millstream.datastream.checkpointed import (
+from millstream.datastream.connectors.base import Sink, SinkWriter
+from millstream.datastream.functions import AggregateFunction
+from millstream.datastream.functions.checkpointed import (
     CheckpointedFunction,
     FunctionInitializationContext,
     FunctionSnapshotContext,
 )
-from millstream.datastream.connectors.base import Sink, SinkWriter
-from millstream.datastream.functions import AggregateFunction
 from millstream.datastream.state import (
     AggregatingStateDescriptor,
     ListStateDescriptor,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from millstream.core.jobs.plan import STRATEGY_NAMES
+from millstream.core.jobs.plan.plan import STRATEGY_NAMES
 from millstream.core.jobs.wiring import POINTWISE, consumers_of
 
 _width = st.integers(1, 40)

@@ -26,9 +26,9 @@ from millstream.datastream import (
 )
 from millstream.datastream.aggregates import count, count_distinct, first, last
 from millstream.datastream.aggregates import sum as sum_of
-from millstream.datastream.checkpointed import CheckpointedFunction
 from millstream.datastream.connectors.datagen import DataGeneratorSource
 from millstream.datastream.connectors.file_system import FileSink, RollingPolicy
+from millstream.datastream.functions.checkpointed import CheckpointedFunction
 from millstream.datastream.state import ListStateDescriptor, MapStateDescriptor, ValueStateDescriptor
 from millstream.datastream.window import EventTimeSessionWindows, SlidingEventTimeWindows, TumblingEventTimeWindows
 

@@ -118,7 +118,7 @@ def test_the_last_checkpoint_does_not_wait_for_the_interval(cluster: Cluster, tm
 UNITED = """
 import time
 from pathlib import Path
-from millstream.datastream.checkpointed import CheckpointedFunction
+from millstream.datastream.functions.checkpointed import CheckpointedFunction
 from millstream.datastream.functions import MapFunction
 
 FOLDER, HALF = Path("{folder}"), {half}

@@ -35,7 +35,7 @@ import time
 from pathlib import Path
 from random import Random
 from millstream.common import Types
-from millstream.datastream.checkpointed import CheckpointedFunction
+from millstream.datastream.functions.checkpointed import CheckpointedFunction
 from millstream.datastream.functions import KeyedBroadcastProcessFunction, KeyedProcessFunction, MapFunction
 from millstream.datastream.state import ListStateDescriptor, MapStateDescriptor, ValueStateDescriptor
 

@@ -14,12 +14,12 @@ from millstream.core.jobs.graph import JobGraph
 from millstream.core.jobs.ids import NO_ALLOCATION, AllocationId, AttemptId, TaskManagerId
 from millstream.core.jobs.states import JOB_TRANSITIONS, TASK_TRANSITIONS, ExecutionState, JobStatus
 from millstream.core.messages.task_manager import TaskUpdate
-from millstream.jobmanager import events as ev
-from millstream.jobmanager.execution_graph import Execution, TaskRestore
 from millstream.jobmanager.failover.restart_strategy import create_restart_strategy
 from millstream.jobmanager.failover.settings import NoRestart, RestartSettings
 from millstream.jobmanager.failover.topology import Subtask
-from millstream.jobmanager.job_master import JobMaster
+from millstream.jobmanager.job_master import events as ev
+from millstream.jobmanager.job_master.execution_graph import Execution, TaskRestore
+from millstream.jobmanager.job_master.job_master import JobMaster
 
 E = TypeVar("E")
 

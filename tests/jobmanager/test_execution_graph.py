@@ -18,7 +18,7 @@ from millstream.core.jobs.wiring import consumers_of
 from millstream.core.messages.deployment import TaskDeployment
 from millstream.core.messages.dispatcher import StartJob
 from millstream.core.wire.contracts import JOB_MANAGER_AT_DISPATCHER
-from millstream.jobmanager.execution_graph import ExecutionGraph, Slot, SlotKey
+from millstream.jobmanager.job_master.execution_graph import ExecutionGraph, Slot, SlotKey
 
 STRATEGIES = ["FORWARD", "REBALANCE", "RESCALE", "SHUFFLE", "BROADCAST", "GLOBAL", "HASH", "CUSTOM"]
 

@@ -27,11 +27,11 @@ from millstream.core.store.checkpoint_pointers import CheckpointPointers, JobPoi
 from millstream.core.store.leaders import Candidate
 from millstream.core.store.memory import MemoryStore
 from millstream.core.store.store import Contest, Key, Kind
-from millstream.jobmanager import events as ev
 from millstream.jobmanager.checkpoints.settings import CheckpointingMode, CheckpointSettings
 from millstream.jobmanager.failover.topology import Subtask
 from millstream.jobmanager.job_checkpoints import JobCheckpoints
-from millstream.jobmanager.job_master import JobMaster
+from millstream.jobmanager.job_master import events as ev
+from millstream.jobmanager.job_master.job_master import JobMaster
 
 M = TypeVar("M")
 START = Instant(0, 0)

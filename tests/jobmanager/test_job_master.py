@@ -16,11 +16,11 @@ from millstream.core.jobs.ids import NO_ALLOCATION, AllocationId, AttemptId, Job
 from millstream.core.jobs.states import ExecutionState, JobStatus
 from millstream.core.messages.resource_manager import NOTHING, Resources
 from millstream.core.messages.task_manager import AttemptMetrics, TaskMetricsReport, TaskUpdate
-from millstream.jobmanager import events as ev
-from millstream.jobmanager.details import job_details
-from millstream.jobmanager.execution_graph import SlotKey
-from millstream.jobmanager.job_failures import lost_failure
-from millstream.jobmanager.job_slots import slot_needs
+from millstream.jobmanager.job_master import events as ev
+from millstream.jobmanager.job_master.details import job_details
+from millstream.jobmanager.job_master.execution_graph import SlotKey
+from millstream.jobmanager.job_master.job_failures import lost_failure
+from millstream.jobmanager.job_master.job_slots import slot_needs
 
 _S = ExecutionState
 

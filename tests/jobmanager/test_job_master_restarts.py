@@ -15,11 +15,11 @@ from millstream.core.jobs.graph import JobGraph
 from millstream.core.jobs.ids import NO_ALLOCATION, AllocationId, VertexId
 from millstream.core.jobs.states import ExecutionState, JobStatus
 from millstream.core.messages.task_manager import TaskUpdate
-from millstream.jobmanager import events as ev
-from millstream.jobmanager.details import job_details
-from millstream.jobmanager.execution_graph import Execution, TaskRestore
 from millstream.jobmanager.failover.settings import FixedDelay
 from millstream.jobmanager.failover.topology import Subtask
+from millstream.jobmanager.job_master import events as ev
+from millstream.jobmanager.job_master.details import job_details
+from millstream.jobmanager.job_master.execution_graph import Execution, TaskRestore
 
 _S = ExecutionState
 

@@ -15,9 +15,9 @@ from millstream.core.jobs.graph import JobGraph
 from millstream.core.jobs.ids import NO_ALLOCATION, AllocationId
 from millstream.core.jobs.states import ExecutionState, JobStatus
 from millstream.core.messages.task_manager import AttemptMetrics, TaskMetricsReport
-from millstream.jobmanager import events as ev
-from millstream.jobmanager.details import job_details
 from millstream.jobmanager.failover.settings import ExponentialDelay, FixedDelay, NoRestart, RestartSettings
+from millstream.jobmanager.job_master import events as ev
+from millstream.jobmanager.job_master.details import job_details
 
 GRAPHS: list[JobGraph] = [
     pipeline(1),

@@ -17,7 +17,7 @@ from millstream.core.processes.background import BackgroundTasks
 from millstream.core.settings.configuration import Configuration
 from millstream.core.store.leaders import Candidate
 from millstream.core.store.memory import MemoryStore
-from millstream.jobmanager import events as ev
+from millstream.jobmanager.job_master import events as ev
 from millstream.jobmanager.running_job import RunningJob
 
 

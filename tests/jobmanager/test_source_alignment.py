@@ -16,8 +16,8 @@ from millstream.core.messages.task_manager import JobManagerCommand, TaskUpdate
 from millstream.core.processes.background import BackgroundTasks
 from millstream.core.records.batches import MAX_TIMESTAMP, MIN_TIMESTAMP
 from millstream.core.settings.configuration import Configuration
-from millstream.jobmanager import events as ev
 from millstream.jobmanager.failover.topology import Subtask
+from millstream.jobmanager.job_master import events as ev
 from millstream.jobmanager.sources.alignment import AlignmentGroups
 
 ORDERS, CLICKS = VertexId("orders"), VertexId("clicks")

@@ -23,7 +23,7 @@ from millstream.core.jobs.progress import (
 from millstream.core.jobs.stalls import Finding, FindingKind, ended
 from millstream.core.jobs.states import ExecutionState, JobStatus
 from millstream.core.records.batches import MAX_TIMESTAMP, MIN_TIMESTAMP
-from millstream.jobmanager.execution_graph import TimeShares
+from millstream.jobmanager.job_master.execution_graph import TimeShares
 from millstream.jobmanager.stall.facts import CheckpointFacts, JobFacts, TaskFacts
 from millstream.jobmanager.stall.findings import explain
 

@@ -26,10 +26,10 @@ from millstream.datastream import (
     RuntimeContext,
     StreamExecutionEnvironment,
 )
-from millstream.datastream.checkpointed import CheckpointedFunction
 from millstream.datastream.connectors.collection import CollectionSource
 from millstream.datastream.connectors.datagen import ColumnDataGeneratorSource, DataGeneratorSource
 from millstream.datastream.connectors.file_system import FileSink, FileSource, RollingPolicy, StreamFormat
+from millstream.datastream.functions.checkpointed import CheckpointedFunction
 from millstream.datastream.state import (
     AggregatingStateDescriptor,
     ListStateDescriptor,

@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from millstream.core.clock import Instant
-from millstream.core.jobs import plan
 from millstream.core.jobs.ids import AttemptId, VertexId
+from millstream.core.jobs.plan import plan
 from millstream.core.jobs.state_kinds import StateKind
 from millstream.core.records.batches import Barrier, Batch, RowBatch
 from millstream.datastream.connectors.two_phase_commit import TwoPhaseCommitSink

@@ -7,28 +7,28 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from millstream.core.jobs import plan
-from millstream.core.jobs.plan import ChainedOperator, ChainedOutput
+from millstream.core.jobs.plan import plan
+from millstream.core.jobs.plan.plan import ChainedOperator, ChainedOutput
 from millstream.core.records import types as t
 from millstream.core.records.batches import Batch, ColumnBatch, RowBatch
 from millstream.core.records.conversion import arrow_schema
 from millstream.core.row import Row
 from millstream.core.snapshot import StateKind
 from millstream.datastream.adapters.process_functions import CallableProcessFunction
-from millstream.datastream.checkpointed import CheckpointedFunction
 from millstream.datastream.connectors.base import Sink
 from millstream.datastream.connectors.two_phase_commit import TwoPhaseCommitSink
 from millstream.datastream.functions import MapFunction, OutputTag, ProcessFunction, RuntimeContext
+from millstream.datastream.functions.checkpointed import CheckpointedFunction
 from millstream.datastream.graph.held_state import held_state
 from millstream.datastream.state import MapStateDescriptor
 from millstream.taskmanager.testing import DEPLOYMENT
-from millstream.taskmanager.worker.chain import ChainBuilder, OperatorChain
 from millstream.taskmanager.worker.operators.base import OperatorError
-from millstream.taskmanager.worker.operators.committing_sink import CommittingSinkOperator
 from millstream.taskmanager.worker.operators.output import LocalOutput
 from millstream.taskmanager.worker.operators.setup import TaskServices
+from millstream.taskmanager.worker.operators.sinks.committing_sink import CommittingSinkOperator
 from millstream.taskmanager.worker.runtime_context import TaskRuntimeContext
 from millstream.taskmanager.worker.state.heap import HeapKeyedStateBackend
+from millstream.taskmanager.worker.tasks.chain import ChainBuilder, OperatorChain
 
 MAX_ROWS = 10
 

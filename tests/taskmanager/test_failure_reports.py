@@ -10,8 +10,8 @@ import pytest
 from msgspec.structs import replace
 from worker_rig import RowsSource, WorkerRig
 
-from millstream.core.jobs import plan
 from millstream.core.jobs.failures import TaskFailure
+from millstream.core.jobs.plan import plan
 from millstream.core.records import types as t
 from millstream.core.records.batches import RowBatch
 from millstream.datastream.functions import CoMapFunction, KeyedCoProcessFunction, KeyedProcessFunction, RuntimeContext

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from millstream.taskmanager.worker.pacing import Outlet, Pace
+from millstream.taskmanager.worker.tasks.pacing import Outlet, Pace
 
 MOST = 2048
 

@@ -13,8 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from thoroughness import cases
 
-from millstream.core.jobs import plan
-from millstream.core.jobs.plan import EdgeSpec, KeySelector
+from millstream.core.jobs.plan import plan
+from millstream.core.jobs.plan.plan import EdgeSpec, KeySelector
 from millstream.core.keys.key_groups import key_group_of, subtask_of
 from millstream.core.records import types as t
 from millstream.core.records.batches import Batch, ColumnBatch, RowBatch

@@ -13,8 +13,8 @@ import pyarrow as pa
 import pytest
 from test_chain import Build, operator
 
-from millstream.core.jobs import plan
-from millstream.core.jobs.plan import ChainedOutput, EdgeSpec, KeySelector
+from millstream.core.jobs.plan import plan
+from millstream.core.jobs.plan.plan import ChainedOutput, EdgeSpec, KeySelector
 from millstream.core.records import types as t
 from millstream.core.records.batches import Batch, ColumnBatch, RowBatch
 from millstream.core.records.handover import RecordCopyError

@@ -22,10 +22,10 @@ from worker_rig import (
     writing,
 )
 
-from millstream.core.jobs import plan
 from millstream.core.jobs.failure_kinds import FailureKind
 from millstream.core.jobs.ids import AttemptId, ChannelId
-from millstream.core.jobs.plan import FlatMapSpec, MapSpec
+from millstream.core.jobs.plan import plan
+from millstream.core.jobs.plan.plan import FlatMapSpec, MapSpec
 from millstream.core.messages.deployment import DeployTasks, OutputChannel, TaskDeployment
 from millstream.core.messages.results import CollectResponse
 from millstream.core.messages.sources import Custom, NoMoreSplits, ReaderEvent, Registered, SplitRequest, Splits, Stop

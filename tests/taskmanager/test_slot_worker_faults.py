@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from worker_rig import READERS, WRITTEN, NamedSink, RowsSource, WorkerRig, chain, local_pair, reading, wire, writing
 
-from millstream.core.jobs.plan import (
+from millstream.core.jobs.plan.plan import (
     FilterSpec,
     FlatMapSpec,
     KeySelector,

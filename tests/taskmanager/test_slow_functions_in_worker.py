@@ -10,11 +10,11 @@ import pytest
 from waiting import wait_until
 from worker_rig import DEBLOAT, WRITTEN, RowsReader, RowsSource, WorkerRig, chain, wire, writing
 
-from millstream.core.jobs import plan
+from millstream.core.jobs.plan import plan
 from millstream.core.records import types as t
 from millstream.core.records.batches import Batch, ColumnBatch
 from millstream.datastream.connectors.base import PollStatus, SourceReader, SourceReaderContext
-from millstream.taskmanager.worker.task_pacing import StepResult
+from millstream.taskmanager.worker.tasks.task_pacing import StepResult
 
 COST: dict[str, Any] = {}
 """What the function of the running test costs, and where its time passes; in this process, as the workers are."""

@@ -9,7 +9,7 @@ import pytest
 from worker_rig import ALLOCATION, WRITTEN, NamedSink, RowsSource, WorkerRig, chain, local_pair
 
 from millstream.common import Duration, WatermarkStrategy
-from millstream.core.jobs.plan import SinkSpec, SourceSpec, TimestampsSpec
+from millstream.core.jobs.plan.plan import SinkSpec, SourceSpec, TimestampsSpec
 from millstream.core.jobs.progress import AlignmentStatus, WatermarkOrigin
 from millstream.core.messages.deployment import ResultPartition, TaskDeployment
 from millstream.core.messages.sources import NoMoreSplits, Splits, WatermarkLimit, WatermarkReport

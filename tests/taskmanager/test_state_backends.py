@@ -9,7 +9,7 @@ import pytest
 from worker_rig import WorkerRig, reading, writing
 
 from millstream.core.errors import ConfigurationError
-from millstream.core.jobs.plan import KeyedProcessSpec, KeySelector, MapSpec, OperatorSpec
+from millstream.core.jobs.plan.plan import KeyedProcessSpec, KeySelector, MapSpec, OperatorSpec
 from millstream.core.messages.deployment import TaskDeployment
 from millstream.core.messages.sources import NoMoreSplits
 from millstream.core.records.types import LONG

@@ -9,7 +9,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from thoroughness import cases
 
 from millstream.core.jobs.barriers import StopMode
-from millstream.taskmanager.worker.task_life import TRANSITIONS, Phase, TaskLife
+from millstream.taskmanager.worker.tasks.task_life import TRANSITIONS, Phase, TaskLife
 
 
 class TaskLifeMachine(RuleBasedStateMachine):

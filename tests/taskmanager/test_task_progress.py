@@ -9,11 +9,11 @@ import pytest
 from worker_rig import NamedSink, RowsSource, WorkerRig, chain, local_pair
 
 from millstream.common import WatermarkStrategy
-from millstream.core.jobs.plan import MapSpec, SinkSpec, SourceSpec
+from millstream.core.jobs.plan.plan import MapSpec, SinkSpec, SourceSpec
 from millstream.core.jobs.progress import EventTime, OperatorProgress, StreamTime, WatermarkOrigin
 from millstream.core.messages.task_manager import AttemptMetrics, TaskMetricsReport
 from millstream.core.records.batches import MIN_TIMESTAMP, Watermark, WatermarkStatus
-from millstream.taskmanager.worker.watermark_valve import WatermarkValve
+from millstream.taskmanager.worker.tasks.watermark_valve import WatermarkValve
 
 STAMPED = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner(lambda value, _: value)
 

@@ -11,7 +11,7 @@ import pytest
 from msgspec.structs import replace
 from worker_rig import WRITTEN, RowsSource, WorkerRig, chain, local_pair, writing, written
 
-from millstream.core.jobs import plan
+from millstream.core.jobs.plan import plan
 from millstream.core.messages.sources import NoMoreSplits
 from millstream.core.records import types as t
 from millstream.core.records.batches import Batch, ColumnBatch, RowBatch

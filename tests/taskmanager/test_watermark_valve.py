@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from millstream.core.records.batches import MIN_TIMESTAMP, StreamSignal, Watermark, WatermarkStatus
-from millstream.taskmanager.worker.watermark_valve import WatermarkValve
+from millstream.taskmanager.worker.tasks.watermark_valve import WatermarkValve
 
 IDLE, ACTIVE = WatermarkStatus(True), WatermarkStatus(False)
 

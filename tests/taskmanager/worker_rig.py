@@ -10,8 +10,8 @@ from typing import Any, TypeVar
 from waiting import DEADLINE
 
 from millstream.core.clock import ManualClock
-from millstream.core.jobs import plan
 from millstream.core.jobs.ids import AllocationId, AttemptId, ChannelId, JobId, VertexId
+from millstream.core.jobs.plan import plan
 from millstream.core.jobs.state_kinds import StateKind
 from millstream.core.messages.deployment import (
     CancelTasks,
@@ -44,7 +44,7 @@ from millstream.datastream.connectors.base import (
 from millstream.datastream.functions import RuntimeContext
 from millstream.taskmanager.testing import DrivenWorker
 from millstream.taskmanager.worker.network.inputs import LocalInputChannel
-from millstream.taskmanager.worker.task import Task
+from millstream.taskmanager.worker.tasks.task import Task
 
 DEBLOAT = "taskmanager.network.memory.buffer-debloat.enabled"
 

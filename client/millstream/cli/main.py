@@ -13,7 +13,7 @@ from millstream.cli.exceptions import exceptions
 from millstream.cli.explain_idle import explain_idle
 from millstream.cli.jobs import cancel, list_jobs
 from millstream.cli.logs import logs
-from millstream.cli.programs import info, run
+from millstream.cli.programs.programs import info, run
 from millstream.cli.snapshots import checkpoint, savepoint, stop
 from millstream.cli.state.commands import state
 

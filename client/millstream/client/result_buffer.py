@@ -1,8 +1,8 @@
 """The client's half of collecting results: what it has received, and how much of that is final. Pure.
 
-The sink (`millstream.taskmanager.worker.operators.collect`) numbers results. The client hands out only those below
-`committed`, because a failure repeats the others. An attempt of the sink is a version: a new one starts at the number
-that its checkpoint holds, and what was received beyond that is dropped, for it comes again.
+The sink (`millstream.taskmanager.worker.operators.sinks.collect`) numbers results. The client hands out only those
+below `committed`, because a failure repeats the others. An attempt of the sink is a version: a new one starts at the
+number that its checkpoint holds, and what was received beyond that is dropped, for it comes again.
 """
 
 from __future__ import annotations

@@ -13,23 +13,23 @@ from collections.abc import Callable, Iterator
 from msgspec.structs import replace
 
 from millstream.core.clock import SystemClock
-from millstream.core.jobs import plan
 from millstream.core.jobs.graph import JobGraph, JobVertex
 from millstream.core.jobs.ids import NO_ATTEMPT
+from millstream.core.jobs.plan import plan
 from millstream.core.keys.key_groups import key_group_range
 from millstream.core.messages.deployment import TaskDeployment
 from millstream.core.records.batches import Batch
 from millstream.core.records.types import PICKLED
 from millstream.core.snapshot.fitting.fit import ProgramOperator
 from millstream.core.snapshot.metadata.model import StateSnapshot
-from millstream.taskmanager.worker.chain import ChainBuilder, OperatorChain
 from millstream.taskmanager.worker.operators.base import FunctionOperator, Operator, OperatorError
 from millstream.taskmanager.worker.operators.output import LocalOutput
 from millstream.taskmanager.worker.operators.setup import TaskServices
-from millstream.taskmanager.worker.operators.source import ReaderContext
+from millstream.taskmanager.worker.operators.sources.source import ReaderContext
 from millstream.taskmanager.worker.runtime_context import TaskRuntimeContext
 from millstream.taskmanager.worker.state.heap import HashMapStateBackend
 from millstream.taskmanager.worker.state.key_group_index import KeyGroupIndex
+from millstream.taskmanager.worker.tasks.chain import ChainBuilder, OperatorChain
 
 Failed = Callable[[BaseException], None]
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from millstream.datastream.async_data_stream import AsyncDataStream
-from millstream.datastream.broadcast_stream import BroadcastConnectedStream, BroadcastStream
 from millstream.datastream.checkpoint_config import CheckpointConfig, ExternalizedCheckpointCleanup
 from millstream.datastream.checkpoint_storage import (
     CheckpointStorage,
@@ -11,15 +10,13 @@ from millstream.datastream.checkpoint_storage import (
     FileSystemCheckpointStorage,
     JobManagerCheckpointStorage,
 )
-from millstream.datastream.checkpointed import (
-    CheckpointedFunction,
-    FunctionInitializationContext,
-    FunctionSnapshotContext,
-)
 from millstream.datastream.checkpointing_mode import CheckpointingMode
-from millstream.datastream.connected_streams import ConnectedStreams
 from millstream.datastream.data_stream import DataStream
-from millstream.datastream.data_stream_sink import DataStreamSink
+from millstream.datastream.data_stream.broadcast_stream import BroadcastConnectedStream, BroadcastStream
+from millstream.datastream.data_stream.connected_streams import ConnectedStreams
+from millstream.datastream.data_stream.data_stream_sink import DataStreamSink
+from millstream.datastream.data_stream.keyed_stream import KeyedStream
+from millstream.datastream.data_stream.windowed_stream import AllWindowedStream, WindowedStream
 from millstream.datastream.execution.collecting import CloseableIterator
 from millstream.datastream.execution_mode import RuntimeExecutionMode
 from millstream.datastream.externalized_checkpoint_retention import ExternalizedCheckpointRetention
@@ -66,8 +63,11 @@ from millstream.datastream.functions import (
     SourceFunction,
     WindowFunction,
 )
-from millstream.datastream.job_listener import JobListener
-from millstream.datastream.keyed_stream import KeyedStream
+from millstream.datastream.functions.checkpointed import (
+    CheckpointedFunction,
+    FunctionInitializationContext,
+    FunctionSnapshotContext,
+)
 from millstream.datastream.slot_sharing_group import MemorySize, SlotSharingGroup
 from millstream.datastream.state_backend import (
     CustomStateBackend,
@@ -77,6 +77,7 @@ from millstream.datastream.state_backend import (
     StateBackend,
 )
 from millstream.datastream.stream_execution_environment import StreamExecutionEnvironment
+from millstream.datastream.stream_execution_environment.job_listener import JobListener
 from millstream.datastream.time_domain import TimeDomain
 from millstream.datastream.timerservice import TimerService
 from millstream.datastream.window import (
@@ -89,7 +90,6 @@ from millstream.datastream.window import (
     Window,
     WindowAssigner,
 )
-from millstream.datastream.windowed_stream import AllWindowedStream, WindowedStream
 
 __all__ = [
     "Accumulator",

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from millstream.core.errors import InvalidProgramError
-from millstream.core.jobs.column_windows import Aggregation
+from millstream.core.jobs.plan.column_windows import Aggregation
 
 __all__ = ["ColumnAggregate", "avg", "count", "count_distinct", "first", "last", "max", "min", "sum"]
 

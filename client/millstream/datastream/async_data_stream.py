@@ -7,7 +7,7 @@ from typing import Any
 
 from millstream.common.time import Interval, plain_milliseconds
 from millstream.core.errors import InvalidProgramError
-from millstream.core.jobs.async_plan import AsyncSpec
+from millstream.core.jobs.plan.async_plan import AsyncSpec
 from millstream.datastream.adapters.signatures import element_type
 from millstream.datastream.async_retry_strategies import NO_RETRY_STRATEGY, NoRetryStrategy
 from millstream.datastream.data_stream import DataStream

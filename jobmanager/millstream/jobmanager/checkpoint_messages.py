@@ -19,7 +19,7 @@ from millstream.core.snapshot.metadata.operator_json import operators_from_json
 from millstream.jobmanager.checkpoints import events as ev
 from millstream.jobmanager.checkpoints.failures import CheckpointFailureReason as Reason
 from millstream.jobmanager.checkpoints.model import CheckpointId, SavepointFormat, SnapshotMetrics
-from millstream.jobmanager.job_slots import Place
+from millstream.jobmanager.job_master.job_slots import Place
 from millstream.jobmanager.snapshot_content import AcknowledgedState
 
 PlaceOf = Callable[[AttemptId], Place | None]

@@ -44,18 +44,18 @@ from millstream.core.snapshot.storage.memory_storage import SCHEME as MEMORY_SCH
 from millstream.core.store.leaders import Candidate
 from millstream.core.store.store import StoreError
 from millstream.jobmanager import checkpoint_messages as messages
-from millstream.jobmanager import events as job_ev
 from millstream.jobmanager.checkpoint_files import CheckpointFiles, storage_of
 from millstream.jobmanager.checkpoints import events as ev
 from millstream.jobmanager.checkpoints.coordinator import CheckpointCoordinator
 from millstream.jobmanager.checkpoints.failures import CheckpointFailureReason as Reason
 from millstream.jobmanager.checkpoints.model import CheckpointId, TaskRef
 from millstream.jobmanager.checkpoints.settings import CheckpointSettings
-from millstream.jobmanager.execution_graph import Execution, TaskRestore
 from millstream.jobmanager.failover.regions import PipelinedRegions
 from millstream.jobmanager.failover.topology import JobTopology, Subtask
-from millstream.jobmanager.job_failures import checkpoint_failure, job_failure
-from millstream.jobmanager.job_master import JobMaster
+from millstream.jobmanager.job_master import events as job_ev
+from millstream.jobmanager.job_master.execution_graph import Execution, TaskRestore
+from millstream.jobmanager.job_master.job_failures import checkpoint_failure, job_failure
+from millstream.jobmanager.job_master.job_master import JobMaster
 from millstream.jobmanager.restore_points import RestorePoints
 from millstream.jobmanager.restoring.restore_assignment import task_restores
 from millstream.jobmanager.restoring.starting_snapshot import RecoverySettings, StartingSnapshot, read_starting_snapshot

@@ -44,17 +44,17 @@ from millstream.core.processes.background import BackgroundTasks
 from millstream.core.processes.job_process import Launcher, start_job_process
 from millstream.core.settings.configuration import Configuration
 from millstream.core.store.leaders import Candidate
-from millstream.jobmanager import events as ev
 from millstream.jobmanager.checkpoint_reports import CheckpointReports
 from millstream.jobmanager.checkpoints.settings import CheckpointSettings
-from millstream.jobmanager.details import job_details
 from millstream.jobmanager.failover.restart_strategy import NoRestartStrategy, create_restart_strategy
 from millstream.jobmanager.failover.settings import restart_settings, same_error_limit
 from millstream.jobmanager.failover.topology import Subtask
 from millstream.jobmanager.job_checkpoints import JobCheckpoints
-from millstream.jobmanager.job_failures import job_failure
-from millstream.jobmanager.job_master import JobMaster
-from millstream.jobmanager.job_slots import slot_needs
+from millstream.jobmanager.job_master import events as ev
+from millstream.jobmanager.job_master.details import job_details
+from millstream.jobmanager.job_master.job_failures import job_failure
+from millstream.jobmanager.job_master.job_master import JobMaster
+from millstream.jobmanager.job_master.job_slots import slot_needs
 from millstream.jobmanager.restoring.starting_snapshot import RecoverySettings
 from millstream.jobmanager.sources.alignment import AlignmentGroups
 from millstream.jobmanager.sources.enumerator_process import EnumeratorProcess

@@ -46,7 +46,7 @@ from millstream.core.wire.contracts import (
     JOB_MANAGER_AT_RESOURCE_MANAGER,
     TASK_MANAGER_AT_JOB_MANAGER,
 )
-from millstream.jobmanager import events as ev
+from millstream.jobmanager.job_master import events as ev
 from millstream.jobmanager.running_job import ForTheJob, RunningJob
 from millstream.jobmanager.snapshot_requests import SnapshotResults
 

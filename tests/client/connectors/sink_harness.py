@@ -8,13 +8,13 @@ from typing import Any
 
 from source_harness import runtime_context
 
-from millstream.core.jobs import plan
+from millstream.core.jobs.plan import plan
 from millstream.core.jobs.state_kinds import StateKind
 from millstream.core.records.batches import Barrier, Batch
 from millstream.datastream.connectors.two_phase_commit import TwoPhaseCommitSink
 from millstream.taskmanager.testing import GivenElements, OperatorHarness
 from millstream.taskmanager.worker.operators.base import OperatorError
-from millstream.taskmanager.worker.operators.transactions import Element
+from millstream.taskmanager.worker.operators.sinks.transactions import Element
 
 
 class SinkHarness:

@@ -16,7 +16,7 @@ from millstream.core.clock import ManualClock
 from millstream.core.records.batches import ColumnBatch, RowBatch
 from millstream.datastream.connectors.errors import ConnectorError
 from millstream.datastream.connectors.file_system import BucketAssigner, FileSink
-from millstream.datastream.connectors.file_system.part_formats import records_of
+from millstream.datastream.connectors.file_system.sink.part_formats import records_of
 
 NO_BUCKETS = ["/etc", "../up", "a/../b", "a//b", "_hidden", ".hidden", "a/.b", "nul\0"]
 NOON = 1_700_000_000_000  # 2023-11-14 22:13:20 UTC

@@ -15,10 +15,10 @@ from millstream.core.records.batches import RowBatch
 from millstream.core.records.types import LONG, STRING
 from millstream.datastream.connectors.base import Boundedness, PollStatus
 from millstream.datastream.connectors.datagen import ColumnDataGeneratorSource, DataGeneratorSource
+from millstream.datastream.connectors.datagen.rate_limiter import RateLimiter
 from millstream.datastream.connectors.errors import ConnectorError
 from millstream.datastream.connectors.index_split import IndexSplit, cut_range, lanes_of
 from millstream.datastream.connectors.number_sequence import NumberSequenceSource
-from millstream.datastream.connectors.rate_limiter import RateLimiter
 
 
 @given(start=st.integers(-50, 50), size=st.integers(0, 40), parts=st.integers(1, 7))

@@ -21,13 +21,8 @@ from millstream.core.errors import InvalidProgramError
 from millstream.core.records.batches import ColumnBatch, RowBatch
 from millstream.core.row import Row
 from millstream.datastream.connectors.errors import ConnectorError
-from millstream.datastream.connectors.file_system import (
-    BucketAssigner,
-    FileSink,
-    OutputFileConfig,
-    RollingPolicy,
-    parquet_part,
-)
+from millstream.datastream.connectors.file_system import BucketAssigner, FileSink, OutputFileConfig, RollingPolicy
+from millstream.datastream.connectors.file_system.parquet import part as parquet_part
 
 NOON = datetime.datetime(2024, 5, 1, 12)
 

@@ -8,7 +8,7 @@ from typing import Any
 import cloudpickle
 
 from millstream.core.jobs.graph import JobGraph, JobVertex
-from millstream.core.jobs.plan import Chain, EdgeSpec
+from millstream.core.jobs.plan.plan import Chain, EdgeSpec
 from millstream.datastream import ProcessFunction, StreamExecutionEnvironment
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from millstream.common import Time, Types
 from millstream.core.errors import InvalidProgramError
-from millstream.core.jobs.async_plan import AsyncSpec
+from millstream.core.jobs.plan.async_plan import AsyncSpec
 from millstream.datastream import (
     AsyncDataStream,
     AsyncFunction,

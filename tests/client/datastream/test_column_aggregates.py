@@ -9,7 +9,7 @@ import pytest
 
 from millstream.common import Types
 from millstream.core.errors import InvalidProgramError
-from millstream.core.jobs.column_windows import ColumnWindowSpec
+from millstream.core.jobs.plan.column_windows import ColumnWindowSpec
 from millstream.datastream import DataStream, StreamExecutionEnvironment
 from millstream.datastream.aggregates import avg, count, count_distinct, first, last, max, min, sum
 from millstream.datastream.functions import OutputTag

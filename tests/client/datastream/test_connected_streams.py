@@ -13,7 +13,7 @@ from program_graphs import chain_of, graph_of
 
 from millstream.common import InvalidProgramError, Types
 from millstream.core.jobs.graph import JobGraph
-from millstream.core.jobs.plan import (
+from millstream.core.jobs.plan.plan import (
     BroadcastProcessSpec,
     CoFlatMapSpec,
     CoMapSpec,

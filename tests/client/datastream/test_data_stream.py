@@ -10,7 +10,7 @@ import pytest
 from program_graphs import Route
 
 from millstream.common import InvalidProgramError, Types
-from millstream.core.jobs import plan
+from millstream.core.jobs.plan import plan
 from millstream.core.records.types import DOUBLE, LONG, PICKLED, STRING, DataclassType, TupleType
 from millstream.datastream import (
     DataStream,

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from millstream.common import InvalidProgramError, Types
-from millstream.core.jobs.function_ends_plan import SinkFunctionSpec, SourceFunctionSpec
-from millstream.core.jobs.plan import SinkSpec
+from millstream.core.jobs.plan.function_ends_plan import SinkFunctionSpec, SourceFunctionSpec
+from millstream.core.jobs.plan.plan import SinkSpec
 from millstream.datastream import (
     ParallelSourceFunction,
     SinkFunction,

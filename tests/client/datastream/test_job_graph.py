@@ -12,7 +12,7 @@ from program_graphs import Route, chain_of, graph_of, names, same, spec_of
 
 from millstream.common import InvalidProgramError, Types
 from millstream.core.jobs.ids import stable_id
-from millstream.core.jobs.plan import (
+from millstream.core.jobs.plan.plan import (
     ChainedOperator,
     ChainedOutput,
     CollectSpec,

@@ -11,7 +11,7 @@ from program_graphs import Route, chain_of, same, spec_of
 from thoroughness import cases
 
 from millstream.core.jobs.graph import JobGraph
-from millstream.core.jobs.plan import ForwardPartitioner, SourceSpec
+from millstream.core.jobs.plan.plan import ForwardPartitioner, SourceSpec
 from millstream.datastream import DataStream, OutputTag, StreamExecutionEnvironment
 from millstream.datastream.graph.stream_graph import StreamGraph
 

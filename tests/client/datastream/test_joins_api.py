@@ -10,8 +10,8 @@ import pytest
 
 from millstream.common import Duration, Time, Types
 from millstream.core.errors import InvalidProgramError
-from millstream.core.jobs.join_plan import IntervalJoinSpec
-from millstream.core.jobs.window_plan import CoGroupSpec, Tagged
+from millstream.core.jobs.plan.join_plan import IntervalJoinSpec
+from millstream.core.jobs.plan.window_plan import CoGroupSpec, Tagged
 from millstream.core.records.types import LONG, PICKLED, STRING, from_hint
 from millstream.datastream import (
     CoGroupFunction,

@@ -10,7 +10,7 @@ import pytest
 from millstream.core.errors import InvalidProgramError
 from millstream.datastream import DataStream, StreamExecutionEnvironment
 from millstream.datastream.graph.transformations import OperatorTransformation
-from millstream.datastream.stream_execution_environment import LOCAL_DEFAULTS
+from millstream.datastream.stream_execution_environment.stream_execution_environment import LOCAL_DEFAULTS
 
 HASH = "0123456789abcdef0123456789ABCDEF"
 

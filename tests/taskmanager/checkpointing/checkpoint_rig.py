@@ -12,8 +12,8 @@ from typing import Any, ClassVar
 from msgspec.structs import replace
 from worker_rig import ALLOCATION, RowsSource, WorkerRig, chain
 
-from millstream.core.jobs import plan
 from millstream.core.jobs.barriers import Alignment, StopMode
+from millstream.core.jobs.plan import plan
 from millstream.core.messages.checkpoints import (
     CheckpointAck,
     CheckpointDecline,
@@ -29,13 +29,13 @@ from millstream.core.records.batches import Batch, RowBatch
 from millstream.core.snapshot import OperatorSnapshot, StateSnapshot, read_rows, read_state, storage_at
 from millstream.core.snapshot.metadata.operator_json import operators_from_json, operators_to_json
 from millstream.core.snapshot.tables.redistribution import files_for
-from millstream.datastream.checkpointed import (
+from millstream.datastream.connectors.base import PollStatus, SourceReader, SourceReaderContext
+from millstream.datastream.functions import KeyedProcessFunction, MapFunction, RuntimeContext
+from millstream.datastream.functions.checkpointed import (
     CheckpointedFunction,
     FunctionInitializationContext,
     FunctionSnapshotContext,
 )
-from millstream.datastream.connectors.base import PollStatus, SourceReader, SourceReaderContext
-from millstream.datastream.functions import KeyedProcessFunction, MapFunction, RuntimeContext
 
 
 class PositionedSource(RowsSource):

@@ -11,9 +11,9 @@ from async_gates import Gates
 from checkpoint_rig import CheckpointRig, PositionedSource
 from worker_rig import WRITTEN, NamedSink, chain, local_pair
 
-from millstream.core.jobs import plan
-from millstream.core.jobs.async_plan import AsyncSpec
 from millstream.core.jobs.barriers import StopMode
+from millstream.core.jobs.plan import plan
+from millstream.core.jobs.plan.async_plan import AsyncSpec
 from millstream.core.messages.checkpoints import InputsEnded
 from millstream.core.messages.deployment import TaskDeployment
 from millstream.core.messages.sources import NoMoreSplits, Splits

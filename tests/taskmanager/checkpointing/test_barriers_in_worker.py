@@ -10,9 +10,9 @@ import pytest
 from checkpoint_rig import CheckpointRig, PositionedSource, state_of, stored_state
 from worker_rig import chain, edge, local_pair, turn_all_until, wire, writing, written
 
-from millstream.core.jobs import plan
 from millstream.core.jobs.failure_kinds import DeclineReason
 from millstream.core.jobs.ids import ChannelId
+from millstream.core.jobs.plan import plan
 from millstream.core.messages.checkpoints import CheckpointAck, InputsEnded
 from millstream.core.messages.deployment import InputChannel, InputGate
 from millstream.core.records import types as t

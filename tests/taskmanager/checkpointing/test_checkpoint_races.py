@@ -22,8 +22,8 @@ from thoroughness import cases
 from worker_rig import chain, edge, writing, written
 
 from millstream.core.clock import Instant
-from millstream.core.jobs import plan
 from millstream.core.jobs.ids import ChannelId, VertexId
+from millstream.core.jobs.plan import plan
 from millstream.core.jobs.states import ExecutionState
 from millstream.core.keys.key_groups import key_group_of
 from millstream.core.messages.checkpoints import CheckpointAck, CheckpointDecline, CommitFailed, InputsEnded

@@ -28,9 +28,9 @@ from checkpoint_rig import (
 from msgspec.structs import replace
 from worker_rig import chain, local_pair, writing, written
 
-from millstream.core.jobs import plan
 from millstream.core.jobs.failure_kinds import DeclineReason
 from millstream.core.jobs.ids import JobId, OperatorId
+from millstream.core.jobs.plan import plan
 from millstream.core.keys.key_groups import key_group_of
 from millstream.core.messages.checkpoints import CheckpointAck
 from millstream.core.messages.deployment import TaskDeployment

@@ -18,8 +18,8 @@ from pyarrow import fs
 from thoroughness import cases
 from worker_rig import chain, writing, written
 
-from millstream.core.jobs import plan
 from millstream.core.jobs.ids import JobId, VertexId
+from millstream.core.jobs.plan import plan
 from millstream.core.messages.checkpoints import CheckpointAck
 from millstream.core.messages.deployment import TaskDeployment
 from millstream.core.snapshot import FileSystemStorage, SnapshotError, StateFile

@@ -11,7 +11,7 @@ from checkpoint_rig import CheckpointRig, PositionedSource, merged, operators
 from msgspec.structs import replace
 from worker_rig import chain
 
-from millstream.core.jobs import plan
+from millstream.core.jobs.plan import plan
 from millstream.core.messages.deployment import TaskDeployment
 from millstream.core.records.batches import Batch
 from millstream.core.snapshot import StateKind

@@ -9,9 +9,9 @@ import pytest
 from checkpoint_rig import SOURCE, CheckpointRig
 from worker_rig import WRITTEN, chain, local_pair, writing, written
 
-from millstream.core.jobs import plan
 from millstream.core.jobs.barriers import StopMode
 from millstream.core.jobs.ids import OperatorId
+from millstream.core.jobs.plan import plan
 from millstream.core.messages.checkpoints import CheckpointAck, CommitFailed, InputsEnded
 from millstream.core.messages.deployment import TaskDeployment
 from millstream.core.messages.sources import ReaderEvent

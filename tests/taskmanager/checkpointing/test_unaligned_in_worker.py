@@ -13,10 +13,10 @@ from checkpoint_rig import COUNTED, SOURCE, CheckpointRig, Remembering, counted,
 from msgspec.structs import replace
 from worker_rig import DEBLOAT, chain, edge, local_pair, turn_all_until, wire
 
-from millstream.core.jobs import plan
 from millstream.core.jobs.barriers import Alignment
 from millstream.core.jobs.failure_kinds import DeclineReason
 from millstream.core.jobs.ids import ChannelId
+from millstream.core.jobs.plan import plan
 from millstream.core.messages.checkpoints import CheckpointAck
 from millstream.core.messages.deployment import InputChannel, InputGate, OutputChannel, ResultPartition
 from millstream.core.pickling import to_bytes
@@ -26,8 +26,8 @@ from millstream.core.snapshot import StateKind, read_rows, read_state, storage_a
 from millstream.core.snapshot.metadata.operator_json import operators_from_json, operators_to_json
 from millstream.datastream.functions import KeyedProcessFunction, RuntimeContext
 from millstream.taskmanager.worker.network.codecs import Codec, PickledRows
-from millstream.taskmanager.worker.task_life import Phase
-from millstream.taskmanager.worker.task_pacing import StepResult
+from millstream.taskmanager.worker.tasks.task_life import Phase
+from millstream.taskmanager.worker.tasks.task_pacing import StepResult
 
 WORDS = [f"word {n % 37} {'x' * 100}" for n in range(1200)]
 BY_WORD = plan.HashPartitioner(plan.KeySelector(function=str))

@@ -25,7 +25,7 @@ from millstream.core.snapshot import (
     read_state,
 )
 from millstream.core.snapshot.tables.columns import OversizedColumnError
-from millstream.datastream.state_descriptors import ListStateDescriptor, MapStateDescriptor, ValueStateDescriptor
+from millstream.datastream.state.descriptors import ListStateDescriptor, MapStateDescriptor, ValueStateDescriptor
 from millstream.taskmanager.testing import DEPLOYMENT
 from millstream.taskmanager.worker.checkpointing.capture import CapturedOperator, CapturedTask
 from millstream.taskmanager.worker.checkpointing.writing import SnapshotTarget, write_snapshot

@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Iterable
 from typing import Any
 
-from millstream.core.jobs import plan
+from millstream.core.jobs.plan import plan
 from millstream.core.records import types as t
 from millstream.core.records.batches import END_OF_INPUT, Batch, ColumnBatch, RowBatch
 from millstream.core.records.conversion import record_batch_to_rows

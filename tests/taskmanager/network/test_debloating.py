@@ -11,7 +11,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from thoroughness import cases
 
 from millstream.taskmanager.worker.network.debloating import FIRST_ROWS, SENDING, Allowance, Debloater
-from millstream.taskmanager.worker.pacing import Pace
+from millstream.taskmanager.worker.tasks.pacing import Pace
 
 EXCLUSIVE = 2
 TARGET, PERIOD, SAMPLES, THRESHOLD = 1.0, 0.2, 5, 0.25

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from thoroughness import cases
 
-from millstream.core.jobs import plan
+from millstream.core.jobs.plan import plan
 from millstream.core.records import types as t
 from millstream.core.records.batches import END_OF_INPUT, ColumnBatch, EndOfInput, RowBatch
 from millstream.taskmanager.worker.network.channel_table import ChannelTable

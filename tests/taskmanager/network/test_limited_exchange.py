@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 from thoroughness import cases
 
-from millstream.core.jobs import plan
+from millstream.core.jobs.plan import plan
 from millstream.core.records import types as t
 from millstream.core.records.batches import Barrier, Batch, ColumnBatch, RowBatch
 from millstream.taskmanager.worker.network.channel_table import ChannelTable

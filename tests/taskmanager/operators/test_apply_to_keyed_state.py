@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from millstream.core.jobs import plan
+from millstream.core.jobs.plan import plan
 from millstream.core.records.batches import RowBatch
 from millstream.core.records.types import from_hint
 from millstream.datastream import KeyedBroadcastProcessFunction, KeyedStateFunction, RuntimeContext

@@ -12,7 +12,7 @@ from async_gates import Gates
 from waiting import wait_until
 
 from millstream.common import Watermark
-from millstream.core.jobs.async_plan import AsyncSpec
+from millstream.core.jobs.plan.async_plan import AsyncSpec
 from millstream.core.records.batches import LAST_WATERMARK, RowBatch
 from millstream.datastream import AsyncFunction, AsyncRetryStrategy, RuntimeContext
 from millstream.taskmanager.testing import OperatorHarness

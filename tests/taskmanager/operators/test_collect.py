@@ -14,15 +14,15 @@ from thoroughness import cases
 
 from millstream.client.result_buffer import ResultBuffer
 from millstream.core.errors import JobExecutionError
-from millstream.core.jobs import plan
 from millstream.core.jobs.ids import JobId
+from millstream.core.jobs.plan import plan
 from millstream.core.messages.results import CollectRequest, CollectResponse
 from millstream.core.pickling import to_bytes
 from millstream.core.records import types as t
 from millstream.core.records.batches import Barrier, ColumnBatch, RowBatch
 from millstream.taskmanager.testing import OperatorHarness
 from millstream.taskmanager.worker.operators.base import OperatorError
-from millstream.taskmanager.worker.operators.collect import CollectOperator
+from millstream.taskmanager.worker.operators.sinks.collect import CollectOperator
 from millstream.taskmanager.worker.state.heap import HeapOperatorStateBackend
 
 

@@ -13,8 +13,8 @@ import pytest
 from msgspec.structs import replace
 
 from millstream.common import Row, Types, Watermark
-from millstream.core.jobs.column_windows import ColumnWindowSpec
-from millstream.core.jobs.plan import KeySelector
+from millstream.core.jobs.plan.column_windows import ColumnWindowSpec
+from millstream.core.jobs.plan.plan import KeySelector
 from millstream.core.keys.key_groups import key_group_of
 from millstream.core.records.batches import ColumnBatch, RowBatch
 from millstream.core.records.types import LONG, TupleType, TypeInformation

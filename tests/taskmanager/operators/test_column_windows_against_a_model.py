@@ -18,9 +18,9 @@ from msgspec.structs import replace
 from window_kinds import Kind
 
 from millstream.common import Watermark
-from millstream.core.jobs.column_windows import ColumnWindowSpec
-from millstream.core.jobs.plan import KeySelector
-from millstream.core.jobs.window_plan import Aggregated, WindowSpec
+from millstream.core.jobs.plan.column_windows import ColumnWindowSpec
+from millstream.core.jobs.plan.plan import KeySelector
+from millstream.core.jobs.plan.window_plan import Aggregated, WindowSpec
 from millstream.core.keys.key_groups import key_group_of, subtask_of
 from millstream.core.records.batches import MIN_TIMESTAMP, ColumnBatch, RowBatch
 from millstream.core.records.types import DOUBLE, LONG, PICKLED, STRING, TupleType

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from millstream.core.jobs import plan
+from millstream.core.jobs.plan import plan
 from millstream.core.jobs.state_kinds import StateKind
 from millstream.core.records.batches import Barrier, Batch, RowBatch
 from millstream.datastream.connectors.errors import ConnectorError
@@ -15,7 +15,7 @@ from millstream.datastream.connectors.two_phase_commit import TwoPhaseCommitSink
 from millstream.datastream.functions import RuntimeContext
 from millstream.taskmanager.testing import DEPLOYMENT, GivenElements, OperatorHarness
 from millstream.taskmanager.worker.operators.base import OperatorError
-from millstream.taskmanager.worker.operators.committing_sink import CommittingSinkOperator
+from millstream.taskmanager.worker.operators.sinks.committing_sink import CommittingSinkOperator
 from millstream.taskmanager.worker.runtime_context import TaskRuntimeContext
 
 

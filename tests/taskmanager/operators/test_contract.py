@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from worker_rig import WorkerRig, local_pair, reading, writing
 
-from millstream.core.jobs import plan
+from millstream.core.jobs.plan import plan
 from millstream.core.jobs.state_kinds import StateKind
 from millstream.core.records.batches import Batch, RowBatch, StreamSignal
 from millstream.datastream.graph.held_state import held_state

@@ -9,8 +9,8 @@ import pytest
 
 from millstream.common.typeinfo import Types
 from millstream.core.errors import InvalidProgramError
-from millstream.core.jobs.function_ends_plan import SinkFunctionSpec, SourceFunctionSpec
-from millstream.core.jobs.plan import KeySelector
+from millstream.core.jobs.plan.function_ends_plan import SinkFunctionSpec, SourceFunctionSpec
+from millstream.core.jobs.plan.plan import KeySelector
 from millstream.core.records.batches import (
     LAST_WATERMARK,
     MIN_TIMESTAMP,
@@ -34,8 +34,8 @@ from millstream.datastream.state import ListStateDescriptor, ReducingStateDescri
 from millstream.taskmanager.testing import OperatorHarness, Snapshot
 from millstream.taskmanager.testing.operator_harness import DEPLOYMENT
 from millstream.taskmanager.worker.operators.base import OperatorError
-from millstream.taskmanager.worker.operators.collected import ROOM
-from millstream.taskmanager.worker.operators.source import ReaderContext
+from millstream.taskmanager.worker.operators.sources.collected import ROOM
+from millstream.taskmanager.worker.operators.sources.source import ReaderContext
 from millstream.taskmanager.worker.runtime_context import TaskRuntimeContext
 
 DEADLINE = 60.0

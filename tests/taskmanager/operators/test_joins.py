@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from millstream.common import Watermark
-from millstream.core.jobs.join_plan import IntervalJoinSpec
-from millstream.core.jobs.plan import KeySelector, TwoInputKeys
-from millstream.core.jobs.window_plan import CoGroupSpec, Tagged
+from millstream.core.jobs.plan.join_plan import IntervalJoinSpec
+from millstream.core.jobs.plan.plan import KeySelector, TwoInputKeys
+from millstream.core.jobs.plan.window_plan import CoGroupSpec, Tagged
 from millstream.core.records.batches import LAST_WATERMARK, RowBatch
 from millstream.core.records.types import LONG, ListType, TupleType, from_hint
 from millstream.core.snapshot.metadata.model import StateKind

@@ -19,9 +19,9 @@ from test_windows_against_a_model import EVENTS, GROUPS, KINDS, RECORD, Kind, Mo
 from window_kinds import advanced
 
 from millstream.common import Watermark
-from millstream.core.jobs.join_plan import IntervalJoinSpec
-from millstream.core.jobs.plan import KeySelector, OperatorSpec, TwoInputKeys
-from millstream.core.jobs.window_plan import CoGroupSpec, Tagged
+from millstream.core.jobs.plan.join_plan import IntervalJoinSpec
+from millstream.core.jobs.plan.plan import KeySelector, OperatorSpec, TwoInputKeys
+from millstream.core.jobs.plan.window_plan import CoGroupSpec, Tagged
 from millstream.core.keys.key_groups import key_group_of, subtask_of
 from millstream.core.records.batches import MIN_TIMESTAMP, RowBatch
 from millstream.core.records.types import PICKLED, TypeInformation, from_hint

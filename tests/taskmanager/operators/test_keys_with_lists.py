@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from millstream.common import Row, Types
-from millstream.core.jobs import plan
+from millstream.core.jobs.plan import plan
 from millstream.core.keys.key_groups import key_group_of, subtask_of
 from millstream.core.records.batches import RowBatch
 from millstream.core.records.types import PICKLED

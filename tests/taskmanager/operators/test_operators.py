@@ -14,8 +14,8 @@ import pyarrow.compute as pc
 import pytest
 from msgspec.structs import replace
 
-from millstream.core.jobs import plan
-from millstream.core.jobs.plan import KeySelector
+from millstream.core.jobs.plan import plan
+from millstream.core.jobs.plan.plan import KeySelector
 from millstream.core.records import types as t
 from millstream.core.records.batches import Batch, ColumnBatch, RowBatch
 from millstream.core.row import Row

@@ -9,9 +9,9 @@ from test_timers import alarms
 from test_windows import PAIR, TEN, added, harness, rows
 
 from millstream.common import Time, Watermark
-from millstream.core.jobs.plan import SinkSpec
+from millstream.core.jobs.plan.plan import SinkSpec
+from millstream.core.jobs.plan.window_plan import Reduced
 from millstream.core.jobs.progress import PendingCommits, TimedWork
-from millstream.core.jobs.window_plan import Reduced
 from millstream.core.records.batches import RowBatch
 from millstream.datastream.window import CountTumblingWindowAssigner, TumblingProcessingTimeWindows
 from millstream.taskmanager.testing import OperatorHarness

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from millstream.core.jobs import plan
+from millstream.core.jobs.plan import plan
 from millstream.core.records.batches import Barrier, Batch, RowBatch
 from millstream.datastream.connectors.base import Sink, SinkWriter
 from millstream.datastream.functions import RuntimeContext

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from millstream.common.watermark_strategy import TimestampAssigner, WatermarkStrategy
-from millstream.core.jobs import plan
+from millstream.core.jobs.plan import plan
 from millstream.core.jobs.state_kinds import StateKind
 from millstream.core.records.batches import Batch, RowBatch, Watermark
 from millstream.datastream.connectors.base import PollStatus
@@ -19,7 +19,7 @@ from millstream.datastream.connectors.malformed import MalformedCount
 from millstream.datastream.functions import OutputTag
 from millstream.taskmanager.testing import DEPLOYMENT, GivenElements, OperatorHarness
 from millstream.taskmanager.worker.operators.base import OperatorError
-from millstream.taskmanager.worker.operators.source import ReaderContext
+from millstream.taskmanager.worker.operators.sources.source import ReaderContext
 from millstream.taskmanager.worker.runtime_context import TaskRuntimeContext
 
 

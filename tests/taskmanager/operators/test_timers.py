@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from millstream.common import Watermark
-from millstream.core.jobs import plan
+from millstream.core.jobs.plan import plan
 from millstream.core.records.batches import LAST_WATERMARK, RowBatch
 from millstream.core.records.types import from_hint
 from millstream.datastream import (

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from millstream.common import Duration, TimestampAssigner, Watermark, WatermarkGenerator, WatermarkStrategy
-from millstream.core.jobs import plan
+from millstream.core.jobs.plan import plan
 from millstream.core.records.batches import LAST_WATERMARK, ColumnBatch, RowBatch, WatermarkStatus
 from millstream.core.records.types import from_hint
 from millstream.taskmanager.testing import OperatorHarness

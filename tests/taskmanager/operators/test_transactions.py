@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 from thoroughness import cases
 
-from millstream.taskmanager.worker.operators.transactions import ElementKind, SinkTransactions, recovery
+from millstream.taskmanager.worker.operators.sinks.transactions import ElementKind, SinkTransactions, recovery
 
 
 class TransactionModel(RuleBasedStateMachine):

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from millstream.common import Time, Watermark
-from millstream.core.jobs.plan import KeySelector
-from millstream.core.jobs.window_plan import Buffered, Contents, Reduced, WindowSpec
+from millstream.core.jobs.plan.plan import KeySelector
+from millstream.core.jobs.plan.window_plan import Buffered, Contents, Reduced, WindowSpec
 from millstream.core.records.batches import RowBatch
 from millstream.core.records.types import from_hint
 from millstream.datastream.functions import ProcessWindowFunction, WindowFunction

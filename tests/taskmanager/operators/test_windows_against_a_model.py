@@ -18,8 +18,8 @@ from msgspec.structs import replace
 from window_kinds import Kind, advanced
 
 from millstream.common import Watermark
-from millstream.core.jobs.plan import KeySelector
-from millstream.core.jobs.window_plan import Aggregated, Buffered, Contents, Reduced, WindowSpec
+from millstream.core.jobs.plan.plan import KeySelector
+from millstream.core.jobs.plan.window_plan import Aggregated, Buffered, Contents, Reduced, WindowSpec
 from millstream.core.keys.key_groups import key_group_of, subtask_of
 from millstream.core.records.batches import MIN_TIMESTAMP, RowBatch
 from millstream.core.records.types import PICKLED, from_hint

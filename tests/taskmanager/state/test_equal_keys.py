@@ -16,7 +16,7 @@ from state_rig import BACKENDS, GROUPS, Keyed, decoded
 
 from millstream.core.keys.key_groups import UnhashableKeyError, key_group_of, key_group_range, subtask_of
 from millstream.core.records import types as t
-from millstream.datastream.state_descriptors import ReducingStateDescriptor
+from millstream.datastream.state.descriptors import ReducingStateDescriptor
 
 NAN = float("nan")
 

@@ -15,7 +15,7 @@ from millstream.core.snapshot.metadata.model import StateKind
 from millstream.core.snapshot.tables.redistribution import dealt
 from millstream.core.snapshot.tables.restore import Rows, check_table, read_rows
 from millstream.core.snapshot.tables.table import StateTypes
-from millstream.datastream.checkpointed import (
+from millstream.datastream.functions.checkpointed import (
     CheckpointedFunction,
     FunctionInitializationContext,
     FunctionSnapshotContext,

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import Any, assert_never
 
 from millstream.core.errors import InvalidProgramError
-from millstream.core.jobs.column_windows import Aggregation, PlannedAggregate
-from millstream.core.jobs.plan import KeySelector
+from millstream.core.jobs.plan.column_windows import Aggregation, PlannedAggregate
+from millstream.core.jobs.plan.plan import KeySelector
 from millstream.core.records.types import (
     BIG_DEC,
     BYTE,

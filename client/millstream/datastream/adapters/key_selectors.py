@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from millstream.core.errors import InvalidProgramError
-from millstream.core.jobs.plan import KeySelector
+from millstream.core.jobs.plan.plan import KeySelector
 from millstream.core.records.adoption import Adopt, adopter
 from millstream.core.records.types import PICKLED, ListType, RowType, TupleType, TypeInformation
 from millstream.datastream import functions

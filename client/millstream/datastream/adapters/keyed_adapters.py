@@ -5,13 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from millstream.core.jobs.plan import FilterSpec, FlatMapSpec, KeyedProcessSpec, KeySelector, MapSpec, OperatorSpec
+from millstream.core.jobs.plan.plan import FilterSpec, FlatMapSpec, KeyedProcessSpec, KeySelector, MapSpec, OperatorSpec
 from millstream.core.records.types import TypeInformation
-from millstream.datastream.checkpointed import (
-    CheckpointedFunction,
-    FunctionInitializationContext,
-    FunctionSnapshotContext,
-)
 from millstream.datastream.functions import (
     FilterFunction,
     FlatMapFunction,
@@ -20,6 +15,11 @@ from millstream.datastream.functions import (
     KeyedProcessFunction,
     MapFunction,
     RuntimeContext,
+)
+from millstream.datastream.functions.checkpointed import (
+    CheckpointedFunction,
+    FunctionInitializationContext,
+    FunctionSnapshotContext,
 )
 
 

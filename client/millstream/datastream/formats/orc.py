@@ -10,9 +10,9 @@ from millstream.core.records.batches import Batch, RowBatch
 from millstream.core.records.conversion import rows_to_record_batch
 from millstream.core.records.types import TypeInformation
 from millstream.datastream.connectors.errors import ConnectorError
-from millstream.datastream.connectors.file_system.bulk_writers import BatchWriterFactory
-from millstream.datastream.connectors.file_system.part_formats import PartFormat, PartWriter
 from millstream.datastream.connectors.file_system.row_columns import declared_columns
+from millstream.datastream.connectors.file_system.sink.bulk_writers import BatchWriterFactory
+from millstream.datastream.connectors.file_system.sink.part_formats import PartFormat, PartWriter
 from millstream.datastream.formats.hadoop import refuse_hadoop
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 from millstream.datastream.functions.contexts import Context, KeyedContext, OnTimerContext
 from millstream.datastream.functions.function import Function, TimedFunction
 from millstream.datastream.state import BroadcastState, MapStateDescriptor, ReadOnlyBroadcastState
-from millstream.datastream.state_descriptors import StateDescriptor
+from millstream.datastream.state.descriptors import StateDescriptor
 
 
 class BroadcastContext(Context):

@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 from msgspec import Struct
 
-from millstream.core.jobs.plan import ForwardPartitioner
+from millstream.core.jobs.plan.plan import ForwardPartitioner
 from millstream.datastream.graph.stream_graph import StreamEdge, StreamGraph, StreamNode
 from millstream.datastream.graph.transformations import ChainingStrategy
 

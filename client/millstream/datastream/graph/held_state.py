@@ -7,9 +7,9 @@ run of a restore decide by it alike. Operators get just these places: see
 
 from __future__ import annotations
 
-from millstream.core.jobs.plan import FunctionSpec, OperatorSpec
+from millstream.core.jobs.plan.plan import FunctionSpec, OperatorSpec
 from millstream.core.jobs.state_kinds import OPERATOR, StateKind
-from millstream.datastream.checkpointed import CheckpointedFunction
+from millstream.datastream.functions.checkpointed import CheckpointedFunction
 
 
 def held_state(spec: OperatorSpec) -> frozenset[StateKind]:

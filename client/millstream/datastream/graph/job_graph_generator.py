@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from millstream.core.errors import InvalidProgramError
 from millstream.core.jobs.graph import Artifact, JobEdge, JobGraph, JobVertex, OperatorInfo, SlotResources
 from millstream.core.jobs.ids import JobId, VertexId, new_id, stable_id
-from millstream.core.jobs.plan import (
+from millstream.core.jobs.plan.plan import (
     STRATEGY_NAMES,
     Chain,
     ChainedOperator,

@@ -11,7 +11,7 @@ from msgspec import Struct, field
 from millstream.core.errors import InvalidProgramError
 from millstream.core.jobs.ids import OperatorId
 from millstream.core.jobs.names import why_unwritable
-from millstream.core.jobs.plan import ForwardPartitioner, Partitioner, RebalancePartitioner, SourceSpec
+from millstream.core.jobs.plan.plan import ForwardPartitioner, Partitioner, RebalancePartitioner, SourceSpec
 from millstream.core.keys.key_groups import HIGHEST_MAX_PARALLELISM, default_max_parallelism
 from millstream.core.records.types import PICKLED, TypeInformation
 from millstream.datastream.graph.operator_ids import assign_operator_ids

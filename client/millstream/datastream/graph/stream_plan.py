@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from millstream.core.jobs.plan import STRATEGY_NAMES
+from millstream.core.jobs.plan.plan import STRATEGY_NAMES
 from millstream.datastream.graph.stream_graph import StreamGraph, StreamNode
 
 

@@ -12,7 +12,7 @@ from typing import assert_never
 
 from msgspec import Struct
 
-from millstream.core.jobs.plan import OperatorSpec, Partitioner
+from millstream.core.jobs.plan.plan import OperatorSpec, Partitioner
 from millstream.core.records.types import TypeInformation
 from millstream.datastream.functions import OutputTag
 from millstream.datastream.slot_sharing_group import SlotSharingGroup

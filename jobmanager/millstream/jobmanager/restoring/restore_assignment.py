@@ -19,8 +19,8 @@ from millstream.core.snapshot import IncompatibleStateError, OperatorSnapshot, S
 from millstream.core.snapshot.fitting.fit import described, match_operators
 from millstream.core.snapshot.metadata.operator_json import operators_to_json
 from millstream.core.snapshot.tables.redistribution import files_for
-from millstream.jobmanager.execution_graph import TaskRestore
 from millstream.jobmanager.failover.topology import Subtask
+from millstream.jobmanager.job_master.execution_graph import TaskRestore
 
 
 def task_restores(

@@ -11,8 +11,8 @@ from millstream.core.jobs.progress import TaskProgress
 from millstream.core.jobs.states import ExecutionState, JobStatus
 from millstream.jobmanager.checkpoints.settings import CheckpointSettings
 from millstream.jobmanager.checkpoints.statistics.statistics import CheckpointStatistics
-from millstream.jobmanager.execution_graph import Execution, TimeShares
-from millstream.jobmanager.job_master import JobMaster
+from millstream.jobmanager.job_master.execution_graph import Execution, TimeShares
+from millstream.jobmanager.job_master.job_master import JobMaster
 
 
 class TaskFacts(Struct, frozen=True):

@@ -14,7 +14,7 @@ from millstream.core.messages.task_manager import StartWorker, WorkerMessage
 from millstream.taskmanager.worker.checkpointing.storages import Storages
 from millstream.taskmanager.worker.network.inputs import LocalInputChannel
 from millstream.taskmanager.worker.slot_worker import Mail, SlotWorker
-from millstream.taskmanager.worker.task import Task
+from millstream.taskmanager.worker.tasks.task import Task
 
 _LONGEST_SLEEP = 0.001  # seconds, of a turn in which there is nothing to do
 

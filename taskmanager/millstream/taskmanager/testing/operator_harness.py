@@ -13,8 +13,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from millstream.core.clock import ManualClock
-from millstream.core.jobs import plan
 from millstream.core.jobs.ids import AttemptId, JobId, VertexId
+from millstream.core.jobs.plan import plan
 from millstream.core.jobs.state_kinds import StateKind
 from millstream.core.keys.key_groups import key_group_range
 from millstream.core.messages.deployment import TaskDeployment
@@ -22,17 +22,17 @@ from millstream.core.records.batches import Barrier, Batch, ColumnBatch, Element
 from millstream.core.records.types import PICKLED, TypeInformation
 from millstream.core.snapshot.metadata.operator_json import operators_to_json
 from millstream.core.snapshot.storage.memory_storage import MemoryStorage
-from millstream.taskmanager.worker.chain import ChainBuilder
 from millstream.taskmanager.worker.checkpointing.capture import capture_chain
 from millstream.taskmanager.worker.checkpointing.restoring import RestoredTask, restore_task
 from millstream.taskmanager.worker.checkpointing.writing import SnapshotTarget, write_snapshot
 from millstream.taskmanager.worker.operators.base import Operator
 from millstream.taskmanager.worker.operators.setup import TaskServices
-from millstream.taskmanager.worker.operators.source import ReaderContext
+from millstream.taskmanager.worker.operators.sources.source import ReaderContext
 from millstream.taskmanager.worker.runtime_context import TaskRuntimeContext
 from millstream.taskmanager.worker.state.backend import KeyedStateBackend, OperatorStateBackend
 from millstream.taskmanager.worker.state.heap import HashMapStateBackend
 from millstream.taskmanager.worker.state.key_group_index import KeyGroupIndex
+from millstream.taskmanager.worker.tasks.chain import ChainBuilder
 
 DEPLOYMENT = TaskDeployment(
     AttemptId("attempt"), JobId("job"), VertexId("vertex"), "task",

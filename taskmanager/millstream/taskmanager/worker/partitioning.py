@@ -14,7 +14,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from itertools import compress
 from typing import Any, Protocol
 
-from millstream.core.jobs import plan
+from millstream.core.jobs.plan import plan
 from millstream.core.keys.key_groups import combine_hashes, key_group_of, stable_hash_column, subtask_of
 from millstream.core.keys.key_values import hashable, is_all_its_fields
 from millstream.core.logs.tracebacks import one_line

@@ -10,7 +10,7 @@ from millstream.core.settings.configuration import Configuration
 from millstream.core.settings.own_keys import job_parameters
 from millstream.datastream.functions import Accumulator, Counter, MetricGroup, RuntimeContext
 from millstream.datastream.state import State, StateAccessError
-from millstream.datastream.state_descriptors import StateDescriptor
+from millstream.datastream.state.descriptors import StateDescriptor
 from millstream.taskmanager.worker.function_metrics import FunctionMetrics, TaskMetricGroup
 from millstream.taskmanager.worker.state.adopting import adopting
 from millstream.taskmanager.worker.state.backend import KeyedStateBackend

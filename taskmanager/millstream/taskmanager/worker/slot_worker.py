@@ -50,10 +50,10 @@ from millstream.taskmanager.worker.network.channel_table import ChannelTable
 from millstream.taskmanager.worker.network.data_plane import DataPlane, FrameArrived, PeerLost
 from millstream.taskmanager.worker.network.debloating import FIRST_ROWS
 from millstream.taskmanager.worker.network.inputs import ProtocolError, RemoteInputChannel
-from millstream.taskmanager.worker.task import OperatorMail, Task
-from millstream.taskmanager.worker.task_factory import TaskFactory, is_debloating
-from millstream.taskmanager.worker.task_pacing import StepResult
-from millstream.taskmanager.worker.task_progress import attempt_metrics
+from millstream.taskmanager.worker.tasks.task import OperatorMail, Task
+from millstream.taskmanager.worker.tasks.task_factory import TaskFactory, is_debloating
+from millstream.taskmanager.worker.tasks.task_pacing import StepResult
+from millstream.taskmanager.worker.tasks.task_progress import attempt_metrics
 
 log = logging.getLogger(__name__)
 

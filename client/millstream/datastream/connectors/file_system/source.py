@@ -31,7 +31,7 @@ from millstream.datastream.connectors.file_system.monitoring import (
     MonitoringState,
     pending_of,
 )
-from millstream.datastream.connectors.file_system.parquet_format import ParquetFormat
+from millstream.datastream.connectors.file_system.parquet.format import ParquetFormat
 from millstream.datastream.connectors.file_system.paths import FoundFile, PathLike, absolute, find_files
 from millstream.datastream.connectors.file_system.splits import WHOLE, FileFormat, FileSplit, FormatReader
 from millstream.datastream.connectors.malformed import (

@@ -2,6 +2,8 @@
 
 A file is complete and durable before it is pending. Committing renames it, in one step, so a file that a reader moves
 away does not come again; done twice, it is as done once. A visible file is never overwritten.
+
+It is not in `sink/` because snapshots name its classes by the path of this module.
 """
 
 from __future__ import annotations
@@ -17,7 +19,7 @@ from typing import Any
 
 from millstream.core.files.durable import sync, sync_folder
 from millstream.datastream.connectors.errors import ConnectorError
-from millstream.datastream.connectors.file_system.hidden_names import Owner
+from millstream.datastream.connectors.file_system.sink.hidden_names import Owner
 
 log = logging.getLogger(__name__)
 

@@ -7,8 +7,8 @@ from typing import Any, BinaryIO
 from millstream.core.errors import InvalidProgramError
 from millstream.core.records.batches import Batch
 from millstream.datastream.connectors.errors import ConnectorError
-from millstream.datastream.connectors.file_system.bulk_writers import BatchWriterFactory
-from millstream.datastream.connectors.file_system.part_formats import PartFormat, PartWriter, rows_of
+from millstream.datastream.connectors.file_system.sink.bulk_writers import BatchWriterFactory
+from millstream.datastream.connectors.file_system.sink.part_formats import PartFormat, PartWriter, rows_of
 from millstream.datastream.formats.avro.records import to_generic
 from millstream.datastream.formats.avro.schema import AvroSchema, fastavro, refusals, told
 

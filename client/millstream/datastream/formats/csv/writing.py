@@ -6,8 +6,8 @@ from typing import Any, BinaryIO
 
 from millstream.core.records.batches import Batch
 from millstream.datastream.connectors.errors import ConnectorError
-from millstream.datastream.connectors.file_system.bulk_writers import BatchWriterFactory
-from millstream.datastream.connectors.file_system.part_formats import PartFormat, PartWriter, rows_of
+from millstream.datastream.connectors.file_system.sink.bulk_writers import BatchWriterFactory
+from millstream.datastream.connectors.file_system.sink.part_formats import PartFormat, PartWriter, rows_of
 from millstream.datastream.formats.csv.dialect import CsvError
 from millstream.datastream.formats.csv.record_codec import RecordCodec
 from millstream.datastream.formats.csv.schema import CsvSchema

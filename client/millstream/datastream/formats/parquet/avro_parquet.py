@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 from millstream.core.records.batches import Batch, ColumnBatch, RowBatch
 from millstream.core.records.types import PICKLED, TypeInformation
 from millstream.datastream.connectors.errors import ConnectorError, MalformedInputError
-from millstream.datastream.connectors.file_system.bulk_writers import BatchWriterFactory
 from millstream.datastream.connectors.file_system.column_reader import ColumnReader
 from millstream.datastream.connectors.file_system.lines.text_format import StreamFormat
-from millstream.datastream.connectors.file_system.parquet_format import cut_row_groups, open_row_groups
-from millstream.datastream.connectors.file_system.parquet_part import ParquetPartFormat
-from millstream.datastream.connectors.file_system.part_formats import PartFormat, PartWriter, rows_of
+from millstream.datastream.connectors.file_system.parquet.format import cut_row_groups, open_row_groups
+from millstream.datastream.connectors.file_system.parquet.part import ParquetPartFormat
 from millstream.datastream.connectors.file_system.paths import FoundFile
+from millstream.datastream.connectors.file_system.sink.bulk_writers import BatchWriterFactory
+from millstream.datastream.connectors.file_system.sink.part_formats import PartFormat, PartWriter, rows_of
 from millstream.datastream.connectors.file_system.splits import FileSplit, FormatReader
 from millstream.datastream.formats.avro.records import to_generic
 from millstream.datastream.formats.avro.schema import (

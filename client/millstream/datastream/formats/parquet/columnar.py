@@ -8,7 +8,7 @@ from millstream.core.errors import InvalidProgramError
 from millstream.core.records.types import TypeInformation
 from millstream.datastream.connectors.errors import MalformedInputError
 from millstream.datastream.connectors.file_system.bulk_format import BulkFormat
-from millstream.datastream.connectors.file_system.parquet_format import cut_row_groups, open_row_groups
+from millstream.datastream.connectors.file_system.parquet.format import cut_row_groups, open_row_groups
 from millstream.datastream.connectors.file_system.paths import FoundFile
 from millstream.datastream.connectors.file_system.row_columns import declared_columns
 from millstream.datastream.connectors.file_system.splits import FileSplit, FormatReader

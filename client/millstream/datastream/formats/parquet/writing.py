@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from millstream.datastream.connectors.file_system.bulk_writers import BatchWriterFactory
-from millstream.datastream.connectors.file_system.parquet_part import ParquetPartFormat
+from millstream.datastream.connectors.file_system.parquet.part import ParquetPartFormat
 from millstream.datastream.connectors.file_system.row_columns import declared_columns
+from millstream.datastream.connectors.file_system.sink.bulk_writers import BatchWriterFactory
 from millstream.datastream.formats.hadoop import refuse_hadoop
 
 

@@ -17,7 +17,7 @@ from millstream.taskmanager.worker.checkpointing.in_flight import CapturedInFlig
 from millstream.taskmanager.worker.state.capturing.captured import CapturedKeyedState, CapturedOperatorState
 
 if TYPE_CHECKING:
-    from millstream.taskmanager.worker.chain import OperatorChain
+    from millstream.taskmanager.worker.tasks.chain import OperatorChain
 
 
 class CapturedOperator(Struct, frozen=True):

@@ -45,10 +45,10 @@ from millstream.taskmanager.worker.checkpointing.writer_thread import (
 from millstream.taskmanager.worker.checkpointing.writing import SnapshotTarget
 from millstream.taskmanager.worker.failures import describe_failure
 from millstream.taskmanager.worker.interruption import TaskInterrupted
-from millstream.taskmanager.worker.task_life import Phase
+from millstream.taskmanager.worker.tasks.task_life import Phase
 
 if TYPE_CHECKING:
-    from millstream.taskmanager.worker.task import Task
+    from millstream.taskmanager.worker.tasks.task import Task
 
 log = logging.getLogger(__name__)
 

@@ -22,7 +22,7 @@ from millstream.taskmanager.worker.network.overtaking import Passage
 from millstream.taskmanager.worker.network.recording import Recording, buffer_of
 
 if TYPE_CHECKING:
-    from millstream.taskmanager.worker.task import Task
+    from millstream.taskmanager.worker.tasks.task import Task
 
 
 class _Catch(Struct):

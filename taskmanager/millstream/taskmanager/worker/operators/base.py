@@ -24,9 +24,9 @@ from millstream.core.records.conversion import UNKNOWN, ConversionError, record_
 from millstream.core.records.function_code import is_plain_type
 from millstream.core.records.handover import RecordCopyError
 from millstream.core.records.types import TypeInformation
-from millstream.datastream.checkpointed import CheckpointedFunction
 from millstream.datastream.connectors.base import PollStatus
 from millstream.datastream.functions import Function, RuntimeContext
+from millstream.datastream.functions.checkpointed import CheckpointedFunction
 from millstream.taskmanager.worker.interruption import TaskInterrupted
 from millstream.taskmanager.worker.operators.output import Emit
 from millstream.taskmanager.worker.state.backend import KeyedStateBackend, OperatorStateBackend

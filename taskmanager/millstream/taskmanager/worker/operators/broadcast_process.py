@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NoReturn, TypeVar
 
-from millstream.core.jobs import plan
+from millstream.core.jobs.plan import plan
 from millstream.core.records.batches import Batch
 from millstream.datastream.functions import (
     BroadcastContext,
@@ -22,7 +22,7 @@ from millstream.datastream.state import (
     State,
     StateAccessError,
 )
-from millstream.datastream.state_descriptors import StateDescriptor
+from millstream.datastream.state.descriptors import StateDescriptor
 from millstream.datastream.timerservice import TimerService
 from millstream.taskmanager.worker.interruption import TaskInterrupted
 from millstream.taskmanager.worker.operators.base import NO_RECORD, OperatorError

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import chain, compress
 from typing import Any
 
-from millstream.core.jobs import plan
+from millstream.core.jobs.plan import plan
 from millstream.core.records.batches import TIMESTAMP, Batch, ColumnBatch, RowBatch, chosen_times
 from millstream.core.records.function_code import only_calculates
 from millstream.datastream.functions import as_callable

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from millstream.core.jobs import plan
+from millstream.core.jobs.plan import plan
 from millstream.core.records.batches import Batch, ColumnBatch
 from millstream.core.records.conversion import rows_to_record_batch, to_record_batch
 from millstream.core.records.copying import private_columns

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from millstream.core.jobs import plan
+from millstream.core.jobs.plan import plan
 from millstream.core.records.batches import Batch
 from millstream.taskmanager.worker.operators.base import KeyOf
 from millstream.taskmanager.worker.operators.record_context import KeyedRecordContext, RecordContext, TimerContext

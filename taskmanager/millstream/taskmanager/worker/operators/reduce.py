@@ -10,14 +10,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from millstream.core.jobs import plan
+from millstream.core.jobs.plan import plan
 from millstream.core.records.adoption import Adopt, adopter
 from millstream.core.records.batches import Batch, RowBatch
 from millstream.core.records.copying import is_immutable_type
 from millstream.core.records.function_code import getter, only_calculates, picked
 from millstream.datastream.adapters.aggregations import FieldAggregation, MaxBy, MinBy
-from millstream.datastream.checkpointed import CheckpointedFunction
 from millstream.datastream.functions import Function, as_callable
+from millstream.datastream.functions.checkpointed import CheckpointedFunction
 from millstream.taskmanager.worker.interruption import TaskInterrupted
 from millstream.taskmanager.worker.operators.base import FunctionOperator
 from millstream.taskmanager.worker.operators.registry import builds

@@ -12,7 +12,7 @@ from functools import cache
 from importlib import import_module
 from typing import Any, TypeVar
 
-from millstream.core.jobs.plan import OperatorSpec
+from millstream.core.jobs.plan.plan import OperatorSpec
 from millstream.taskmanager.worker import operators
 from millstream.taskmanager.worker.operators.base import Operator
 from millstream.taskmanager.worker.operators.setup import OperatorSetup

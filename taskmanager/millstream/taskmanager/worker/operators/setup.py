@@ -18,7 +18,7 @@ from millstream.taskmanager.worker.state.heap import HeapOperatorStateBackend
 
 if TYPE_CHECKING:
     from millstream.taskmanager.worker.checkpointing.restoring import RestoredTask
-    from millstream.taskmanager.worker.operators.source import ReaderContext
+    from millstream.taskmanager.worker.operators.sources.source import ReaderContext
 
 
 class TaskServices(Struct, frozen=True):

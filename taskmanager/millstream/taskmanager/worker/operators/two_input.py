@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import chain
 from typing import Any, ClassVar, TypeAlias
 
-from millstream.core.jobs import plan
-from millstream.core.jobs.join_plan import IntervalJoinSpec
+from millstream.core.jobs.plan import plan
+from millstream.core.jobs.plan.join_plan import IntervalJoinSpec
 from millstream.core.records.batches import TIMESTAMP, Batch, RowBatch
 from millstream.core.records.conversion import record_batch_to_rows
 from millstream.taskmanager.worker.interruption import TaskInterrupted

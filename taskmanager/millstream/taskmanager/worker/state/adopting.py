@@ -14,7 +14,7 @@ from millstream.core.records.adoption import Adopt, adopter
 from millstream.core.records.exact_values import InexactError
 from millstream.datastream.functions import AggregateFunction
 from millstream.datastream.state import BroadcastState, ListState, ReducingState, State, StateAccessError, ValueState
-from millstream.datastream.state_descriptors import (
+from millstream.datastream.state.descriptors import (
     AggregatingStateDescriptor,
     ListStateDescriptor,
     MapStateDescriptor,

@@ -26,8 +26,8 @@ from millstream.core.records.types import TypeInformation
 from millstream.core.snapshot.metadata.model import StateKind
 from millstream.core.snapshot.tables.table import StateTypes
 from millstream.datastream.state import OperatorStateStore, State
-from millstream.datastream.state_descriptors import StateDescriptor
-from millstream.datastream.state_ttl import StateTtlConfig
+from millstream.datastream.state.descriptors import StateDescriptor
+from millstream.datastream.state.ttl import StateTtlConfig
 from millstream.taskmanager.worker.state.capturing.captured import (
     CapturedKeyedState,
     CapturedOperatorState,

@@ -9,7 +9,7 @@ from millstream.core.records.types import TypeInformation
 from millstream.core.snapshot.metadata.model import StateKind, TtlSettings, TtlUpdate, TtlVisibility
 from millstream.core.snapshot.tables.table import StateTypes
 from millstream.datastream.state import StateAccessError
-from millstream.datastream.state_descriptors import (
+from millstream.datastream.state.descriptors import (
     AggregatingStateDescriptor,
     ListStateDescriptor,
     MapStateDescriptor,
@@ -17,7 +17,7 @@ from millstream.datastream.state_descriptors import (
     StateDescriptor,
     ValueStateDescriptor,
 )
-from millstream.datastream.state_ttl import StateTtlConfig, StateVisibility, TtlTimeCharacteristic, UpdateType
+from millstream.datastream.state.ttl import StateTtlConfig, StateVisibility, TtlTimeCharacteristic, UpdateType
 from millstream.taskmanager.worker.state.capturing.captured import StateDeclaration
 
 _KINDS: dict[type[StateDescriptor], StateKind] = {

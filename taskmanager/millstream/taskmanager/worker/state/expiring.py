@@ -14,8 +14,8 @@ from millstream.core.clock import Clock
 from millstream.core.records.handover import Handover
 from millstream.core.snapshot.metadata.model import StateKind
 from millstream.datastream.state import ListState, MapState, State
-from millstream.datastream.state_descriptors import ListStateDescriptor, MapStateDescriptor, StateDescriptor
-from millstream.datastream.state_ttl import StateTtlConfig, StateVisibility, UpdateType
+from millstream.datastream.state.descriptors import ListStateDescriptor, MapStateDescriptor, StateDescriptor
+from millstream.datastream.state.ttl import StateTtlConfig, StateVisibility, UpdateType
 from millstream.taskmanager.worker.state.address import AnyAddress
 from millstream.taskmanager.worker.state.columns import ColumnAccess
 from millstream.taskmanager.worker.state.table import MISSING, StateTable

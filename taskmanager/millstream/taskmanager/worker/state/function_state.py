@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from millstream.datastream.checkpointed import FunctionInitializationContext, FunctionSnapshotContext
+from millstream.datastream.functions.checkpointed import FunctionInitializationContext, FunctionSnapshotContext
 from millstream.datastream.state import KeyedStateStore, OperatorStateStore
 
 

@@ -15,8 +15,8 @@ from millstream.core.records.types import TypeInformation
 from millstream.core.snapshot.metadata.model import StateKind
 from millstream.core.snapshot.tables.table import StateTypes
 from millstream.datastream.state import State
-from millstream.datastream.state_descriptors import StateDescriptor
-from millstream.datastream.state_ttl import StateTtlConfig
+from millstream.datastream.state.descriptors import StateDescriptor
+from millstream.datastream.state.ttl import StateTtlConfig
 from millstream.taskmanager.worker.state.address import NO_KEY, Address, AnyAddress, NamespacedAddress
 from millstream.taskmanager.worker.state.capturing.captured import CapturedKeyedState, RestoredState, StateDeclaration
 from millstream.taskmanager.worker.state.column_state import ColumnState, Freeze

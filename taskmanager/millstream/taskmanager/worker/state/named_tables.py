@@ -14,8 +14,8 @@ from millstream.core.clock import Clock
 from millstream.core.snapshot.tables.restore import Rows
 from millstream.core.snapshot.tables.table import StateTypes
 from millstream.datastream.state import StateAccessError
-from millstream.datastream.state_descriptors import StateDescriptor
-from millstream.datastream.state_ttl import StateTtlConfig
+from millstream.datastream.state.descriptors import StateDescriptor
+from millstream.datastream.state.ttl import StateTtlConfig
 from millstream.taskmanager.worker.state.capturing.captured import RestoredFile, RestoredState, StateDeclaration
 from millstream.taskmanager.worker.state.capturing.restored_rows import stamped
 from millstream.taskmanager.worker.state.declarations import (

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from millstream.datastream.state import AggregatingState, ListState, ReducingState, State, ValueState
-from millstream.datastream.state_descriptors import (
+from millstream.datastream.state.descriptors import (
     AggregatingStateDescriptor,
     ListStateDescriptor,
     MapStateDescriptor,

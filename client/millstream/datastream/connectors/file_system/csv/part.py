@@ -14,7 +14,7 @@ from millstream.core.records.batches import Batch, RowBatch
 from millstream.core.records.conversion import rows_to_record_batch
 from millstream.core.records.types import TypeInformation
 from millstream.datastream.connectors.errors import ConnectorError
-from millstream.datastream.connectors.file_system.part_formats import PartFormat, PartWriter
+from millstream.datastream.connectors.file_system.sink.part_formats import PartFormat, PartWriter
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -22,7 +22,7 @@ from millstream.core.errors import InvalidProgramError
 from millstream.core.records.batches import Batch
 from millstream.core.row import Row
 from millstream.datastream.connectors.errors import ConnectorError
-from millstream.datastream.connectors.file_system.part_formats import PartFormat, PartWriter, rows_of
+from millstream.datastream.connectors.file_system.sink.part_formats import PartFormat, PartWriter, rows_of
 
 _REFUSALS = (TypeError, ValueError, OverflowError, RecursionError, msgspec.MsgspecError)
 _LEAVES = frozenset({str, int, float, bool, bytes, type(None)})

@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Iterator
 from typing import Any, assert_never
 
-from millstream.core.jobs.async_plan import AsyncSpec
+from millstream.core.jobs.plan.async_plan import AsyncSpec
 from millstream.core.records.batches import Barrier, Batch, RowBatch, StreamSignal
 from millstream.core.records.copying import private_copy
 from millstream.core.records.handover import RecordCopyError

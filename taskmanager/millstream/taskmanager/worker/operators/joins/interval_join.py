@@ -11,7 +11,7 @@ from array import array
 from bisect import bisect_left
 from typing import Any
 
-from millstream.core.jobs.join_plan import IntervalJoinSpec
+from millstream.core.jobs.plan.join_plan import IntervalJoinSpec
 from millstream.core.records.batches import MIN_TIMESTAMP, Batch, RowBatch, StreamSignal, Watermark
 from millstream.datastream.functions import JoinContext, as_callable
 from millstream.taskmanager.worker.interruption import TaskInterrupted

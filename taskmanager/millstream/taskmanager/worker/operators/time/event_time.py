@@ -44,7 +44,7 @@ from millstream.datastream.functions import RuntimeContext
 from millstream.taskmanager.worker.interruption import TaskInterrupted
 from millstream.taskmanager.worker.operators.base import NO_RECORD, OperatorError
 from millstream.taskmanager.worker.operators.output import Send
-from millstream.taskmanager.worker.watermark_valve import WatermarkValve
+from millstream.taskmanager.worker.tasks.watermark_valve import WatermarkValve
 
 INTERVAL = "pipeline.auto-watermark-interval"
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from millstream.core.jobs import plan
+from millstream.core.jobs.plan import plan
 from millstream.core.jobs.progress import OperatorProgress, WatermarkOrigin
 from millstream.core.records.batches import LAST_WATERMARK, Batch, StreamSignal, Watermark, WatermarkStatus
 from millstream.core.settings.configuration import Configuration

@@ -13,7 +13,7 @@ from itertools import repeat
 from operator import length_hint
 from typing import Any, NamedTuple
 
-from millstream.core.jobs.window_plan import WindowSpec
+from millstream.core.jobs.plan.window_plan import WindowSpec
 from millstream.core.records.batches import MIN_TIMESTAMP
 from millstream.datastream.window import EventTimeTrigger, SlidingEventTimeWindows, TumblingEventTimeWindows
 from millstream.taskmanager.worker.operators.windows.contents import SingleContents, WindowContents

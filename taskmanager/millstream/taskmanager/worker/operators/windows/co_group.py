@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from millstream.core.jobs.window_plan import CoGroupSpec
+from millstream.core.jobs.plan.window_plan import CoGroupSpec
 from millstream.core.records.batches import Batch, RowBatch
 from millstream.core.records.conversion import record_batch_to_rows
 from millstream.datastream.functions import TaggedUnion

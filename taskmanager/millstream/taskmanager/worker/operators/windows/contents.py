@@ -10,7 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, assert_never
 
-from millstream.core.jobs.window_plan import Aggregated, Buffered, Contents, Reduced, Tagged
+from millstream.core.jobs.plan.window_plan import Aggregated, Buffered, Contents, Reduced, Tagged
 from millstream.core.records.adoption import adopter
 from millstream.core.records.types import BOOLEAN, LONG, ListType, TupleType, TypeInformation
 from millstream.core.snapshot.metadata.model import StateKind

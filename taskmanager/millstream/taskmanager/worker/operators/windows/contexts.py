@@ -7,7 +7,7 @@ from typing import Any
 
 from millstream.datastream.functions import MetricGroup, RuntimeContext
 from millstream.datastream.state import KeyedStateStore, State
-from millstream.datastream.state_descriptors import StateDescriptor
+from millstream.datastream.state.descriptors import StateDescriptor
 from millstream.datastream.window import Trigger, WindowAssigner
 from millstream.taskmanager.worker.operators.time.timer_service import OperatorTimers
 from millstream.taskmanager.worker.operators.windows.spaces import WindowSpace

@@ -13,8 +13,8 @@ from array import array
 from collections.abc import Iterable
 from typing import Any
 
+from millstream.core.jobs.plan.window_plan import Buffered, WindowSpec
 from millstream.core.jobs.progress import OperatorProgress
-from millstream.core.jobs.window_plan import Buffered, WindowSpec
 from millstream.core.records.batches import (
     MAX_TIMESTAMP,
     MIN_TIMESTAMP,

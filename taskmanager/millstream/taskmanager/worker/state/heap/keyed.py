@@ -8,7 +8,7 @@ from millstream.core.clock import Clock, SystemClock
 from millstream.core.keys.key_groups import LOWEST_MAX_PARALLELISM
 from millstream.core.records.types import PICKLED, TypeInformation
 from millstream.datastream.state import State
-from millstream.datastream.state_descriptors import ReducingStateDescriptor, StateDescriptor, ValueStateDescriptor
+from millstream.datastream.state.descriptors import ReducingStateDescriptor, StateDescriptor, ValueStateDescriptor
 from millstream.taskmanager.worker.state.address import AnyAddress
 from millstream.taskmanager.worker.state.capturing.captured import CapturedKeyedState, StateDeclaration
 from millstream.taskmanager.worker.state.expiring import Expiry

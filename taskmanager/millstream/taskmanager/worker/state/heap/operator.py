@@ -9,8 +9,9 @@ from millstream.core.clock import SystemClock
 from millstream.core.records.copying import private_copy
 from millstream.core.snapshot.metadata.model import StateKind
 from millstream.core.snapshot.tables.restore import Rows
-from millstream.datastream.state import BroadcastState, ListState, OperatorStateStore, descriptor_of
-from millstream.datastream.state_descriptors import ListStateDescriptor, MapStateDescriptor, StateDescriptor
+from millstream.datastream.state import BroadcastState, ListState, OperatorStateStore
+from millstream.datastream.state.descriptors import ListStateDescriptor, MapStateDescriptor, StateDescriptor
+from millstream.datastream.state.states import descriptor_of
 from millstream.taskmanager.worker.state.address import Address
 from millstream.taskmanager.worker.state.adopting import adopting
 from millstream.taskmanager.worker.state.capturing.captured import (

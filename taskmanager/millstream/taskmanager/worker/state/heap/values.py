@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from millstream.datastream.state import ValueState
-from millstream.datastream.state_descriptors import ReducingStateDescriptor
+from millstream.datastream.state.descriptors import ReducingStateDescriptor
 from millstream.taskmanager.worker.state.address import AnyAddress
 from millstream.taskmanager.worker.state.heap.addressed import HeapState
 from millstream.taskmanager.worker.state.table import MISSING

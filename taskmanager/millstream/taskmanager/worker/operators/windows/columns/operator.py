@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from itertools import compress
 from typing import TYPE_CHECKING, Any
 
-from millstream.core.jobs.column_windows import ColumnWindowSpec
+from millstream.core.jobs.plan.column_windows import ColumnWindowSpec
 from millstream.core.records.batches import (
     MIN_TIMESTAMP,
     Batch,

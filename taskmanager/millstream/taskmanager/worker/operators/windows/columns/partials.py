@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, assert_never
 from msgspec import Struct
 
 from millstream.core.errors import MillstreamError
-from millstream.core.jobs.column_windows import Aggregation, PlannedAggregate
+from millstream.core.jobs.plan.column_windows import Aggregation, PlannedAggregate
 from millstream.core.records.types import BIG_DEC, DOUBLE, FLOAT, LONG, TypeInformation
 from millstream.taskmanager.worker.operators.windows.columns.keys import GroupedColumn
 

@@ -1,0 +1,1 @@
+"""Commands about programs: `run` and `info`."""

@@ -1,0 +1,213 @@
+"""Commands about programs: `run` submits the jobs of one to a cluster, `info` shows the plan of one."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from millstream.cli.failures import Command
+from millstream.cli.options import (
+    absolute_location,
+    client_configuration,
+    client_options,
+    configuration_options,
+    verbose_option,
+)
+from millstream.cli.progress import progress_in_lines, progress_on_terminal
+from millstream.core.errors import InvalidProgramError, MillstreamError
+from millstream.core.services.leader_lookup import ConfiguredLeaders, Role, address_options
+from millstream.core.settings.configuration import Configuration
+
+if TYPE_CHECKING:
+    from millstream.cli.programs.program_source import ProgramSource
+    from millstream.cli.rest import RestClient
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+_CLAIM_MODES = click.Choice(["NO_CLAIM", "CLAIM"], case_sensitive=False)
+_PASS_ON = {"allow_interspersed_args": False}  # everything after the program's name is the program's
+
+
+def _program_options(command: F) -> F:
+    for option in (
+        click.argument("arguments", nargs=-1, type=click.UNPROCESSED, metavar="[JOB.whl|JOB.py] [ARGS]..."),
+        click.option("-pyexec", "python", metavar="PYTHON", help="The interpreter that the job runs with."),
+        click.option("-pyarch", "archives", metavar="A,B#NAME", help="Archives to unpack where the job works."),
+        click.option(
+            "-pyreq", "requirements", metavar="FILE[#DIR]", help="A requirements.txt to install, from DIR if given."
+        ),
+        click.option("-pyfs", "python_files", metavar="A,B", help="Files or folders for the job's import path."),
+        click.option("-pym", "module", metavar="MODULE", help="Runs a module."),
+        click.option("-py", "python_file", metavar="FILE", help="Runs a Python file."),
+        click.option("-c", "--class", "entry", metavar="PKG.MODULE:MAIN", help="The entry point of a wheel."),
+        click.option("-p", "--parallelism", type=click.IntRange(min=1), help="The parallelism of the job."),
+    ):
+        command = option(command)
+    return command
+
+
+@click.command(cls=Command, context_settings=_PASS_ON)
+@client_options
+@_program_options
+@click.option("-d", "--detached", is_flag=True, help="Returns once the job is accepted.")
+@click.option(
+    "-s", "--fromSavepoint", "savepoint", metavar="PATH", help="The savepoint or retained checkpoint to start from."
+)
+@click.option(
+    "-n",
+    "--allowNonRestoredState",
+    "allow_non_restored",
+    is_flag=True,
+    help="Leaves out state in it that the job has no operator for; else that is an error.",
+)
+@click.option(
+    "-claim",
+    "--claimMode",
+    "claim_mode",
+    type=_CLAIM_MODES,
+    metavar="MODE",
+    help="NO_CLAIM (default): it stays yours; CLAIM: the job takes it over, and deletes it.",
+)
+@click.option(
+    "--dry-run",
+    is_flag=True,
+    help="Starts nothing: prints how the snapshot of -s fits the program. Calls open() of the program's functions.",
+)
+@click.option("--json", "as_json", is_flag=True, help="With --dry-run: prints JSON.")
+def run(
+    config_dir: str | None,
+    overrides: tuple[str, ...],
+    address: str | None,
+    verbose: bool,
+    detached: bool,
+    savepoint: str | None,
+    allow_non_restored: bool,
+    claim_mode: str | None,
+    dry_run: bool,
+    as_json: bool,
+    parallelism: int | None,
+    python: str | None,
+    **program: Any,
+) -> int:
+    """Run a program's jobs on a cluster: a wheel, a Python file or a module. Ctrl-C cancels."""
+    import asyncio
+
+    from millstream.cli.programs.program_process import become_program
+    from millstream.cli.rest import RestClient
+
+    if as_json and not dry_run:
+        raise click.UsageError("--json belongs to --dry-run")
+    recovery = _state_recovery(savepoint, allow_non_restored, claim_mode)
+    if dry_run:
+        configuration = _with_options(Configuration.load(config_dir, overrides), parallelism, python)
+        return _dry_run(program, configuration.merged(recovery), as_json, verbose)
+    configuration = _with_options(client_configuration(config_dir, overrides, address), parallelism, python)
+    configuration = configuration.merged(recovery)
+    configuration.set("execution.target", "remote")
+    if detached:
+        configuration.set("execution.attached", False)
+    with tempfile.TemporaryDirectory(prefix="millstream-") as scratch:
+        source = _source(program, configuration, Path(scratch))
+        client = RestClient(configuration)
+        configuration = configuration.merged(_dispatcher_of(client, configuration))
+        environment, artifacts = asyncio.run(_submit_artifacts(source, configuration, progress_in_lines(verbose)))
+    return become_program(environment, source, configuration, artifacts)
+
+
+def _dry_run(program: dict[str, Any], configuration: Configuration, as_json: bool, verbose: bool) -> int:
+    from millstream.cli.programs.dry_run import compare_with_snapshot
+
+    with tempfile.TemporaryDirectory(prefix="millstream-") as scratch:
+        source = _source(program, configuration, Path(scratch))
+        return compare_with_snapshot(source, configuration, Path(scratch), as_json, verbose)
+
+
+@click.command(cls=Command, context_settings=_PASS_ON)
+@configuration_options
+@verbose_option
+@_program_options
+def info(
+    config_dir: str | None,
+    overrides: tuple[str, ...],
+    verbose: bool,
+    parallelism: int | None,
+    python: str | None,
+    **program: Any,
+) -> int:
+    """Print the plan of a program's job as JSON. Needs no cluster."""
+    import asyncio
+
+    from millstream.cli.programs.program_process import prepare_environment, write_plan
+    from millstream.core.jobs.plan_json import plan_json
+    from millstream.core.wire.contracts import JOB_GRAPH
+
+    configuration = _with_options(Configuration.load(config_dir, overrides), parallelism, python)
+    with tempfile.TemporaryDirectory(prefix="millstream-") as scratch:
+        source = _source(program, configuration, Path(scratch))
+        with progress_on_terminal(verbose) as progress:
+            environment, artifacts = asyncio.run(prepare_environment(source.files, configuration, progress))
+        plan_file = Path(scratch) / "plan"
+        status = write_plan(environment, source, configuration, artifacts, plan_file)
+        if status != 0:
+            return status
+        if not plan_file.exists():
+            raise InvalidProgramError("the program built no job: it never called execute()")
+        graph = JOB_GRAPH.from_bytes(plan_file.read_bytes())
+    click.echo(json.dumps(plan_json(graph), indent=2))
+    return 0
+
+
+def _source(program: dict[str, Any], configuration: Configuration, scratch: Path) -> ProgramSource:
+    from millstream.cli.programs.program_source import ProgramOptions, program_source
+
+    return program_source(ProgramOptions(**program), configuration, scratch)
+
+
+def _with_options(configuration: Configuration, parallelism: int | None, python: str | None) -> Configuration:
+    more = {"parallelism.default": parallelism, "python.executable": python}
+    return configuration.merged({key: value for key, value in more.items() if value is not None})
+
+
+def _state_recovery(savepoint: str | None, allow_non_restored: bool, claim_mode: str | None) -> dict[str, str]:
+    """The options for where the job's state comes from, as far as they were given."""
+    given = {
+        "path": absolute_location(savepoint) if savepoint is not None else None,
+        "ignore-unclaimed-state": "true" if allow_non_restored else None,
+        "claim-mode": claim_mode,
+    }
+    return {f"execution.state-recovery.{key}": value for key, value in given.items() if value is not None}
+
+
+def _dispatcher_of(client: RestClient, configuration: Configuration) -> dict[str, str]:
+    """Where the cluster's dispatcher takes jobs: as its REST API says, else as configured."""
+    address = str(client.get("/config").get("dispatcher-rpc-address", ""))
+    if ":" in address:
+        return address_options(Role.DISPATCHER, address)
+    if configuration.is_set("dispatcher.rpc.port") and configuration.integer("dispatcher.rpc.port"):
+        return {}
+    raise MillstreamError(
+        f"{client.address} does not say where its dispatcher takes jobs: is it a Millstream cluster?"
+        " If so, set dispatcher.rpc.address and dispatcher.rpc.port"
+    )
+
+
+async def _submit_artifacts(
+    source: ProgramSource, configuration: Configuration, progress: Callable[[str], None]
+) -> tuple[Any, list[Any]]:
+    """Uploads what the job consists of, and makes its environment on this host."""
+    from millstream.cli.programs.program_process import prepare_environment
+    from millstream.core.environments.artifacts import upload_artifact
+    from millstream.core.services.rpc import open_channel
+
+    if source.files:
+        dispatcher = (await ConfiguredLeaders(configuration).leader_of(Role.DISPATCHER)).address
+        async with open_channel(dispatcher, configuration) as channel:
+            for file in source.files:
+                progress(f"uploading {file.name}")
+                await upload_artifact(channel, file.path, file.kind)
+    return await prepare_environment(source.files, configuration, progress)

@@ -1,0 +1,84 @@
+"""Bulk writers in a file sink: files that are written as a whole, and end with every checkpoint.
+
+A `BulkWriterFactory` of the user's writes record by record. Those of the formats here are `BatchWriterFactory`s, which
+write a batch in one call where a sink uses them, and record by record where anyone else does.
+"""
+
+from __future__ import annotations
+
+from typing import Any, BinaryIO
+
+from millstream.common.serialization import BulkWriter, BulkWriterFactory
+from millstream.core.records.batches import Batch, RowBatch
+from millstream.datastream.connectors.file_system.sink.part_formats import PartFormat, PartWriter, records_of
+
+_AT_ONCE = 1024  # records
+
+
+class BatchWriterFactory(BulkWriterFactory):
+    """Writes the part files of a format. `suffix` is what their names end with unless the sink says otherwise."""
+
+    def __init__(self, part_format: PartFormat, suffix: str) -> None:
+        self.part_format = part_format
+        self.suffix = suffix
+
+    def create(self, stream: BinaryIO) -> BulkWriter:
+        """A writer for whoever has single records."""
+        return _GatheringWriter(self.part_format.open(stream))
+
+
+class _GatheringWriter(BulkWriter):
+    def __init__(self, writer: PartWriter) -> None:
+        self._writer = writer
+        self._gathered: list[Any] = []
+
+    def add_element(self, element: Any) -> None:
+        """Held until there are enough."""
+        self._gathered.append(element)
+        if len(self._gathered) >= _AT_ONCE:
+            self.flush()
+
+    def flush(self) -> None:
+        """Hands on what is held."""
+        gathered, self._gathered = self._gathered, []
+        if gathered:
+            self._writer.write(RowBatch(gathered))
+
+    def finish(self) -> None:
+        """Ends the file."""
+        self.flush()
+        self._writer.finish()
+
+
+class BulkPartFormat(PartFormat):
+    """The part files of a user's factory."""
+
+    resumable = False  # only the writer knows what it holds
+
+    def __init__(self, factory: BulkWriterFactory) -> None:
+        self._factory = factory
+
+    def open(self, stream: BinaryIO, state: Any = None) -> PartWriter:
+        """Writes record by record."""
+        return _ElementWriter(self._factory.create(stream))
+
+
+class _ElementWriter(PartWriter):
+    def __init__(self, writer: BulkWriter) -> None:
+        self._writer = writer
+
+    def write(self, batch: Batch) -> None:
+        """Each record in turn."""
+        for record in records_of(batch):
+            self._writer.add_element(record)
+
+    def finish(self) -> None:
+        """Ends the file."""
+        self._writer.finish()
+
+
+def part_format_of(factory: BulkWriterFactory) -> tuple[PartFormat, str]:
+    """How a sink writes with a factory, and the suffix of its parts."""
+    if isinstance(factory, BatchWriterFactory):
+        return factory.part_format, factory.suffix
+    return BulkPartFormat(factory), ""

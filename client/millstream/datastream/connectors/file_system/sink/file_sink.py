@@ -1,0 +1,231 @@
+"""The file sink: part files of any format, below one directory. Exactly-once.
+
+A part is written under a hidden name. When it is finished it waits, still hidden, for the checkpoint that holds it, and
+gets its visible name when that is complete: what a visible name shows is complete and comes once. Text, JSON lines and
+CSV go on with an open part over checkpoints, so a restored writer begins with a copy of what the checkpoint holds of
+it; Parquet, and all that bulk writers write, ends its parts with every checkpoint.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Collection, Sequence
+from typing import Any
+
+from millstream.common.serialization import BulkWriterFactory, Encoder
+from millstream.common.time import Interval
+from millstream.core.clock import Clock, SystemClock
+from millstream.core.errors import InvalidProgramError
+from millstream.core.records.batches import Batch
+from millstream.core.records.types import PICKLED, from_hint
+from millstream.datastream.connectors.base import StreamTransformer, SupportsPreprocessing
+from millstream.datastream.connectors.file_system.csv.part import CsvPartFormat
+from millstream.datastream.connectors.file_system.lines.json_part import JsonLinesPartFormat, NonFinite
+from millstream.datastream.connectors.file_system.parquet.part import ParquetPartFormat
+from millstream.datastream.connectors.file_system.paths import PathLike, absolute
+from millstream.datastream.connectors.file_system.row_columns import declared_columns
+from millstream.datastream.connectors.file_system.sink.buckets import BucketAssigner
+from millstream.datastream.connectors.file_system.sink.bulk_writers import part_format_of
+from millstream.datastream.connectors.file_system.sink.compaction import Compaction, FileCompactor, FileCompactStrategy
+from millstream.datastream.connectors.file_system.sink.file_writer import FileWriter
+from millstream.datastream.connectors.file_system.sink.part_formats import PartFormat, TextFormat
+from millstream.datastream.connectors.file_system.sink.rolling import OutputFileConfig, RollingPolicy, interval_seconds
+from millstream.datastream.connectors.file_system.transactions import (
+    FileTransaction,
+    GatheredPart,
+    PartState,
+    discard,
+    publish,
+)
+from millstream.datastream.connectors.two_phase_commit import TwoPhaseCommitSink
+from millstream.datastream.functions import RuntimeContext
+
+
+class FileSink(TwoPhaseCommitSink[FileTransaction], SupportsPreprocessing):
+    """Writes part files into a directory, which is made when it does not exist.
+
+    The factory methods answer a sink that is ready to use; `with_...` answer a changed copy; `build()` is there for
+    PyFlink's builder style and answers the sink itself.
+    """
+
+    def __init__(self, path: PathLike, part_format: PartFormat, config: OutputFileConfig) -> None:
+        self._directory = absolute(path)
+        self._format = part_format
+        self._config = config
+        self._policy = RollingPolicy.default_rolling_policy()
+        self._assigner = BucketAssigner.base_path_bucket_assigner()
+        self._clock: Clock = SystemClock()
+        self._opened: FileWriter | None = None
+        self._compaction: Compaction | None = None
+        self.check_interval = 60.0
+
+    @staticmethod
+    def for_row_format(base_path: PathLike, encoder: Encoder | None = None) -> FileSink:
+        """A line of text for each record."""
+        return FileSink(base_path, TextFormat(encoder or Encoder.simple_string_encoder()), OutputFileConfig())
+
+    @staticmethod
+    def for_bulk_format(base_path: PathLike, writer_factory: BulkWriterFactory) -> FileSink:
+        """Files that are written as a whole, by a factory such as those of `millstream.datastream.formats`.
+
+        They end with every checkpoint, and only then unless another rolling policy is given.
+        """
+        if not isinstance(writer_factory, BulkWriterFactory):
+            raise InvalidProgramError(f"for_bulk_format: expected a BulkWriterFactory, got {writer_factory!r:.200}")
+        part_format, suffix = part_format_of(writer_factory)
+        sink = FileSink(base_path, part_format, OutputFileConfig(part_suffix=suffix))
+        return sink.with_rolling_policy(RollingPolicy.on_checkpoint_rolling_policy())
+
+    @staticmethod
+    def for_csv(
+        path: PathLike,
+        type_info: Any = PICKLED,
+        *,
+        header: bool = True,
+        delimiter: str = ",",
+        null_literal: str = "",
+    ) -> FileSink:
+        """CSV; the columns are the fields of the declared type, else those of the first records.
+
+        `null_literal` is written for None, without quotes; text always has quotes.
+        """
+        part_format = CsvPartFormat(from_hint(type_info), header, delimiter, null_literal)
+        return FileSink(path, part_format, OutputFileConfig(part_suffix=".csv"))
+
+    @staticmethod
+    def for_json_lines(path: PathLike, *, non_finite: NonFinite | str = NonFinite.FAIL) -> FileSink:
+        """A JSON value on a line for each record; NaN and infinity fail the sink, or are null."""
+        part_format = JsonLinesPartFormat(NonFinite.of(non_finite))
+        return FileSink(path, part_format, OutputFileConfig(part_suffix=".jsonl"))
+
+    @staticmethod
+    def for_parquet(path: PathLike, schema: Any = None, *, compression: str = "snappy") -> FileSink:
+        """Parquet; the schema is a pyarrow schema, a type (`Types....`, a dataclass), or that of the first records."""
+        arrow, type_info = (None, PICKLED) if schema is None else declared_columns(schema, "a Parquet schema")
+        part_format = ParquetPartFormat(arrow, type_info, compression)
+        return FileSink(path, part_format, OutputFileConfig(part_suffix=".parquet"))
+
+    def with_output_file_config(
+        self, output_file_config: OutputFileConfig | str, suffix: str | None = None
+    ) -> FileSink:
+        """With other names for part files: a configuration, or a prefix and a suffix."""
+        config = output_file_config
+        if isinstance(config, str):
+            config = OutputFileConfig(config, self._config.part_suffix if suffix is None else suffix)
+        return self._with(_config=config)
+
+    def with_rolling_policy(self, rolling_policy: RollingPolicy) -> FileSink:
+        """With other limits for part files."""
+        return self._with(_policy=rolling_policy)
+
+    def with_bucket_assigner(self, bucket_assigner: BucketAssigner) -> FileSink:
+        """With folders below the path, by record."""
+        return self._with(_assigner=bucket_assigner)
+
+    def with_bucket_check_interval(self, interval: Interval) -> FileSink:
+        """With another interval at which parts are looked at while no records come."""
+        return self._with(check_interval=interval_seconds(interval))
+
+    def enable_compact(self, strategy: FileCompactStrategy, compactor: FileCompactor) -> FileSink:
+        """With small parts made into large ones before they become visible."""
+        if compactor.joins and not self._format.joinable:
+            raise InvalidProgramError(
+                "enable_compact: files of this format cannot be joined by writing one behind the other; let parts grow "
+                "with another rolling policy, or use FileCompactor.identical_file_compactor()"
+            )
+        return self._with(_compaction=Compaction(strategy, compactor))
+
+    def disable_compact(self) -> FileSink:
+        """With parts as they are: the default."""
+        return self._with(_compaction=None)
+
+    def with_clock(self, clock: Clock) -> FileSink:
+        """With another clock for the rolling policy and for buckets by time."""
+        return self._with(_clock=clock)
+
+    def _with(self, **changed: Any) -> FileSink:
+        other = copy.copy(self)
+        vars(other).update(changed)
+        return other
+
+    def build(self) -> FileSink:
+        """The sink itself."""
+        return self
+
+    def get_transformer(self) -> StreamTransformer | None:
+        """None: it takes records as they are."""
+        return None
+
+    def open(self, context: RuntimeContext) -> None:
+        """Makes the directory."""
+        self._opened = FileWriter(
+            self._directory, self._format, self._config, self._policy, self._assigner, self._clock, context,
+            self._compaction,
+        )  # fmt: skip
+
+    @property
+    def _writer(self) -> FileWriter:
+        assert self._opened is not None, "the sink is opened before it is used"
+        return self._opened
+
+    def begin_transaction(self) -> FileTransaction:
+        """The parts that are finished from now on."""
+        return self._writer.begin()
+
+    def write(self, transaction: FileTransaction, batch: Batch) -> None:
+        """Writes to the open parts, and rolls them when the policy says so."""
+        self._writer.write(transaction, batch)
+
+    def check(self, transaction: FileTransaction) -> None:
+        """Rolls parts by time."""
+        self._writer.roll_by_time(transaction)
+
+    def pre_commit(self, transaction: FileTransaction) -> None:
+        """Finished parts are durable under their hidden names."""
+        self._writer.pre_commit(transaction)
+
+    def pre_commit_for_savepoint(self, transaction: FileTransaction, checkpoint_id: int) -> None:
+        """The same for all parts: a savepoint holds no part that goes on, and names files that no attempt removes."""
+        self._writer.pre_commit_for_savepoint(transaction, checkpoint_id)
+
+    def snapshot_writer_state(self, checkpoint_id: int) -> list[PartState | GatheredPart]:
+        """The open parts, which go on."""
+        return self._writer.hold()
+
+    def commit(self, transaction: FileTransaction) -> None:
+        """Gives finished parts their visible names."""
+        publish(transaction)
+
+    def recover_and_commit(self, transaction: FileTransaction) -> None:
+        """The same, where they do not have them yet."""
+        publish(transaction, recovered=True)
+
+    def abort(self, transaction: FileTransaction) -> None:
+        """Removes finished parts, but for those that a checkpoint may hold."""
+        discard(transaction)
+
+    def restore_writer_state(self, states: Sequence[PartState | GatheredPart]) -> None:
+        """Goes on with copies of the parts that were open."""
+        self._writer.restore(states)
+
+    def abort_leftovers(
+        self,
+        known: Sequence[FileTransaction],
+        known_states: Sequence[PartState | GatheredPart],
+        failed_savepoints: Collection[int],
+    ) -> None:
+        """Removes hidden files of this sink's dead attempts."""
+        self._writer.remove_leftovers(known, known_states, failed_savepoints)
+
+    def finish(self, transaction: FileTransaction) -> None:
+        """Finishes all parts."""
+        self._writer.finish(transaction)
+
+    def close(self) -> None:
+        """Drops the open parts."""
+        if self._opened is not None:
+            self._opened.close()
+
+
+StreamingFileSink = FileSink
+"""PyFlink's former name for it."""

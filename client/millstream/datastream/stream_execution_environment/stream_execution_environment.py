@@ -1,0 +1,393 @@
+"""`StreamExecutionEnvironment`: where a program starts, and what turns it into a job.
+
+Options come from, each over the one before: `config.yaml`, the program runner, the program's `Configuration`, and the
+environment's own setters. What an operator sets for itself wins over all of them.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+from collections.abc import Iterable
+from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from millstream.common.configuration import Configuration
+from millstream.common.execution_config import ExecutionConfig
+from millstream.common.io import InputFormat
+from millstream.common.watermark_strategy import WatermarkStrategy
+from millstream.core.errors import InvalidProgramError
+from millstream.core.jobs.graph import JobGraph
+from millstream.core.jobs.names import why_unwritable
+from millstream.core.jobs.plan.function_ends_plan import SourceFunctionSpec
+from millstream.core.jobs.plan.plan import OperatorSpec, SourceSpec
+from millstream.core.records.types import PICKLED, TypeInformation
+from millstream.core.settings import configuration as core
+from millstream.datastream.adapters.fields import checked_field
+from millstream.datastream.adapters.function_ends import source_function_of
+from millstream.datastream.adapters.signatures import declared_type
+from millstream.datastream.connectors.base import Source
+from millstream.datastream.connectors.malformed import OnError
+from millstream.datastream.data_stream import DataStream
+from millstream.datastream.data_stream.operator_settings import (
+    checked_buffer_timeout,
+    checked_max_parallelism,
+    checked_parallelism,
+)
+from millstream.datastream.execution.collecting import CloseableIterator
+from millstream.datastream.execution.executions import EXECUTIONS
+from millstream.datastream.execution.executor import JobClient, JobExecutionResult, load_executor
+from millstream.datastream.execution.program_settings import initial_configuration, options_of_job, uploaded_artifacts
+from millstream.datastream.execution_mode import RuntimeExecutionMode
+from millstream.datastream.functions import OutputTag, ParallelSourceFunction
+from millstream.datastream.graph.artifacts import LocalFile, resolve_artifacts
+from millstream.datastream.graph.collection_elements import conformed
+from millstream.datastream.graph.job_graph_generator import build_job_graph
+from millstream.datastream.graph.planning import stop_if_only_planned
+from millstream.datastream.graph.shipped_data import ShippedData
+from millstream.datastream.graph.slot_needs import slot_needs
+from millstream.datastream.graph.stream_graph import GraphDefaults, StreamGraph, build_stream_graph
+from millstream.datastream.graph.stream_plan import stream_plan
+from millstream.datastream.graph.transformations import OperatorTransformation, Transformation
+from millstream.datastream.slot_sharing_group import SlotSharingGroup
+from millstream.datastream.stream_execution_environment.dependency_settings import DependencySettings
+from millstream.datastream.stream_execution_environment.fault_tolerance_settings import FaultToleranceSettings
+from millstream.datastream.stream_execution_environment.job_listener import JobListener, JobListeners
+
+DEFAULT_JOB_NAME = "Millstream Streaming Job"
+
+
+class LocalDefaults(Struct):
+    """What the program said for all environments that it makes; of this process."""
+
+    parallelism: int | None = None
+
+
+LOCAL_DEFAULTS = LocalDefaults()
+
+
+class GeneratedJob(Struct, frozen=True):
+    """A job, the stream graph behind it, and the local files that it needs, by their sha256."""
+
+    graph: JobGraph
+    stream_graph: StreamGraph
+    artifact_paths: dict[str, str]
+    data: ShippedData
+
+
+class StreamExecutionEnvironment(FaultToleranceSettings, DependencySettings):
+    """Makes sources, holds the program's operators and options, and executes the job."""
+
+    def __init__(self, configuration: core.Configuration | None = None) -> None:
+        self._configuration = initial_configuration()
+        if LOCAL_DEFAULTS.parallelism is not None and self._configuration.string("execution.target") == "local":
+            self._configuration.set("parallelism.default", LOCAL_DEFAULTS.parallelism)
+        if configuration is not None:
+            self._configuration.add_all(configuration)
+        self._explicit = Configuration()
+        self._buffer_timeout: float | None = None
+        self._uploaded = uploaded_artifacts()
+        self._local_files: list[LocalFile] = []
+        self._operators: list[OperatorTransformation] = []
+        self._listeners = JobListeners()
+        self._slot_sharing_groups: dict[str, SlotSharingGroup] = {}
+        self._numbers = itertools.count()
+
+    @staticmethod
+    def get_execution_environment(configuration: core.Configuration | None = None) -> StreamExecutionEnvironment:
+        """A new environment: local when the program runs by itself, else as the program runner says."""
+        return StreamExecutionEnvironment(configuration)
+
+    def configure(self, configuration: core.Configuration) -> StreamExecutionEnvironment:
+        """Adds options; what this environment's setters set explicitly stays."""
+        self._configuration.add_all(configuration)
+        return self
+
+    def get_configuration(self) -> Configuration:
+        """A copy of all options that hold."""
+        return Configuration(self._configuration.merged(self._explicit))
+
+    def get_config(self) -> ExecutionConfig:
+        """Settings by PyFlink's names."""
+        return ExecutionConfig(self._explicit, self.get_configuration)
+
+    def set_parallelism(self, parallelism: int) -> StreamExecutionEnvironment:
+        """The parallelism of operators that set none themselves."""
+        self._explicit.set("parallelism.default", checked_parallelism("set_parallelism", parallelism))
+        return self
+
+    def get_parallelism(self) -> int:
+        """The parallelism of operators that set none themselves."""
+        return checked_parallelism("parallelism.default", self.get_configuration().integer("parallelism.default"))
+
+    def set_max_parallelism(self, max_parallelism: int) -> StreamExecutionEnvironment:
+        """The number of key groups of operators that set none themselves."""
+        self._explicit.set("pipeline.max-parallelism", checked_max_parallelism("set_max_parallelism", max_parallelism))
+        return self
+
+    def get_max_parallelism(self) -> int:
+        """The number of key groups; -1: each operator's follows from its parallelism."""
+        return self.get_configuration().integer("pipeline.max-parallelism")
+
+    def register_slot_sharing_group(self, slot_sharing_group: SlotSharingGroup) -> StreamExecutionEnvironment:
+        """Says what the slots of a group need, for operators that only name it; in place of what was said before."""
+        if not isinstance(slot_sharing_group, SlotSharingGroup):
+            raise InvalidProgramError(
+                f"register_slot_sharing_group: expected a SlotSharingGroup, got {slot_sharing_group!r}"
+            )
+        self._slot_sharing_groups[slot_sharing_group.get_name()] = slot_sharing_group
+        return self
+
+    def disable_operator_chaining(self) -> StreamExecutionEnvironment:
+        """Gives every operator a task of its own."""
+        self._explicit.set("pipeline.operator-chaining.enabled", False)
+        return self
+
+    def is_chaining_enabled(self) -> bool:
+        """Whether operators share tasks where they can."""
+        return self.get_configuration().boolean("pipeline.operator-chaining.enabled")
+
+    def is_chaining_of_operators_with_different_max_parallelism_enabled(self) -> bool:
+        """Whether operators share a task although they have different numbers of key groups: they do."""
+        return True
+
+    def set_buffer_timeout(self, timeout_millis: Any) -> StreamExecutionEnvironment:
+        """How long records wait for company: milliseconds or a timedelta; 0: not at all; -1: until a buffer is full."""
+        self._buffer_timeout = checked_buffer_timeout("set_buffer_timeout", timeout_millis)
+        return self
+
+    def get_buffer_timeout(self) -> int:
+        """Milliseconds; -1: until a buffer is full."""
+        seconds = self._buffer_timeout
+        if seconds is None:
+            seconds = self.get_configuration().seconds("execution.buffer-timeout.interval")
+        return -1 if seconds < 0 else round(seconds * 1000)
+
+    def set_runtime_mode(self, execution_mode: RuntimeExecutionMode) -> StreamExecutionEnvironment:
+        """Jobs run as streams, bounded ones until their input ends; batch execution is refused."""
+        if execution_mode is RuntimeExecutionMode.BATCH:
+            raise InvalidProgramError("set_runtime_mode: BATCH is not available; bounded jobs end in STREAMING too")
+        return self
+
+    def from_collection(self, collection: Iterable[Any], type_info: Any = None) -> DataStream:
+        """A stream of the elements, in their order. With ROW types, tuples and dicts become rows."""
+        from millstream.datastream.connectors.collection import CollectionSource
+
+        if isinstance(collection, str | bytes) or not isinstance(collection, Iterable):
+            raise InvalidProgramError(f"from_collection: expected a list of records, got a {type(collection).__name__}")
+        kind = PICKLED if type_info is None else declared_type(type_info)
+        source = CollectionSource(conformed(list(collection), kind))
+        return self.from_source(source, None, "Collection Source", kind).set_parallelism(1)
+
+    def from_source(
+        self,
+        source: Source[Any],
+        watermark_strategy: WatermarkStrategy | None = None,
+        source_name: str | None = None,
+        type_info: Any = None,
+    ) -> DataStream:
+        """A stream of what a source reads; with a strategy it has event time, split by split."""
+        if not isinstance(source, Source):
+            raise InvalidProgramError(f"from_source: expected a Source, got {type(source).__qualname__}")
+        if watermark_strategy is not None and not isinstance(watermark_strategy, WatermarkStrategy):
+            raise InvalidProgramError(f"from_source: expected a WatermarkStrategy or None, got {watermark_strategy!r}")
+        kind = source.get_produced_type() if type_info is None else declared_type(type_info)
+        if watermark_strategy is not None and watermark_strategy.timestamp_field is not None:
+            checked_field("with_timestamp_field", watermark_strategy.timestamp_field, kind)
+        name = source_name or type(source).__name__
+        operator = self.add_operator(name, None, SourceSpec(source, watermark_strategy), kind)
+        return DataStream(self, operator, kind)
+
+    def create_input(self, input_format: InputFormat, type_info: Any = None) -> DataStream:
+        """A stream of what an input format reads where it says, such as AvroInputFormat."""
+        from millstream.datastream.connectors.file_system import BulkFormat, FileFormat, FileSource
+
+        if isinstance(input_format, FileFormat) and isinstance(input_format, InputFormat):
+            return self.from_source(FileSource(input_format, input_format.path), None, "Custom File Source", type_info)
+        if isinstance(input_format, BulkFormat):
+            told = "it does not say where its files are: use from_source(FileSource.for_bulk_file_format(format, path))"
+            raise InvalidProgramError(f"create_input: {type(input_format).__qualname__}: {told}")
+        raise InvalidProgramError(f"create_input: expected an InputFormat, got {type(input_format).__qualname__}")
+
+    def add_source(self, source_func: Any, source_name: str = "Custom Source", type_info: Any = None) -> DataStream:
+        """A stream of what a SourceFunction, or a callable `(ctx)`, collects; in one subtask unless it is parallel."""
+        function = source_function_of(source_func)
+        kind = PICKLED if type_info is None else declared_type(type_info)
+        stream = DataStream(self, self.add_operator(source_name, None, SourceFunctionSpec(function), kind), kind)
+        return stream if isinstance(function, ParallelSourceFunction) else stream.force_non_parallel()
+
+    def from_sequence(self, start: int, end: int) -> DataStream:
+        """The whole numbers from start to end, both included; in order only with parallelism 1."""
+        from millstream.datastream.connectors.number_sequence import NumberSequenceSource
+
+        return self.from_source(NumberSequenceSource(start, end), None, "Sequence Source")
+
+    def read_text_file(
+        self,
+        file_path: str | os.PathLike[str],
+        charset_name: str = "UTF-8",
+        *,
+        on_error: OnError | OutputTag | str = "fail",
+    ) -> DataStream:
+        """The lines of a text file, or of the files in a folder."""
+        from millstream.datastream.connectors.file_system import FileSource, StreamFormat
+
+        default = charset_name.upper() == "UTF-8"
+        format_ = StreamFormat.text_line_format() if default else StreamFormat.text_line_format(charset_name)
+        source = FileSource.for_record_stream_format(format_, os.fspath(file_path), on_error=on_error).build()
+        return self.from_source(source, None, "File Source")
+
+    def socket_text_stream(self, host: str, port: int) -> DataStream:
+        """The lines that a server on the network sends, until it closes the connection."""
+        from millstream.datastream.connectors.socket import SocketTextSource
+
+        return self.from_source(SocketTextSource(host, port), None, "Socket Stream").force_non_parallel()
+
+    @staticmethod
+    def set_default_local_parallelism(parallelism: int) -> None:
+        """The parallelism of programs that are run by themselves and set none, for environments made from now on."""
+        LOCAL_DEFAULTS.parallelism = checked_parallelism("set_default_local_parallelism", parallelism)
+
+    @staticmethod
+    def get_default_local_parallelism() -> int:
+        """The parallelism of programs that are run by themselves and set none."""
+        return LOCAL_DEFAULTS.parallelism or initial_configuration().integer("parallelism.default")
+
+    def execute(self, job_name: str | None = None) -> JobExecutionResult:
+        """Runs the job and waits for its end. Raises JobExecutionError when it fails or is cancelled."""
+        try:
+            result = self._execute(job_name)
+        except Exception as error:
+            self._listeners.executed(None, error)
+            raise
+        self._listeners.executed(result, None)
+        return result
+
+    def _execute(self, job_name: str | None) -> JobExecutionResult:
+        from millstream.datastream.execution.detached import DetachedJobExecutionResult, is_detached
+
+        client = self.execute_async(job_name)
+        try:
+            if is_detached(self.get_configuration()):
+                return DetachedJobExecutionResult(client.get_job_id())
+            return client.get_job_execution_result().result()
+        finally:
+            client.close()
+
+    def register_job_listener(self, job_listener: JobListener) -> None:
+        """Has a listener told of the jobs of this environment."""
+        if not isinstance(job_listener, JobListener):
+            raise InvalidProgramError(f"register_job_listener: expected a JobListener, got {job_listener!r}")
+        self._listeners.listeners.append(job_listener)
+
+    def get_job_listeners(self) -> list[JobListener]:
+        """Those that are registered."""
+        return list(self._listeners.listeners)
+
+    def clear_job_listeners(self) -> None:
+        """From now on none is told."""
+        self._listeners.listeners.clear()
+
+    def execute_async(self, job_name: str | None = None) -> JobClient:
+        """Submits the job and answers a client for it as soon as it is accepted.
+
+        When the program is run detached, the client does not wait for the job's result.
+        """
+        return self._submit(self._take_job(job_name))
+
+    def collect_from(self, operator: OperatorTransformation, job_name: str | None) -> CloseableIterator:
+        """Runs the job and answers what one of its collect operators gets."""
+        from millstream.datastream.execution.detached import is_detached
+
+        job = self._take_job(job_name)
+        if is_detached(self.get_configuration()):
+            raise InvalidProgramError(
+                "execute_and_collect: the program is run detached, and a job whose results nobody takes would never "
+                "end. The job was not submitted; run the program attached, or give it a sink and call execute()"
+            )
+        return CloseableIterator(self._submit(job), job.stream_graph.node_of(operator).id)
+
+    def get_execution_plan(self) -> str:
+        """The stream graph as it stands, as JSON in Flink's shape: every operator, and what feeds it."""
+        EXECUTIONS.planned()
+        return json.dumps(stream_plan(self._stream_graph()))
+
+    def close(self) -> None:
+        """Nothing is held by an environment: what runs belongs to the clients of its jobs."""
+
+    def generate_job(self, job_name: str | None = None) -> GeneratedJob:
+        """The job of everything that was built since the last execution."""
+        configuration = self.get_configuration()
+        stream_graph = self._stream_graph()
+        artifacts, paths = resolve_artifacts(self._uploaded, self._local_files)
+        name = job_name or configuration.string("pipeline.name") or DEFAULT_JOB_NAME
+        if why := why_unwritable(name):
+            raise InvalidProgramError(f"the job's name {why}")
+        needs = slot_needs(stream_graph, self._slot_sharing_groups.values())
+        data = ShippedData()
+        try:
+            graph = build_job_graph(stream_graph, name, options_of_job(configuration), artifacts, needs, data.take)
+        except BaseException:
+            data.remove()
+            raise
+        graph = replace(graph, artifacts=(*artifacts, *data.artifacts()))
+        return GeneratedJob(graph, stream_graph, {**paths, **data.paths()}, data)
+
+    def _stream_graph(self) -> StreamGraph:
+        configuration = self.get_configuration()
+        max_parallelism = configuration.integer("pipeline.max-parallelism")
+        defaults = GraphDefaults(
+            parallelism=self.get_parallelism(),
+            max_parallelism=None if max_parallelism == -1 else max_parallelism,
+            chaining=self.is_chaining_enabled(),
+            buffer_timeout=self._buffer_timeout,
+            needs_uids=not configuration.boolean("pipeline.auto-generate-uids"),
+        )
+        return build_stream_graph(self._operators, defaults)
+
+    def add_operator(
+        self,
+        name: str,
+        input_: Transformation | None,
+        spec: OperatorSpec,
+        output_type: TypeInformation,
+        second_input: Transformation | None = None,
+    ) -> OperatorTransformation:
+        """Adds an operator to the program; called by streams."""
+        number = next(self._numbers)
+        operator = OperatorTransformation(number, name, input_, spec, output_type, second_input=second_input)
+        self._operators.append(operator)
+        EXECUTIONS.built()
+        return operator
+
+    def _take_job(self, job_name: str | None) -> GeneratedJob:
+        job = self.generate_job(job_name)
+        self._operators.clear()
+        try:
+            stop_if_only_planned(job.graph)
+        except BaseException:
+            job.data.remove()
+            raise
+        EXECUTIONS.executed()
+        return job
+
+    def _submit(self, job: GeneratedJob) -> JobClient:
+        from millstream.datastream.execution.detached import DetachedJobClient, is_detached
+
+        configuration = self.get_configuration()
+        try:
+            client = load_executor(configuration).submit(job.graph, artifact_paths=job.artifact_paths)
+        except KeyboardInterrupt:
+            raise KeyboardInterrupt(f"interrupted while job {job.graph.job_id} was being submitted") from None
+        except Exception as error:
+            self._listeners.submitted(None, error)
+            raise
+        known = DetachedJobClient(client) if is_detached(configuration) else client
+        self._listeners.submitted(known, None)
+        return known
+
+    def __reduce__(self) -> Any:
+        raise TypeError("a StreamExecutionEnvironment exists only while the program is being built")

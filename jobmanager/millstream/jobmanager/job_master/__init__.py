@@ -1,0 +1,1 @@
+"""The JobMaster: what decides everything about one job. All pure."""

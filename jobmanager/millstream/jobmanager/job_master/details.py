@@ -1,0 +1,64 @@
+"""The state of a job as others see it."""
+
+from __future__ import annotations
+
+from millstream.core.jobs.details import JobDetails, SubtaskStatus, VertexStatus
+from millstream.core.jobs.plan_json import plan_nodes
+from millstream.core.jobs.states import ExecutionState
+from millstream.jobmanager.job_master.execution_graph import Execution
+from millstream.jobmanager.job_master.job_master import JobMaster
+
+
+def job_details(master: JobMaster) -> JobDetails:
+    """Everything that REST and the client show of a job."""
+    graph = master.graph
+    ended = master.status.is_terminal
+    supply = None if ended else master.slot_supply
+    return JobDetails(
+        job_id=graph.job_id,
+        name=graph.name,
+        state=master.status,
+        start_time=min(master.state_times.values()),
+        end_time=master.state_times[master.status] if ended else 0,
+        state_times=dict(master.state_times),
+        vertices=tuple(
+            VertexStatus(
+                id=vertex.id,
+                name=vertex.name,
+                parallelism=vertex.parallelism,
+                max_parallelism=vertex.max_parallelism,
+                slot_sharing_group=vertex.slot_sharing_group,
+                subtasks=tuple(_subtask(e) for e in master.execution_graph.executions if e.vertex.id == vertex.id),
+            )
+            for vertex in graph.vertices
+        ),
+        plan=plan_nodes(graph),
+        failures=master.failures,
+        failures_truncated=master.history.truncated,
+        restart_strategy=str(master.restart_strategy),
+        message=master.message,
+        accumulators=tuple(a for e in master.execution_graph.executions for a in e.accumulators) if ended else (),
+        configuration=graph.configuration,
+        slots_required=master.slots_required,
+        slots_held=len(master.slots),
+        artifacts=tuple(artifact.sha256 for artifact in graph.artifacts),
+        slots_free=supply.free if supply is not None else 0,
+        slots_total=supply.total if supply is not None else 0,
+        slots_startable=supply.startable if supply is not None else 0,
+        restarts=master.restarts_decided,
+    )
+
+
+def _subtask(execution: Execution) -> SubtaskStatus:
+    times = execution.state_times
+    return SubtaskStatus(
+        index=execution.subtask,
+        state=execution.state,
+        attempt=execution.attempt,
+        task_manager=execution.task_manager,
+        host=execution.host,
+        start_time=times.get(ExecutionState.DEPLOYING, 0),
+        end_time=times[execution.state] if execution.state.is_terminal else 0,
+        state_times=dict(times),
+        metrics=execution.metrics,
+    )

@@ -1,0 +1,248 @@
+"""The execution graph: every subtask of every vertex, where it runs, and how far it has come.
+
+Pure data with checked transitions; `millstream.jobmanager.job_master.job_master` decides what happens to it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+
+from msgspec import Struct, field
+
+from millstream.core.jobs.details import Accumulator, TaskMetrics
+from millstream.core.jobs.graph import JobGraph, JobVertex
+from millstream.core.jobs.ids import AllocationId, AttemptId, ChannelId, TaskManagerId, VertexId, new_id
+from millstream.core.jobs.progress import TaskProgress
+from millstream.core.jobs.states import ExecutionState, check_task_transition
+from millstream.core.jobs.wiring import consumers_of
+from millstream.core.messages.deployment import (
+    InputChannel,
+    InputGate,
+    OutputChannel,
+    ResultPartition,
+    TaskDeployment,
+)
+from millstream.core.messages.task_manager import AttemptMetrics
+from millstream.jobmanager.failover.topology import Subtask
+
+
+class SlotKey(Struct, frozen=True):
+    """A slice of the job: the i-th subtasks of all vertices of one slot sharing group."""
+
+    group: str
+    index: int
+
+
+class Slot(Struct):
+    """A slot that the job holds."""
+
+    allocation_id: AllocationId
+    task_manager: TaskManagerId
+    host: str
+    data_address: str = ""
+    worker_started: bool = False
+
+    def worker_gone(self) -> None:
+        """Its worker is no more; the slot stays."""
+        self.data_address, self.worker_started = "", False
+
+
+class TaskRestore(Struct, frozen=True):
+    """What a subtask restores from: JSON of its operators' states, and the folder of the snapshot.
+
+    `failed_savepoints` left transactions behind that no snapshot holds.
+    """
+
+    states: bytes = b""
+    location: str = ""
+    checkpoint_id: int = 0
+    failed_savepoints: tuple[int, ...] = ()
+
+
+class TimeShares(Struct, frozen=True):
+    """Where the time of a task went between its last two reports, in percent."""
+
+    busy: int = 0
+    backpressured: int = 0
+
+    @staticmethod
+    def between(earlier: TaskMetrics, later: TaskMetrics) -> TimeShares:
+        """Of the time from one report to the next."""
+        busy = later.busy_ms - earlier.busy_ms
+        backpressured = later.backpressured_ms - earlier.backpressured_ms
+        others = later.idle_ms - earlier.idle_ms + later.paused_ms - earlier.paused_ms
+        whole = busy + backpressured + others
+        return TimeShares(100 * busy // whole, 100 * backpressured // whole) if whole > 0 else TimeShares()
+
+
+DEPLOYED = frozenset(
+    {ExecutionState.DEPLOYING, ExecutionState.INITIALIZING, ExecutionState.RUNNING, ExecutionState.CANCELING}
+)
+
+
+class Execution(Struct):
+    """One attempt of one subtask."""
+
+    vertex: JobVertex
+    subtask: int
+    attempt_id: AttemptId
+    attempt: int = 0
+    state: ExecutionState = ExecutionState.CREATED
+    state_times: dict[str, int] = field(default_factory=dict)
+    metrics: TaskMetrics = field(default_factory=TaskMetrics)
+    progress: TaskProgress = field(default_factory=TaskProgress)
+    time_shares: TimeShares = field(default_factory=TimeShares)
+    emitted_at: int = 0  # when it was last seen to have emitted records, in milliseconds; before that, its first report
+    accumulators: tuple[Accumulator, ...] = ()
+    task_manager: str = ""  # where it was deployed; kept after the slot was given back
+    host: str = ""
+
+    @property
+    def name(self) -> str:
+        """As in `map (1/4)`."""
+        return f"{self.vertex.name} ({self.subtask + 1}/{self.vertex.parallelism})"
+
+    @property
+    def slot_key(self) -> SlotKey:
+        """The slice that it belongs to."""
+        return SlotKey(self.vertex.slot_sharing_group, self.subtask)
+
+    @property
+    def place(self) -> Subtask:
+        """The subtask, whichever attempt it is."""
+        return Subtask(self.vertex.id, self.subtask)
+
+    @property
+    def is_deployed(self) -> bool:
+        """Whether a worker has it, or may have it."""
+        return self.state in DEPLOYED
+
+    def reported(self, told: AttemptMetrics, now_ms: int) -> None:
+        """The attempt's metrics, as its worker tells them every interval."""
+        if not self.emitted_at or told.metrics.records_out != self.metrics.records_out:
+            self.emitted_at = now_ms
+        self.time_shares = TimeShares.between(self.metrics, told.metrics)
+        self.metrics, self.progress = told.metrics, told.progress
+
+    def move_to(self, state: ExecutionState, now_ms: int) -> None:
+        """A checked step."""
+        check_task_transition(self.state, state)
+        self.state = state
+        self.state_times[state] = now_ms
+
+
+class ExecutionGraph:
+    """The current execution of every subtask of a job."""
+
+    def __init__(self, graph: JobGraph, now_ms: int) -> None:
+        self.graph = graph
+        self.executions: list[Execution] = [
+            Execution(vertex, subtask, AttemptId(new_id()), state_times={ExecutionState.CREATED: now_ms})
+            for vertex in graph.vertices
+            for subtask in range(vertex.parallelism)
+        ]
+        self._by_attempt = {e.attempt_id: e for e in self.executions}
+        self._by_place = {e.place: e for e in self.executions}
+        self._channels = 0
+
+    def fit(self, graph: JobGraph) -> None:
+        """Nothing is deployed yet: the same job with vertices that fit the state which it starts from."""
+        self.graph = graph
+        vertices = {vertex.id: vertex for vertex in graph.vertices}
+        for execution in self.executions:
+            execution.vertex = vertices[execution.vertex.id]
+
+    def by_attempt(self, attempt_id: AttemptId) -> Execution | None:
+        """The execution of this attempt, or None when it is not a current one."""
+        return self._by_attempt.get(attempt_id)
+
+    def at(self, vertex_id: str, subtask: int) -> Execution | None:
+        """The current execution of a subtask."""
+        return self._by_place.get(Subtask(VertexId(vertex_id), subtask))
+
+    def of(self, subtasks: Collection[Subtask]) -> list[Execution]:
+        """The current executions of these subtasks, producers first."""
+        return [e for e in self.executions if e.place in subtasks]
+
+    def try_again(self, subtasks: Collection[Subtask], now_ms: int) -> None:
+        """New attempts, scheduled, in place of those of these subtasks, which have all ended."""
+        for index, old in enumerate(self.executions):
+            if old.place not in subtasks:
+                continue
+            assert old.state.is_terminal, f"{old.name} is {old.state}"
+            new = Execution(old.vertex, old.subtask, AttemptId(new_id()), old.attempt + 1)
+            new.state_times[ExecutionState.CREATED] = now_ms
+            new.move_to(ExecutionState.SCHEDULED, now_ms)
+            self.executions[index] = self._by_place[new.place] = self._by_attempt[new.attempt_id] = new
+            del self._by_attempt[old.attempt_id]
+
+    def slot_keys(self) -> list[SlotKey]:
+        """All slices, one for each slot that the job needs."""
+        return list(dict.fromkeys(e.slot_key for e in self.executions))
+
+    def in_slice(self, key: SlotKey) -> list[Execution]:
+        """The executions of one slice, producers first."""
+        return [e for e in self.executions if e.slot_key == key]
+
+    def deployments(
+        self,
+        slots: Mapping[SlotKey, Slot],
+        subtasks: Collection[Subtask] | None = None,
+        restores: Mapping[Subtask, TaskRestore] | None = None,
+    ) -> dict[SlotKey, list[TaskDeployment]]:
+        """What each slot is told to run: every channel has an id of its own and two ends with known addresses.
+
+        With `subtasks`, only those; they are whole pipelined regions, so no channel leads out of them.
+        """
+        chosen = self.executions if subtasks is None else self.of(subtasks)
+        inputs: dict[AttemptId, list[InputGate]] = {e.attempt_id: [] for e in chosen}
+        outputs: dict[AttemptId, list[ResultPartition]] = {e.attempt_id: [] for e in chosen}
+        addresses = {key: slot.data_address for key, slot in slots.items()}
+        for edge in self.graph.edges:
+            producers = [e for e in self.executions if e.vertex.id == edge.source]
+            consumers = [e for e in self.executions if e.vertex.id == edge.target]
+            ends = [(addresses[e.slot_key], e.name) for e in consumers]  # once, not for each of very many channels
+            into: list[list[InputChannel]] = [[] for _ in consumers]
+            for producer in (e for e in producers if e.attempt_id in outputs):
+                address, name, out_of = addresses[producer.slot_key], producer.name, []
+                for index in consumers_of(edge.strategy, producer.subtask, len(producers), len(consumers)):
+                    self._channels += 1
+                    channel = ChannelId(self._channels)
+                    out_of.append(OutputChannel(channel, *ends[index]))
+                    into[index].append(InputChannel(channel, address, name, producer.subtask))
+                partition = ResultPartition(edge.output, edge.spec, tuple(out_of), consumers[0].vertex.max_parallelism)
+                outputs[producer.attempt_id].append(partition)
+            for consumer, channels in zip(consumers, into, strict=True):
+                if consumer.attempt_id in inputs:
+                    inputs[consumer.attempt_id].append(InputGate(edge.input, edge.spec, tuple(channels)))
+        tasks = {
+            e.attempt_id: self._deployment(
+                e, (restores or {}).get(e.place, TaskRestore()), inputs[e.attempt_id], outputs[e.attempt_id]
+            )
+            for e in chosen
+        }
+        in_slots = {key: [e.attempt_id for e in self.in_slice(key) if e.attempt_id in tasks] for key in slots}
+        return {key: [tasks[attempt] for attempt in attempts] for key, attempts in in_slots.items() if attempts}
+
+    def _deployment(
+        self, execution: Execution, restore: TaskRestore, inputs: list[InputGate], outputs: list[ResultPartition]
+    ) -> TaskDeployment:
+        vertex = execution.vertex
+        return TaskDeployment(
+            attempt_id=execution.attempt_id,
+            job_id=self.graph.job_id,
+            job_name=self.graph.name,
+            vertex_id=vertex.id,
+            task_name=execution.name,
+            subtask=execution.subtask,
+            parallelism=vertex.parallelism,
+            max_parallelism=vertex.max_parallelism,
+            attempt=execution.attempt,
+            chain=vertex.chain,
+            inputs=tuple(inputs),
+            outputs=tuple(sorted(outputs, key=lambda output: output.output)),
+            restore=restore.states,
+            restore_location=restore.location,
+            restored_checkpoint_id=restore.checkpoint_id,
+            failed_savepoints=restore.failed_savepoints,
+        )

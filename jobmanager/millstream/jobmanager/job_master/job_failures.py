@@ -1,0 +1,88 @@
+"""The failures of a job, as its JobMaster and its checkpoints make them of what they are told. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from msgspec.structs import replace
+
+from millstream.core.jobs.failure_kinds import FailureKind, WorkerEnd
+from millstream.core.jobs.failures import TaskFailure
+from millstream.core.jobs.ids import JobId
+from millstream.jobmanager.job_master.execution_graph import Execution
+
+_NAMED = 8
+_LONGEST_NAME = 80
+
+
+def job_failure(job_id: JobId, exception: str, now_ms: int, task_manager: str = "", final: bool = False) -> TaskFailure:
+    """A failure of the job as such, which comes from no task of its own."""
+    return TaskFailure(
+        job_id=job_id,
+        exception=exception,
+        traceback=exception,
+        timestamp=now_ms,
+        task_manager=task_manager,
+        final=final,
+    )
+
+
+def task_failure(
+    job_id: JobId, execution: Execution, reported: TaskFailure | None, task_manager: str, now_ms: int
+) -> TaskFailure:
+    """What a task reported of its failure, with where and when that was."""
+    failure = reported or TaskFailure()
+    return replace(
+        failure,
+        job_id=job_id,
+        task_manager=task_manager,
+        vertex_id=execution.vertex.id,
+        subtask=execution.subtask,
+        attempt=execution.attempt,
+        timestamp=failure.timestamp or now_ms,
+    )
+
+
+def lost_failure(
+    job_id: JobId, reason: str, now_ms: int, task_manager: str, executions: Sequence[Execution],
+    end: WorkerEnd = WorkerEnd.LOST,
+) -> TaskFailure:  # fmt: skip
+    """Workers are gone with these executions, which they had or were to get; all of them are named, up to a number."""
+    if len(executions) > 1:
+        names = [_brief(e.name) for e in executions[:_NAMED]]
+        more = f" and {len(executions) - _NAMED} more" if len(executions) > _NAMED else ""
+        reason = f"{reason}. Its tasks: {', '.join(names)}{more}"
+    failure = replace(
+        job_failure(job_id, f"SlotLost: {reason}", now_ms, task_manager, final=end is WorkerEnd.IMPOSSIBLE),
+        kind=FailureKind.CRASHED if end is WorkerEnd.CRASHED else FailureKind.ORDINARY,
+    )
+    if not executions:
+        return failure
+    first = executions[0]
+    return replace(
+        failure, task_name=first.name, vertex_id=first.vertex.id, subtask=first.subtask, attempt=first.attempt
+    )
+
+
+def _brief(name: str) -> str:
+    """Of a long chain of operators the beginning, and which subtask it is."""
+    return name if len(name) <= _LONGEST_NAME else f"{name[: _LONGEST_NAME - 15]}...{name[-12:]}"
+
+
+def checkpoint_failure(job_id: JobId, reason: str, now_ms: int, declined: TaskFailure | None) -> TaskFailure:
+    """Too many checkpoints failed, the last one because of what was raised in a task, if it was declined."""
+    failure = job_failure(job_id, f"CheckpointFailure: {reason}", now_ms)
+    if declined is None:
+        return failure
+    return replace(
+        failure,
+        traceback=f"{declined.traceback.rstrip()}\n\n{failure.exception}",
+        task_name=declined.task_name,
+        operator_name=declined.operator_name,
+        vertex_id=declined.vertex_id,
+        subtask=declined.subtask,
+        attempt=declined.attempt,
+        signature=declined.signature,
+        records=declined.records,
+        final=declined.final,
+    )

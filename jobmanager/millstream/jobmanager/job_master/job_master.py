@@ -1,0 +1,516 @@
+"""The JobMaster: decides everything about one job. Pure: events and time in, effects out.
+
+The job declares its slots and waits for all of them, then has their workers started, then deploys every task at once
+(all regions of a streaming job are pipelined). A slot that is lost before that is waited for again. After that, the
+restart strategy decides about each failure:
+
+- it gives up: the other tasks are cancelled, and when every task has ended, the slots go back;
+- it restarts: the pipelined regions of the failed tasks are cancelled, the others go on. When the cancelled ones have
+  ended and the delay has passed, they get new attempts, lost slots are waited for again (the declaration stands), dead
+  workers are started again in their slots, and with the state of the last checkpoint the regions are deployed.
+
+A job that starts from a snapshot is restored from it in the same way, while its slots come together. A failure that
+trying again would not mend is final, whatever the strategy.
+
+A job manager that may not act any more (`millstream.core.services.lease`) suspends its jobs: nothing of them runs and
+their slots go back at once. They begin again, from the last checkpoint, when it may; one without restarts fails. That,
+and the end of a job that is abandoned because it has ended to users, is not of the job's own: its checkpoints are kept.
+
+Slots go back on every end of a job, and a job that is ending no longer asks for any.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import assert_never
+
+from millstream.core.clock import Instant
+from millstream.core.jobs.details import TaskMetrics
+from millstream.core.jobs.failure_kinds import WorkerEnd
+from millstream.core.jobs.failures import TaskFailure
+from millstream.core.jobs.graph import JobGraph
+from millstream.core.jobs.ids import AllocationId, AttemptId, VertexId
+from millstream.core.jobs.states import TASK_TRANSITIONS, ExecutionState, JobStatus, check_job_transition
+from millstream.core.logs.failure_texts import cause_line
+from millstream.core.messages.task_manager import TaskUpdate
+from millstream.jobmanager.failover.history import ExceptionHistory
+from millstream.jobmanager.failover.restart_strategy import GiveUp, NoRestartStrategy, RestartStrategy
+from millstream.jobmanager.failover.topology import JobTopology, Subtask
+from millstream.jobmanager.job_master import events as ev
+from millstream.jobmanager.job_master.execution_graph import Execution, ExecutionGraph, Slot, SlotKey, TaskRestore
+from millstream.jobmanager.job_master.job_failures import job_failure, lost_failure, task_failure
+from millstream.jobmanager.job_master.job_restarts import JobRestarts, PendingRestart
+from millstream.jobmanager.job_master.job_slots import JobSlots, Place, free
+from millstream.jobmanager.job_master.task_commands import cancel, deploy
+
+_ENDING = (JobStatus.FAILING, JobStatus.CANCELLING)
+_HOLDING = (JobStatus.CREATED, JobStatus.RUNNING, JobStatus.RESTARTING)
+_RESTORING = "restoring state"
+
+
+class JobMaster:
+    """One job. `handle` is its only way in."""
+
+    def __init__(
+        self,
+        graph: JobGraph,
+        slot_timeout: float,
+        now: Instant,
+        strategy: RestartStrategy | None = None,
+        history_size: int = 16,
+        restoring: bool = False,
+        same_error_limit: int = 3,
+    ) -> None:
+        self.graph = graph
+        self.topology = JobTopology.of(graph)
+        self.execution_graph = ExecutionGraph(graph, now.date_ms)
+        self.status = JobStatus.INITIALIZING
+        self.state_times: dict[str, int] = {JobStatus.INITIALIZING: now.date_ms}
+        self.message = ""
+        self._restarts = JobRestarts(self.topology, strategy or NoRestartStrategy(), history_size, same_error_limit)
+        self._all = frozenset(self.topology.subtasks())
+        self._slots = JobSlots(self.execution_graph.slot_keys())
+        self._slot_timeout_ms = slot_timeout * 1000
+        self._waiting_since = now.steady_ms
+        self._needs_enumerators = any(v.source for v in graph.vertices)
+        self._enumerators_ready = not self._needs_enumerators
+        self._needs_new_enumerators = restoring and self._needs_enumerators
+        self._to_deploy: frozenset[Subtask] = frozenset()
+        self._restores: Mapping[Subtask, TaskRestore] | None = None if restoring else {}
+        self._suspended = False
+        self.keeps_checkpoints = False
+        """Whether the job was stopped from outside, so that all its checkpoints stay after its end."""
+
+    @property
+    def slots_required(self) -> int:
+        """How many slots the job needs in all."""
+        return self._slots.required
+
+    @property
+    def slots(self) -> Mapping[SlotKey, Slot]:
+        """The slots that the job holds."""
+        return self._slots.held
+
+    @property
+    def is_suspended(self) -> bool:
+        """Whether the job waits for `Resumed`."""
+        return self._suspended
+
+    @property
+    def slot_supply(self) -> ev.SlotSupply | None:
+        """What the cluster has, when that is less than the job needs."""
+        return self._slots.supply
+
+    @property
+    def history(self) -> ExceptionHistory:
+        """The failures that are remembered."""
+        return self._restarts.history
+
+    @property
+    def restarts(self) -> int:
+        """How often tasks were started again."""
+        return self._restarts.count
+
+    @property
+    def restarts_decided(self) -> int:
+        """The same, with a restart that waits for its time."""
+        return self._restarts.decided
+
+    @property
+    def restart_strategy(self) -> RestartStrategy:
+        """What decides whether a failure is the last."""
+        return self._restarts.strategy
+
+    @property
+    def failures(self) -> tuple[TaskFailure, ...]:
+        """The root causes that are remembered, newest first, each with what failed along with it."""
+        return tuple(cause.as_failure() for cause in reversed(self.history.entries))
+
+    def start(self, now: Instant) -> list[ev.Effect]:
+        """The first effects."""
+        self._move_to(JobStatus.CREATED, now)
+        for execution in self.execution_graph.executions:
+            execution.move_to(ExecutionState.SCHEDULED, now.date_ms)
+        self._to_deploy = self._all
+        self._waiting_since = now.steady_ms
+        self.message = self._slots.waiting()
+        effects: list[ev.Effect] = [ev.DeclareSlots(self.slots_required)]
+        if self._restores is None:
+            self.message = _RESTORING
+            effects.append(ev.Restore(self.restarts, self._all, self._needs_new_enumerators))
+        elif self._needs_enumerators:
+            effects.append(ev.StartEnumerators())
+        return [*effects, ev.ReportDetails()]
+
+    def handle(self, event: ev.Event, now: Instant) -> list[ev.Effect]:
+        """What has to be done about an event."""
+        match event:
+            case ev.SlotOffered():
+                return self._slot_offered(event)
+            case ev.NotEnoughSlots(available, supply):
+                return self._not_enough_slots(available, supply)
+            case ev.SlotsReclaimed():
+                return self._slots_reclaimed()
+            case ev.Suspended(reason):
+                return self._suspend(reason, now)
+            case ev.Resumed():
+                return self._resume(now)
+            case ev.Abandoned(reason):
+                return self._abandon(reason, now)
+            case ev.WorkerProgressed(allocation_id, message):
+                return self._worker_progressed(allocation_id, message)
+            case ev.WorkerReadied(allocation_id, address):
+                self._slots.worker_readied(allocation_id, address)
+                return self._deploy_when_ready(now)
+            case ev.WorkerLost(allocation_id, reason, end):
+                lost = self._slots.of_allocation(allocation_id)
+                return self._workers_lost(lost, reason, now, end, slots_too=False)
+            case ev.TaskManagerLost(task_manager, reason):
+                lost = self._slots.of_task_manager(task_manager)
+                why = f"task manager {task_manager} was lost: {reason}"
+                return self._workers_lost(lost, why, now, WorkerEnd.LOST, slots_too=True)
+            case ev.TaskChanged(update):
+                return self._task_changed(update, now)
+            case ev.MetricsReported(report):
+                for told in report.tasks:
+                    execution = self.execution_graph.by_attempt(told.attempt_id)
+                    if execution is not None:
+                        execution.reported(told, now.date_ms)
+                return []
+            case ev.CancelRequested():
+                return self._cancel(now)
+            case ev.EnumeratorsReadied():
+                self._enumerators_ready = True
+                return self._deploy_when_ready(now)
+            case ev.EnumeratorsFailed(failure):
+                return self._enumerators_lost(failure, now)
+            case ev.JobFailed(failure):
+                return self._fail(failure, now, self._all)
+            case ev.Restored(restart):
+                return self._restored(event, now) if self._waits_for(restart) else []
+            case ev.RestoreFailed(restart, reason, final):
+                if not self._waits_for(restart):
+                    return []
+                failure = job_failure(self.graph.job_id, f"RestoreFailed: {reason}", now.date_ms, final=final)
+                return self._fail(failure, now, self._to_deploy)
+            case ev.CheckpointCompleted(records):
+                return self._checkpoint_completed(records)
+            case ev.Tick():
+                return self._tick(now)
+        assert_never(event)
+
+    def _move_to(self, status: JobStatus, now: Instant) -> None:
+        check_job_transition(self.status, status)
+        self.status = status
+        self.state_times[status] = now.date_ms
+
+    # Slots and workers
+
+    def _slot_offered(self, offer: ev.SlotOffered) -> list[ev.Effect]:
+        known = self._slots.holds(offer.allocation_id)
+        wanted = self.status in _HOLDING and not self._suspended
+        taken = not known and wanted and self._slots.take(offer)
+        effects: list[ev.Effect] = [ev.AnswerOffer(offer.allocation_id, offer.task_manager, known or taken)]
+        return [*effects, *(self._start_workers() if taken and self._to_deploy else [])]
+
+    def _start_workers(self) -> list[ev.Effect]:
+        """Once all slots are there: in those that have no worker."""
+        if not self._slots.complete:
+            self.message = self._slots.waiting()
+            return [ev.ReportDetails()]
+        effects = self._slots.start_workers()
+        if not effects:
+            return []
+        self.message = "starting slot workers"
+        return [*effects, ev.ReportDetails()]
+
+    def _not_enough_slots(self, available: int, supply: ev.SlotSupply | None) -> list[ev.Effect]:
+        self._slots.not_enough(supply)
+        if not self._to_deploy or self._slots.complete:
+            return []
+        self.message = self._slots.waiting(available)
+        return [ev.ReportDetails()]
+
+    def _slots_reclaimed(self) -> list[ev.Effect]:
+        """Gives back the slots of a job that cannot start for want of others, unless tasks of it still run in them."""
+        idle = bool(self._to_deploy) and not any(e.is_deployed for e in self.execution_graph.executions)
+        if not idle or self._slots.complete or not self.slots:
+            return []
+        effects = self._slots.give_back("another job can run in the slots that are not enough for this one")
+        self.message = self._slots.waiting()
+        return [*effects, ev.ReportDetails()]
+
+    def _worker_progressed(self, allocation_id: AllocationId, message: str) -> list[ev.Effect]:
+        ours = not allocation_id or self._slots.holds(allocation_id)
+        if not ours or not self._to_deploy or self.message == message:
+            return []
+        self.message = message
+        return [ev.ReportDetails()]
+
+    def _deploy_when_ready(self, now: Instant) -> list[ev.Effect]:
+        if not self._to_deploy or not self._slots.ready:
+            return []
+        restores = self._restores
+        if restores is None and self.message != _RESTORING:
+            self.message = _RESTORING
+            return [ev.ReportDetails()]
+        if restores is None or not self._enumerators_ready:
+            return []
+        self._move_to(JobStatus.RUNNING, now)
+        self.message = ""
+        effects = deploy(self.execution_graph, self.slots, self._to_deploy, restores, now.date_ms)
+        self._to_deploy, self._restores = frozenset(), {}
+        return [*effects, ev.ReportDetails()]
+
+    def _waits_for(self, restart: int) -> bool:
+        return restart == self.restarts and self._restores is None and bool(self._to_deploy)
+
+    def _restored(self, event: ev.Restored, now: Instant) -> list[ev.Effect]:
+        self._restores = event.restores
+        self._needs_new_enumerators = False
+        if event.graph is not None and event.graph is not self.graph:
+            self.graph = event.graph
+            self.execution_graph.fit(event.graph)
+        return self._deploy_when_ready(now)
+
+    def _tick(self, now: Instant) -> list[ev.Effect]:
+        if self._restarts.pending is not None:
+            return self._restart_when_due(now)
+        timed_out = now.steady_ms - self._waiting_since >= self._slot_timeout_ms
+        if not self._to_deploy or self._slots.complete or not timed_out:
+            return []
+        supply = f", with {self._slots.supply}" if self._slots.supply is not None else ""
+        failure = job_failure(
+            self.graph.job_id,
+            f"NotEnoughSlots: the job needs {self.slots_required} slots and has {len(self.slots)} after waiting "
+            f"{self._slot_timeout_ms / 1000:g} s (slot.request.timeout){supply}; {self._way_out()}",
+            now.date_ms,
+        )
+        return self._fail(failure, now, self._to_deploy)
+
+    def _way_out(self) -> str:
+        if not self.graph.slot_resources:
+            return "start more task managers, give them more slots, or lower the parallelism"
+        asked = [
+            f"'{r.group}' asks for {r.cpu_cores:g} cores and {r.memory_bytes / 2**20:g} mb of memory"
+            for r in self.graph.slot_resources
+        ]
+        return (
+            f"each slot takes its share of a task manager, and the slot sharing group {', '.join(asked)}: start more "
+            "or larger task managers, or ask for less"
+        )
+
+    def _workers_lost(
+        self, keys: list[SlotKey], reason: str, now: Instant, end: WorkerEnd, slots_too: bool
+    ) -> list[ev.Effect]:
+        """Workers are gone, and with `slots_too` also the slots that they ran in."""
+        if not keys:
+            return []
+        slots = [self.slots[key] for key in keys]
+        starting = bool(self._to_deploy) and any(slot.worker_started for slot in slots)
+        tasks = [e for key in keys for e in self.execution_graph.in_slice(key)]
+        live = [e for e in tasks if e.is_deployed]
+        failing = [e for e in live if not self._is_leaving(e)]
+        named = live or [e for e in tasks if not e.state.is_terminal]
+        failure = lost_failure(self.graph.job_id, reason, now.date_ms, slots[0].task_manager, named, end)
+        for execution in live:
+            leaving = self._is_leaving(execution)
+            execution.move_to(ExecutionState.CANCELED if leaving else ExecutionState.FAILED, now.date_ms)
+        for slot in slots:
+            slot.worker_gone()
+        gone = self._slots.drop(keys) if slots_too else []
+        if self.status is JobStatus.CANCELLING or (end is WorkerEnd.PUT_DOWN and not failing and not starting):
+            effects = self._tasks_ended(now)
+        elif failing or starting or self.status is JobStatus.FAILING or self._restarts.gives_up_on(failure):
+            scheduled = [e for e in tasks if e.place in self._to_deploy]
+            failed = {e.place for e in (failing or scheduled)} or self._to_deploy
+            effects = self._fail(failure, now, failed)
+        else:
+            if live:
+                self._restarts.remember(failure)
+            effects = self._tasks_ended(now) or (self._start_workers() if self._to_deploy else [])
+        if not slots_too and self.status not in _HOLDING:
+            gone = self._slots.drop(keys)
+        freed: list[ev.Effect] = [free(slot, reason) for slot in gone]
+        return freed + effects if slots_too else effects + freed
+
+    # Tasks
+
+    def _task_changed(self, update: TaskUpdate, now: Instant) -> list[ev.Effect]:
+        execution = self.execution_graph.by_attempt(update.attempt_id)
+        state = update.state
+        if execution is None or not execution.is_deployed or state not in TASK_TRANSITIONS[execution.state]:
+            return []
+        leaving = self._is_leaving(execution)
+        if state in (ExecutionState.CANCELING, ExecutionState.CANCELED) and not leaving:
+            return []
+        execution.move_to(state, now.date_ms)
+        if state.is_terminal:
+            execution.accumulators = update.accumulators
+            execution.metrics = update.metrics or TaskMetrics()
+        if state is ExecutionState.FAILED:
+            slot = self.slots.get(execution.slot_key)
+            task_manager = slot.task_manager if slot is not None else ""
+            failure = task_failure(self.graph.job_id, execution, update.failure, task_manager, now.date_ms)
+            if not leaving or self.status in _ENDING or self._restarts.gives_up_on(failure):
+                return self._fail(failure, now, {execution.place})
+            self._restarts.remember(failure)
+        return self._tasks_ended(now) or [ev.ReportDetails()]
+
+    def _checkpoint_completed(self, records: Mapping[AttemptId, int]) -> list[ev.Effect]:
+        executions = [(self.execution_graph.by_attempt(attempt), count) for attempt, count in records.items()]
+        self._restarts.checkpoint_completed({e.place: count for e, count in executions if e is not None})
+        return []
+
+    def _is_leaving(self, execution: Execution) -> bool:
+        """Whether the task was told to end."""
+        return self.status in _ENDING or self._restarts.cancels(execution)
+
+    def _tasks_ended(self, now: Instant) -> list[ev.Effect]:
+        """Ends the job, or runs tasks again, when all that has to end for it has ended."""
+        return self._restart_when_due(now) if self._restarts.pending is not None else self._settle(now)
+
+    # Failures
+
+    def _enumerators_lost(self, failure: TaskFailure, now: Instant) -> list[ev.Effect]:
+        if self._needs_new_enumerators and self.status in _HOLDING:
+            self._restarts.remember(failure)
+            return [ev.ReportDetails()]
+        self._needs_new_enumerators, self._enumerators_ready = True, False
+        return self._fail(failure, now, self._all)
+
+    def _fail(self, failure: TaskFailure, now: Instant, failed: Collection[Subtask]) -> list[ev.Effect]:
+        if self.status.is_terminal or self.status is JobStatus.CANCELLING:
+            return self._settle(now)
+        self._restarts.remember(failure)
+        if self.status is JobStatus.FAILING:
+            return self._settle(now) or [ev.ReportDetails()]
+        if self._suspended and not failure.final:
+            return [ev.ReportDetails()]
+        decision = self._restarts.decide(failure, failed, self._to_deploy, now.steady_ms)
+        if isinstance(decision, GiveUp):
+            self._move_to(JobStatus.FAILING, now)
+            return self._end_all(now, decision.reason)
+        return self._restart(decision, failure, now)
+
+    def _restart(self, restart: PendingRestart, failure: TaskFailure, now: Instant) -> list[ev.Effect]:
+        self._to_deploy, self._restores = frozenset(), {}
+        if self.status is not JobStatus.RESTARTING:
+            self._move_to(JobStatus.RESTARTING, now)
+        tasks = f"{len(restart.subtasks)} of {len(self._all)} tasks"
+        self.message = f"restart {restart.number} in {restart.delay_ms / 1000:.1f} s, {tasks}: {cause_line(failure)}"
+        effects: list[ev.Effect] = [ev.RollBack(restart.subtasks, failure.exception), ev.ReportDetails()]
+        effects += cancel(self.execution_graph.of(restart.subtasks), self.slots, now.date_ms)
+        if restart.at_ms > now.steady_ms:
+            effects.append(ev.WakeUpAt(restart.at_ms))
+        return effects + self._restart_when_due(now)
+
+    def _restart_when_due(self, now: Instant) -> list[ev.Effect]:
+        """New attempts, when the old ones have all ended and the delay has passed."""
+        subtasks = self._restarts.take_due(self.execution_graph, now.steady_ms)
+        if subtasks is None:
+            return []
+        self.execution_graph.try_again(subtasks, now.date_ms)
+        self._to_deploy, self._restores = subtasks, None
+        self._waiting_since = now.steady_ms
+        effects: list[ev.Effect] = [ev.Restore(self.restarts, subtasks, self._needs_new_enumerators)]
+        self.message = _RESTORING
+        return [*effects, ev.ReportDetails(), *self._start_workers()]
+
+    # Stopped from outside
+
+    def _suspend(self, reason: str, now: Instant) -> list[ev.Effect]:
+        if self.status.is_terminal or self._suspended:
+            return []
+        if self.status in _ENDING:
+            return [*self._stop_at_once(reason, now), *self._settle(now)]
+        ran = self.status is not JobStatus.CREATED
+        if ran and isinstance(self.restart_strategy, NoRestartStrategy):
+            return self._abandon(reason, now)
+        self._restarts.remember(job_failure(self.graph.job_id, reason, now.date_ms))
+        if self.status is not JobStatus.RESTARTING:
+            self._move_to(JobStatus.RESTARTING, now)
+        self._suspended, self.message = True, f"suspended: {reason}"
+        self._needs_new_enumerators, self._enumerators_ready = self._needs_enumerators, not self._needs_enumerators
+        stopped = self._stop_at_once(reason, now)
+        return [ev.RollBack(self._all, reason), *stopped, ev.ReportDetails()]
+
+    def _resume(self, now: Instant) -> list[ev.Effect]:
+        if not self._suspended or self.status is not JobStatus.RESTARTING:
+            return []
+        self._suspended = False
+        self._restarts.begin_again()
+        self.execution_graph.try_again(self._all, now.date_ms)
+        self._to_deploy, self._restores = self._all, None
+        self._waiting_since = now.steady_ms
+        self.message = _RESTORING
+        restore = ev.Restore(self.restarts, self._all, self._needs_new_enumerators)
+        return [ev.DeclareSlots(self.slots_required), restore, ev.ReportDetails()]
+
+    def _abandon(self, reason: str, now: Instant) -> list[ev.Effect]:
+        if self.status.is_terminal:
+            return []
+        self.keeps_checkpoints = True
+        self._restarts.remember(job_failure(self.graph.job_id, reason, now.date_ms))
+        if self.status not in _ENDING:
+            self._move_to(JobStatus.FAILING, now)
+        self.message = ""
+        return [*self._stop_at_once(reason, now), *self._settle(now)]
+
+    def _stop_at_once(self, reason: str, now: Instant) -> list[ev.Effect]:
+        """Without waiting for tasks to end in order: their slots go, and with them their workers."""
+        self._restarts.pending, self._to_deploy, self._restores = None, frozenset(), {}
+        for execution in self.execution_graph.executions:
+            if not execution.state.is_terminal:
+                execution.move_to(ExecutionState.CANCELED, now.date_ms)
+        return [ev.DeclareSlots(0), *self._slots.give_back(reason), ev.StopEnumerators()]
+
+    # Ends
+
+    def _cancel(self, now: Instant) -> list[ev.Effect]:
+        if self.status.is_terminal or self.status is JobStatus.CANCELLING:
+            return []
+        self._move_to(JobStatus.CANCELLING, now)
+        return self._end_all(now, "")
+
+    def _end_all(self, now: Instant, message: str) -> list[ev.Effect]:
+        self.message = message
+        self._restarts.pending, self._to_deploy = None, frozenset()
+        effects: list[ev.Effect] = [ev.DeclareSlots(0), ev.ReportDetails()]
+        return effects + cancel(self.execution_graph.executions, self.slots, now.date_ms) + self._settle(now)
+
+    def _settle(self, now: Instant) -> list[ev.Effect]:
+        """Ends the job when all its tasks have ended."""
+        executions = self.execution_graph.executions
+        if self.status.is_terminal or not all(e.state.is_terminal for e in executions):
+            return []
+        effects: list[ev.Effect] = []
+        match self.status:
+            case JobStatus.CANCELLING:
+                self._move_to(JobStatus.CANCELED, now)
+            case JobStatus.FAILING:
+                self._move_to(JobStatus.FAILED, now)
+            case JobStatus.RUNNING:
+                self._move_to(JobStatus.FINISHED, now)
+                effects.append(ev.DeclareSlots(0))
+            case _:
+                return []
+        effects += self._slots.give_back(f"job {self.status.lower()}")
+        return [*effects, ev.ReportDetails(), ev.JobEnded()]
+
+    # Where things are
+
+    def place_of(self, vertex_id: VertexId, subtask: int) -> Place | None:
+        """Where a subtask runs."""
+        return self._slots.place_of(self.execution_graph.at(vertex_id, subtask))
+
+    def place_of_attempt(self, attempt_id: AttemptId) -> Place | None:
+        """Where an attempt runs, if it still does."""
+        return self._slots.place_of(self.execution_graph.by_attempt(attempt_id))
+
+    def collector_of(self, operator_id: str) -> Place | None:
+        """Where the collect sink of this id runs; it has one subtask."""
+        for vertex in self.graph.vertices:
+            if any(o.id == operator_id for o in vertex.operators):
+                return self.place_of(vertex.id, 0)
+        return None

@@ -1,0 +1,163 @@
+"""The operator of a two-phase-commit sink: calls the sink as `SinkTransactions` and the checkpoints have it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from millstream.core.jobs.progress import OperatorProgress, PendingCommits
+from millstream.core.jobs.state_kinds import StateKind
+from millstream.core.records.batches import Barrier, Batch
+from millstream.datastream.connectors.two_phase_commit import TwoPhaseCommitSink
+from millstream.taskmanager.worker.interruption import TaskInterrupted
+from millstream.taskmanager.worker.operators.base import Operator, OperatorError, RestoredElements, record_of
+from millstream.taskmanager.worker.operators.setup import OperatorSetup
+from millstream.taskmanager.worker.operators.sinks.transactions import (
+    Element,
+    ElementKind,
+    Recovery,
+    SinkTransactions,
+    recovery,
+)
+
+_END = (1 << 63) - 1  # the id of what is committed at the end of the input, without a checkpoint
+
+
+class CommittingSinkOperator(Operator):
+    """Writes into transactions.
+
+    Where a checkpoint follows the end of the input, that commits; else the end does. An error at a barrier declines the
+    checkpoint; nobody knows what it left of the transaction, so the task fails with it at its next step.
+    """
+
+    def __init__(self, setup: OperatorSetup, sink: TwoPhaseCommitSink[Any]) -> None:
+        super().__init__(setup)
+        self._sink = sink
+        self._final_checkpoint = setup.context.has_final_checkpoint
+        self._transactions: SinkTransactions[Any] = SinkTransactions()
+        self._writer_states: list[Any] = []
+        self._opened = False
+        self._ended = False
+        self._broken: OperatorError | None = None
+        self._check_at: float | None = None
+        self._recovery: Recovery[Any] = Recovery()
+        self._failed_savepoints = setup.services.failed_savepoints
+        self._clock = setup.services.clock
+        self._written_at = 0  # when the first record came into the open transaction
+        self._waiting: list[tuple[int, int]] = []  # the same of pre-committed ones, by their checkpoint
+
+    def restore(self, restored: RestoredElements) -> None:
+        """What it takes over, and what of others it may see."""
+        self._recovery = recovery(restored.own(), restored.everyones())
+
+    def open(self) -> None:
+        """Recovers, cleans up, and begins."""
+        sink, restored = self._sink, self._recovery
+        self._opened = True
+        self._call(sink.open, self.context)
+        for transaction in restored.commit:
+            self._call(sink.recover_and_commit, transaction)
+        for transaction in restored.abort:
+            self._call(sink.recover_and_abort, transaction)
+        self._call(sink.restore_writer_state, restored.states)
+        self._call(sink.abort_leftovers, restored.known, restored.known_states, self._failed_savepoints)
+        self._recovery = Recovery()
+        self._begin()
+
+    def process(self, batch: Batch) -> None:
+        """Writes a batch."""
+        self._refuse_broken()
+        if not self._written_at:
+            self._written_at = self._clock.now_ms()
+        for transaction in self._transactions.open:
+            self._call(self._sink.write, transaction, batch)
+
+    def on_time(self, now: float) -> float | None:
+        """Lets the sink look at the time."""
+        self._refuse_broken()
+        interval = self._sink.check_interval
+        if interval is None or self._ended:
+            return None
+        if self._check_at is not None and now >= self._check_at:
+            for transaction in self._transactions.open:
+                self._call(self._sink.check, transaction)
+            self._check_at = None
+        if self._check_at is None:
+            self._check_at = now + interval
+        return self._check_at
+
+    def prepare_snapshot(self, barrier: Barrier) -> None:
+        """Pre-commits what was written before the barrier, and begins anew behind it."""
+        self._refuse_broken()
+        try:
+            self._pre_commit(barrier.checkpoint_id, barrier.is_savepoint)
+            self._writer_states = self._call(self._sink.snapshot_writer_state, barrier.checkpoint_id)
+            if not self._ended:
+                self._begin()
+        except OperatorError as error:
+            self._broken = error
+            raise
+
+    def elements(self, checkpoint_id: int) -> dict[StateKind, list[Element]]:
+        """Its transactions, and the states of the sink's writer."""
+        states = [(ElementKind.WRITER.value, state) for state in self._writer_states]
+        return {StateKind.SINK_TRANSACTIONS: self._transactions.elements() + states}
+
+    def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
+        """Commits. What fails stays due for the next notice, with all behind it."""
+        for transaction in self._transactions.due(checkpoint_id):
+            self._call(self._sink.commit, transaction)
+            self._transactions.committed(transaction)
+        self._waiting = [waits for waits in self._waiting if waits[0] > checkpoint_id]
+
+    def progress(self) -> OperatorProgress | None:
+        """What is written and not committed."""
+        since = self._waiting[0][1] if self._waiting else self._written_at
+        return OperatorProgress(self.name, PendingCommits(len(self._waiting), since))
+
+    def finish(self) -> None:
+        """No more records come."""
+        self._refuse_broken()
+        for transaction in self._transactions.open:
+            self._call(self._sink.finish, transaction)
+        self._ended = True
+        if not self._final_checkpoint:
+            self._pre_commit(_END, for_savepoint=False)
+            self.notify_checkpoint_complete(_END)
+
+    def close(self) -> None:
+        """Aborts what is open, and closes the sink whatever comes of that."""
+        if not self._opened:
+            return
+        try:
+            for transaction in self._transactions.open:
+                self._call(self._sink.abort, transaction)
+            self._transactions.aborted()
+        finally:
+            self._call(self._sink.close)
+
+    def _begin(self) -> None:
+        self._transactions.begun(self._call(self._sink.begin_transaction))
+
+    def _pre_commit(self, checkpoint_id: int, for_savepoint: bool) -> None:
+        for transaction in self._transactions.open:
+            if for_savepoint:
+                self._call(self._sink.pre_commit_for_savepoint, transaction, checkpoint_id)
+            else:
+                self._call(self._sink.pre_commit, transaction)
+        self._transactions.pre_committed(checkpoint_id)
+        if self._written_at:
+            self._waiting.append((checkpoint_id, self._written_at))
+            self._written_at = 0
+
+    def _refuse_broken(self) -> None:
+        if self._broken is not None:
+            raise self._broken
+
+    def _call(self, method: Callable[..., Any], *arguments: Any) -> Any:
+        try:
+            return method(*arguments)
+        except TaskInterrupted:
+            raise
+        except BaseException as error:
+            raise OperatorError(self.name, record_of(error), error) from error

@@ -1,0 +1,102 @@
+"""The operator of a sink whose writers take part in no transactions."""
+
+from __future__ import annotations
+
+from millstream.core.jobs.plan import plan
+from millstream.core.records.batches import Barrier, Batch
+from millstream.datastream.connectors.base import Sink, SinkWriter
+from millstream.datastream.connectors.print import PrintSink
+from millstream.datastream.connectors.two_phase_commit import TwoPhaseCommitSink
+from millstream.taskmanager.worker.interruption import TaskInterrupted
+from millstream.taskmanager.worker.operators.base import NO_RECORD, Operator, OperatorError, record_of, tell
+from millstream.taskmanager.worker.operators.registry import builds
+from millstream.taskmanager.worker.operators.setup import OperatorSetup
+from millstream.taskmanager.worker.operators.sinks.committing_sink import CommittingSinkOperator
+
+
+@builds(plan.SinkSpec)
+def build_sink(setup: OperatorSetup, spec: plan.SinkSpec) -> Operator:
+    """By whether the sink is transactional."""
+    if isinstance(spec.sink, TwoPhaseCommitSink):
+        return CommittingSinkOperator(setup, spec.sink)
+    return SinkOperator(setup, spec.sink)
+
+
+class SinkOperator(Operator):
+    """Writes through a sink's writer.
+
+    A writer that fails at a barrier may have dropped what it held, so no later checkpoint may be taken: the task fails
+    at its next step.
+    """
+
+    def __init__(self, setup: OperatorSetup, sink: Sink) -> None:
+        super().__init__(setup)
+        self._sink = sink
+        self.only_reads = type(sink) is PrintSink
+        self._writer: SinkWriter | None = None
+        self._broken: OperatorError | None = None
+
+    def open(self) -> None:
+        """Creates the writer."""
+        try:
+            self._writer = self._sink.create_writer(self.context)
+        except TaskInterrupted:
+            raise
+        except BaseException as error:
+            raise OperatorError(self.name, NO_RECORD, error) from error
+
+    def process(self, batch: Batch) -> None:
+        """Writes a batch."""
+        self._refuse_broken()
+        assert self._writer is not None, "the writer is created in open"
+        try:
+            self._writer.write(batch)
+        except TaskInterrupted:
+            raise
+        except BaseException as error:
+            raise OperatorError(self.name, record_of(error), error) from error
+
+    def prepare_snapshot(self, barrier: Barrier) -> None:
+        """What was written before the barrier has to be out: a restore does not bring it again."""
+        self._refuse_broken()
+        try:
+            self._flush(False)
+        except OperatorError as error:
+            self._broken = error
+            raise
+
+    def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
+        """Tells a writer that wants to know."""
+        tell(self.name, self._writer, "notify_checkpoint_complete", checkpoint_id)
+
+    def notify_checkpoint_aborted(self, checkpoint_id: int) -> None:
+        """Tells a writer that wants to know."""
+        tell(self.name, self._writer, "notify_checkpoint_aborted", checkpoint_id)
+
+    def finish(self) -> None:
+        """Everything has to be out now."""
+        self._refuse_broken()
+        self._flush(True)
+
+    def _refuse_broken(self) -> None:
+        if self._broken is not None:
+            raise self._broken
+
+    def _flush(self, end_of_input: bool) -> None:
+        assert self._writer is not None, "the writer is created in open"
+        try:
+            self._writer.flush(end_of_input)
+        except TaskInterrupted:
+            raise
+        except BaseException as error:
+            raise OperatorError(self.name, NO_RECORD, error) from error
+
+    def close(self) -> None:
+        """Closes the writer."""
+        if self._writer is not None:
+            try:
+                self._writer.close()
+            except TaskInterrupted:
+                raise
+            except BaseException as error:
+                raise OperatorError(self.name, NO_RECORD, error) from error

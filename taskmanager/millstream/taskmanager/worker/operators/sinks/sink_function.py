@@ -1,0 +1,72 @@
+"""The operator of a SinkFunction: called for each record, with or without a key."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from millstream.core.clock import Clock
+from millstream.core.jobs.plan import function_ends_plan as plan
+from millstream.core.records.batches import MIN_TIMESTAMP, Batch, StreamSignal, Watermark
+from millstream.datastream.functions import SinkContext, SinkFunction
+from millstream.taskmanager.worker.operators.base import KeyOf
+from millstream.taskmanager.worker.operators.processing import ProcessingOperator
+from millstream.taskmanager.worker.operators.registry import builds
+from millstream.taskmanager.worker.operators.setup import OperatorSetup
+from millstream.taskmanager.worker.partitioning import key_function
+
+
+class RecordSinkContext(SinkContext):
+    """One for all records."""
+
+    current: int | None = None
+    key: Any = None
+    watermark = MIN_TIMESTAMP
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+
+    def timestamp(self) -> int | None:
+        """The record's."""
+        return self.current
+
+    def current_watermark(self) -> int:
+        """As the operator has it."""
+        return self.watermark
+
+    def current_processing_time(self) -> int:
+        """The task's clock."""
+        return self._clock.now_ms()
+
+
+@builds(plan.SinkFunctionSpec)
+class SinkFunctionOperator(ProcessingOperator):
+    """Emits nothing."""
+
+    function: SinkFunction[Any]
+
+    def __init__(self, setup: OperatorSetup, spec: plan.SinkFunctionSpec) -> None:
+        super().__init__(setup, spec.function)
+        self._sink_context = RecordSinkContext(setup.services.clock)
+        self._key_of: KeyOf | None = None
+        if spec.key_selector is not None:
+            self.keyed_state = setup.keyed_state(spec.key_type)
+            self._key_of = key_function(spec.key_selector)
+
+    def process(self, batch: Batch) -> None:
+        """Each record in turn."""
+        self.run(self.rows_of(batch), self.timestamps_of(batch), self._invoke, self._sink_context, self._key_of)
+
+    def _invoke(self, value: Any, context: SinkContext) -> None:
+        """Whatever the function answers means nothing."""
+        self.function.invoke(value, context)
+
+    def on_signal(self, signal: StreamSignal, input_index: int = 0) -> None:
+        """Tells the function of event time."""
+        if isinstance(signal, Watermark):
+            self._sink_context.watermark = signal.timestamp
+            self._guarded(lambda: self.function.write_watermark(signal))
+        super().on_signal(signal, input_index)
+
+    def finish(self) -> None:
+        """Everything has to be out now."""
+        self._guarded(self.function.finish)

@@ -1,0 +1,213 @@
+"""Builds the operators of a task from its chain and wires them: each emits straight into the next."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from operator import length_hint
+
+from millstream.core.jobs.plan import plan
+from millstream.core.jobs.state_kinds import KEYED, OPERATOR
+from millstream.core.processes.forking import leave_if_forked
+from millstream.core.records.adoption import Adopt, adopter
+from millstream.core.records.batches import Batch, RowBatch, StreamSignal
+from millstream.core.records.copying import is_immutable_type
+from millstream.core.records.exact_values import InexactError
+from millstream.core.records.handover import Handover
+from millstream.core.records.types import PICKLED, TypeInformation
+from millstream.taskmanager.worker.consumers import Consumers
+from millstream.taskmanager.worker.interruption import TaskInterrupted
+from millstream.taskmanager.worker.operators.base import Operator, OperatorError
+from millstream.taskmanager.worker.operators.output import Emit, LocalOutput, Output, Send
+from millstream.taskmanager.worker.operators.registry import build_operator
+from millstream.taskmanager.worker.operators.setup import OperatorSetup, TaskServices
+
+
+class OperatorChain:
+    """The operators of one task, in topological order. Opened and closed from the last to the first, as Flink does."""
+
+    def __init__(
+        self,
+        operators: list[Operator],
+        specs: Sequence[plan.ChainedOperator],
+        restored_checkpoint_id: int | None = None,
+    ) -> None:
+        self.operators = operators
+        self.specs = specs
+        self.ids = [spec.operator_id for spec in specs]
+        self._restored_checkpoint_id = restored_checkpoint_id
+        self._finished = 0
+        self.source = operators[0] if operators and specs[0].spec.inputs == 0 else None
+        """The one that is polled, in place of inputs of the task."""
+        self.bounded = self._overriding(Operator.has_room)
+        self.draining = self._overriding(Operator.is_drained)
+        self.timed = self._overriding(Operator.on_time)
+
+    @property
+    def head(self) -> Operator:
+        """The one that takes the task's input."""
+        return self.operators[0]
+
+    def signal(self, signal: StreamSignal, input_index: int) -> None:
+        """Hands a signal of one of the task's inputs to the operators, if there are any."""
+        if self.operators:
+            self.head.on_signal(signal, input_index)
+
+    def ways(self) -> dict[str, tuple[Emit, TypeInformation]]:
+        """How records travel on the edges inside of the chain, and of which type they are, by the edges' names.
+
+        The last edges come first: what is on its way there was ahead of what is on its way to them.
+        """
+        return {
+            output.edge: (self.operators[output.operator].process, spec.type_of(output))
+            for spec in reversed(self.specs)
+            for output in spec.outputs
+            if output.operator is not None
+        }
+
+    def open(self) -> None:
+        """Consumers before producers."""
+        for operator in reversed(self.operators):
+            operator.initialize_state(self._restored_checkpoint_id)
+            operator.open()
+
+    def finish(self) -> bool:
+        """Producers before consumers: what one emits at its end, the next still processes.
+
+        Stops before one that still waits for results, and goes on there when called again; answers whether it is done.
+        """
+        for operator in self.operators[self._finished :]:
+            if not operator.is_settled:
+                return False
+            operator.finish()
+            self._finished += 1
+        return True
+
+    def close(self) -> list[BaseException]:
+        """Closes all, whatever happens; answers what went wrong."""
+        errors: list[BaseException] = []
+        for operator in reversed(self.operators):
+            try:
+                operator.close()
+            except TaskInterrupted:
+                raise
+            except BaseException as error:
+                errors.append(error)
+        return errors
+
+    def _overriding(self, hook: Callable[..., object] | property) -> list[Operator]:
+        """The operators that have something of their own for a hook of `Operator`'s."""
+        name = (hook.fget if isinstance(hook, property) else hook).__name__  # type: ignore[union-attr]  # it has a getter
+        return [operator for operator in self.operators if getattr(type(operator), name) is not hook]
+
+
+class ChainBuilder:
+    """Builds the chain of one task, which ends at `outputs`; the `remote` of these only encode what they get."""
+
+    def __init__(
+        self,
+        services: TaskServices,
+        outputs: Sequence[Output],
+        input_types: Sequence[TypeInformation],
+        remote: Collection[int] = (),
+        object_reuse: bool = False,
+    ) -> None:
+        self._services = services
+        self._outputs = outputs
+        self._task_types = (*input_types, PICKLED, PICKLED)  # what is not said may be anything
+        self._remote = remote
+        self._object_reuse = object_reuse
+
+    def build(self, chain: plan.Chain) -> OperatorChain:
+        """Builds consumers first, so that every producer finds where to emit."""
+        specs, restored = chain.operators, self._services.restored
+        input_types = self._input_types(chain)
+        built: dict[int, Operator] = {}
+        for index in reversed(range(len(specs))):
+            chained = specs[index]
+            operator = build_operator(self._setup(chained, input_types[index], built), chained.spec)
+            if restored is not None:
+                for kind in chained.spec.held_state() - KEYED - OPERATOR:
+                    operator.restore(restored.elements(chained.operator_id, kind))
+            built[index] = operator
+        checkpoint_id = None if restored is None else restored.checkpoint_id
+        return OperatorChain([built[i] for i in range(len(specs))], specs, checkpoint_id)
+
+    def _setup(
+        self, chained: plan.ChainedOperator, input_types: tuple[TypeInformation, ...], built: dict[int, Operator]
+    ) -> OperatorSetup:
+        context = self._services.make_context(chained.name)
+        context.operator_id = chained.operator_id
+        tags = {output.tag for output in chained.outputs if output.tag is not None}
+        return OperatorSetup(
+            self._services, chained.operator_id, chained.name, context, input_types,
+            self._output(chained, None, built), {tag: self._output(chained, tag, built) for tag in tags},
+            Handover(self._copies(chained)), chained.output_type,
+        )  # fmt: skip
+
+    def _input_types(self, chain: plan.Chain) -> list[tuple[TypeInformation, ...]]:
+        types = [self._task_types[: chained.spec.inputs] for chained in chain.operators]
+        for chained in chain.operators:
+            for output in chained.outputs:
+                if output.operator is not None:
+                    types[output.operator] = (chained.type_of(output),)
+        return types
+
+    def _copies(self, chained: plan.ChainedOperator) -> bool:
+        """Whether the operator's records may have to be copied, which their declared types may rule out."""
+        if self._object_reuse or not chained.spec.keeps_records():
+            return False
+        types = [chained.type_of(output) for output in chained.outputs]
+        return chained.spec.makes_columns or not all(map(is_immutable_type, types))
+
+    def _output(self, chained: plan.ChainedOperator, tag: str | None, built: dict[int, Operator]) -> Output:
+        consumers = Consumers(chained.name)
+        targets: list[Send] = []
+        copies = False
+        adopt: Adopt | None = None
+        for output in chained.outputs:
+            if output.tag != tag:
+                continue
+            adopt = adopter(chained.type_of(output))
+            copies = not self._object_reuse and not is_immutable_type(chained.type_of(output))
+            if output.operator is not None:
+                consumer = built[output.operator]
+                targets.append(consumer.on_signal)
+                (consumers.readers if consumer.only_reads else consumers.owners).append(consumer.process)
+            else:
+                assert output.output is not None
+                leaving = self._outputs[output.output]
+                targets.append(leaving.signal)
+                (consumers.encoders if output.output in self._remote else consumers.owners).append(leaving.emit)
+        emit = _in_slices(consumers.emit(copies), self._services.max_rows)
+        return LocalOutput(emit if adopt is None else _adopting(emit, adopt, chained.name), targets)
+
+
+def _adopting(target: Emit, adopt: Adopt, operator_name: str) -> Emit:
+    """Emits records as what their declared type makes of them."""
+
+    def emit(batch: Batch) -> None:
+        if isinstance(batch, RowBatch):
+            source = iter(batch.rows)
+            try:
+                batch = RowBatch(list(map(adopt, source)), batch.timestamps)
+            except InexactError as error:
+                record = batch.rows[len(batch) - length_hint(source) - 1]
+                raise OperatorError(operator_name, record, error) from error
+        target(batch)
+
+    return emit
+
+
+def _in_slices(target: Emit, max_rows: int) -> Emit:
+    """Cuts the large batches that a flat map or a process function may make. What a forked child makes goes nowhere."""
+    most = 4 * max_rows
+
+    def emit(batch: Batch) -> None:
+        leave_if_forked()
+        if len(batch) <= most or not isinstance(batch, RowBatch):
+            target(batch)
+            return
+        for start in range(0, len(batch), max_rows):
+            target(batch.slice(start, start + max_rows))
+
+    return emit

@@ -1,0 +1,75 @@
+"""What a task counts: records, and what its functions count of their own. Owned by the worker's loop.
+
+Bytes are counted by gates and partitions and time by the task's pacing; here they are put together for reports.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from millstream.core.jobs import details
+from millstream.core.pickling import to_bytes
+from millstream.datastream.functions import Accumulator, Counter
+from millstream.taskmanager.worker.function_metrics import FunctionMetrics
+from millstream.taskmanager.worker.network.inputs import InputGate
+from millstream.taskmanager.worker.network.outputs import ResultPartition
+from millstream.taskmanager.worker.tasks.task_pacing import TaskPacing
+
+
+class TaskCounts:
+    """Of one task; there from the start, since a task may fail before it has operators."""
+
+    __slots__ = (
+        "_gates", "_now", "_pacing", "_partitions", "accumulators", "functions", "records_in", "records_polled",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        gates: Sequence[InputGate],
+        partitions: Sequence[ResultPartition],
+        pacing: TaskPacing,
+        now: Callable[[], float],
+    ) -> None:
+        """`now` reads the monotonic clock."""
+        self._gates = gates
+        self._partitions = partitions
+        self._pacing = pacing
+        self._now = now
+        self.functions = FunctionMetrics()
+        self.accumulators: dict[str, Accumulator[Any]] = {}
+        self.records_in = 0
+        self.records_polled = 0
+
+    @property
+    def counters(self) -> dict[str, Counter]:
+        """Those of its functions, by name."""
+        return self.functions.counters
+
+    @property
+    def records_taken(self) -> int:
+        """From the inputs, or of a source from its reader; with those of the batch that is being processed."""
+        return self.records_in + self.records_polled
+
+    def metrics(self) -> details.TaskMetrics:
+        """The task's counts so far."""
+        pacing = self._pacing
+        return details.TaskMetrics(
+            records_in=self.records_in,
+            records_out=pacing.records_out,
+            bytes_in=sum(g.bytes_in for g in self._gates),
+            bytes_out=sum(p.bytes_out for p in self._partitions),
+            busy_ms=round(pacing.busy * 1000),
+            idle_ms=round(pacing.idle * 1000),
+            backpressured_ms=round(pacing.backpressured * 1000),
+            counters=self.functions.counted(),
+            gauges=self.functions.measured(self._now()),
+            paused_ms=round(pacing.paused * 1000),
+        )
+
+    def accumulated(self) -> list[details.Accumulator]:
+        """The accumulators, for the job's result."""
+        return [
+            details.Accumulator(name, type(a).__name__, to_bytes(a))
+            for name, a in self.accumulators.items()
+        ]

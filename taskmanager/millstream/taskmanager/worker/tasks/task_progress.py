@@ -1,0 +1,52 @@
+"""What a worker reports of a task: its counts, and what it waits for. Gathered only when a report is due.
+
+Called by the worker's loop between two steps, for tasks whose operators are open.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
+
+from millstream.core.jobs.details import TaskMetrics
+from millstream.core.jobs.progress import StreamTime, TaskProgress, WatermarkOrigin
+from millstream.core.messages.task_manager import AttemptMetrics
+
+if TYPE_CHECKING:
+    from millstream.taskmanager.worker.tasks.task import Task
+
+
+def attempt_metrics(task: Task) -> AttemptMetrics:
+    """All that is reported of it."""
+    progress = _progress(task)
+    return AttemptMetrics(task.attempt_id, _metrics(task, progress), progress)
+
+
+def _progress(task: Task) -> TaskProgress:
+    names = {channel.channel_id: channel.name for gate in task.gates for channel in gate.channels}
+
+    def describe(channel: Hashable, stream: StreamTime) -> StreamTime:
+        return replace(stream, name=names.get(channel, ""))  # type: ignore[call-overload]  # the ids of channels
+
+    told = [operator.progress() for operator in task.chain.operators]
+    return TaskProgress(
+        task.steps.event_time.told(describe) if task.gates else None,
+        tuple(progress for progress in told if progress is not None),
+    )
+
+
+def _metrics(task: Task, progress: TaskProgress) -> TaskMetrics:
+    inputs = None if progress.inputs is None else progress.inputs.watermark
+    aligned = [
+        told.kind.alignment.drift_ms
+        for told in progress.operators
+        if isinstance(told.kind, WatermarkOrigin) and told.kind.alignment is not None
+    ]
+    return replace(
+        task.counts.metrics(),
+        input_watermark=inputs,
+        output_watermark=max((partition.watermark for partition in task.partitions), default=inputs),
+        alignment_drift_ms=aligned[0] if aligned else None,
+    )

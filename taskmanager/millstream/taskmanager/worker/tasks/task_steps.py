@@ -1,0 +1,198 @@
+"""The steps of a task: each takes one element, or one poll of a source, through the whole chain.
+
+Owned by the worker's loop. A task whose outputs have no room takes no step: that is backpressure. What a step takes is
+for `TaskInput` to say, and how much of it for `TaskPacing`. Batches go to the operators; signals are the task's own
+business, or are handed on, event time as what all channels together say of it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, assert_never
+
+from millstream.core.clock import Clock
+from millstream.core.records.batches import (
+    Barrier,
+    ColumnBatch,
+    EndOfInput,
+    RowBatch,
+    Signal,
+    StreamSignal,
+    Watermark,
+    WatermarkStatus,
+)
+from millstream.datastream.connectors.base import PollStatus
+from millstream.taskmanager.worker.network.inputs import InputGate
+from millstream.taskmanager.worker.operators.base import Operator
+from millstream.taskmanager.worker.operators.output import Emit
+from millstream.taskmanager.worker.tasks.chain import OperatorChain
+from millstream.taskmanager.worker.tasks.pacing import Outlet
+from millstream.taskmanager.worker.tasks.task_input import TaskInput
+from millstream.taskmanager.worker.tasks.task_life import Phase
+from millstream.taskmanager.worker.tasks.task_pacing import StepResult, TaskPacing
+from millstream.taskmanager.worker.tasks.watermark_valve import WatermarkValve
+
+if TYPE_CHECKING:
+    from millstream.taskmanager.worker.tasks.task import Task
+
+
+class TaskSteps:
+    """Of one task. Without operators, as one that had finished has none, it passes its input's end on."""
+
+    __slots__ = (
+        "_chain", "_clock", "_exhausted", "_has_more", "_ready", "_receivers", "_task", "event_time", "input",
+        "last_result",
+        "next_flush", "pacing",
+    )  # fmt: skip
+
+    def __init__(self, task: Task, pacing: TaskPacing, clock: Clock) -> None:
+        self._task = task
+        self._clock = clock
+        self._chain = OperatorChain([], ())
+        self._receivers: dict[InputGate, Emit] = {}
+        self.event_time = WatermarkValve()
+        """Of the task's inputs."""
+        self._ready = True  # a source: to be polled
+        self._has_more = False
+        self._exhausted = False  # a source: it has nothing more
+        self.pacing = pacing
+        self.input = TaskInput(task.gates, pacing)
+        self.last_result = StepResult.IDLE
+        self.next_flush: float | None = None
+
+    def attach(self, chain: OperatorChain, outlet: Outlet) -> None:
+        """Before the first step, when the gates have their channels."""
+        gates, receivers = self._task.gates, chain.head.receivers()
+        self._chain = chain
+        self._receivers = {gate: receivers[gate.input_index] for gate in gates}
+        channels = (channel.channel_id for gate in gates for channel in gate.channels)
+        self.event_time = WatermarkValve(channels, at=self._clock.now_ms())
+        self.pacing.attach(outlet, chain.head.polls_columns)
+
+    @property
+    def may_go_on(self) -> bool:
+        """Whether the step that worked may be followed by another before the producers take their turn.
+
+        So it is when there are producers, and for a source that would have had more but for the sake of its consumers.
+        """
+        return self.last_result is StepResult.WORKED and (self._has_more or bool(self._task.gates))
+
+    def wake_up(self) -> None:
+        """The source has something to poll for."""
+        self._ready = True
+
+    def step(self) -> None:
+        """One bounded step; `last_result` says what came of it."""
+        self.pacing.begin()
+        if self._task.life.phase is Phase.ENDED:
+            self.last_result = self._drain()
+        elif self._task.checkpoints.awaits_results:
+            self.last_result = StepResult.WORKED if self._task.checkpoints.go_on() else StepResult.IDLE
+        elif self._is_over:
+            self.last_result = self._end()
+        elif not self._has_room():
+            self.last_result = self._take_input(pressed=True)
+        elif self._chain.source is not None:
+            self.last_result = self._poll(self._chain.source)
+        else:
+            self.last_result = self._take_input()
+
+    def flush_due(self, now: float) -> None:
+        """Flushes what waited for the buffer timeout, and sees to what else waits for its time.
+
+        That is barriers behind records, and operators that look at the time. `next_flush` says when again, if at all.
+        """
+        task = self._task
+        dues = [task.checkpoints.barriers_due(now), *[partition.flush_due(now) for partition in task.partitions]]
+        if task.life.phase is Phase.RUNNING:  # nothing may follow the end, nor a savepoint that stops the job
+            dues += [operator.on_time(now) for operator in self._chain.timed]
+        self.next_flush = min([due for due in dues if due is not None], default=None)
+
+    @property
+    def _is_over(self) -> bool:
+        """Whether nothing more will come, or is wanted."""
+        phase = self._task.life.phase
+        if self._chain.source is not None:
+            return phase is Phase.STOPPED or (self._exhausted and phase is not Phase.SUSPENDED)
+        return self.input.is_over and phase is not Phase.SUSPENDED
+
+    def _has_room(self) -> bool:
+        for partition in self._task.partitions:
+            if not partition.has_room():
+                return False
+        bounded = self._chain.bounded
+        return not bounded or all(operator.has_room for operator in bounded)
+
+    def _end(self) -> StepResult:
+        """Ends the task, unless an operator still waits for results: their mails wake the worker."""
+        return StepResult.WORKED if self._task.end() else StepResult.IDLE
+
+    def _poll(self, source: Operator) -> StepResult:
+        if source.is_paused:
+            return StepResult.PAUSED
+        if not self._ready or self._task.life.phase is Phase.SUSPENDED:
+            return StepResult.IDLE
+        wanted, most = self.pacing.rows_to_poll()
+        self._has_more = False
+        result = source.poll(min(wanted, most))
+        if result is PollStatus.END_OF_INPUT:
+            self._exhausted = True
+            return self._end()
+        if result is PollStatus.NOTHING_AVAILABLE:
+            self._ready = False
+            return StepResult.IDLE
+        assert not isinstance(result, PollStatus)
+        if len(result):
+            self.pacing.polled(result)
+            self._task.counts.records_polled += len(result)
+            self._has_more = most < wanted and len(result) >= most
+            source.output.emit(result)
+        return StepResult.WORKED
+
+    def _take_input(self, pressed: bool = False) -> StepResult:
+        element = self.input.next(pressed)
+        if element is None:
+            return StepResult.BACKPRESSURED if pressed else StepResult.IDLE
+        gate = self.input.gate
+        assert gate is not None, "an element came from one"
+        if isinstance(element, RowBatch | ColumnBatch):
+            self._task.counts.records_in += len(element)
+            self.pacing.processing(element, gate)
+            self._receivers[gate](element)
+        else:
+            self._take_signal(gate, element)
+        return StepResult.WORKED
+
+    def _take_signal(self, gate: InputGate, signal: Signal) -> None:
+        channel = self.input.channel
+        assert channel is not None, "an element came from one"
+        match signal:
+            case EndOfInput():
+                self.input.end_channel()
+                if self._is_over:
+                    self._task.end()  # first, so that a snapshot that waits for this channel holds the task's end
+                self._task.checkpoints.channel_ended(channel.channel_id)
+            case Barrier():
+                channel.passed(signal)
+                self._task.checkpoints.arrived(channel.channel_id, signal)
+            case StreamSignal() if self._task.had_finished:
+                pass  # it only passes the end on
+            case Watermark(timestamp):
+                self._send_on(self.event_time.watermark(channel.channel_id, timestamp, self._clock.now_ms()))
+            case WatermarkStatus(is_idle):
+                self._send_on(self.event_time.status(channel.channel_id, is_idle, self._clock.now_ms()))
+            case StreamSignal():
+                self._chain.signal(signal, gate.input_index)
+            case _:
+                assert_never(signal)
+
+    def _send_on(self, signals: list[StreamSignal]) -> None:
+        """What all channels together say of event time."""
+        for signal in signals:
+            self._chain.signal(signal, 0)
+
+    def _drain(self) -> StepResult:
+        task = self._task
+        drained = all(p.is_drained() for p in task.partitions) and all(o.is_drained for o in self._chain.draining)
+        if not drained or task.checkpoints.is_writing:
+            return StepResult.BACKPRESSURED
+        return StepResult.ENDED if task.had_finished or task.life.may_finish else StepResult.IDLE
