@@ -4,21 +4,22 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from millstream.core.logs.log_reading import LIMIT, LogPiece, list_logs, read_ends, read_piece
+from millstream.core.logs.log_reading import LIMIT, list_logs, read_ends, read_piece
+from millstream.core.messages.logs import LogContent
 
 
 def test_pieces(tmp_path: Path) -> None:
     path = tmp_path / "a.log"
     path.write_bytes(b"0123456789")
-    assert read_piece(path) == LogPiece(b"0123456789", 0, 10)
-    assert read_piece(path, 4) == LogPiece(b"456789", 4, 10)
-    assert read_piece(path, 4, 2) == LogPiece(b"45", 4, 10)
-    assert read_piece(path, -3) == LogPiece(b"789", 7, 10)
-    assert read_piece(path, -30) == LogPiece(b"0123456789", 0, 10)
-    assert read_piece(path, 99) == LogPiece(b"", 10, 10)
-    assert read_piece(path, None, 4) == LogPiece(b"6789", 6, 10)
-    assert read_piece(tmp_path / "none") == LogPiece(b"", 0, 0)
-    assert read_piece(Path("/dev/null")) == LogPiece(b"", 0, 0)
+    assert read_piece(path) == LogContent(b"0123456789", 0, 10)
+    assert read_piece(path, 4) == LogContent(b"456789", 4, 10)
+    assert read_piece(path, 4, 2) == LogContent(b"45", 4, 10)
+    assert read_piece(path, -3) == LogContent(b"789", 7, 10)
+    assert read_piece(path, -30) == LogContent(b"0123456789", 0, 10)
+    assert read_piece(path, 99) == LogContent(b"", 10, 10)
+    assert read_piece(path, None, 4) == LogContent(b"6789", 6, 10)
+    assert read_piece(tmp_path / "none") == LogContent(b"", 0, 0)
+    assert read_piece(Path("/dev/null")) == LogContent(b"", 0, 0)
 
 
 def test_an_answer_is_bounded(tmp_path: Path) -> None:

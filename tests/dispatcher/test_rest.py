@@ -32,8 +32,8 @@ from millstream.core.jobs.failures import TaskFailure
 from millstream.core.jobs.graph import JobGraph
 from millstream.core.jobs.ids import AllocationId, JobId, TaskManagerId, new_id
 from millstream.core.jobs.states import ExecutionState, JobStatus
+from millstream.core.messages import logs
 from millstream.core.messages import resource_manager as rm
-from millstream.core.messages import task_manager as tm
 from millstream.core.messages.dispatcher import CancelJob
 from millstream.core.services.rpc import serve, service_handler
 from millstream.core.settings.configuration import Configuration
@@ -249,16 +249,16 @@ class FakeCluster:
 
     async def connect_job_manager(self, request: Any, context: Any) -> None: ...
 
-    async def read_log(self, request: tm.ReadLogRequest, context: Any) -> tm.LogContent:
+    async def read_log(self, request: logs.ReadLogRequest, context: Any) -> logs.LogContent:
         if request.name == "none.log":
             await context.abort(grpc.StatusCode.NOT_FOUND, "no such log")
         content = f"the {request.name} of tm-1\n".encode()
         offset = request.offset or 0
         start = offset if offset >= 0 else len(content) + offset
-        return tm.LogContent(content[start : start + request.length], start, len(content))
+        return logs.LogContent(content[start : start + request.length], start, len(content))
 
-    async def list_logs(self, request: Any, context: Any) -> tm.LogList:
-        return tm.LogList((tm.LogFile("a.log", 7, 1000),))
+    async def list_logs(self, request: Any, context: Any) -> logs.LogList:
+        return logs.LogList((logs.LogFile("a.log", 7, 1000),))
 
 
 async def test_task_managers_and_their_logs(tmp_path: Path) -> None:

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 from typing import Any
 
 import grpc
 
 from millstream.core.errors import MillstreamError, UnreachableError
-from millstream.core.logs.log_reading import LogFile, LogPiece
+from millstream.core.messages.logs import LogContent, LogFile, LogList, ReadLogRequest
 from millstream.core.messages.resource_manager import Overview
 from millstream.core.messages.session import Empty
-from millstream.core.messages.task_manager import ReadLogRequest
 from millstream.core.services.leader_lookup import ConfiguredLeaders, LeaderLookup, Role
 from millstream.core.services.rpc import Stub, explain, open_channel
 from millstream.core.settings.configuration import Configuration
@@ -57,15 +57,15 @@ class ClusterView:
             self._address, self._channel = address, open_channel(address, self._configuration)
         return self._channel
 
-    async def read_log(self, address: str, name: str, offset: int | None, length: int) -> LogPiece:
+    async def read_log(self, address: str, name: str, offset: int | None, length: int) -> LogContent:
         """A piece of a log file of the task manager at this address. Raises NoSuchLogError, UnreachableError."""
-        content = await self._ask(address, "read_log", ReadLogRequest(name, offset, length))
-        return LogPiece(content.content, content.start, content.size)
+        content: LogContent = await self._ask(address, "read_log", ReadLogRequest(name, offset, length))
+        return content
 
-    async def list_logs(self, address: str) -> list[LogFile]:
+    async def list_logs(self, address: str) -> Sequence[LogFile]:
         """The log files of the task manager at this address. Raises UnreachableError."""
-        found = await self._ask(address, "list_logs", Empty())
-        return [LogFile(file.name, file.size, file.modified) for file in found.files]
+        found: LogList = await self._ask(address, "list_logs", Empty())
+        return found.files
 
     async def _ask(self, address: str, method: str, request: Any) -> Any:
         async with open_channel(address, self._configuration) as channel:

@@ -6,25 +6,9 @@ import contextlib
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from msgspec import Struct
+from millstream.core.messages.logs import LogContent, LogFile
 
 LIMIT = 8 * 1024 * 1024  # bytes in one answer
-
-
-class LogFile(Struct, frozen=True):
-    """A file as `/taskmanagers/:id/logs` lists it; `modified` in milliseconds."""
-
-    name: str
-    size: int
-    modified: int
-
-
-class LogPiece(Struct, frozen=True):
-    """Bytes of a file from `start` on; `size` is that of the whole file."""
-
-    content: bytes
-    start: int
-    size: int
 
 
 def list_logs(folder: Path | None, wanted: Callable[[str], bool]) -> list[LogFile]:
@@ -40,23 +24,23 @@ def list_logs(folder: Path | None, wanted: Callable[[str], bool]) -> list[LogFil
     return found
 
 
-def read_piece(path: Path, offset: int | None = None, length: int = LIMIT) -> LogPiece:
+def read_piece(path: Path, offset: int | None = None, length: int = LIMIT) -> LogContent:
     """From the offset on; from that many bytes before the end when it is negative; the end when there is none."""
     length = max(0, min(length, LIMIT))
     if not path.is_file():  # a terminal or a pipe
-        return LogPiece(b"", 0, 0)
+        return LogContent(b"", 0, 0)
     try:
         with path.open("rb") as file:
             size = file.seek(0, 2)
             wanted = size - length if offset is None else size + offset if offset < 0 else offset
             start = max(0, min(wanted, size))
             file.seek(start)
-            return LogPiece(file.read(length), start, size)
+            return LogContent(file.read(length), start, size)
     except OSError:
-        return LogPiece(b"", 0, 0)
+        return LogContent(b"", 0, 0)
 
 
-def read_ends(paths: Iterable[Path], length: int = LIMIT) -> LogPiece:
+def read_ends(paths: Iterable[Path], length: int = LIMIT) -> LogContent:
     """The files one after the other, the last one whole if it can be, within a bound on all of them."""
     pieces: list[bytes] = []
     for path in reversed(list(paths)):
@@ -64,4 +48,4 @@ def read_ends(paths: Iterable[Path], length: int = LIMIT) -> LogPiece:
         pieces.append(piece)
         length -= len(piece)
     content = b"".join(reversed(pieces))
-    return LogPiece(content, 0, len(content))
+    return LogContent(content, 0, len(content))

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from millstream.core.jobs.details import JobDetails
 from millstream.core.jobs.graph import Artifact, JobGraph
-from millstream.core.messages import dispatcher, resource_manager, task_manager
+from millstream.core.messages import dispatcher, logs, resource_manager, task_manager
 from millstream.core.messages.results import CollectRequest, CollectResponse
 from millstream.core.messages.session import Empty
 from millstream.core.messages.snapshots import SnapshotRequest, SnapshotResult
@@ -40,8 +40,8 @@ JOB_MANAGER = ServiceContract(_JOB_MANAGER, {})
 TASK_MANAGER = ServiceContract(
     _TASK_MANAGER,
     {
-        "ReadLog": (task_manager.ReadLogRequest, task_manager.LogContent),
-        "ListLogs": (Empty, task_manager.LogList),
+        "ReadLog": (logs.ReadLogRequest, logs.LogContent),
+        "ListLogs": (Empty, logs.LogList),
     },
 )
 

@@ -22,6 +22,7 @@ from millstream.core.logs.log_reading import LIMIT
 from millstream.core.messages import resource_manager as rm
 from millstream.core.messages import task_manager as msg
 from millstream.core.messages.deployment import CancelTasks, DeployTasks
+from millstream.core.messages.logs import LogContent, LogList, ReadLogRequest
 from millstream.core.messages.session import Empty
 from millstream.core.processes.background import BackgroundTasks
 from millstream.core.processes.daemon import ServiceDismissed
@@ -109,18 +110,17 @@ class TaskManagerService:
         assert self._failed is not None, "start comes first"
         return await asyncio.shield(self._failed)
 
-    async def read_log(self, request: msg.ReadLogRequest, context: Any) -> msg.LogContent:
+    async def read_log(self, request: ReadLogRequest, context: Any) -> LogContent:
         """A piece of a log file, or the end of it."""
         piece = await asyncio.to_thread(self._logs.read, request.name, request.offset, request.length or LIMIT)
         if piece is None:
             await context.abort(grpc.StatusCode.NOT_FOUND, f"this task manager has no log '{request.name[:200]}'")
             raise AssertionError("abort raises")
-        return msg.LogContent(piece.content, piece.start, piece.size)
+        return piece
 
-    async def list_logs(self, request: Empty, context: Any) -> msg.LogList:
+    async def list_logs(self, request: Empty, context: Any) -> LogList:
         """Its log files and those of its workers."""
-        files = await asyncio.to_thread(self._logs.files)
-        return msg.LogList(tuple(msg.LogFile(f.name, f.size, f.modified) for f in files))
+        return LogList(tuple(await asyncio.to_thread(self._logs.files)))
 
     # The resource manager
 

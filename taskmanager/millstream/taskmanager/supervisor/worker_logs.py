@@ -16,7 +16,8 @@ from pathlib import Path
 
 from millstream.core.files.directories import make_private
 from millstream.core.logs.log_files import log_folder, open_to_append, output_files
-from millstream.core.logs.log_reading import LogFile, LogPiece, list_logs, read_ends, read_piece
+from millstream.core.logs.log_reading import list_logs, read_ends, read_piece
+from millstream.core.messages.logs import LogContent, LogFile
 from millstream.core.settings.configuration import Configuration
 from millstream.core.settings.options import OPTIONS
 
@@ -64,7 +65,7 @@ class WorkerLogs:
         """All of them, old ones included."""
         return list_logs(self._folder, lambda name: name.startswith(f"{self._name}."))
 
-    def read(self, name: str, offset: int | None, length: int) -> LogPiece | None:
+    def read(self, name: str, offset: int | None, length: int) -> LogContent | None:
         """A piece of a file; `log` is the task manager's own, `stdout` everything printed. None: no such file."""
         if name == "log":
             return read_piece(self._own.get(2, Path("/proc/self/fd/2").resolve()), offset, length)

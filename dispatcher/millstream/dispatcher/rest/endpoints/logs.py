@@ -16,7 +16,8 @@ from starlette.responses import PlainTextResponse, Response
 
 from millstream.core.errors import UnreachableError
 from millstream.core.logs.log_files import log_folder, output_files
-from millstream.core.logs.log_reading import LIMIT, LogFile, LogPiece, list_logs, read_piece
+from millstream.core.logs.log_reading import LIMIT, list_logs, read_piece
+from millstream.core.messages.logs import LogContent, LogFile
 from millstream.core.settings.configuration import Configuration
 from millstream.dispatcher.cluster_view import ClusterView, NoSuchLogError
 from millstream.dispatcher.rest import schemas
@@ -134,7 +135,7 @@ def _wanted(request: Request) -> tuple[int | None, int]:
     return first, LIMIT if last is None else min(max(last - first + 1, 0), LIMIT)
 
 
-def _answer(request: Request, piece: LogPiece) -> Response:
+def _answer(request: Request, piece: LogContent) -> Response:
     if "range" not in request.headers:
         return PlainTextResponse(piece.content)
     end = piece.start + len(piece.content)
