@@ -171,6 +171,13 @@ def test_options_of_pyflinks_exchange_with_java_are_dropped_with_a_warning() -> 
     assert configuration == Configuration()
 
 
+@pytest.mark.parametrize("key", ["akka.ask.timeout", "pekko.ask.timeout"])
+def test_options_of_messages_between_java_processes_are_dropped_with_a_warning(key: str) -> None:
+    with pytest.warns(UserWarning, match=f"'{key}' is about messages between Java processes"):
+        configuration = Configuration({key: "20 s"})
+    assert configuration == Configuration()
+
+
 @pytest.mark.parametrize("key", ["yarn.application.name", "table.exec.state.ttl", "zookeeper.x", "s3.zzzzzzzzzzzzzzzz"])
 def test_a_key_in_a_namespace_of_flinks_is_never_the_users(key: str) -> None:
     with pytest.raises(ConfigurationError, match=f"^unknown option '{key}'"):

@@ -32,7 +32,7 @@ def test_word_count(start_example: Start) -> None:
     lines = start_example("word_count.py").output().splitlines()
     records = sorted(line.split("> ", 1)[1] for line in lines)
     expected = {"the": 6, "mill": 2, "stone": 2, "turns": 2, "stream": 1, "grinds": 1, "grain": 1}
-    assert records == sorted(f"('{word}', {n + 1})" for word, count in expected.items() for n in range(count))
+    assert records == sorted(f"({word},{n + 1})" for word, count in expected.items() for n in range(count))
 
 
 def test_inference(start_example: Start) -> None:

@@ -9,9 +9,11 @@ from __future__ import annotations
 import codecs
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from functools import cached_property
 from typing import Any, BinaryIO
 
 from millstream.core.errors import InvalidProgramError
+from millstream.core.records.texts import text_of
 from millstream.core.records.types import BYTES, PICKLED, STRING, TypeInformation
 from millstream.core.row import as_printed
 
@@ -97,17 +99,30 @@ class Encoder:
     def __init__(self, encode: Callable[[Any], str | bytes] = str, charset_name: str = "UTF-8") -> None:
         self._encode = encode
         self.charset = _known_charset(charset_name)
+        self._type: TypeInformation = PICKLED
 
     @staticmethod
     def simple_string_encoder(charset_name: str = "UTF-8") -> Encoder:
-        """`str(record)` in the character set, a line each; rows of a declared type as Flink prints them, `+I[1, a]`."""
+        """A line of text for each record: as Flink writes those of a declared type, `(ann,3)`, others by `str`."""
         return Encoder(str, charset_name)
+
+    def for_type(self, record_type: TypeInformation) -> Encoder:
+        """The encoder for records of this type; a function of the user's is asked all the same."""
+        other = Encoder(self._encode, self.charset)
+        other._type = record_type
+        return other
+
+    @cached_property
+    def _text(self) -> Callable[[Any], str]:
+        return text_of(self._type)
 
     def lines(self, rows: list[Any], to_bytes: Callable[[str], bytes]) -> bytes:
         """The records, each ended by a line feed. `to_bytes` encodes the text of one file from its start on."""
         encode = self._encode
         if encode is str:
-            return to_bytes("".join([f"{row}\n" for row in as_printed(rows)]))
+            write = self._text
+            lines = as_printed(rows) if write is str else map(write, rows)
+            return to_bytes("".join([f"{line}\n" for line in lines]))
         texts = [encode(row) for row in rows]
         return b"".join([t + b"\n" if isinstance(t, bytes) else to_bytes(f"{t}\n") for t in texts])
 

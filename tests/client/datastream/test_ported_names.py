@@ -8,7 +8,9 @@ from typing import Any
 import pytest
 
 from millstream.core.errors import InvalidProgramError
-from millstream.datastream import DataStream, StreamExecutionEnvironment
+from millstream.datastream import DataStream, StreamExecutionEnvironment, connectors
+from millstream.datastream.connectors import base, file_system
+from millstream.datastream.connectors.number_seq import NumberSequenceSource
 from millstream.datastream.graph.transformations import OperatorTransformation
 from millstream.datastream.stream_execution_environment.stream_execution_environment import LOCAL_DEFAULTS
 
@@ -55,6 +57,16 @@ def test_the_classes_of_streams_are_where_pyflink_has_them() -> None:
         assert getattr(data_stream, name) is getattr(top, name)
     with pytest.raises(AttributeError, match="has no attribute 'Nothing'"):
         _ = data_stream.Nothing  # type: ignore[attr-defined]
+
+
+def test_sources_and_sinks_of_files_and_numbers_are_also_where_pyflink_has_them() -> None:
+    names = {name for name in connectors.__all__ if not hasattr(base, name)}
+    assert {"FileSink", "FileSource", "StreamingFileSink", "StreamFormat", "OutputFileConfig", "RollingPolicy"} < names
+    assert connectors.NumberSequenceSource is NumberSequenceSource
+    for name in names - {"NumberSequenceSource"}:
+        assert getattr(connectors, name) is getattr(file_system, name)
+    with pytest.raises(ImportError, match="cannot import name 'FlinkKafkaConsumer'"):
+        exec("from millstream.datastream.connectors import FlinkKafkaConsumer")
 
 
 def test_the_default_parallelism_of_local_programs(env: StreamExecutionEnvironment) -> None:

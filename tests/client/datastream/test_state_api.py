@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, NewType
@@ -158,7 +159,7 @@ def test_without_a_key_there_is_no_store() -> None:
 
 def test_time_to_live_as_pyflink_builds_it() -> None:
     config = StateTtlConfig.new_builder(timedelta(hours=1)).build()
-    assert config.get_ttl() == timedelta(hours=1)
+    assert config.get_ttl() == Time.hours(1)
     assert config.is_enabled()
     assert config.get_update_type() is StateTtlConfig.UpdateType.OnCreateAndWrite
     assert config.get_state_visibility() is StateTtlConfig.StateVisibility.NeverReturnExpired
@@ -204,10 +205,25 @@ def test_time_to_live_as_pyflink_builds_it() -> None:
     ],
 )  # fmt: skip
 def test_durations_as_pyflink_writes_them(length: Any) -> None:
-    assert StateTtlConfig.new_builder(length).build().get_ttl() == timedelta(days=1)
+    assert StateTtlConfig.new_builder(length).build().get_ttl() == Time.days(1)
     compact = StateTtlConfig.new_builder(length).cleanup_in_rocksdb_compact_filter(9, length).build()
     strategy = compact.get_cleanup_strategies().get_rocksdb_compact_filter_cleanup_strategy()
-    assert strategy.get_periodic_compaction_time() == timedelta(days=1)
+    assert strategy.get_periodic_compaction_time() == Duration.of_days(1)
+
+
+@pytest.mark.parametrize("unset", [(), (None,), (0,), (False,), ("",)])
+def test_rocksdb_compacts_every_30_days_unless_told_otherwise(unset: tuple[Any, ...]) -> None:
+    built = StateTtlConfig.new_builder(Time.days(1)).cleanup_in_rocksdb_compact_filter(17, *unset).build()
+    strategy = pickle.loads(pickle.dumps(built)).get_cleanup_strategies().get_rocksdb_compact_filter_cleanup_strategy()
+    assert strategy.get_periodic_compaction_time() == Duration.of_days(30)
+    assert strategy.get_query_time_after_num_entries() == 17
+
+
+@pytest.mark.parametrize("never", [timedelta(0), Duration.of_millis(0), Time.seconds(0)])
+def test_rocksdb_compacts_only_by_itself_when_the_time_is_zero(never: Any) -> None:
+    built = StateTtlConfig.new_builder(Time.days(1)).cleanup_in_rocksdb_compact_filter(17, never).build()
+    strategy = built.get_cleanup_strategies().get_rocksdb_compact_filter_cleanup_strategy()
+    assert strategy.get_periodic_compaction_time() == Duration.of_millis(0)
 
 
 def test_what_can_be_called_is_the_reduce_function() -> None:

@@ -237,6 +237,10 @@ class Sink(ABC):
     is_transactional: ClassVar[bool] = False
     """Whether what it writes belongs to transactions, which are part of checkpoints."""
 
+    def for_type(self, record_type: TypeInformation) -> Sink:
+        """The sink for a stream with records of this type, when the program hands it the stream."""
+        return self
+
     @abstractmethod
     def create_writer(self, context: RuntimeContext) -> SinkWriter:
         """Called in each subtask."""

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from typing import Any
 
 from millstream.core.logs.named_prints import plain
-from millstream.core.records.batches import Batch, RowBatch
+from millstream.core.records.batches import Batch, ColumnBatch, RowBatch
 from millstream.core.records.conversion import VALUE_COLUMN, record_batch_to_rows
-from millstream.core.records.types import PICKLED
+from millstream.core.records.texts import printed
+from millstream.core.records.types import PICKLED, TypeInformation
 from millstream.core.row import as_printed
 from millstream.datastream.connectors.base import Sink, SinkWriter
 from millstream.datastream.functions import RuntimeContext
@@ -18,37 +20,47 @@ class PrintSink(Sink):
     """A line for each record on standard output or standard error, prefixed as Flink does.
 
     `2> ` names the subtask when there are several, `name> ` the sink when it has an identifier, `name:2> ` both.
+    Records of a declared type are written as Flink writes them, others by `str`.
     """
 
-    def __init__(self, identifier: str | None = None, to_stderr: bool = False) -> None:
+    def __init__(
+        self, identifier: str | None = None, to_stderr: bool = False, record_type: TypeInformation = PICKLED
+    ) -> None:
         self._identifier = identifier
         self._to_stderr = to_stderr
+        self._type = record_type
+
+    def for_type(self, record_type: TypeInformation) -> PrintSink:
+        """One that knows what it prints."""
+        return PrintSink(self._identifier, self._to_stderr, record_type)
 
     def create_writer(self, context: RuntimeContext) -> SinkWriter:
         """Knows its prefix."""
         parts = [self._identifier] if self._identifier else []
         if context.get_number_of_parallel_subtasks() > 1:
             parts.append(str(context.get_index_of_this_subtask() + 1))
-        return _PrintWriter(f"{':'.join(parts)}> " if parts else "", self._to_stderr)
+        return _PrintWriter(f"{':'.join(parts)}> " if parts else "", self._to_stderr, printed(self._type))
 
 
 class _PrintWriter(SinkWriter):
-    def __init__(self, prefix: str, to_stderr: bool) -> None:
+    def __init__(self, prefix: str, to_stderr: bool, text: Callable[[Any], str]) -> None:
         self._prefix = prefix
         self._to_stderr = to_stderr
+        self._text = text
 
     def write(self, batch: Batch) -> None:
         """One write for the batch, so that lines of other subtasks never come between."""
-        prefix = self._prefix
-        lines = [f"{prefix}{row}\n" for row in as_printed(_rows(batch))]
+        prefix, text = self._prefix, self._text
+        rows = batch.rows if isinstance(batch, RowBatch) else _records(batch, text)
+        lines = [f"{prefix}{text(row)}\n" for row in rows]
         if lines:
             stream = plain(sys.stderr if self._to_stderr else sys.stdout)
             stream.write("".join(lines))
             stream.flush()
 
 
-def _rows(batch: Batch) -> list[Any]:
-    if isinstance(batch, RowBatch):
-        return batch.rows
+def _records(batch: ColumnBatch, text: Callable[[Any], str]) -> list[Any]:
     rows = record_batch_to_rows(batch.data, PICKLED)
-    return [row[0] for row in rows] if batch.data.schema.names == [VALUE_COLUMN] else rows
+    if batch.data.schema.names == [VALUE_COLUMN]:
+        return [row[0] for row in rows]
+    return as_printed(rows) if text is str else rows

@@ -319,6 +319,7 @@ class DataStream(OperatorSettings):
         """Sends every record to a sink."""
         if not isinstance(sink, Sink):
             raise InvalidProgramError(f"sink_to: expected a Sink, got {type(sink).__qualname__}")
+        sink = sink.for_type(self._type)
         transformer = sink.get_transformer() if isinstance(sink, SupportsPreprocessing) else None
         stream: DataStream = self if transformer is None else transformer.apply(self)
         return stream._sink(type(sink).__name__, sink)
@@ -337,7 +338,7 @@ class DataStream(OperatorSettings):
         """Prints every record to the standard output of the task that has it."""
         from millstream.datastream.connectors.print import PrintSink
 
-        return self._sink("Print to Std. Out", PrintSink(sink_identifier))
+        return self._sink("Print to Std. Out", PrintSink(sink_identifier).for_type(self._type))
 
     def execute_and_collect(
         self, job_execution_name: str | None = None, limit: int | None = None

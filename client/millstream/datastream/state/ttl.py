@@ -11,6 +11,7 @@ from datetime import timedelta
 from enum import Enum
 from typing import Any, TypeVar
 
+from millstream.common.time import Duration, Time
 from millstream.core.errors import InvalidProgramError
 
 E = TypeVar("E", bound=Enum)
@@ -66,15 +67,20 @@ class RocksdbCompactFilterCleanupStrategy:
     """Drops expired entries when RocksDB compacts."""
 
     query_time_after_num_entries: int = 1000
-    periodic_compaction_time: timedelta = timedelta(days=30)
+    periodic_compaction_time: Any = None
+    """A duration; kept as a `Duration`, of 30 days unless given."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "periodic_compaction_time", _compaction_time(self.periodic_compaction_time))
 
     def get_query_time_after_num_entries(self) -> int:
         """How many entries to process before the clock is read again."""
         return self.query_time_after_num_entries
 
-    def get_periodic_compaction_time(self) -> timedelta:
+    def get_periodic_compaction_time(self) -> Duration:
         """How old files become before they are compacted for this alone; 0: they never are."""
-        return self.periodic_compaction_time
+        found: Duration = self.periodic_compaction_time
+        return found
 
 
 _CleanupStrategy = IncrementalCleanupStrategy | RocksdbCompactFilterCleanupStrategy
@@ -137,6 +143,13 @@ def milliseconds(ttl: Any) -> int:
     )
 
 
+def _compaction_time(given: Any) -> Duration:
+    if isinstance(given, Duration):
+        return given
+    unset = not given and not isinstance(given, timedelta)
+    return Duration.of_days(30) if unset else Duration.of_millis(milliseconds(given))
+
+
 def _one_of(kind: type[E], given: E) -> E:
     if not isinstance(given, kind):
         known = ", ".join(f"{kind.__name__}.{member.name}" for member in kind)
@@ -155,11 +168,11 @@ class StateTtlConfig:
     state_visibility: StateVisibility
     ttl_time_characteristic: TtlTimeCharacteristic
     ttl: Any
-    """A duration; kept as a `timedelta`."""
+    """A duration; kept as a `Time`."""
     cleanup_strategies: CleanupStrategies = field(default_factory=CleanupStrategies)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "ttl", timedelta(milliseconds=milliseconds(self.ttl)))
+        object.__setattr__(self, "ttl", Time.milliseconds(milliseconds(self.ttl)))
 
     @property
     def ttl_ms(self) -> int:
@@ -184,9 +197,9 @@ class StateTtlConfig:
         """Whether expired entries may be answered."""
         return self.state_visibility
 
-    def get_ttl(self) -> timedelta:
+    def get_ttl(self) -> Time:
         """How long an entry lives."""
-        return timedelta(milliseconds=self.ttl_ms)
+        return Time.milliseconds(self.ttl_ms)
 
     def get_ttl_time_characteristic(self) -> _Characteristic:
         """Whose time counts."""
@@ -269,11 +282,10 @@ class StateTtlConfig:
             return self
 
         def cleanup_in_rocksdb_compact_filter(
-            self, query_time_after_num_entries: int = 1000, periodic_compaction_time: Any = timedelta(days=30)
+            self, query_time_after_num_entries: int = 1000, periodic_compaction_time: Any = None
         ) -> StateTtlConfig.Builder:
             """Drops expired entries when RocksDB compacts."""
-            periodic = timedelta(milliseconds=milliseconds(periodic_compaction_time))
-            strategy = RocksdbCompactFilterCleanupStrategy(query_time_after_num_entries, periodic)
+            strategy = RocksdbCompactFilterCleanupStrategy(query_time_after_num_entries, periodic_compaction_time)
             self._strategies[Strategies.ROCKSDB_COMPACTION_FILTER] = strategy
             return self
 
@@ -288,6 +300,6 @@ class StateTtlConfig:
                 self._update_type,
                 self._visibility,
                 self._characteristic,
-                timedelta(milliseconds=self._ttl_ms),
+                Time.milliseconds(self._ttl_ms),
                 CleanupStrategies(dict(self._strategies), self._in_background),
             )

@@ -1,9 +1,9 @@
 """A checked set of options: what was set, over the defaults of `millstream.core.settings.options`.
 
 Values are read with Flink's syntax (`10 s`, `64 mb`, `true`). A key of a former version of Flink is taken for the one
-that the option has now, and one for PyFlink's exchange with Java is dropped, each with a warning. An unknown key in a
-namespace of Flink's or ours is an error that names the nearest one; any other is the user's own, whose value is text
-(`own_keys`).
+that the option has now, and one for PyFlink's exchange with Java, or for messages between Java's processes, is dropped,
+each with a warning. An unknown key in a namespace of Flink's or ours is an error that names the nearest one; any other
+is the user's own, whose value is text (`own_keys`).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from millstream.core.errors import ConfigurationError
 from millstream.core.jobs.names import why_unwritable
 from millstream.core.settings.former_keys import FORMER_KEYS
 from millstream.core.settings.options import OPTIONS, JobMay, Option, OptionType
-from millstream.core.settings.own_keys import OF_THE_BRIDGE, why_unknown
+from millstream.core.settings.own_keys import OF_JAVAS_MESSAGES, OF_THE_BRIDGE, why_unknown
 from millstream.core.settings.secrets import shown_options
 
 _DURATION_UNITS = {
@@ -160,8 +160,11 @@ class Configuration:
 
     def set(self, key: str, value: Any) -> None:
         """Checks and stores one option."""
-        if isinstance(key, str) and key.startswith(OF_THE_BRIDGE):
-            message = f"option '{key}' is about PyFlink's exchange with Java: nothing comes of it"
+        if isinstance(key, str) and key.startswith((*OF_THE_BRIDGE, *OF_JAVAS_MESSAGES)):
+            between = (
+                "PyFlink's exchange with Java" if key.startswith(OF_THE_BRIDGE) else "messages between Java processes"
+            )
+            message = f"option '{key}' is about {between}: nothing comes of it"
             warnings.warn(message, UserWarning, stacklevel=_calls_of_ours())
             return
         key = self._present_key(key)

@@ -21,6 +21,9 @@ OF_THE_BRIDGE = (
 )  # fmt: skip
 """Options of PyFlink's for the exchange of records between Java and Python, which programs set and nothing here has."""
 
+OF_JAVAS_MESSAGES = ("akka.", "pekko.")
+"""Options of the library by which Flink's Java processes send each other messages."""
+
 _SAME_BUT_FOR_A_LETTER = 0.9
 _FLINKS = frozenset({
     "$internal", "akka", "blob", "classloader", "client", "cluster", "compiler", "containerized", "env", "events",

@@ -17,7 +17,7 @@ from millstream.common.time import Interval
 from millstream.core.clock import Clock, SystemClock
 from millstream.core.errors import InvalidProgramError
 from millstream.core.records.batches import Batch
-from millstream.core.records.types import PICKLED, from_hint
+from millstream.core.records.types import PICKLED, TypeInformation, from_hint
 from millstream.datastream.connectors.base import StreamTransformer, SupportsPreprocessing
 from millstream.datastream.connectors.file_system.csv.part import CsvPartFormat
 from millstream.datastream.connectors.file_system.lines.json_part import JsonLinesPartFormat, NonFinite
@@ -147,6 +147,10 @@ class FileSink(TwoPhaseCommitSink[FileTransaction], SupportsPreprocessing):
         other = copy.copy(self)
         vars(other).update(changed)
         return other
+
+    def for_type(self, record_type: TypeInformation) -> FileSink:
+        """With lines that are written as the type has it."""
+        return self._with(_format=self._format.for_type(record_type))
 
     def build(self) -> FileSink:
         """The sink itself."""

@@ -9,7 +9,7 @@ from typing import Any, BinaryIO
 from millstream.common.serialization import Encoder
 from millstream.core.records.batches import Batch, RowBatch
 from millstream.core.records.conversion import VALUE_COLUMN, record_batch_to_rows
-from millstream.core.records.types import PICKLED
+from millstream.core.records.types import PICKLED, TypeInformation
 from millstream.datastream.connectors.errors import ConnectorError
 
 
@@ -46,6 +46,10 @@ class PartFormat(ABC):
         """Whether one file behind another is a file with the records of both."""
         return False
 
+    def for_type(self, record_type: TypeInformation) -> PartFormat:
+        """The format for records of this type."""
+        return self
+
     @abstractmethod
     def open(self, stream: BinaryIO, state: Any = None) -> PartWriter:
         """A writer for a new part file, or with a state for one that holds what was written up to there."""
@@ -76,6 +80,10 @@ class TextFormat(PartFormat):
     def joinable(self) -> bool:
         """Unless each file begins with a byte order mark."""
         return "".encode(self._encoder.charset) == b""
+
+    def for_type(self, record_type: TypeInformation) -> TextFormat:
+        """With an encoder that knows the type."""
+        return TextFormat(self._encoder.for_type(record_type))
 
     def open(self, stream: BinaryIO, state: Any = None) -> PartWriter:
         """Writes lines."""

@@ -1,0 +1,181 @@
+"""How records become text: what `print` and files of lines hold.
+
+A record of a declared type is written as Flink writes it, whose sinks get Java's objects: `(ann,3)`, `+I[1, a]`,
+`true`, `null`, `1.0E7`. One of no declared type is written by `str`, as PyFlink does, and so is a value that is not
+what was declared.
+"""
+
+from __future__ import annotations
+
+import datetime
+import struct
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from millstream.core.records.types import (
+    BIG_DEC,
+    BOOLEAN,
+    BYTES,
+    DOUBLE,
+    FLOAT,
+    INSTANT,
+    STRING,
+    TIMESTAMP,
+    BasicType,
+    ListType,
+    MapType,
+    RowType,
+    TupleType,
+    TypeInformation,
+)
+from millstream.core.row import Row, kind_of
+
+Write = Callable[[Any], str]
+
+_PLAIN_FROM, _PLAIN_BELOW = 1e-3, 1e7
+_DIGITS_OF_A_FLOAT = 9  # with so many each one is told from every other
+
+
+def text_of(kind: TypeInformation) -> Write:
+    """What writes a record of this type on a line of a file."""
+    return str if kind in (STRING, BYTES) else _writer(kind)
+
+
+def printed(kind: TypeInformation) -> Write:
+    """What writes a record of this type for `print`: rows have their fields by `str`, as PyFlink has them there."""
+    return _printed_row if isinstance(kind, RowType) else text_of(kind)
+
+
+def _printed_row(row: Any) -> str:
+    return f"{kind_of(row)}[{','.join(map(str, row))}]" if isinstance(row, Row) else str(row)
+
+
+def _writer(kind: TypeInformation) -> Write:
+    match kind:
+        case BasicType():
+            return _or_null(_BASIC.get(kind, str))
+        case TupleType(fields):
+            return _or_null(_of_tuple([_writer(field) for field in fields]))
+        case RowType(fields):
+            return _or_null(_of_row([_writer(field) for field in fields]))
+        case ListType(element):
+            return _or_null(_of_list(_writer(element)))
+        case MapType(key, value):
+            return _or_null(_of_map(_writer(key), _writer(value)))
+        case _:
+            return str
+
+
+def _or_null(write: Write) -> Write:
+    return lambda value: "null" if value is None else write(value)
+
+
+def _of_tuple(writers: Sequence[Write]) -> Write:
+    def write(value: Any) -> str:
+        if not isinstance(value, tuple | list | Row) or len(value) != len(writers):
+            return str(value)
+        return f"({','.join([write(field) for write, field in zip(writers, value, strict=True)])})"
+
+    return write
+
+
+def _of_row(writers: Sequence[Write]) -> Write:
+    def write(value: Any) -> str:
+        if not isinstance(value, Row) or len(value) != len(writers):
+            return str(value)
+        return f"{kind_of(value)}[{', '.join([write(field) for write, field in zip(writers, value, strict=True)])}]"
+
+    return write
+
+
+def _of_list(write: Write) -> Write:
+    return lambda value: f"[{', '.join(map(write, value))}]" if isinstance(value, list | tuple) else str(value)
+
+
+def _of_map(key: Write, value: Write) -> Write:
+    def write(mapping: Any) -> str:
+        if not isinstance(mapping, dict):
+            return str(mapping)
+        return f"{{{', '.join([f'{key(k)}={value(v)}' for k, v in mapping.items()])}}}"
+
+    return write
+
+
+def _boolean(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _double(value: Any) -> str:
+    return _number(float(value), repr(float(value))) if isinstance(value, float | int) else str(value)
+
+
+def _float(value: Any) -> str:
+    """The fewest digits that name this number among those of single precision."""
+    if not isinstance(value, float | int):
+        return str(value)
+    try:
+        single = struct.pack("f", value)
+    except OverflowError:
+        return _double(value)
+    texts = (f"{value:.{digits}g}" for digits in range(1, _DIGITS_OF_A_FLOAT + 1))
+    return _number(value, next((text for text in texts if struct.pack("f", float(text)) == single), repr(value)))
+
+
+def _number(value: float, digits: str) -> str:
+    """A number with these digits, as Java lays it out."""
+    if value != value:
+        return "NaN"
+    if value in (float("inf"), float("-inf")):
+        return "Infinity" if value > 0 else "-Infinity"
+    sign, fraction, exponent = _parts(digits)
+    if value and not _PLAIN_FROM <= abs(value) < _PLAIN_BELOW:
+        return f"{sign}{fraction[0]}.{fraction[1:] or '0'}E{exponent}"
+    if exponent < 0:
+        return f"{sign}0.{'0' * (-exponent - 1)}{fraction}"
+    whole = fraction[: exponent + 1].ljust(exponent + 1, "0")
+    return f"{sign}{whole}.{fraction[exponent + 1 :] or '0'}"
+
+
+def _parts(digits: str) -> tuple[str, str, int]:
+    """The sign, the digits without zeros around them, and the exponent of ten of the first digit."""
+    mantissa, _, power = digits.lstrip("-").partition("e")
+    whole, _, fraction = mantissa.partition(".")
+    significant = (whole + fraction).lstrip("0")
+    exponent = int(power or 0) + len(whole) - 1 - (len(whole + fraction) - len(significant))
+    kept = significant.rstrip("0")
+    return "-" if digits.startswith("-") else "", kept or "0", exponent if kept else 0
+
+
+def _bytes(value: Any) -> str:
+    """As Java writes an array of bytes, which have signs."""
+    return f"[{', '.join([str(b - 256 if b > 127 else b) for b in value])}]" if isinstance(value, bytes) else str(value)
+
+
+def _timestamp(value: Any) -> str:
+    if not isinstance(value, datetime.datetime):
+        return str(value)
+    fraction = f"{value.microsecond:06}".rstrip("0") or "0"
+    return f"{value.replace(microsecond=0, tzinfo=None).isoformat(' ')}.{fraction}"
+
+
+def _instant(value: Any) -> str:
+    """A `datetime`, or an `Instant`, which knows its milliseconds."""
+    if hasattr(value, "to_epoch_milli"):
+        moment = datetime.datetime.fromtimestamp(0, datetime.UTC)
+        value = moment + datetime.timedelta(milliseconds=value.to_epoch_milli())
+    if not isinstance(value, datetime.datetime):
+        return str(value)
+    thousandths, rest = divmod(value.microsecond, 1000)
+    fraction = f".{value.microsecond:06}" if rest else f".{thousandths:03}" if thousandths else ""
+    return f"{value.replace(microsecond=0, tzinfo=None).isoformat()}{fraction}Z"
+
+
+_BASIC: dict[TypeInformation, Write] = {
+    BOOLEAN: _boolean,
+    FLOAT: _float,
+    DOUBLE: _double,
+    BIG_DEC: str,
+    BYTES: _bytes,
+    TIMESTAMP: _timestamp,
+    INSTANT: _instant,
+}
