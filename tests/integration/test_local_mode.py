@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import signal
 import subprocess
 import sys
@@ -42,6 +43,43 @@ def test_it_runs_and_leaves_nothing(tmp_path: Path) -> None:
     assert sorted(map(int, lines)) == [2, 4, 6, 8, 10]
     assert done.stderr == ""
     assert not processes_with(str(tmp_path))
+
+
+def test_options_name_what_functions_import_read_and_log(tmp_path: Path) -> None:
+    """`-D python.files=...` and the like of PyFlink's command line, in the program's `Configuration`."""
+    for name, text in {
+        "lib/inlib.py": "HERE = 'lib'",
+        "on_hosts/onhost.py": "HERE = 'host'",
+        "data/words.txt": "data",
+    }.items():
+        (tmp_path / name).parent.mkdir()
+        (tmp_path / name).write_text(text)
+    shutil.make_archive(str(tmp_path / "packed"), "zip", tmp_path / "data")
+    body = """
+    import logging
+    import os
+    from millstream.common import Configuration
+
+    env.configure(Configuration({
+        "python.files": "lib",
+        "python.archives": "packed.zip#data",
+        "python.pythonpath": os.path.abspath("on_hosts"),
+        "python.logging.default.level": "ERROR",
+        "python.logging.level.overrides": {"mine.loud": "DEBUG"},
+    }))
+
+    def looked(n):
+        import inlib, onhost
+        for name in ("mine", "mine.loud"):
+            logging.getLogger(name).info("told by %s", name)
+        return (inlib.HERE, onhost.HERE, open("data/words.txt").read())
+
+    env.from_collection([1]).map(looked).print()
+    env.execute()
+    """
+    done = ran(write_job(tmp_path, "configured", body))
+    assert done.stdout == "('lib', 'host', 'data')\n"
+    assert ("told by mine.loud" in done.stderr, "told by mine\n" in done.stderr) == (True, False)
 
 
 @pytest.mark.parametrize("in_process", [False, True])
