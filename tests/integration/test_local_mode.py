@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from processes import processes_with
 from system import DEADLINE, wait_until, write_job
+from wheels import write_wheel
 
 pytestmark = pytest.mark.process
 
@@ -80,6 +81,26 @@ def test_options_name_what_functions_import_read_and_log(tmp_path: Path) -> None
     done = ran(write_job(tmp_path, "configured", body))
     assert done.stdout == "('lib', 'host', 'data')\n"
     assert ("told by mine.loud" in done.stderr, "told by mine\n" in done.stderr) == (True, False)
+
+
+def test_what_a_job_requires_comes_before_what_the_program_has(tmp_path: Path) -> None:
+    (tmp_path / "packages").mkdir()
+    write_wheel(tmp_path / "packages", {"iniconfig.py": "WHOSE = 'the job'"}, "iniconfig", "99.0")
+    (tmp_path / "requirements.txt").write_text("iniconfig==99.0")
+    body = """
+    import iniconfig  # pytest needs it, so it is there
+
+    assert not hasattr(iniconfig, "WHOSE")
+    env.set_python_requirements("requirements.txt", "packages")
+
+    def whose(n):
+        import iniconfig
+        return iniconfig.WHOSE
+
+    env.from_collection([1]).map(whose).print()
+    env.execute()
+    """
+    assert ran(write_job(tmp_path, "requiring", body)).stdout == "the job\n"
 
 
 @pytest.mark.parametrize("in_process", [False, True])
