@@ -82,6 +82,8 @@ def written(option: Option) -> str:
             return str(value)
         case OptionType.BOOL:
             return str(value).lower()
+        case OptionType.MAP:
+            return ",".join(f"{name}:{item}" for name, item in value.items())
         case _:
             return str(value)
 
@@ -90,6 +92,8 @@ def row(option: Option) -> str:
     """A line of a table."""
     default = f"`{written(option)}`" if written(option) else "(empty)"
     kind = " or ".join(f"`{choice}`" for choice in option.choices) if option.choices else option.type.value
+    if option.type is OptionType.MAP:
+        kind = f"map to {kind}"
     return f"| `{option.key}` | {kind} | {default} | {option.job_may.value} | {option.description} |"
 
 

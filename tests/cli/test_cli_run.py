@@ -146,11 +146,11 @@ def test_files_that_cannot_be_run(cli: Any) -> None:
     (cli.home / "x-1.0-py3-none-any.whl").write_text("no zip")
     assert "is not a wheel" in cli.fails("run", "x-1.0-py3-none-any.whl")
     (cli.home / "job.py").write_text("")
-    assert "no such file: nope" in cli.fails("run", "-pyfs", "nope", "job.py")
-    assert "-pyfs job.txt: expected a .py" in cli.fails("run", "-pyfs", "job.txt", "job.py")
+    assert "python.files (-pyfs): there is no file" in cli.fails("run", "-pyfs", "nope", "job.py")
+    assert "job.txt: expected a .py, .zip or .whl file, or a folder" in cli.fails("run", "-pyfs", "job.txt", "job.py")
     assert "-c names an entry point of a wheel" in cli.fails("run", "-c", "a:b", "job.py", status=2)
-    assert "no such file: req.txt" in cli.fails("run", "-pyreq", "req.txt", "job.py")
-    assert "-pyreq: there is no folder" in cli.fails("run", "-pyreq", "job.txt#nowhere", "job.py")
+    assert "python.requirements (-pyreq): there is no file" in cli.fails("run", "-pyreq", "req.txt", "job.py")
+    assert "python.requirements (-pyreq): there is no folder" in cli.fails("run", "-pyreq", "job.txt#nowhere", "job.py")
 
 
 def test_the_cluster_is_named_when_it_cannot_be_reached(cli: Any, fake_cluster: Any) -> None:

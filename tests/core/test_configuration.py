@@ -169,6 +169,26 @@ def test_options_of_pyflinks_exchange_with_java_are_dropped_with_a_warning() -> 
     with pytest.warns(UserWarning, match=r"'python\.fn-execution\.bundle\.size' is about PyFlink's exchange with Java"):
         configuration = Configuration({"python.fn-execution.bundle.size": 1})
     assert configuration == Configuration()
+    with pytest.warns(UserWarning, match=r"a program runs where its functions do, with 'python\.executable'"):
+        Configuration({"python.client.executable": "python3"})
+
+
+LOGGERS = "python.logging.level.overrides"
+
+
+def test_an_option_that_is_a_map_is_text_or_a_mapping(tmp_path: Path) -> None:
+    file = tmp_path / "config.yaml"
+    file.write_text("python:\n  logging.level.overrides:\n    a.b: debug\n    c: {d: WARN}\n")
+    read = Configuration.from_yaml(file)
+    assert read.mapping(LOGGERS) == {"a.b": "DEBUG", "c.d": "WARN"}
+    assert Configuration(read.to_dict()) == read == Configuration({LOGGERS: "a.b:debug,c.d:WARN"})
+    assert (Configuration().mapping(LOGGERS), Configuration({LOGGERS: ""}).mapping(LOGGERS)) == ({}, {})
+
+
+@pytest.mark.parametrize("wrong", ["DEBUG", ":DEBUG", "a:LOUD", "a", "a:DEBUG,b"])
+def test_what_is_no_map_of_these_values_is_refused(wrong: str) -> None:
+    with pytest.raises(ConfigurationError, match=r"is not a name and a value|is not one of OFF, CRITICAL"):
+        Configuration({LOGGERS: wrong})
 
 
 @pytest.mark.parametrize("key", ["akka.ask.timeout", "pekko.ask.timeout"])
@@ -331,6 +351,7 @@ PYTHON_TYPES = {
     OptionType.MEMORY: int,
     OptionType.ENUM: str,
     OptionType.FLOAT: float,
+    OptionType.MAP: dict,
 }
 
 
@@ -340,6 +361,8 @@ def _written(option: Option) -> str:
             return f"{option.default * 1000:.15g} ms"
         case OptionType.BOOL:
             return str(option.default).lower()
+        case OptionType.MAP:
+            return ",".join(f"{name}:{value}" for name, value in option.default.items())
         case _:
             return str(option.default)
 
@@ -348,7 +371,7 @@ def _written(option: Option) -> str:
 def test_every_option_is_well_formed_and_its_default_parses_back(option: Option) -> None:
     assert type(option.default) is PYTHON_TYPES[option.type]
     assert option.description.endswith(".")
-    assert bool(option.choices) == (option.type is OptionType.ENUM)
+    assert bool(option.choices) == (option.type in (OptionType.ENUM, OptionType.MAP))
     assert option.type is not OptionType.ENUM or option.default in option.choices
     value = Configuration({option.key: _written(option)}).get(option.key)
     assert value == pytest.approx(option.default) if option.type is OptionType.DURATION else value == option.default

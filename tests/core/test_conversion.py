@@ -23,6 +23,7 @@ from millstream.core.records.conversion import (
     rows_to_record_batch,
     to_record_batch,
 )
+from millstream.core.records.instant import Instant
 from millstream.core.row import Row, RowKind
 
 
@@ -153,6 +154,9 @@ _OTHERS: list[tuple[t.TypeInformation, Any, str]] = [
     (t.TIMESTAMP, NOON.replace(tzinfo=datetime.UTC), "it has a time zone.*Types.INSTANT"),
     (t.TIMESTAMP, NOON.replace(tzinfo=BERLIN), "it has a time zone"),
     (t.TIMESTAMP, NOON.replace(fold=1), "fold=1"),
+    (t.INSTANT, Instant(0, 1), "a column holds microseconds"),
+    (t.INSTANT, Instant(1 << 40, 0), "a column holds microseconds"),
+    (t.TIMESTAMP, Instant(0, 0), "Instant, not datetime"),
     (t.INSTANT, NOON, r"its time zone is not datetime.UTC"),
     (t.INSTANT, NOON.replace(tzinfo=BERLIN), r"astimezone"),
     (t.INSTANT, NOON.replace(tzinfo=datetime.timezone(datetime.timedelta(0), "Zulu")), r"astimezone"),
@@ -174,6 +178,13 @@ def _around(type_info: t.TypeInformation, value: Any) -> list[tuple[t.TypeInform
         (t.RowType((t.ListType(type_info),), ("many",)), Row(many=[None, value]), "many[]"),
         (t.MapType(t.STRING, type_info), {"a": value}, "value{}"),
     ]
+
+
+def test_an_instant_is_a_moment_of_its_column_wherever_it_stands() -> None:
+    at = datetime.datetime(1969, 12, 31, 23, 59, 58, 999_999, tzinfo=datetime.UTC)
+    for around, record, _ in _around(t.INSTANT, Instant(-2, 999_999_000)):
+        [read] = record_batch_to_rows(rows_to_record_batch([record], around), around)
+        assert str(read).count(repr(at)) == 1 or read == at
 
 
 @pytest.mark.parametrize(

@@ -412,6 +412,19 @@ def test_requirements_are_installed_from_the_packages_that_come_with_them(
     assert run_in(environment, "import packaged; print(packaged.ANSWER)").strip() == "42"
 
 
+@pytest.mark.process
+def test_what_stops_a_package_from_being_built_is_told(tmp_path: Path) -> None:
+    described = b"Metadata-Version: 1.0\nName: built\nVersion: 1.0\n"
+    content = tar_of({"built-1.0/setup.py": b"", "built-1.0/PKG-INFO": described})
+    store = Store()
+    with pytest.raises(ImpossibleEnvironmentError, match=r"cannot install r\.txt: No matching .* setuptools"):
+        store.prepare(
+            EnvironmentCache(tmp_path),
+            store.add("r.txt", b"built==1.0\n", ArtifactKind.REQUIREMENTS),
+            store.add("built-1.0.tar.gz", content, ArtifactKind.PACKAGE),
+        )
+
+
 def test_single_files_are_put_into_the_working_directory(tmp_path: Path) -> None:
     store = Store()
     environment = store.prepare(

@@ -8,6 +8,7 @@ import logging
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from waiting import DEADLINE
@@ -76,12 +77,20 @@ logging.getLogger("millstreams").info("the user's")
     [
         ({}, ["our info", "function info"]),
         ({"logging.level": "ERROR"}, []),
-        ({"python.logging.level": "DEBUG"}, ["our info", "function debug", "function info"]),
-        ({"logging.level": "ERROR", "python.logging.level": "INFO"}, ["function info"]),
-        ({"logging.level": "DEBUG", "python.logging.level": "ERROR"}, ["our debug", "our info"]),
+        ({"python.logging.default.level": "DEBUG"}, ["our info", "function debug", "function info"]),
+        ({"python.logging.default.level": "TRACE"}, ["our info", "function debug", "function info"]),
+        ({"python.logging.default.level": "OFF"}, ["our info"]),
+        ({"logging.level": "ERROR", "python.logging.default.level": "INFO"}, ["function info"]),
+        ({"logging.level": "DEBUG", "python.logging.default.level": "WARN"}, ["our debug", "our info"]),
+        ({"python.logging.level.overrides": "job:DEBUG"}, ["our info", "function debug", "function info"]),
+        ({"python.logging.level.overrides": "job: debug , job.functions: WARN"}, ["our info"]),
+        (
+            {"python.logging.level.overrides": {"millstream.taskmanager": "DEBUG", "job": {"functions": "off"}}},
+            ["our debug", "our info"],
+        ),
     ],
 )
-def test_functions_log_at_a_level_of_their_own(tmp_path: Path, options: dict[str, str], expected: list[str]) -> None:
+def test_functions_log_at_a_level_of_their_own(tmp_path: Path, options: dict[str, Any], expected: list[str]) -> None:
     file = tmp_path / "all.log"
     program = f"""
 import logging

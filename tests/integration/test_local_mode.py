@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import signal
 import subprocess
 import sys
@@ -10,6 +11,7 @@ from pathlib import Path
 import pytest
 from processes import processes_with
 from system import DEADLINE, wait_until, write_job
+from wheels import write_wheel
 
 pytestmark = pytest.mark.process
 
@@ -42,6 +44,63 @@ def test_it_runs_and_leaves_nothing(tmp_path: Path) -> None:
     assert sorted(map(int, lines)) == [2, 4, 6, 8, 10]
     assert done.stderr == ""
     assert not processes_with(str(tmp_path))
+
+
+def test_options_name_what_functions_import_read_and_log(tmp_path: Path) -> None:
+    """`-D python.files=...` and the like of PyFlink's command line, in the program's `Configuration`."""
+    for name, text in {
+        "lib/inlib.py": "HERE = 'lib'",
+        "on_hosts/onhost.py": "HERE = 'host'",
+        "data/words.txt": "data",
+    }.items():
+        (tmp_path / name).parent.mkdir()
+        (tmp_path / name).write_text(text)
+    shutil.make_archive(str(tmp_path / "packed"), "zip", tmp_path / "data")
+    body = """
+    import logging
+    import os
+    from millstream.common import Configuration
+
+    env.configure(Configuration({
+        "python.files": "lib",
+        "python.archives": "packed.zip#data",
+        "python.pythonpath": os.path.abspath("on_hosts"),
+        "python.logging.default.level": "ERROR",
+        "python.logging.level.overrides": {"mine.loud": "DEBUG"},
+    }))
+
+    def looked(n):
+        import inlib, onhost
+        for name in ("mine", "mine.loud"):
+            logging.getLogger(name).info("told by %s", name)
+        return (inlib.HERE, onhost.HERE, open("data/words.txt").read())
+
+    env.from_collection([1]).map(looked).print()
+    env.execute()
+    """
+    done = ran(write_job(tmp_path, "configured", body))
+    assert done.stdout == "('lib', 'host', 'data')\n"
+    assert ("told by mine.loud" in done.stderr, "told by mine\n" in done.stderr) == (True, False)
+
+
+def test_what_a_job_requires_comes_before_what_the_program_has(tmp_path: Path) -> None:
+    (tmp_path / "packages").mkdir()
+    write_wheel(tmp_path / "packages", {"iniconfig.py": "WHOSE = 'the job'"}, "iniconfig", "99.0")
+    (tmp_path / "requirements.txt").write_text("iniconfig==99.0")
+    body = """
+    import iniconfig  # pytest needs it, so it is there
+
+    assert not hasattr(iniconfig, "WHOSE")
+    env.set_python_requirements("requirements.txt", "packages")
+
+    def whose(n):
+        import iniconfig
+        return iniconfig.WHOSE
+
+    env.from_collection([1]).map(whose).print()
+    env.execute()
+    """
+    assert ran(write_job(tmp_path, "requiring", body)).stdout == "the job\n"
 
 
 @pytest.mark.parametrize("in_process", [False, True])

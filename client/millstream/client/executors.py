@@ -109,7 +109,7 @@ class LocalExecutor:
 
         try:
             address = loop.call(cluster.start())
-            here = tuple(dict.fromkeys([*graph.python_path, *map(os.path.abspath, sys.path)]))
+            here = tuple(dict.fromkeys([*graph.python_path, *_import_path(graph)]))
             installed = tuple(a for a in graph.artifacts if a.kind is not ArtifactKind.DATA)  # that is read where it is
             local = replace(graph, python_path=here, artifacts=installed)
             story = JobStory(everything=False)
@@ -117,6 +117,20 @@ class LocalExecutor:
         except BaseException:
             release()
             raise
+
+
+def _import_path(graph: JobGraph) -> list[str]:
+    """Where this program imports from, for its functions.
+
+    A job that installs packages finds those of this interpreter behind its own, in its environment.
+    """
+    here = list(map(os.path.abspath, sys.path))
+    if all(artifact.kind not in (ArtifactKind.WHEEL, ArtifactKind.REQUIREMENTS) for artifact in graph.artifacts):
+        return here
+    import site
+
+    installed = {*site.getsitepackages(), site.getusersitepackages()}
+    return [folder for folder in here if folder not in installed]
 
 
 def _remove_data(graph: JobGraph, paths: dict[str, str]) -> None:

@@ -24,8 +24,8 @@ class JobExecutionResult:
         return self._net_runtime_ms
 
     def get_accumulator_result(self, accumulator_name: str) -> Any:
-        """The merged value of an accumulator; KeyError when the job had none of this name."""
-        return self._accumulators[accumulator_name]
+        """The merged value of an accumulator; None when the job had none of this name."""
+        return self._accumulators.get(accumulator_name)
 
     def get_all_accumulator_results(self) -> dict[str, Any]:
         """All accumulators by name."""

@@ -78,11 +78,13 @@ class RowFieldExtractorSchema(SerializationSchema):
 
     def __init__(self, field_index: int) -> None:
         if isinstance(field_index, bool) or not isinstance(field_index, int) or field_index < 0:
-            raise InvalidProgramError(f"a field's index is a whole number of at least 0, not {field_index!r}")
+            raise ValueError(f"Field index must be non-negative, a whole number, got: {field_index!r}")
         self.field_index = field_index
 
     def serialize(self, value: Any) -> bytes:
-        """The field's bytes; none where the field is None."""
+        """The field's bytes; none where the field, or the row, is None."""
+        if value is None:
+            return b""
         if len(value) <= self.field_index:
             raise ValueError(f"there is no field {self.field_index} in {value!r:.200}, which has {len(value)}")
         field = value[self.field_index]
@@ -91,6 +93,12 @@ class RowFieldExtractorSchema(SerializationSchema):
         if not isinstance(field, bytes | bytearray):
             raise TypeError(f"field {self.field_index} has to hold bytes, and is {field!r:.200}")
         return bytes(field)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, RowFieldExtractorSchema) and self.field_index == other.field_index
+
+    def __hash__(self) -> int:
+        return hash(self.field_index)
 
 
 class Encoder:

@@ -9,6 +9,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import timedelta
 
+from millstream.core.records.instant import Instant
+
+__all__ = ["Duration", "Instant", "Interval", "Time", "plain_milliseconds"]
+
 
 @dataclass(frozen=True, slots=True, order=True)
 class _Length:
@@ -87,27 +91,6 @@ class Duration(_Length):
     def of_days(days: int) -> Duration:
         """So many days."""
         return Duration.of_hours(days * 24)
-
-
-@dataclass(frozen=True, slots=True, order=True, repr=False)
-class Instant:
-    """A point in time: whole seconds since 1970 began in UTC, and the nanoseconds behind them."""
-
-    seconds: int
-    nanos: int
-
-    def to_epoch_milli(self) -> int:
-        """Milliseconds since 1970 began in UTC."""
-        return self.seconds * 1000 + self.nanos // 1_000_000
-
-    @staticmethod
-    def of_epoch_milli(epoch_milli: int) -> Instant:
-        """So many milliseconds after 1970 began in UTC."""
-        seconds, milliseconds = divmod(epoch_milli, 1000)
-        return Instant(seconds, milliseconds * 1_000_000)
-
-    def __repr__(self) -> str:
-        return f"Instant<{self.seconds}, {self.nanos}>"
 
 
 Interval = int | timedelta | Time | Duration

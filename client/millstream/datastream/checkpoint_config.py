@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from datetime import timedelta
 from typing import Self
 
 from millstream.common.configuration import Configuration
-from millstream.common.time import Interval, plain_milliseconds
+from millstream.common.time import Duration, Interval, plain_milliseconds
 from millstream.core.errors import InvalidProgramError
 from millstream.datastream.checkpoint_storage import (
     CheckpointStorage,
@@ -161,9 +160,9 @@ class CheckpointConfig:
         name = "aligned-checkpoint-timeout"
         return self._set_duration("set_aligned_checkpoint_timeout", name, alignment_timeout)
 
-    def get_aligned_checkpoint_timeout(self) -> timedelta:
+    def get_aligned_checkpoint_timeout(self) -> Duration:
         """How old an aligned checkpoint becomes before it turns unaligned."""
-        return timedelta(milliseconds=self._milliseconds("aligned-checkpoint-timeout"))
+        return Duration.of_millis(self._milliseconds("aligned-checkpoint-timeout"))
 
     set_alignment_timeout = set_aligned_checkpoint_timeout
     get_alignment_timeout = get_aligned_checkpoint_timeout

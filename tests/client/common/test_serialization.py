@@ -37,7 +37,12 @@ def test_bytes_stay_as_they_are() -> None:
 def test_a_field_of_a_row_or_tuple_is_taken_as_it_is() -> None:
     schema = RowFieldExtractorSchema(1)
     assert schema.serialize(Row("a", b"key")) == schema.serialize(("a", b"key")) == b"key"
-    assert schema.serialize(Row("a", None)) == b""
+    assert schema.serialize(Row("a", None)) == schema.serialize(None) == b""
+
+
+def test_what_takes_the_same_field_is_the_same_schema() -> None:
+    assert RowFieldExtractorSchema(1) == RowFieldExtractorSchema(1) != RowFieldExtractorSchema(2)
+    assert len({RowFieldExtractorSchema(1), RowFieldExtractorSchema(1)}) == 1
 
 
 def test_a_field_that_is_not_there_or_holds_no_bytes_is_named() -> None:
@@ -45,5 +50,5 @@ def test_a_field_that_is_not_there_or_holds_no_bytes_is_named() -> None:
         RowFieldExtractorSchema(2).serialize(Row("a", b"b"))
     with pytest.raises(TypeError, match="field 0 has to hold bytes, and is 'a'"):
         RowFieldExtractorSchema(0).serialize(Row("a", b"b"))
-    with pytest.raises(InvalidProgramError, match="at least 0, not -1"):
+    with pytest.raises(ValueError, match="Field index must be non-negative, a whole number, got: -1"):
         RowFieldExtractorSchema(-1)

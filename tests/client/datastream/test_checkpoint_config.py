@@ -54,7 +54,7 @@ def test_defaults_are_those_of_the_options(env: StreamExecutionEnvironment) -> N
     assert config.get_min_pause_between_checkpoints() == 0
     assert config.get_max_concurrent_checkpoints() == 1
     assert config.get_tolerable_checkpoint_failure_number() == 0
-    assert config.get_aligned_checkpoint_timeout() == timedelta(0)
+    assert config.get_aligned_checkpoint_timeout() == Duration.of_millis(0)
     assert not config.is_unaligned_checkpoints_enabled()
     assert not config.is_externalized_checkpoints_enabled()
     assert config.get_checkpoint_storage_dir() is None
@@ -87,7 +87,7 @@ def test_setters_become_options_of_the_job(env: StreamExecutionEnvironment) -> N
     assert again.get_externalized_checkpoint_cleanup() is ExternalizedCheckpointCleanup.RETAIN_ON_CANCELLATION
     assert again.is_externalized_checkpoints_enabled()
     assert again.is_unaligned_checkpoints_enabled()
-    assert again.get_aligned_checkpoint_timeout() == timedelta(seconds=1)
+    assert again.get_aligned_checkpoint_timeout() == Duration.of_seconds(1)
     assert again.get_checkpoint_storage_dir() == "/checkpoints"
     env.set_default_savepoint_directory("s3://bucket/sp").set_state_backend(HashMapStateBackend())
     assert env.get_default_savepoint_directory() == "s3://bucket/sp"
@@ -184,7 +184,7 @@ def test_names_of_earlier_versions(env: StreamExecutionEnvironment) -> None:
     assert config.is_fail_on_checkpointing_errors()
     assert not config.set_fail_on_checkpointing_errors(False).is_fail_on_checkpointing_errors()
     assert config.set_fail_on_checkpointing_errors(True).get_tolerable_checkpoint_failure_number() == 0
-    assert config.set_alignment_timeout(Duration.of_minutes(1)).get_alignment_timeout() == timedelta(minutes=1)
+    assert config.set_alignment_timeout(Duration.of_minutes(1)).get_alignment_timeout() == Duration.of_minutes(1)
     assert not config.set_force_unaligned_checkpoints(False).is_force_unaligned_checkpoints()
     assert not env.is_force_unaligned_checkpoints()
     with pytest.raises(InvalidProgramError, match=r"set_force_unaligned_checkpoints: barriers overtake records where"):

@@ -52,6 +52,8 @@ def test_setters_and_getters(env: StreamExecutionEnvironment) -> None:
     assert env.get_buffer_timeout() == 10
     assert env.set_buffer_timeout(-1).get_buffer_timeout() == -1
     assert env.set_buffer_timeout(datetime.timedelta(milliseconds=3)).get_buffer_timeout() == 3
+    assert env.set_runtime_mode(RuntimeExecutionMode.AUTOMATIC) is env
+    assert env.get_configuration().get_string("execution.runtime-mode") == "AUTOMATIC"
     assert env.set_runtime_mode(RuntimeExecutionMode.STREAMING) is env
     env.set_python_executable(pathlib.Path("/usr/bin/python3"))
     assert env.get_configuration().get_string("python.executable") == "/usr/bin/python3"
@@ -314,6 +316,50 @@ def test_files_are_shipped_with_their_names_in_the_working_directory(
     ]
 
 
+def shipped(executor: FakeExecutor) -> list[tuple[str, ArtifactKind]]:
+    return [(artifact.name, artifact.kind) for artifact in executor.clients[-1].graph.artifacts]
+
+
+def test_options_name_files_as_the_setters_do(executor: FakeExecutor, tmp_path: pathlib.Path) -> None:
+    for name in ("a.py", "r.txt", "own.txt", "data.zip", "more.zip", "lib/b.py", "packages/p.whl"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(name)
+    options = {
+        "python.files": f"{tmp_path}/a.py, {tmp_path}/lib",
+        "python.requirements": f"{tmp_path}/r.txt#{tmp_path}/packages",
+        "python.archives": f"{tmp_path}/data.zip#data,{tmp_path}/more.zip",
+        "python.pythonpath": "/opt/one:/opt/two",
+    }
+    env = new_environment(Configuration(options))
+    env.from_collection([1])
+    env.execute()
+    files = [("a.py", ArtifactKind.PYTHON_FILE), ("lib.zip", ArtifactKind.PYTHON_FILE)]
+    archives = [("data.zip#data", ArtifactKind.ARCHIVE), ("more.zip", ArtifactKind.ARCHIVE)]
+    requirements = [("r.txt", ArtifactKind.REQUIREMENTS), ("p.whl", ArtifactKind.PACKAGE)]
+    assert shipped(executor) == [*files, *requirements, *archives]
+    assert executor.clients[-1].graph.python_path == ("/opt/one", "/opt/two")
+    env.set_python_requirements(tmp_path / "own.txt")
+    env.add_python_file(tmp_path / "a.py")
+    env.from_collection([1])
+    env.execute()
+    assert shipped(executor) == [*files, *archives, ("own.txt", ArtifactKind.REQUIREMENTS)]
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "told"),
+    [
+        ("python.files", "nope.py", r"python\.files \(-pyfs\): there is no file .*nope\.py"),
+        ("python.requirements", "nope.txt", r"python\.requirements \(-pyreq\): there is no file"),
+        ("python.archives", "nope.zip#a", r"python\.archives \(-pyarch\): there is no file"),
+    ],
+)
+def test_files_of_options_that_are_not_there_are_named(key: str, value: str, told: str) -> None:
+    env = new_environment(Configuration({key: value}))
+    env.from_collection([1])
+    with pytest.raises(InvalidProgramError, match=told):
+        env.execute()
+
+
 def test_uploaded_artifacts_come_first_and_are_not_uploaded_again(
     monkeypatch: pytest.MonkeyPatch, executor: FakeExecutor, tmp_path: pathlib.Path
 ) -> None:
@@ -335,7 +381,10 @@ def test_files_that_cannot_be_shipped_are_named(env: StreamExecutionEnvironment,
     with pytest.raises(InvalidProgramError, match=r"add_python_file: there is no file .*missing\.py"):
         env.add_python_file(tmp_path / "missing.py")
     with pytest.raises(InvalidProgramError, match="is a folder; pack it"):
-        env.add_python_file(tmp_path)
+        env.add_python_archive(tmp_path)
+    (tmp_path / "words.txt").write_text("")
+    with pytest.raises(InvalidProgramError, match=r"words\.txt: expected a \.py, \.zip or \.whl file, or a folder"):
+        env.add_python_file(tmp_path / "words.txt")
     gone = tmp_path / "gone.zip"
     gone.write_text("")
     for target in ("/d", "../d", "a#b", ""):

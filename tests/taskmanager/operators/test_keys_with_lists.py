@@ -16,8 +16,9 @@ from millstream.datastream import KeyedProcessFunction, RuntimeContext
 from millstream.datastream.adapters.key_selectors import key_selector_of
 from millstream.datastream.functions import KeyedContext
 from millstream.datastream.state import ValueStateDescriptor
-from millstream.taskmanager.testing import OperatorHarness
-from millstream.taskmanager.worker.partitioning import make_router
+from millstream.taskmanager.testing import DEPLOYMENT, OperatorHarness
+from millstream.taskmanager.worker.failures import describe_failure
+from millstream.taskmanager.worker.partitioning import PartitioningError, make_router
 
 RECORDS = [("a", 1), ("b", 2), ("a", 3)]
 SELECTORS = {
@@ -84,6 +85,34 @@ def test_a_selector_that_raises_is_still_told() -> None:
     edge = plan.EdgeSpec(plan.HashPartitioner(plan.KeySelector(function=lambda row: row + 1)), PICKLED, 128)
     with pytest.raises(Exception, match="can only concatenate"):
         make_router(edge, channels=2, subtask=0, seed=0).route(RowBatch([(1,)]))
+
+
+@pytest.mark.parametrize("times", [None, [1, 2, 3]], ids=["untimed", "timed"])
+@pytest.mark.parametrize(
+    "keys",
+    [[1, [2], 3], [1, TypeError("the user's"), 3], [1, StopIteration(), 3], [1, {2}, 3], [[1], {2: 2}, 3]],
+    ids=repr,
+)
+def test_a_selector_is_called_once_for_each_record_whatever_happens(keys: list[Any], times: list[int] | None) -> None:
+    called: list[int] = []
+
+    def key_of(position: int) -> Any:
+        called.append(position)
+        key = keys[position]
+        if isinstance(key, Exception):
+            raise key
+        return key
+
+    edge = plan.EdgeSpec(plan.HashPartitioner(plan.KeySelector(function=key_of)), PICKLED, 128)
+    router = make_router(edge, channels=2, subtask=0, seed=0)
+    if keys[1] == [2]:
+        routed = [row for _, part in router.route(RowBatch([0, 1, 2], times)) for row in part.rows]
+        assert sorted(routed) == [0, 1, 2]
+    else:
+        with pytest.raises(PartitioningError) as caught:
+            router.route(RowBatch([0, 1, 2], times))
+        assert describe_failure(caught.value, DEPLOYMENT, 1).record == "1"
+    assert called == list(range(len(called)))
 
 
 def test_declared_keys_are_rows_with_their_names() -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import zipfile
 from pathlib import Path
 
 import click
@@ -12,7 +10,7 @@ from msgspec import Struct
 from millstream.core.errors import InvalidProgramError
 from millstream.core.jobs.graph import ArtifactKind
 from millstream.core.settings.configuration import Configuration
-from millstream.datastream.graph.artifacts import local_packages
+from millstream.datastream.graph.configured_files import with_configured_files
 
 
 class ArtifactFile(Struct, frozen=True):
@@ -37,21 +35,18 @@ class ProgramSource(Struct, frozen=True):
 
 
 class ProgramOptions(Struct, frozen=True):
-    """The options of `run` and `info` as they were given."""
+    """The options of `run` and `info` that say what to run; those for what it needs are in the configuration."""
 
     entry: str | None
     python_file: str | None
     module: str | None
-    python_files: str | None
-    requirements: str | None
-    archives: str | None
     arguments: tuple[str, ...]
 
 
 def program_source(options: ProgramOptions, configuration: Configuration, scratch: Path) -> ProgramSource:
     """Checks the options against the files that they name. Folders are packed into `scratch`."""
     job, arguments = _job_and_arguments(options)
-    files = list(_dependencies(options, scratch))
+    files = [ArtifactFile(f.path, f.kind, f.name) for f in with_configured_files(configuration, (), scratch)]
     if options.module is not None:
         return ProgramSource(("--module", options.module), tuple(files), arguments)
     assert job is not None
@@ -85,46 +80,8 @@ def _job_and_arguments(options: ProgramOptions) -> tuple[str | None, tuple[str, 
     return options.arguments[0], options.arguments[1:]
 
 
-def _dependencies(options: ProgramOptions, scratch: Path) -> list[ArtifactFile]:
-    found: list[ArtifactFile] = []
-    for text in _split(options.python_files):
-        path = _existing(text, folders=True)
-        if path.is_dir():
-            path = _pack(path, scratch / str(len(found)) / f"{path.resolve().name}.zip")
-        elif path.suffix not in (".py", ".zip", ".whl"):
-            raise InvalidProgramError(f"-pyfs {text}: expected a .py, .zip or .whl file, or a folder")
-        found.append(ArtifactFile(path, ArtifactKind.PYTHON_FILE, path.name))
-    if options.requirements is not None:
-        name, _, packages = options.requirements.partition("#")
-        path = _existing(name)
-        found.append(ArtifactFile(path, ArtifactKind.REQUIREMENTS, path.name))
-        if packages:
-            found += [ArtifactFile(f.path, f.kind, f.path.name) for f in local_packages(packages, "-pyreq")]
-    for text in _split(options.archives):
-        name, _, target = text.partition("#")
-        path = _existing(name)
-        found.append(ArtifactFile(path, ArtifactKind.ARCHIVE, f"{path.name}#{target}" if target else path.name))
-    return found
-
-
-def _split(text: str | None) -> list[str]:
-    return [part.strip() for part in (text or "").split(",") if part.strip()]
-
-
-def _existing(text: str, folders: bool = False) -> Path:
+def _existing(text: str) -> Path:
     path = Path(text)
-    if path.is_file() or (folders and path.is_dir()):
+    if path.is_file():
         return path
     raise InvalidProgramError(f"{text} is a folder, not a file" if path.is_dir() else f"no such file: {text}")
-
-
-def _pack(folder: Path, target: Path) -> Path:
-    """A zip of the folder's content, equal for equal content, so that it is uploaded and unpacked once."""
-    target.parent.mkdir(parents=True)
-    with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as archive:
-        for base, folders, names in os.walk(folder):
-            folders[:] = sorted(name for name in folders if name != "__pycache__")
-            for name in sorted(names):
-                path = Path(base, name)
-                archive.writestr(zipfile.ZipInfo(str(path.relative_to(folder))), path.read_bytes())
-    return target

@@ -91,7 +91,6 @@ def run(
     dry_run: bool,
     as_json: bool,
     parallelism: int | None,
-    python: str | None,
     **program: Any,
 ) -> int:
     """Run a program's jobs on a cluster: a wheel, a Python file or a module. Ctrl-C cancels."""
@@ -104,9 +103,9 @@ def run(
         raise click.UsageError("--json belongs to --dry-run")
     recovery = _state_recovery(savepoint, allow_non_restored, claim_mode)
     if dry_run:
-        configuration = _with_options(Configuration.load(config_dir, overrides), parallelism, python)
+        configuration = _with_options(Configuration.load(config_dir, overrides), parallelism, program)
         return _dry_run(program, configuration.merged(recovery), as_json, verbose)
-    configuration = _with_options(client_configuration(config_dir, overrides, address), parallelism, python)
+    configuration = _with_options(client_configuration(config_dir, overrides, address), parallelism, program)
     configuration = configuration.merged(recovery)
     configuration.set("execution.target", "remote")
     if detached:
@@ -136,7 +135,6 @@ def info(
     overrides: tuple[str, ...],
     verbose: bool,
     parallelism: int | None,
-    python: str | None,
     **program: Any,
 ) -> int:
     """Print the plan of a program's job as JSON. Needs no cluster."""
@@ -146,7 +144,7 @@ def info(
     from millstream.core.jobs.plan_json import plan_json
     from millstream.core.wire.contracts import JOB_GRAPH
 
-    configuration = _with_options(Configuration.load(config_dir, overrides), parallelism, python)
+    configuration = _with_options(Configuration.load(config_dir, overrides), parallelism, program)
     with tempfile.TemporaryDirectory(prefix="millstream-") as scratch:
         source = _source(program, configuration, Path(scratch))
         with progress_on_terminal(verbose) as progress:
@@ -168,8 +166,15 @@ def _source(program: dict[str, Any], configuration: Configuration, scratch: Path
     return program_source(ProgramOptions(**program), configuration, scratch)
 
 
-def _with_options(configuration: Configuration, parallelism: int | None, python: str | None) -> Configuration:
-    more = {"parallelism.default": parallelism, "python.executable": python}
+def _with_options(configuration: Configuration, parallelism: int | None, program: dict[str, Any]) -> Configuration:
+    """With what has an option of its own; that is taken out of `program`."""
+    more = {
+        "parallelism.default": parallelism,
+        "python.executable": program.pop("python"),
+        "python.files": program.pop("python_files"),
+        "python.requirements": program.pop("requirements"),
+        "python.archives": program.pop("archives"),
+    }
     return configuration.merged({key: value for key, value in more.items() if value is not None})
 
 

@@ -11,6 +11,8 @@ from msgspec import Struct
 from millstream.core.errors import InvalidProgramError
 from millstream.core.jobs.graph import Artifact, ArtifactKind
 
+_IMPORTED = (".py", ".zip", ".whl", ".egg")  # that `python` takes from a path
+
 
 class LocalFile(Struct, frozen=True):
     """A file on the client's host, to be shipped."""
@@ -48,6 +50,18 @@ def local_file(path: str | os.PathLike[str], kind: ArtifactKind, method: str, ta
     if not absolute.is_file():
         raise InvalidProgramError(f"{method}: there is no file {absolute}")
     return LocalFile(absolute, kind, target or "")
+
+
+def python_file(path: str | os.PathLike[str], method: str, scratch: Path | None = None) -> LocalFile:
+    """A file for the import path, or a folder, whose content is: it is packed, into `scratch` if that is given."""
+    absolute = Path(path).expanduser().resolve()
+    if absolute.is_dir():
+        from millstream.datastream.graph.packed_folders import packed
+
+        absolute = packed(absolute, scratch)
+    elif absolute.is_file() and absolute.suffix not in _IMPORTED:
+        raise InvalidProgramError(f"{method}: {absolute}: expected a .py, .zip or .whl file, or a folder")
+    return local_file(absolute, ArtifactKind.PYTHON_FILE, method)
 
 
 def local_packages(folder: str | os.PathLike[str], method: str) -> list[LocalFile]:

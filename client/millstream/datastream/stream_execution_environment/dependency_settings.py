@@ -8,7 +8,7 @@ from typing import NoReturn
 from millstream.common.configuration import Configuration
 from millstream.core.errors import InvalidProgramError
 from millstream.core.jobs.graph import ArtifactKind
-from millstream.datastream.graph.artifacts import LocalFile, local_file, local_packages
+from millstream.datastream.graph.artifacts import LocalFile, local_file, local_packages, python_file
 
 
 class DependencySettings:
@@ -18,8 +18,8 @@ class DependencySettings:
     _local_files: list[LocalFile]
 
     def add_python_file(self, file_path: str | os.PathLike[str]) -> None:
-        """Ships a .py, .zip or .whl file that the job's functions import."""
-        self._local_files.append(local_file(file_path, ArtifactKind.PYTHON_FILE, "add_python_file"))
+        """Ships a .py, .zip or .whl file that the job's functions import, or a folder that they import from."""
+        self._local_files.append(python_file(file_path, "add_python_file"))
 
     def set_python_requirements(
         self, requirements_file_path: str | os.PathLike[str], requirements_cache_dir: str | None = None

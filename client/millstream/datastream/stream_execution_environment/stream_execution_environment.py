@@ -45,6 +45,7 @@ from millstream.datastream.execution_mode import RuntimeExecutionMode
 from millstream.datastream.functions import OutputTag, ParallelSourceFunction
 from millstream.datastream.graph.artifacts import LocalFile, resolve_artifacts
 from millstream.datastream.graph.collection_elements import conformed
+from millstream.datastream.graph.configured_files import configured_python_path, with_configured_files
 from millstream.datastream.graph.job_graph_generator import build_job_graph
 from millstream.datastream.graph.planning import stop_if_only_planned
 from millstream.datastream.graph.shipped_data import ShippedData
@@ -170,6 +171,7 @@ class StreamExecutionEnvironment(FaultToleranceSettings, DependencySettings):
         """Jobs run as streams, bounded ones until their input ends; batch execution is refused."""
         if execution_mode is RuntimeExecutionMode.BATCH:
             raise InvalidProgramError("set_runtime_mode: BATCH is not available; bounded jobs end in STREAMING too")
+        self._explicit.set("execution.runtime-mode", execution_mode.value)
         return self
 
     def from_collection(self, collection: Iterable[Any], type_info: Any = None) -> DataStream:
@@ -322,7 +324,8 @@ class StreamExecutionEnvironment(FaultToleranceSettings, DependencySettings):
         """The job of everything that was built since the last execution."""
         configuration = self.get_configuration()
         stream_graph = self._stream_graph()
-        artifacts, paths = resolve_artifacts(self._uploaded, self._local_files)
+        files = with_configured_files(configuration, self._local_files)
+        artifacts, paths = resolve_artifacts(self._uploaded, files)
         name = job_name or configuration.string("pipeline.name") or DEFAULT_JOB_NAME
         if why := why_unwritable(name):
             raise InvalidProgramError(f"the job's name {why}")
@@ -333,7 +336,8 @@ class StreamExecutionEnvironment(FaultToleranceSettings, DependencySettings):
         except BaseException:
             data.remove()
             raise
-        graph = replace(graph, artifacts=(*artifacts, *data.artifacts()))
+        python_path = configured_python_path(configuration)
+        graph = replace(graph, artifacts=(*artifacts, *data.artifacts()), python_path=python_path)
         return GeneratedJob(graph, stream_graph, {**paths, **data.paths()}, data)
 
     def _stream_graph(self) -> StreamGraph:

@@ -430,8 +430,9 @@ async def _pip(command: list[str], names: str, show: Progress) -> None:
 def _explanation(lines: Sequence[str]) -> str:
     """All that pip says from its first error on; what a conflict is about is on the lines between its errors."""
     first = next((i for i, line in enumerate(lines) if line.startswith("ERROR:")), None)
-    if first is None:
-        return _last(lines)
+    if first is None:  # pip quotes what was said by those that build packages
+        quoted = [line.strip().removeprefix("ERROR: ") for line in lines if line.strip().startswith("ERROR: ")]
+        return _last(quoted or lines)
     if lines[first] == _PIPS_OWN_FAILURE:
         raised = next((line for line in reversed(lines[first + 1 :]) if re.match(r"[\w.]+(:|$)", line)), "")
         damaged = "; the wheel is damaged, or its sizes are not what it says" if _NO_ZIP.match(raised) else ""

@@ -17,6 +17,9 @@ from millstream.core.settings.secrets import json_without_secrets, without_secre
 
 Where = Callable[[], str]
 
+_FLINKS_LEVELS = {"OFF": logging.CRITICAL + 1, "TRACE": logging.DEBUG // 2}
+"""What Flink's levels are that Python has no name for."""
+
 
 class _TextFormatter(logging.Formatter):
     def __init__(self, service: str, where: Where) -> None:
@@ -64,18 +67,29 @@ def set_up_logging(service: str, configuration: Configuration, where: Where = st
         handlers.append(file_handler(file, service, configuration, where))
     logging.basicConfig(level=_level_of_others(configuration), handlers=handlers, force=True)
     logging.getLogger("millstream").setLevel(configuration.string("logging.level"))
+    for name, level in _overrides(configuration).items():
+        logging.getLogger(name).setLevel(level)
 
 
-def _level_of_others(configuration: Configuration) -> str:
-    level = configuration.string("python.logging.level")
-    return configuration.string("logging.level") if level == "INHERIT" else level
+def _level(name: str) -> int:
+    return _FLINKS_LEVELS[name] if name in _FLINKS_LEVELS else logging.getLevelNamesMapping()[name]
+
+
+def _level_of_others(configuration: Configuration) -> int:
+    level = configuration.string("python.logging.default.level")
+    return _level(configuration.string("logging.level") if level == "INHERIT" else level)
+
+
+def _overrides(configuration: Configuration) -> dict[str, int]:
+    levels = configuration.mapping("python.logging.level.overrides")
+    return {name: _level(level) for name, level in levels.items()}
 
 
 def file_handler(file: str, service: str, configuration: Configuration, where: Where = str) -> logging.Handler:
     """Appends to a file that several processes may share: each line is one write."""
-    ours, others = configuration.string("logging.level"), _level_of_others(configuration)
+    ours, others = _level(configuration.string("logging.level")), _level_of_others(configuration)
     handler = logging.FileHandler(Path(file), delay=True)
-    handler.setLevel(min(ours, others, key=logging.getLevelNamesMapping().__getitem__))
+    handler.setLevel(min(ours, others, *_overrides(configuration).values()))
     handler.setFormatter(_formatter(service, configuration, where))
     return handler
 

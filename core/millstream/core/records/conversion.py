@@ -19,7 +19,15 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from millstream.core.errors import MillstreamError
-from millstream.core.records.exact_values import InexactError, exact_values, narrowed, narrowed_column, refuse_zones
+from millstream.core.records.exact_values import (
+    InexactError,
+    exact_values,
+    moments,
+    narrowed,
+    narrowed_column,
+    refuse_zones,
+)
+from millstream.core.records.instant import Instant
 from millstream.core.records.types import (
     BIG_INT,
     FLOAT,
@@ -230,6 +238,8 @@ def _look_inside(values: Iterable[Any], type: TypeInformation) -> None:
 
 
 def _held(values: Sequence[Any], type: BasicType) -> Sequence[Any]:
+    if type == INSTANT:
+        values = moments(values)
     values = exact_values(values, type, numpy=True)
     refuse_zones(values, type)
     return narrowed_column(values) if type == FLOAT else values
@@ -279,6 +289,8 @@ def _encoder(type: TypeInformation) -> _Converter | None:
     if isinstance(type, MapType):
         key, value = _encoder(type.key) or _same, _encoder(type.value) or _same
         return lambda v: None if v is None else [(key(k), value(item)) for k, item in v.items()]
+    if type == INSTANT:
+        return _as_datetime
     if isinstance(type, BasicType):
         return _as_float if type.python_type is float else None
     return _plain
@@ -286,6 +298,10 @@ def _encoder(type: TypeInformation) -> _Converter | None:
 
 def _as_float(value: Any) -> Any:
     return float(value) if value.__class__ is int else value  # Arrow takes large ones only as floats
+
+
+def _as_datetime(value: Any) -> Any:
+    return value.to_datetime() if value.__class__ is Instant else value
 
 
 def _struct_encoder(names: list[str], encoders: list[_Converter | None]) -> _Converter:

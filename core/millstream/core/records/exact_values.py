@@ -1,9 +1,10 @@
 """What a column of a declared type holds exactly; everything else is refused, never changed.
 
 A column has no Python classes of its own: what is read from it is what the declared type says. So a value is taken when
-its class is the declared one. Two kinds of numbers are taken as well, when they are the same number: an `int` in a
-column of floats, as Python's type hints allow, and, where the reader of a column expects no classes of Python's either,
-NumPy's numbers.
+its class is the declared one. `Instant`, which is PyFlink's class for a moment, is taken where a reader of columns gets
+a `datetime`, if that can hold it (`moments`). Two kinds of numbers are taken as well, when they are the same number: an
+`int` in a column of floats, as Python's type hints allow, and, where the reader of a column expects no classes of
+Python's either, NumPy's numbers.
 
 `Types.FLOAT()` is single precision: `narrowed` is what it makes of a number, wherever one gets that type.
 """
@@ -18,6 +19,7 @@ from collections.abc import Sequence
 from types import NoneType
 from typing import Any
 
+from millstream.core.records.instant import Instant
 from millstream.core.records.types import INSTANT, BasicType, TypeInformation
 
 _class_of = type
@@ -76,6 +78,20 @@ def _number(number: int, value: Any, type: BasicType, numpy: bool) -> Any:
 
 def _named(cls: type) -> str:
     return cls.__qualname__ if cls.__module__ in ("builtins", "__main__") else f"{cls.__module__}.{cls.__qualname__}"
+
+
+def moments(values: Sequence[Any]) -> Sequence[Any]:
+    """The values with datetimes in place of Instants; of one with nanoseconds there is none, and it is refused."""
+    if Instant not in set(map(_class_of, values)):
+        return values
+    return [_moment(number, v) if v.__class__ is Instant else v for number, v in enumerate(values)]
+
+
+def _moment(number: int, value: Instant) -> datetime.datetime:
+    try:
+        return value.to_datetime()
+    except (ValueError, OverflowError) as error:
+        raise InexactError(number, value, f"a column holds microseconds of years from 1 to 9999: {error}") from None
 
 
 def refuse_zones(values: Sequence[Any], type: BasicType) -> None:

@@ -21,7 +21,7 @@ from millstream.core.errors import ConfigurationError
 from millstream.core.jobs.names import why_unwritable
 from millstream.core.settings.former_keys import FORMER_KEYS
 from millstream.core.settings.options import OPTIONS, JobMay, Option, OptionType
-from millstream.core.settings.own_keys import OF_JAVAS_MESSAGES, OF_THE_BRIDGE, why_unknown
+from millstream.core.settings.own_keys import why_dropped, why_unknown
 from millstream.core.settings.secrets import shown_options
 
 _DURATION_UNITS = {
@@ -81,10 +81,23 @@ def _parse(option: Option, raw: Any) -> Any:
         case OptionType.MEMORY:
             return parse_memory(text)
         case OptionType.ENUM:
-            for choice in option.choices:
-                if choice.lower() == text.lower():
-                    return choice
-            raise ValueError(f"'{text}' is not one of {', '.join(option.choices)}")
+            return _choice(option, text)
+        case OptionType.MAP:
+            return dict(_entry(option, part) for part in text.split(",") if part.strip())
+
+
+def _choice(option: Option, text: str) -> str:
+    for choice in option.choices:
+        if choice.lower() == text.lower():
+            return choice
+    raise ValueError(f"'{text}' is not one of {', '.join(option.choices)}")
+
+
+def _entry(option: Option, text: str) -> tuple[str, str]:
+    name, _, value = (part.strip() for part in text.rpartition(":"))
+    if not name:
+        raise ValueError(f"'{text}' is not a name and a value; write it like 'name:{option.choices[-2]}'")
+    return name, _choice(option, value)
 
 
 def _within_bounds(option: Option, value: Any) -> Any:
@@ -104,9 +117,14 @@ def _calls_of_ours() -> int:
     return calls
 
 
+def _is_map(key: str) -> bool:
+    option = OPTIONS.get(key)
+    return option is not None and option.type is OptionType.MAP
+
+
 def _flatten(tree: Mapping[str, Any], prefix: str = "") -> Iterable[tuple[str, Any]]:
     for key, value in tree.items():
-        if isinstance(value, Mapping):
+        if isinstance(value, Mapping) and not _is_map(f"{prefix}{key}"):
             yield from _flatten(value, f"{prefix}{key}.")
         else:
             yield f"{prefix}{key}", value
@@ -160,14 +178,12 @@ class Configuration:
 
     def set(self, key: str, value: Any) -> None:
         """Checks and stores one option."""
-        if isinstance(key, str) and key.startswith((*OF_THE_BRIDGE, *OF_JAVAS_MESSAGES)):
-            between = (
-                "PyFlink's exchange with Java" if key.startswith(OF_THE_BRIDGE) else "messages between Java processes"
-            )
-            message = f"option '{key}' is about {between}: nothing comes of it"
-            warnings.warn(message, UserWarning, stacklevel=_calls_of_ours())
+        if isinstance(key, str) and (why := why_dropped(key)) is not None:
+            warnings.warn(f"option '{key}' {why}: nothing comes of it", UserWarning, stacklevel=_calls_of_ours())
             return
         key = self._present_key(key)
+        if isinstance(value, Mapping) and _is_map(key):
+            value = ",".join(f"{name}:{item}" for name, item in _flatten(value))
         if isinstance(value, Mapping | list | tuple | set):
             raise ConfigurationError(f"option '{key}': expected one value, not {value!r}")
         text = str(value).lower() if isinstance(value, bool) else str(value if value is not None else "")
@@ -205,6 +221,12 @@ class Configuration:
         """A string or enum option."""
         value = self.get(key)
         assert isinstance(value, str), key
+        return value
+
+    def mapping(self, key: str) -> dict[str, str]:
+        """An option that is a map."""
+        value = self.get(key)
+        assert isinstance(value, dict), key
         return value
 
     def integer(self, key: str) -> int:

@@ -22,6 +22,7 @@ class OptionType(StrEnum):
     DURATION = "duration"  # seconds, as a float
     MEMORY = "memory"  # bytes, as an int
     ENUM = "enum"
+    MAP = "map"  # `name:value,name:value`, as a dict
 
 
 class JobMay(StrEnum):
@@ -46,6 +47,7 @@ class Option(Struct, frozen=True):
 
 
 _T = OptionType
+_LEVELS = ("OFF", "CRITICAL", "ERROR", "WARN", "WARNING", "INFO", "DEBUG", "TRACE")
 _ROWS = [
     # services
     Option("dispatcher.rpc.address", _T.STRING, "127.0.0.1", "Where the dispatcher's gRPC service is reached."),
@@ -129,12 +131,19 @@ _ROWS = [
     ),
     Option("logging.level", _T.ENUM, "INFO", "What the services log.", ("DEBUG", "INFO", "WARNING", "ERROR")),
     Option(
-        "python.logging.level",
+        "python.logging.default.level",
         _T.ENUM,
         "INHERIT",
         "What all other loggers log, such as those of a job's functions and of the libraries that they use; INHERIT: "
-        "as `logging.level`.",
-        ("INHERIT", "DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL"),
+        "as `logging.level`. TRACE lets everything through.",
+        ("INHERIT", *_LEVELS),
+    ),
+    Option(
+        "python.logging.level.overrides",
+        _T.MAP,
+        {},
+        "What loggers with these names log, and those below them: `name:level,name:level`, or a mapping in YAML.",
+        _LEVELS,
     ),
     Option(
         "logging.stderr.level",
@@ -206,6 +215,31 @@ _ROWS = [
         _T.STRING,
         "",
         "The interpreter that job environments are made from; empty: the service's own.",
+    ),
+    Option(
+        "python.files",
+        _T.STRING,
+        "",
+        "Files for the job's import path, separated by commas: .py, .zip or .whl, or folders; as `-pyfs`.",
+    ),
+    Option(
+        "python.requirements",
+        _T.STRING,
+        "",
+        "A requirements.txt to install, and behind a `#` a folder with the packages; as `-pyreq`.",
+    ),
+    Option(
+        "python.archives",
+        _T.STRING,
+        "",
+        "Archives to unpack where the job works, separated by commas, each with the name of its folder behind a `#`, if"
+        " that is not the archive's; as `-pyarch`.",
+    ),
+    Option(
+        "python.pythonpath",
+        _T.STRING,
+        "",
+        "Folders on the task managers' hosts, separated by colons, that functions import from.",
     ),
     Option(
         "python.environments.max-size",
@@ -313,6 +347,13 @@ _ROWS = [
         "",
         "Where the services and workers of `python job.py` log, at `logging.level`. Empty: only errors are shown, on"
         " standard error or where the program's own logging leads.",
+    ),
+    Option(
+        "execution.runtime-mode",
+        _T.ENUM,
+        "STREAMING",
+        "How jobs run: as streams, in which bounded ones end by themselves. Flink's BATCH is not there yet.",
+        ("STREAMING", "AUTOMATIC"),
     ),
     Option("execution.attached", _T.BOOL, True, "Whether submitting waits for the job to end."),
     Option(
@@ -619,8 +660,9 @@ _BOUNDS: dict[str, tuple[float, float | None]] = {
 
 # All else is up to who runs the services: where they listen and write, what they trust, and their limits.
 _JOB_SETS = (
-    "execution.", "logging.level", "parallelism.", "pipeline.", "python.executable", "python.job-folder.",
-    "python.logging.", "restart-strategy.", "slot.request.timeout", "state.", "task.cancellation.",
+    "execution.", "logging.level", "parallelism.", "pipeline.", "python.archives", "python.executable", "python.files",
+    "python.job-folder.", "python.logging.", "python.pythonpath", "python.requirements", "restart-strategy.",
+    "slot.request.timeout", "state.", "task.cancellation.",
     "taskmanager.memory.segment-size", "taskmanager.network.", "taskmanager.prints.", "worker.start.timeout",
 )  # fmt: skip
 _JOB_LOWERS = ("taskmanager.memory.task.heap.size",)

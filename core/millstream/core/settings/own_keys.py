@@ -15,13 +15,13 @@ from millstream.core.settings.options import OPTIONS
 JOB_PARAMETERS = "pipeline.global-job-parameters."
 """What is set below it is a job parameter under the rest of the key, whatever namespace that would be in."""
 
-OF_THE_BRIDGE = (
+_OF_THE_BRIDGE = (
     "python.fn-execution.", "python.map-state.", "python.state.", "python.metric.", "python.profile.",
-    "python.systemenv.", "python.execution-mode",
+    "python.systemenv.", "python.execution-mode", "python.loopback-server.", "python.internal.", "python.job-options",
 )  # fmt: skip
 """Options of PyFlink's for the exchange of records between Java and Python, which programs set and nothing here has."""
 
-OF_JAVAS_MESSAGES = ("akka.", "pekko.")
+_OF_JAVAS_MESSAGES = ("akka.", "pekko.")
 """Options of the library by which Flink's Java processes send each other messages."""
 
 _SAME_BUT_FOR_A_LETTER = 0.9
@@ -34,6 +34,17 @@ _FLINKS = frozenset({
     "table", "task", "taskmanager", "traces", "web", "workflow-scheduler", "yarn", "zookeeper",
 })  # fmt: skip
 _NAMESPACES = _FLINKS | {key.partition(".")[0] for key in OPTIONS}
+
+
+def why_dropped(key: str) -> str | None:
+    """Why nothing comes of an option of PyFlink's that programs set; None: it is none of these."""
+    if key.startswith(_OF_THE_BRIDGE):
+        return "is about PyFlink's exchange with Java"
+    if key.startswith(_OF_JAVAS_MESSAGES):
+        return "is about messages between Java processes"
+    if key == "python.client.executable":
+        return "is about PyFlink's client: here a program runs where its functions do, with 'python.executable'"
+    return None
 
 
 @cache

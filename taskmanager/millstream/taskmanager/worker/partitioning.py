@@ -6,7 +6,6 @@ channel keep their order.
 
 from __future__ import annotations
 
-import contextlib
 import operator
 import random
 from array import array
@@ -39,7 +38,10 @@ class Router(Protocol):
 
 
 class PartitioningError(Exception):
-    """The user's key selector or partitioner failed on a record, or the router cannot use the key."""
+    """The user's key selector or partitioner failed on a record, or the router cannot use the key.
+
+    `key_of` tells the record's key, if it has one.
+    """
 
     def __init__(self, record: Any, cause: BaseException, key_of: Callable[[Any], Any] | None) -> None:
         super().__init__(one_line(cause))
@@ -153,51 +155,44 @@ class _Hash:
         self._type = record_type
         self._by_columns: bool | None = None
         self._known = KnownKeys(channels, max_parallelism)
-        self._are_lists = False
 
     def route(self, batch: Batch) -> Routed:
         if isinstance(batch, ColumnBatch):
             return self._route_columns(batch)
-        rows, key_of, known = batch.rows, self._key_of, self._known
-        if batch.timestamps is not None or self._getter is not None:
-            return _by_index(batch, self._subtasks(rows), self._channels)
-        source = iter(rows)
-        try:
-            buckets: list[list[Any]] = [[] for _ in range(self._channels)]
-            appends = [bucket.append for bucket in buckets]
-            for row in source:
-                appends[known[key_of(row)]](row)
-        except TaskInterrupted:
-            raise
-        except BaseException as error:
-            if self._finds_lists(error):
-                return self.route(batch)
-            raise PartitioningError(rows[len(rows) - operator.length_hint(source) - 1], error, self._key_of) from error
-        return [(index, RowBatch(bucket, None, batch.plain)) for index, bucket in enumerate(buckets) if bucket]
+        return _by_index(batch, self._subtasks(batch.rows), self._channels)
 
     def _subtasks(self, rows: list[Any]) -> list[int]:
-        key_of, known = self._key_of, self._known
         keys = picked(self._getter, rows)
-        if keys is not None:
-            with contextlib.suppress(Exception):  # below it is found out for which record
-                return list(map(known.__getitem__, keys))
-        source = iter(rows)
+        if keys is None:
+            keys = self._keys(rows)
         try:
-            return [known[key_of(row)] for row in source]
+            return list(map(self._known.__getitem__, keys))
+        except TaskInterrupted:
+            raise
+        except BaseException:
+            return self._one_by_one(rows, keys)
+
+    def _keys(self, rows: list[Any]) -> list[Any]:
+        """Calls the user's selector once for each record, whatever becomes of the keys."""
+        key_of, source = self._key_of, iter(rows)
+        try:
+            return [key_of(row) for row in source]
         except TaskInterrupted:
             raise
         except BaseException as error:
-            if self._finds_lists(error):
-                return self._subtasks(rows)
-            raise PartitioningError(rows[len(rows) - operator.length_hint(source) - 1], error, self._key_of) from error
+            raise PartitioningError(rows[len(rows) - operator.length_hint(source) - 1], error, None) from error
 
-    def _finds_lists(self, error: BaseException) -> bool:
-        """Whether this may be the first key that is a list, which has no hash: from then on keys are looked at."""
-        if not isinstance(error, TypeError) or self._are_lists:
-            return False
-        self._are_lists, key_of = True, self._key_of
-        self._key_of = lambda record: hashable(key_of(record))
-        return True
+    def _one_by_one(self, rows: list[Any], keys: list[Any]) -> list[int]:
+        """Where a key is a list, which has no hash, or cannot be used: then it shows of which record."""
+        subtasks, row, key = [], None, None
+        try:
+            for row, key in zip(rows, keys, strict=True):  # noqa: B007  # told of below
+                subtasks.append(self._known[hashable(key)])
+        except TaskInterrupted:
+            raise
+        except BaseException as error:
+            raise PartitioningError(row, error, lambda _: key) from error
+        return subtasks
 
     def _route_columns(self, batch: ColumnBatch) -> Routed:
         import numpy as np
@@ -243,7 +238,7 @@ class _Custom:
         except TaskInterrupted:
             raise
         except BaseException as error:
-            raise PartitioningError(rows[len(rows) - operator.length_hint(source) - 1], error, self._key_of) from error
+            raise PartitioningError(rows[len(rows) - operator.length_hint(source) - 1], error, None) from error
         return _by_index(batch, indices, self._channels)
 
     def _checked(self, answer: Any) -> int:

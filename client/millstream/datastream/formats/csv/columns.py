@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import date, datetime, time
@@ -11,7 +10,7 @@ from decimal import Decimal, InvalidOperation
 from typing import Any
 
 from millstream.core.errors import InvalidProgramError
-from millstream.core.records.exact_values import narrowed
+from millstream.core.records.exact_values import InexactError, narrowed
 from millstream.core.records.types import (
     BIG_DEC,
     BIG_INT,
@@ -35,6 +34,7 @@ from millstream.core.records.types import (
 )
 from millstream.core.row import Row
 from millstream.datastream.formats.csv.dialect import CsvError, Dialect
+from millstream.datastream.formats.csv.numbers import double_text, float_text
 
 _BITS = {BYTE: 8, SHORT: 16, INT: 32, LONG: 64}
 _BOOLEANS = {"true": True, "false": False}
@@ -144,6 +144,13 @@ def _joined(values: list[Any], kinds: list[TypeInformation], separator: str) -> 
     return separator.join(texts)
 
 
+def _single(value: float) -> float:
+    try:
+        return narrowed(value)
+    except InexactError as error:
+        raise CsvError(str(error)) from None
+
+
 def _plain_text(value: Any, kind: TypeInformation) -> str:
     assert isinstance(kind, BasicType), "the parser has refused all others"
     is_whole = value.__class__ is int
@@ -153,7 +160,7 @@ def _plain_text(value: Any, kind: TypeInformation) -> str:
             return str(value)
     elif kind in (FLOAT, DOUBLE):
         if is_whole or value.__class__ is float:
-            return repr(float(value)) if math.isfinite(value) else str(value)
+            return double_text(float(value)) if kind == DOUBLE else float_text(_single(value))
     elif kind == BOOLEAN:
         if value.__class__ is bool:
             return "true" if value else "false"

@@ -1,0 +1,46 @@
+"""What a job ships by its options: `python.files`, `python.requirements`, `python.archives`, as in PyFlink.
+
+Setters of the environment add to files and archives; requirements that it set itself stand in place of the option's.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+from millstream.core.jobs.graph import ArtifactKind
+from millstream.core.settings.configuration import Configuration
+from millstream.datastream.graph.artifacts import LocalFile, local_file, local_packages, python_file
+
+
+def with_configured_files(
+    configuration: Configuration, own: Sequence[LocalFile], scratch: Path | None = None
+) -> list[LocalFile]:
+    """The files that the options name, and those that the program named itself. Folders are packed into `scratch`."""
+    told = "python.files (-pyfs)"
+    found = [python_file(path, told, scratch) for path in _parts(configuration.string("python.files"))]
+    if all(file.kind is not ArtifactKind.REQUIREMENTS for file in own):
+        found += _requirements(configuration.string("python.requirements"))
+    for part in _parts(configuration.string("python.archives")):
+        path, _, target = part.partition("#")
+        found.append(local_file(path, ArtifactKind.ARCHIVE, "python.archives (-pyarch)", target or None))
+    return [*found, *own]
+
+
+def configured_python_path(configuration: Configuration) -> tuple[str, ...]:
+    """Where functions import from besides, on the hosts that they run on."""
+    return tuple(path for path in configuration.string("python.pythonpath").split(os.pathsep) if path)
+
+
+def _parts(text: str) -> list[str]:
+    return [part.strip() for part in text.split(",") if part.strip()]
+
+
+def _requirements(text: str) -> list[LocalFile]:
+    if not text:
+        return []
+    told = "python.requirements (-pyreq)"
+    path, _, packages = text.partition("#")
+    file = local_file(path, ArtifactKind.REQUIREMENTS, told)
+    return [file, *local_packages(packages, told)] if packages else [file]
