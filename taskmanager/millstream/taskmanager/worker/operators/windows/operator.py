@@ -13,7 +13,7 @@ from array import array
 from collections.abc import Iterable
 from typing import Any
 
-from millstream.core.jobs.progress import OperatorProgress
+from millstream.core.jobs.progress import OperatorProgress, TimedKind
 from millstream.core.jobs.window_plan import Buffered, WindowSpec
 from millstream.core.records.batches import (
     MAX_TIMESTAMP,
@@ -183,7 +183,7 @@ class WindowOperator(FunctionOperator):
 
     def progress(self) -> OperatorProgress | None:
         """The windows that wait."""
-        return OperatorProgress(self.name, waiting(self._timers, True, self._waiting_records))
+        return OperatorProgress(self.name, waiting(self._timers, TimedKind.WINDOWS, self._waiting_records))
 
     def _fire_timers(self, queue: TimerQueue, until: int, event_time: bool) -> None:
         timer: Timer | None = None
