@@ -11,7 +11,7 @@ from dispatcher_fixtures import RunningDispatcher, graph
 from millstream.core.jobs.details import JobDetails, SubtaskStatus, TaskMetrics, VertexStatus
 from millstream.core.jobs.failures import TaskFailure
 from millstream.core.jobs.ids import JobId, VertexId
-from millstream.core.jobs.stalls import Finding, FindingKind, Stall, Waiting
+from millstream.core.jobs.stalls import Finding, FindingKind, Stall, Waiting, WaitingKind
 from millstream.core.jobs.states import ExecutionState, JobStatus
 from millstream.core.messages.dispatcher import ForgetJob, StartJob
 from millstream.core.messages.stalls import StallAnswer, StallQuery
@@ -31,7 +31,10 @@ async def test_a_running_job_is_explained_by_its_job_manager(dispatcher: Running
         assert query.job_id == job.job_id
         told = Stall(
             job.job_id, "j", JobStatus.RUNNING, 7, [Finding(FindingKind.NO_RECORDS, "m", "a", "v", "o", 5)],
-            [Waiting("v", "o", True, 1, 2, None, 4, None), Waiting("v", "p", False, 1, 0, 3, None, 5)],
+            [
+                Waiting("v", "o", WaitingKind.WINDOWS, "w", 1, 2, None, 4, None),
+                Waiting("v", "p", WaitingKind.TIMERS, "t", 1, None, 3, None, 5),
+            ],
         ).as_json()  # fmt: skip
         jsonschema.validate(told, stall_schemas.STALL)
         manager.send(StallAnswer(query.request_id, json.dumps(told).encode()))

@@ -13,17 +13,19 @@ from millstream.core.jobs.ids import JobId, VertexId
 from millstream.core.jobs.progress import (
     AlignmentStatus,
     EventTime,
+    KeptRecords,
     OperatorProgress,
     PendingCommits,
     StreamTime,
     TaskProgress,
+    TimedKind,
     TimedWork,
     WatermarkOrigin,
 )
-from millstream.core.jobs.stalls import Finding, FindingKind, ended
+from millstream.core.jobs.stalls import Finding, FindingKind, WaitingKind, ended
 from millstream.core.jobs.states import ExecutionState, JobStatus
 from millstream.core.records.batches import MAX_TIMESTAMP, MIN_TIMESTAMP
-from millstream.jobmanager.job_master.execution_graph import TimeShares
+from millstream.jobmanager.job_master.execution_graph import SlotKey, TimeShares
 from millstream.jobmanager.stall.facts import CheckpointFacts, JobFacts, TaskFacts
 from millstream.jobmanager.stall.findings import explain
 
@@ -66,7 +68,7 @@ def source(
 
 
 def windows(inputs: EventTime, next_event_time: int | None = 10_000, windows: bool = True, **more: Any) -> TaskFacts:
-    work = TimedWork(windows, 3, 120 if windows else 0, next_event_time)
+    work = TimedWork(TimedKind.WINDOWS if windows else TimedKind.TIMERS, 3, 120 if windows else 0, next_event_time)
     progress = TaskProgress(inputs, (OperatorProgress("Window(Tumbling)", work),))
     made = TaskFacts(WINDOW, "Window(Tumbling)", 0, 1, progress=progress, emitted_at=NOW)
     return replace(made, **more)
@@ -95,9 +97,9 @@ def test_a_silent_split_holds_back_a_window_that_others_have_passed() -> None:
     orders = source(moving("p0", 60_000), silent("p1", 7_000))
     finding = the_only(orders, windows(channels(orders)))
     assert finding.message == (
-        "'Window(Tumbling)' waits for event time 1970-01-01 00:00:10.000 UTC, and its event time is "
-        "1970-01-01 00:00:07.000 UTC: 3 windows are open, which took 120 records since the last firing. It is held "
-        "back by split 'p1' of 'Source: orders', from which no record has come since 2023-11-14 22:14:00 UTC and which "
+        "'Window(Tumbling)' waits for event time 1970-01-01 00:00:10.000 UTC (it is 1970-01-01 00:00:07.000 UTC now) "
+        "with 3 open windows, which took 120 records since the last firing. It is held back by split 'p1' of "
+        "'Source: orders', from which no record has come since 2023-11-14 22:14:00 UTC and which "
         "is at event time 1970-01-01 00:00:07.000 UTC; the others have come to 1970-01-01 00:01:00.000 UTC."
     )
     assert finding.advice == (
@@ -113,7 +115,7 @@ def test_a_subtask_of_which_no_record_ever_came_is_named() -> None:
     orders = source(moving("", 60_000), subtask=0, parallelism=2)
     nothing = source(StreamTime("", MIN_TIMESTAMP, LONG_AGO), subtask=1, parallelism=2)
     finding = the_only(orders, nothing, windows(channels(orders, nothing)))
-    assert "and there is no watermark yet: 3 windows are open" in finding.message
+    assert "(no watermark has come yet) with 3 open windows, which took" in finding.message
     assert (
         "It is held back by 'Source: orders' (2/2), from which no record has come since it began at "
         "2023-11-14 22:14:00 UTC; the others have come to 1970-01-01 00:01:00.000 UTC." in finding.message
@@ -219,12 +221,12 @@ def test_a_source_that_has_gone_silent_as_a_whole() -> None:
 def test_timers_of_a_process_function_wait_as_windows_do() -> None:
     orders = source(moving("p0", 60_000), silent("p1", 7_000))
     message = the_only(orders, windows(channels(orders), windows=False)).message
-    assert "its event time is 1970-01-01 00:00:07.000 UTC: 3 keys have timers. It is held back" in message
+    assert "(it is 1970-01-01 00:00:07.000 UTC now) with 3 keys with timers. It is held back" in message
 
 
 def test_windows_of_the_machine_s_clock_wait_for_nobody() -> None:
     orders = source(silent("p1", 7_000))
-    clock = TimedWork(True, 20_000, 5, None, NOW + 10)
+    clock = TimedWork(TimedKind.WINDOWS, 20_000, 5, None, NOW + 10)
     task = windows(channels(orders), progress=TaskProgress(channels(orders), (OperatorProgress("W", clock),)))
     stall = explain(job(orders, task))
     assert stall.findings == []
@@ -239,15 +241,86 @@ def test_an_operator_is_one_over_all_its_subtasks_and_the_slowest_of_them_tells(
         stall = explain(job(orders, *tasks))
         (waits,) = stall.waiting
         assert (waits.open, waits.records, waits.event_time, waits.next_event_time) == (6, 240, 7_000, 10_000)
-        assert "6 windows are open, which took 240 records" in stall.findings[0].message
+        assert "6 open windows, which took 240 records" in stall.findings[0].message
 
 
 def test_very_many_windows_are_not_counted_to_the_end() -> None:
     orders = source(silent("p1", 7_000))
-    work = OperatorProgress("W", TimedWork(True, 10_000, 1, 10_000))
+    work = OperatorProgress("W", TimedWork(TimedKind.WINDOWS, 10_000, 1, 10_000))
     task = windows(channels(orders), progress=TaskProgress(channels(orders), (work,)))
     message = the_only(orders, task).message
-    assert ": at least 10,000 windows are open, which took 1 record since the last firing." in message
+    assert " with at least 10,000 open windows, which took 1 record since the last firing." in message
+
+
+@pytest.mark.parametrize(
+    ("work", "words"),
+    [
+        (TimedWork(TimedKind.WINDOWS_OF_ALL_KEYS, 2, 12_345, 10_000), "2 open windows, each for all keys, which took"),
+        (TimedWork(TimedKind.WINDOWS_OF_ALL_KEYS, 1, 1, 10_000), "1 open window for all keys, which took 1 record "),
+        (TimedWork(TimedKind.SESSIONS, 12_345, 2, 10_000), "at most 12,345 open sessions, which took 2 records since"),
+        (TimedWork(TimedKind.SESSIONS, 1, 0, 10_000), "1 open session."),
+        (TimedWork(TimedKind.TIMERS, 20_000, 0, 10_000), "at least 20,000 keys with timers."),
+    ],
+)
+def test_what_waits_is_named_as_it_is_counted(work: TimedWork, words: str) -> None:
+    orders = source(silent("p1", 7_000))
+    task = windows(channels(orders), progress=TaskProgress(channels(orders), (OperatorProgress("W", work),)))
+    stall = explain(job(orders, task))
+    assert f" with {words}" in stall.findings[0].message
+    assert f"'W': {words.strip('.')}" in stall.waiting[0].message
+
+
+def test_windows_that_no_clock_ends_wait_for_records() -> None:
+    orders = source(moving("p1", 7_000))
+    work = OperatorProgress("W", TimedWork(TimedKind.WINDOWS, 0, 5))
+    (waits,) = explain(job(orders, windows(channels(orders), progress=TaskProgress(None, (work,))))).waiting
+    assert waits.message == "'W': windows that wait for more records, which took 5 records since the last firing"
+
+
+def join(inputs: EventTime, kept: KeptRecords, **more: Any) -> TaskFacts:
+    progress = TaskProgress(inputs, (OperatorProgress("Interval join", kept),))
+    return replace(windows(inputs), progress=progress, state_since=LONG_AGO, reported_at=NOW, **more)
+
+
+def test_an_interval_join_whose_records_cannot_go_and_over_all_its_subtasks() -> None:
+    orders = source(moving("p0", 60_000), silent("p1", 7_000))
+    one = join(channels(orders), KeptRecords(1_200, 7, 1_200, 7, 12_000), parallelism=2)
+    other = join(channels(orders), KeptRecords(3, 0, 3, 0, 10_000), subtask=1, parallelism=2)
+    stall = explain(job(orders, one, other))
+    (finding,) = stall.findings
+    assert finding.kind is FindingKind.WATERMARK_HELD_BACK
+    assert finding.message.startswith(
+        "'Interval join' keeps 1,203 records of its left stream and 7 of its right one until event time "
+        "1970-01-01 00:00:10.000 UTC (it is 1970-01-01 00:00:07.000 UTC now), and more with every record that comes. "
+        "It is held back by split 'p1' of 'Source: orders', "
+    )
+    (waits,) = stall.waiting
+    assert (waits.kind, waits.open, waits.records) == (WaitingKind.RECORDS, 1_210, None)
+    assert waits.message == (
+        "'Interval join': 1,203 records of its left stream and 7 of its right one, kept for partners that are to come; "
+        "the oldest go at event time 1970-01-01 00:00:10.000 UTC (it is 1970-01-01 00:00:07.000 UTC now)"
+    )
+
+
+def test_an_interval_join_waits_for_no_watermark_that_all_streams_are_before() -> None:
+    orders = source(silent("p0", 7_000))
+    kept = KeptRecords(3, 4, 3, 4, 10_000)
+    assert FindingKind.WATERMARK_HELD_BACK not in {f.kind for f in found(orders, join(channels(orders), kept))}
+
+
+def test_an_interval_join_to_which_only_one_stream_sends() -> None:
+    orders = source(moving("p0", 60_000))
+    finding = the_only(orders, join(channels(orders), KeptRecords(0, 5, 0, 1_200, 61_000)))
+    assert finding.kind is FindingKind.NO_RECORDS
+    assert finding.message == (
+        "'Interval join' took 1,200 records of its right stream since 2023-11-14 22:14:00 UTC, and none of its left "
+        "one: there is nothing to join."
+    )
+    assert "anything is sent to its left stream" in finding.advice
+    for kept in (KeptRecords(), KeptRecords(0, 5, 1, 5), KeptRecords(2, 5, 0, 5)):
+        assert found(orders, join(channels(orders), kept)) == []
+    soon = replace(join(channels(orders), KeptRecords(0, 5, 0, 5)), state_since=NOW - 100)
+    assert found(orders, soon) == [], "it has hardly begun"
 
 
 def test_backpressure_begins_at_the_task_that_is_busy_and_not_at_those_before_it() -> None:
@@ -303,6 +376,20 @@ def test_a_sink_that_waits_for_a_checkpoint(checkpoints: CheckpointFacts, messag
     assert finding.advice
 
 
+def test_the_tasks_at_which_a_checkpoint_hangs_are_named() -> None:
+    orders = source(moving("p0", 60_000))
+    counts = [replace(windows(channels(orders), None), subtask=n, parallelism=5) for n in range(5)]
+    missing: dict[VertexId, list[int]] = {SINK: [0, 1], WINDOW: [1]}
+    taken = CheckpointFacts(10_000, missing=missing)
+    (finding,) = found(orders, *counts, sink(), checkpoints=taken)
+    assert finding.message == (
+        f"{WRITTEN}: no checkpoint has completed so far. Barriers came no further than 'Window(Tumbling)' (2/5)."
+    )
+    missing[WINDOW] = [0, 1, 2, 3, 4]
+    (finding,) = found(orders, *counts, sink(), checkpoints=taken)
+    assert finding.message.endswith("'Window(Tumbling)' (2/5) and 'Window(Tumbling)' (3/5) and 2 more.")
+
+
 def test_a_sink_waits_for_the_next_checkpoint_without_complaint() -> None:
     assert found(sink(since=NOW - 12_000), checkpoints=CheckpointFacts(10_000)) == []
     assert found(sink(since=0), checkpoints=CheckpointFacts()) == []
@@ -339,6 +426,21 @@ def test_sources_that_send_nothing() -> None:
 def test_a_job_that_does_not_run(state: JobStatus) -> None:
     waits = the_only(source(state=ExecutionState.SCHEDULED), state=state, message="waiting for slots: 1 of 2")
     assert waits.message == f"The job does not run, it is {state}: waiting for slots: 1 of 2."
+
+
+def test_a_slot_whose_functions_do_not_return() -> None:
+    orders = source(moving("p0", 60_000), reported_at=LONG_AGO, parallelism=2)
+    stuck = replace(windows(channels(orders), None), reported_at=LONG_AGO - 1_000)
+    other = replace(orders, subtask=1, slot=SlotKey("", 1), reported_at=NOW)
+    finding = the_only(orders, stuck, other)
+    assert (finding.kind, finding.since, finding.vertex_id) == (FindingKind.NOT_ANSWERING, LONG_AGO, "")
+    assert finding.message == (
+        "Nothing is heard of 'Source: orders' (1/2), 'Window(Tumbling)' since 2023-11-14 22:14:00 UTC: a function of "
+        "this slot was called and has not returned."
+    )
+    never = replace(stuck, reported_at=0, state_since=LONG_AGO)
+    assert the_only(never).vertex_id == WINDOW
+    assert found(never, report_interval_ms=60_000) == [], "it reports seldom"
 
 
 def test_tasks_that_have_not_started() -> None:

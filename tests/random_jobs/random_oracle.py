@@ -93,6 +93,11 @@ def multiplied(settings: dict[str, Any], record: Record) -> list[Record]:
     return [(mix(record[0], copy), record[1] + copy) for copy in range(record[1] % settings["modulus"])]
 
 
+def answered(settings: dict[str, Any], record: Record) -> list[Record]:
+    """What a service that `asked` waits for answers to a record."""
+    return [(mix(settings["salt"], record[0], copy), record[1]) for copy in range(record[1] % 3)]
+
+
 def in_batches(settings: dict[str, Any], record: Record) -> list[Record]:
     """What `batches` makes of a record."""
     return [(record[0] + settings["salt"], record[1])] if record[1] % 5 else []
@@ -190,6 +195,7 @@ _EVALUATE: dict[str, Any] = {
     "map": lambda node, bag: _each(node, bag, mapped),
     "filter": lambda node, bag: _each(node, bag, filtered),
     "flat_map": lambda node, bag: _each(node, bag, multiplied),
+    "asked": lambda node, bag: _each(node, bag, answered),
     "batches": lambda node, bag: _each(node, bag, in_batches),
     "slow": _same,
     "share": _same,

@@ -16,6 +16,7 @@ from timed_oracle import TIMED
 
 PARTITIONS = ("", "", "", "rebalance", "rescale", "shuffle", "global_", "forward", "custom")
 STATES = ("value", "list", "map", "reducing", "aggregating")
+ORDERS = ("ordered", "unordered")
 KEY_KINDS = ("number", "text", "pair", "field", "column")
 MOST = 12_000
 """Records of one stream: more would take too long."""
@@ -110,6 +111,10 @@ class Planner:
     def _flat_map(self) -> None:
         self._add("flat_map", (self._pick(),), {"modulus": self._chance.randint(2, 4)})
 
+    def _asked(self) -> None:
+        settings = {"asked": self._chance.choice(ORDERS), "capacity": self._chance.choice((5, 20, 100))}
+        self._add("asked", (self._pick(),), {"salt": self._salt(), **settings})
+
     def _batches(self) -> None:
         form = self._chance.choice(("arrow", "pandas"))
         self._add("batches", (self._pick(),), {"salt": self._salt(), "form": form})
@@ -164,7 +169,7 @@ class Planner:
             "keys": chance.choice((5, 40, 200)),
             "key": chance.choice(("number", "text", "pair")),
             "window": chance.choice(("tumbling", "sliding", "session")),
-            "form": chance.choice(("process", "aggregate")),
+            "form": chance.choice(("process", "aggregate", "columns", "columns")),
             "size": size,
             "slide": chance.choice((size // 2, size // 3 + 1)),
             "lateness": chance.choice((0, 0, 200)),
@@ -182,6 +187,8 @@ class Planner:
             "first": 1_000_000 * (1 + len(self._nodes)) + 500_000 * side,
             "seconds": seconds,
             "millis": chance.choice((0, 0, min(10.0, 1000 * seconds / count))),
+            "asked": chance.choice(("", "", *ORDERS)),
+            "capacity": chance.choice((2, 20)),
         }
 
     def _ledger(self) -> None:
@@ -253,6 +260,7 @@ class Planner:
 
 
 KINDS = (
-    "map", "slow", "slow", "filter", "flat_map", "batches", "union", "split", "count", "count", "reduce", "gather",
-    "co_count", "join", "co_map", "rules", "keyed_rules", "ledger", "share", "timed", "timed", "timed",
+    "map", "slow", "slow", "filter", "flat_map", "asked", "asked", "batches", "union", "split", "count", "count",
+    "reduce", "gather", "co_count", "join", "co_map", "rules", "keyed_rules", "ledger", "share", "timed", "timed",
+    "timed",
 )  # fmt: skip

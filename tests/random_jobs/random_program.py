@@ -11,7 +11,7 @@ from typing import Any
 import random_oracle as oracle
 from random_plans import Node, Plan
 from timed_oracle import TIMED
-from timed_program import KEY_TYPES, PAIR, TimedParts, columns
+from timed_program import KEY_TYPES, PAIR, TimedParts, asked, columns
 
 from millstream.common import Types
 from millstream.datastream import (
@@ -41,7 +41,7 @@ from millstream.datastream.state import (
 RULES = MapStateDescriptor("rules", Types.LONG(), Types.LONG())
 SIDE = OutputTag("side", PAIR)
 LANES = OutputTag("side", tuple[str, int])
-FORWARDED = ("map", "slow", "filter", "flat_map", "batches", "split", "ledger", "co_map", "rules")
+FORWARDED = ("map", "slow", "filter", "flat_map", "asked", "batches", "split", "ledger", "co_map", "rules")
 """The nodes whose first operator has the node's own parallelism."""
 
 
@@ -150,6 +150,9 @@ class Built:
 
     def _flat_map(self, node: Node) -> DataStream:
         return self._input(node).flat_map(lambda record: oracle.multiplied(node.settings, record), _type(node))
+
+    def _asked(self, node: Node) -> DataStream:
+        return asked(self._input(node), partial(oracle.answered, node.settings), node.settings, _type(node))
 
     def _batches(self, node: Node) -> DataStream:
         function = _in_arrow if node.settings["form"] == "arrow" else _in_pandas

@@ -319,14 +319,15 @@ def written(folder: Path, form: str) -> Counter[Any]:
 @pytest.mark.timeout(7200)
 @pytest.mark.parametrize(
     ("jobs", "operators", "most_legs", "seeds"),
-    [(2, 4, 2, (5, 231)), pytest.param(200, 9, 3, None, marks=pytest.mark.long)],
+    [(2, 4, 2, (375, 1871)), pytest.param(200, 9, 3, None, marks=pytest.mark.long)],
 )
 def test_what_is_committed_is_what_the_oracle_says(
     job_cluster: Cluster, tmp_path: Path, jobs: int, operators: int, most_legs: int, seeds: tuple[int, ...] | None
 ) -> None:
     """A job may be over before anything happens to it; then others follow, until one was restored.
 
-    The short version runs the same jobs each time, those of `seeds` first: with windows, timers and joins.
+    The short version runs the same jobs each time, those of `seeds` first: with windows of columns, timers, joins
+    and answers of a service that are waited for in order or not; they go on at another parallelism.
     """
     given = os.environ.get("RANDOM_JOB_SEED")
     happened: Counter[str] = Counter()

@@ -91,7 +91,7 @@ def windows(node: Node) -> dict[str, Bag]:
     """Every window of every key."""
     out: Bag = Counter()
     for (key, window), (records,) in _grouped(node).items():
-        if node.settings["form"] == "aggregate":
+        if node.settings["form"] in ("aggregate", "columns"):
             out[of_total(node.name, key, window, len(records), sum(_ids(records)))] += 1
         else:
             out[of_window(node.name, key, window, _ids(records))] += 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -14,6 +15,8 @@ from random_plans import Node
 from millstream.common import Duration, Time, Types, WatermarkStrategy
 from millstream.datastream import (
     AggregateFunction,
+    AsyncDataStream,
+    AsyncFunction,
     DataStream,
     KeyedCoProcessFunction,
     KeyedProcessFunction,
@@ -21,6 +24,8 @@ from millstream.datastream import (
     RuntimeContext,
     StreamExecutionEnvironment,
 )
+from millstream.datastream.aggregates import count
+from millstream.datastream.aggregates import sum as total
 from millstream.datastream.connectors.datagen import ColumnDataGeneratorSource, DataGeneratorSource
 from millstream.datastream.state import ListStateDescriptor
 from millstream.datastream.window import EventTimeSessionWindows, SlidingEventTimeWindows, TumblingEventTimeWindows
@@ -56,6 +61,8 @@ class TimedParts:
         if settings["form"] == "columns":
             source = ColumnDataGeneratorSource(partial(columns, settings), count, rate, 40, PAIR)
         stream = self._inner(self._env.from_source(source, strategy, f"source {side}"), f"source-{side}")
+        if settings["asked"]:
+            stream = self._inner(asked(stream, lambda record: [tuple(record)], settings, PAIR), f"asked-{side}")
         if not settings["millis"]:
             return stream
         pause = settings["millis"] / 1000
@@ -76,12 +83,34 @@ class TimedParts:
         return TumblingEventTimeWindows.of(size)
 
     def _windows(self) -> DataStream:
+        if self._node.settings["form"] == "columns":
+            return self._column_windows()
         windowed = self._keyed().window(self._assigner()).allowed_lateness(self._node.settings["lateness"])
         if self._node.settings["form"] == "aggregate":
             made: DataStream = windowed.aggregate(Total(), Show(self._node.name), PAIR, self._type)
         else:
             made = windowed.process(Show(self._node.name), self._type)
         return made
+
+    def _column_windows(self) -> DataStream:
+        """The columns of the key, of which a pair has two, and the id; at the end the key is one again."""
+        name, key, kind = self._node.name, self._key, self._node.settings["key"]
+        pair = kind == "pair"
+        types = [Types.LONG(), Types.STRING()] if pair else [KEY_TYPES.get(kind, Types.LONG())]
+        keys = [f"f{number}" for number in range(len(types))]
+
+        def spread(record: Any) -> tuple[Any, ...]:
+            return (*key(record), record[0]) if pair else (key(record), record[0])
+
+        def shown(row: Any) -> oracle.Record:
+            values = list(row)
+            own = tuple(values[:2]) if pair else values[0]
+            return timed.of_total(name, own, tuple(values[-2:]), *values[-4:-2])
+
+        spread_out = self._source(0).map(spread, Types.TUPLE([*types, Types.LONG()]))
+        keyed = self._inner(spread_out, "spread").key_by(keys).window(self._assigner())
+        totals = keyed.allowed_lateness(self._node.settings["lateness"]).aggregate(count(), total(f"f{len(keys)}"))
+        return self._inner(totals, "totals").map(shown, self._type)
 
     def _pairs(self, joined: Any) -> Any:
         keyed = joined.where(self._key, self._key_type).equal_to(self._key)
@@ -114,6 +143,24 @@ class TimedParts:
         else:
             made = self._keyed().process(Timers(self._node), self._type)
         return made
+
+
+def asked(stream: DataStream, answer: Callable[[Any], list[Any]], settings: dict[str, Any], kind: Any) -> DataStream:
+    """What a service answers to each record, in their order or as it comes."""
+    wait = AsyncDataStream.ordered_wait if settings["asked"] == "ordered" else AsyncDataStream.unordered_wait
+    return wait(stream, Ask(answer), Time.minutes(5), settings["capacity"], kind)
+
+
+class Ask(AsyncFunction):
+    """Some answers take longer than others."""
+
+    def __init__(self, answer: Callable[[Any], list[Any]]) -> None:
+        self._answer = answer
+
+    async def async_invoke(self, value: Any) -> list[Any]:
+        if late := oracle.mix(value[0]) % 4:
+            await asyncio.sleep(late / 1000)
+        return self._answer(value)
 
 
 def columns(settings: dict[str, Any], start: int, count: int) -> Any:

@@ -6,17 +6,21 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from worker_rig import ALLOCATION, WRITTEN, NamedSink, RowsSource, WorkerRig, chain, local_pair
+from worker_rig import ALLOCATION, WRITTEN, NamedSink, RowsSource, WorkerRig, chain, local_pair, written
 
 from millstream.common import Duration, WatermarkStrategy
 from millstream.core.jobs.plan.plan import SinkSpec, SourceSpec, TimestampsSpec
 from millstream.core.jobs.progress import AlignmentStatus, WatermarkOrigin
 from millstream.core.messages.deployment import ResultPartition, TaskDeployment
-from millstream.core.messages.sources import NoMoreSplits, Splits, WatermarkLimit, WatermarkReport
+from millstream.core.messages.sources import Custom, NoMoreSplits, Splits, WatermarkLimit, WatermarkReport
 from millstream.core.messages.task_manager import TaskMetricsReport
 from millstream.core.pickling import to_bytes
 from millstream.core.records.batches import MAX_TIMESTAMP, Batch, RowBatch, Watermark, WatermarkStatus
-from millstream.datastream.connectors.base import PollStatus, SourceReader, SourceReaderContext
+from millstream.datastream.connectors.base import PollStatus, Source, SourceReader, SourceReaderContext
+from millstream.datastream.connectors.hybrid.messages import HybridSplit, NoMore
+from millstream.datastream.connectors.hybrid_source import HybridSource
+from millstream.datastream.connectors.index_split import IndexSplit
+from millstream.datastream.connectors.number_sequence import NumberSequenceSource
 
 TIMES = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner(lambda value, _: value[1])
 ALIGNED = TIMES.with_watermark_alignment("g", Duration.of_millis(100), Duration.of_millis(50))
@@ -155,6 +159,73 @@ def test_a_reader_that_can_pauses_the_split_that_is_ahead_and_reads_the_others(r
     assert [(s.name, s.paused, s.idle) for s in origin.time.slowest] == [("slow", False, False), ("fast", True, False)]
     limit(rig, task, 100_000)
     assert PAUSES[1:] == [([], ["fast"])]
+
+
+NUMBERS = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner(lambda value, _: value)
+AHEAD, BEHIND = IndexSplit("ahead", 20_000, 40_000), IndexSplit("behind", 0, 20_000)
+
+
+@pytest.mark.parametrize("hybrid", [False, True])
+def test_of_two_splits_of_a_built_in_reader_the_one_ahead_waits_for_the_group_and_the_other_goes_on(
+    rig: WorkerRig, hybrid: bool
+) -> None:
+    strategy = NUMBERS.with_watermark_alignment("g", Duration.of_millis(100), Duration.of_millis(50))
+    numbers = NumberSequenceSource(0, 40_000)
+    source: Source[Any] = HybridSource.builder(numbers).build() if hybrid else numbers
+    splits = [HybridSplit(0, split) if hybrid else split for split in (AHEAD, BEHIND)]
+    task = rig.task(chain(SourceSpec(source, strategy), SinkSpec(NamedSink("numbers"))))
+    rig.deploy(task)
+    rig.tell(task, Splits(to_bytes(splits)))
+    rig.turn_until(lambda: len(written("numbers", int)) > 0)
+    assert min(written("numbers", int)) == AHEAD.position, "it is read first"
+    limit(rig, task, 5_000)
+    tick(rig, 3)
+    ahead = max(written("numbers", int))
+    tick(rig, 3)
+    assert max(written("numbers", int)) == ahead, "it waits"
+    while not origin_of(rig).alignment.paused_since:
+        tick(rig)
+    behind = max(number for number in written("numbers", int) if number < AHEAD.position)
+    assert 5_000 < behind < AHEAD.position - 1, "until it was ahead too, and all of the source waits"
+    assert [stream.paused for stream in origin_of(rig).time.slowest] == [True, True]
+    limit(rig, task, MAX_TIMESTAMP)
+    rig.tell(task, Custom(to_bytes(NoMore(0))) if hybrid else NoMoreSplits())
+    rig.turn_until(rig.ended(task))
+    assert sorted(written("numbers", int)) == list(range(40_000)), "each went on where it was"
+
+
+def origin_of(rig: WorkerRig) -> Any:
+    (origin,) = (o.kind for o in last_report(rig).progress.operators if isinstance(o.kind, WatermarkOrigin))
+    return origin
+
+
+class NoPauses(Splits2Reader):
+    def pause_or_resume_splits(self, splits_to_pause: list[str], splits_to_resume: list[str]) -> None:
+        SourceReader.pause_or_resume_splits(self, splits_to_pause, splits_to_resume)
+
+
+class NoPausesSource(RowsSource):
+    def create_reader(self, context: SourceReaderContext) -> SourceReader[Any]:
+        return NoPauses()
+
+
+@pytest.mark.parametrize("allowed", [False, True])
+def test_a_reader_that_cannot_pause_one_of_several_splits_fails_unless_that_is_allowed(allowed: bool) -> None:
+    options = {"pipeline.watermark-alignment.allow-unaligned-source-splits": "true"} if allowed else {}
+    rig = WorkerRig(**options)
+    name = f"unaligned {allowed}"
+    task = rig.start(SourceSpec(NoPausesSource(), ALIGNED), SinkSpec(NamedSink(name)))
+    tick(rig, 4)
+    limit(rig, task, 500)
+    if allowed:
+        read = len(WRITTEN[name])
+        rig.turn_until(lambda: len(WRITTEN[name]) > read + 3)
+        assert {row[0] for row in WRITTEN[name][read:]} == {"slow", "fast"}
+    else:
+        failure = rig.failure(task).exception
+        assert "split 'fast' is too far ahead of its alignment group" in failure
+        assert "set pipeline.watermark-alignment.allow-unaligned-source-splits" in failure
+    rig.close()
 
 
 def full_output(rig: WorkerRig) -> tuple[ResultPartition, Any]:

@@ -12,7 +12,6 @@ from millstream.cli.failures import Command
 from millstream.cli.options import checked_job_id, client_configuration, client_options
 from millstream.cli.rest import RestClient
 from millstream.core.logs.printable import printable
-from millstream.core.logs.times import utc
 
 _WIDTH = 100
 
@@ -49,26 +48,12 @@ def _told(stall: dict[str, Any]) -> list[str]:
         if found["advice"]:
             lines += _wrapped("   What to do: ", found["advice"])
     if stall["waiting"]:
-        lines += ["", "Waiting for their time:"]
+        lines += ["", "What waits:"]
         for waits in stall["waiting"]:
-            lines += _wrapped("- ", _waiting(waits))
+            lines += _wrapped("- ", waits["message"])
     return lines
 
 
 def _wrapped(head: str, text: str) -> list[str]:
     indent = " " * (3 if head.strip().endswith(":") else len(head))
     return textwrap.wrap(printable(text), _WIDTH, initial_indent=head, subsequent_indent=indent, break_on_hyphens=False)
-
-
-def _waiting(waits: dict[str, Any]) -> str:
-    kind = "open windows" if waits["kind"] == "WINDOWS" else "keys with timers"
-    parts = [f"'{waits['operator']}': {waits['open']} {kind}"]
-    if waits["records-since-last-firing"]:
-        parts.append(f"{waits['records-since-last-firing']} records since the last firing")
-    if waits["next-event-time"] is not None:
-        reached = waits["event-time"]
-        now = "no watermark has come" if reached is None else f"it is {utc(reached, exact=True)} now"
-        parts.append(f"the next fires at event time {utc(waits['next-event-time'], exact=True)} ({now})")
-    if waits["next-processing-time"] is not None:
-        parts.append(f"the next fires at {utc(waits['next-processing-time'], exact=True)} by the clock of its machine")
-    return ", ".join(parts)

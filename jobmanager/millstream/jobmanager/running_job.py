@@ -208,7 +208,8 @@ class RunningJob:
         taken = CheckpointFacts()
         if self.checkpoints is not None:
             taken = checkpoint_facts(self.checkpoints.settings, self.checkpoints.coordinator.statistics)
-        return json.dumps(explain(job_facts(self.master, taken, now_ms)).as_json()).encode()
+        interval_ms = round(self._configuration.seconds("metrics.fetcher.update-interval") * 1000)
+        return json.dumps(explain(job_facts(self.master, taken, now_ms, interval_ms)).as_json()).encode()
 
     def suspend(self, reason: str) -> None:
         """Nothing of the job may run until `resume`, if that comes."""

@@ -254,3 +254,35 @@ def test_a_restore_loses_and_repeats_nothing(
         parallelism = next_parallelism
     with SourceHarness(source, parallelism, snapshot) as harness:
         assert _counted(harness.run_to_end()) == _counted(expected)
+
+
+@settings(max_examples=cases(40))
+@given(
+    before=_steps,
+    phases=st.lists(st.tuples(st.lists(st.integers(0, 9), max_size=3), _steps), min_size=1, max_size=4),
+)
+def test_splits_that_are_paused_are_not_read_and_go_on_where_they_were(
+    case: _Case, before: Steps, phases: list[tuple[list[int], Steps]]
+) -> None:
+    """One reader has the splits of three, as after a restore; only those of which something was read are ever ahead."""
+    source, expected = case
+    with SourceHarness(source, 3) as harness:
+        harness.steps(before)
+        snapshot = harness.snapshot()
+    with SourceHarness(source, 1, snapshot) as harness:
+        (reader,) = harness.readers
+        seen: list[str] = []
+        paused: set[str] = set()
+        for choices, steps in phases:
+            chosen = {seen[choice % len(seen)] for choice in choices if seen}
+            reader.pause_or_resume_splits(sorted(chosen - paused), sorted(paused - chosen))
+            paused = chosen
+            for choice, rows in steps:
+                emitted = len(harness.emitted)
+                harness.step(choice, rows)
+                split = reader.current_split_id()
+                if len(harness.emitted) > emitted and split is not None:
+                    assert split not in paused
+                    seen.append(split)
+        reader.pause_or_resume_splits([], sorted(paused))
+        assert _counted(harness.run_to_end()) == _counted(expected)

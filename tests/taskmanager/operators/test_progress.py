@@ -1,19 +1,29 @@
-"""What operators have to say when it is asked why nothing comes out: windows, timers, transactions."""
+"""What operators have to say when it is asked why nothing comes out: windows, timers, joins, transactions."""
 
 from __future__ import annotations
 
 from typing import Any
 
+import pytest
+from test_column_windows import spec_of
 from test_committing_sink import Recording
+from test_joins import feed, interval_join
 from test_timers import alarms
 from test_windows import PAIR, TEN, added, harness, rows
 
 from millstream.common import Time, Watermark
 from millstream.core.jobs.plan.plan import SinkSpec
 from millstream.core.jobs.plan.window_plan import Reduced
-from millstream.core.jobs.progress import PendingCommits, TimedWork
+from millstream.core.jobs.progress import KeptRecords, PendingCommits, TimedKind, TimedWork
 from millstream.core.records.batches import RowBatch
-from millstream.datastream.window import CountTumblingWindowAssigner, TumblingProcessingTimeWindows
+from millstream.core.records.types import LONG, STRING, TupleType
+from millstream.datastream.aggregates import sum
+from millstream.datastream.window import (
+    CountTumblingWindowAssigner,
+    EventTimeSessionWindows,
+    SlidingEventTimeWindows,
+    TumblingProcessingTimeWindows,
+)
 from millstream.taskmanager.testing import OperatorHarness
 
 
@@ -27,9 +37,9 @@ def said(made: OperatorHarness) -> Any:
 def test_windows_wait_with_their_records_until_one_fires() -> None:
     for contents in (None, Reduced(added, PAIR)):
         made = harness(TEN, contents, allowed_lateness=5)
-        assert said(made) == TimedWork(True, 0)
+        assert said(made) == TimedWork(TimedKind.WINDOWS, 0)
         made.process(rows(("a", 1), ("b", 2), ("a", 3), times=[1, 2, 13]))
-        assert said(made) == TimedWork(True, 3, 3, 9)
+        assert said(made) == TimedWork(TimedKind.WINDOWS, 3, 3, 9)
         made.signal(Watermark(9))
         waits = said(made)
         assert (waits.records, waits.next_event_time) == (0, 14), "what has fired is kept for late records"
@@ -40,16 +50,82 @@ def test_windows_wait_with_their_records_until_one_fires() -> None:
 def test_windows_of_the_machine_s_clock_and_of_counts() -> None:
     made = harness(TumblingProcessingTimeWindows.of(Time.seconds(1)))
     made.process(rows(("a", 1)))
-    assert said(made) == TimedWork(True, 1, 1, None, 999)
+    assert said(made) == TimedWork(TimedKind.WINDOWS, 1, 1, None, 999)
     counting = harness(CountTumblingWindowAssigner.of(2))
     counting.process(rows(("a", 1)))
     assert (said(counting).open, said(counting).records) == (0, 1)
 
 
+WORD_COUNTS = TupleType((STRING, LONG), ("word", "n"))
+
+
+def column_windows(assigner: Any, lateness: int = 0, restored: Any = None) -> OperatorHarness:
+    spec = spec_of(assigner, WORD_COUNTS, ["word"], sum("n"), lateness=lateness)
+    return OperatorHarness(spec, WORD_COUNTS, restored=restored).open()
+
+
+def test_windows_of_columns_are_counted_once_for_all_keys() -> None:
+    made = column_windows(TEN, lateness=5)
+    assert said(made) == TimedWork(TimedKind.WINDOWS_OF_ALL_KEYS, 0)
+    made.process(rows(("a", 1), ("b", 2), ("a", 3), times=[1, 2, 33]))
+    assert said(made) == TimedWork(TimedKind.WINDOWS_OF_ALL_KEYS, 2, 3, 9)
+    made.signal(Watermark(9))
+    assert said(made) == TimedWork(TimedKind.WINDOWS_OF_ALL_KEYS, 1, 0, 39), "what has fired has not to wait"
+    made.process(rows(("a", 3), ("a", 4), times=[34, 45]))
+    assert said(made) == TimedWork(TimedKind.WINDOWS_OF_ALL_KEYS, 2, 2, 39)
+    after = column_windows(TEN, 5, made.snapshot())
+    after.signal(Watermark(9))
+    assert said(after) == TimedWork(TimedKind.WINDOWS_OF_ALL_KEYS, 2, 0, 39)
+
+
+@pytest.mark.parametrize(
+    ("size", "slide", "watermark", "open_", "upcoming"),
+    [(30, 10, 0, 4, 9), (30, 10, 15, 3, 19), (25, 10, 0, 4, 4), (10, 20, 0, 1, 9), (30, 10, 29, 1, 39)],
+)
+def test_sliding_windows_of_columns(size: int, slide: int, watermark: int, open_: int, upcoming: int) -> None:
+    made = column_windows(SlidingEventTimeWindows.of(Time.milliseconds(size), Time.milliseconds(slide)))
+    made.signal(Watermark(watermark))
+    made.process(rows(("a", 1), ("a", 2), times=[1, 11]) if watermark < 20 else rows(("a", 1), times=[11]))
+    assert said(made) == TimedWork(TimedKind.WINDOWS_OF_ALL_KEYS, open_, said(made).records, upcoming)
+
+
+def test_sessions_of_columns_are_not_merged_to_be_counted() -> None:
+    made = column_windows(EventTimeSessionWindows.with_gap(Time.milliseconds(10)))
+    assert said(made) == TimedWork(TimedKind.SESSIONS, 0)
+    made.process(rows(("a", 1), ("a", 2), ("b", 3), times=[5, 7, 33]))
+    assert said(made) == TimedWork(TimedKind.SESSIONS, 3, 3, 14)
+    after = column_windows(EventTimeSessionWindows.with_gap(Time.milliseconds(10)), restored=made.snapshot())
+    assert said(after) == TimedWork(TimedKind.SESSIONS, 2, 0, 16), "they are merged by now"
+    after.signal(Watermark(20))
+    assert said(after) == TimedWork(TimedKind.SESSIONS, 1, 0, 42)
+
+
+def test_windows_of_columns_by_the_machine_s_clock() -> None:
+    made = column_windows(TumblingProcessingTimeWindows.of(Time.seconds(1)))
+    made.process(rows(("a", 1)))
+    assert said(made) == TimedWork(TimedKind.WINDOWS_OF_ALL_KEYS, 1, 1, None, 1000)
+
+
+def test_an_interval_join_tells_what_it_keeps_of_both_streams() -> None:
+    made = interval_join(-1000, 1000)
+    assert said(made) == KeptRecords()
+    feed(made, 0, 100, 200, 5_000)
+    feed(made, 0, 100, key="b")
+    feed(made, 1, 1_000)
+    assert said(made) == KeptRecords(4, 1, 4, 1, 1250), "records go in steps of an eighth of the interval"
+    made.signal(Watermark(1_250))
+    assert said(made) == KeptRecords(1, 1, 4, 1, 2250)
+    feed(made, 1, 1_200)
+    assert said(made) == KeptRecords(1, 1, 4, 2, 2250), "a late one has come, and is not kept"
+    assert said(interval_join(-1000, 1000, restored=made.snapshot())) == KeptRecords(1, 1, 0, 0, 2250)
+    made.signal(Watermark(10_000))
+    assert said(made) == KeptRecords(0, 0, 4, 2)
+
+
 def test_keys_with_timers() -> None:
     made = alarms()
     made.process(RowBatch([("a", "event", 10), ("a", "event", 20), ("b", "event", 20), ("c", "processing", 5)]))
-    assert said(made) == TimedWork(False, 3, 0, 10, 5)
+    assert said(made) == TimedWork(TimedKind.TIMERS, 3, 0, 10, 5)
     made.signal(Watermark(10))
     assert said(made).next_event_time == 20
 

@@ -97,17 +97,25 @@ class SourceReader(ABC, Generic[SplitT]):
         return None
 
     def pause_or_resume_splits(self, splits_to_pause: list[str], splits_to_resume: list[str]) -> None:  # a hook
-        """Answers no batches of some splits until they are resumed, for readers that read several at a time.
+        """Answers no batches of some splits until they are resumed, for readers that may have several.
 
-        Called when event time is aligned (`WatermarkStrategy.with_watermark_alignment`), if the reader has this method:
-        a split that is too far ahead is paused, and the others are read on. Other readers are only paused as a whole.
+        Called when event time is aligned (`WatermarkStrategy.with_watermark_alignment`) and one of several splits is
+        too far ahead: the others are read on. A reader that is ahead with all its splits is not polled at all. One
+        without this method fails its job then, unless `pipeline.watermark-alignment.allow-unaligned-source-splits`.
         """
+        raise NotImplementedError(f"{type(self).__qualname__} has no pause_or_resume_splits")
 
     def handle_source_event(self, event: Any) -> None:  # a hook
         """Called with what the enumerator sent."""
 
     def close(self) -> None:  # a hook
         """Called once, also after a failure."""
+
+
+def split_id_of(split: Any) -> str | None:
+    """What a split is called, if it is called anything: the attribute, or what the method answers, as in Flink."""
+    found = getattr(split, "split_id", None)
+    return str(found() if callable(found) else found) if found is not None else None
 
 
 class SplitEnumeratorContext(ABC, Generic[SplitT]):

@@ -76,8 +76,7 @@ class IndexReader(OneSplitReader[IndexSplit]):
         batch = self.make(indices)
         self._split = rest
         if rest.end is None and self._queue:
-            self._queue.append(rest)
-            self._split = self._queue.popleft()
+            self.set_aside()
         return batch
 
     def current_split(self) -> IndexSplit:

@@ -18,6 +18,7 @@ from millstream.datastream.connectors.base import (
     SourceReaderContext,
     SplitEnumerator,
     SplitEnumeratorContext,
+    split_id_of,
 )
 
 SplitT = TypeVar("SplitT")
@@ -104,6 +105,7 @@ class DiscoveringEnumerator(QueueEnumerator[SplitT]):
 class OneSplitReader(SourceReader[SplitT]):
     """Reads its splits one after the other, asking for the next one when it has none.
 
+    Of several, one that is too far ahead of its alignment group is closed and goes on later, where it was.
     A subclass opens a split, reads from it until it answers None, and can tell the open split with its position at
     any time between two reads.
     """
@@ -115,6 +117,7 @@ class OneSplitReader(SourceReader[SplitT]):
         self._requested = False
         self._no_more = False
         self._read_from: str | None = None
+        self._paused: set[str] = set()
 
     @abstractmethod
     def open_split(self, split: SplitT) -> None:
@@ -155,20 +158,46 @@ class OneSplitReader(SourceReader[SplitT]):
                 if not self._queue:
                     self._request()
                     return PollStatus.END_OF_INPUT if self._no_more else PollStatus.NOTHING_AVAILABLE
-                self.open_split(self._queue.popleft())
+                split = self._next_split()
+                if split is None:
+                    return PollStatus.NOTHING_AVAILABLE
+                self.open_split(split)
                 self._is_open = True
-            self._read_from = getattr(self.current_split(), "split_id", None)
+            self._read_from = split_id_of(self.current_split())
             result = self.read(max_rows)
             if result is not None:
                 return result
             self._is_open = False
             self.close_split()
             if self._read_from is not None:
+                self._paused.discard(self._read_from)
                 self.context.split_finished(self._read_from)
 
     def current_split_id(self) -> str | None:
         """The split that was read from last."""
         return self._read_from
+
+    def pause_or_resume_splits(self, splits_to_pause: list[str], splits_to_resume: list[str]) -> None:
+        """Another split is read in place of one that is paused."""
+        self._paused = self._paused.union(splits_to_pause).difference(splits_to_resume)
+        if self._is_open and split_id_of(self.current_split()) in self._paused:
+            self.set_aside()
+        if splits_to_resume:
+            self.context.wake_up()
+
+    def set_aside(self) -> None:
+        """Puts the open split behind the others, to go on with it later."""
+        self._queue.append(self.current_split())
+        self._is_open = False
+        self.close_split()
+
+    def _next_split(self) -> SplitT | None:
+        """The first one that is not paused."""
+        for place, split in enumerate(self._queue):
+            if not self._paused or split_id_of(split) not in self._paused:
+                del self._queue[place]
+                return split
+        return None
 
     def add_splits(self, splits: list[SplitT]) -> None:
         """Queues them."""

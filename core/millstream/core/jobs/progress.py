@@ -5,6 +5,8 @@ Gathered when metrics are reported, and only then. Times of the calendar are in 
 
 from __future__ import annotations
 
+from enum import StrEnum
+
 from msgspec import Struct, field
 
 from millstream.core.records.batches import MIN_TIMESTAMP
@@ -60,16 +62,40 @@ class WatermarkOrigin(Struct, frozen=True):
     alignment: AlignmentStatus | None = None
 
 
+class TimedKind(StrEnum):
+    """What it is that waits, and how it is counted."""
+
+    WINDOWS = "WINDOWS"
+    """Of single keys. Counting may have ended at some number."""
+    WINDOWS_OF_ALL_KEYS = "WINDOWS_OF_ALL_KEYS"
+    """Of columns: each counts once, however many keys it has."""
+    SESSIONS = "SESSIONS"
+    """Of columns: there are at most so many, since records have not been merged yet."""
+    TIMERS = "TIMERS"
+    """Keys that have any. Counting may have ended at some number."""
+
+
 class TimedWork(Struct, frozen=True):
     """Windows, or timers of a process function, that wait for their time."""
 
-    windows: bool
+    kind: TimedKind
     open: int
-    """Windows or timers, each of one key."""
     records: int = 0
     """That windows took since one of them fired last; if none has, since the task started."""
     next_event_time: int | None = None
     next_processing_time: int | None = None
+
+
+class KeptRecords(Struct, frozen=True):
+    """Of an interval join: what it keeps of both streams, for partners that are to come."""
+
+    left: int = 0
+    right: int = 0
+    left_came: int = 0
+    """Since the task started."""
+    right_came: int = 0
+    next_event_time: int | None = None
+    """When the oldest can go; before that, only more come."""
 
 
 class PendingCommits(Struct, frozen=True):
@@ -85,7 +111,7 @@ class OperatorProgress(Struct, frozen=True):
     """What one operator has to say."""
 
     operator: str
-    kind: WatermarkOrigin | TimedWork | PendingCommits
+    kind: WatermarkOrigin | TimedWork | KeptRecords | PendingCommits
 
 
 class TaskProgress(Struct, frozen=True):

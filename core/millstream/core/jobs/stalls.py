@@ -24,6 +24,7 @@ class FindingKind(StrEnum):
 
     ENDED = "ENDED"
     NOT_RUNNING = "NOT_RUNNING"
+    NOT_ANSWERING = "NOT_ANSWERING"
     WATERMARK_HELD_BACK = "WATERMARK_HELD_BACK"
     NO_WATERMARKS = "NO_WATERMARKS"
     ALL_IDLE = "ALL_IDLE"
@@ -46,14 +47,26 @@ class Finding(Struct, frozen=True):
     """In milliseconds; 0: not known."""
 
 
+class WaitingKind(StrEnum):
+    """What it is that waits."""
+
+    WINDOWS = "WINDOWS"
+    TIMERS = "TIMERS"
+    RECORDS = "RECORDS"
+    """Of an interval join."""
+
+
 class Waiting(Struct, frozen=True):
-    """Windows, or timers, that wait for their time, over all subtasks of an operator."""
+    """What waits for its time in all subtasks of an operator."""
 
     vertex_id: str
     operator: str
-    windows: bool
+    kind: WaitingKind
+    message: str
     open: int
-    records: int
+    """Windows, keys with timers, or records, as far as they are counted."""
+    records: int | None
+    """That windows took since the last firing."""
     event_time: int | None
     """Where the slowest subtask is; None: there is no watermark yet."""
     next_event_time: int | None
@@ -93,9 +106,10 @@ class Stall(Struct, frozen=True):
                 {
                     "vertex-id": waits.vertex_id,
                     "operator": waits.operator,
-                    "kind": "WINDOWS" if waits.windows else "TIMERS",
+                    "kind": waits.kind,
+                    "message": waits.message,
                     "open": waits.open,
-                    "records-since-last-firing": waits.records if waits.windows else None,
+                    "records-since-last-firing": waits.records,
                     "event-time": waits.event_time,
                     "next-event-time": waits.next_event_time,
                     "next-processing-time": waits.next_processing_time,

@@ -291,6 +291,13 @@ _ROWS = [
         "How often watermark generators are asked how far event time has come; 0 never.",
     ),
     Option(
+        "pipeline.watermark-alignment.allow-unaligned-source-splits",
+        _T.BOOL,
+        False,
+        "Whether a source of an alignment group may have splits that its reader cannot pause one by one; else the job "
+        "fails when one is too far ahead.",
+    ),
+    Option(
         "pipeline.auto-generate-uids",
         _T.BOOL,
         True,

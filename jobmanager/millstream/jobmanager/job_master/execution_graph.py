@@ -93,6 +93,7 @@ class Execution(Struct):
     progress: TaskProgress = field(default_factory=TaskProgress)
     time_shares: TimeShares = field(default_factory=TimeShares)
     emitted_at: int = 0  # when it was last seen to have emitted records, in milliseconds; before that, its first report
+    reported_at: int = 0  # when its last report came, in milliseconds
     accumulators: tuple[Accumulator, ...] = ()
     task_manager: str = ""  # where it was deployed; kept after the slot was given back
     host: str = ""
@@ -121,6 +122,7 @@ class Execution(Struct):
         """The attempt's metrics, as its worker tells them every interval."""
         if not self.emitted_at or told.metrics.records_out != self.metrics.records_out:
             self.emitted_at = now_ms
+        self.reported_at = now_ms
         self.time_shares = TimeShares.between(self.metrics, told.metrics)
         self.metrics, self.progress = told.metrics, told.progress
 

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from msgspec.structs import replace
+from typing import assert_never
 
 from millstream.core.jobs.ids import VertexId
-from millstream.core.jobs.progress import TimedWork
-from millstream.core.jobs.stalls import Finding, FindingKind, Waiting
-from millstream.core.jobs.states import ExecutionState
+from millstream.core.jobs.progress import KeptRecords, TimedWork
+from millstream.core.jobs.stalls import Finding, FindingKind
 from millstream.core.logs.times import utc
 from millstream.core.records.batches import MIN_TIMESTAMP
 from millstream.jobmanager.stall.facts import JobFacts
-from millstream.jobmanager.stall.holders import Holder, Holders, Waiter, event_time_at
-from millstream.jobmanager.stall.words import count, event_time, subtask_of
+from millstream.jobmanager.stall.holders import Holder, Holders, Waiter
+from millstream.jobmanager.stall.waiters import now_at, waiters
+from millstream.jobmanager.stall.words import event_time, subtask_of, work
 
 PATIENCE_MS = 5000
 """For so long a stream may bring nothing before that is worth a word."""
@@ -22,72 +22,21 @@ _IDLENESS = (
 )
 
 
-def waiting(facts: JobFacts) -> list[Waiting]:
-    """All operators with windows or timers that wait."""
-    return [
-        Waiting(
-            waiter.task.vertex_id, waiter.operator, waiter.work.windows, waiter.work.open, waiter.work.records,
-            _reached(waiter), waiter.work.next_event_time, waiter.work.next_processing_time,
-        )
-        for waiter in _waiters(facts)
-        if waiter.work.open or waiter.work.records
-    ]  # fmt: skip
-
-
 def event_time_findings(facts: JobFacts) -> tuple[list[Finding], set[VertexId]]:
     """One for each operator whose event time stands still before its windows or timers; and who holds them back."""
     holders = Holders(facts)
     findings: list[Finding] = []
     blamed: set[VertexId] = set()
-    for waiter in _waiters(facts):
+    for waiter in waiters(facts):
         if waiter.work.next_event_time is not None:
             held, ahead = holders.of(waiter)
             stuck = [holder for holder in held if _is_stuck(holder, facts.now_ms)]
+            if isinstance(waiter.work, KeptRecords) and ahead < waiter.target:
+                continue  # pairs come out as they meet: it only matters that one stream has others keep ever more
             if stuck:
                 findings.append(_finding(waiter, stuck, ahead))
                 blamed |= {holder.task.vertex_id for holder in stuck}
     return findings, blamed
-
-
-def _waiters(facts: JobFacts) -> list[Waiter]:
-    found: dict[tuple[VertexId, str], Waiter] = {}
-    for task in facts.tasks:
-        if task.state is not ExecutionState.RUNNING:
-            continue
-        for position, told in enumerate(task.progress.operators):
-            if isinstance(told.kind, TimedWork):
-                key = task.vertex_id, told.operator
-                waiter = Waiter(task, told.operator, position, told.kind)
-                found[key] = _joined(found[key], waiter) if key in found else waiter
-    return list(found.values())
-
-
-def _joined(one: Waiter, other: Waiter) -> Waiter:
-    """The same operator in two subtasks: the one whose event time is behind stands for both, if it waits for any."""
-    first, second = sorted((one, other), key=_urgency)
-    mine, theirs = first.work, second.work
-    work = replace(
-        mine,
-        open=mine.open + theirs.open,
-        records=mine.records + theirs.records,
-        next_event_time=_earliest(mine.next_event_time, theirs.next_event_time),
-        next_processing_time=_earliest(mine.next_processing_time, theirs.next_processing_time),
-    )
-    return replace(first, work=work)
-
-
-def _urgency(waiter: Waiter) -> tuple[bool, int]:
-    time = event_time_at(waiter.task, waiter.position)
-    return waiter.work.next_event_time is None, MIN_TIMESTAMP if time is None else time.watermark
-
-
-def _earliest(one: int | None, other: int | None) -> int | None:
-    return min((time for time in (one, other) if time is not None), default=None)
-
-
-def _reached(waiter: Waiter) -> int | None:
-    time = event_time_at(waiter.task, waiter.position)
-    return None if time is None or time.watermark == MIN_TIMESTAMP else time.watermark
 
 
 def _is_stuck(holder: Holder, now_ms: int) -> bool:
@@ -104,14 +53,16 @@ def _finding(waiter: Waiter, held: list[Holder], ahead: int) -> Finding:
 
 
 def _who_waits(waiter: Waiter) -> str:
-    work, reached = waiter.work, _reached(waiter)
-    if work.windows:
-        took = f", which took {count(work.records, 'record', 'records')} since the last firing" if work.records else ""
-        what = f"{count(work.open, 'window is', 'windows are')} open{took}"
-    else:
-        what = f"{count(work.open, 'key has timers', 'keys have timers')}"
-    at = "there is no watermark yet" if reached is None else f"its event time is {event_time(reached)}"
-    return f"'{waiter.operator}' waits for event time {event_time(waiter.target)}, and {at}: {what}."
+    until = f"event time {event_time(waiter.target)} ({now_at(waiter)})"
+    match waiter.work:
+        case TimedWork():
+            return f"'{waiter.operator}' waits for {until} with {work(waiter.work)}."
+        case KeptRecords():
+            return (
+                f"'{waiter.operator}' keeps {work(waiter.work)} until {until}, and more with every record that comes."
+            )
+        case _:
+            assert_never(waiter.work)
 
 
 def _cause(holder: Holder) -> str:

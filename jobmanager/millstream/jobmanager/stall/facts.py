@@ -10,8 +10,8 @@ from millstream.core.jobs.ids import JobId, VertexId
 from millstream.core.jobs.progress import TaskProgress
 from millstream.core.jobs.states import ExecutionState, JobStatus
 from millstream.jobmanager.checkpoints.settings import CheckpointSettings
-from millstream.jobmanager.checkpoints.statistics.statistics import CheckpointStatistics
-from millstream.jobmanager.job_master.execution_graph import Execution, TimeShares
+from millstream.jobmanager.checkpoints.statistics.statistics import CheckpointStatistics, CheckpointStats
+from millstream.jobmanager.job_master.execution_graph import Execution, SlotKey, TimeShares
 from millstream.jobmanager.job_master.job_master import JobMaster
 
 
@@ -30,6 +30,10 @@ class TaskFacts(Struct, frozen=True):
     time_shares: TimeShares = field(default_factory=TimeShares)
     emitted_at: int = 0
     """When it was last seen to have emitted records; 0: nothing is reported of it yet."""
+    reported_at: int = 0
+    """When its worker told of it last; 0: it has not yet."""
+    slot: SlotKey = SlotKey("", 0)
+    """Those of one slot run on one thread."""
 
     @property
     def name(self) -> str:
@@ -46,6 +50,8 @@ class CheckpointFacts(Struct, frozen=True):
     under_way_since: int = 0
     failed_at: int = 0
     failure: str = ""
+    missing: Mapping[VertexId, Sequence[int]] = field(default_factory=dict)
+    """Subtasks that had not taken part in the one that failed last, or have not in the one that is under way."""
 
 
 class JobFacts(Struct, frozen=True):
@@ -61,16 +67,24 @@ class JobFacts(Struct, frozen=True):
     message: str = ""
     """What the job waits for, or why it restarts."""
     checkpoints: CheckpointFacts = field(default_factory=CheckpointFacts)
+    report_interval_ms: int = 1000
+    """How often workers tell of their tasks."""
+
+    def running(self) -> list[TaskFacts]:
+        """The tasks that run."""
+        return [task for task in self.tasks if task.state is ExecutionState.RUNNING]
 
 
-def job_facts(master: JobMaster, checkpoints: CheckpointFacts, now_ms: int) -> JobFacts:
+def job_facts(master: JobMaster, checkpoints: CheckpointFacts, now_ms: int, report_interval_ms: int) -> JobFacts:
     """Of a job that has not ended."""
     producers: dict[VertexId, list[VertexId]] = {}
     for edge in master.graph.edges:
         producers.setdefault(edge.target, []).append(edge.source)
     tasks = [_task(execution) for execution in master.execution_graph.executions]
     job_id, name = master.graph.job_id, master.graph.name
-    return JobFacts(job_id, name, master.status, now_ms, tasks, producers, master.message, checkpoints)
+    return JobFacts(
+        job_id, name, master.status, now_ms, tasks, producers, master.message, checkpoints, report_interval_ms
+    )
 
 
 def _task(execution: Execution) -> TaskFacts:
@@ -87,17 +101,29 @@ def _task(execution: Execution) -> TaskFacts:
         execution.metrics.output_watermark,
         execution.time_shares,
         execution.emitted_at,
+        execution.reported_at,
+        execution.slot_key,
     )
 
 
 def checkpoint_facts(settings: CheckpointSettings, statistics: CheckpointStatistics) -> CheckpointFacts:
     """How the job's checkpoints go."""
     completed, failed = statistics.latest_completed, statistics.latest_failed
-    under_way = [stats.triggered.date_ms for stats in statistics.history() if stats.ended is None]
+    under_way = [stats for stats in statistics.history() if stats.ended is None]
+    incomplete = failed or min(under_way, key=lambda stats: stats.id, default=None)
     return CheckpointFacts(
         settings.interval_ms,
         completed.ended.date_ms if completed is not None and completed.ended is not None else 0,
-        min(under_way, default=0),
+        min((stats.triggered.date_ms for stats in under_way), default=0),
         failed.ended.date_ms if failed is not None and failed.ended is not None else 0,
         failed.failure_message if failed is not None else "",
+        {} if incomplete is None else _missing(incomplete),
     )
+
+
+def _missing(stats: CheckpointStats) -> dict[VertexId, list[int]]:
+    missing = {
+        vertex: [index for index in range(told.parallelism) if index not in told.subtasks]
+        for vertex, told in stats.vertices.items()
+    }
+    return {vertex: subtasks for vertex, subtasks in missing.items() if subtasks}

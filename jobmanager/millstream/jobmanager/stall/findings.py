@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from millstream.core.jobs.ids import VertexId
-from millstream.core.jobs.progress import PendingCommits, WatermarkOrigin
+from millstream.core.jobs.progress import KeptRecords, WatermarkOrigin
 from millstream.core.jobs.stalls import Finding, FindingKind, Stall
 from millstream.core.jobs.states import ExecutionState, JobStatus
 from millstream.core.logs.times import utc
 from millstream.core.records.batches import MIN_TIMESTAMP
-from millstream.jobmanager.stall.event_time import PATIENCE_MS, event_time_findings, waiting
+from millstream.jobmanager.job_master.execution_graph import SlotKey
+from millstream.jobmanager.stall.commits import commit_findings
+from millstream.jobmanager.stall.event_time import PATIENCE_MS, event_time_findings
 from millstream.jobmanager.stall.facts import JobFacts, TaskFacts
+from millstream.jobmanager.stall.waiters import waiters, waiting
 from millstream.jobmanager.stall.words import count, event_time, span, subtask_of
 
 _HIGH = 50  # percent of its time that a task is backpressured: what Flink calls high
@@ -21,11 +24,14 @@ def explain(facts: JobFacts) -> Stall:
     """Everything that is known of why nothing comes out, of a job that has not ended."""
     findings = list(_not_running(facts))
     if facts.state is JobStatus.RUNNING:
+        findings += _not_answering(facts)
         held_back, blamed = event_time_findings(facts)
         findings += held_back
         findings += _paused(facts)
         findings += _backpressure(facts)
-        findings += _commits(facts)
+        findings += commit_findings(facts)
+        told = {(found.vertex_id, found.operator) for found in held_back}
+        findings += [empty for empty in _one_sided(facts) if (empty.vertex_id, empty.operator) not in told]
         findings += [silent for silent in _no_records(facts) if silent.vertex_id not in blamed]
     return Stall(facts.job_id, facts.name, facts.state, facts.now_ms, findings, waiting(facts))
 
@@ -44,11 +50,31 @@ def _not_running(facts: JobFacts) -> Iterator[Finding]:
             yield Finding(FindingKind.NOT_RUNNING, f"{message}{since}.", "", task.vertex_id, "", task.state_since)
 
 
+def _not_answering(facts: JobFacts) -> Iterator[Finding]:
+    """Slots whose thread does not come back from a user's function: nothing newer is known of their tasks."""
+    slots: dict[SlotKey, list[TaskFacts]] = {}
+    for task in facts.running():
+        slots.setdefault(task.slot, []).append(task)
+    for tasks in slots.values():
+        since = max(task.reported_at or task.state_since for task in tasks)
+        if not since or facts.now_ms - since < PATIENCE_MS + 2 * facts.report_interval_ms:
+            continue
+        names = ", ".join(f"'{task.vertex_name}'{subtask_of(task)}" for task in tasks)
+        yield Finding(
+            FindingKind.NOT_ANSWERING,
+            f"Nothing is heard of {names} since {utc(since)}: a function of this slot was called and has not returned.",
+            "see what it waits for, `py-spy dump` shows where a worker process is; give calls of other systems a "
+            "timeout, or make them in an AsyncFunction",
+            tasks[0].vertex_id if len(tasks) == 1 else "",
+            since=since,
+        )
+
+
 def _paused(facts: JobFacts) -> Iterator[Finding]:
     """Sources that wait for others of their alignment group."""
     origins = [
         (task, told.operator, told.kind)
-        for task in _running(facts)
+        for task in facts.running()
         for told in task.progress.operators
         if isinstance(told.kind, WatermarkOrigin)
     ]
@@ -80,7 +106,7 @@ def _paused(facts: JobFacts) -> Iterator[Finding]:
 def _backpressure(facts: JobFacts) -> Iterator[Finding]:
     """Where it begins: behind tasks that cannot send, at one that can."""
     pressed: dict[VertexId, list[TaskFacts]] = {}
-    for task in _running(facts):
+    for task in facts.running():
         if task.time_shares.backpressured >= _HIGH:
             pressed.setdefault(task.vertex_id, []).append(task)
     consumers = {vertex: [c for c, sources in facts.producers.items() if vertex in sources] for vertex in pressed}
@@ -89,7 +115,7 @@ def _backpressure(facts: JobFacts) -> Iterator[Finding]:
         if not any(consumer in pressed for consumer in consumers[vertex]):
             found.setdefault(_busiest(facts, consumers[vertex]) or vertex, []).append(vertex)
     for vertex, behind in found.items():
-        tasks = [task for task in _running(facts) if task.vertex_id == vertex]
+        tasks = [task for task in facts.running() if task.vertex_id == vertex]
         busiest = max(tasks, key=lambda task: task.time_shares.busy, default=None)
         if vertex in behind or busiest is None:
             share = max(task.time_shares.backpressured for task in pressed[behind[0]])
@@ -113,61 +139,39 @@ def _backpressure(facts: JobFacts) -> Iterator[Finding]:
 
 
 def _busiest(facts: JobFacts, vertices: list[VertexId]) -> VertexId | None:
-    tasks = [task for task in _running(facts) if task.vertex_id in vertices]
+    tasks = [task for task in facts.running() if task.vertex_id in vertices]
     busiest = max(tasks, key=lambda task: task.time_shares.busy, default=None)
     return None if busiest is None else busiest.vertex_id
 
 
-def _commits(facts: JobFacts) -> Iterator[Finding]:
-    """Sinks whose results nobody sees, for want of a checkpoint."""
-    waits: dict[tuple[VertexId, str], PendingCommits] = {}
-    for task in _running(facts):
-        for told in task.progress.operators:
-            if isinstance(told.kind, PendingCommits) and told.kind.waiting_since:
-                known = waits.get((task.vertex_id, told.operator), PendingCommits(0, told.kind.waiting_since))
-                oldest = min(known.waiting_since, told.kind.waiting_since)
-                together = PendingCommits(known.pre_committed + told.kind.pre_committed, oldest)
-                waits[task.vertex_id, told.operator] = together
-    for (vertex, operator), pending in waits.items():
-        found = _uncommitted(facts, operator, pending)
-        if found is not None:
-            message, advice = found
-            yield Finding(FindingKind.COMMITS_WAIT, message, advice, vertex, operator, pending.waiting_since)
-
-
-def _uncommitted(facts: JobFacts, operator: str, pending: PendingCommits) -> tuple[str, str] | None:
-    taken, since = facts.checkpoints, pending.waiting_since
-    written = f"'{operator}' has written records since {utc(since)} that are not committed"
-    if not taken.interval_ms:
-        return (
-            f"{written}: that happens when a checkpoint completes, and the job takes none.",
-            "set execution.checkpointing.interval, or call env.enable_checkpointing(...); without it, results are only "
-            "committed when the input ends",
-        )
-    if facts.now_ms - since < 2 * taken.interval_ms + PATIENCE_MS:
-        return None
-    if taken.completed_at >= since:
-        waits = count(pending.pre_committed, "transaction waits", "transactions wait")
-        return (
-            f"{written}, though a checkpoint completed at {utc(taken.completed_at)}: {waits}.",
-            "see the log of the task manager for why the sink cannot commit; it is tried again",
-        )
-    last = f"since {utc(taken.completed_at)}" if taken.completed_at else "so far"
-    now = f"; one is under way since {utc(taken.under_way_since)}" if taken.under_way_since else ""
-    failed = f"; the last one that failed, at {utc(taken.failed_at)}: {taken.failure}" if taken.failed_at else ""
-    return (
-        f"{written}: no checkpoint has completed {last}{now}{failed}.",
-        "see `GET /jobs/:jobid/checkpoints` for which task is slow to take part; backpressure delays barriers, which "
-        "unaligned checkpoints overcome (execution.checkpointing.unaligned.enabled)",
-    )
+def _one_sided(facts: JobFacts) -> Iterator[Finding]:
+    """Joins to whose records none of the other stream has ever come."""
+    for waiter in waiters(facts):
+        kept, since = waiter.work, waiter.task.state_since
+        if not isinstance(kept, KeptRecords) or facts.now_ms - since < PATIENCE_MS:
+            continue
+        left, right = kept.left or kept.left_came, kept.right or kept.right_came
+        if bool(left) != bool(right):
+            came, silent = ("left", "right") if left else ("right", "left")
+            number = count(kept.left_came + kept.right_came, "record", "records")
+            yield Finding(
+                FindingKind.NO_RECORDS,
+                f"'{waiter.operator}' took {number} of its {came} stream since {utc(since)}, and none of its "
+                f"{silent} one: there is nothing to join.",
+                f"see whether anything is sent to its {silent} stream, and whether what is before the join drops all "
+                "of it",
+                waiter.task.vertex_id,
+                waiter.operator,
+                since,
+            )
 
 
 def _no_records(facts: JobFacts) -> Iterator[Finding]:
     """Sources of which nothing comes, though nothing stops them."""
     sending = {source for sources in facts.producers.values() for source in sources}
-    vertices = list(dict.fromkeys(task.vertex_id for task in _running(facts) if task.is_source))
+    vertices = list(dict.fromkeys(task.vertex_id for task in facts.running() if task.is_source))
     for vertex in vertices:
-        tasks = [task for task in _running(facts) if task.vertex_id == vertex]
+        tasks = [task for task in facts.running() if task.vertex_id == vertex]
         last = max(task.emitted_at for task in tasks)
         reported = all(task.emitted_at for task in tasks)
         if vertex not in sending or not reported or facts.now_ms - last < PATIENCE_MS or _is_stopped(tasks):
@@ -192,10 +196,6 @@ def _is_stopped(tasks: list[TaskFacts]) -> bool:
     return any(task.time_shares.backpressured >= _HIGH for task in tasks) or any(
         alignment is not None and alignment.paused_since for alignment in aligned
     )
-
-
-def _running(facts: JobFacts) -> list[TaskFacts]:
-    return [task for task in facts.tasks if task.state is ExecutionState.RUNNING]
 
 
 def _name(facts: JobFacts, vertex: VertexId) -> str:

@@ -11,20 +11,20 @@ from collections.abc import Iterator
 from msgspec import Struct
 
 from millstream.core.jobs.ids import VertexId
-from millstream.core.jobs.progress import EventTime, StreamTime, TimedWork, WatermarkOrigin
+from millstream.core.jobs.progress import EventTime, KeptRecords, StreamTime, TimedWork, WatermarkOrigin
 from millstream.core.jobs.states import ExecutionState
 from millstream.core.records.batches import MIN_TIMESTAMP
 from millstream.jobmanager.stall.facts import JobFacts, TaskFacts
 
 
 class Waiter(Struct, frozen=True):
-    """An operator with windows or timers in event time, in the subtask whose event time is behind all others'."""
+    """An operator with windows, timers or records that wait, in the subtask whose event time is behind all others'."""
 
     task: TaskFacts
     operator: str
     position: int
     """Among the operators of the task that have something to say."""
-    work: TimedWork
+    work: TimedWork | KeptRecords
     """Of all subtasks together; its next event time is the earliest."""
 
     @property

@@ -1,13 +1,48 @@
-"""How findings name times, tasks and numbers."""
+"""How findings name times, tasks, numbers and what waits."""
 
 from __future__ import annotations
 
+from typing import assert_never
+
+from millstream.core.jobs.progress import KeptRecords, TimedKind, TimedWork
 from millstream.core.logs.times import duration, utc
 from millstream.core.records.batches import MAX_TIMESTAMP, MIN_TIMESTAMP
 from millstream.jobmanager.stall.facts import TaskFacts
 
 COUNTED = 10_000
-"""Up to here, workers count windows and timers."""
+"""Up to here, workers count windows and timers of single keys."""
+
+
+def work(waits: TimedWork | KeptRecords) -> str:
+    """What waits: `3 open windows, which took 120 records since the last firing`."""
+    match waits:
+        case KeptRecords(left, right):
+            others = f"{right:,}" if right else "none"
+            return f"{count(left, 'record', 'records')} of its left stream and {others} of its right one"
+        case TimedWork(records=0):
+            return _open(waits)
+        case TimedWork():
+            return f"{_open(waits)}, which took {count(waits.records, 'record', 'records')} since the last firing"
+        case _:
+            assert_never(waits)
+
+
+def _open(waits: TimedWork) -> str:
+    number = waits.open
+    least = "at least " if number >= COUNTED else ""
+    match waits.kind:
+        case TimedKind.TIMERS:
+            return least + count(number, "key with timers", "keys with timers")
+        case _ if not number:  # no clock ends them: they count records, or never end
+            return "windows that wait for more records"
+        case TimedKind.WINDOWS:
+            return least + count(number, "open window", "open windows")
+        case TimedKind.WINDOWS_OF_ALL_KEYS:
+            return count(number, "open window for all keys", "open windows, each for all keys")
+        case TimedKind.SESSIONS:
+            return ("at most " if number > 1 else "") + count(number, "open session", "open sessions")
+        case _:
+            assert_never(waits.kind)
 
 
 def event_time(timestamp: int) -> str:
@@ -25,10 +60,8 @@ def subtask_of(task: TaskFacts) -> str:
 
 
 def count(number: int, one: str, many: str) -> str:
-    """`1 window`, `12 windows`, `at least 10,000 windows`."""
-    if number >= COUNTED:
-        return f"at least {COUNTED:,} {many}"
-    return f"{number:,} {one if number == 1 else many}"
+    """`no windows`, `1 window`, `1,200 windows`."""
+    return f"1 {one}" if number == 1 else f"{number:,} {many}" if number else f"no {many}"
 
 
 def span(milliseconds: int) -> str:

@@ -53,6 +53,17 @@ class HybridReader(SourceReader[HybridSplit]):
         own = self._reader.current_split_id() if self._reader is not None else None
         return None if own is None else f"{self._at}:{own}"
 
+    def pause_or_resume_splits(self, splits_to_pause: list[str], splits_to_resume: list[str]) -> None:
+        """Those of the present source; no other has been read."""
+        if self._reader is not None:
+            own = f"{self._at}:"
+            pause, resume = (
+                [split.removeprefix(own) for split in splits if split.startswith(own)]
+                for splits in (splits_to_pause, splits_to_resume)
+            )
+            if pause or resume:
+                self._reader.pause_or_resume_splits(pause, resume)
+
     def add_splits(self, splits: list[HybridSplit]) -> None:
         """Restored ones say which source to begin with; they may be of two, when the subtasks were not the same."""
         for split in splits:

@@ -12,6 +12,7 @@ from bisect import bisect_left
 from typing import Any
 
 from millstream.core.jobs.plan.join_plan import IntervalJoinSpec
+from millstream.core.jobs.progress import KeptRecords, OperatorProgress
 from millstream.core.records.batches import MIN_TIMESTAMP, Batch, RowBatch, StreamSignal, Watermark
 from millstream.datastream.functions import JoinContext, as_callable
 from millstream.taskmanager.worker.interruption import TaskInterrupted
@@ -59,6 +60,7 @@ class IntervalJoinOperator(TwoInputOperator):
         self._context = _Context()
         self._watermark = MIN_TIMESTAMP
         self._late_dropped = setup.context.get_metrics_group().counter(LATE)
+        self._left_came = self._right_came = 0
         self._is_restored = setup.services.restored is not None
 
     def open(self) -> None:
@@ -71,11 +73,13 @@ class IntervalJoinOperator(TwoInputOperator):
     def process(self, batch: Batch) -> None:
         """Each record of the first input."""
         assert self._first_key is not None, "both streams have keys"
+        self._left_came += len(batch)
         self._take(self.rows_of(batch), self.timestamps_of(batch), self._first_key, from_left=True)
 
     def process2(self, batch: Batch) -> None:
         """Each record of the second input."""
         assert self._second_key is not None, "both streams have keys"
+        self._right_came += len(batch)
         self._take(self.second_rows_of(batch), self.timestamps_of(batch), self._second_key, from_left=False)
 
     def on_signal(self, signal: StreamSignal, input_index: int = 0) -> None:
@@ -85,6 +89,13 @@ class IntervalJoinOperator(TwoInputOperator):
             self._left.advance(signal.timestamp)
             self._right.advance(signal.timestamp)
         super().on_signal(signal, input_index)
+
+    def progress(self) -> OperatorProgress | None:
+        """What it keeps, and until when."""
+        times = [time for side in (self._left, self._right) if (time := side.next_event_time()) is not None]
+        came = (self._left_came, self._right_came)
+        kept = KeptRecords(self._left.kept, self._right.kept, *came, min(times, default=None))
+        return OperatorProgress(self.name, kept)
 
     def _take(self, rows: list[Any], stamps: array[int] | None, key_of: KeyOf, from_left: bool) -> None:
         source = iter(rows)

@@ -39,6 +39,8 @@ class NearbyRecords:
         self._width = max(_SHORTEST, span // _FRACTION)
         self._keys: dict[int, list[Any]] = {}  # by the pane that their oldest record is in
         self._panes: list[int] = []  # a heap of those
+        self.kept = 0
+        """How many records."""
 
     def add(self, keys: Sequence[Any], times: list[int], records: Iterable[Any]) -> None:
         """Keeps records, each with its key and its time."""
@@ -59,6 +61,7 @@ class NearbyRecords:
                 oldest.append(len(times) - length_hint(source) - 1)
             return kept
 
+        self.kept += len(times)
         self._table.fold(keys, source, insert, first=first)
         for position in oldest:
             self._index(keys[position], times[position])
@@ -78,17 +81,25 @@ class NearbyRecords:
                     continue
                 if kept[-1][0] < horizon:
                     gone.append(key)
+                    self.kept -= len(kept)
                     continue
-                del kept[: bisect_left(kept, (horizon,))]
+                passed = bisect_left(kept, (horizon,))
+                del kept[:passed]
+                self.kept -= passed
                 self._table.put(key, kept)
                 self._index(key, kept[0][0])
             self._table.put_all(gone, repeat(MISSING, len(gone)))
+
+    def next_event_time(self) -> int | None:
+        """Not before which watermark any of them can go."""
+        return self._panes[0] + self._width + self._reach if self._panes else None
 
     def restored(self) -> None:
         """Makes the index of what a snapshot brought."""
         keys = self._backend.entries(self._name)
         for key, kept in zip(keys, self._table.get_all(keys), strict=True):
             self._index(key, kept[0][0])
+            self.kept += len(kept)
 
     def _index(self, key: Any, time: int) -> None:
         pane = time - time % self._width

@@ -22,7 +22,7 @@ from millstream.taskmanager.worker.operators.registry import builds
 from millstream.taskmanager.worker.operators.setup import OperatorSetup
 from millstream.taskmanager.worker.operators.time.event_time import INTERVAL, Rhythm
 from millstream.taskmanager.worker.operators.time.source_alignment import SourceAlignment
-from millstream.taskmanager.worker.operators.time.source_time import SourceTime
+from millstream.taskmanager.worker.operators.time.source_time import ALLOW_UNALIGNED, SourceTime
 
 log = logging.getLogger(__name__)
 
@@ -101,7 +101,14 @@ class SourceOperator(Operator):
                 report = setup.services.report_watermark
                 self._alignment = SourceAlignment(spec.strategy.alignment, report, clock)
             self._time = SourceTime(
-                spec.strategy, setup.output_type, self.name, setup.context, super().on_signal, clock, self._alignment
+                spec.strategy,
+                setup.output_type,
+                self.name,
+                setup.context,
+                super().on_signal,
+                clock,
+                self._alignment,
+                Configuration(setup.services.options).boolean(ALLOW_UNALIGNED),
             )
             self._reader_context.split_ended = self._time.ended
         self._rhythm = Rhythm(Configuration(setup.services.options).seconds(INTERVAL) if self._time else 0)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 from millstream.core.clock import Clock
-from millstream.core.jobs.progress import TimedWork
+from millstream.core.jobs.progress import TimedKind, TimedWork
 from millstream.taskmanager.worker.state.timers import Timers
 
 _COUNTED = 10_000  # windows, or keys with timers: that there are more is enough to know
@@ -34,11 +34,11 @@ def fire_due(queue: Upcoming, clock: Clock, now: float, fire: Callable[[int], No
     return now + min(max(0, upcoming - clock.now_ms()) / 1000, _LONGEST_WAIT)
 
 
-def waiting(timers: Timers, windows: bool, records: int = 0) -> TimedWork:
+def waiting(timers: Timers, kind: TimedKind, records: int = 0) -> TimedWork:
     """What waits for its time, for people."""
     event, processing = timers.event, timers.processing
     return TimedWork(
-        windows,
+        kind,
         event.owners(_COUNTED) + processing.owners(_COUNTED),
         records,
         event.next_timestamp(),

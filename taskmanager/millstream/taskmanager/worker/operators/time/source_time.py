@@ -10,16 +10,18 @@ from typing import Any
 
 from millstream.common.watermark_strategy import WatermarkStrategy
 from millstream.core.clock import Clock
+from millstream.core.errors import InvalidProgramError
 from millstream.core.jobs.progress import WatermarkOrigin
 from millstream.core.records.batches import Batch, ColumnBatch
 from millstream.core.records.conversion import record_batch_to_rows
 from millstream.core.records.types import TypeInformation
-from millstream.datastream.connectors.base import SourceReader
+from millstream.datastream.connectors.base import SourceReader, split_id_of
 from millstream.datastream.functions import RuntimeContext
 from millstream.taskmanager.worker.operators.output import Send
 from millstream.taskmanager.worker.operators.time.event_time import SplitWatermarks, Timestamps
 from millstream.taskmanager.worker.operators.time.source_alignment import SourceAlignment
 
+ALLOW_UNALIGNED = "pipeline.watermark-alignment.allow-unaligned-source-splits"
 _WHOLE = ""  # what is read by a reader that does not tell its splits apart
 
 
@@ -35,6 +37,7 @@ class SourceTime:
         send: Send,
         clock: Clock,
         alignment: SourceAlignment | None = None,
+        allow_unaligned: bool = False,
     ) -> None:
         self._timestamps = Timestamps(strategy, record_type, name)
         self._record_type = record_type
@@ -42,15 +45,15 @@ class SourceTime:
         self._idle_timeout_ms = strategy.idle_timeout_ms
         self._alignment = alignment
         self._reader: SourceReader[Any] | None = None
-        self._by_split = self._pauses_splits = False
+        self._by_split = False
+        self._allow_unaligned = allow_unaligned
+        self._pauses_splits = alignment is not None
         self._emitted: tuple[str, Batch] | None = None
 
     def open(self, reader: SourceReader[Any]) -> None:
         """Before the reader starts."""
         self._reader = reader
         self._by_split = type(reader).current_split_id is not SourceReader.current_split_id
-        pauses = type(reader).pause_or_resume_splits is not SourceReader.pause_or_resume_splits
-        self._pauses_splits = self._alignment is not None and self._by_split and pauses
         if not self._by_split:
             self._splits.begun(_WHOLE)
 
@@ -112,14 +115,21 @@ class SourceTime:
         if self._pauses_splits and self._reader is not None:
             ahead, paused = self._splits.ahead_of(self._alignment.limit), self._splits.paused
             if ahead != paused:
-                self._splits.paused = ahead
-                self._reader.pause_or_resume_splits(sorted(ahead - paused), sorted(paused - ahead))
+                self._pause(self._reader, ahead, paused)
+
+    def _pause(self, reader: SourceReader[Any], ahead: set[str], paused: set[str]) -> None:
+        try:
+            reader.pause_or_resume_splits(sorted(ahead - paused), sorted(paused - ahead))
+        except NotImplementedError as error:
+            if not self._allow_unaligned:
+                raise InvalidProgramError(
+                    f"split {min(ahead | paused)!r} is too far ahead of its alignment group, and its reader cannot "
+                    "pause a single split: implement pause_or_resume_splits, or set "
+                    f"{ALLOW_UNALIGNED} to have the source paused by its slowest split only"
+                ) from error
+            self._pauses_splits = False
+        else:
+            self._splits.paused = ahead
 
     def _rows_of(self, batch: Batch) -> list[Any]:
         return record_batch_to_rows(batch.data, self._record_type) if isinstance(batch, ColumnBatch) else batch.rows
-
-
-def split_id_of(split: Any) -> str | None:
-    """What a split is called, if it is called anything: the attribute, or what the method answers, as in Flink."""
-    found = getattr(split, "split_id", None)
-    return str(found() if callable(found) else found) if found is not None else None

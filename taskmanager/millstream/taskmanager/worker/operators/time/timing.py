@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from millstream.core.jobs.progress import OperatorProgress
+from millstream.core.jobs.progress import OperatorProgress, TimedKind
 from millstream.core.records.batches import StreamSignal, Watermark
 from millstream.datastream.functions import Function
 from millstream.datastream.time_domain import TimeDomain
@@ -63,7 +63,7 @@ class TimingOperator(ProcessingOperator):
 
     def progress(self) -> OperatorProgress | None:
         """The timers that wait."""
-        return None if self._timers is None else OperatorProgress(self.name, waiting(self._timers, windows=False))
+        return None if self._timers is None else OperatorProgress(self.name, waiting(self._timers, TimedKind.TIMERS))
 
     def _fire(self, queue: TimerQueue, until: int, domain: TimeDomain) -> None:
         assert self.keyed_state is not None, "timers are keyed state"

@@ -14,7 +14,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from millstream.core.jobs.plan.window_plan import Buffered, WindowSpec
-from millstream.core.jobs.progress import OperatorProgress
+from millstream.core.jobs.progress import OperatorProgress, TimedKind
 from millstream.core.records.batches import (
     MAX_TIMESTAMP,
     MIN_TIMESTAMP,
@@ -187,7 +187,7 @@ class WindowOperator(FunctionOperator):
 
     def progress(self) -> OperatorProgress | None:
         """The windows that wait."""
-        return OperatorProgress(self.name, waiting(self._timers, True, self._waiting_records))
+        return OperatorProgress(self.name, waiting(self._timers, TimedKind.WINDOWS, self._waiting_records))
 
     def _fire_timers(self, queue: TimerQueue, until: int, event_time: bool) -> None:
         timer: Timer | None = None

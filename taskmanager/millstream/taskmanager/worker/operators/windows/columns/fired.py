@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, Protocol
 
+from millstream.core.jobs.progress import TimedKind
+
 if TYPE_CHECKING:
     import numpy.typing as npt
     import pyarrow as pa
@@ -13,6 +15,9 @@ START, END = "start", "end"
 """The columns of where in time a row belongs, in all tables that leave."""
 FIRED = "fired"
 """Of stored rows: which windows have fired with them already, so that these do not after a restore."""
+
+Waiting = tuple[TimedKind, int, int | None]
+"""What kind of windows wait, how many, and the end of the first of them."""
 
 Frozen = Callable[[int], "pa.Table | None"]
 """Makes one table, with a row for each group, of what is kept in a part, if there is any; on any thread."""
@@ -32,6 +37,9 @@ class ColumnWindows(Protocol):
 
     def next_end(self) -> int | None:
         """Not before when the next window ends."""
+
+    def waiting(self) -> Waiting:
+        """What has not fired, for people; it costs little."""
 
     def freeze(self) -> Frozen:
         """Everything as it is now, in tables with start, end and what has fired."""

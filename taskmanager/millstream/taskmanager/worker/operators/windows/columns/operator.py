@@ -11,6 +11,7 @@ from itertools import compress
 from typing import TYPE_CHECKING, Any
 
 from millstream.core.jobs.plan.column_windows import ColumnWindowSpec
+from millstream.core.jobs.progress import OperatorProgress, TimedWork
 from millstream.core.records.batches import (
     MIN_TIMESTAMP,
     Batch,
@@ -68,6 +69,7 @@ class ColumnWindowOperator(Operator):
         self._windows = _windows(spec, self._partials)
         stored = StoredWindows(self._partials, spec.key_type, self._windows, backend)
         self._next_number = stored.next_number
+        self._waiting_records = 0  # that came since a window fired last
         self._late_dropped = setup.context.get_metrics_group().counter(LATE)
 
     # Records
@@ -85,6 +87,7 @@ class ColumnWindowOperator(Operator):
                 self._drop(batch, late)
                 data, times = data.filter(pa.array(~late)), times[~late]
             if len(times):
+                self._waiting_records += len(times)
                 self._emit(self._windows.take(data, times, self._next_number))
                 self._next_number += len(times)
         except TaskInterrupted:
@@ -139,6 +142,15 @@ class ColumnWindowOperator(Operator):
         """When the machine's clock ends the next window."""
         return self._windows.next_end()
 
+    def progress(self) -> OperatorProgress | None:
+        """The windows that wait."""
+        kind, count, end = self._windows.waiting()
+        if end is None or not self._is_event_time:
+            work = TimedWork(kind, count, self._waiting_records, next_processing_time=end)
+        else:
+            work = TimedWork(kind, count, self._waiting_records, end - 1)
+        return OperatorProgress(self.name, work)
+
     def _advance(self, watermark: int) -> None:
         if watermark <= self._watermark:
             return
@@ -154,6 +166,7 @@ class ColumnWindowOperator(Operator):
 
     def _emit(self, fired: Iterable[pa.Table]) -> None:
         for table in fired:
+            self._waiting_records = 0
             batch = self._result(table)
             for start in range(0, len(batch), self._most_rows):
                 self.output.emit(batch.slice(start, start + self._most_rows))

@@ -11,8 +11,9 @@ from bisect import bisect_left, insort
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+from millstream.core.jobs.progress import TimedKind
 from millstream.core.records.batches import MIN_TIMESTAMP
-from millstream.taskmanager.worker.operators.windows.columns.fired import END, FIRED, START, Frozen
+from millstream.taskmanager.worker.operators.windows.columns.fired import END, FIRED, START, Frozen, Waiting
 from millstream.taskmanager.worker.operators.windows.columns.pane import AT_LEAST, FEW, Pane, by_start
 from millstream.taskmanager.worker.operators.windows.columns.partials import Partials
 from millstream.taskmanager.worker.operators.windows.columns.suffixes import Suffixes
@@ -139,6 +140,14 @@ class PaneWindows:
     def next_end(self) -> int | None:
         """Of the first window that has not fired."""
         return self._next_after(self._watermark)
+
+    def waiting(self) -> Waiting:
+        """Windows with rows that have not ended, each for all keys."""
+        import pyarrow.compute as pc
+
+        panes = set(self._starts).union(*(pc.unique(table.column(START)).to_pylist() for table in self._waiting[0]))
+        count, end = self._times.unfired(sorted(panes), self._watermark)
+        return TimedKind.WINDOWS_OF_ALL_KEYS, count, end
 
     def _next_after(self, time: int) -> int | None:
         """The end of the first window behind a time that any row may be in."""

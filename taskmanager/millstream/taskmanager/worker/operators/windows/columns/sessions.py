@@ -11,8 +11,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
+from millstream.core.jobs.progress import TimedKind
 from millstream.core.records.batches import MAX_TIMESTAMP, MIN_TIMESTAMP
-from millstream.taskmanager.worker.operators.windows.columns.fired import END, FIRED, START, Frozen
+from millstream.taskmanager.worker.operators.windows.columns.fired import END, FIRED, START, Frozen, Waiting
 from millstream.taskmanager.worker.operators.windows.columns.intervals import components
 from millstream.taskmanager.worker.operators.windows.columns.partials import Partials
 
@@ -115,6 +116,10 @@ class SessionWindows:
         """Of the session that may end first."""
         return None if self._next == MAX_TIMESTAMP else self._next + 1
 
+    def waiting(self) -> Waiting:
+        """Sessions, and records that may yet become part of one another's."""
+        return TimedKind.SESSIONS, self._rows, self.next_end()
+
     def _fire(self) -> Iterator[pa.Table]:
         import numpy as np
         import pyarrow as pa
@@ -179,11 +184,13 @@ class SessionWindows:
 
     def restore(self, part: int, table: pa.Table) -> None:
         """Sessions are as they were."""
+        import pyarrow.compute as pc
+
         self._tables[part].append(table)
         self._is_merged = False
-        self._next = MIN_TIMESTAMP
-        if part == 0:
+        if part == 0 and table.num_rows:
             self._rows += table.num_rows
+            self._next = min(self._next, pc.min(table.column(END)).as_py() - 1)
 
 
 def _merged(partials: Partials, parts: Sequence[Sequence[pa.Table]]) -> list[pa.Table | None]:

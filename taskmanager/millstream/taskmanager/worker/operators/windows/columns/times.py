@@ -6,9 +6,12 @@ slide does not divide the size, two in each slide, since windows end between the
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
+
+from millstream.core.records.batches import MIN_TIMESTAMP
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -61,6 +64,17 @@ class PaneTimes(Struct, frozen=True):
         following = after + 1 - self.size
         aligned = following + self.slide - (following - self.offset) % self.slide
         return max(self.first_start(pane), aligned) + self.size
+
+    def unfired(self, panes: Iterable[int], watermark: int) -> tuple[int, int | None]:
+        """How many windows that contain any of these panes, given in order, have not ended; the end of the first."""
+        count, first, following = 0, None, MIN_TIMESTAMP
+        for pane in panes:
+            start, last = max(self.first_end(pane, watermark) - self.size, following), self.last_start(pane)
+            if start <= last:
+                count += (last - start) // self.slide + 1
+                first = start + self.size if first is None else first
+                following = last + self.slide
+        return count, first
 
     def is_between(self, times: npt.NDArray[Any]) -> npt.NDArray[Any]:
         """Which times are in no window."""

@@ -1,0 +1,70 @@
+"""Findings about sinks whose results nobody sees yet, and which checkpoint they wait for. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from millstream.core.jobs.ids import VertexId
+from millstream.core.jobs.progress import PendingCommits
+from millstream.core.jobs.stalls import Finding, FindingKind
+from millstream.core.logs.times import utc
+from millstream.jobmanager.stall.event_time import PATIENCE_MS
+from millstream.jobmanager.stall.facts import JobFacts
+from millstream.jobmanager.stall.words import count, subtask_of
+
+_NAMED = 3  # subtasks: more of them say no more
+
+
+def commit_findings(facts: JobFacts) -> Iterator[Finding]:
+    """Sinks whose results nobody sees, for want of a checkpoint."""
+    waits: dict[tuple[VertexId, str], PendingCommits] = {}
+    for task in facts.running():
+        for told in task.progress.operators:
+            if isinstance(told.kind, PendingCommits) and told.kind.waiting_since:
+                known = waits.get((task.vertex_id, told.operator), PendingCommits(0, told.kind.waiting_since))
+                oldest = min(known.waiting_since, told.kind.waiting_since)
+                together = PendingCommits(known.pre_committed + told.kind.pre_committed, oldest)
+                waits[task.vertex_id, told.operator] = together
+    for (vertex, operator), pending in waits.items():
+        found = _uncommitted(facts, operator, pending)
+        if found is not None:
+            message, advice = found
+            yield Finding(FindingKind.COMMITS_WAIT, message, advice, vertex, operator, pending.waiting_since)
+
+
+def _uncommitted(facts: JobFacts, operator: str, pending: PendingCommits) -> tuple[str, str] | None:
+    taken, since = facts.checkpoints, pending.waiting_since
+    written = f"'{operator}' has written records since {utc(since)} that are not committed"
+    if not taken.interval_ms:
+        return (
+            f"{written}: that happens when a checkpoint completes, and the job takes none.",
+            "set execution.checkpointing.interval, or call env.enable_checkpointing(...); without it, results are only "
+            "committed when the input ends",
+        )
+    if facts.now_ms - since < 2 * taken.interval_ms + PATIENCE_MS:
+        return None
+    if taken.completed_at >= since:
+        waits = count(pending.pre_committed, "transaction waits", "transactions wait")
+        return (
+            f"{written}, though a checkpoint completed at {utc(taken.completed_at)}: {waits}.",
+            "see the log of the task manager for why the sink cannot commit; it is tried again",
+        )
+    last = f"since {utc(taken.completed_at)}" if taken.completed_at else "so far"
+    now = f"; one is under way since {utc(taken.under_way_since)}" if taken.under_way_since else ""
+    failed = f"; the last one that failed, at {utc(taken.failed_at)}: {taken.failure}" if taken.failed_at else ""
+    return (
+        f"{written}: no checkpoint has completed {last}{now}{failed}.{_where_barriers_hang(facts)}",
+        "see why it is slow: barriers wait behind the records before them; unaligned checkpoints overtake those "
+        "(execution.checkpointing.unaligned.enabled), but no call of a function; `GET /jobs/:jobid/checkpoints` has "
+        "the details",
+    )
+
+
+def _where_barriers_hang(facts: JobFacts) -> str:
+    """The first tasks on the way of the barriers that did not take part."""
+    missing = facts.checkpoints.missing
+    first = [v for v in missing if not any(source in missing for source in facts.producers.get(v, ()))]
+    tasks = [task for task in facts.tasks if task.vertex_id in first and task.subtask in missing[task.vertex_id]]
+    names = [f"'{task.vertex_name}'{subtask_of(task)}" for task in tasks]
+    more = [f"{len(names) - _NAMED:,} more"] if len(names) > _NAMED else []
+    return f" Barriers came no further than {' and '.join([*names[:_NAMED], *more])}." if names else ""
