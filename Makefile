@@ -14,7 +14,7 @@ CONTRACTS := $(wildcard proto/millstream/proto/*.proto)
 unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: demo check test test-long tests-without-processes tests-with-processes tests-alone \
-	lint bench bench-long docs clean
+	lint bench bench-peers bench-long docs clean
 
 $(BASE): pyproject.toml hatch_build.py $(CONTRACTS)  # what users install, and nothing else
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -60,6 +60,15 @@ tests-alone: $(READY)
 bench: $(READY)  ## measured comparisons; writes benchmarks/RESULTS.md
 	$(BIN)/python benchmarks/run.py
 
+PYFLINK := benchmarks/.peers/pyflink
+
+bench-peers: $(PYFLINK)/.ready  ## PyFlink, for bench to compare with; it needs Java 17
+
+$(PYFLINK)/.ready:  # of its own, because PyFlink needs other versions of some packages
+	test -x $(PYFLINK)/bin/python || $(PYTHON) -m venv $(PYFLINK)
+	$(PYFLINK)/bin/python -m pip install --quiet --disable-pip-version-check apache-flink==2.3.0
+	touch $@
+
 bench-long: $(READY)  ## the same with bigger sizes; writes benchmarks/RESULTS-long.md
 	$(BIN)/python benchmarks/run.py --long
 
@@ -67,5 +76,5 @@ docs: $(READY)  ## regenerates docs/configuration.md from the table of options
 	$(BIN)/python docs/generate.py
 
 clean:
-	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) benchmarks/.peers build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 	rm -f proto/millstream/proto/*_pb2.py proto/millstream/proto/*_pb2.pyi

@@ -91,8 +91,9 @@ class KeyedStateJob:
 
 @contextmanager
 def keyed_state_job(
-    keys: int, interval: str, hot_groups: int = 0, options: dict[str, str] | None = None
-) -> Iterator[KeyedStateJob]:
+    keys: int, interval: str, hot_groups: int = 0, options: dict[str, str] | None = None,
+    script: str = "keyed_state_job.py",
+) -> Iterator[KeyedStateJob]:  # fmt: skip
     """Starts the job; with an interval of 0 it takes no checkpoints."""
     with TemporaryDirectory(prefix="millstream-checkpoints-") as folder, Run() as run:
         settings = {
@@ -104,7 +105,7 @@ def keyed_state_job(
             "restart-strategy.fixed-delay.delay": "0 ms",
             **(options or {}),
         }
-        run.start("keyed_state_job.py", str(keys), str(hot_groups), *(f"{k}={v}" for k, v in settings.items()))
+        run.start(script, str(keys), str(hot_groups), *(f"{k}={v}" for k, v in settings.items()))
         yield KeyedStateJob(run, keys, Path(folder))
 
 
@@ -123,7 +124,7 @@ class Cost:
         return 100 * (1 - self.rate_during / self.rate_between)
 
 
-_SLACK = 100_000_000  # ns before a capture: the last batch in front of a barrier
+SLACK = 100_000_000  # ns before a capture: the last batch in front of a barrier
 
 
 def cost_of(beats: np.ndarray[Any, Any], windows: list[Window]) -> Cost:
@@ -132,10 +133,10 @@ def cost_of(beats: np.ndarray[Any, Any], windows: list[Window]) -> Cost:
     for pid in {window.pid for window in windows}:
         own = sorted((w for w in windows if w.pid == pid), key=lambda w: w.began)
         rows = beats[beats[:, 2] == pid]
-        between = [Window(pid, a.ended, b.began - _SLACK) for a, b in itertools.pairwise(own)]
+        between = [Window(pid, a.ended, b.began - SLACK) for a, b in itertools.pairwise(own)]
         if not between or any(gap.ended <= gap.began for gap in between):
             raise BenchmarkError("the checkpoints follow each other without time between them")
-        during = [Window(pid, w.began - _SLACK, w.ended) for w in own]
+        during = [Window(pid, w.began - SLACK, w.ended) for w in own]
         for is_during, parts in ((True, during), (False, between)):
             chosen = [rows[(rows[:, 0] >= w.began) & (rows[:, 0] <= w.ended)] for w in parts]
             seconds = sum(w.ended - w.began for w in parts) / 1e9

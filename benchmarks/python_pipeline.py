@@ -2,7 +2,8 @@
 
 Two slot workers against two processes of Bytewax, best of three each. Records/s are records divided by the time from
 the first batch that a source makes to the last batch that a sink takes, over both processes: starting the processes is
-not in it. The whole time, from the start of the programs to their end, is given beside it. Neither has checkpoints on.
+not in it. The whole time, from the start of the programs to their end, is given beside it. Nobody has checkpoints on.
+PyFlink (see pyflink_peer) is measured from the first record of a map to the last one behind the filter.
 """
 
 from __future__ import annotations
@@ -14,11 +15,13 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
+import pyflink_peer
 from processes import Run
 from rows import BenchmarkError, Peer, Row, Scale, check, times_the_peer
 
 KEYS = 500
 TIMES = 3
+PYFLINK_RECORDS = 200_000
 TIMEOUT = 600.0
 
 
@@ -38,14 +41,16 @@ def measure(scale: Scale) -> list[Row]:
         typed.append(run_millstream(records, "typed"))
         untyped.append(run_millstream(records, "untyped"))
     peer = Peer("Bytewax, two processes", best(bytewax).rate)
-    pyflink = _pyflink(scale, best(typed).rate)
-    note = all_rates(typed) if pyflink else f"{all_rates(typed)}; PyFlink is not installed, so not compared"
+    note = f"{all_rates(typed)}{pyflink_peer.absence(scale)}"
     return [
         Row("records/s, types declared", best(typed).rate, "records/s", times_the_peer(4), peer, note),
         Row("records/s, untyped lambdas", best(untyped).rate, "records/s", None, peer, all_rates(untyped)),
         _whole(typed, bytewax, records),
-        *pyflink,
-    ]
+        *pyflink_peer.compared(
+            "records/s, types declared", best(typed).rate, None, scale, "pipeline_pyflink.py", (PYFLINK_RECORDS,),
+            _checked_rate,
+        ),
+    ]  # fmt: skip
 
 
 def _whole(ours: list[Timing], theirs: list[Timing], records: int) -> Row:
@@ -85,20 +90,6 @@ def start_bytewax(run: Run, flow: str, *arguments: str) -> None:
     for process in range(2):
         place = ("-i", str(process), "-a", addresses)
         run.start_command([sys.executable, "-m", "bytewax.run", flow, *place, *arguments])
-
-
-def _pyflink(scale: Scale, ours: float) -> list[Row]:
-    python = scale.pyflink or sys.executable
-    if scale.pyflink is None and importlib.util.find_spec("pyflink") is None:
-        return []
-    records = scale.of(200_000)
-    with Run() as run:
-        run.start("pipeline_pyflink.py", str(records), python=python)
-        whole = run.wait(TIMEOUT)
-        version = run.marks("version")[0]["flink"]
-        peer = Peer(f"PyFlink {version}, thread mode, parallelism 2", _checked_rate(run, records))
-    note = f"PyFlink was given {records:,} records and took {whole:.1f} s as a whole"
-    return [Row("records/s, types declared, against PyFlink", ours, "records/s", None, peer, note)]
 
 
 def _checked_rate(run: Run, records: int) -> float:

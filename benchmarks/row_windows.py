@@ -1,7 +1,8 @@
 """Tumbling windows over Python rows: counts by key, and what event time costs a pipeline that makes no use of it.
 
 Two slot workers against two processes of Bytewax, which get fewer records because they take so much longer; records/s
-go from the first batch of a source to the last batch of a sink. With 1,000 keys there are ten windows with all of the
+go from the first batch of a source to the last batch of a sink, PyFlink's (see pyflink_peer) from the first record of
+its map to the last one that leaves a window: no start is in them. With 1,000 keys there are ten windows with all of the
 keys in each, with 1,000,000 keys two windows, each of half of them. Event time is what the Python pipeline (see
 python_pipeline) loses when every record gets a timestamp from a function and watermarks are sent: in turns, best of
 three each.
@@ -11,6 +12,7 @@ from __future__ import annotations
 
 from collections import Counter
 
+import pyflink_peer
 from processes import Run
 from python_pipeline import TIMES, all_rates, best, run_millstream, start_bytewax
 from rows import Peer, Row, Scale, at_most, check, times_the_peer
@@ -25,8 +27,8 @@ def measure(scale: Scale) -> list[Row]:
         timed.append(run_millstream(scale.of(2_000_000), "timed"))
     cost = 100 * (1 - best(timed).rate / best(plain).rate)
     return [
-        _windows(scale, keys=1_000, windows=10, bytewax_records=200_000),
-        _windows(scale, keys=1_000_000, windows=2, bytewax_records=50_000),
+        *_windows(scale, keys=1_000, windows=10, bytewax_records=200_000, pyflink_records=200_000),
+        *_windows(scale, keys=1_000_000, windows=2, bytewax_records=50_000, pyflink_records=100_000),
         Row(
             "timestamps and watermarks in the Python pipeline", cost, "%", at_most(15),
             note=f"without, {all_rates(plain)}; with, {all_rates(timed)}",
@@ -34,14 +36,19 @@ def measure(scale: Scale) -> list[Row]:
     ]  # fmt: skip
 
 
-def _windows(scale: Scale, keys: int, windows: int, bytewax_records: int) -> Row:
+def _windows(scale: Scale, keys: int, windows: int, bytewax_records: int, pyflink_records: int) -> list[Row]:
     records = scale.of(2_000_000)
+    what = f"count by key in tumbling windows, {keys:,} keys"
     ours = max(_millstream(records, keys, windows) for _ in range(TIMES))
     theirs = _bytewax(bytewax_records, keys, windows)
-    return Row(
-        f"count by key in tumbling windows, {keys:,} keys", ours, "records/s", times_the_peer(4),
-        Peer("Bytewax, two processes", theirs), f"{records:,} records, Bytewax {bytewax_records:,}",
-    )  # fmt: skip
+    note = f"{records:,} records, Bytewax {bytewax_records:,}{pyflink_peer.absence(scale)}"
+    return [
+        Row(what, ours, "records/s", times_the_peer(4), Peer("Bytewax, two processes", theirs), note),
+        *pyflink_peer.compared(
+            what, ours, pyflink_peer.WANTED, scale, "window_pyflink.py", (pyflink_records, keys, windows),
+            lambda run, given: _checked_rate(run, given, keys, windows),
+        ),
+    ]  # fmt: skip
 
 
 def _millstream(records: int, keys: int, windows: int) -> float:

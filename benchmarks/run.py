@@ -19,6 +19,7 @@ HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE))
 
 import machine  # noqa: E402  # the folder is put on the path above
+import pyflink_peer  # noqa: E402
 import report  # noqa: E402
 from rows import BenchmarkError, Row, Scale  # noqa: E402
 
@@ -34,6 +35,7 @@ BENCHMARKS = (
     "checkpoint_cost",
     "checkpointed_pipeline",
     "keyed_state_sizes",
+    "open_windows",
     "row_windows",
     "timers",
     "interval_join",
@@ -45,7 +47,10 @@ def main() -> int:
     arguments = _parse()
     signal.signal(signal.SIGTERM, _terminated)
     about = machine.describe()
-    scale = Scale(factor=arguments.factor or (5.0 if arguments.long else 1.0), pyflink=arguments.pyflink)
+    scale = Scale(
+        factor=arguments.factor or (5.0 if arguments.long else 1.0),
+        pyflink=arguments.pyflink or pyflink_peer.installed(),
+    )
     begin = time.monotonic()
     results = [_run(name, scale) for name in arguments.names or BENCHMARKS]
     form = "long" if arguments.long else "short"
@@ -79,7 +84,9 @@ def _parse() -> argparse.Namespace:
     parser.add_argument("--long", action="store_true", help="bigger sizes")
     parser.add_argument("--factor", type=float, help="multiplies the sizes of the short form; only prints")
     parser.add_argument("--output", type=Path, help="where to write the report")
-    parser.add_argument("--pyflink", metavar="PYTHON", help="an interpreter that has PyFlink, when this one has not")
+    parser.add_argument(
+        "--pyflink", metavar="PYTHON", help="an interpreter that has PyFlink, in place of that of make bench-peers"
+    )
     arguments = parser.parse_args()
     for name in arguments.names:
         if name not in BENCHMARKS:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import hashlib
+import logging
 import os
 from pathlib import Path
 from typing import Any
@@ -18,15 +19,16 @@ from millstream.core.environments.artifacts import ArtifactError, download_artif
 from millstream.core.errors import MillstreamError
 from millstream.core.jobs.details import JobDetails
 from millstream.core.jobs.graph import Artifact, ArtifactKind, JobGraph
-from millstream.core.jobs.ids import ANY_EPOCH, JobId, new_id
+from millstream.core.jobs.ids import ANY_EPOCH, JobId, JobManagerId, new_id
 from millstream.core.jobs.states import ExecutionState, JobStatus
 from millstream.core.messages import dispatcher as dp
 from millstream.core.messages.results import CollectRequest, CollectResponse
 from millstream.core.messages.session import Empty, Heartbeat, Hello
 from millstream.core.services.leader_lookup import Role
+from millstream.core.services.rpc import Stub, open_channel
 from millstream.core.store.memory import MemoryStore
 from millstream.core.store.store import Contest, Kind
-from millstream.core.wire.contracts import JOB_MANAGER_AT_DISPATCHER
+from millstream.core.wire.contracts import DISPATCHER, JOB_MANAGER_AT_DISPATCHER
 from millstream.dispatcher import lifecycle
 from millstream.dispatcher.artifact_store import ArtifactStore
 from millstream.dispatcher.service import DispatcherService
@@ -227,6 +229,28 @@ async def test_a_session_that_does_not_register_first_is_closed(dispatcher: Runn
         while (raw := await call.read()) is not grpc.aio.EOF:
             assert isinstance(JOB_MANAGER_AT_DISPATCHER.down.from_bytes(raw), Hello | Heartbeat)
     assert not (await dispatcher.stub.list_jobs(Empty())).jobs
+
+
+async def test_a_job_manager_that_registers_while_the_dispatcher_stops_is_given_nothing(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    options = configuration(tmp_path)
+    service = DispatcherService(options, with_rest=False)  # so that it is closed as soon as it stops
+    await service.start()
+    async with open_channel(service.address, options) as channel:
+        stub = Stub(channel, DISPATCHER)
+        await stub.submit_job(dp.SubmitJobRequest(graph()))
+        call = stub.connect_job_manager()
+        await call.write(JOB_MANAGER_AT_DISPATCHER.up.to_bytes(Hello(ANY_EPOCH)))
+        assert isinstance(JOB_MANAGER_AT_DISPATCHER.down.from_bytes(await call.read()), Hello)
+        stopping = asyncio.create_task(service.stop())
+        await asyncio.sleep(0)
+        await call.write(JOB_MANAGER_AT_DISPATCHER.up.to_bytes(dp.RegisterJobManager(JobManagerId("jm"), "x:1")))
+        async with asyncio.timeout(DEADLINE):
+            while (raw := await call.read()) is not grpc.aio.EOF:
+                assert isinstance(JOB_MANAGER_AT_DISPATCHER.down.from_bytes(raw), Heartbeat)
+        await stopping
+    assert [record.message for record in caplog.records if record.levelno >= logging.ERROR] == []
 
 
 async def test_ended_jobs_are_forgotten_beyond_the_capacity(tmp_path: Path) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import logging
 from pathlib import Path
 
 import pytest
@@ -88,6 +90,19 @@ async def test_a_checkpoint_completes_and_a_failed_task_restores_from_it(
     await task_manager.update_all([tasks[0], (allocation, task.attempt_id)], ExecutionState.FINISHED)
     details = await cluster.details_in(JobStatus.FINISHED)
     assert details.failures[0].exception == "ValueError: bad"
+
+
+async def test_what_arrives_while_a_job_manager_stops_completes_no_checkpoint(
+    tmp_path: Path, cluster: Cluster, caplog: pytest.LogCaptureFixture
+) -> None:
+    task_manager, tasks = await cluster.running_job(checkpointed(tmp_path))
+    checkpoint_id, _ = await triggered(task_manager)
+    stopping = asyncio.create_task(cluster.service.stop())
+    await asyncio.sleep(0)
+    await acknowledge(task_manager, tasks, checkpoint_id)
+    await stopping
+    assert not (tmp_path / "job" / f"chk-{checkpoint_id}" / "_metadata.json").exists()
+    assert [record.message for record in caplog.records if record.levelno >= logging.ERROR] == []
 
 
 async def test_without_a_checkpoint_a_job_starts_from_nothing(tmp_path: Path, cluster: Cluster) -> None:

@@ -70,6 +70,7 @@ class Daemon:
         self.process = process
         self.service = service
         self._world = world
+        self._is_stopping = False
         self._running = world.loop.create_task(self._run(), context=process.context)
 
     @property
@@ -83,11 +84,14 @@ class Daemon:
         await self._stop()
 
     def stop(self) -> None:
-        """In order, as after a SIGTERM."""
+        """In order, as after a SIGTERM; a second one changes nothing."""
+        if self._is_stopping:
+            return
         self._running.cancel()
         self._world.loop.create_task(self._stop(), context=self.process.context)
 
     async def _stop(self) -> None:
+        self._is_stopping = True
         await self.service.stop()
         self._world.tell(f"{self.process.name} has stopped")
         self._world.kill(self.process)

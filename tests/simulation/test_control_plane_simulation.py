@@ -52,6 +52,18 @@ def test_thousands_of_fault_schedules(tmp_path: Path, start: int, fault_rate: fl
     _runs(tmp_path, 500, start, steps=200, fault_rate=fault_rate)
 
 
+@pytest.mark.parametrize(
+    ("seed", "fault_rate"),
+    [
+        (10_462, 0.05),  # an acknowledgement reached a job manager that stopped: it ended a checkpoint without a store
+        (40_161, 0.25),  # a job manager registered at a dispatcher that stopped, and was given a job
+        (40_220, 0.25),  # a task manager that stopped was told to start a worker, and left it behind
+    ],
+)
+def test_a_schedule_that_went_wrong_once_does_not_again(tmp_path: Path, seed: int, fault_rate: float) -> None:
+    simulate(seed, str(tmp_path), steps=200, fault_rate=fault_rate)
+
+
 def test_a_seed_gives_the_same_run_again_whatever_ids_are_drawn(tmp_path: Path) -> None:
     for seed in (7, 8, 9):
         first, second = (simulate(seed, str(tmp_path), steps=60, fault_rate=0.25) for _ in range(2))

@@ -39,6 +39,7 @@ from millstream.dispatcher.relayed import Relayed, SessionEndedError
 
 log = logging.getLogger(__name__)
 ANSWER_TIMEOUT = 30.0
+_STOPPING = "the dispatcher is stopping"
 
 A = TypeVar("A")
 
@@ -214,11 +215,11 @@ class JobLifecycle:
             raise UnreachableError(f"the job manager is disconnected: {error}") from error
 
     def close(self) -> None:
-        """Ends all sessions; running jobs go on without the dispatcher."""
+        """Ends all sessions, and those that come; running jobs go on without the dispatcher."""
         self._closed = True
         self._set_timer()
         for session in list(self._sessions.values()):
-            session.close("the dispatcher is stopping")
+            session.close(_STOPPING)
 
     def _record(self, job_id: JobId) -> _Record:
         record = self._records.get(job_id)
@@ -234,6 +235,9 @@ class JobLifecycle:
 
     def register(self, connection: ManagerConnection, message: msg.RegisterJobManager) -> None:
         """A job manager said who it is and what it is running."""
+        if self._closed:  # it would be given a job, and the store is closed
+            connection.session.close(_STOPPING)
+            return
         connection.manager = message.job_manager_id
         self._sessions[connection.id] = connection.session
         log.info("job manager %s at %s registered with %d jobs", connection.manager, message.address, len(message.jobs))
@@ -325,7 +329,7 @@ class JobLifecycle:
 
     def _drop_graph(self, record: _Record) -> None:
         """The job manager has it now; without one that could follow that, nobody asks for it again."""
-        if record.graph is not None and self._graphs is not None:
+        if record.graph is not None and self._graphs is not None and not self._closed:
             self._background.spawn(self._graphs.remove(record.graph))
             record.graph = None
 

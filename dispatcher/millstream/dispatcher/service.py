@@ -100,10 +100,10 @@ class DispatcherService:
         if self._stopped:
             return
         self._stopped = True
-        await self._background.cancel()
         if self._rest is not None:
             await self._rest.stop()
         self._lifecycle.close()
+        await self._background.cancel()
         await self._store.close()
         if self._server is not None:
             await self._server.stop(_GRACE)

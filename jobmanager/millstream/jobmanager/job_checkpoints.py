@@ -329,7 +329,7 @@ class JobCheckpoints:
         self.handle(ev.PointerStored(checkpoint_id))
 
     def _store_again(self, effect: ev.StorePointer) -> None:
-        if self._not_stored == effect:
+        if self._not_stored == effect and not self._ended:
             self._not_stored = None
             self._store(effect)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
-from typing import Any, assert_never
+from typing import Any, TypeVar, assert_never
 
 import grpc
 from msgspec import Struct
@@ -52,6 +52,7 @@ from millstream.jobmanager.snapshot_requests import SnapshotResults
 
 log = logging.getLogger(__name__)
 
+M = TypeVar("M")
 TaskManagerSession = Session[tm.JobManagerCommand, tm.TaskManagerMessage]
 _Registered = tm.SlotOffer | tm.WorkerProgress | tm.WorkerReady | tm.WorkerLost | tm.FromTasks
 """What a task manager that has registered says."""
@@ -142,6 +143,15 @@ class JobManagerService:
         if self._server is not None:
             await self._server.stop(0.2)
 
+    def _unless_stopped(self, handle: Callable[[M], None]) -> Callable[[M], None]:
+        """A job manager that stops acts on nothing more: it would start jobs, or end checkpoints, without a store."""
+
+        def handle_message(message: M) -> None:
+            if not self._stopped:
+                handle(message)
+
+        return handle_message
+
     async def failure(self) -> MillstreamError:
         """A peer stayed unreachable."""
         assert self._failed is not None, "start comes first"
@@ -209,7 +219,7 @@ class JobManagerService:
         session.send(dp.RegisterJobManager(self._id, self.address, jobs))
         self._snapshots.connected(session.send)
         log.info("registered at the dispatcher")
-        return self._dispatcher_message
+        return self._unless_stopped(self._dispatcher_message)
 
     def _dispatcher_lost(self, reason: str) -> None:
         self.in_charge()  # with what it confirmed last
@@ -332,7 +342,7 @@ class JobManagerService:
         self._resource_manager = session
         session.send(rm.RegisterJobManager(self._id, self.address, tuple(self._requirements.values())))
         log.info("registered at the resource manager")
-        return self._resource_manager_notice
+        return self._unless_stopped(self._resource_manager_notice)
 
     def _resource_manager_lost(self, reason: str) -> None:
         self._resource_manager = None
@@ -372,7 +382,7 @@ class JobManagerService:
                     case _ if connected:
                         self._task_manager_message(connected[0], message)
 
-            return on_message
+            return self._unless_stopped(on_message)
 
         reason = await serve_session(
             context, TASK_MANAGER_AT_JOB_MANAGER, context.peer(), self._configuration, self._epoch, started

@@ -268,6 +268,8 @@ class TaskManagerService:
             return
         if allocation.allocation_id in self._workers:
             return
+        if self._stopped:  # it would be left behind: the job manager learns that this task manager is gone
+            return
         configuration = self._configuration.for_job(start.configuration).merged(self._logs.options)
         copies = configuration.boolean("execution.checkpointing.local-backup.enabled")
         worker = SupervisedWorker(
