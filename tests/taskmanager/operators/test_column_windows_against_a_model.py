@@ -15,7 +15,7 @@ import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
-from window_kinds import Kind
+from window_kinds import Kind, snapshot_of
 
 from millstream.common import Watermark
 from millstream.core.jobs.plan.column_windows import ColumnWindowSpec
@@ -24,7 +24,6 @@ from millstream.core.jobs.plan.window_plan import Aggregated, WindowSpec
 from millstream.core.keys.key_groups import key_group_of, subtask_of
 from millstream.core.records.batches import MIN_TIMESTAMP, ColumnBatch, RowBatch
 from millstream.core.records.types import DOUBLE, LONG, PICKLED, STRING, TupleType
-from millstream.core.snapshot.metadata.operator_json import operators_from_json, operators_to_json
 from millstream.datastream.adapters.column_windows import planned
 from millstream.datastream.aggregates import avg, count, count_distinct, first, last, max, min, sum
 from millstream.datastream.functions import AggregateFunction, ProcessWindowFunction
@@ -148,13 +147,7 @@ class Subtasks:
         return self._since(before)
 
     def snapshot(self) -> Snapshot:
-        """Of all subtasks: checkpoints of little state are in their metadata as a whole."""
-        snapshots = [harness.snapshot() for harness in self.harnesses]
-        (merged,), *others = [operators_from_json(snapshot.operators, "a subtask") for snapshot in snapshots]
-        for (operator,) in others:
-            states = zip(merged.states, operator.states, strict=True)
-            merged = replace(merged, states=tuple(replace(a, files=a.files + b.files) for a, b in states))
-        return replace(snapshots[0], operators=operators_to_json([merged]))
+        return snapshot_of(self.harnesses)
 
     def late(self) -> list[Any]:
         found: list[Any] = []

@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 from test_windows_against_a_model import EVENTS, GROUPS, KINDS, RECORD, Kind, Model, Record
-from window_kinds import advanced
+from window_kinds import advanced, snapshot_of
 
 from millstream.common import Watermark
 from millstream.core.jobs.plan.join_plan import IntervalJoinSpec
@@ -96,14 +96,14 @@ def test_windows_of_two_streams_hold_what_the_model_says(
         assigner, assigner.get_default_trigger(None), Tagged(kept, kept), function, KEY, from_hint(str),
         allowed_lateness=lateness, second_selector=KEY,
     )  # fmt: skip
-    model, subtasks = Model(kind, lateness), Subtasks(spec, kept)
+    model, subtasks = Model(kind, lateness), Subtasks(spec, kept, data.draw(st.sampled_from([1, 2, 3])))
 
     def check(fired: list[Any], found: list[Any]) -> None:
         assert Counter(map(repr, expected(fired))) == Counter(map(repr, found))
 
     for position, event in enumerate(events):
         if position == cut:
-            snapshot = subtasks.harnesses[0].snapshot()
+            snapshot = snapshot_of(subtasks.harnesses)
             subtasks = Subtasks(spec, kept, data.draw(st.sampled_from([1, 2, 3])), snapshot)
             subtasks.advance(Watermark(model.watermark))
         if not isinstance(event, Watermark):
@@ -175,12 +175,12 @@ def test_an_interval_join_gives_the_pairs_of_the_model(
     lower, upper = bounds[0] * scale, sum(bounds) * scale
     events = [scaled(event, scale) for event in events]
     spec = interval_spec(lower, upper)
-    model, subtasks = IntervalModel(lower, upper), Subtasks(spec, kept)
+    model, subtasks = IntervalModel(lower, upper), Subtasks(spec, kept, data.draw(st.sampled_from([1, 2, 3])))
     late: Counter[Record] = Counter()
     for position, event in enumerate(events):
         if position == cut:
             late.update(subtasks.side(LATE[0]) + subtasks.side(LATE[1]))
-            snapshot = subtasks.harnesses[0].snapshot()
+            snapshot = snapshot_of(subtasks.harnesses)
             subtasks = Subtasks(spec, kept, data.draw(st.sampled_from([1, 2, 3])), snapshot)
             subtasks.advance(Watermark(model.watermark))
         if not isinstance(event, Watermark):

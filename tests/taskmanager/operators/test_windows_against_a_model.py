@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
-from window_kinds import Kind, advanced
+from window_kinds import Kind, advanced, snapshot_of
 
 from millstream.common import Watermark
 from millstream.core.jobs.plan.plan import KeySelector
@@ -70,7 +70,7 @@ class Model:
     lateness: int
     watermark: int = MIN_TIMESTAMP
     held: dict[tuple[str, tuple[int, int]], list[Record]] = field(default_factory=dict)
-    dropped: int = 0
+    late: list[Record] = field(default_factory=list)
 
     def gone(self, window: tuple[int, int]) -> bool:
         return window[1] - 1 + self.lateness <= self.watermark
@@ -95,7 +95,8 @@ class Model:
             self.held[key, window] = [*self.held.get((key, window), []), *content, record]
             if window[1] - 1 <= self.watermark:
                 fired.append((key, *window, sorted(self.held[key, window])))
-        self.dropped += late and timestamp + self.lateness <= self.watermark
+        if late and timestamp + self.lateness <= self.watermark:
+            self.late.append(record)
         return fired
 
     def advance(self, watermark: int) -> list[Any]:
@@ -111,29 +112,27 @@ class Model:
 KINDS = st.one_of(
     st.builds(Kind, st.integers(1, 12), offset=st.sampled_from([0])),
     st.builds(lambda slide, times: Kind(slide * times, slide), st.integers(1, 5), st.integers(1, 4)),
-    st.just(Kind(7, 3)),
+    st.sampled_from([Kind(7, 3), Kind(7, 3, offset=2), Kind(3, 7), Kind(10, offset=-3)]),
     st.builds(lambda gap: Kind(0, gap=gap), st.integers(1, 8)),
 )
-EVENTS = st.lists(
-    st.one_of(
-        st.tuples(st.sampled_from("abc"), st.integers(-20, 60), st.integers(0, 9)),
-        st.integers(-25, 70).map(Watermark),
-    ),
-    max_size=40,
-)
+RECORDS = st.tuples(st.sampled_from("abc"), st.integers(-20, 60), st.integers(0, 9))
+WATERMARKS = st.integers(-25, 70).map(Watermark)
+EVENTS = st.lists(st.one_of(RECORDS, WATERMARKS), max_size=40)
+BATCHES = st.lists(st.one_of(st.lists(RECORDS, min_size=1, max_size=4), WATERMARKS), max_size=25)
 
 
 class Subtasks:
     """The operator at some parallelism."""
 
-    def __init__(self, spec: WindowSpec, parallelism: int, restored: list[Any] | None = None) -> None:
+    def __init__(self, spec: WindowSpec, parallelism: int, restored: Any = None) -> None:
         self.parallelism = parallelism
         self.harnesses = [
             OperatorHarness(
                 spec,
                 RECORD,
                 deployment=replace(DEPLOYMENT, subtask=subtask, parallelism=parallelism, max_parallelism=GROUPS),
-                restored=restored[0] if restored else None,
+                restored=restored,
+                tags=["late"],
             ).open()
             for subtask in range(parallelism)
         ]
@@ -148,6 +147,9 @@ class Subtasks:
 
     def advance(self, watermark: Watermark) -> list[Any]:
         return advanced(self.harnesses, watermark)
+
+    def late(self) -> Counter[Any]:
+        return Counter(row for harness in self.harnesses for row in harness.side["late"].rows)
 
 
 def shown(contents: Contents, model: list[Any]) -> Counter[Any]:
@@ -168,7 +170,7 @@ def shown(contents: Contents, model: list[Any]) -> Counter[Any]:
     ids=["records", "reduce", "aggregate"],
 )
 @settings(deadline=None)
-@given(kind=KINDS, lateness=st.sampled_from([0, 0, 5, 30]), events=EVENTS, cut=st.integers(0, 40), data=st.data())
+@given(kind=KINDS, lateness=st.sampled_from([0, 0, 5, 30]), events=BATCHES, cut=st.integers(0, 25), data=st.data())
 def test_windows_are_those_of_the_model(
     contents: Contents, kind: Kind, lateness: int, events: list[Any], cut: int, data: st.DataObject
 ) -> None:
@@ -176,20 +178,24 @@ def test_windows_are_those_of_the_model(
     selector = KeySelector(fields=(0,))
     spec = WindowSpec(
         assigner, assigner.get_default_trigger(None), contents, Show(), selector, from_hint(str),
-        allowed_lateness=lateness,
+        allowed_lateness=lateness, late_tag="late",
     )  # fmt: skip
     model = Model(kind, lateness)
-    subtasks = Subtasks(spec, 1)
+    subtasks = Subtasks(spec, data.draw(st.sampled_from([1, 2, 3])))
     for position, event in enumerate(events):
         if position == cut:
-            snapshot = subtasks.harnesses[0].snapshot()
-            subtasks = Subtasks(spec, data.draw(st.sampled_from([1, 2, 3])), [snapshot])
-            subtasks.advance(Watermark(model.watermark))
+            assert subtasks.late() == Counter(model.late)
+            model.late = []
+            snapshot = snapshot_of(subtasks.harnesses)
+            subtasks = Subtasks(spec, data.draw(st.sampled_from([1, 2, 3])), snapshot)
+            assert subtasks.advance(Watermark(model.watermark)) == [], "nothing is fired a second time"
         if isinstance(event, Watermark):
             if event.timestamp > model.watermark:
                 assert shown(contents, model.advance(event.timestamp)) == Counter(map(repr, subtasks.advance(event)))
         else:
-            assert shown(contents, model.take(event)) == Counter(map(repr, subtasks.take([event])))
+            expected = [fired for record in event for fired in model.take(record)]
+            assert shown(contents, expected) == Counter(map(repr, subtasks.take(event)))
+    assert subtasks.late() == Counter(model.late)
     assert shown(contents, model.advance(2**62)) == Counter(map(repr, subtasks.advance(Watermark(2**62))))
 
 

@@ -6,9 +6,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
+from msgspec.structs import replace
+
 from millstream.common import Watermark
+from millstream.core.snapshot.metadata.operator_json import operators_from_json, operators_to_json
 from millstream.datastream.window import EventTimeSessionWindows, SlidingEventTimeWindows, TumblingEventTimeWindows
 from millstream.taskmanager.testing import OperatorHarness
+from millstream.taskmanager.testing.operator_harness import Snapshot
 
 
 @dataclass(frozen=True)
@@ -33,6 +37,16 @@ class Kind:
         step = self.slide or self.size
         last = timestamp - (timestamp - self.offset) % step
         return [(start, start + self.size) for start in range(last, timestamp - self.size, -step)]
+
+
+def snapshot_of(harnesses: Iterable[OperatorHarness]) -> Snapshot:
+    """Of all subtasks: checkpoints of little state are in their metadata as a whole."""
+    snapshots = [harness.snapshot() for harness in harnesses]
+    (merged,), *others = [operators_from_json(snapshot.operators, "a subtask") for snapshot in snapshots]
+    for (operator,) in others:
+        states = zip(merged.states, operator.states, strict=True)
+        merged = replace(merged, states=tuple(replace(a, files=a.files + b.files) for a, b in states))
+    return replace(snapshots[0], operators=operators_to_json([merged]))
 
 
 def advanced(harnesses: Iterable[OperatorHarness], watermark: Watermark) -> list[Any]:
