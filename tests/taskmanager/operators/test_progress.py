@@ -89,6 +89,15 @@ def test_sliding_windows_of_columns(size: int, slide: int, watermark: int, open_
     assert said(made) == TimedWork(TimedKind.WINDOWS_OF_ALL_KEYS, open_, said(made).records, upcoming)
 
 
+def test_very_many_windows_of_columns_are_not_counted_to_the_end() -> None:
+    made = column_windows(TEN)
+    for first in (50_000, 0):  # some are grouped, others wait for that
+        made.process(rows(*(("a", 1) for _ in range(70_000)), times=[first + n % 50_000 for n in range(70_000)]))
+        made.process(rows(("a", 1), times=[first + 49_999]))
+    made.signal(Watermark(9))
+    assert (said(made).open, said(made).next_event_time) == (1000, 19)
+
+
 def test_sessions_of_columns_are_not_merged_to_be_counted() -> None:
     made = column_windows(EventTimeSessionWindows.with_gap(Time.milliseconds(10)))
     assert said(made) == TimedWork(TimedKind.SESSIONS, 0)

@@ -62,17 +62,22 @@ class WatermarkOrigin(Struct, frozen=True):
     alignment: AlignmentStatus | None = None
 
 
+COUNTED = 10_000
+"""Windows and timers of single keys are counted up to here: that there are more is enough to know."""
+COUNTED_OF_ALL_KEYS = 1_000
+
+
 class TimedKind(StrEnum):
     """What it is that waits, and how it is counted."""
 
     WINDOWS = "WINDOWS"
-    """Of single keys. Counting may have ended at some number."""
+    """Of single keys, up to `COUNTED`."""
     WINDOWS_OF_ALL_KEYS = "WINDOWS_OF_ALL_KEYS"
-    """Of columns: each counts once, however many keys it has."""
+    """Of columns: each counts once, however many keys it has; those of `COUNTED_OF_ALL_KEYS` panes."""
     SESSIONS = "SESSIONS"
     """Of columns: there are at most so many, since records have not been merged yet."""
     TIMERS = "TIMERS"
-    """Keys that have any. Counting may have ended at some number."""
+    """Keys that have any, up to `COUNTED`."""
 
 
 class TimedWork(Struct, frozen=True):

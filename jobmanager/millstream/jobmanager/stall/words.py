@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from typing import assert_never
 
-from millstream.core.jobs.progress import KeptRecords, TimedKind, TimedWork
+from millstream.core.jobs.progress import COUNTED, COUNTED_OF_ALL_KEYS, KeptRecords, TimedKind, TimedWork
 from millstream.core.logs.times import duration, utc
 from millstream.core.records.batches import MAX_TIMESTAMP, MIN_TIMESTAMP
 from millstream.jobmanager.stall.facts import TaskFacts
-
-COUNTED = 10_000
-"""Up to here, workers count windows and timers of single keys."""
 
 
 def work(waits: TimedWork | KeptRecords) -> str:
@@ -38,7 +35,8 @@ def _open(waits: TimedWork) -> str:
         case TimedKind.WINDOWS:
             return least + count(number, "open window", "open windows")
         case TimedKind.WINDOWS_OF_ALL_KEYS:
-            return count(number, "open window for all keys", "open windows, each for all keys")
+            least = "at least " if number >= COUNTED_OF_ALL_KEYS else ""
+            return least + count(number, "open window for all keys", "open windows, each for all keys")
         case TimedKind.SESSIONS:
             return ("at most " if number > 1 else "") + count(number, "open session", "open sessions")
         case _:

@@ -6,10 +6,9 @@ from collections.abc import Callable
 from typing import Protocol
 
 from millstream.core.clock import Clock
-from millstream.core.jobs.progress import TimedKind, TimedWork
+from millstream.core.jobs.progress import COUNTED, TimedKind, TimedWork
 from millstream.taskmanager.worker.state.timers import Timers
 
-_COUNTED = 10_000  # windows, or keys with timers: that there are more is enough to know
 _LONGEST_WAIT = 1.0  # seconds: the machine's clock may be set, so it is looked at again after this
 
 
@@ -39,7 +38,7 @@ def waiting(timers: Timers, kind: TimedKind, records: int = 0) -> TimedWork:
     event, processing = timers.event, timers.processing
     return TimedWork(
         kind,
-        event.owners(_COUNTED) + processing.owners(_COUNTED),
+        event.owners(COUNTED) + processing.owners(COUNTED),
         records,
         event.next_timestamp(),
         processing.next_timestamp(),

@@ -7,11 +7,11 @@ doubled. A window that ends combines its panes, for all keys at once. A pane is 
 
 from __future__ import annotations
 
-from bisect import bisect_left, insort
+from bisect import bisect_left, bisect_right, insort
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from millstream.core.jobs.progress import TimedKind
+from millstream.core.jobs.progress import COUNTED_OF_ALL_KEYS, TimedKind
 from millstream.core.records.batches import MIN_TIMESTAMP
 from millstream.taskmanager.worker.operators.windows.columns.fired import END, FIRED, START, Frozen, Waiting
 from millstream.taskmanager.worker.operators.windows.columns.pane import AT_LEAST, FEW, Pane, by_start
@@ -143,10 +143,14 @@ class PaneWindows:
 
     def waiting(self) -> Waiting:
         """Windows with rows that have not ended, each for all keys."""
-        import pyarrow.compute as pc
+        import numpy as np
 
-        panes = set(self._starts).union(*(pc.unique(table.column(START)).to_pylist() for table in self._waiting[0]))
-        count, end = self._times.unfired(sorted(panes), self._watermark)
+        first = bisect_right(self._starts, self._watermark - self._times.size)  # those before it have fired
+        panes = self._starts[first : first + COUNTED_OF_ALL_KEYS]
+        if self._waiting_rows:
+            waiting = np.unique(np.concatenate([table.column(START).to_numpy() for table in self._waiting[0]]))
+            panes = sorted({*panes, *waiting[:COUNTED_OF_ALL_KEYS].tolist()})[:COUNTED_OF_ALL_KEYS]
+        count, end = self._times.unfired(panes, self._watermark)
         return TimedKind.WINDOWS_OF_ALL_KEYS, count, end
 
     def _next_after(self, time: int) -> int | None:
