@@ -15,6 +15,7 @@ from millstream.core.jobs.progress import (
     EventTime,
     KeptRecords,
     OperatorProgress,
+    PendingCalls,
     PendingCommits,
     StreamTime,
     TaskProgress,
@@ -334,6 +335,25 @@ def test_backpressure_begins_at_the_task_that_is_busy_and_not_at_those_before_it
         "for 90 % of the time."
     )
     assert "higher parallelism" in finding.advice
+
+
+def test_an_asynchronous_function_of_which_no_result_comes() -> None:
+    orders = source(moving("p0", 60_000), time_shares=HELD)
+
+    def asking(calls: PendingCalls) -> TaskFacts:
+        progress = TaskProgress(channels(orders), (OperatorProgress("Ask", calls),))
+        return replace(windows(channels(orders)), progress=progress, parallelism=2, time_shares=FREE)
+
+    finding = the_only(orders, asking(PendingCalls(5, True, LONG_AGO)))
+    assert (finding.kind, finding.vertex_id, finding.operator) == (FindingKind.CALLS_WAIT, WINDOW, "Ask")
+    assert finding.message == (
+        "'Ask' (1/2) waits for the results of 5 records and, with its capacity used up, takes no more: none has "
+        "left since 2023-11-14 22:14:00 UTC."
+    )
+    one = the_only(orders, asking(PendingCalls(1, False, LONG_AGO)))
+    assert "waits for the results of 1 record: none has left since" in one.message
+    kinds = [finding.kind for finding in found(orders, asking(PendingCalls(5, True, NOW - 100)))]
+    assert kinds == [FindingKind.BACKPRESSURE], "results come"
 
 
 def test_a_task_that_cannot_hand_on_its_results_is_where_backpressure_begins() -> None:

@@ -13,6 +13,7 @@ from waiting import wait_until
 
 from millstream.common import Watermark
 from millstream.core.jobs.plan.async_plan import AsyncSpec
+from millstream.core.jobs.progress import PendingCalls
 from millstream.core.records.batches import LAST_WATERMARK, RowBatch
 from millstream.datastream import AsyncFunction, AsyncRetryStrategy, RuntimeContext
 from millstream.taskmanager.testing import OperatorHarness
@@ -173,6 +174,30 @@ def test_results_that_wait_for_an_earlier_one_count_against_the_capacity(make: M
     assert rig.gates.begun == [1, 2]
     rig.let_through(1)
     rig.await_begun(1, 2, 3)
+
+
+def test_it_tells_for_how_long_no_result_has_left(make: Make) -> None:
+    rig = make(ordered=True, capacity=2)
+
+    def told() -> Any:
+        progress = rig.harness.operator.progress()
+        assert progress is not None
+        return progress.kind
+
+    assert told() == PendingCalls()
+    rig.harness.clock.advance(1)
+    rig.feed(1, 2, 3)
+    rig.await_begun(1, 2)
+    assert told() == PendingCalls(2, True, 1000)
+    rig.harness.clock.advance(1)
+    rig.let_through(2)
+    assert told() == PendingCalls(1, True, 1000), "it waits for the first"
+    rig.let_through(1)
+    since = rig.harness.clock.now_ms()
+    assert told() == PendingCalls(1, False, since)
+    rig.await_begun(1, 2, 3)
+    rig.let_through(3)
+    assert told() == PendingCalls()
 
 
 def test_a_call_that_takes_too_long_gets_what_timeout_answers(make: Make) -> None:

@@ -103,6 +103,17 @@ class KeptRecords(Struct, frozen=True):
     """When the oldest can go; before that, only more come."""
 
 
+class PendingCalls(Struct, frozen=True):
+    """Of an asynchronous function."""
+
+    under_way: int = 0
+    """Records whose results have not come."""
+    full: bool = False
+    """It takes no more records: there are as many as its capacity allows."""
+    waiting_since: int = 0
+    """No result has left since then; 0: there is nothing to wait for."""
+
+
 class PendingCommits(Struct, frozen=True):
     """Of a sink that writes into transactions."""
 
@@ -116,7 +127,7 @@ class OperatorProgress(Struct, frozen=True):
     """What one operator has to say."""
 
     operator: str
-    kind: WatermarkOrigin | TimedWork | KeptRecords | PendingCommits
+    kind: WatermarkOrigin | TimedWork | KeptRecords | PendingCalls | PendingCommits
 
 
 class TaskProgress(Struct, frozen=True):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from millstream.core.jobs.ids import VertexId
-from millstream.core.jobs.progress import KeptRecords, WatermarkOrigin
+from millstream.core.jobs.progress import KeptRecords, PendingCalls, WatermarkOrigin
 from millstream.core.jobs.stalls import Finding, FindingKind, Stall
 from millstream.core.jobs.states import ExecutionState, JobStatus
 from millstream.core.logs.times import utc
@@ -28,7 +28,10 @@ def explain(facts: JobFacts) -> Stall:
         held_back, blamed = event_time_findings(facts)
         findings += held_back
         findings += _paused(facts)
-        findings += _backpressure(facts)
+        waiting_calls = list(_calls(facts))
+        findings += waiting_calls
+        at_calls = {found.vertex_id for found in waiting_calls}
+        findings += [pressed for pressed in _backpressure(facts) if pressed.vertex_id not in at_calls]
         findings += commit_findings(facts)
         told = {(found.vertex_id, found.operator) for found in held_back}
         findings += [empty for empty in _one_sided(facts) if (empty.vertex_id, empty.operator) not in told]
@@ -101,6 +104,27 @@ def _paused(facts: JobFacts) -> Iterator[Finding]:
             operator,
             alignment.paused_since,
         )
+
+
+def _calls(facts: JobFacts) -> Iterator[Finding]:
+    """Asynchronous functions of which no result comes."""
+    for task in facts.running():
+        for told in task.progress.operators:
+            calls = told.kind
+            if not isinstance(calls, PendingCalls) or not 0 < calls.waiting_since <= facts.now_ms - PATIENCE_MS:
+                continue
+            records = count(calls.under_way, "record", "records")
+            full = " and, with its capacity used up, takes no more" if calls.full else ""
+            yield Finding(
+                FindingKind.CALLS_WAIT,
+                f"'{told.operator}'{subtask_of(task)} waits for the results of {records}{full}: none has left "
+                f"since {utc(calls.waiting_since)}.",
+                "see whether the service answers that it asks; its timeout bounds the wait, unordered_wait lets the "
+                "results of others pass",
+                task.vertex_id,
+                told.operator,
+                calls.waiting_since,
+            )
 
 
 def _backpressure(facts: JobFacts) -> Iterator[Finding]:

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from typing import Any, assert_never
 
 from millstream.core.jobs.plan.async_plan import AsyncSpec
+from millstream.core.jobs.progress import OperatorProgress, PendingCalls
 from millstream.core.records.batches import Barrier, Batch, RowBatch, StreamSignal
 from millstream.core.records.copying import private_copy
 from millstream.core.records.handover import RecordCopyError
@@ -53,6 +54,7 @@ class AsyncOperator(FunctionOperator):
         self._deadlines: deque[tuple[float, Call]] = deque()  # ascending: every call has the same time
         self._retries: list[tuple[float, int]] = []
         self._numbers = 0
+        self._left_at = 0  # when results left last, or there were none to wait for
 
     def initialize_state(self, restored_checkpoint_id: int | None) -> None:
         """Takes over the records that were under way."""
@@ -63,11 +65,14 @@ class AsyncOperator(FunctionOperator):
     def open(self) -> None:
         """Opens the function, and calls it for what was taken over."""
         super().open()
+        self._left_at = self._clock.now_ms()
         self._start_calls()
 
     def process(self, batch: Batch) -> None:
         """Starts as many calls as there is room for."""
         rows, times = self.rows_of(batch), self.timestamps_of(batch)
+        if self._queue.is_empty:
+            self._left_at = self._clock.now_ms()
         for position, value in enumerate(rows):
             self._take(value, None if times is None else times[position])
         self._start_calls()
@@ -104,6 +109,8 @@ class AsyncOperator(FunctionOperator):
     def on_time(self, now: float) -> float | None:
         """Emits what may leave, gives up calls that take too long, and begins what there is room for, or time."""
         has_emitted = self._emit_results()
+        if has_emitted:
+            self._left_at = self._clock.now_ms()
         self._give_up_late(now)
         self._begin([call for call in self._due_retries(now) if not call.is_late])
         self._start_calls()
@@ -116,6 +123,11 @@ class AsyncOperator(FunctionOperator):
     def has_room(self) -> bool:
         """Whether another record's call would be started at once."""
         return not self._waiting and self._held < self._spec.capacity
+
+    def progress(self) -> OperatorProgress | None:
+        """The calls that have not come back."""
+        since = self._left_at if self._under_way else 0
+        return OperatorProgress(self.name, PendingCalls(len(self._under_way), not self.has_room, since))
 
     @property
     def is_settled(self) -> bool:
