@@ -87,8 +87,14 @@ def test_runs_a_module_from_python_files(cli: Any, fake_dispatcher: Any) -> None
     assert [a["name"] for a in answer["artifacts"]] == ["lib.zip", "extra.py"]
     assert {a["kind"] for a in answer["artifacts"]} == {"PYTHON_FILE"}
     assert set(fake_dispatcher.artifacts) == {a["sha256"] for a in answer["artifacts"]}
-    again = shown(cli("run", "-m", fake_dispatcher.address, "-pyfs", "lib,extra.py", "-pym", "shop.job", "a"))
-    assert again["artifacts"] == answer["artifacts"]
+    (cli.home / "other.py").write_text("")
+    for options in (
+        ["-pyfs", "lib,extra.py"],
+        ["-D", "python.files=lib,extra.py"],
+        ["-D", "python.files=other.py", "-pyfs", "lib,extra.py"],
+    ):
+        again = shown(cli("run", "-m", fake_dispatcher.address, *options, "-pym", "shop.job", "a"))
+        assert again["artifacts"] == answer["artifacts"]
 
 
 def test_runs_a_wheel_in_an_environment_of_its_own(cli: Any, fake_dispatcher: Any) -> None:

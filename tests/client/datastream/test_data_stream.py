@@ -173,6 +173,21 @@ def test_keys_that_cannot_be_are_refused(sales: DataStream) -> None:
         sales.key_by(1.5)
 
 
+def test_what_would_never_be_opened_is_refused(sales: DataStream) -> None:
+    class Opened(ItemOf):
+        def open(self, runtime_context: Any) -> None:
+            """Never called."""
+
+    class Closed(ModuloPartitioner):
+        def close(self) -> None:
+            """Never called."""
+
+    with pytest.raises(InvalidProgramError, match=r"key_by: .*Opened has open\(\) or close\(\), which nobody calls"):
+        sales.key_by(Opened())
+    with pytest.raises(InvalidProgramError, match=r"partition_custom: .*Closed has open\(\) or close\(\)"):
+        sales.partition_custom(Closed(), "amount")
+
+
 def test_keyed_operations(sales: DataStream) -> None:
     keyed = sales.key_by("item")
     reduced = keyed.reduce(lambda a, b: Sale(a.item, a.amount + b.amount))

@@ -115,6 +115,18 @@ def test_a_selector_is_called_once_for_each_record_whatever_happens(keys: list[A
     assert called == list(range(len(called)))
 
 
+class Stopping:
+    def __hash__(self) -> int:
+        raise StopIteration
+
+
+def test_a_key_whose_hash_ends_an_iteration_loses_no_record() -> None:
+    edge = plan.EdgeSpec(plan.HashPartitioner(plan.KeySelector(function=lambda row: row or Stopping())), PICKLED, 128)
+    with pytest.raises(PartitioningError) as caught:
+        make_router(edge, channels=2, subtask=0, seed=0).route(RowBatch([1, 0, 2]))
+    assert caught.value.record == 0
+
+
 def test_declared_keys_are_rows_with_their_names() -> None:
     selector, kind = key_selector_of("key_by", lambda record: (record,), PICKLED, Types.ROW([Types.STRING()]))
     assert selector.function is not None

@@ -6,6 +6,7 @@ channel keep their order.
 
 from __future__ import annotations
 
+import contextlib
 import operator
 import random
 from array import array
@@ -165,12 +166,11 @@ class _Hash:
         keys = picked(self._getter, rows)
         if keys is None:
             keys = self._keys(rows)
-        try:
-            return list(map(self._known.__getitem__, keys))
-        except TaskInterrupted:
-            raise
-        except BaseException:
-            return self._one_by_one(rows, keys)
+        with contextlib.suppress(Exception):  # below it is found out for which record
+            subtasks = list(map(self._known.__getitem__, keys))
+            if len(subtasks) == len(rows):  # map takes a StopIteration, of a key's hash, for its own end
+                return subtasks
+        return self._one_by_one(rows, keys)
 
     def _keys(self, rows: list[Any]) -> list[Any]:
         """Calls the user's selector once for each record, whatever becomes of the keys."""
