@@ -314,8 +314,8 @@ class BytesMapState(BytesState, MapState[Any, Any]):
     def put(self, key: Any, value: Any) -> None:
         self.table.write(self.table.map_row(self._at.key, key), value)
 
-    def put_all(self, dict_value: Mapping[Any, Any]) -> None:
-        for key, value in dict_value.items():
+    def put_all(self, dict_value: Mapping[Any, Any] | Iterable[tuple[Any, Any]]) -> None:
+        for key, value in dict(dict_value).items():
             self.put(key, value)
 
     def remove(self, key: Any) -> None:

@@ -93,6 +93,18 @@ def test_elements_are_added_all_or_none(keyed: Keyed, expires: bool) -> None:
             assert state.get() == before
 
 
+@pytest.mark.parametrize("value_type", [int, t.FLOAT])
+@pytest.mark.parametrize("expires", [False, True])
+def test_maps_take_pairs_as_pyflinks_do(keyed: Keyed, value_type: Any, expires: bool) -> None:
+    descriptor = MapStateDescriptor("m", str, value_type)
+    if expires:
+        descriptor.enable_time_to_live(StateTtlConfig.new_builder(timedelta(hours=1)).build())
+    state = keyed.at("a").backend.state(descriptor)
+    state.put_all({"x": 1, "y": 2}.items())
+    state.put_all((key, 3) for key in "yz")
+    assert dict(state.items()) == {"x": 1, "y": 3, "z": 3}
+
+
 def test_maps(keyed: Keyed) -> None:
     state = keyed.backend.state(MapStateDescriptor("m", str, int))
     keyed.at("a")
@@ -114,6 +126,7 @@ def test_maps(keyed: Keyed) -> None:
     assert state.is_empty()
     state.remove("x")
     state.put_all({})
+    state.put_all({}.items())
     assert state.is_empty()
     keyed.at("a")
     for key in state.keys():  # noqa: SIM118  # the state's own method is meant

@@ -144,8 +144,8 @@ class MapState(ReadOnlyBroadcastState[K, V]):
         """Sets a key's value."""
 
     @abstractmethod
-    def put_all(self, dict_value: Mapping[K, V]) -> None:
-        """Sets the values of several keys."""
+    def put_all(self, dict_value: Mapping[K, V] | Iterable[tuple[K, V]]) -> None:
+        """Sets the values of several keys: of a mapping, or of pairs, which is what PyFlink's keyed state takes."""
 
     @abstractmethod
     def remove(self, key: K) -> None:

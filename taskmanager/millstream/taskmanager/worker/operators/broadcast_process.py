@@ -75,7 +75,7 @@ class ReadOnlyView(ReadOnlyBroadcastState[Any, Any]):
         """Refused."""
         self._refuse()
 
-    def put_all(self, dict_value: Mapping[Any, Any]) -> NoReturn:
+    def put_all(self, dict_value: Mapping[Any, Any] | Iterable[tuple[Any, Any]]) -> NoReturn:
         """Refused."""
         self._refuse()
 

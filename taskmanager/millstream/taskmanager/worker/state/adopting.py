@@ -161,9 +161,9 @@ class AdoptingMapState(_AdoptingState, BroadcastState[Any, Any]):
         """Sets a key's value."""
         self._state.put(self._key(key), self._adopt(value))
 
-    def put_all(self, dict_value: Mapping[Any, Any]) -> None:
+    def put_all(self, dict_value: Mapping[Any, Any] | Iterable[tuple[Any, Any]]) -> None:
         """Sets the values of several keys."""
-        self._state.put_all({self._key(key): self._adopt(value) for key, value in dict_value.items()})
+        self._state.put_all({self._key(key): self._adopt(value) for key, value in dict(dict_value).items()})
 
     def remove(self, key: Any) -> None:
         """Removes a key."""

@@ -260,10 +260,10 @@ class ExpiringMapState(AddressedState, MapState[Any, Any]):
         """Sets a key's value."""
         self._map.put(key, (_enter(self._table, self._expiry) + self._expiry.ttl_ms, value))
 
-    def put_all(self, dict_value: Mapping[Any, Any]) -> None:
+    def put_all(self, dict_value: Mapping[Any, Any] | Iterable[tuple[Any, Any]]) -> None:
         """Sets the values of several keys."""
         deadline = _enter(self._table, self._expiry) + self._expiry.ttl_ms
-        self._map.put_all({key: (deadline, value) for key, value in dict_value.items()})
+        self._map.put_all({key: (deadline, value) for key, value in dict(dict_value).items()})
 
     def remove(self, key: Any) -> None:
         """Removes a key."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from millstream.datastream.state import BroadcastState, MapState
@@ -54,16 +54,17 @@ class HeapMapState(HeapState, MapState[Any, Any]):
             self._table.own(entry, found)[key] = value
         self._changed(entry)
 
-    def put_all(self, dict_value: Mapping[Any, Any]) -> None:
+    def put_all(self, dict_value: Mapping[Any, Any] | Iterable[tuple[Any, Any]]) -> None:
         """Sets the values of several keys."""
-        if not dict_value:
+        values = dict(dict_value)
+        if not values:
             return
         entry = self._at.key
         found = self._dict.get(entry)
         if found is None:
-            self._dict[entry] = dict(dict_value)
+            self._dict[entry] = values
         else:
-            self._table.own(entry, found).update(dict_value)
+            self._table.own(entry, found).update(values)
         self._changed(entry)
 
     def remove(self, key: Any) -> None:
