@@ -284,6 +284,8 @@ def test_many_values_at_once(keyed: Keyed) -> None:
     assert table.get_all((1, "a", "b", "c")) == [5, 2, MISSING, MISSING]
     state: Any = keyed.at("a").backend.state(ValueStateDescriptor("last", t.PICKLED))
     assert state.value() == 2
+    assert table.take_all(["a", "b", 1]) == [2, MISSING, 5]
+    assert table.get_all(["a", 1, None]) == [MISSING, MISSING, "n"]
 
 
 def test_batches_name_namespaces_where_there_are_any(keyed: Keyed) -> None:
@@ -292,6 +294,7 @@ def test_batches_name_namespaces_where_there_are_any(keyed: Keyed) -> None:
         lambda table, **given: table.fold(["a"], iter([1]), max, **given),
         lambda table, **given: table.get_all(["a"], **given),
         lambda table, **given: table.put_all(["a"], [1], **given),
+        lambda table, **given: table.take_all(["a"], **given),
     ):
         with pytest.raises(StateAccessError, match="state 'windows' has namespaces, and none were given"):
             use(windows)

@@ -86,6 +86,12 @@ class WindowsAgainstModel(AgainstModel):
             if value is not MISSING:
                 self.sums[entry] = list(value)  # the state changes its own in place
 
+    @rule(keys=st.lists(KEYS, unique=True), window=WINDOWS)
+    def fire(self, keys: list[Any], window: Any) -> None:
+        """A window ends: what it holds of its keys is read, and goes."""
+        taken = self.table.take_all(keys, [window] * len(keys))
+        assert taken == [self.sums.pop((key, window), MISSING) for key in keys]
+
     @rule(key=KEYS, window=WINDOWS, number=NUMBERS)
     def add(self, key: Any, window: Any, number: int) -> None:
         entry = self._at(key, window)

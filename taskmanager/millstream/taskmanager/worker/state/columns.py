@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable
+from itertools import repeat
 from typing import TYPE_CHECKING, Any
 
 from millstream.core.records.types import PickledType, TypeInformation
@@ -34,6 +35,13 @@ class ColumnAccess(ABC):
     @abstractmethod
     def put_all(self, keys: Collection[Any], values: Iterable[Any], namespaces: Iterable[Any] | None = None) -> None:
         """Sets the values of many entries; MISSING removes."""
+
+    def take_all(self, keys: Collection[Any], namespaces: Iterable[Any] | None = None) -> list[Any]:
+        """Removes many entries; answers their values, MISSING where there is none."""
+        of_keys, of_namespaces = list(keys), None if namespaces is None else list(namespaces)
+        found = self.get_all(of_keys, of_namespaces)
+        self.put_all(of_keys, repeat(MISSING, len(of_keys)), of_namespaces)
+        return found
 
     def get_columns(self, keys: pa.Array, namespaces: pa.Array | None = None) -> pa.Array:
         """The values of many entries as a column of the declared type, null where there is none."""

@@ -46,6 +46,9 @@ class ValueTable(Protocol):
     def put_all(self, keys: Collection[Any], values: Iterable[Any], namespaces: Iterable[Any] | None = None) -> None:
         """Sets the values of many entries; MISSING removes. The last one counts for an entry that is there twice."""
 
+    def take_all(self, keys: Collection[Any], namespaces: Iterable[Any] | None = None) -> list[Any]:
+        """Removes many entries; answers their values, MISSING where there is none. None of them is there twice."""
+
     def get_columns(self, keys: pa.Array, namespaces: pa.Array | None = None) -> pa.Array:
         """The values of many entries as a column of the declared type, null where there is none."""
 

@@ -8,9 +8,9 @@ and removed together. Nothing is called for a record but the user's own function
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import repeat
-from operator import length_hint
+from operator import is_, length_hint
 from typing import Any, NamedTuple
 
 from millstream.core.jobs.plan.window_plan import WindowSpec
@@ -18,7 +18,7 @@ from millstream.core.records.batches import MIN_TIMESTAMP
 from millstream.datastream.window import EventTimeTrigger, SlidingEventTimeWindows, TumblingEventTimeWindows
 from millstream.taskmanager.worker.operators.windows.contents import SingleContents, WindowContents
 from millstream.taskmanager.worker.state.table import MISSING
-from millstream.taskmanager.worker.state.timers import TimerQueue
+from millstream.taskmanager.worker.state.timers import DueTimers, TimerQueue
 
 
 class Fired(NamedTuple):
@@ -108,20 +108,28 @@ class AlignedWindows:
         """The windows that have ended by then, in the order of their ends; what is to be kept of them is."""
         table, result = self._contents.table, self._contents.result
         while (due := self._timers.take_due(until)) is not None:
-            by_window: dict[Any, list[Any]] = {}
-            for key, window in zip(due.keys, due.namespaces or (), strict=True):
-                by_window.setdefault(window, []).append(key)
-            for window, keys in by_window.items():
+            for window, keys in _by_window(due):
                 ends, is_removed = window[1] - 1 == due.timestamp, window[1] - 1 + self._lateness == due.timestamp
-                if ends:
-                    values = table.get_all(keys, repeat(window, len(keys)))
-                    found = [(k, v) for k, v in zip(keys, values, strict=True) if v is not MISSING]
-                    owners = [k for k, _ in found]
-                    results = [v if result is None else result(v) for _, v in found]
-                    yield Fired(window, owners, results, is_removed)
+                read = table.take_all if is_removed else table.get_all
+                values = read(keys, repeat(window, len(keys)))
                 if is_removed:
-                    table.put_all(keys, repeat(MISSING, len(keys)), repeat(window, len(keys)))
                     self._windows.pop(window[0], None)
+                if ends:
+                    if any(map(is_, values, repeat(MISSING))):
+                        keys = [key for key, value in zip(keys, values, strict=True) if value is not MISSING]
+                        values = [value for value in values if value is not MISSING]
+                    yield Fired(window, keys, values if result is None else list(map(result, values)), is_removed)
+
+
+def _by_window(due: DueTimers) -> Iterable[tuple[Any, list[Any]]]:
+    """The windows that timers of one timestamp are of, each with its keys: nearly always one."""
+    namespaces = due.namespaces or []
+    if len(windows := set(namespaces)) == 1:
+        return [(windows.pop(), due.keys)]
+    by_window: dict[Any, list[Any]] = {}
+    for key, window in zip(due.keys, namespaces, strict=True):
+        by_window.setdefault(window, []).append(key)
+    return by_window.items()
 
 
 def aligned_windows(spec: WindowSpec, contents: WindowContents, timers: TimerQueue) -> AlignedWindows | None:
@@ -130,11 +138,7 @@ def aligned_windows(spec: WindowSpec, contents: WindowContents, timers: TimerQue
         return None
     assigner = spec.assigner
     if type(assigner) is TumblingEventTimeWindows:
-        return AlignedWindows(
-            assigner.size, assigner.size, assigner.offset, spec.allowed_lateness, contents, timers
-        )
+        return AlignedWindows(assigner.size, assigner.size, assigner.offset, spec.allowed_lateness, contents, timers)
     if type(assigner) is SlidingEventTimeWindows and assigner.size % assigner.slide == 0:
-        return AlignedWindows(
-            assigner.size, assigner.slide, assigner.offset, spec.allowed_lateness, contents, timers
-        )
+        return AlignedWindows(assigner.size, assigner.slide, assigner.offset, spec.allowed_lateness, contents, timers)
     return None

@@ -146,6 +146,17 @@ class HeapTable(ColumnAccess):
             pop(entry, None)
         self._deletions += before != len(self.values)
 
+    def take_all(self, keys: Collection[Any], namespaces: Iterable[Any] | None = None) -> list[Any]:
+        """Removes many entries; answers their values. Each is looked up once, unless a capture may have it."""
+        if self.watched:
+            return super().take_all(keys, namespaces)
+        entries, before = self._entries(keys, namespaces), len(self.values)
+        if self.dirty is not None:
+            self.dirty.add_all(entries)
+        found = list(map(self.values.pop, entries, repeat(MISSING)))
+        self._deletions += before != len(self.values)
+        return found
+
     def _entries(self, keys: Collection[Any], namespaces: Iterable[Any] | None) -> list[Any]:
         check_namespaces(self.declaration, namespaces is not None)
         canonical = self._index.canonical_keys(keys if isinstance(keys, list) else list(keys))
