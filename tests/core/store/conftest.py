@@ -2,28 +2,58 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from typing import TYPE_CHECKING
 
 import pytest
 from store_implementations import IMPLEMENTATIONS, Led, StoreServer
+from zookeeper_process import ZookeeperProcess, has_java, running_zookeeper
 
 from millstream.core.services.leader_lookup import Role
 from millstream.core.store.store import Contest
 
+if TYPE_CHECKING:
+    from interrupted_zookeeper import ZookeeperServer
 
-@pytest.fixture(params=IMPLEMENTATIONS)
+
+@pytest.fixture(params=[*IMPLEMENTATIONS, pytest.param("zookeeper", marks=pytest.mark.process)])
 def server(request: pytest.FixtureRequest) -> StoreServer:
-    made: StoreServer = IMPLEMENTATIONS[request.param]()
+    made: StoreServer
+    if request.param == "zookeeper":
+        made = request.getfixturevalue("zookeeper")
+    else:
+        made = IMPLEMENTATIONS[request.param]()
     return made
+
+
+@pytest.fixture(scope="session")
+def zookeeper_process() -> Iterator[ZookeeperProcess]:
+    if not has_java():
+        pytest.skip("there is no Java to run ZooKeeper")
+    with running_zookeeper() as process:
+        yield process
+
+
+@pytest.fixture
+def zookeeper(zookeeper_process: ZookeeperProcess) -> Iterator[ZookeeperServer]:
+    from interrupted_zookeeper import ZookeeperServer
+    from kazoo.client import KazooClient
+
+    observer = KazooClient(f"127.0.0.1:{zookeeper_process.port}")
+    observer.start()
+    yield ZookeeperServer(zookeeper_process, observer)
+    observer.stop()
+    observer.close()
 
 
 @pytest.fixture
 def led(server: StoreServer) -> AbstractAsyncContextManager[Led]:
     @asynccontextmanager
     async def leading() -> AsyncIterator[Led]:
-        store = server.connect()
-        yield store, await store.campaign(Contest(Role.DISPATCHER), "host:1")
-        await store.close()
+        async with server:
+            store = server.connect()
+            yield store, await store.campaign(Contest(Role.DISPATCHER), "host:1")
+            await store.close()
 
     return leading()
