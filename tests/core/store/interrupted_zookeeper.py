@@ -27,7 +27,7 @@ from millstream.core.store.store import (
     StoreError,
     SuspendedError,
 )
-from millstream.core.store.zookeeper.layout import Layout
+from millstream.core.store.zookeeper.layout import Layout, in_order
 from millstream.core.store.zookeeper.settings import ZookeeperSettings
 from millstream.core.store.zookeeper.store import ZookeeperStore
 
@@ -42,9 +42,13 @@ class ZookeeperServer(AbstractAsyncContextManager["ZookeeperServer"]):
     def __init__(self, process: ZookeeperProcess, observer: KazooClient) -> None:
         self.process = process
         self.observer = observer
+        self._sessions: list[InterruptedZookeeper] = []
+        self.use_another_root()
+
+    def use_another_root(self) -> None:
+        """From now on, this is a store with nothing in it."""
         self.root = f"/tests/{next(_roots)}"
         self.layout = Layout(self.root)
-        self._sessions: list[InterruptedZookeeper] = []
 
     def connect(self) -> InterruptedZookeeper:
         self._sessions.append(InterruptedZookeeper(self))
@@ -57,11 +61,11 @@ class ZookeeperServer(AbstractAsyncContextManager["ZookeeperServer"]):
         self._sessions.clear()
 
     def candidates(self, contest: Contest) -> list[str]:
-        """Their addresses. Blocks."""
+        """Their addresses, in order. Blocks."""
         line = self.layout.line(contest)
         addresses = []
         with suppress(NoNodeError):
-            for name in self.observer.get_children(line):
+            for name in in_order(self.observer.get_children(line)):
                 with suppress(NoNodeError):
                     addresses.append(self.observer.get(f"{line}/{name}")[0].decode())
         return addresses
@@ -128,9 +132,13 @@ class InterruptedZookeeper:
         if self._store is None:
             self._store = ZookeeperStore(self._settings)
             self._learning = asyncio.create_task(self._store.connected())
+        await self.settled()
+        return self._store
+
+    async def settled(self) -> None:
+        """Returns when the session has learned what was done to its connection."""
         if self._learning is not None:
             await asyncio.shield(self._learning)
-        return self._store
 
     # The store
 
