@@ -3,9 +3,10 @@
 A write is one transaction: that the leader's znode is there, and the change of the entry in the version that its writer
 has seen. ZooKeeper's versions begin with 0, which is `ABSENT` here: they are one less than those of the store.
 
-Two things are as ZooKeeper has them. A session that is cut off learns that it is over only when it reaches a server
-again: until then it is suspended, though others may lead already. And a contest whose first candidate does not answer
-has no leader, until that is back or its session has expired.
+How long others wait for a session that is cut off, the session timeout decides. It stays in line, and what it leads it
+leads, until it has expired, also when it was closed or stood down meanwhile. A contest whose first candidate is cut off
+before it could claim the leadership has no leader so long. The session itself learns that it has expired only when it
+reaches a server again: until then it is suspended, though others may lead already.
 """
 
 from __future__ import annotations
