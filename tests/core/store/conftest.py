@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from store_implementations import IMPLEMENTATIONS, Led, StoreServer
+from waiting import run
 from zookeeper_process import ZookeeperProcess, has_java, running_zookeeper
 
 from millstream.core.services.leader_lookup import Role
@@ -18,13 +19,13 @@ if TYPE_CHECKING:
 
 
 @pytest.fixture(params=[*IMPLEMENTATIONS, pytest.param("zookeeper", marks=pytest.mark.process)])
-def server(request: pytest.FixtureRequest) -> StoreServer:
-    made: StoreServer
+def server(request: pytest.FixtureRequest) -> Iterator[StoreServer]:
     if request.param == "zookeeper":
-        made = request.getfixturevalue("zookeeper")
-    else:
-        made = IMPLEMENTATIONS[request.param]()
-    return made
+        yield request.getfixturevalue("zookeeper")
+        return
+    made: StoreServer = IMPLEMENTATIONS[request.param]()
+    yield made
+    run(made.close)
 
 
 @pytest.fixture(scope="session")
@@ -42,7 +43,9 @@ def zookeeper(zookeeper_process: ZookeeperProcess) -> Iterator[ZookeeperServer]:
 
     observer = KazooClient(f"127.0.0.1:{zookeeper_process.port}")
     observer.start()
-    yield ZookeeperServer(zookeeper_process, observer)
+    made = ZookeeperServer(zookeeper_process, observer)
+    yield made
+    run(made.close)
     observer.stop()
     observer.close()
 
@@ -51,9 +54,8 @@ def zookeeper(zookeeper_process: ZookeeperProcess) -> Iterator[ZookeeperServer]:
 def led(server: StoreServer) -> AbstractAsyncContextManager[Led]:
     @asynccontextmanager
     async def leading() -> AsyncIterator[Led]:
-        async with server:
-            store = server.connect()
-            yield store, await store.campaign(Contest(Role.DISPATCHER), "host:1")
-            await store.close()
+        store = server.connect()
+        yield store, await store.campaign(Contest(Role.DISPATCHER), "host:1")
+        await store.close()
 
     return leading()

@@ -37,7 +37,10 @@ _roots = itertools.count(1)
 
 
 class ZookeeperServer(AbstractAsyncContextManager["ZookeeperServer"]):
-    """A store of its own in the one ZooKeeper of the tests; leaving it closes all sessions."""
+    """A `StoreServer`: a store of its own in the one ZooKeeper of the tests.
+
+    Tests that make sessions enter it, so that those are closed on the loop that owns them.
+    """
 
     def __init__(self, process: ZookeeperProcess, observer: KazooClient) -> None:
         self.process = process
@@ -55,6 +58,13 @@ class ZookeeperServer(AbstractAsyncContextManager["ZookeeperServer"]):
         return self._sessions[-1]
 
     async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    async def settle(self) -> None:
+        for session in self._sessions:
+            await session.settled()
+
+    async def close(self) -> None:
         await asyncio.gather(*(session.close() for session in self._sessions))
         for session in self._sessions:
             await asyncio.to_thread(session.proxy.close)

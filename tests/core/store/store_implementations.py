@@ -1,13 +1,12 @@
-"""The implementations of the store, as the suites see them.
+"""The implementations of the store, as the suites see them. A new one is added to `IMPLEMENTATIONS`.
 
-A new one is added to `IMPLEMENTATIONS`, or to the fixture `server` if it is a process.
+One that is a process is added to the fixture `server`.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from contextlib import AbstractAsyncContextManager
 from typing import Any, Protocol
 from weakref import WeakKeyDictionary
 
@@ -27,16 +26,27 @@ class InterruptedStore(Store, Protocol):
     def resume(self) -> None: ...
 
 
-class StoreServer(AbstractAsyncContextManager["StoreServer"], Protocol):
-    """One store, which any number of services share. Leaving it ends what is left of their sessions."""
+class StoreServer(Protocol):
+    """One store, which any number of services share."""
 
     def connect(self) -> InterruptedStore: ...
 
+    async def settle(self) -> None:
+        """Returns when all that was begun is done, and those who may lead have come to know it."""
+        ...
 
-class MemoryServer(MemoryStore, AbstractAsyncContextManager["MemoryServer"]):
-    """Nothing is left of the sessions."""
+    async def close(self) -> None:
+        """Ends all sessions, after the test."""
+        ...
 
-    async def __aexit__(self, *_: object) -> None: ...
+
+class MemoryServer(MemoryStore):
+    async def settle(self) -> None:
+        for _ in range(5):
+            await asyncio.sleep(0)
+
+    async def close(self) -> None:
+        pass
 
 
 Led = tuple[InterruptedStore, Leadership]

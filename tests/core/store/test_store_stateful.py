@@ -89,29 +89,20 @@ class StoreMachine(RuleBasedStateMachine):
     def new_server(self) -> StoreServer:
         return IMPLEMENTATIONS[self.implementation]()
 
-    def run(self, work: Coroutine[Any, Any, T]) -> T:
-        return self.runner.get_loop().run_until_complete(work)
-
     async def settle(self) -> None:
-        """Those who may lead come to know it."""
-        for _ in range(5):
-            await asyncio.sleep(0)
+        await self.server.settle()
 
     def leads(self, line: list[Candidate]) -> bool:
         """Whether there is a leader."""
         return bool(line)
 
+    def run(self, work: Coroutine[Any, Any, T]) -> T:
+        return self.runner.get_loop().run_until_complete(work)
+
     def teardown(self) -> None:
         if hasattr(self, "runner"):
-            self.run(self.end())
             self.runner.close()
-
-    async def end(self) -> None:
-        everybody = [candidate.campaign for line in (*self.model.lines.values(), self.waiting) for candidate in line]
-        for campaign in everybody:
-            campaign.cancel()
-        await asyncio.gather(*everybody, return_exceptions=True)
-        await self.server.__aexit__(None, None, None)
+            asyncio.run(self.server.close())
 
     def candidate(self, session: int, contest: Contest) -> Candidate | None:
         everybody = (*self.model.lines[contest], *self.waiting)

@@ -38,9 +38,21 @@ class ZookeeperMachine(StoreMachine):
         if self.model.state[session] != "suspended":
             super().stand_down(session, contest)
 
+    def teardown(self) -> None:
+        if hasattr(self, "runner"):
+            self.run(self.end())
+        super().teardown()
+
+    async def end(self) -> None:
+        """Here, as sessions are closed on the loop that owns them."""
+        everybody = [candidate.campaign for line in (*self.model.lines.values(), self.waiting) for candidate in line]
+        for campaign in everybody:
+            campaign.cancel()
+        await asyncio.gather(*everybody, return_exceptions=True)
+        await self.server.close()
+
     async def settle(self) -> None:
-        for session in self.sessions:
-            await session.settled()
+        await super().settle()
         for contest, line in self.model.lines.items():
             addresses = [candidate.address for candidate in line]
             await asyncio.to_thread(
