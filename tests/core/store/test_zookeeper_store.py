@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import socket
 import subprocess
 import sys
 
@@ -139,7 +140,6 @@ async def test_a_leader_that_is_cut_off_is_followed_and_changes_nothing_when_it_
     await asyncio.to_thread(proxy.close)
 
 
-@process
 async def test_a_store_that_never_answered_is_closed_all_the_same() -> None:
     store = open_store(ZookeeperSettings(f"127.0.0.1:{free_port()}"))
     waiting = asyncio.create_task(store.campaign(DISPATCHER, "host:1"))
@@ -150,6 +150,18 @@ async def test_a_store_that_never_answered_is_closed_all_the_same() -> None:
     with pytest.raises(SessionLostError):
         await waiting
     known.cancel()
+
+
+@process
+async def test_a_server_that_swallows_everything_holds_up_neither_the_loop_nor_the_end() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:  # the system accepts, and nobody reads
+        store = open_store(ZookeeperSettings(f"127.0.0.1:{silent.getsockname()[1]}", session_timeout=300.0))
+        with pytest.raises(SuspendedError):
+            await store.read(KEY)
+        async with asyncio.timeout(60):
+            await store.close()
+        with pytest.raises(SessionLostError):
+            await store.connected()
 
 
 # Credentials

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import threading
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from enum import Enum, auto
@@ -32,6 +33,7 @@ from millstream.core.store.zookeeper.watches import Watches
 _UNANSWERED = (kazoo.ConnectionLoss, kazoo.OperationTimeoutError, kazoo.SessionMovedError)
 _OVER = (kazoo.SessionExpiredError, kazoo.ConnectionClosedError, kazoo.AuthFailedError)
 _ANSWERS = (kazoo.NoNodeError, kazoo.NodeExistsError, kazoo.BadVersionError, kazoo.NotEmptyError)
+_PATIENCE = 5.0  # seconds
 _log = logging.getLogger(__name__)
 
 Request = Callable[[KazooClient], Any]
@@ -176,17 +178,20 @@ class Connection:
     # The life of a session
 
     async def _begin(self, client: KazooClient, turn: int) -> None:
-        try:
-            for path in self.layout.lasting():
-                await self._make(path)
-            await self._ask(self._write_root)
-        except (SuspendedError, SessionLostError):
-            return
-        except (StoreError, *_ANSWERS) as error:
-            await self._start_again(client, str(error))
-        else:
-            if turn == self._turn:
-                self._become(State.CONNECTED)
+        while turn == self._turn:
+            try:
+                for path in self.layout.lasting():
+                    await self._make(path)
+                await self._ask(self._write_root)
+            except SuspendedError:
+                continue
+            except SessionLostError:
+                return
+            except (StoreError, *_ANSWERS) as error:
+                await self._start_again(client, str(error))
+            else:
+                if turn == self._turn:
+                    self._become(State.CONNECTED)
 
     async def _make(self, path: str) -> None:
         if await self._ask(lambda client: client.exists_async(path)) is None:
@@ -198,9 +203,9 @@ class Connection:
         _log.error("no session with ZooKeeper at %s, trying again: %s", self._settings.quorum, reason)
         self._client = None
         self._become(State.LOST)
-        await asyncio.to_thread(_end, client)
+        await self._end(client)
         with suppress(TimeoutError):
-            await asyncio.wait_for(self._closed.wait(), min(self._settings.session_timeout, 5.0))
+            await asyncio.wait_for(self._closed.wait(), min(self._settings.session_timeout, _PATIENCE))
         if not self._closed.is_set():
             self._client = self._start()
 
@@ -211,14 +216,19 @@ class Connection:
             client, self._client = self._client, None
             self._become(State.LOST)
             if client is not None:
-                await asyncio.to_thread(_end, client)
+                await self._end(client)
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
+    async def _end(self, client: KazooClient) -> None:
+        """Stopping waits for kazoo's threads, and those for a server that may never answer: nobody waits so long."""
+        ended = asyncio.Event()
 
-def _end(client: KazooClient) -> None:
-    """Waits for the threads of kazoo: not for the loop."""
-    try:
-        client.stop()
-        client.close()
-    except kazoo.WriterNotClosedException:  # it waits for a server that does not answer, and ends when it gives up
-        _log.warning("a connection to ZooKeeper is still being closed")
+        def end() -> None:
+            with suppress(kazoo.WriterNotClosedException):
+                client.stop()
+                client.close()
+            self._post(ended.set)
+
+        threading.Thread(target=end, name="zookeeper-end", daemon=True).start()
+        with suppress(TimeoutError):
+            await asyncio.wait_for(ended.wait(), _PATIENCE)
