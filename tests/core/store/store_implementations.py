@@ -1,10 +1,14 @@
-"""The implementations of the store, as the suites see them. A new one is added to `IMPLEMENTATIONS`."""
+"""The implementations of the store, as the suites see them. A new one is added to `IMPLEMENTATIONS`.
+
+One that is a process is added to the fixture `server`.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Any, Protocol
+from weakref import WeakKeyDictionary
 
 from millstream.core.store.memory import MemoryStore
 from millstream.core.store.store import Leadership, Store
@@ -27,15 +31,39 @@ class StoreServer(Protocol):
 
     def connect(self) -> InterruptedStore: ...
 
+    async def settle(self) -> None:
+        """Returns when all that was begun is done, and those who may lead have come to know it."""
+        ...
+
+    async def close(self) -> None:
+        """Ends all sessions, after the test."""
+        ...
+
+
+class MemoryServer(MemoryStore):
+    async def settle(self) -> None:
+        for _ in range(5):
+            await asyncio.sleep(0)
+
+    async def close(self) -> None:
+        pass
+
 
 Led = tuple[InterruptedStore, Leadership]
 """A session that leads as dispatcher."""
 
 
+IN_LINE: WeakKeyDictionary[asyncio.Task[Any], Callable[[], Awaitable[None]]] = WeakKeyDictionary()
+"""What waits until the campaign of a task is in line, where that takes longer than its first step."""
+
+
 async def still_waits(task: asyncio.Task[Any]) -> None:
     """Gives the task every chance to end, which it must not use."""
     done, _ = await asyncio.wait([task], timeout=0.01)
+    if task in IN_LINE:
+        await IN_LINE[task]()
     assert not done
+    assert not task.done()
 
 
-IMPLEMENTATIONS: dict[str, Callable[[], StoreServer]] = {"memory": MemoryStore}
+IMPLEMENTATIONS: dict[str, Callable[[], StoreServer]] = {"memory": MemoryServer}

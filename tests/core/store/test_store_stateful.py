@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -18,7 +18,7 @@ from hypothesis.stateful import (
     rule,
     run_state_machine_as_test,
 )
-from store_implementations import IMPLEMENTATIONS, InterruptedStore
+from store_implementations import IMPLEMENTATIONS, InterruptedStore, StoreServer
 from thoroughness import cases
 
 from millstream.core.jobs.ids import ANY_EPOCH, JobId, LeaderEpoch
@@ -77,24 +77,32 @@ class StoreMachine(RuleBasedStateMachine):
     @initialize()
     def begin(self) -> None:
         self.runner = asyncio.Runner()
-        server = IMPLEMENTATIONS[self.implementation]()
-        self.observer: InterruptedStore = server.connect()
-        self.sessions = [server.connect() for _ in SESSIONS]
+        self.server = self.new_server()
+        self.observer: InterruptedStore = self.server.connect()
+        self.sessions = [self.server.connect() for _ in SESSIONS]
+        for session in self.sessions:
+            self.run(session.connected())
         self.model = Model()
         self.leaderships: list[Leadership] = []
         self.waiting: list[Candidate] = []  # without a session, to be in line again when there is one
 
-    def run(self, work: Coroutine[Any, Any, T]) -> T:
-        return self.runner.get_loop().run_until_complete(work)
+    def new_server(self) -> StoreServer:
+        return IMPLEMENTATIONS[self.implementation]()
 
     async def settle(self) -> None:
-        """Those who may lead come to know it."""
-        for _ in range(5):
-            await asyncio.sleep(0)
+        await self.server.settle()
+
+    def leads(self, line: list[Candidate]) -> bool:
+        """Whether there is a leader."""
+        return bool(line)
+
+    def run(self, work: Coroutine[Any, Any, T]) -> T:
+        return self.runner.get_loop().run_until_complete(work)
 
     def teardown(self) -> None:
         if hasattr(self, "runner"):
             self.runner.close()
+            asyncio.run(self.server.close())
 
     def candidate(self, session: int, contest: Contest) -> Candidate | None:
         everybody = (*self.model.lines[contest], *self.waiting)
@@ -145,15 +153,21 @@ class StoreMachine(RuleBasedStateMachine):
 
     # Interruptions
 
+    def interrupt(self, call: Callable[[], None]) -> None:
+        async def on_the_loop() -> None:
+            call()
+
+        self.run(on_the_loop())
+
     @rule(session=session_numbers)
     def suspend(self, session: int) -> None:
         if self.model.state[session] == "connected":
-            self.sessions[session].suspend()
+            self.interrupt(self.sessions[session].suspend)
             self.model.state[session] = "suspended"
 
     @rule(session=session_numbers)
     def lose(self, session: int) -> None:
-        self.sessions[session].lose()
+        self.interrupt(self.sessions[session].lose)
         self.model.state[session] = "lost"
         for line in self.model.lines.values():
             for candidate in [c for c in line if c.session == session]:
@@ -164,7 +178,7 @@ class StoreMachine(RuleBasedStateMachine):
 
     @rule(session=session_numbers)
     def resume(self, session: int) -> None:
-        self.sessions[session].resume()
+        self.interrupt(self.sessions[session].resume)
         self.model.state[session] = "connected"
         for candidate in [c for c in self.waiting if c.session == session]:
             self.waiting.remove(candidate)
@@ -215,7 +229,7 @@ class StoreMachine(RuleBasedStateMachine):
         self.run(self.settle())
         for contest, line in self.model.lines.items():
             leader = self.run(self.observer.leader(contest))
-            if not line:
+            if not self.leads(line):
                 assert leader is None
                 continue
             assert leader is not None
