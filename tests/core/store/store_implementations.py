@@ -10,6 +10,8 @@ from collections.abc import Awaitable, Callable
 from typing import Any, Protocol
 from weakref import WeakKeyDictionary
 
+from interrupted_directory import DirectoryServer
+
 from millstream.core.store.memory import MemoryStore
 from millstream.core.store.store import Leadership, Store
 
@@ -66,4 +68,4 @@ async def still_waits(task: asyncio.Task[Any]) -> None:
     assert not task.done()
 
 
-IMPLEMENTATIONS: dict[str, Callable[[], StoreServer]] = {"memory": MemoryServer}
+IMPLEMENTATIONS: dict[str, Callable[[], StoreServer]] = {"memory": MemoryServer, "directory": DirectoryServer}

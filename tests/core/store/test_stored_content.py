@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Callable, Coroutine
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,8 +17,11 @@ from millstream.core.jobs.ids import JobId
 from millstream.core.services.leader_lookup import Role
 from millstream.core.store.checkpoint_pointers import CheckpointPointers, JobPointers, Pointer
 from millstream.core.store.contents import Contents, MemoryContents, NoContentError
+from millstream.core.store.directory.lock_files import release_lock, take_lock
+from millstream.core.store.folder_contents import FolderContents
 from millstream.core.store.job_graphs import JobGraphStore
 from millstream.core.store.store import Contest, FencedError
+from millstream.core.wire.contracts import JOB_GRAPH
 
 JOB = JobId("job")
 CONTEST = Contest(Role.JOB_MANAGER, JOB)
@@ -34,9 +39,13 @@ def graph(name: str, job_id: JobId = JOB) -> JobGraph:
     return JobGraph(job_id, name, (), ())
 
 
-@pytest.fixture
-def contents() -> Contents[JobGraph]:
-    return MemoryContents()
+def folder_contents(folder: Path) -> FolderContents[JobGraph]:
+    return FolderContents(folder, JOB_GRAPH.to_bytes, JOB_GRAPH.from_bytes)
+
+
+@pytest.fixture(params=["memory", "folder"])
+def contents(request: pytest.FixtureRequest, tmp_path: Path) -> Contents[JobGraph]:
+    return MemoryContents() if request.param == "memory" else folder_contents(tmp_path / "graphs")
 
 
 # Contents
@@ -50,6 +59,40 @@ async def test_content_is_found_by_its_pointer_until_it_is_deleted(contents: Con
     assert await contents.get(second) == graph("same")
     with pytest.raises(NoContentError, match=first):
         await contents.get(first)
+
+
+async def test_content_in_a_folder_is_found_by_the_next_process_also_where_the_folder_was_moved(tmp_path: Path) -> None:
+    pointer = await folder_contents(tmp_path / "graphs").put(graph("kept"))
+    (tmp_path / "graphs").rename(tmp_path / "moved")
+    assert await folder_contents(tmp_path / "moved").get(pointer) == graph("kept")
+
+
+async def test_what_a_crash_leaves_of_content_is_swept_and_what_another_writes_is_not(tmp_path: Path) -> None:
+    left_over, written = tmp_path / ".partial-1", tmp_path / ".partial-2"
+    left_over.write_bytes(b"hal")
+    held = take_lock(written)
+    pointer = await folder_contents(tmp_path).put(graph("a"))
+    release_lock(held)
+    assert sorted(os.listdir(tmp_path)) == sorted([written.name, pointer])
+
+
+@pytest.mark.parametrize("damage", [b"", b"half", b"00000000\nother"])
+async def test_damaged_content_is_none_and_is_named(tmp_path: Path, damage: bytes) -> None:
+    contents = folder_contents(tmp_path)
+    pointer = await contents.put(graph("a"))
+    (tmp_path / pointer).write_bytes(damage)
+    with pytest.raises(NoContentError, match=f"{pointer} is damaged"):
+        await contents.get(pointer)
+
+
+async def test_a_pointer_leads_to_nothing_outside_of_the_folder(tmp_path: Path) -> None:
+    outside = await folder_contents(tmp_path).put(graph("a"))
+    contents = folder_contents(tmp_path / "graphs")
+    for pointer in (f"../{outside}", str(tmp_path / outside), "", "."):
+        await contents.delete(pointer)
+        with pytest.raises(NoContentError):
+            await contents.get(pointer)
+    assert (tmp_path / outside).exists()
 
 
 # Job graphs

@@ -21,9 +21,11 @@ import sys
 import traceback
 import weakref
 from collections.abc import Callable, Iterator
+from io import FileIO
 
 _DESCRIPTORS = "/dev/fd"
 _sockets: weakref.WeakSet[socket.socket] = weakref.WeakSet()
+_files: weakref.WeakSet[FileIO] = weakref.WeakSet()
 _ports: set[int] = set()
 _forked = False
 
@@ -32,6 +34,11 @@ def keep_from_children(connection: socket.socket) -> None:
     """A socket of ours: no child gets it, forked or not."""
     connection.set_inheritable(False)
     _sockets.add(connection)
+
+
+def keep_file_from_children(file: FileIO) -> None:
+    """A file of ours that is locked: a child that outlives its parent would hold the lock."""
+    _files.add(file)
 
 
 def keep_port_from_children(address: str) -> None:
@@ -76,11 +83,13 @@ def _after_fork() -> None:
             os.dup2(null, descriptor, inheritable=False)  # not closed: its number would be given to something else
         os.close(null)
     _sockets.clear()
+    _files.clear()
     _ports.clear()
 
 
 def _registered() -> Iterator[int]:
-    return (number for connection in _sockets if (number := connection.fileno()) >= 0)
+    yield from (number for connection in _sockets if (number := connection.fileno()) >= 0)
+    yield from (file.fileno() for file in _files if not file.closed)
 
 
 def _of_our_ports() -> Iterator[int]:

@@ -1,0 +1,113 @@
+"""What the sessions of one process share: the thread that works in the folder, and the watch for others' changes."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Callable
+from pathlib import Path
+from typing import TypeVar
+
+from millstream.core.store.directory.folder import StoreFolder
+from millstream.core.store.directory.ordered_thread import OrderedThread
+from millstream.core.store.store import StoreError, SuspendedError
+
+T = TypeVar("T")
+_log = logging.getLogger(__name__)
+
+
+class SharedFolder:
+    """Owned by one asyncio loop. All work on files is done in the thread, in the order in which it was asked for."""
+
+    def __init__(self, path: Path, look_every: float, patience: float) -> None:
+        self.look_every = look_every
+        self.patience = patience
+        self._folder = StoreFolder(path)
+        self._thread = OrderedThread("millstream store")
+        self._moved = asyncio.Event()
+        self._revision = 0
+        self._answers = True
+        self._waiting = 0
+        self._watch: asyncio.Task[None] | None = None
+
+    async def turn(self, work: Callable[[StoreFolder], T]) -> T:
+        """What the work returns or raises, which is done under the lock.
+
+        Raises SuspendedError after `patience`. It may be done later even so, but before all that is asked for later.
+        """
+        try:
+            async with asyncio.timeout(self.patience):
+                result = await self._submit(work)
+        except OSError as error:  # a timeout is one
+            self._now_answers(False, error)
+            raise SuspendedError from error
+        finally:
+            self._tell()
+        self._now_answers(True)
+        return result
+
+    def later(self, work: Callable[[StoreFolder], None]) -> asyncio.Future[None]:
+        """Has it done under the lock, whether anybody waits for it or not."""
+        outcome = self._submit(work)
+        outcome.add_done_callback(self._done_later)
+        return outcome
+
+    def _submit(self, work: Callable[[StoreFolder], T]) -> asyncio.Future[T]:
+        def under_lock() -> T:
+            with self._folder.locked():
+                return work(self._folder)
+
+        return self._thread.submit(under_lock)
+
+    def _done_later(self, outcome: asyncio.Future[None]) -> None:
+        if not outcome.cancelled() and (error := outcome.exception()) is not None:
+            _log.warning("a candidate of the store in %s was not taken out of its line: %s", self._folder.path, error)
+        self._tell()
+
+    def _now_answers(self, answers: bool, error: OSError | None = None) -> None:
+        if answers is not self._answers:
+            self._answers = answers
+            if answers:
+                _log.info("the store in %s answers again", self._folder.path)
+            else:
+                _log.warning("the store in %s does not answer: %s", self._folder.path, error or "timeout")
+
+    # Waiting
+
+    def move(self) -> None:
+        """Wakes those who wait: something about leaders or connections may be different."""
+        self._moved.set()
+        self._moved = asyncio.Event()
+
+    def next_move(self) -> asyncio.Event:
+        """Set by the next `move`. Asked for before a turn, of which the answer may then be waited for to change."""
+        return self._moved
+
+    async def wait(self, moved: asyncio.Event) -> None:
+        """Returns when it is set. While anyone waits, the folder is looked at."""
+        self._waiting += 1
+        if self._watch is None:
+            self._watch = asyncio.create_task(self._look())
+        try:
+            await moved.wait()
+        finally:
+            self._waiting -= 1
+            if not self._waiting and self._watch is not None:
+                self._watch.cancel()
+                self._watch = None
+
+    async def _look(self) -> None:
+        seen = None
+        while True:
+            await asyncio.sleep(self.look_every)
+            with contextlib.suppress(OSError, StoreError):
+                found = await self._thread.submit(self._folder.look)
+                if found != seen:
+                    seen = found
+                    self.move()
+
+    def _tell(self) -> None:
+        if self._folder.revision != self._revision:
+            self._revision = self._folder.revision
+            self.move()

@@ -1,0 +1,239 @@
+"""The store in a directory between real processes, which are killed at random and frozen."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import random
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from processes import fresh_environment, frozen
+from store_implementations import still_waits
+from waiting import run, wait_until
+
+from millstream.core.jobs.ids import ANY_EPOCH
+from millstream.core.services.leader_lookup import KnownLeader, Role
+from millstream.core.store.directory.store import DirectoryStore
+from millstream.core.store.store import Contest, Key, Kind
+
+pytestmark = pytest.mark.process
+
+DISPATCHER = Contest(Role.DISPATCHER)
+KEY = Key(Kind.CHECKPOINTS, "counter")
+
+CANDIDATE = """
+import asyncio, json, os, random, sys
+from pathlib import Path
+from millstream.core.services.leader_lookup import Role
+from millstream.core.store.directory.store import DirectoryStore
+from millstream.core.store.store import ABSENT, ConflictError, Contest, Key, Kind
+
+folder, log, name, most = sys.argv[1:]
+chance = random.Random(name)
+log = os.open(log, os.O_WRONLY | os.O_APPEND)
+contest, key = Contest(Role.DISPATCHER), Key(Kind.CHECKPOINTS, "counter")
+
+
+def tell(*what):
+    os.write(log, json.dumps([*what, name]).encode() + b"\\n")
+
+
+async def count(store, lead, times):
+    while times:
+        entry = await store.read(key)
+        counted = json.loads(entry.value) if entry else []
+        try:
+            new = json.dumps([*counted, [lead.epoch, name]]).encode()
+            await store.write(key, new, entry.version if entry else ABSENT, lead)
+        except ConflictError:
+            continue
+        tell("counted", len(counted) + 1)
+        times -= 1
+
+
+async def main():
+    store = DirectoryStore(Path(folder)).connect()
+    while True:
+        lead = await store.campaign(contest, name)
+        tell("leads", lead.epoch)
+        await asyncio.gather(*(count(store, lead, chance.randint(0, int(most))) for _ in range(2)))
+        if most == "0":
+            await asyncio.Event().wait()
+        tell("resigns", lead.epoch)
+        await store.resign(lead)
+
+
+asyncio.run(main())
+"""
+
+
+class Candidates:
+    """Processes that want to lead, and what they told, in the order in which it happened."""
+
+    def __init__(self, root: Path, most: int) -> None:
+        self.folder = root / "store"
+        self._log = root / "log"
+        self._log.touch()
+        self._most = most
+        self._started = 0
+        self.running: dict[str, subprocess.Popen[bytes]] = {}
+
+    def start(self) -> str:
+        self._started += 1
+        name = f"candidate-{self._started}"
+        command = [sys.executable, "-c", CANDIDATE, str(self.folder), str(self._log), name, str(self._most)]
+        self.running[name] = subprocess.Popen(command, env=fresh_environment())
+        return name
+
+    def kill(self, name: str) -> None:
+        with self._log.open("ab", buffering=0) as log:
+            log.write(json.dumps(["killed", 0, name]).encode() + b"\n")  # before it is: nobody may follow it earlier
+        process = self.running.pop(name)
+        process.kill()
+        process.wait()
+
+    def told(self) -> list[tuple[str, int, str]]:
+        whole, _, _half = self._log.read_text().rpartition("\n")
+        return [(what, number, name) for what, number, name in map(json.loads, whole.splitlines())]
+
+    def leader(self, beyond: int = 0) -> str:
+        """Waits for one with a higher epoch, which still runs."""
+
+        def found() -> str | None:
+            assert all(process.poll() is None for process in self.running.values())
+            last = [(epoch, name) for what, epoch, name in self.told() if what == "leads"][-1:]
+            return next((name for epoch, name in last if epoch > beyond and name in self.running), None)
+
+        leader: str = wait_until(found, "a leader")
+        return leader
+
+
+@contextmanager
+def candidates(root: Path, most: int) -> Iterator[Candidates]:
+    made = Candidates(root, most)
+    try:
+        yield made
+    finally:
+        for name in list(made.running):
+            made.kill(name)
+
+
+def check_that_one_led_at_a_time(told: list[tuple[str, int, str]]) -> list[int]:
+    """Answers the epochs."""
+    leading: str | None = None
+    epochs, doomed = [], set()
+    for what, number, name in told:
+        if what == "killed":
+            doomed.add(name)  # when exactly is not known: it may do something yet
+        if what == "leads":
+            assert leading is None, f"{name} leads as {leading} does"
+            epochs.append(number)
+            leading = name
+        elif what == "resigns" and leading == name:
+            leading = None
+        if leading in doomed:
+            leading = None
+    assert epochs == sorted(set(epochs))
+    return epochs
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_through_kills_of_leaders_one_leads_at_a_time_and_every_count_is_kept_once(tmp_path: Path, seed: int) -> None:
+    chance = random.Random(seed)
+    kills = 8
+    with candidates(tmp_path, most=6) as everybody:
+        for _ in range(3):
+            everybody.start()
+        for _ in range(kills):
+            before = len(everybody.told())
+            some_more = chance.randint(1, 12)
+            wait_until(lambda: len(everybody.told()) >= before + some_more, "candidates that count")  # noqa: B023
+            everybody.kill(everybody.leader())
+            everybody.start()
+    told = everybody.told()
+    epochs = check_that_one_led_at_a_time(told)
+    assert len(epochs) >= kills
+
+    async def all_is_over() -> None:
+        store = DirectoryStore(everybody.folder).connect()
+        assert await store.leader(DISPATCHER) is None
+        entry = await store.read(KEY)
+        assert entry is not None
+        counted = json.loads(entry.value)
+        assert entry.version == len(counted)
+        by = [epoch for epoch, _ in counted]
+        assert by == sorted(by)  # nothing came from a leader behind the next one
+        assert len({(epoch, name) for epoch, name in counted}) == len(set(by))
+        answered = [(number, name) for what, number, name in told if what == "counted"]
+        assert len({number for number, _ in answered}) == len(answered)
+        assert all(counted[number - 1][1] == name for number, name in answered)
+        deaths = sum(what == "killed" for what, _, _ in told)
+        assert len(counted) - len(answered) <= 2 * deaths  # the two that each was about to tell of
+        lead = await store.campaign(DISPATCHER, "after all")
+        assert lead.epoch > max(epochs)
+        await store.close()
+
+    run(all_is_over)
+
+
+def test_a_frozen_leader_keeps_leading_until_it_is_killed(tmp_path: Path) -> None:
+    with candidates(tmp_path, most=0) as everybody:
+        everybody.start()
+        leader = everybody.leader()
+
+        async def freeze_and_kill() -> None:
+            store = DirectoryStore(everybody.folder).connect()
+            known = await store.changed(DISPATCHER, ANY_EPOCH)
+            assert known is not None
+            next_one = asyncio.create_task(store.campaign(DISPATCHER, "next"))
+            with frozen(everybody.running[leader].pid):
+                await still_waits(next_one)
+                assert await store.leader(DISPATCHER) == KnownLeader(leader, known.epoch)
+                everybody.kill(leader)
+                assert (await next_one).epoch > known.epoch
+            await store.close()
+
+        run(freeze_and_kill)
+
+
+def test_a_child_that_a_leader_forked_does_not_lead_on_for_it(tmp_path: Path) -> None:
+    forking = f"""
+import asyncio, os, signal
+from pathlib import Path
+from millstream.core.services.leader_lookup import Role
+from millstream.core.store.directory.store import DirectoryStore
+from millstream.core.store.store import Contest
+
+async def main():
+    store = DirectoryStore(Path({str(tmp_path / "store")!r})).connect()
+    await store.campaign(Contest(Role.DISPATCHER), "host:1")
+
+asyncio.run(main())
+if os.fork() == 0:
+    os.write(1, b"%d\\n" % os.getpid())
+    os.read(0, 1)
+    os._exit(0)
+signal.pause()
+"""
+    command = [sys.executable, "-W", "ignore", "-c", forking]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=fresh_environment()) as parent:
+        assert parent.stdout is not None
+        child = int(parent.stdout.readline())
+
+        async def is_free_without_the_parent() -> None:
+            store = DirectoryStore(tmp_path / "store").connect()
+            next_one = asyncio.create_task(store.campaign(DISPATCHER, "host:2"))
+            await still_waits(next_one)
+            parent.kill()
+            parent.wait()
+            await next_one
+            os.kill(child, 0)  # it is still there
+            await store.close()
+
+        run(is_free_without_the_parent)
