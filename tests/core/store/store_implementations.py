@@ -6,6 +6,7 @@ One that is a process is added to the fixture `server`.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Awaitable, Callable
 from typing import Any, Protocol
 from weakref import WeakKeyDictionary
@@ -13,7 +14,7 @@ from weakref import WeakKeyDictionary
 from interrupted_directory import DirectoryServer
 
 from millstream.core.store.memory import MemoryStore
-from millstream.core.store.store import Leadership, Store
+from millstream.core.store.store import Kind, Leadership, Store, SuspendedError
 
 
 class InterruptedStore(Store, Protocol):
@@ -66,6 +67,14 @@ async def still_waits(task: asyncio.Task[Any]) -> None:
         await IN_LINE[task]()
     assert not done
     assert not task.done()
+
+
+async def until_suspended(store: InterruptedStore) -> None:
+    """Returns when the write has come that `suspend_within_write` waits for."""
+    with contextlib.suppress(SuspendedError):
+        while True:
+            await store.names(Kind.JOB_GRAPH)
+            await asyncio.sleep(0)
 
 
 IMPLEMENTATIONS: dict[str, Callable[[], StoreServer]] = {"memory": MemoryServer, "directory": DirectoryServer}

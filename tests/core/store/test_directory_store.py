@@ -12,14 +12,17 @@ from typing import Protocol
 
 import pytest
 from store_implementations import still_waits
+from waiting import DEADLINE, wait_until
 
 from millstream.core.jobs.ids import ANY_EPOCH
 from millstream.core.services.leader_lookup import KnownLeader, Role
 from millstream.core.store import changes
+from millstream.core.store.directory.connection import Connection
 from millstream.core.store.directory.lock_files import release_lock, take_lock
 from millstream.core.store.directory.sealed_files import DamagedError
 from millstream.core.store.directory.session import DirectorySession
-from millstream.core.store.directory.store import PATIENCE, DirectoryStore
+from millstream.core.store.directory.shared import SharedFolder
+from millstream.core.store.directory.store import DirectoryStore
 from millstream.core.store.store import (
     ABSENT,
     Contest,
@@ -38,7 +41,7 @@ KEY = Key(Kind.JOB_GRAPH, "a")
 class Connect(Protocol):
     """A session by a `DirectoryStore` of its own: as that of another process, it learns from the folder alone."""
 
-    def __call__(self, patience: float = PATIENCE) -> DirectorySession: ...
+    def __call__(self, patience: float = DEADLINE) -> DirectorySession: ...
 
 
 @pytest.fixture
@@ -47,7 +50,7 @@ def connect(tmp_path: Path) -> AbstractAsyncContextManager[Connect]:
     async def connecting() -> AsyncIterator[Connect]:
         sessions: list[DirectorySession] = []
 
-        def one_more(patience: float = PATIENCE) -> DirectorySession:
+        def one_more(patience: float = DEADLINE) -> DirectorySession:
             sessions.append(DirectoryStore(tmp_path / "store", look_every=0.001, patience=patience).connect())
             return sessions[-1]
 
@@ -56,6 +59,11 @@ def connect(tmp_path: Path) -> AbstractAsyncContextManager[Connect]:
             await session.close()
 
     return connecting()
+
+
+async def until_in_line(root: Path, address: str) -> None:
+    elections = root / "store/elections"
+    await asyncio.to_thread(wait_until, lambda: address.encode() in elections.read_bytes(), f"{address} in line")
 
 
 # Other processes
@@ -111,6 +119,17 @@ async def test_all_that_is_in_the_folder_is_for_its_user_only(connect: Connect, 
         for name in (*folders, *files):
             mode = os.stat(os.path.join(parent, name)).st_mode
             assert not mode & (stat.S_IRWXG | stat.S_IRWXO), name
+
+
+async def test_those_who_wait_are_not_woken_while_nothing_changes(tmp_path: Path) -> None:
+    shared = SharedFolder(tmp_path / "store", look_every=0.001, patience=DEADLINE)
+    session = DirectorySession(Connection(shared))
+    lead = await session.campaign(DISPATCHER, "host:1")
+    over = asyncio.create_task(session.changed(DISPATCHER, lead.epoch))
+    await shared.next_move().wait()  # by the first look of all, which cannot know what is new
+    await still_waits(asyncio.create_task(shared.next_move().wait()))
+    await session.close()
+    assert await over is None
 
 
 # What crashes leave
@@ -202,11 +221,11 @@ async def test_calls_under_way_are_told_when_the_session_is_lost(connect: Connec
     assert await session.read(KEY) is None
 
 
-async def test_a_store_whose_lock_is_held_does_not_answer_and_goes_on_in_order_afterwards(
+async def test_a_store_whose_lock_is_held_does_not_answer_and_what_came_of_writes_is_known_afterwards(
     connect: Connect, tmp_path: Path
 ) -> None:
-    session = connect(patience=0.01)
-    lead = await session.campaign(DISPATCHER, "host:1")
+    leader, session = connect(), connect(patience=0.01)
+    lead = await leader.campaign(DISPATCHER, "host:1")
     over = asyncio.create_task(session.changed(DISPATCHER, lead.epoch))
     held = await asyncio.to_thread(take_lock, tmp_path / "store/lock")
     for _ in range(2):
@@ -216,8 +235,9 @@ async def test_a_store_whose_lock_is_held_does_not_answer_and_goes_on_in_order_a
     await still_waits(back)
     release_lock(held)
     await back
-    await changes.change(session, KEY, lead, lambda _: b"known")
-    assert await changes.read(session, KEY) == b"known"
+    found = await leader.read(KEY)
+    assert found in (None, Entry(b"?", 1))
+    await leader.write(KEY, b"known", found.version if found else ABSENT, lead)
     await still_waits(over)
 
 
@@ -233,3 +253,22 @@ async def test_a_disk_that_takes_no_writes_is_a_store_that_does_not_answer(conne
     os.rename(aside, entries)
     await writing
     assert await changes.read(session, KEY) == b"1"
+
+
+async def test_a_candidate_that_stood_down_while_the_disk_took_no_writes_does_not_lead_afterwards(
+    connect: Connect, tmp_path: Path
+) -> None:
+    first, second = connect(), connect()
+    lead = await first.campaign(DISPATCHER, "host:1")
+    standing_down = asyncio.create_task(second.campaign(DISPATCHER, "host:2"))
+    in_the_way = tmp_path / "store/new"
+    await until_in_line(tmp_path, "host:2")
+    os.mkdir(in_the_way)
+    standing_down.cancel()
+    await asyncio.gather(standing_down, return_exceptions=True)
+    with pytest.raises(SuspendedError):
+        await first.resign(lead)
+    os.rmdir(in_the_way)
+    await changes.resign(first, lead)
+    third = connect()
+    assert (await third.campaign(DISPATCHER, "host:3")).epoch > lead.epoch

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 from processes import fresh_environment, frozen
 from store_implementations import still_waits
-from waiting import run, wait_until
+from waiting import DEADLINE, run, wait_until
 
 from millstream.core.jobs.ids import ANY_EPOCH
 from millstream.core.services.leader_lookup import KnownLeader, Role
@@ -34,7 +34,7 @@ from millstream.core.services.leader_lookup import Role
 from millstream.core.store.directory.store import DirectoryStore
 from millstream.core.store.store import ABSENT, ConflictError, Contest, Key, Kind
 
-folder, log, name, most = sys.argv[1:]
+folder, log, name, most, patience = sys.argv[1:]
 chance = random.Random(name)
 log = os.open(log, os.O_WRONLY | os.O_APPEND)
 contest, key = Contest(Role.DISPATCHER), Key(Kind.CHECKPOINTS, "counter")
@@ -58,7 +58,7 @@ async def count(store, lead, times):
 
 
 async def main():
-    store = DirectoryStore(Path(folder)).connect()
+    store = DirectoryStore(Path(folder), patience=float(patience)).connect()
     while True:
         lead = await store.campaign(contest, name)
         tell("leads", lead.epoch)
@@ -87,7 +87,8 @@ class Candidates:
     def start(self) -> str:
         self._started += 1
         name = f"candidate-{self._started}"
-        command = [sys.executable, "-c", CANDIDATE, str(self.folder), str(self._log), name, str(self._most)]
+        arguments = [str(self.folder), str(self._log), name, str(self._most), str(DEADLINE)]
+        command = [sys.executable, "-c", CANDIDATE, *arguments]
         self.running[name] = subprocess.Popen(command, env=fresh_environment())
         return name
 
@@ -161,7 +162,7 @@ def test_through_kills_of_leaders_one_leads_at_a_time_and_every_count_is_kept_on
     assert len(epochs) >= kills
 
     async def all_is_over() -> None:
-        store = DirectoryStore(everybody.folder).connect()
+        store = DirectoryStore(everybody.folder, patience=DEADLINE).connect()
         assert await store.leader(DISPATCHER) is None
         entry = await store.read(KEY)
         assert entry is not None
@@ -188,7 +189,7 @@ def test_a_frozen_leader_keeps_leading_until_it_is_killed(tmp_path: Path) -> Non
         leader = everybody.leader()
 
         async def freeze_and_kill() -> None:
-            store = DirectoryStore(everybody.folder).connect()
+            store = DirectoryStore(everybody.folder, patience=DEADLINE).connect()
             known = await store.changed(DISPATCHER, ANY_EPOCH)
             assert known is not None
             next_one = asyncio.create_task(store.campaign(DISPATCHER, "next"))
@@ -210,11 +211,8 @@ from millstream.core.services.leader_lookup import Role
 from millstream.core.store.directory.store import DirectoryStore
 from millstream.core.store.store import Contest
 
-async def main():
-    store = DirectoryStore(Path({str(tmp_path / "store")!r})).connect()
-    await store.campaign(Contest(Role.DISPATCHER), "host:1")
-
-asyncio.run(main())
+store = DirectoryStore(Path({str(tmp_path / "store")!r})).connect()
+asyncio.run(store.campaign(Contest(Role.DISPATCHER), "host:1"))
 if os.fork() == 0:
     os.write(1, b"%d\\n" % os.getpid())
     os.read(0, 1)
@@ -227,13 +225,16 @@ signal.pause()
         child = int(parent.stdout.readline())
 
         async def is_free_without_the_parent() -> None:
-            store = DirectoryStore(tmp_path / "store").connect()
-            next_one = asyncio.create_task(store.campaign(DISPATCHER, "host:2"))
-            await still_waits(next_one)
+            store = DirectoryStore(tmp_path / "store", patience=DEADLINE).connect()
+            known = await store.leader(DISPATCHER)
+            assert known is not None
             parent.kill()
             parent.wait()
-            await next_one
+            assert (await store.campaign(DISPATCHER, "host:2")).epoch > known.epoch
             os.kill(child, 0)  # it is still there
             await store.close()
 
-        run(is_free_without_the_parent)
+        try:
+            run(is_free_without_the_parent)
+        finally:
+            parent.kill()

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from store_implementations import InterruptedStore, StoreServer, still_waits
+from store_implementations import InterruptedStore, StoreServer, still_waits, until_suspended
 
 from millstream.core.errors import InvalidProgramError
 from millstream.core.jobs.graph import JobGraph
@@ -141,6 +141,7 @@ async def test_a_submission_waits_until_the_store_has_answered(
     graphs = await graphs_of(store, contents)
     store.suspend_within_write(takes_effect)
     adding = asyncio.create_task(graphs.add(graph("a")))
+    await until_suspended(store)
     await still_waits(adding)
     store.resume()
     added = await adding
@@ -176,8 +177,9 @@ async def test_no_id_is_given_twice_whoever_leads_and_whatever_the_store_said(se
             if takes_effect is not None:
                 store.suspend_within_write(takes_effect)
             reserving = asyncio.create_task(pointers.reserve(1, 3))
-            await asyncio.wait([reserving], timeout=0.01)
-            store.resume()
+            if takes_effect is not None:
+                await until_suspended(store)
+                store.resume()
             given += await reserving
         await store.close()
     assert given == sorted(set(given))
@@ -198,6 +200,7 @@ async def test_a_pointer_is_stored_once_though_the_store_did_not_answer(
     await pointers.reserve(1, 4)
     store.suspend_within_write(takes_effect)
     adding = asyncio.create_task(pointers.add(Pointer(1, "chk-1")))
+    await until_suspended(store)
     await still_waits(adding)
     store.resume()
     await adding

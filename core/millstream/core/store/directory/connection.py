@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Callable
 from functools import partial
 from typing import TypeVar
@@ -10,7 +11,7 @@ from typing import TypeVar
 from millstream.core.store.directory.folder import StoreFolder
 from millstream.core.store.directory.life import Life
 from millstream.core.store.directory.shared import SharedFolder
-from millstream.core.store.store import SessionLostError, SuspendedError
+from millstream.core.store.store import SessionLostError, StoreError, SuspendedError
 
 T = TypeVar("T")
 Work = Callable[[StoreFolder, str], T]
@@ -73,4 +74,5 @@ class Connection:
         if self._life is not None:
             self._life.end()
             self._life = None
-            folder.settle()  # the next ones need not wait until somebody looks
+            with contextlib.suppress(OSError, StoreError):  # else whoever looks next sees that it is over
+                folder.settle()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from io import FileIO
 from pathlib import Path
 
@@ -22,5 +23,6 @@ class Life:
 
     def end(self) -> None:
         """The file is gone first: none is ever seen that is there and not locked, but of those who crashed."""
-        self._path.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):  # then it is as after a crash
+            self._path.unlink()
         release_lock(self._held)

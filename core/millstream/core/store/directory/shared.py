@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
@@ -30,6 +31,7 @@ class SharedFolder:
         self._answers = True
         self._waiting = 0
         self._watch: asyncio.Task[None] | None = None
+        self._seen: object = None
 
     async def turn(self, work: Callable[[StoreFolder], T]) -> T:
         """What the work returns or raises, which is done under the lock.
@@ -48,9 +50,9 @@ class SharedFolder:
         return result
 
     def later(self, work: Callable[[StoreFolder], None]) -> asyncio.Future[None]:
-        """Has it done under the lock, whether anybody waits for it or not."""
+        """Has it done under the lock, whether anybody waits for it or not; again and again while the disk fails it."""
         outcome = self._submit(work)
-        outcome.add_done_callback(self._done_later)
+        outcome.add_done_callback(partial(self._done_later, work))
         return outcome
 
     def _submit(self, work: Callable[[StoreFolder], T]) -> asyncio.Future[T]:
@@ -60,10 +62,14 @@ class SharedFolder:
 
         return self._thread.submit(under_lock)
 
-    def _done_later(self, outcome: asyncio.Future[None]) -> None:
-        if not outcome.cancelled() and (error := outcome.exception()) is not None:
-            _log.warning("a candidate of the store in %s was not taken out of its line: %s", self._folder.path, error)
+    def _done_later(self, work: Callable[[StoreFolder], None], outcome: asyncio.Future[None]) -> None:
         self._tell()
+        match outcome.exception() if not outcome.cancelled() else None:
+            case OSError() as error:
+                self._now_answers(False, error)
+                outcome.get_loop().call_later(self.look_every, self.later, work)
+            case Exception() as error:
+                _log.error("the store in %s: %s", self._folder.path, error)
 
     def _now_answers(self, answers: bool, error: OSError | None = None) -> None:
         if answers is not self._answers:
@@ -71,7 +77,7 @@ class SharedFolder:
             if answers:
                 _log.info("the store in %s answers again", self._folder.path)
             else:
-                _log.warning("the store in %s does not answer: %s", self._folder.path, error or "timeout")
+                _log.warning("the store in %s does not answer: %s", self._folder.path, str(error) or "its lock is held")
 
     # Waiting
 
@@ -98,13 +104,12 @@ class SharedFolder:
                 self._watch = None
 
     async def _look(self) -> None:
-        seen = None
         while True:
             await asyncio.sleep(self.look_every)
             with contextlib.suppress(OSError, StoreError):
                 found = await self._thread.submit(self._folder.look)
-                if found != seen:
-                    seen = found
+                if found != self._seen:  # which never is as it was before an earlier look: see `Lines`
+                    self._seen = found
                     self.move()
 
     def _tell(self) -> None:
